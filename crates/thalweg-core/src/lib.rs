@@ -1,1 +1,36 @@
-//! placeholder
+//! Thalweg's mind: everything that can be decided without asking the machine.
+//!
+//! *The idea.* Time, seeds and bytes arrive as arguments; decisions leave as values. So the same code runs in the
+//! node, in the simulator and in a test, and a run can be repeated. `#![no_std]` makes the compiler keep that promise:
+//! there is no clock, socket, thread or hash seed to reach for.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`time`], [`units`], [`id`] | values with units, and names |
+//! | [`limits`] | every bound on what a peer may make us hold |
+//! | [`adu`], [`needs`] | what is carried, and what a stream requires |
+//! | [`model`] | topology, links, streams, weights: the planner's input |
+//! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
+//! | [`wire`] | bytes to values and back, totally |
+//!
+//! # The contract of a state machine
+//!
+//! Getters take `&self`; `handle_*` takes something in; `poll_*` gives something out; `poll_timeout` says when to come
+//! back. Nothing blocks, nothing calls back, and draining after each input or after a batch gives the same outputs.
+//!
+//! *What it does not do.* No I/O of any kind (`thalweg-net`), no formats of media (`thalweg-media`), no text parsing
+//! (`thalweg-world`).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod adu;
+pub mod id;
+pub mod limits;
+pub mod model;
+pub mod needs;
+pub mod planner;
+pub mod time;
+pub mod units;
+pub mod wire;

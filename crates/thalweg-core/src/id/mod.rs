@@ -1,0 +1,159 @@
+//! Names of things: nodes, streams, sequences, epochs.
+//!
+//! *The idea.* Each id is its own type, so that a sequence is never compared with an epoch. A node *is* its public
+//! key; a stream is addressed on the wire by eight bytes derived from its producer's key and its name, and known to
+//! people by the name.
+//!
+//! *What it does not do.* It derives nothing: hashing and keys belong to `thalweg-net` and `thalweg-node`.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::STREAM_NAME_BYTES_MAX;
+
+#[cfg(test)]
+mod tests;
+
+/// A node's identity: its Ed25519 public key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub [u8; 32]);
+
+/// A stream on the wire: the first eight bytes of a hash over its producer's key and its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct StreamId(pub u64);
+
+/// The number of an ADU in its stream, from zero, without gaps at the producer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Sequence(pub u64);
+
+/// The number of a plan of a stream; each deployed plan has a larger one than those before it.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+pub struct Epoch(pub u32);
+
+/// The name of a stream as people write it: `survey/radar`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct StreamName(String);
+
+/// The text cannot be a stream's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a stream name: use 1 to {STREAM_NAME_BYTES_MAX} of the characters a-z A-Z 0-9 . _ - and / between parts"
+)]
+pub struct BadStreamName(String);
+
+/// The text is not the 64 hexadecimal digits of a node's key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a node's key: it has 64 hexadecimal digits, as `thalweg id` prints them")]
+pub struct BadNodeId(String);
+
+impl StreamName {
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for StreamName {
+    type Err = BadStreamName;
+
+    fn from_str(text: &str) -> Result<Self, BadStreamName> {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let whole = text.len() <= STREAM_NAME_BYTES_MAX
+            && text
+                .split('/')
+                .all(|part| !part.is_empty() && part.chars().all(allowed));
+        if whole {
+            Ok(Self(text.to_string()))
+        } else {
+            Err(BadStreamName(text.chars().take(80).collect()))
+        }
+    }
+}
+
+impl TryFrom<String> for StreamName {
+    type Error = BadStreamName;
+
+    fn try_from(text: String) -> Result<Self, BadStreamName> {
+        text.parse()
+    }
+}
+
+impl From<StreamName> for String {
+    fn from(name: StreamName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl NodeId {
+    /// Returns the first ten hexadecimal digits, enough to tell nodes apart in a log.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(10).collect()
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = BadNodeId;
+
+    fn from_str(text: &str) -> Result<Self, BadNodeId> {
+        let bad = || BadNodeId(text.chars().take(80).collect());
+        if text.len() != 64 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+            return Err(bad());
+        }
+        let mut key = [0; 32];
+        for (byte, digits) in key.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
+            let digits = core::str::from_utf8(digits).map_err(|_| bad())?;
+            *byte = u8::from_str_radix(digits, 16).map_err(|_| bad())?;
+        }
+        Ok(Self(key))
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeId({})", self.short())
+    }
+}
+
+impl fmt::Display for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Debug for StreamId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamId({self})")
+    }
+}
+
+impl Serialize for NodeId {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for NodeId {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,91 @@
+//! Every bound on what a peer, a file or a configuration may make us hold, in one place.
+//!
+//! *The idea.* A decoder checks a length against its limit before it allocates; the relations between limits are
+//! proved at compile time below, so that raising one without the other does not build.
+//!
+//! *Sources.* Each number states its reason.
+
+/// Payload bytes of one ADU: a 4K intra frame at high quality is about 4 MiB; twice that leaves room.
+pub const ADU_PAYLOAD_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of an encoded ADU header: every field at its widest (docs/protocol.md §3).
+pub const ADU_HEADER_BYTES_MAX: usize = 64;
+
+/// Layers of a stream: a layer is a byte on the wire, and the planner's state grows with it.
+pub const LAYERS_MAX: usize = 16;
+
+/// Bytes of a stream's name, for it is repeated in every control message about the stream.
+pub const STREAM_NAME_BYTES_MAX: usize = 128;
+
+/// Bytes of a node's name in a configuration, a world or a record.
+pub const NODE_NAME_BYTES_MAX: usize = 64;
+
+/// Nodes of a path, source and sink included; a hop list longer than this is a ring or an attack.
+pub const PATH_NODES_MAX: usize = 32;
+
+/// Neighbours in one node's record: a hub of a small site; larger sites have several hubs.
+pub const NEIGHBOURS_MAX: usize = 128;
+
+/// Streams that a node announces as its own.
+pub const STREAMS_PER_NODE_MAX: usize = 256;
+
+/// Node records that one node keeps.
+pub const RECORDS_MAX: usize = 16_384;
+
+/// Adapters that a plan may place on one node.
+pub const ADAPTERS_PER_NODE_MAX: usize = 16;
+
+/// Bytes of one control message: a record with all its neighbours and streams fits.
+pub const CONTROL_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of free text (a reason, a shortfall) in a control message.
+pub const TEXT_BYTES_MAX: usize = 1024;
+
+/// ADUs of one stream on their way in from one peer; more are refused by flow control, not queued.
+pub const ADUS_IN_FLIGHT_MAX: u32 = 4096;
+
+/// Plans of one stream that a node keeps: the present, the one before it, and those of other sinks.
+pub const EPOCHS_PER_STREAM_MAX: usize = 64;
+
+/// ADUs in the mailbox of one local subscriber.
+pub const MAILBOX_ADUS_MAX: usize = 4096;
+
+/// Modules of one lift.
+pub const MODULES_PER_LIFT_MAX: usize = 32;
+
+/// Room before a payload in a packet of the pool: framing and an ADU header fit in place.
+pub const PACKET_HEADROOM_BYTES: usize = 128;
+
+/// Room behind a payload in a packet of the pool: a seal's trailer fits in place.
+pub const PACKET_TAILROOM_BYTES: usize = 64;
+
+/// How much a decompressed payload may be larger than the packed one: a bound on bombs, far above real media.
+pub const UNPACK_FACTOR_MAX: usize = 256;
+
+/// Bytes of a world or configuration file.
+pub const FILE_BYTES_MAX: usize = 16 << 20;
+
+/// Nodes of a world.
+pub const WORLD_NODES_MAX: usize = 100_000;
+
+const _: () = assert!(
+    PACKET_HEADROOM_BYTES >= ADU_HEADER_BYTES_MAX,
+    "a header is written in place"
+);
+const _: () = assert!(
+    CONTROL_BYTES_MAX
+        >= NEIGHBOURS_MAX * 128 + STREAMS_PER_NODE_MAX * (STREAM_NAME_BYTES_MAX + 512),
+    "the largest record fits in a control message"
+);
+const _: () = assert!(
+    LAYERS_MAX <= u8::MAX as usize,
+    "a layer is a byte on the wire"
+);
+const _: () = assert!(
+    ADU_PAYLOAD_BYTES_MAX < (1 << 30),
+    "a payload's length fits a four-byte varint"
+);
+const _: () = assert!(
+    ADAPTERS_PER_NODE_MAX <= MODULES_PER_LIFT_MAX,
+    "every planned chain fits a lift"
+);

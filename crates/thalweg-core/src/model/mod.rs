@@ -1,0 +1,1 @@
+//! The planner's input: topology, links, streams, weights.

@@ -1,0 +1,84 @@
+//! What a stream requires of the way it travels.
+//!
+//! *The idea.* The producer states needs, never mechanisms: the planner, the transport and the sender's queue derive
+//! theirs from these few words. The world file and `thalweg publish` use the same names.
+//!
+//! *Sources.* design.md, "Words"; the world file of docs/planner.md.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::time::Duration;
+use crate::units::parse_duration;
+
+/// What a stream requires.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Needs {
+    /// Nodes and links that may not see plaintext must not: the plan seals there.
+    pub confidential: bool,
+    /// After this long from the producer an ADU is of no use; `NEVER` if it always is. Written `"300 ms"`.
+    #[serde(deserialize_with = "read_deadline", serialize_with = "write_deadline")]
+    pub deadline: Duration,
+    /// The fewest layers that are worth delivering.
+    pub least_layers: u8,
+    /// What happens to an ADU that is lost or late.
+    pub reliability: Reliability,
+    /// In which order ADUs reach the subscriber, and leave a sender that cannot send all.
+    pub order: Order,
+    /// How long the session is expected to last, if that is known: a short one is not worth a costly plan.
+    #[serde(deserialize_with = "read_deadline", serialize_with = "write_deadline")]
+    pub session: Duration,
+}
+
+/// What happens to an ADU that is lost or late.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reliability {
+    /// Sent once, as a datagram where it fits one.
+    None,
+    /// Sent again until its deadline, then given up.
+    #[default]
+    UntilDeadline,
+    /// Sent again until it arrives.
+    Full,
+}
+
+/// In which order ADUs leave a sender that cannot send all at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// By importance, then deadline, then sequence.
+    #[default]
+    Importance,
+    /// First in, first out.
+    Sequence,
+}
+
+impl Default for Needs {
+    fn default() -> Self {
+        Self {
+            confidential: false,
+            deadline: Duration::NEVER,
+            least_layers: 1,
+            reliability: Reliability::default(),
+            order: Order::default(),
+            session: Duration::NEVER,
+        }
+    }
+}
+
+fn read_deadline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    let text = alloc::string::String::deserialize(deserializer)?;
+    if text == "never" {
+        return Ok(Duration::NEVER);
+    }
+    parse_duration(&text).map_err(serde::de::Error::custom)
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn write_deadline<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(duration)
+}

@@ -1,0 +1,1 @@
+//! Joins what a stream needs with what links and nodes can give.

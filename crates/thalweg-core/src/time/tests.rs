@@ -1,0 +1,47 @@
+//! Proves that time saturates instead of wrapping, and that `NEVER` absorbs.
+
+use alloc::string::ToString;
+
+use super::{Duration, Instant};
+
+#[test]
+fn never_is_after_everything_and_stays_never() {
+    let late = Instant::from_nanos(u64::MAX - 1);
+    assert!(Instant::NEVER > late);
+    assert_eq!(Instant::NEVER + Duration::from_secs(1), Instant::NEVER);
+    assert_eq!(Instant::NEVER - Duration::from_secs(1), Instant::NEVER);
+    assert_eq!(late + Duration::from_nanos(1), Instant::NEVER);
+    assert_eq!(Instant::NEVER.saturating_since(late), Duration::NEVER);
+    assert_eq!(
+        Duration::NEVER.saturating_sub(Duration::from_secs(9)),
+        Duration::NEVER
+    );
+}
+
+#[test]
+fn the_past_is_zero_time_ago() {
+    let (early, late) = (Instant::from_nanos(5), Instant::from_nanos(7));
+    assert_eq!(late.saturating_since(early), Duration::from_nanos(2));
+    assert_eq!(early.saturating_since(late), Duration::ZERO);
+    assert_eq!(early - Duration::from_nanos(6), Instant::ZERO);
+}
+
+#[test]
+fn floats_saturate_into_durations() {
+    assert_eq!(Duration::from_secs_f64(0.25), Duration::from_millis(250));
+    assert_eq!(Duration::from_secs_f64(-1.0), Duration::ZERO);
+    assert_eq!(Duration::from_secs_f64(f64::NAN), Duration::ZERO);
+    assert_eq!(Duration::from_secs_f64(f64::INFINITY), Duration::NEVER);
+}
+
+#[test]
+fn time_prints_as_people_write_it() {
+    assert_eq!(
+        Instant::from_nanos(1_204_000_000).to_string(),
+        "1.204000000s"
+    );
+    assert_eq!(Instant::NEVER.to_string(), "never");
+    assert_eq!(Duration::from_millis(300).to_string(), "300 ms");
+    assert_eq!(Duration::from_millis(1500).to_string(), "1.5 s");
+    assert_eq!(Duration::ZERO.to_string(), "0 s");
+}

@@ -1,0 +1,84 @@
+//! Proves that units multiply as physics does, saturate, and read back what they print.
+
+use alloc::string::ToString;
+
+use proptest::prelude::*;
+
+use super::{Bitrate, DataSize, Ratio, parse_duration};
+use crate::time::Duration;
+
+#[test]
+fn a_rate_times_a_time_is_a_size() {
+    assert_eq!(
+        Bitrate::from_kbps(150) * Duration::from_secs(2),
+        DataSize::from_bytes(37_500)
+    );
+    assert_eq!(
+        DataSize::from_bytes(37_500) / Duration::from_secs(2),
+        Bitrate::from_kbps(150)
+    );
+    assert_eq!(
+        Bitrate::from_kbps(150).time_for(DataSize::from_bytes(37_500)),
+        Duration::from_secs(2)
+    );
+}
+
+#[test]
+fn nothing_in_no_time_says_nothing() {
+    assert_eq!(DataSize::from_bytes(1) / Duration::ZERO, Bitrate::ZERO);
+    assert_eq!(Bitrate::ZERO.time_for(DataSize::ZERO), Duration::ZERO);
+    assert_eq!(
+        Bitrate::ZERO.time_for(DataSize::from_bytes(1)),
+        Duration::NEVER
+    );
+}
+
+#[test]
+fn a_ratio_lies_between_its_edges() {
+    assert!(Ratio::new(0.0).is_ok() && Ratio::new(1.0).is_ok());
+    assert!(
+        Ratio::new(-0.000_1).is_err()
+            && Ratio::new(1.000_1).is_err()
+            && Ratio::new(f64::NAN).is_err()
+    );
+}
+
+#[test]
+fn a_bare_number_is_refused_with_an_example() {
+    let error = "2000"
+        .parse::<Bitrate>()
+        .expect_err("there is no unit")
+        .to_string();
+    assert!(
+        error.contains("`2000`") && error.contains("2 Mbit/s"),
+        "{error}"
+    );
+    assert!("2 mbit/s".parse::<Bitrate>().is_err(), "m is milli");
+    assert!("-1 B".parse::<DataSize>().is_err());
+    assert!("1e400 ms".parse::<DataSize>().is_err());
+    assert_eq!(
+        "1.5Mbit/s".parse::<Bitrate>(),
+        Ok(Bitrate::from_kbps(1_500))
+    );
+    assert_eq!(parse_duration("1.5 s"), Ok(Duration::from_millis(1_500)));
+}
+
+proptest! {
+    #[test]
+    fn what_is_printed_reads_back_within_half_a_thousandth(bps in 1_u64..1 << 50) {
+        let rate = Bitrate::from_bps(bps);
+        let read: Bitrate = rate.to_string().parse().expect("printed by us");
+        prop_assert!(read.as_bps().abs_diff(bps) as f64 <= bps as f64 * 0.000_5 + 1.0);
+    }
+
+    #[test]
+    fn any_text_is_a_value_or_an_error(text in "\\PC*") {
+        let _ = (text.parse::<Bitrate>(), text.parse::<DataSize>(), parse_duration(&text));
+    }
+
+    #[test]
+    fn sending_for_the_time_it_takes_sends_it_all(bps in 8_u64..1 << 40, bytes in 0_u64..1 << 30) {
+        let (rate, size) = (Bitrate::from_bps(bps), DataSize::from_bytes(bytes));
+        prop_assert!(rate * rate.time_for(size) >= size);
+    }
+}
