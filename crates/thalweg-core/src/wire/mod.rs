@@ -1,1 +1,158 @@
-//! Bytes to values and back.
+//! Bytes to values and back, totally: any byte string is a value or an error, in bounded memory.
+//!
+//! *The idea.* One cursor, [`Reader`], that cannot run off its end and knows no allocation; above it one file per
+//! kind of message. Every length is compared with its limit before anything is reserved. Integers are QUIC varints,
+//! for most are small; the layouts are those of docs/protocol.md.
+//!
+//! *What it does not do.* It judges no meaning: whether a peer may say what it says is the node's business.
+//!
+//! *Sources.* docs/protocol.md; RFC 9000 §16 (varints).
+
+pub mod adu;
+pub mod control;
+pub mod record;
+mod varint;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+pub use varint::VARINT_MAX;
+
+/// The version of the formats in this module; peers of another version are refused at the handshake.
+pub const VERSION: u8 = 1;
+
+/// The peer's bytes are not what docs/protocol.md says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WireError {
+    /// The bytes end inside a value.
+    #[error("the message ends inside its {0}")]
+    Truncated(&'static str),
+    /// Bytes follow the last value.
+    #[error("{0} bytes follow the end of the message")]
+    Trailing(usize),
+    /// A format version that this build does not read.
+    #[error("format version {0}; this node reads version {VERSION}")]
+    Version(u8),
+    /// A message kind that this version does not have.
+    #[error("message kind {0} is unknown")]
+    Kind(u64),
+    /// A value above its limit.
+    #[error("{what} is {value}, above the limit of {limit}")]
+    TooLarge {
+        /// Which value.
+        what: &'static str,
+        /// What the peer said.
+        value: u64,
+        /// The bound in `limits`.
+        limit: u64,
+    },
+    /// A value that has no meaning.
+    #[error("{0} is malformed")]
+    Malformed(&'static str),
+}
+
+/// A cursor over received bytes.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(bytes: &'a [u8]) -> Self {
+        Self { bytes }
+    }
+
+    pub(crate) const fn remaining(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn take(&mut self, count: usize, what: &'static str) -> Result<&'a [u8], WireError> {
+        let (head, tail) = self
+            .bytes
+            .split_at_checked(count)
+            .ok_or(WireError::Truncated(what))?;
+        self.bytes = tail;
+        Ok(head)
+    }
+
+    pub(crate) fn array<const N: usize>(
+        &mut self,
+        what: &'static str,
+    ) -> Result<[u8; N], WireError> {
+        let mut array = [0; N];
+        array.copy_from_slice(self.take(N, what)?);
+        Ok(array)
+    }
+
+    pub(crate) fn byte(&mut self, what: &'static str) -> Result<u8, WireError> {
+        self.array::<1>(what).map(|[byte]| byte)
+    }
+
+    pub(crate) fn varint(&mut self, what: &'static str) -> Result<u64, WireError> {
+        let (value, used) = varint::decode(self.bytes).ok_or(WireError::Truncated(what))?;
+        self.bytes = &self.bytes[used..];
+        Ok(value)
+    }
+
+    /// Reads a varint no larger than `limit`.
+    pub(crate) fn bounded(&mut self, what: &'static str, limit: u64) -> Result<u64, WireError> {
+        let value = self.varint(what)?;
+        if value <= limit {
+            Ok(value)
+        } else {
+            Err(WireError::TooLarge { what, value, limit })
+        }
+    }
+
+    /// Reads a count of things that are at least one byte each, so that reserving for them is bounded by what arrived.
+    pub(crate) fn count(&mut self, what: &'static str, limit: usize) -> Result<usize, WireError> {
+        let count = self.bounded(what, limit as u64)? as usize;
+        if count <= self.remaining() {
+            Ok(count)
+        } else {
+            Err(WireError::Truncated(what))
+        }
+    }
+
+    /// Reads a length and that many bytes.
+    pub(crate) fn blob(&mut self, what: &'static str, limit: usize) -> Result<&'a [u8], WireError> {
+        let length = self.bounded(what, limit as u64)? as usize;
+        self.take(length, what)
+    }
+
+    pub(crate) fn text(&mut self, what: &'static str, limit: usize) -> Result<String, WireError> {
+        let bytes = self.blob(what, limit)?;
+        core::str::from_utf8(bytes)
+            .map(ToString::to_string)
+            .map_err(|_| WireError::Malformed(what))
+    }
+
+    pub(crate) fn finish(self) -> Result<(), WireError> {
+        if self.bytes.is_empty() {
+            Ok(())
+        } else {
+            Err(WireError::Trailing(self.bytes.len()))
+        }
+    }
+}
+
+/// Appends values to a message in the making.
+pub(crate) trait Write {
+    fn varint(&mut self, value: u64);
+    fn blob(&mut self, bytes: &[u8]);
+}
+
+impl Write for Vec<u8> {
+    fn varint(&mut self, value: u64) {
+        varint::encode(value, self);
+    }
+
+    fn blob(&mut self, bytes: &[u8]) {
+        varint::encode(bytes.len() as u64, self);
+        self.extend_from_slice(bytes);
+    }
+}

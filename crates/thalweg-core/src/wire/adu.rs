@@ -1,0 +1,115 @@
+//! The header of an ADU on the wire.
+//!
+//! *The idea.* Four fixed bytes that every relay looks at first, eight of stream, then varints. A deadline is written
+//! as the budget that is left and becomes absolute again on the receiver's own clock, so the time a node holds an ADU
+//! is subtracted without two clocks having to agree.
+//!
+//! ```text
+//! version:8 flags:8 importance:8 layer:8 stream:64
+//! sequence(i) epoch(i) media time µs(i) depends on(i) budget µs + 1, 0 = none(i) payload bytes(i)
+//! ```
+//!
+//! *What it does not do.* It carries no payload: the payload follows the header and is never copied here.
+//!
+//! *Sources.* docs/protocol.md §3.
+
+use alloc::vec::Vec;
+
+use super::{Reader, VARINT_MAX, VERSION, WireError, Write};
+use crate::adu::{Flags, Header, Importance, MediaTime};
+use crate::id::{Epoch, Sequence, StreamId};
+use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX};
+use crate::time::{Duration, Instant};
+
+/// A header that was read, and where its payload lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decoded {
+    /// The header; its deadline is on the clock that `now` was taken from.
+    pub header: Header,
+    /// How long the payload is that follows; at most [`ADU_PAYLOAD_BYTES_MAX`].
+    pub payload_bytes: usize,
+    /// How many bytes the header took.
+    pub header_bytes: usize,
+}
+
+/// Appends the header; the payload of `payload_bytes` is to follow.
+///
+/// Cost    O(1); at most [`ADU_HEADER_BYTES_MAX`] bytes are appended
+/// Fails   panics if a sequence is above 2⁶² − 1 (a producer's bug)
+pub fn encode_header(header: &Header, payload_bytes: usize, now: Instant, out: &mut Vec<u8>) {
+    let fixed = [
+        VERSION,
+        header.flags.bits(),
+        header.importance.0,
+        header.layer,
+    ];
+    out.extend_from_slice(&fixed);
+    out.extend_from_slice(&header.stream.0.to_be_bytes());
+    out.varint(header.sequence.0);
+    out.varint(u64::from(header.epoch.0));
+    out.varint(header.media_time.as_micros());
+    out.varint(u64::from(header.depends_on));
+    out.varint(budget(header.deadline, now));
+    out.varint(payload_bytes as u64);
+}
+
+/// Returns what is left until `deadline` in whole microseconds, plus one; 0 if there is no deadline.
+fn budget(deadline: Instant, now: Instant) -> u64 {
+    let left = deadline.saturating_since(now);
+    if left.is_never() {
+        0
+    } else {
+        left.as_micros().saturating_add(1).min(VARINT_MAX)
+    }
+}
+
+/// Reads a header from the head of `bytes`; `None` if more bytes are needed.
+///
+/// Cost    O(1), no allocation
+/// Fails   [`WireError`] if no further bytes can make it a header
+pub fn decode_header(bytes: &[u8], now: Instant) -> Result<Option<Decoded>, WireError> {
+    match read(bytes, now) {
+        Ok(decoded) => Ok(Some(decoded)),
+        Err(WireError::Truncated(_)) if bytes.len() < ADU_HEADER_BYTES_MAX => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(bytes: &[u8], now: Instant) -> Result<Decoded, WireError> {
+    let mut reader = Reader::new(bytes);
+    let version = reader.byte("version")?;
+    if version != VERSION {
+        return Err(WireError::Version(version));
+    }
+    let flags = Flags::from_bits(reader.byte("flags")?).ok_or(WireError::Malformed("flags"))?;
+    let importance = Importance(reader.byte("importance")?);
+    let layer = reader.byte("layer")?;
+    if usize::from(layer) >= LAYERS_MAX {
+        let limit = LAYERS_MAX as u64 - 1;
+        return Err(WireError::TooLarge {
+            what: "layer",
+            value: u64::from(layer),
+            limit,
+        });
+    }
+    let header = Header {
+        stream: StreamId(u64::from_be_bytes(reader.array("stream")?)),
+        sequence: Sequence(reader.varint("sequence")?),
+        epoch: Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32),
+        media_time: MediaTime::from_micros(reader.varint("media time")?),
+        importance,
+        layer,
+        depends_on: reader.bounded("depends-on", u64::from(u32::MAX))? as u32,
+        deadline: match reader.varint("budget")? {
+            0 => Instant::NEVER,
+            micros => now + Duration::from_micros(micros - 1),
+        },
+        flags,
+    };
+    let payload_bytes = reader.bounded("payload length", ADU_PAYLOAD_BYTES_MAX as u64)? as usize;
+    Ok(Decoded {
+        header,
+        payload_bytes,
+        header_bytes: bytes.len() - reader.remaining(),
+    })
+}

@@ -1,0 +1,340 @@
+//! Control messages: between neighbours, and source-routed between the ends of a stream.
+//!
+//! *The idea.* Neighbours exchange three messages: [`Message::Hello`] once, [`Message::Record`]s as they change, and
+//! [`Message::Routed`] envelopes which they pass on along the list of nodes written on them. What an envelope holds is
+//! signed by its sender: a relay can lose it, not change it. Its body deploys plans:
+//!
+//! ```text
+//! sink ── Subscribe ──────────────► source        source plans, numbers the plan, and
+//! source ── Prepare ──► each node of the path ──► Ready | Refuse
+//! source stamps ADUs with the epoch once all are ready, and releases the epoch before
+//! ```
+//!
+//! *What it does not do.* It decides nothing, and it checks no signature.
+//!
+//! *Sources.* docs/protocol.md §4–6; spec PA-20…PA-29 (gather, prepare, ready, switch-over).
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::record::{flag, stream_name};
+use super::{Reader, WireError, Write};
+use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::limits::{
+    ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, NODE_NAME_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX,
+};
+use crate::needs::{Order, Reliability};
+
+/// Bytes of an adapter as a plan writes it: `keep:15`, `pack:zstd`, with room for parameters.
+const ADAPTER_BYTES_MAX: usize = 64;
+
+/// Bytes of a sealed stream key: 32 of ephemeral key, 32 of key, 4 of key epoch, 16 of tag, with room.
+const ENVELOPE_BYTES_MAX: usize = 256;
+
+/// Bytes of an Ed25519 signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// What neighbours say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// The first message each way.
+    Hello {
+        /// The sender's name, for people.
+        name: String,
+    },
+    /// A record and its node's signature over these very bytes.
+    Record {
+        /// As [`super::record::encode`] made it.
+        record: Vec<u8>,
+        /// By the record's node.
+        signature: [u8; SIGNATURE_BYTES],
+    },
+    /// An envelope on its way along a list of nodes.
+    Routed(Routed),
+}
+
+/// A signed message for a node that need not be a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The nodes to pass, the sender first, the addressee last.
+    pub route: Vec<NodeId>,
+    /// The position in `route` of the node that this copy is addressed to.
+    pub position: usize,
+    /// As [`encode_body`] made it.
+    pub body: Vec<u8>,
+    /// By `route[0]`, over the addressee's key and the body.
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+/// What an envelope holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Body {
+    /// Asks the source for its stream; repeated while it is wanted, for a subscription has a lease.
+    Subscribe {
+        /// Which stream.
+        stream: StreamId,
+    },
+    /// Ends a subscription.
+    Unsubscribe {
+        /// Which stream.
+        stream: StreamId,
+    },
+    /// Installs the part of a plan that runs on the addressee; repeated to renew its lease.
+    Prepare(Prepare),
+    /// The part is installed.
+    Ready {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan.
+        epoch: Epoch,
+    },
+    /// The part cannot be installed, or the subscription cannot be served.
+    Refuse {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan; 0 if it is about a subscription.
+        epoch: Epoch,
+        /// Why, as a sentence for people.
+        reason: String,
+    },
+    /// Forgets a plan.
+    Release {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan.
+        epoch: Epoch,
+    },
+}
+
+/// One node's part of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepare {
+    /// The stream's name; with the sender's key it gives the id.
+    pub name: StreamName,
+    /// Which stream.
+    pub stream: StreamId,
+    /// Which plan.
+    pub epoch: Epoch,
+    /// The node that ADUs come from.
+    pub previous: NodeId,
+    /// The node that they go to; `None` at the sink.
+    pub next: Option<NodeId>,
+    /// The adapters of this node, in order.
+    pub adapters: Vec<String>,
+    /// What happens to what is lost or late.
+    pub reliability: Reliability,
+    /// In which order ADUs leave.
+    pub order: Order,
+    /// Whether ADUs may arrive here unsealed; what breaks this rule is dropped and counted.
+    pub plaintext: bool,
+    /// The stream's key, sealed for this node, if it has to seal or open.
+    pub envelope: Option<Vec<u8>>,
+}
+
+/// Returns the message as one control frame.
+///
+/// Fails   panics if a list is above its limit (a caller's bug)
+pub fn encode(message: &Message) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    match message {
+        Message::Hello { name } => {
+            out.push(0);
+            out.blob(name.as_bytes());
+        }
+        Message::Record { record, signature } => {
+            out.push(1);
+            out.blob(record);
+            out.extend_from_slice(signature);
+        }
+        Message::Routed(routed) => {
+            assert!(
+                routed.route.len() <= PATH_NODES_MAX,
+                "a route above the limit"
+            );
+            out.push(2);
+            out.varint(routed.route.len() as u64);
+            routed
+                .route
+                .iter()
+                .for_each(|node| out.extend_from_slice(&node.0));
+            out.varint(routed.position as u64);
+            out.blob(&routed.body);
+            out.extend_from_slice(&routed.signature);
+        }
+    }
+    out
+}
+
+/// Reads a control frame.
+pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
+    let mut reader = Reader::new(frame);
+    let message = match reader.byte("kind")? {
+        0 => Message::Hello {
+            name: reader.text("node name", NODE_NAME_BYTES_MAX)?,
+        },
+        1 => Message::Record {
+            record: reader.blob("record", CONTROL_BYTES_MAX)?.to_vec(),
+            signature: reader.array("signature")?,
+        },
+        2 => Message::Routed(routed(&mut reader)?),
+        kind => return Err(WireError::Kind(u64::from(kind))),
+    };
+    reader.finish()?;
+    Ok(message)
+}
+
+fn routed(reader: &mut Reader<'_>) -> Result<Routed, WireError> {
+    let count = reader.count("route", PATH_NODES_MAX)?;
+    let mut route = Vec::with_capacity(count);
+    for _ in 0..count {
+        route.push(NodeId(reader.array("route")?));
+    }
+    let position = reader.varint("position")? as usize;
+    if position >= route.len() {
+        return Err(WireError::Malformed("position"));
+    }
+    let body = reader.blob("body", CONTROL_BYTES_MAX)?.to_vec();
+    Ok(Routed {
+        route,
+        position,
+        body,
+        signature: reader.array("signature")?,
+    })
+}
+
+/// Returns the body in the form that is signed.
+pub fn encode_body(body: &Body) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    let (kind, stream) = match body {
+        Body::Subscribe { stream } => (0, stream),
+        Body::Unsubscribe { stream } => (1, stream),
+        Body::Prepare(prepare) => (2, &prepare.stream),
+        Body::Ready { stream, .. } => (3, stream),
+        Body::Refuse { stream, .. } => (4, stream),
+        Body::Release { stream, .. } => (5, stream),
+    };
+    out.push(kind);
+    out.extend_from_slice(&stream.0.to_be_bytes());
+    match body {
+        Body::Subscribe { .. } | Body::Unsubscribe { .. } => {}
+        Body::Ready { epoch, .. } | Body::Release { epoch, .. } => out.varint(u64::from(epoch.0)),
+        Body::Refuse { epoch, reason, .. } => {
+            out.varint(u64::from(epoch.0));
+            out.blob(truncated(reason).as_bytes());
+        }
+        Body::Prepare(prepare) => encode_prepare(prepare, &mut out),
+    }
+    out
+}
+
+/// Cuts a sentence to the limit, at a character.
+fn truncated(reason: &str) -> &str {
+    let mut end = reason.len().min(TEXT_BYTES_MAX);
+    while !reason.is_char_boundary(end) {
+        end -= 1;
+    }
+    &reason[..end]
+}
+
+fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
+    assert!(
+        prepare.adapters.len() <= ADAPTERS_PER_NODE_MAX,
+        "adapters above the limit"
+    );
+    out.varint(u64::from(prepare.epoch.0));
+    out.blob(prepare.name.as_str().as_bytes());
+    out.extend_from_slice(&prepare.previous.0);
+    out.push(u8::from(prepare.next.is_some()));
+    prepare
+        .next
+        .iter()
+        .for_each(|next| out.extend_from_slice(&next.0));
+    out.varint(prepare.adapters.len() as u64);
+    prepare
+        .adapters
+        .iter()
+        .for_each(|adapter| out.blob(adapter.as_bytes()));
+    out.push(match prepare.reliability {
+        Reliability::None => 0,
+        Reliability::UntilDeadline => 1,
+        Reliability::Full => 2,
+    });
+    out.push(match prepare.order {
+        Order::Importance => 0,
+        Order::Sequence => 1,
+    });
+    out.push(u8::from(prepare.plaintext));
+    out.blob(prepare.envelope.as_deref().unwrap_or_default());
+}
+
+/// Reads the body of an envelope.
+pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
+    let mut reader = Reader::new(bytes);
+    let kind = reader.byte("kind")?;
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
+    let body = match kind {
+        0 => Body::Subscribe { stream },
+        1 => Body::Unsubscribe { stream },
+        2 => Body::Prepare(prepare(&mut reader, stream)?),
+        3 => Body::Ready {
+            stream,
+            epoch: epoch(&mut reader)?,
+        },
+        4 => Body::Refuse {
+            stream,
+            epoch: epoch(&mut reader)?,
+            reason: reader.text("reason", TEXT_BYTES_MAX)?,
+        },
+        5 => Body::Release {
+            stream,
+            epoch: epoch(&mut reader)?,
+        },
+        kind => return Err(WireError::Kind(u64::from(kind))),
+    };
+    reader.finish()?;
+    Ok(body)
+}
+
+fn epoch(reader: &mut Reader<'_>) -> Result<Epoch, WireError> {
+    reader
+        .bounded("epoch", u64::from(u32::MAX))
+        .map(|epoch| Epoch(epoch as u32))
+}
+
+fn prepare(reader: &mut Reader<'_>, stream: StreamId) -> Result<Prepare, WireError> {
+    Ok(Prepare {
+        stream,
+        epoch: epoch(reader)?,
+        name: stream_name(reader)?,
+        previous: NodeId(reader.array("previous")?),
+        next: if flag(reader, "next")? {
+            Some(NodeId(reader.array("next")?))
+        } else {
+            None
+        },
+        adapters: adapters(reader)?,
+        reliability: match reader.byte("reliability")? {
+            0 => Reliability::None,
+            1 => Reliability::UntilDeadline,
+            2 => Reliability::Full,
+            _ => return Err(WireError::Malformed("reliability")),
+        },
+        order: match reader.byte("order")? {
+            0 => Order::Importance,
+            1 => Order::Sequence,
+            _ => return Err(WireError::Malformed("order")),
+        },
+        plaintext: flag(reader, "plaintext")?,
+        envelope: match reader.blob("envelope", ENVELOPE_BYTES_MAX)? {
+            [] => None,
+            sealed => Some(sealed.to_vec()),
+        },
+    })
+}
+
+fn adapters(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {
+    let count = reader.count("adapters", ADAPTERS_PER_NODE_MAX)?;
+    (0..count)
+        .map(|_| reader.text("adapter", ADAPTER_BYTES_MAX))
+        .collect()
+}

@@ -1,0 +1,174 @@
+//! A node's record: what it is, whom it can reach and what it publishes, signed by its key.
+//!
+//! *The idea.* Records are flooded: each node keeps the newest of every other (largest [`Record::sequence`]) and
+//! builds the planner's topology from them. The signature is made over the encoded bytes, so a relay passes on exactly
+//! what was signed and can change nothing.
+//!
+//! *What it does not do.* It makes and checks no signature (`thalweg-net` has the keys).
+//!
+//! *Sources.* docs/protocol.md §5.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Reader, VARINT_MAX, WireError, Write};
+use crate::id::{NodeId, StreamId, StreamName};
+use crate::limits::{
+    LAYERS_MAX, NEIGHBOURS_MAX, NODE_NAME_BYTES_MAX, STREAM_NAME_BYTES_MAX, STREAMS_PER_NODE_MAX,
+};
+use crate::time::Duration;
+use crate::units::Bitrate;
+
+/// What a node says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Whose record it is.
+    pub node: NodeId,
+    /// Grows with each record of this node, across restarts too.
+    pub sequence: u64,
+    /// The name its owner gave it.
+    pub name: String,
+    /// How many adapters it is able to run.
+    pub slots: u32,
+    /// The X25519 key with which others seal what only this node may read.
+    pub box_key: [u8; 32],
+    /// The nodes it has a connection with, as it measures them.
+    pub neighbours: Vec<Neighbour>,
+    /// The streams that it publishes.
+    pub streams: Vec<Announced>,
+}
+
+/// One direction of a link, from the record's node to `node`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// The far end.
+    pub node: NodeId,
+    /// The smoothed round-trip time.
+    pub rtt: Duration,
+    /// Packets lost of a million sent.
+    pub loss_ppm: u32,
+    /// What the link can carry; zero if it is not known.
+    pub rate: Bitrate,
+    /// Whether nobody else can listen on the way.
+    pub secure: bool,
+}
+
+/// A stream that can be subscribed to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Announced {
+    /// Its eight bytes on the wire.
+    pub id: StreamId,
+    /// Its name.
+    pub name: StreamName,
+    /// Whether its payload is for trusted nodes only.
+    pub confidential: bool,
+    /// The rate of each layer, the base first.
+    pub layers: Vec<Bitrate>,
+}
+
+/// Returns the record in the form that is signed and flooded.
+///
+/// Fails   panics if a list is above its limit (the caller keeps the limits of `limits`)
+pub fn encode(record: &Record) -> Vec<u8> {
+    assert!(
+        record.neighbours.len() <= NEIGHBOURS_MAX,
+        "neighbours above the limit"
+    );
+    assert!(
+        record.streams.len() <= STREAMS_PER_NODE_MAX,
+        "streams above the limit"
+    );
+    let mut out = Vec::with_capacity(256);
+    out.extend_from_slice(&record.node.0);
+    out.varint(record.sequence);
+    out.blob(record.name.as_bytes());
+    out.varint(u64::from(record.slots));
+    out.extend_from_slice(&record.box_key);
+    out.varint(record.neighbours.len() as u64);
+    for neighbour in &record.neighbours {
+        out.extend_from_slice(&neighbour.node.0);
+        out.varint(neighbour.rtt.as_micros());
+        out.varint(u64::from(neighbour.loss_ppm));
+        out.varint(neighbour.rate.as_bps().min(VARINT_MAX));
+        out.push(u8::from(neighbour.secure));
+    }
+    out.varint(record.streams.len() as u64);
+    for stream in &record.streams {
+        out.extend_from_slice(&stream.id.0.to_be_bytes());
+        out.blob(stream.name.as_str().as_bytes());
+        out.push(u8::from(stream.confidential));
+        out.varint(stream.layers.len() as u64);
+        for rate in &stream.layers {
+            out.varint(rate.as_bps().min(VARINT_MAX));
+        }
+    }
+    out
+}
+
+/// Reads a record.
+pub fn decode(bytes: &[u8]) -> Result<Record, WireError> {
+    let mut reader = Reader::new(bytes);
+    let record = Record {
+        node: NodeId(reader.array("node")?),
+        sequence: reader.varint("record sequence")?,
+        name: reader.text("node name", NODE_NAME_BYTES_MAX)?,
+        slots: reader.bounded("slots", u64::from(u32::MAX))? as u32,
+        box_key: reader.array("box key")?,
+        neighbours: neighbours(&mut reader)?,
+        streams: streams(&mut reader)?,
+    };
+    reader.finish()?;
+    Ok(record)
+}
+
+fn neighbours(reader: &mut Reader<'_>) -> Result<Vec<Neighbour>, WireError> {
+    let count = reader.count("neighbours", NEIGHBOURS_MAX)?;
+    let mut neighbours = Vec::with_capacity(count);
+    for _ in 0..count {
+        neighbours.push(Neighbour {
+            node: NodeId(reader.array("neighbour")?),
+            rtt: Duration::from_micros(reader.varint("round-trip time")?),
+            loss_ppm: reader.bounded("loss", 1_000_000)? as u32,
+            rate: Bitrate::from_bps(reader.varint("rate")?),
+            secure: flag(reader, "secure")?,
+        });
+    }
+    Ok(neighbours)
+}
+
+fn streams(reader: &mut Reader<'_>) -> Result<Vec<Announced>, WireError> {
+    let count = reader.count("streams", STREAMS_PER_NODE_MAX)?;
+    let mut streams = Vec::with_capacity(count);
+    for _ in 0..count {
+        streams.push(Announced {
+            id: StreamId(u64::from_be_bytes(reader.array("stream")?)),
+            name: stream_name(reader)?,
+            confidential: flag(reader, "confidential")?,
+            layers: layers(reader)?,
+        });
+    }
+    Ok(streams)
+}
+
+fn layers(reader: &mut Reader<'_>) -> Result<Vec<Bitrate>, WireError> {
+    let count = reader.count("layers", LAYERS_MAX)?;
+    (0..count)
+        .map(|_| reader.varint("layer rate").map(Bitrate::from_bps))
+        .collect()
+}
+
+/// Reads a byte that is 0 or 1.
+pub(super) fn flag(reader: &mut Reader<'_>, what: &'static str) -> Result<bool, WireError> {
+    match reader.byte(what)? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(WireError::Malformed(what)),
+    }
+}
+
+/// Reads a stream's name.
+pub(super) fn stream_name(reader: &mut Reader<'_>) -> Result<StreamName, WireError> {
+    let name = reader.text("stream name", STREAM_NAME_BYTES_MAX)?;
+    name.parse()
+        .map_err(|_| WireError::Malformed("stream name"))
+}

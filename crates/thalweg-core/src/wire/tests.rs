@@ -1,0 +1,282 @@
+//! Proves that every value survives the wire, and that every byte string is a value or an error.
+
+use alloc::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::control::{Body, Message, Prepare, Routed};
+use super::record::{Announced, Neighbour, Record};
+use super::{VARINT_MAX, WireError, adu, control, record, varint};
+use crate::adu::{Flags, Header, Importance, MediaTime};
+use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
+use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX};
+use crate::needs::{Order, Reliability};
+use crate::time::{Duration, Instant};
+use crate::units::Bitrate;
+
+fn encoded(header: &Header, payload_bytes: usize, now: Instant) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    adu::encode_header(header, payload_bytes, now, &mut bytes);
+    bytes
+}
+
+#[test]
+fn varints_take_the_fewest_bytes_at_each_edge() {
+    let edges = [
+        (0, 1),
+        (63, 1),
+        (64, 2),
+        (16_383, 2),
+        (16_384, 4),
+        ((1 << 30) - 1, 4),
+        (1 << 30, 8),
+    ];
+    for (value, length) in edges.into_iter().chain([(VARINT_MAX, 8)]) {
+        let mut bytes = Vec::new();
+        varint::encode(value, &mut bytes);
+        assert_eq!(bytes.len(), length);
+        assert_eq!(varint::decode(&bytes), Some((value, length)));
+        assert_eq!(varint::decode(&bytes[..length - 1]), None);
+    }
+}
+
+#[test]
+fn a_budget_shrinks_by_the_time_an_adu_is_held() {
+    let mut header = Header::new(StreamId(7), Sequence(1));
+    let sent = Instant::from_nanos(5_000_000);
+    header.deadline = sent + Duration::from_millis(300);
+    let bytes = encoded(&header, 0, sent + Duration::from_millis(20));
+    let arrived = Instant::from_nanos(77);
+    let decoded = adu::decode_header(&bytes, arrived)
+        .expect("well formed")
+        .expect("whole");
+    assert_eq!(
+        decoded.header.deadline,
+        arrived + Duration::from_millis(280)
+    );
+}
+
+#[test]
+fn an_expired_adu_arrives_with_no_budget_and_an_endless_one_without_deadline() {
+    let mut header = Header::new(StreamId(7), Sequence(1));
+    let now = Instant::from_nanos(9_000_000);
+    let read = |header: &Header| {
+        let bytes = encoded(header, 0, now);
+        adu::decode_header(&bytes, now)
+            .expect("well formed")
+            .expect("whole")
+            .header
+            .deadline
+    };
+    assert_eq!(read(&header), Instant::NEVER);
+    header.deadline = Instant::from_nanos(1);
+    assert_eq!(read(&header), now);
+}
+
+#[test]
+fn a_header_is_bounded_and_its_limits_are_edges() {
+    let mut widest = Header::new(StreamId(u64::MAX), Sequence(VARINT_MAX));
+    widest.epoch = Epoch(u32::MAX);
+    widest.media_time = MediaTime::MAX;
+    widest.depends_on = u32::MAX;
+    widest.layer = LAYERS_MAX as u8 - 1;
+    widest.deadline = Instant::from_nanos(u64::MAX - 1);
+    let mut bytes = encoded(&widest, ADU_PAYLOAD_BYTES_MAX, Instant::ZERO);
+    assert!(bytes.len() <= ADU_HEADER_BYTES_MAX);
+    assert!(
+        adu::decode_header(&bytes, Instant::ZERO)
+            .expect("well formed")
+            .is_some()
+    );
+    bytes[3] = LAYERS_MAX as u8;
+    let error = adu::decode_header(&bytes, Instant::ZERO).expect_err("one layer too high");
+    assert!(matches!(error, WireError::TooLarge { what: "layer", .. }));
+    let bytes = encoded(&widest, ADU_PAYLOAD_BYTES_MAX + 1, Instant::ZERO);
+    let error = adu::decode_header(&bytes, Instant::ZERO).expect_err("one byte too long");
+    assert!(matches!(
+        error,
+        WireError::TooLarge {
+            what: "payload length",
+            ..
+        }
+    ));
+    assert_eq!(
+        adu::decode_header(&[9], Instant::ZERO),
+        Err(WireError::Version(9))
+    );
+}
+
+#[test]
+fn a_long_reason_is_cut_at_a_character() {
+    let reason = "é".repeat(4_000);
+    let body = Body::Refuse {
+        stream: StreamId(1),
+        epoch: Epoch(1),
+        reason,
+    };
+    let read = control::decode_body(&control::encode_body(&body)).expect("well formed");
+    assert!(matches!(read, Body::Refuse { reason, .. } if reason.len() == 1024));
+}
+
+prop_compose! {
+    fn headers()(
+        (stream, sequence, epoch) in (any::<u64>(), 0..=VARINT_MAX, any::<u32>()),
+        (importance, layer) in (any::<u8>(), 0..LAYERS_MAX as u8),
+        (media, depends_on, flags) in (0..=VARINT_MAX, any::<u32>(), 0..32_u8),
+        budget in option::of(0..1_000_000_000_u64),
+    ) -> Header {
+        Header {
+            stream: StreamId(stream),
+            sequence: Sequence(sequence),
+            epoch: Epoch(epoch),
+            media_time: MediaTime::from_micros(media),
+            importance: Importance(importance),
+            layer,
+            depends_on,
+            deadline: budget.map_or(Instant::NEVER, |us| Instant::ZERO + Duration::from_micros(us)),
+            flags: Flags::from_bits(flags).expect("five bits are known"),
+        }
+    }
+}
+
+fn names() -> impl Strategy<Value = StreamName> {
+    "[a-z0-9._-]{1,20}(/[a-z0-9]{1,9}){0,3}".prop_map(|name| name.parse().expect("made so"))
+}
+
+fn nodes() -> impl Strategy<Value = NodeId> {
+    any::<[u8; 32]>().prop_map(NodeId)
+}
+
+prop_compose! {
+    fn neighbours()(
+        node in nodes(), rtt in 0..1_u64 << 40, loss_ppm in 0..=1_000_000_u32, bps in 0..1_u64 << 50, secure: bool,
+    ) -> Neighbour {
+        Neighbour { node, rtt: Duration::from_micros(rtt), loss_ppm, rate: Bitrate::from_bps(bps), secure }
+    }
+}
+
+prop_compose! {
+    fn streams()(id: u64, name in names(), confidential: bool, layers in vec(0..1_u64 << 50, 0..9)) -> Announced {
+        let layers = layers.into_iter().map(Bitrate::from_bps).collect();
+        Announced { id: StreamId(id), name, confidential, layers }
+    }
+}
+
+prop_compose! {
+    fn records()(
+        node in nodes(), sequence in 0..=VARINT_MAX, name in "\\PC{0,16}", slots: u32, box_key: [u8; 32],
+        neighbours in vec(neighbours(), 0..5), streams in vec(streams(), 0..5),
+    ) -> Record {
+        Record { node, sequence, name, slots, box_key, neighbours, streams }
+    }
+}
+
+prop_compose! {
+    fn prepares()(
+        (name, stream, epoch) in (names(), any::<u64>(), any::<u32>()),
+        (previous, next) in (nodes(), option::of(nodes())),
+        adapters in vec("[a-z]{1,8}(:[a-z0-9]{1,8})?", 0..5),
+        reliability in prop_oneof![Just(Reliability::None), Just(Reliability::UntilDeadline), Just(Reliability::Full)],
+        order in prop_oneof![Just(Order::Importance), Just(Order::Sequence)],
+        plaintext: bool,
+        envelope in option::of(vec(any::<u8>(), 1..256)),
+    ) -> Prepare {
+        let (stream, epoch) = (StreamId(stream), Epoch(epoch));
+        Prepare { name, stream, epoch, previous, next, adapters, reliability, order, plaintext, envelope }
+    }
+}
+
+fn bodies() -> impl Strategy<Value = Body> {
+    let ids = (any::<u64>(), any::<u32>()).prop_map(|(s, e)| (StreamId(s), Epoch(e)));
+    prop_oneof![
+        ids.clone()
+            .prop_map(|(stream, _)| Body::Subscribe { stream }),
+        ids.clone()
+            .prop_map(|(stream, _)| Body::Unsubscribe { stream }),
+        prepares().prop_map(Body::Prepare),
+        ids.clone()
+            .prop_map(|(stream, epoch)| Body::Ready { stream, epoch }),
+        (ids.clone(), "\\PC{0,40}").prop_map(|((stream, epoch), reason)| Body::Refuse {
+            stream,
+            epoch,
+            reason
+        }),
+        ids.prop_map(|(stream, epoch)| Body::Release { stream, epoch }),
+    ]
+}
+
+fn signatures() -> impl Strategy<Value = [u8; 64]> {
+    vec(any::<u8>(), 64).prop_map(|bytes| bytes.try_into().expect("64 were made"))
+}
+
+fn messages() -> impl Strategy<Value = Message> {
+    let routed = (
+        vec(nodes(), 1..8),
+        any::<usize>(),
+        vec(any::<u8>(), 0..99),
+        signatures(),
+    );
+    prop_oneof![
+        "\\PC{0,16}".prop_map(|name| Message::Hello { name }),
+        (vec(any::<u8>(), 0..99), signatures())
+            .prop_map(|(record, signature)| Message::Record { record, signature }),
+        routed.prop_map(|(route, position, body, signature)| {
+            let position = position % route.len();
+            Message::Routed(Routed {
+                route,
+                position,
+                body,
+                signature,
+            })
+        }),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_header_survives_the_wire(header in headers(), payload_bytes in 0..=ADU_PAYLOAD_BYTES_MAX, tail in vec(any::<u8>(), 0..9)) {
+        let mut bytes = encoded(&header, payload_bytes, Instant::ZERO);
+        let header_bytes = bytes.len();
+        bytes.extend(tail);
+        let decoded = adu::decode_header(&bytes, Instant::ZERO).expect("well formed").expect("whole");
+        prop_assert_eq!(decoded, adu::Decoded { header, payload_bytes, header_bytes });
+        for length in 0..header_bytes {
+            prop_assert_eq!(adu::decode_header(&bytes[..length], Instant::ZERO), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_record_survives_the_wire(original in records()) {
+        prop_assert_eq!(record::decode(&record::encode(&original)), Ok(original));
+    }
+
+    #[test]
+    fn a_message_survives_the_wire(original in messages()) {
+        prop_assert_eq!(control::decode(&control::encode(&original)), Ok(original));
+    }
+
+    #[test]
+    fn a_body_survives_the_wire(original in bodies()) {
+        prop_assert_eq!(control::decode_body(&control::encode_body(&original)), Ok(original));
+    }
+
+    #[test]
+    fn any_bytes_are_a_value_or_an_error(bytes in vec(any::<u8>(), 0..300)) {
+        let header = adu::decode_header(&bytes, Instant::ZERO);
+        prop_assert!(bytes.len() < ADU_HEADER_BYTES_MAX || header != Ok(None), "a full window is decided");
+        let _ = (record::decode(&bytes), control::decode(&bytes), control::decode_body(&bytes));
+    }
+
+    #[test]
+    fn a_damaged_message_is_a_value_or_an_error(original in messages(), body in bodies(), at: usize, with: u8) {
+        for (mut bytes, inner) in [(control::encode(&original), false), (control::encode_body(&body), true)] {
+            let at = at % bytes.len();
+            bytes[at] ^= with;
+            let _ = if inner { control::decode_body(&bytes).map(drop) } else { control::decode(&bytes).map(drop) };
+            bytes.truncate(at);
+            let _ = if inner { control::decode_body(&bytes).map(drop) } else { control::decode(&bytes).map(drop) };
+        }
+    }
+}
