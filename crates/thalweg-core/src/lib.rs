@@ -11,6 +11,8 @@
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
 //! | [`model`] | topology, links, streams, weights: the planner's input |
 //! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
+//! | [`routing`], [`session`] | the directory of nodes, and the deployment of plans |
+//! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
 //! # The contract of a state machine
@@ -28,9 +30,12 @@ extern crate alloc;
 pub mod adu;
 pub mod id;
 pub mod limits;
+pub mod mailbox;
 pub mod model;
 pub mod needs;
 pub mod planner;
+pub mod routing;
+pub mod session;
 pub mod time;
 pub mod units;
 pub mod wire;

@@ -1,8 +1,8 @@
 //! Names of things: nodes, streams, sequences, epochs.
 //!
 //! *The idea.* Each id is its own type, so that a sequence is never compared with an epoch. A node *is* its public
-//! key; a stream is addressed on the wire by eight bytes derived from its producer's key and its name, and known to
-//! people by the name.
+//! key; a stream is addressed on the wire by eight bytes derived from its producer's key, its name and its start,
+//! so that a restarted stream is another stream, and known to people by the name.
 //!
 //! *What it does not do.* It derives nothing: hashing and keys belong to `thalweg-net` and `thalweg-node`.
 
@@ -21,7 +21,8 @@ mod tests;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub [u8; 32]);
 
-/// A stream on the wire: the first eight bytes of a hash over its producer's key and its name.
+/// A stream on the wire: the first eight bytes of a hash over its producer's key, its name and a
+/// random number drawn when it starts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct StreamId(pub u64);
 

@@ -1,0 +1,95 @@
+//! Proves that nothing leaves out of order or twice, and that a gap is given up exactly at its time.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{END_PATIENCE, PATIENCE, Resequencer, START_PATIENCE};
+use crate::adu::{Adu, Flags, Header};
+use crate::id::{Sequence, StreamId};
+use crate::time::{Duration, Instant};
+
+fn adu(sequence: u64, deadline: Instant) -> Adu {
+    let mut header = Header::new(StreamId(1), Sequence(sequence));
+    header.deadline = deadline;
+    Adu {
+        header,
+        payload: Bytes::new(),
+    }
+}
+
+fn drain(resequencer: &mut Resequencer, now: Instant) -> Vec<u64> {
+    core::iter::from_fn(|| resequencer.poll_adu(now))
+        .map(|adu| adu.header.sequence.0)
+        .collect()
+}
+
+#[test]
+fn a_gap_is_waited_for_until_the_deadline_behind_it_and_no_longer() {
+    let mut resequencer = Resequencer::default();
+    let deadline = Instant::from_nanos(1_000);
+    resequencer.handle_adu(adu(0, deadline), Instant::ZERO);
+    resequencer.handle_adu(adu(2, deadline), Instant::ZERO);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
+    assert_eq!(resequencer.poll_timeout(), deadline);
+    assert_eq!(
+        drain(&mut resequencer, deadline - Duration::from_nanos(1)),
+        []
+    );
+    assert_eq!(drain(&mut resequencer, deadline), [2]);
+    assert_eq!(resequencer.skipped(), 1);
+    resequencer.handle_adu(adu(1, deadline), deadline);
+    assert_eq!(drain(&mut resequencer, deadline), []);
+    assert_eq!(resequencer.late(), 1);
+}
+
+#[test]
+fn a_filled_gap_is_not_waited_for() {
+    let mut resequencer = Resequencer::default();
+    for sequence in [0, 2, 3, 1, 2] {
+        resequencer.handle_adu(adu(sequence, Instant::NEVER), Instant::ZERO);
+    }
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [0, 1, 2, 3]);
+    assert_eq!(resequencer.poll_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn one_who_joins_late_waits_a_moment_for_the_overtaken() {
+    let mut resequencer = Resequencer::default();
+    resequencer.handle_adu(adu(8, Instant::NEVER), Instant::ZERO);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), []);
+    resequencer.handle_adu(adu(7, Instant::NEVER), Instant::ZERO);
+    let start = resequencer.poll_timeout();
+    assert_eq!(start, Instant::ZERO + START_PATIENCE);
+    assert_eq!(drain(&mut resequencer, start - Duration::from_nanos(1)), []);
+    assert_eq!(drain(&mut resequencer, start), [7, 8]);
+    assert_eq!(resequencer.skipped(), 0);
+}
+
+#[test]
+fn the_end_waits_a_little_and_the_endless_a_little_longer() {
+    let mut resequencer = Resequencer::default();
+    resequencer.handle_adu(adu(0, Instant::NEVER), Instant::ZERO);
+    resequencer.handle_adu(adu(2, Instant::NEVER), Instant::ZERO);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
+    assert_eq!(resequencer.poll_timeout(), Instant::ZERO + PATIENCE);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO + PATIENCE), [2]);
+    let mut end = adu(4, Instant::NEVER);
+    end.header.flags = Flags::END;
+    resequencer.handle_adu(end, Instant::ZERO);
+    assert_eq!(resequencer.poll_timeout(), Instant::ZERO + END_PATIENCE);
+}
+
+proptest! {
+    #[test]
+    fn any_arrivals_leave_in_order_once_and_completely_when_whole(order in Just((0..50_u64).collect::<Vec<_>>()).prop_shuffle()) {
+        let mut resequencer = Resequencer::default();
+        let mut left = Vec::new();
+        for sequence in order {
+            resequencer.handle_adu(adu(sequence, Instant::NEVER), Instant::ZERO);
+            left.extend(drain(&mut resequencer, Instant::ZERO));
+        }
+        prop_assert_eq!(left, (0..50).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,386 @@
+//! The source's side of a stream: who wants it, which plan serves whom, and when a new plan takes over.
+//!
+//! *The idea.* The source owns its stream, so there is nothing to agree on. A [`Session`] holds one [`Sink`] per
+//! subscribed node and walks it through a deployment:
+//!
+//! ```text
+//!  subscribed ─► PlanWanted ─► handle_plan ─► Prepare to every node ─► all Ready ─► Switched: ADUs carry the epoch
+//!                    ▲                              │ Refuse or silence           the epoch before lingers, then
+//!                    └──────── after RETRY ◄────────┘                             is released
+//! ```
+//!
+//! Every deployed plan has a number of its own, the epoch, and ADUs carry it; so the old and the new plan live side by
+//! side while one takes over, and no ADU meets half of each. Everything installed has a lease and is renewed: what a
+//! dead source leaves behind goes away by itself.
+//!
+//! *What it does not do.* It neither plans nor sends nor holds keys; it says what is wanted ([`Output`]).
+//!
+//! *Sources.* spec PA-20…PA-29 (planning protocol, switch-over) and 1(d) "Planning protocol as message sequence".
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::id::{Epoch, NodeId};
+use crate::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// How long what is installed on a node stays without being renewed.
+pub const LEASE: Duration = Duration::from_secs(30);
+
+/// How often leases and subscriptions are renewed: two renewals may be lost.
+pub const RENEW: Duration = Duration::from_secs(10);
+
+/// How often a part that has not been answered is sent again: above the round trip of a slow path with a full queue.
+pub const RESEND: Duration = Duration::from_millis(1_000);
+
+/// After this long without all answers a deployment is given up.
+pub const DEPLOY_MAX: Duration = Duration::from_secs(10);
+
+/// How long after a failed deployment another plan is asked for.
+pub const RETRY: Duration = Duration::from_secs(2);
+
+/// One node's part of a plan that is to be deployed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The node that it runs on.
+    pub node: NodeId,
+    /// Its adapters, in order.
+    pub adapters: Vec<String>,
+    /// Whether ADUs arrive there unsealed.
+    pub plaintext: bool,
+}
+
+/// Something for the driver to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Find a plan for this sink and give it to [`Session::handle_plan`].
+    PlanWanted {
+        /// For whom.
+        sink: NodeId,
+    },
+    /// Send a part of a plan to its node, along the plan's own path.
+    Prepare {
+        /// Which plan.
+        epoch: Epoch,
+        /// The path from the source up to the addressee.
+        route: Vec<NodeId>,
+        /// The node after the addressee; `None` at the sink.
+        next: Option<NodeId>,
+        /// What to install.
+        part: Part,
+    },
+    /// From now on ADUs for this sink carry this epoch.
+    Switched {
+        /// For whom.
+        sink: NodeId,
+        /// Under which plan.
+        epoch: Epoch,
+    },
+    /// Forget an epoch on a node; at the source itself the route has one node.
+    Release {
+        /// Which plan.
+        epoch: Epoch,
+        /// The path from the source up to the addressee.
+        route: Vec<NodeId>,
+    },
+    /// A deployment failed; another plan is asked for after [`RETRY`].
+    Failed {
+        /// For whom.
+        sink: NodeId,
+        /// Under which plan.
+        epoch: Epoch,
+        /// Why, as a sentence.
+        reason: String,
+    },
+    /// A sink's subscription ended; nothing is sent to it any more.
+    Gone {
+        /// Who.
+        sink: NodeId,
+    },
+}
+
+/// The sinks of one stream, at its source.
+#[derive(Debug, Default)]
+pub struct Session {
+    epoch_last: u32,
+    sinks: BTreeMap<NodeId, Sink>,
+    retiring: Vec<(Instant, Deployment)>,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Debug, Default)]
+struct Sink {
+    lease: Instant,
+    active: Option<Deployment>,
+    pending: Option<Deployment>,
+    /// When to ask for a plan again; `None` while one is wanted, pending or active.
+    retry: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+struct Deployment {
+    epoch: Epoch,
+    parts: Vec<Part>,
+    waiting_for: BTreeSet<NodeId>,
+    send_next: Instant,
+    give_up: Instant,
+}
+
+impl Session {
+    /// Takes in a subscription or its renewal.
+    pub fn handle_subscribe(&mut self, node: NodeId, now: Instant) {
+        let known = self.sinks.contains_key(&node);
+        self.sinks.entry(node).or_default().lease = now + LEASE;
+        if !known {
+            self.outputs.push_back(Output::PlanWanted { sink: node });
+        }
+    }
+
+    /// Takes in the end of a subscription.
+    pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
+        let Some(sink) = self.sinks.remove(&node) else {
+            return;
+        };
+        for deployment in sink.active.into_iter().chain(sink.pending) {
+            self.retiring.push((now + RENEW, deployment));
+        }
+        self.outputs.push_back(Output::Gone { sink: node });
+    }
+
+    /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
+    ///
+    /// A plan equal to the active one is not deployed again.
+    pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
+        let sink = self.sinks.get_mut(&node)?;
+        sink.retry = None;
+        if sink
+            .active
+            .as_ref()
+            .is_some_and(|active| active.parts == parts)
+        {
+            sink.pending = None;
+            return None;
+        }
+        if sink
+            .pending
+            .as_ref()
+            .is_some_and(|pending| pending.parts == parts)
+        {
+            return None;
+        }
+        self.epoch_last += 1;
+        let epoch = Epoch(self.epoch_last);
+        let waiting_for = parts.iter().map(|part| part.node).collect();
+        let give_up = now + DEPLOY_MAX;
+        sink.pending = Some(Deployment {
+            epoch,
+            parts,
+            waiting_for,
+            send_next: now,
+            give_up,
+        });
+        self.handle_timeout(now);
+        Some(epoch)
+    }
+
+    /// Takes in that no plan can be found now; another is asked for after [`RETRY`].
+    pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
+        if let Some(sink) = self.sinks.get_mut(&node) {
+            sink.retry = Some(now + RETRY);
+        }
+    }
+
+    /// Takes in that the map changed: every sink's plan is asked for anew.
+    pub fn handle_change(&mut self) {
+        let wanted = self
+            .sinks
+            .keys()
+            .map(|sink| Output::PlanWanted { sink: *sink });
+        let wanted: Vec<Output> = wanted
+            .filter(|output| !self.outputs.contains(output))
+            .collect();
+        self.outputs.extend(wanted);
+    }
+
+    /// Takes in that a node has installed its part.
+    pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
+        let Some((&node, sink)) = self.sinks.iter_mut().find(|(_, sink)| {
+            sink.pending
+                .as_ref()
+                .is_some_and(|pending| pending.epoch == epoch)
+        }) else {
+            return;
+        };
+        let Some(pending) = &mut sink.pending else {
+            return;
+        };
+        pending.waiting_for.remove(&from);
+        if !pending.waiting_for.is_empty() {
+            return;
+        }
+        pending.send_next = now + RENEW;
+        if let Some(before) = core::mem::replace(&mut sink.active, sink.pending.take()) {
+            self.retiring.push((now + LEASE, before));
+        }
+        self.outputs
+            .push_back(Output::Switched { sink: node, epoch });
+    }
+
+    /// Takes in that a node will not install its part.
+    pub fn handle_refuse(&mut self, from: NodeId, epoch: Epoch, reason: &str, now: Instant) {
+        let affected = self.sinks.iter().find(|(_, sink)| {
+            let deployments = sink.pending.iter().chain(&sink.active);
+            deployments
+                .into_iter()
+                .any(|deployment| deployment.epoch == epoch)
+        });
+        if let Some((&sink, _)) = affected {
+            self.fail(
+                sink,
+                epoch,
+                alloc::format!("{} refused: {reason}", from.short()),
+                now,
+            );
+        }
+    }
+
+    /// Gives up a sink's deployment, pending or active, and asks for another plan later.
+    fn fail(&mut self, node: NodeId, epoch: Epoch, reason: String, now: Instant) {
+        let Some(sink) = self.sinks.get_mut(&node) else {
+            return;
+        };
+        for slot in [&mut sink.pending, &mut sink.active] {
+            if let Some(deployment) = slot.take_if(|deployment| deployment.epoch == epoch) {
+                self.retiring.push((now, deployment));
+            }
+        }
+        sink.retry = Some(now + RETRY);
+        self.outputs.push_back(Output::Failed {
+            sink: node,
+            epoch,
+            reason,
+        });
+    }
+
+    /// Does what is due: resends, renews, gives up, retries, releases, ends leases.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        let overdue: Vec<NodeId> = self
+            .sinks
+            .iter()
+            .filter(|(_, s)| s.lease < now)
+            .map(|(node, _)| *node)
+            .collect();
+        for node in overdue {
+            self.handle_unsubscribe(node, now);
+        }
+        let mut failed = Vec::new();
+        for (node, sink) in &mut self.sinks {
+            if sink.retry.take_if(|retry| *retry <= now).is_some() {
+                self.outputs.push_back(Output::PlanWanted { sink: *node });
+            }
+            match &mut sink.pending {
+                Some(pending) if pending.give_up <= now => {
+                    failed.push((*node, pending.epoch, silence(pending)));
+                }
+                Some(pending) => pending.send_due(now, RESEND, &mut self.outputs),
+                None => {}
+            }
+            if let Some(active) = &mut sink.active {
+                active.send_due(now, RENEW, &mut self.outputs);
+            }
+        }
+        for (node, epoch, reason) in failed {
+            self.fail(node, epoch, reason, now);
+        }
+        let (due, rest) = self.retiring.drain(..).partition(|(when, _)| *when <= now);
+        self.retiring = rest;
+        let due: Vec<(Instant, Deployment)> = due;
+        for (_, deployment) in due {
+            deployment.release(&mut self.outputs);
+        }
+    }
+
+    /// Returns what the driver is to do next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Returns when [`Session::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Instant {
+        let of_sink = |sink: &Sink| {
+            let deployments = sink.pending.iter().chain(&sink.active);
+            let sends = deployments
+                .map(|d| d.send_next)
+                .min()
+                .unwrap_or(Instant::NEVER);
+            let give_up = sink.pending.as_ref().map_or(Instant::NEVER, |d| d.give_up);
+            sends
+                .min(give_up)
+                .min(sink.lease)
+                .min(sink.retry.unwrap_or(Instant::NEVER))
+        };
+        let retiring = self.retiring.iter().map(|(when, _)| *when);
+        self.sinks
+            .values()
+            .map(of_sink)
+            .chain(retiring)
+            .min()
+            .unwrap_or(Instant::NEVER)
+    }
+
+    /// Returns the plan that each served sink's ADUs travel under.
+    pub fn active(&self) -> impl Iterator<Item = (NodeId, Epoch)> {
+        self.sinks
+            .iter()
+            .filter_map(|(node, sink)| Some((*node, sink.active.as_ref()?.epoch)))
+    }
+
+    /// Returns the subscribed nodes, served or not.
+    pub fn sinks(&self) -> impl Iterator<Item = NodeId> {
+        self.sinks.keys().copied()
+    }
+}
+
+/// Says who has not answered.
+fn silence(pending: &Deployment) -> String {
+    let silent: Vec<String> = pending.waiting_for.iter().map(NodeId::short).collect();
+    alloc::format!("no answer from {} within {DEPLOY_MAX}", silent.join(", "))
+}
+
+impl Deployment {
+    /// Sends the parts that are due: while deploying to those that have not answered, then to all, as renewal.
+    fn send_due(&mut self, now: Instant, again: Duration, outputs: &mut VecDeque<Output>) {
+        if self.send_next > now {
+            return;
+        }
+        self.send_next = now + again;
+        let renewal = self.waiting_for.is_empty();
+        for (position, part) in self.parts.iter().enumerate() {
+            if renewal || self.waiting_for.contains(&part.node) {
+                outputs.push_back(Output::Prepare {
+                    epoch: self.epoch,
+                    route: self.route_to(position),
+                    next: self.parts.get(position + 1).map(|next| next.node),
+                    part: part.clone(),
+                });
+            }
+        }
+    }
+
+    fn release(&self, outputs: &mut VecDeque<Output>) {
+        outputs.extend((0..self.parts.len()).map(|position| Output::Release {
+            epoch: self.epoch,
+            route: self.route_to(position),
+        }));
+    }
+
+    fn route_to(&self, position: usize) -> Vec<NodeId> {
+        self.parts[..=position]
+            .iter()
+            .map(|part| part.node)
+            .collect()
+    }
+}

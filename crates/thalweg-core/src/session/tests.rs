@@ -1,0 +1,163 @@
+//! Proves that a plan takes over only when all are ready, that failures lead to another try, and that leases end.
+
+use alloc::vec::Vec;
+
+use super::{DEPLOY_MAX, LEASE, Output, Part, RENEW, RESEND, RETRY, Session};
+use crate::id::{Epoch, NodeId};
+use crate::time::{Duration, Instant};
+
+const SOURCE: NodeId = NodeId([1; 32]);
+const RELAY: NodeId = NodeId([2; 32]);
+const SINK: NodeId = NodeId([3; 32]);
+
+fn parts(adapter: &str) -> Vec<Part> {
+    let part = |node| Part {
+        node,
+        adapters: [adapter.into()].into(),
+        plaintext: true,
+    };
+    [SOURCE, RELAY, SINK].map(part).into()
+}
+
+fn outputs(session: &mut Session) -> Vec<Output> {
+    core::iter::from_fn(|| session.poll_output()).collect()
+}
+
+fn prepared(outputs: &[Output]) -> Vec<NodeId> {
+    let node = |output: &Output| match output {
+        Output::Prepare { part, .. } => Some(part.node),
+        _ => None,
+    };
+    outputs.iter().filter_map(node).collect()
+}
+
+fn deployed(adapter: &str) -> (Session, Epoch) {
+    let mut session = Session::default();
+    session.handle_subscribe(SINK, Instant::ZERO);
+    let epoch = session
+        .handle_plan(SINK, parts(adapter), Instant::ZERO)
+        .expect("a new plan");
+    for node in [SOURCE, RELAY, SINK] {
+        session.handle_ready(node, epoch, Instant::ZERO);
+    }
+    outputs(&mut session);
+    (session, epoch)
+}
+
+#[test]
+fn a_plan_takes_over_when_the_last_node_is_ready() {
+    let mut session = Session::default();
+    session.handle_subscribe(SINK, Instant::ZERO);
+    assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
+    let epoch = session
+        .handle_plan(SINK, parts("null"), Instant::ZERO)
+        .expect("a new plan");
+    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
+    session.handle_ready(SINK, epoch, Instant::ZERO);
+    session.handle_ready(SOURCE, epoch, Instant::ZERO);
+    assert_eq!(
+        (outputs(&mut session), session.active().count()),
+        (Vec::new(), 0)
+    );
+    session.handle_ready(RELAY, epoch, Instant::ZERO);
+    assert_eq!(
+        outputs(&mut session),
+        [Output::Switched { sink: SINK, epoch }]
+    );
+    assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, epoch)]);
+}
+
+#[test]
+fn only_the_silent_are_asked_again_and_not_for_ever() {
+    let mut session = Session::default();
+    session.handle_subscribe(SINK, Instant::ZERO);
+    let epoch = session
+        .handle_plan(SINK, parts("null"), Instant::ZERO)
+        .expect("a new plan");
+    session.handle_ready(SOURCE, epoch, Instant::ZERO);
+    session.handle_ready(SINK, epoch, Instant::ZERO);
+    outputs(&mut session);
+    session.handle_timeout(Instant::ZERO + RESEND - Duration::from_nanos(1));
+    assert_eq!(outputs(&mut session), []);
+    session.handle_timeout(Instant::ZERO + RESEND);
+    assert_eq!(prepared(&outputs(&mut session)), [RELAY]);
+    let end = Instant::ZERO + DEPLOY_MAX;
+    session.handle_timeout(end);
+    let said = outputs(&mut session);
+    let failed =
+        |o: &Output| matches!(o, Output::Failed { reason, .. } if reason.contains("no answer"));
+    assert!(said.iter().any(failed), "{said:?}");
+    assert_eq!(
+        said.iter()
+            .filter(|o| matches!(o, Output::Release { .. }))
+            .count(),
+        3
+    );
+    session.handle_timeout(end + RETRY);
+    assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
+}
+
+#[test]
+fn the_old_plan_serves_until_the_new_one_does_and_lingers_for_what_is_under_way() {
+    let (mut session, first) = deployed("null");
+    let now = Instant::from_nanos(1);
+    let second = session
+        .handle_plan(SINK, parts("keep:1"), now)
+        .expect("another plan");
+    assert!(second > first);
+    assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, first)]);
+    for node in [SOURCE, RELAY, SINK] {
+        session.handle_ready(node, second, now);
+    }
+    assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, second)]);
+    session.handle_subscribe(SINK, now + RENEW);
+    outputs(&mut session);
+    let released = |outputs: &[Output]| {
+        outputs
+            .iter()
+            .any(|o| matches!(o, Output::Release { epoch, .. } if *epoch == first))
+    };
+    session.handle_timeout(now + LEASE - Duration::from_nanos(1));
+    assert!(!released(&outputs(&mut session)));
+    session.handle_timeout(now + LEASE);
+    assert!(released(&outputs(&mut session)));
+}
+
+#[test]
+fn the_same_plan_is_not_deployed_twice() {
+    let (mut session, _) = deployed("null");
+    assert_eq!(
+        session.handle_plan(SINK, parts("null"), Instant::ZERO),
+        None
+    );
+    session.handle_change();
+    session.handle_change();
+    assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
+}
+
+#[test]
+fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
+    let (mut session, epoch) = deployed("null");
+    session.handle_timeout(Instant::ZERO + RENEW);
+    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
+    session.handle_timeout(Instant::ZERO + LEASE);
+    assert_eq!(session.active().count(), 1);
+    let end = Instant::ZERO + LEASE + Duration::from_nanos(1);
+    session.handle_timeout(end);
+    assert!(outputs(&mut session).contains(&Output::Gone { sink: SINK }));
+    session.handle_timeout(end + RENEW);
+    let said = outputs(&mut session);
+    let released = |o: &&Output| matches!(o, Output::Release { epoch: e, .. } if *e == epoch);
+    assert_eq!(said.iter().filter(released).count(), 3);
+    assert_eq!(session.poll_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
+    let (mut session, epoch) = deployed("null");
+    session.handle_refuse(RELAY, Epoch(99), "no slot", Instant::ZERO);
+    assert_eq!(session.active().count(), 1);
+    session.handle_refuse(RELAY, epoch, "no slot", Instant::ZERO);
+    assert_eq!(session.active().count(), 0);
+    assert_eq!(session.poll_timeout(), Instant::ZERO);
+}
