@@ -68,6 +68,12 @@ pub const FILE_BYTES_MAX: usize = 16 << 20;
 /// Nodes of a world.
 pub const WORLD_NODES_MAX: usize = 100_000;
 
+/// Links of a world, and events: ten a node, beyond which a file of [`FILE_BYTES_MAX`] is full anyway.
+pub const WORLD_LINKS_MAX: usize = 1_000_000;
+
+/// Streams of a world.
+pub const WORLD_STREAMS_MAX: usize = 100_000;
+
 const _: () = assert!(
     PACKET_HEADROOM_BYTES >= ADU_HEADER_BYTES_MAX,
     "a header is written in place"

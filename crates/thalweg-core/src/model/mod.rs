@@ -1,1 +1,32 @@
-//! The planner's input: topology, links, streams, weights.
+//! The planner's input: topology, links, streams, weights, and what adapters do.
+//!
+//! *The idea.* Two shapes of one thing. A [`World`] is what people write and read: names, units, defaults, events. A
+//! [`Snapshot`] is what a planner computes with: nodes and links as dense indices, and one stream. A node builds its
+//! snapshot from live records instead of a file, and nothing below can tell the difference.
+//!
+//! *What it does not do.* It parses no text (`thalweg-world` does, and names file, line and key), and it measures
+//! nothing.
+//!
+//! *Sources.* docs/planner.md §1 (symbols) and §6 (the world file).
+
+mod adapter;
+mod event;
+mod fault;
+mod name;
+mod stream;
+mod text;
+mod topology;
+mod weights;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+pub use adapter::{Adapter, BadAdapter, Catalogue, PACK, Profile, Role, SEAL, Transform};
+pub use event::{Event, LinkChange};
+pub use fault::Fault;
+pub use name::{BadNodeName, NodeName};
+pub use stream::{Layer, Stream, UTILITY_TOLERANCE};
+pub use topology::{Edge, LinkIndex, NodeIndex, Place, Topology};
+pub use weights::Weights;
+pub use world::{Link, Node, Snapshot, World};

@@ -1,0 +1,212 @@
+//! What is wrong with a world although every value in it can be read.
+//!
+//! *The idea.* A fault names the key it is about (`link[0].ends[1]`), so that whoever read the text can say the line.
+//!
+//! *What it does not do.* It does not say whether a plan exists: that is the planner's answer, not a mistake.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::{Event, Link, NodeName, Stream, UTILITY_TOLERANCE, World};
+use crate::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
+use crate::units::Bitrate;
+
+/// One mistake in a world.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{path}: {message}")]
+pub struct Fault {
+    /// The key it is about, such as `link[0].rate`.
+    pub path: String,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl World {
+    /// Returns every mistake, in the order of weights, nodes, links, streams, events; empty if the world is sound.
+    ///
+    /// Cost    O((nodes + links + events) · log)
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        self.check_sizes(&mut faults);
+        self.check_weights(&mut faults);
+        for (at, link) in self.links.iter().enumerate() {
+            self.check_link(&mut faults, &format!("link[{at}]"), link);
+        }
+        let mut names = BTreeSet::new();
+        for (at, stream) in self.streams.iter().enumerate() {
+            let path = format!("stream[{at}]");
+            if !names.insert(&stream.name) {
+                let message = format!("another stream is called `{}`: rename one", stream.name);
+                faults.add(format!("{path}.name"), message);
+            }
+            self.check_stream(&mut faults, &path, stream);
+        }
+        self.check_events(&mut faults);
+        faults.0
+    }
+
+    fn check_sizes(&self, faults: &mut Faults) {
+        let sizes = [
+            ("node", self.nodes.len(), WORLD_NODES_MAX),
+            ("link", self.links.len(), WORLD_LINKS_MAX),
+            ("stream", self.streams.len(), WORLD_STREAMS_MAX),
+            ("at", self.events.len(), WORLD_LINKS_MAX),
+        ];
+        for (key, size, most) in sizes {
+            if size > most {
+                faults.add(key.to_string(), format!("{size} are more than {most}"));
+            }
+        }
+    }
+
+    fn check_weights(&self, faults: &mut Faults) {
+        for (key, value) in self.weights.by_key() {
+            let path = format!("weights.{key}");
+            if key == "pack_ratio" {
+                faults.check_positive(path, value);
+            } else {
+                faults.check_not_negative(path, value);
+            }
+        }
+    }
+
+    fn check_node(&self, faults: &mut Faults, path: String, name: &NodeName) {
+        if !self.nodes.contains_key(name) {
+            let known = known(self.nodes.keys());
+            faults.add(path, format!("there is no node `{name}` ({known})"));
+        }
+    }
+
+    fn check_link(&self, faults: &mut Faults, path: &str, link: &Link) {
+        for (at, end) in link.ends.iter().enumerate() {
+            self.check_node(faults, format!("{path}.ends[{at}]"), end);
+        }
+        if link.ends[0] == link.ends[1] {
+            let message = format!("the link joins `{}` to itself", link.ends[0]);
+            faults.add(format!("{path}.ends"), message);
+        }
+        check_rate(faults, format!("{path}.rate"), link.rate);
+    }
+
+    fn check_stream(&self, faults: &mut Faults, path: &str, stream: &Stream) {
+        self.check_node(faults, format!("{path}.from"), &stream.from);
+        if stream.to.is_empty() {
+            faults.add(format!("{path}.to"), "name at least one node".to_string());
+        }
+        let mut sinks = BTreeSet::new();
+        for (at, sink) in stream.to.iter().enumerate() {
+            let path = format!("{path}.to[{at}]");
+            if *sink == stream.from {
+                let message = format!("`{sink}` is where the stream comes from");
+                faults.add(path.clone(), message);
+            }
+            if !sinks.insert(sink) {
+                faults.add(path.clone(), format!("`{sink}` is named twice"));
+            }
+            self.check_node(faults, path, sink);
+        }
+        check_layers(faults, path, stream);
+        if let Some(ratio) = stream.pack_ratio {
+            faults.check_positive(format!("{path}.pack_ratio"), ratio);
+        }
+        if let Some(overhead) = stream.seal_overhead {
+            faults.check_not_negative(format!("{path}.seal_overhead"), overhead);
+        }
+    }
+
+    fn check_events(&self, faults: &mut Faults) {
+        let mut pairs: BTreeMap<(&NodeName, &NodeName), ()> = BTreeMap::new();
+        for link in &self.links {
+            let [a, b] = &link.ends;
+            pairs.insert((a.min(b), a.max(b)), ());
+        }
+        for (at, event) in self.events.iter().enumerate() {
+            let [a, b] = &event.link;
+            if !pairs.contains_key(&(a.min(b), a.max(b))) {
+                let message = format!("there is no link between `{a}` and `{b}`");
+                faults.add(format!("at[{at}].link"), message);
+            }
+            check_change(faults, &format!("at[{at}].set"), event);
+        }
+    }
+}
+
+fn check_change(faults: &mut Faults, path: &str, event: &Event) {
+    if event.set.is_empty() {
+        let message = "nothing is set: give rate, delay, loss or up".to_string();
+        faults.add(path.to_string(), message);
+    }
+    if event.set.rate == Some(Bitrate::ZERO) {
+        let message = "the rate is zero: write `up = false` for a link that fails".to_string();
+        faults.add(format!("{path}.rate"), message);
+    }
+}
+
+fn check_rate(faults: &mut Faults, path: String, rate: Bitrate) {
+    if rate == Bitrate::ZERO {
+        faults.add(path, "the rate is zero".to_string());
+    }
+}
+
+fn check_layers(faults: &mut Faults, path: &str, stream: &Stream) {
+    let count = stream.layers.len();
+    if count == 0 || count > LAYERS_MAX {
+        let message = format!("a stream has 1 to {LAYERS_MAX} layers, this one {count}");
+        faults.add(format!("{path}.layers"), message);
+        return;
+    }
+    for (at, layer) in stream.layers.iter().enumerate() {
+        let path = format!("{path}.layers[{at}]");
+        check_rate(faults, format!("{path}.rate"), layer.rate);
+        faults.check_not_negative(format!("{path}.utility"), layer.utility);
+    }
+    let sum: f64 = stream.layers.iter().map(|layer| layer.utility).sum();
+    if !((sum - 1.0).abs() <= UTILITY_TOLERANCE) {
+        let message = format!("the utilities sum to {sum}, not to 1");
+        faults.add(format!("{path}.layers"), message);
+    }
+    let least = usize::from(stream.needs.least_layers);
+    if !(1..=count).contains(&least) {
+        let message = format!("least_layers is {least}, the stream has {count}: use 1 to {count}");
+        faults.add(format!("{path}.needs.least_layers"), message);
+    }
+}
+
+/// Lists a few names, for the message about one that is not among them.
+fn known<'a>(names: impl ExactSizeIterator<Item = &'a NodeName>) -> String {
+    const SHOWN: usize = 8;
+    let count = names.len();
+    let shown: Vec<&str> = names.take(SHOWN).map(NodeName::as_str).collect();
+    match count {
+        0 => "there are no nodes".to_string(),
+        _ if count > SHOWN => format!("there are {count}: {} …", shown.join(", ")),
+        _ => format!("there are {}", shown.join(", ")),
+    }
+}
+
+/// The faults found so far.
+#[derive(Default)]
+struct Faults(Vec<Fault>);
+
+impl Faults {
+    fn add(&mut self, path: String, message: String) {
+        self.0.push(Fault { path, message });
+    }
+
+    fn check_positive(&mut self, path: String, value: f64) {
+        if !(value > 0.0 && value.is_finite()) {
+            self.add(path, format!("{value} is not a finite number above 0"));
+        }
+    }
+
+    fn check_not_negative(&mut self, path: String, value: f64) {
+        if !(value >= 0.0 && value.is_finite()) {
+            self.add(
+                path,
+                format!("{value} is not a finite number of 0 or above"),
+            );
+        }
+    }
+}

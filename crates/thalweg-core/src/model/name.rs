@@ -1,0 +1,65 @@
+//! The name of a node, as people write it in a world, a configuration or a plan.
+//!
+//! *The idea.* Names are for people and files, keys ([`crate::id::NodeId`]) are for the network; a plan speaks in names.
+
+use alloc::string::{String, ToString};
+use core::fmt;
+use core::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::limits::NODE_NAME_BYTES_MAX;
+
+/// The name of a node: `aircraft`, `relay-2`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NodeName(String);
+
+/// The text cannot be a node's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not a node's name: use 1 to {NODE_NAME_BYTES_MAX} bytes of printable text that neither begins nor ends with a space"
+)]
+pub struct BadNodeName(String);
+
+impl NodeName {
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for NodeName {
+    type Err = BadNodeName;
+
+    fn from_str(text: &str) -> Result<Self, BadNodeName> {
+        let whole = (1..=NODE_NAME_BYTES_MAX).contains(&text.len())
+            && text.trim() == text
+            && !text.chars().any(char::is_control);
+        if whole {
+            Ok(Self(text.to_string()))
+        } else {
+            Err(BadNodeName(text.chars().take(80).collect()))
+        }
+    }
+}
+
+impl TryFrom<String> for NodeName {
+    type Error = BadNodeName;
+
+    fn try_from(text: String) -> Result<Self, BadNodeName> {
+        text.parse()
+    }
+}
+
+impl From<NodeName> for String {
+    fn from(name: NodeName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for NodeName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}

@@ -1,0 +1,72 @@
+//! A stream as the planner sees it: where from, where to, its layers and its needs.
+
+use alloc::vec::Vec;
+
+use serde::{Deserialize, Serialize};
+
+use super::{NodeName, Weights};
+use crate::id::StreamName;
+use crate::needs::Needs;
+use crate::units::Bitrate;
+
+/// How far the utilities of a stream's layers may be from 1 in sum: room for thirds written with seven digits.
+pub const UTILITY_TOLERANCE: f64 = 1e-6;
+
+/// A stream with one producer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Stream {
+    /// Its name.
+    pub name: StreamName,
+    /// The node of its producer.
+    pub from: NodeName,
+    /// The nodes of its subscribers.
+    pub to: Vec<NodeName>,
+    /// From the base upwards; each layer is of use only with those below it.
+    pub layers: Vec<Layer>,
+    /// What it requires of the way it travels.
+    #[serde(default)]
+    pub needs: Needs,
+    /// ρ of its own: packed size over plain size; 1 for what does not compress.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pack_ratio: Option<f64>,
+    /// ε of its own: what sealing adds, over the size before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seal_overhead: Option<f64>,
+}
+
+/// One layer of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layer {
+    /// The rate that this layer adds.
+    pub rate: Bitrate,
+    /// The share of the stream's whole utility that this layer adds; over all layers they sum to 1.
+    pub utility: f64,
+}
+
+impl Stream {
+    /// Returns ρ: the stream's own pack ratio, or the default.
+    pub fn pack_ratio(&self, weights: &Weights) -> f64 {
+        self.pack_ratio.unwrap_or(weights.pack_ratio)
+    }
+
+    /// Returns ε: the stream's own sealing overhead, or the default.
+    pub fn seal_overhead(&self, weights: &Weights) -> f64 {
+        self.seal_overhead.unwrap_or(weights.seal_overhead)
+    }
+
+    /// Returns the rate of the first `layers` layers, unpacked and unsealed.
+    pub fn rate_of(&self, layers: usize) -> Bitrate {
+        self.layers
+            .iter()
+            .take(layers)
+            .map(|layer| layer.rate)
+            .sum()
+    }
+
+    /// Returns the fewest layers that are worth delivering: one at least, for none is not a stream.
+    pub fn least_layers(&self) -> u8 {
+        self.needs.least_layers.max(1)
+    }
+}

@@ -1,0 +1,98 @@
+//! How values of a world are written: lengths of time as text, maps without double keys.
+
+use alloc::collections::BTreeMap;
+use alloc::string::String;
+use core::fmt;
+use core::marker::PhantomData;
+
+use serde::de::{Error, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serializer};
+
+use super::{Node, NodeName};
+use crate::time::Duration;
+use crate::units::parse_duration;
+
+/// Reads a length of time such as `"20 ms"`.
+pub(super) fn read_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    parse_duration(&String::deserialize(from)?).map_err(Error::custom)
+}
+
+/// Writes a length of time in the unit that keeps it whole, so that it reads back the same.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+pub(super) fn write_duration<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(&Whole(*duration))
+}
+
+/// The same for a length of time that may be absent.
+pub(super) mod optional {
+    use super::{Deserializer, Duration, Serializer, Whole, read_duration};
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        read_duration(from).map(Some)
+    }
+
+    #[expect(
+        clippy::ref_option,
+        clippy::trivially_copy_pass_by_ref,
+        reason = "the signature is serde's"
+    )]
+    pub(in super::super) fn serialize<S: Serializer>(
+        duration: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match duration {
+            Some(duration) => to.collect_str(&Whole(*duration)),
+            None => to.serialize_none(),
+        }
+    }
+}
+
+/// Prints a duration in the largest unit that divides it.
+struct Whole(Duration);
+
+impl fmt::Display for Whole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = self.0.as_nanos();
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        let (per_unit, unit) = units
+            .into_iter()
+            .find(|(per_unit, _)| nanos % per_unit == 0)
+            .unwrap_or((1, "ns"));
+        write!(f, "{} {unit}", nanos / per_unit)
+    }
+}
+
+/// Reads nodes by name and refuses a name that comes twice: formats that allow it would silently drop the first.
+pub(super) fn read_nodes<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<NodeName, Node>, D::Error> {
+    struct Nodes(PhantomData<Node>);
+
+    impl<'de> Visitor<'de> for Nodes {
+        type Value = BTreeMap<NodeName, Node>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("nodes by name")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut nodes = BTreeMap::new();
+            while let Some(name) = map.next_key::<NodeName>()? {
+                if nodes.contains_key(&name) {
+                    return Err(A::Error::custom(format_args!(
+                        "two nodes have the name `{name}`: rename one"
+                    )));
+                }
+                nodes.insert(name, map.next_value()?);
+            }
+            Ok(nodes)
+        }
+    }
+
+    from.deserialize_map(Nodes(PhantomData))
+}

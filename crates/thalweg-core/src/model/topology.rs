@@ -1,0 +1,145 @@
+//! Nodes and links as dense indices: what a planner computes on.
+//!
+//! *The idea.* Names are looked up once, at the edge; the search sees small integers and contiguous arrays.
+
+use alloc::vec::Vec;
+
+use super::NodeName;
+use crate::limits::ADAPTERS_PER_NODE_MAX;
+use crate::time::Duration;
+use crate::units::{Bitrate, DataSize, Ratio};
+
+/// A node's place in a [`Topology`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIndex(pub u32);
+
+/// A link's place in a [`Topology`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LinkIndex(pub u32);
+
+/// A node of a topology.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name.
+    pub name: NodeName,
+    /// How many adapters a stream may run here, at most [`ADAPTERS_PER_NODE_MAX`].
+    pub slots: u8,
+    /// Whether it may see plaintext of a confidential stream.
+    pub trusted: bool,
+}
+
+/// A link of a topology; it carries both ways alike.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Edge {
+    /// The two nodes it joins.
+    pub ends: [NodeIndex; 2],
+    /// What it can carry, each way.
+    pub rate: Bitrate,
+    /// How long a bit takes, one way.
+    pub delay: Duration,
+    /// The share of packets it loses.
+    pub loss: Ratio,
+    /// Whether it may carry plaintext of a confidential stream.
+    pub secure: bool,
+    /// What it queues before it drops.
+    pub queue: DataSize,
+    /// Whether it works.
+    pub up: bool,
+}
+
+/// Nodes, and links between them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Topology {
+    places: Vec<Place>,
+    edges: Vec<Edge>,
+}
+
+impl Edge {
+    /// What a link queues unless stated: a home router's and a shaper's usual order of size.
+    pub const QUEUE_DEFAULT: DataSize = DataSize::from_kib(64);
+
+    /// Returns a link of this rate that is up, secure, without delay or loss, with the default queue.
+    pub const fn new(ends: [NodeIndex; 2], rate: Bitrate) -> Self {
+        Self {
+            ends,
+            rate,
+            delay: Duration::ZERO,
+            loss: Ratio::ZERO,
+            secure: true,
+            queue: Self::QUEUE_DEFAULT,
+            up: true,
+        }
+    }
+
+    /// Returns the end that is not `node`.
+    pub fn far_end(&self, node: NodeIndex) -> NodeIndex {
+        self.ends[usize::from(self.ends[0] == node)]
+    }
+}
+
+impl Topology {
+    /// Adds a node; more slots than a plan may use are capped.
+    pub fn add_node(&mut self, name: NodeName, slots: u32, trusted: bool) -> NodeIndex {
+        let slots = slots.min(ADAPTERS_PER_NODE_MAX as u32) as u8;
+        self.places.push(Place {
+            name,
+            slots,
+            trusted,
+        });
+        NodeIndex(self.places.len() as u32 - 1)
+    }
+
+    /// Adds a link.
+    ///
+    /// Fails   panics if an end is not of this topology (a caller's bug)
+    pub fn add_link(&mut self, edge: Edge) -> LinkIndex {
+        let nodes = self.places.len();
+        assert!(
+            edge.ends.iter().all(|end| (end.0 as usize) < nodes),
+            "link {:?} ends outside {nodes} nodes",
+            edge.ends
+        );
+        self.edges.push(edge);
+        LinkIndex(self.edges.len() as u32 - 1)
+    }
+
+    /// Returns all nodes, in the order of their indices.
+    pub fn nodes(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// Returns all links, in the order of their indices.
+    pub fn links(&self) -> &[Edge] {
+        &self.edges
+    }
+
+    /// Returns all links, to be changed.
+    pub fn links_mut(&mut self) -> &mut [Edge] {
+        &mut self.edges
+    }
+
+    /// Returns a node.
+    pub fn node(&self, index: NodeIndex) -> &Place {
+        &self.places[index.0 as usize]
+    }
+
+    /// Returns a link.
+    pub fn link(&self, index: LinkIndex) -> &Edge {
+        &self.edges[index.0 as usize]
+    }
+
+    /// Returns the node of this name.
+    ///
+    /// Cost    O(nodes)
+    pub fn find(&self, name: &NodeName) -> Option<NodeIndex> {
+        let at = self.places.iter().position(|place| place.name == *name)?;
+        Some(NodeIndex(at as u32))
+    }
+
+    /// Returns whether a confidential stream must be sealed on a link: it is insecure, or an end may not see plaintext.
+    ///
+    /// Source  docs/planner.md §2
+    pub fn must_seal(&self, edge: &Edge) -> bool {
+        !edge.secure || edge.ends.iter().any(|end| !self.node(*end).trusted)
+    }
+}

@@ -1,0 +1,60 @@
+//! What things cost, and what adapters do to a rate, unless the stream says otherwise.
+//!
+//! *Sources.* docs/planner.md §3; the defaults are those of the world file there.
+
+use serde::{Deserialize, Serialize};
+
+/// The weights of the cost, and the defaults of two ratios.
+///
+/// Units   `quality`: cost of losing all utility · `keep`…`open`: cost per Mbit/s of an adapter's input · ratios: 1
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Weights {
+    /// Λ: the cost of delivering no utility at all.
+    pub quality: f64,
+    /// κ of dropping layers.
+    pub keep: f64,
+    /// κ of compressing.
+    pub pack: f64,
+    /// κ of decompressing.
+    pub unpack: f64,
+    /// κ of encrypting.
+    pub seal: f64,
+    /// κ of decrypting.
+    pub open: f64,
+    /// ρ: packed size over plain size, for a stream that gives none of its own.
+    pub pack_ratio: f64,
+    /// ε: what sealing adds, over the size before, for a stream that gives none of its own.
+    pub seal_overhead: f64,
+}
+
+impl Default for Weights {
+    fn default() -> Self {
+        Self {
+            quality: 100.0,
+            keep: 0.1,
+            pack: 1.0,
+            unpack: 0.5,
+            seal: 0.4,
+            open: 0.4,
+            pack_ratio: 0.5,
+            seal_overhead: 0.02,
+        }
+    }
+}
+
+impl Weights {
+    /// Returns each weight with the key it has in a world file, in the order of the file.
+    pub fn by_key(&self) -> [(&'static str, f64); 8] {
+        [
+            ("quality", self.quality),
+            ("keep", self.keep),
+            ("pack", self.pack),
+            ("unpack", self.unpack),
+            ("seal", self.seal),
+            ("open", self.open),
+            ("pack_ratio", self.pack_ratio),
+            ("seal_overhead", self.seal_overhead),
+        ]
+    }
+}
