@@ -45,7 +45,7 @@ fn adapters_are_not_read_from_other_text() {
 
 #[test]
 fn events_apply_in_time_order_up_to_and_at_the_moment() {
-    let change = |seconds, kbps| Event {
+    let change = |seconds: u64, kbps| Event {
         time: Duration::from_millis(seconds * 1_000),
         link: [name("b"), name("a")],
         set: LinkChange {

@@ -1,1 +1,92 @@
 //! Joins what a stream needs with what links and nodes can give.
+//!
+//! *The idea.* A pure function: [`plan`] takes a [`Snapshot`] and a [`Policy`], and returns the cheapest [`Plan`] (path
+//! and adapters together) and, when nothing satisfies all needs, [`Shortfall`]s that say what would. It does not fail.
+//!
+//! | room | what it does |
+//! |---|---|
+//! | `states` | layers × transforms of one stream, and the steps that adapters make between them |
+//! | `bounds` | what the rest of the way costs at least, per node |
+//! | `search` | best-first over Pareto labels, on walks |
+//! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
+//! | `shortfall` | lifts one constraint after another and reports what each would take |
+//! | `check` | verifies a plan against its snapshot by other means than the search |
+//! | [`report`], `explain` | the plan as JSON and in words |
+//!
+//! *What it does not do.* One stream and one sink: trees, several streams and the other planners of the design come
+//! with their own modules beside `exact`. It reads no clock; who wants to know the time taken measures around it.
+//!
+//! *Sources.* docs/planner.md.
+
+mod bounds;
+mod check;
+mod cost;
+mod exact;
+mod explain;
+mod policy;
+mod product;
+pub mod report;
+mod search;
+mod shortfall;
+mod states;
+
+#[cfg(test)]
+mod tests;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::limits::LAYERS_MAX;
+use crate::model::{NodeName, Snapshot};
+
+pub use check::{Violation, check};
+pub use explain::explain;
+pub use policy::{Planner, PlannerUnavailable, Policy};
+pub use product::{CostParts, LinkUse, Placement, Plan};
+pub use shortfall::{Need, Shortfall};
+
+use exact::{Problem, Relaxation};
+
+/// Plans one stream to its one sink.
+///
+/// The shortfalls are empty exactly if the plan is feasible. If it is not, the plan is the least bad one that still
+/// shows no plaintext where none may be seen, or an empty one; each shortfall is one way out.
+///
+/// Cost    docs/planner.md §5
+/// Source  docs/planner.md §1 to §4
+pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
+    let ends = match ends_of(snapshot) {
+        Ok(ends) => ends,
+        Err(violation) => return (Plan::default(), vec![Shortfall::of_input(violation)]),
+    };
+    match policy.planner {
+        Planner::Exact => {}
+    }
+    let problem = Problem::new(snapshot, ends, Relaxation::default());
+    match problem.solve() {
+        Some(route) => (Plan::of_route(snapshot, &route, true), Vec::new()),
+        None => shortfall::least_bad(snapshot, ends),
+    }
+}
+
+/// Looks up source and sink, and refuses a stream that no planner of paths can plan.
+fn ends_of(snapshot: &Snapshot) -> Result<[usize; 2], Violation> {
+    let stream = &snapshot.stream;
+    let layers = stream.layers.len();
+    if layers == 0 || layers > LAYERS_MAX || usize::from(stream.least_layers()) > layers {
+        return Err(Violation::Layers {
+            has: layers as u32,
+            needs: u32::from(stream.least_layers()),
+        });
+    }
+    let [sink] = &stream.to[..] else {
+        return Err(Violation::Sinks {
+            count: stream.to.len() as u32,
+        });
+    };
+    let find = |name: &NodeName| {
+        let index = snapshot.topology.find(name).map(|index| index.0 as usize);
+        index.ok_or_else(|| Violation::UnknownNode { node: name.clone() })
+    };
+    Ok([find(&stream.from)?, find(sink)?])
+}

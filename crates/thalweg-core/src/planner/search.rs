@@ -1,0 +1,347 @@
+//! Best-first search over labels: node, state, slots used here.
+//!
+//! *The idea.* A label is a way from the source to a node in a state. Labels pop in the order of (cost so far + lower
+//! bound of the rest, adapters, hops); every move raises at least one of the three, so when a label pops, all that
+//! could beat it at its place have been made. A label is dropped when another at the same place is at least as good in
+//! *every* respect that can matter later:
+//!
+//! - the total order: cost, adapters, hops, node names, adapters' texts, link indices;
+//! - slots used at this node;
+//! - delay, if the deadline is watched;
+//! - the watched nodes it has visited, as a subset.
+//!
+//! *What it does not do.* It searches walks: only watched nodes, source and sink are visited once (`exact` closes the
+//! gap).
+//!
+//! *Sources.* docs/planner.md §4; Desrochers and Soumis 1988 (label setting with resources).
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::{Ordering, Reverse};
+
+use super::bounds::Bounds;
+use super::cost::Cost;
+use super::exact::{Move, Problem, Route, Watch};
+use super::states::Step;
+use crate::model::{Adapter, LinkIndex};
+use crate::time::Duration;
+
+/// No label, no next label.
+const NONE: u32 = u32::MAX;
+
+/// A way from the source to a node, in a state.
+#[derive(Clone, Copy)]
+struct Label {
+    cost: Cost,
+    delay_ns: u64,
+    /// The label before the last move.
+    parent: u32,
+    /// The next label at the same place.
+    next: u32,
+    node: u32,
+    via: Via,
+    state: u16,
+    adapters: u16,
+    hops: u16,
+    slots: u8,
+    alive: bool,
+}
+
+/// The last move of a label.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Via {
+    Start,
+    Run(Adapter),
+    Hop(u32),
+}
+
+/// The order in which labels pop, and the label.
+type Entry = Reverse<(Cost, u16, u16, u32)>;
+
+struct Search<'a, 'b> {
+    problem: &'b Problem<'a>,
+    bounds: &'b Bounds,
+    watch: &'b Watch,
+    deadline_ns: u64,
+    labels: Vec<Label>,
+    /// The watched nodes that each label has visited, `words` words a label.
+    visited: Vec<u64>,
+    words: usize,
+    /// The first label of each place, `node · states + state`.
+    heads: Vec<u32>,
+    heap: BinaryHeap<Entry>,
+}
+
+/// Returns the best walk that keeps what is watched, or `None` if there is none.
+pub(super) fn best_walk(problem: &Problem<'_>, bounds: &Bounds, watch: &Watch) -> Option<Route> {
+    let words = watch.once_count.div_ceil(64) as usize;
+    let places = problem.topology().nodes().len() * problem.states.count();
+    let mut search = Search {
+        problem,
+        bounds,
+        watch,
+        deadline_ns: problem.deadline().as_nanos(),
+        labels: Vec::new(),
+        visited: Vec::new(),
+        words,
+        heads: vec![NONE; places],
+        heap: BinaryHeap::new(),
+    };
+    search.start();
+    let best = search.run()?;
+    Some(search.route(best))
+}
+
+impl Search<'_, '_> {
+    fn start(&mut self) {
+        let source = self.problem.source as u32;
+        let state = self.problem.states.start();
+        if self.problem.hides_at(source) && !self.problem.states.is_hidden(state) {
+            return;
+        }
+        let layers = self.problem.states.layers();
+        self.visited.resize(self.words, 0);
+        self.add(Label {
+            cost: self.problem.states.quality(layers),
+            delay_ns: 0,
+            parent: NONE,
+            next: NONE,
+            node: source,
+            via: Via::Start,
+            state,
+            adapters: 0,
+            hops: 0,
+            slots: 0,
+            alive: true,
+        });
+    }
+
+    /// Pops labels until no better one can reach the goal.
+    fn run(&mut self) -> Option<u32> {
+        let mut best: Option<(Cost, u16, u16, u32)> = None;
+        while let Some(Reverse(entry)) = self.heap.pop() {
+            let (cost, adapters, hops, index) = entry;
+            if best.is_some_and(|best| (cost, adapters, hops) > (best.0, best.1, best.2)) {
+                break;
+            }
+            let label = self.labels[index as usize];
+            if !label.alive {
+                continue;
+            }
+            let at_sink = label.node as usize == self.problem.sink;
+            if at_sink && self.problem.states.is_goal(label.state) {
+                let first = best.is_none_or(|best| self.order(index, best.3) == Ordering::Less);
+                if first {
+                    best = Some(entry);
+                }
+                continue;
+            }
+            self.run_adapters(index, &label);
+            if !at_sink {
+                self.hop(index, &label);
+            }
+        }
+        best.map(|best| best.3)
+    }
+
+    fn run_adapters(&mut self, index: u32, label: &Label) {
+        let problem = self.problem;
+        let Some(penalty) = problem.slot_penalty(label.node, label.slots) else {
+            return;
+        };
+        let must_hide = problem.hides_at(label.node);
+        for step in problem.states.steps(label.state) {
+            let Step { to, delay, .. } = *step;
+            if must_hide && !problem.states.is_hidden(to) {
+                continue;
+            }
+            self.copy_visited(index);
+            self.add(Label {
+                cost: label.cost + step.cost + penalty + problem.delay_penalty(delay),
+                delay_ns: label.delay_ns.saturating_add(delay.as_nanos()),
+                parent: index,
+                via: Via::Run(step.adapter),
+                state: to,
+                adapters: label.adapters.saturating_add(1),
+                slots: label.slots + 1,
+                ..*label
+            });
+        }
+    }
+
+    fn hop(&mut self, index: u32, label: &Label) {
+        let problem = self.problem;
+        for arc in problem.arcs_from(label.node) {
+            if arc.to as usize == problem.source {
+                continue;
+            }
+            let bit = self.watch.once[arc.to as usize];
+            if bit.is_some_and(|bit| self.has_visited(index, bit)) {
+                continue;
+            }
+            let Some(cost) = problem.hop_cost(arc, label.state) else {
+                continue;
+            };
+            self.copy_visited(index);
+            if let Some(bit) = bit {
+                let at = self.visited.len() - self.words + bit as usize / 64;
+                self.visited[at] |= 1 << (bit % 64);
+            }
+            self.add(Label {
+                cost: label.cost + cost,
+                delay_ns: label.delay_ns.saturating_add(arc.delay_ns),
+                parent: index,
+                node: arc.to,
+                via: Via::Hop(arc.link),
+                hops: label.hops.saturating_add(1),
+                slots: 0,
+                ..*label
+            });
+        }
+    }
+
+    fn visited_of(&self, index: u32) -> &[u64] {
+        let from = index as usize * self.words;
+        &self.visited[from..from + self.words]
+    }
+
+    fn has_visited(&self, index: u32, bit: u32) -> bool {
+        self.visited_of(index)[bit as usize / 64] >> (bit % 64) & 1 == 1
+    }
+
+    /// Gives the label about to be added what this one has visited.
+    fn copy_visited(&mut self, index: u32) {
+        let from = index as usize * self.words;
+        self.visited.extend_from_within(from..from + self.words);
+    }
+
+    /// Adds a label whose visited words are in place already, unless it cannot arrive or another is as good.
+    fn add(&mut self, mut label: Label) {
+        let node = label.node as usize;
+        let cap = self.bounds.caps[node];
+        let late = self.watch.deadline
+            && label.delay_ns.saturating_add(self.bounds.delays[node]) > self.deadline_ns;
+        if cap == 0 || late {
+            self.visited.truncate(self.labels.len() * self.words);
+            return;
+        }
+        let states = &self.problem.states;
+        let layers = states.layers_of(label.state);
+        let rest = self.bounds.links[node] + states.lost(layers, layers.min(cap));
+        let place = node * states.count() + usize::from(label.state);
+        let index = self.labels.len() as u32;
+        label.next = NONE;
+        self.labels.push(label);
+        if self.is_beaten(place, index) {
+            self.labels.pop();
+            self.visited.truncate(self.labels.len() * self.words);
+            return;
+        }
+        self.labels[index as usize].next = self.heads[place];
+        self.heads[place] = index;
+        let key = (label.cost + rest, label.adapters, label.hops, index);
+        self.heap.push(Reverse(key));
+    }
+
+    /// Returns whether a label at the place beats the new one, and drops those that the new one beats.
+    fn is_beaten(&mut self, place: usize, new: u32) -> bool {
+        let (mut before, mut at) = (NONE, self.heads[place]);
+        while at != NONE {
+            let next = self.labels[at as usize].next;
+            if self.beats(at, new) {
+                return true;
+            }
+            if self.beats(new, at) {
+                self.labels[at as usize].alive = false;
+                match before {
+                    NONE => self.heads[place] = next,
+                    _ => self.labels[before as usize].next = next,
+                }
+            } else {
+                before = at;
+            }
+            at = next;
+        }
+        false
+    }
+
+    /// Returns whether `one` is at least as good as `other` in everything that can matter later.
+    fn beats(&self, one: u32, other: u32) -> bool {
+        let (a, b) = (&self.labels[one as usize], &self.labels[other as usize]);
+        if a.slots > b.slots || a.cost > b.cost {
+            return false;
+        }
+        if self.watch.deadline && a.delay_ns > b.delay_ns {
+            return false;
+        }
+        let (seen, allowed) = (self.visited_of(one), self.visited_of(other));
+        if seen.iter().zip(allowed).any(|(a, b)| a & !b != 0) {
+            return false;
+        }
+        a.cost < b.cost || self.order(one, other) != Ordering::Greater
+    }
+
+    /// Compares two labels by the total order of plans.
+    fn order(&self, one: u32, other: u32) -> Ordering {
+        let (a, b) = (&self.labels[one as usize], &self.labels[other as usize]);
+        let key = |label: &Label| (label.cost, label.adapters, label.hops);
+        key(a)
+            .cmp(&key(b))
+            .then_with(|| self.order_moves(one, other))
+    }
+
+    /// Compares two labels of equally many moves by names, adapters' texts and links, from where they part.
+    fn order_moves(&self, mut one: u32, mut other: u32) -> Ordering {
+        let mut moves: Vec<[&Label; 2]> = Vec::new();
+        while one != other {
+            let pair = [&self.labels[one as usize], &self.labels[other as usize]];
+            moves.push(pair);
+            [one, other] = [pair[0].parent, pair[1].parent];
+        }
+        moves.reverse();
+        let hops = |side: usize| {
+            let labels = moves.iter().map(move |pair| pair[side]);
+            labels.filter_map(|label| match label.via {
+                Via::Hop(link) => Some((label.node, link)),
+                Via::Run(_) | Via::Start => None,
+            })
+        };
+        let nodes = self.problem.topology().nodes();
+        let names = |side| hops(side).map(|(node, _)| &nodes[node as usize].name);
+        // A hop ends a node's list, and sorts before any adapter that would continue it.
+        let adapters = |side: usize| {
+            moves.iter().map(move |pair| match pair[side].via {
+                Via::Run(adapter) => Some(adapter),
+                Via::Hop(_) | Via::Start => None,
+            })
+        };
+        let links = |side| hops(side).map(|(_, link)| link);
+        (names(0).cmp(names(1)))
+            .then_with(|| adapters(0).cmp(adapters(1)))
+            .then_with(|| links(0).cmp(links(1)))
+    }
+
+    fn route(&self, best: u32) -> Route {
+        let mut moves = Vec::new();
+        let mut at = best;
+        while at != NONE {
+            let label = &self.labels[at as usize];
+            match label.via {
+                Via::Start => {}
+                Via::Run(adapter) => moves.push(Move::Run(adapter)),
+                Via::Hop(link) => moves.push(Move::Hop {
+                    link: LinkIndex(link),
+                    to: label.node as usize,
+                }),
+            }
+            at = label.parent;
+        }
+        moves.reverse();
+        Route {
+            source: self.problem.source,
+            moves,
+            delay: Duration::from_nanos(self.labels[best as usize].delay_ns),
+        }
+    }
+}

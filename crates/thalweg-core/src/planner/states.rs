@@ -1,0 +1,227 @@
+//! The states a stream can be in, and the steps that adapters make between them.
+//!
+//! *The idea.* A state is how many layers are kept and which transforms are on: `state = (q − 1)·2^B + bits`. All that
+//! the search asks of an adapter (from where to where, at what cost and delay) is tabulated once per stream.
+//!
+//! ```text
+//! R(q, bits) = (Σ_{ℓ≤q} r_ℓ) · Π_{b on} factor_b
+//! ```
+//!
+//! Dropping layers is charged at once with the quality that it gives up, so a label's cost already holds every loss
+//! it cannot undo.
+//!
+//! *Sources.* docs/planner.md §2, §3.
+
+use alloc::vec::Vec;
+
+use super::cost::Cost;
+use crate::model::{Adapter, Catalogue, Role, Snapshot};
+use crate::time::Duration;
+use crate::units::Bitrate;
+
+/// How far a rate may exceed a link's, relatively: products of decimal ratios miss whole numbers by less than this.
+const RATE_TOLERANCE: f64 = 1e-9;
+
+/// Returns whether a stream of this rate fits a link.
+pub(super) fn fits(rate_bps: f64, link: Bitrate) -> bool {
+    rate_bps <= link.as_bps() as f64 * (1.0 + RATE_TOLERANCE)
+}
+
+/// One adapter applied in one state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    pub(super) adapter: Adapter,
+    /// The state after it.
+    pub(super) to: u16,
+    /// κ · input rate.
+    pub(super) run_cost: Cost,
+    /// The same and the quality given up.
+    pub(super) cost: Cost,
+    pub(super) delay: Duration,
+}
+
+/// All states of one stream.
+#[derive(Debug)]
+pub(super) struct States {
+    bits: u32,
+    layers: u8,
+    least_layers: u8,
+    /// By state: R in bit/s.
+    rates: Vec<f64>,
+    /// By transform bits: whether the payload is hidden.
+    hidden: Vec<bool>,
+    /// By layers, 0 to all: Λ · (1 − Σ u).
+    quality: Vec<Cost>,
+    /// By layers, 0 to all: the lowest rate of any state with so many.
+    least_rates: Vec<f64>,
+    /// The steps of state `s` are `steps[first[s]..first[s + 1]]`.
+    steps: Vec<Step>,
+    first: Vec<u32>,
+}
+
+impl States {
+    pub(super) fn new(snapshot: &Snapshot) -> Self {
+        let stream = &snapshot.stream;
+        let catalogue = &snapshot.catalogue;
+        let transforms = catalogue.transforms.len().min(Catalogue::TRANSFORMS_MAX);
+        let transforms = &catalogue.transforms[..transforms];
+        let patterns = 1usize << transforms.len();
+        let is_on = |pattern: usize, bit: usize| pattern >> bit & 1 == 1;
+
+        let mut utility = 0.0;
+        let mut plain_bps = 0.0;
+        let mut states = Self {
+            bits: transforms.len() as u32,
+            layers: stream.layers.len() as u8,
+            least_layers: stream.least_layers(),
+            rates: Vec::with_capacity(stream.layers.len() * patterns),
+            hidden: (0..patterns)
+                .map(|pattern| {
+                    let mut on = transforms.iter().enumerate();
+                    on.any(|(bit, transform)| transform.hides && is_on(pattern, bit))
+                })
+                .collect(),
+            quality: alloc::vec![Cost::from_f64(snapshot.weights.quality)],
+            least_rates: alloc::vec![0.0],
+            steps: Vec::new(),
+            first: Vec::with_capacity(stream.layers.len() * patterns + 1),
+        };
+        for layer in &stream.layers {
+            utility += layer.utility;
+            plain_bps += layer.rate.as_bps() as f64;
+            let mut least = plain_bps;
+            for pattern in 0..patterns {
+                let mut rate = plain_bps;
+                for (bit, transform) in transforms.iter().enumerate() {
+                    if is_on(pattern, bit) {
+                        rate *= transform.rate_factor;
+                    }
+                }
+                least = if rate < least { rate } else { least };
+                states.rates.push(rate);
+            }
+            states.least_rates.push(least);
+            let lost = Cost::from_f64(snapshot.weights.quality * (1.0 - utility));
+            states.quality.push(lost);
+        }
+        states.tabulate_steps(catalogue);
+        states
+    }
+
+    fn tabulate_steps(&mut self, catalogue: &Catalogue) {
+        for state in 0..self.rates.len() {
+            self.first.push(self.steps.len() as u32);
+            for profile in &catalogue.profiles {
+                let hidden = self.is_hidden(state as u16);
+                if profile.needs_plaintext && hidden {
+                    continue;
+                }
+                let run_cost = Cost::from_f64(profile.cost_per_mbps * (self.rates[state] / 1e6));
+                let step = |adapter, to: usize, lost| Step {
+                    adapter,
+                    to: to as u16,
+                    run_cost,
+                    cost: run_cost + lost,
+                    delay: profile.delay,
+                };
+                let bit_of = |bit: usize| (bit < self.bits as usize).then_some(1usize << bit);
+                match profile.role {
+                    Role::Keep => {
+                        let layers = self.layers_of(state as u16);
+                        for kept in self.least_layers..layers {
+                            let to = state - (usize::from(layers - kept) << self.bits);
+                            let lost = self.lost(layers, kept);
+                            self.steps.push(step(Adapter::Keep(kept), to, lost));
+                        }
+                    }
+                    Role::Do(bit) => {
+                        if let Some(mask) = bit_of(bit).filter(|mask| state & mask == 0) {
+                            let step = step(profile.adapter, state | mask, Cost::ZERO);
+                            self.steps.push(step);
+                        }
+                    }
+                    Role::Undo(bit) => {
+                        if let Some(mask) = bit_of(bit).filter(|mask| state & mask != 0) {
+                            let step = step(profile.adapter, state & !mask, Cost::ZERO);
+                            self.steps.push(step);
+                        }
+                    }
+                }
+            }
+        }
+        self.first.push(self.steps.len() as u32);
+    }
+
+    /// Returns how many states there are.
+    pub(super) fn count(&self) -> usize {
+        self.rates.len()
+    }
+
+    /// Returns the state a stream starts in: all layers, no transform on.
+    pub(super) fn start(&self) -> u16 {
+        u16::from(self.layers - 1) << self.bits
+    }
+
+    /// Returns whether a stream may be delivered in this state.
+    pub(super) fn is_goal(&self, state: u16) -> bool {
+        self.pattern_of(state) == 0 && self.layers_of(state) >= self.least_layers
+    }
+
+    pub(super) fn layers_of(&self, state: u16) -> u8 {
+        (state >> self.bits) as u8 + 1
+    }
+
+    pub(super) fn layers(&self) -> u8 {
+        self.layers
+    }
+
+    pub(super) fn least_layers(&self) -> u8 {
+        self.least_layers
+    }
+
+    fn pattern_of(&self, state: u16) -> usize {
+        usize::from(state) & ((1 << self.bits) - 1)
+    }
+
+    /// Returns whether a transform is on.
+    pub(super) fn is_on(&self, state: u16, transform: usize) -> bool {
+        transform < self.bits as usize && state >> transform & 1 == 1
+    }
+
+    pub(super) fn is_hidden(&self, state: u16) -> bool {
+        self.hidden[self.pattern_of(state)]
+    }
+
+    /// Returns R in bit/s.
+    pub(super) fn rate_bps(&self, state: u16) -> f64 {
+        self.rates[usize::from(state)]
+    }
+
+    /// Returns the lowest R of any state with so many layers, in bit/s.
+    pub(super) fn least_rate_bps(&self, layers: u8) -> f64 {
+        self.least_rates[usize::from(layers)]
+    }
+
+    /// Returns Λ · (1 − Σ u) of so many layers.
+    pub(super) fn quality(&self, layers: u8) -> Cost {
+        self.quality[usize::from(layers)]
+    }
+
+    /// Returns what going from one number of layers to a lower one gives up.
+    pub(super) fn lost(&self, from: u8, to: u8) -> Cost {
+        self.quality(to).saturating_sub(self.quality(from))
+    }
+
+    /// Returns every adapter that works in a state.
+    pub(super) fn steps(&self, state: u16) -> &[Step] {
+        let state = usize::from(state);
+        &self.steps[self.first[state] as usize..self.first[state + 1] as usize]
+    }
+
+    /// Returns the step of an adapter in a state.
+    pub(super) fn step(&self, state: u16, adapter: Adapter) -> Option<&Step> {
+        self.steps(state)
+            .iter()
+            .find(|step| step.adapter == adapter)
+    }
+}
