@@ -9,6 +9,7 @@
 //! | [`time`], [`units`], [`id`] | values with units, and names |
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
+//! | [`event`] | why an ADU went no further |
 //! | [`model`] | topology, links, streams, weights: the planner's input |
 //! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
 //! | [`routing`], [`session`] | the directory of nodes, and the deployment of plans |
@@ -28,6 +29,7 @@
 extern crate alloc;
 
 pub mod adu;
+pub mod event;
 pub mod id;
 pub mod limits;
 pub mod mailbox;

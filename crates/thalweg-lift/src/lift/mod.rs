@@ -1,0 +1,511 @@
+//! The loop that carries packets through a node's modules, forward and back.
+//!
+//! *The idea.* The modules of a chain stand in an array, fixed when the plan was deployed; carrying a packet is a walk
+//! along it. What a module has more of is asked for before the next input, the module nearest the exit first, so that
+//! order is kept and nothing piles up. Control messages run between packets.
+//!
+//! ```text
+//! poll(direction):
+//!   a module said "more", and not all it gave is out?  → ask the one nearest the exit, carry what it gives
+//!   control messages wait?                              → run them
+//!   paused?                                             → nothing
+//!   take the next input                                 → carry it
+//! carry: for each module on: pass | discard → count, stop | hold → keep, stop | more → note | pause → note
+//! ```
+//!
+//! One [`Lift`] is a flow: the spec's forward and backward lift over the same modules, so that what feedback tells a
+//! module on its way back is there for the next packet on its way forward. It obeys the contract of `thalweg_core`:
+//! `handle_*` takes in, `poll_*` gives out, `poll_timeout` says when to come back. The one exception is meant:
+//! a control message overtakes packets that wait, for it is out of band.
+//!
+//! *What it does not do.* It has no thread and does not wait: its driver calls when data are there.
+//!
+//! *Sources.* spec DC-3, DC-4, DC-17, DC-19 and §5(d) "Lift skeleton".
+
+use std::collections::VecDeque;
+
+use thalweg_core::event::DropCause;
+use thalweg_core::limits::MODULES_PER_LIFT_MAX;
+use thalweg_core::time::Instant;
+
+use crate::module::{Context, Control, ControlError, Direction, Held, Module, Verdict};
+use crate::packet::{Packet, Pool};
+
+mod counters;
+mod spec;
+#[cfg(test)]
+mod tests;
+
+pub use counters::Counters;
+pub use spec::{Materials, SpecError, module_from_spec};
+
+/// Packets that wait in a lift for the modules, each way.
+pub const INPUT_PACKETS_MAX: usize = 64;
+
+/// Packets that one module may give for one input before the lift turns to others.
+pub const MORE_PACKETS_MAX: u32 = 4096;
+
+/// Control messages that wait for a packet's last parts to be carried.
+const CONTROLS_MAX: usize = 64;
+
+/// The modules of one stream on this node, and the loop along them.
+pub struct Lift {
+    stages: Vec<Stage>,
+    pool: Pool,
+    forward: Path,
+    backward: Path,
+    now: Instant,
+    controls: VecDeque<(ControlId, Target, Control)>,
+    outcomes: VecDeque<Outcome>,
+    next_control: u64,
+}
+
+/// Which modules a control message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// All that understand it.
+    All,
+    /// The one at this place of the chain.
+    Module(usize),
+}
+
+/// The number of a control message of one lift.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ControlId(pub u64);
+
+/// What came of a control message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Which message.
+    pub id: ControlId,
+    /// How many modules did as it said.
+    pub done: usize,
+    /// Those that would not, by place in the chain; modules that it is not meant for are not among them.
+    pub refused: Vec<(usize, ControlError)>,
+}
+
+/// A lift cannot be that long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} modules are more than a lift can have, {MODULES_PER_LIFT_MAX}")]
+pub struct TooManyModules(pub usize);
+
+/// A module with what the lift keeps for it.
+struct Stage {
+    module: Box<dyn Module>,
+    forward: Side,
+    backward: Side,
+}
+
+/// What the lift keeps for a module in one direction.
+#[derive(Default)]
+struct Side {
+    held: Held,
+    counters: Counters,
+}
+
+/// What the lift keeps for a direction.
+#[derive(Default)]
+struct Path {
+    input: VecDeque<Packet>,
+    /// One bit for each module that is to be asked for more.
+    more: u32,
+    /// A packet went on in parts, and not all of them are out.
+    is_splitting: bool,
+    /// What modules gave beyond the packet that came in.
+    more_given: u32,
+    /// The module that asked for a pause.
+    paused_by: Option<usize>,
+}
+
+impl Lift {
+    /// Returns a lift along these modules, the first being nearest the producer.
+    pub fn new(modules: Vec<Box<dyn Module>>, pool: Pool) -> Result<Self, TooManyModules> {
+        if modules.len() > MODULES_PER_LIFT_MAX {
+            return Err(TooManyModules(modules.len()));
+        }
+        let stage = |module| Stage {
+            module,
+            forward: Side::default(),
+            backward: Side::default(),
+        };
+        Ok(Self {
+            stages: modules.into_iter().map(stage).collect(),
+            pool,
+            forward: Path::new(),
+            backward: Path::new(),
+            now: Instant::ZERO,
+            controls: VecDeque::new(),
+            outcomes: VecDeque::new(),
+            next_control: 0,
+        })
+    }
+
+    /// Returns a lift built from the adapter words of a plan, in order.
+    pub fn from_spec<'a>(
+        words: impl IntoIterator<Item = &'a str>,
+        materials: &mut Materials,
+        pool: Pool,
+    ) -> Result<Self, SpecError> {
+        spec::lift_from_spec(words, materials, pool)
+    }
+
+    /// Takes in a packet from the producer's side, or gives it back when [`INPUT_PACKETS_MAX`] wait.
+    pub fn handle_forward(&mut self, packet: Packet, now: Instant) -> Result<(), Packet> {
+        self.now = now;
+        self.forward.take_in(packet)
+    }
+
+    /// Takes in a packet of feedback, or gives it back when [`INPUT_PACKETS_MAX`] wait.
+    pub fn handle_backward(&mut self, packet: Packet, now: Instant) -> Result<(), Packet> {
+        self.now = now;
+        self.backward.take_in(packet)
+    }
+
+    /// Asks the modules whose time has come for what they have.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.now = now;
+        for (index, stage) in self.stages.iter().enumerate() {
+            if stage.module.poll_timeout() <= now {
+                self.forward.note_more(index);
+                self.backward.note_more(index);
+            }
+        }
+    }
+
+    /// Takes in a control message; it runs at once, or when the packet under way has been carried.
+    ///
+    /// Fails   never: what became of it is an [`Outcome`]
+    pub fn handle_control(&mut self, target: Target, control: Control) -> ControlId {
+        let id = ControlId(self.next_control);
+        self.next_control += 1;
+        if self.controls.len() < CONTROLS_MAX {
+            self.controls.push_back((id, target, control));
+            if self.is_between_packets() {
+                self.run_controls();
+            }
+        } else {
+            let full = ControlError::Other(format!("{CONTROLS_MAX} control messages wait already"));
+            self.outcomes.push_back(Outcome {
+                id,
+                done: 0,
+                refused: vec![(0, full)],
+            });
+        }
+        id
+    }
+
+    /// Returns the next packet for the subscriber's side, if there is one.
+    pub fn poll_forward(&mut self) -> Option<Packet> {
+        loop {
+            if let Some(index) = self.forward.more_downstream() {
+                let given = self.stages[index].give(Direction::Forward, self.now, &self.pool);
+                let Some(packet) = self.forward.note_given(index, given) else {
+                    continue;
+                };
+                if let Some(out) = self.carry_forward(packet, index + 1) {
+                    return Some(out);
+                }
+                continue;
+            }
+            if !self.controls.is_empty() && self.is_between_packets() {
+                self.run_controls();
+                continue;
+            }
+            if self.is_paused(Direction::Forward) {
+                return None;
+            }
+            let packet = self.forward.input.pop_front()?;
+            if let Some(out) = self.carry_forward(packet, 0) {
+                return Some(out);
+            }
+        }
+    }
+
+    /// Returns the next packet of feedback for the producer's side, if there is one.
+    pub fn poll_backward(&mut self) -> Option<Packet> {
+        loop {
+            if let Some(index) = self.backward.more_upstream() {
+                let given = self.stages[index].give(Direction::Backward, self.now, &self.pool);
+                let Some(packet) = self.backward.note_given(index, given) else {
+                    continue;
+                };
+                if let Some(out) = self.carry_backward(packet, index) {
+                    return Some(out);
+                }
+                continue;
+            }
+            if !self.controls.is_empty() && self.is_between_packets() {
+                self.run_controls();
+                continue;
+            }
+            if self.is_paused(Direction::Backward) {
+                return None;
+            }
+            let packet = self.backward.input.pop_front()?;
+            if let Some(out) = self.carry_backward(packet, self.stages.len()) {
+                return Some(out);
+            }
+        }
+    }
+
+    /// Returns what came of a control message, oldest first.
+    pub fn poll_outcome(&mut self) -> Option<Outcome> {
+        self.outcomes.pop_front()
+    }
+
+    /// Returns when [`Lift::handle_timeout`] is to be called, `NEVER` if no module waits for anything.
+    pub fn poll_timeout(&self) -> Instant {
+        let due = self.stages.iter().map(|stage| stage.module.poll_timeout());
+        due.min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Returns whether the lift takes no input this way because a module asked for a pause.
+    pub fn is_paused(&mut self, direction: Direction) -> bool {
+        let path = match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Backward => &mut self.backward,
+        };
+        let Some(index) = path.paused_by else {
+            return false;
+        };
+        if self.stages[index].module.is_ready(self.now) {
+            path.paused_by = None;
+        }
+        path.paused_by.is_some()
+    }
+
+    /// Returns how many modules there are.
+    pub fn len(&self) -> usize {
+        self.stages.len()
+    }
+
+    /// Returns whether there are no modules; such a lift passes everything.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty()
+    }
+
+    /// Returns each module's name and what went through it this way, in the order of the chain.
+    pub fn counters(&self, direction: Direction) -> impl Iterator<Item = (&'static str, Counters)> {
+        self.stages.iter().map(move |stage| {
+            let side = match direction {
+                Direction::Forward => &stage.forward,
+                Direction::Backward => &stage.backward,
+            };
+            let mut counters = side.counters;
+            counters.packets_held = side.held.len();
+            (stage.module.name(), counters)
+        })
+    }
+
+    fn carry_forward(&mut self, mut packet: Packet, from: usize) -> Option<Packet> {
+        for (index, stage) in self.stages.iter_mut().enumerate().skip(from) {
+            let Stage {
+                module, forward, ..
+            } = stage;
+            forward.counters.note_in(&packet);
+            let mut cx = Context {
+                now: self.now,
+                pool: &self.pool,
+                held: &mut forward.held,
+            };
+            match module.forward(&mut packet, &mut cx) {
+                Verdict::Pass => {}
+                verdict => {
+                    if !forward.obey(verdict, &mut packet, &mut self.forward, index) {
+                        return None;
+                    }
+                }
+            }
+            forward.counters.note_out(&packet);
+        }
+        Some(packet)
+    }
+
+    fn carry_backward(&mut self, mut packet: Packet, before: usize) -> Option<Packet> {
+        for (index, stage) in self.stages[..before].iter_mut().enumerate().rev() {
+            let Stage {
+                module, backward, ..
+            } = stage;
+            backward.counters.note_in(&packet);
+            let mut cx = Context {
+                now: self.now,
+                pool: &self.pool,
+                held: &mut backward.held,
+            };
+            match module.backward(&mut packet, &mut cx) {
+                Verdict::Pass => {}
+                verdict => {
+                    if !backward.obey(verdict, &mut packet, &mut self.backward, index) {
+                        return None;
+                    }
+                }
+            }
+            backward.counters.note_out(&packet);
+        }
+        Some(packet)
+    }
+
+    const fn is_between_packets(&self) -> bool {
+        !self.forward.is_splitting && !self.backward.is_splitting
+    }
+
+    #[cold]
+    fn run_controls(&mut self) {
+        while let Some((id, target, control)) = self.controls.pop_front() {
+            let outcome = self.run_control(id, target, &control);
+            // Whoever does not read the outcomes gets the latest, and costs no more memory.
+            if self.outcomes.len() >= CONTROLS_MAX {
+                self.outcomes.pop_front();
+            }
+            self.outcomes.push_back(outcome);
+            if !self.is_between_packets() {
+                return;
+            }
+        }
+    }
+
+    fn run_control(&mut self, id: ControlId, target: Target, control: &Control) -> Outcome {
+        let mut outcome = Outcome {
+            id,
+            done: 0,
+            refused: Vec::new(),
+        };
+        if matches!(control, Control::Resume) {
+            self.forward.paused_by = None;
+            self.backward.paused_by = None;
+            outcome.done = 1;
+            return outcome;
+        }
+        for (index, stage) in self.stages.iter_mut().enumerate() {
+            if target != Target::All && target != Target::Module(index) {
+                continue;
+            }
+            match stage.module.control(control) {
+                Ok(()) => {
+                    outcome.done += 1;
+                    self.forward.note_more(index);
+                    self.backward.note_more(index);
+                }
+                Err(ControlError::NotMine) => {}
+                Err(refusal) => outcome.refused.push((index, refusal)),
+            }
+        }
+        outcome
+    }
+}
+
+impl Stage {
+    fn give(&mut self, direction: Direction, now: Instant, pool: &Pool) -> Option<Packet> {
+        let side = match direction {
+            Direction::Forward => &mut self.forward,
+            Direction::Backward => &mut self.backward,
+        };
+        let mut cx = Context {
+            now,
+            pool,
+            held: &mut side.held,
+        };
+        let packet = self.module.poll(direction, &mut cx)?;
+        side.counters.note_out(&packet);
+        Some(packet)
+    }
+}
+
+impl Side {
+    /// Does as a verdict says and returns whether the packet goes on.
+    #[inline]
+    fn obey(
+        &mut self,
+        verdict: Verdict,
+        packet: &mut Packet,
+        path: &mut Path,
+        index: usize,
+    ) -> bool {
+        match verdict {
+            Verdict::Pass => true,
+            Verdict::More => {
+                path.note_more(index);
+                path.is_splitting = true;
+                true
+            }
+            Verdict::Pause => {
+                path.paused_by = Some(index);
+                true
+            }
+            Verdict::Discard(cause) => {
+                self.counters.dropped.add(cause);
+                false
+            }
+            Verdict::Hold => {
+                if self.held.push(packet.take()).is_err() {
+                    self.counters.dropped.add(DropCause::Overflow);
+                }
+                false
+            }
+        }
+    }
+}
+
+impl Path {
+    fn new() -> Self {
+        Self {
+            // Made at once, so that the first packets do not allocate either.
+            input: VecDeque::with_capacity(INPUT_PACKETS_MAX),
+            ..Self::default()
+        }
+    }
+
+    #[inline]
+    fn take_in(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.input.len() >= INPUT_PACKETS_MAX {
+            return Err(packet);
+        }
+        self.input.push_back(packet);
+        Ok(())
+    }
+
+    const fn note_more(&mut self, index: usize) {
+        if self.more == 0 {
+            self.more_given = 0;
+        }
+        self.more |= 1 << index;
+    }
+
+    /// Notes what a module gave; one that has no more, or will not end, is not asked again.
+    fn note_given(&mut self, index: usize, given: Option<Packet>) -> Option<Packet> {
+        self.more_given += 1;
+        if given.is_none() || self.more_given >= MORE_PACKETS_MAX {
+            self.more &= !(1 << index);
+            self.is_splitting &= self.more != 0;
+        }
+        given
+    }
+
+    const fn more_downstream(&self) -> Option<usize> {
+        match self.more {
+            0 => None,
+            more => Some(more.ilog2() as usize),
+        }
+    }
+
+    const fn more_upstream(&self) -> Option<usize> {
+        match self.more {
+            0 => None,
+            more => Some(more.trailing_zeros() as usize),
+        }
+    }
+}
+
+impl core::fmt::Debug for Lift {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let names: Vec<_> = self.stages.iter().map(|s| s.module.name()).collect();
+        f.debug_struct("Lift")
+            .field("modules", &names)
+            .finish_non_exhaustive()
+    }
+}
+
+const _: () = assert!(
+    MODULES_PER_LIFT_MAX <= u32::BITS as usize,
+    "each module has a bit in `Path::more`"
+);

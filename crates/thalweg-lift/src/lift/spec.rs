@@ -1,0 +1,128 @@
+//! From a plan's words to modules: `keep:3`, `pack:zstd`, `seal` …
+//!
+//! *What it does not do.* It knows the modules of this crate only. A node with others asks
+//! [`module_from_spec`] last, and builds the lift with [`Lift::new`].
+
+use thalweg_core::id::StreamId;
+use thalweg_core::limits::LAYERS_MAX;
+
+use super::{Lift, TooManyModules};
+use crate::keys::{KeyRing, SealInstance};
+use crate::module::Module;
+use crate::modules::{Cipher, KeepLayers, Null, Open, Pack, Packer, Seal, Unpack};
+use crate::packet::Pool;
+
+/// What modules are made of beside the plan's words.
+#[derive(Debug)]
+pub struct Materials {
+    /// The stream whose lift it is.
+    pub stream: StreamId,
+    /// Its keys; empty where nothing is sealed or opened.
+    pub keys: KeyRing,
+    /// Fresh random bits for each lift that is built: see [`SealInstance`].
+    pub instance: SealInstance,
+}
+
+/// A plan's words make no lift.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No module has this name.
+    #[error(
+        "no module is called `{0}`: null, keep:Q, pack[:lz4|zstd], unpack, seal[:aes256|chacha20] and open are known"
+    )]
+    Unknown(String),
+    /// The module is known, and what is said of it makes no sense.
+    #[error("`{word}` cannot be made: {why}")]
+    BadArgument {
+        /// The word of the plan.
+        word: String,
+        /// What would make sense.
+        why: String,
+    },
+    /// The module needs a key, and the ring has none for it.
+    #[error("`{word}` needs a key of stream {stream}, and this node holds none")]
+    NoKey {
+        /// The word of the plan.
+        word: String,
+        /// The stream whose key is missing.
+        stream: StreamId,
+    },
+    /// The chain is too long.
+    #[error(transparent)]
+    TooManyModules(#[from] TooManyModules),
+}
+
+pub(super) fn lift_from_spec<'a>(
+    words: impl IntoIterator<Item = &'a str>,
+    materials: &mut Materials,
+    pool: Pool,
+) -> Result<Lift, SpecError> {
+    let modules: Vec<_> = words
+        .into_iter()
+        .map(|word| module_from_spec(word, materials))
+        .collect::<Result<_, _>>()?;
+    Ok(Lift::new(modules, pool)?)
+}
+
+/// Returns the module that a word of a plan means.
+pub fn module_from_spec(
+    word: &str,
+    materials: &mut Materials,
+) -> Result<Box<dyn Module>, SpecError> {
+    let (name, argument) = match word.split_once(':') {
+        Some((name, argument)) => (name, Some(argument)),
+        None => (word, None),
+    };
+    let bad = |why: &str| SpecError::BadArgument {
+        word: word.chars().take(80).collect(),
+        why: why.to_owned(),
+    };
+    match (name, argument) {
+        ("null", None) => Ok(Box::new(Null)),
+        ("keep", Some(layers)) => {
+            let range = || {
+                bad(&format!(
+                    "a number of layers from 1 to {LAYERS_MAX} follows `keep:`"
+                ))
+            };
+            let layers = layers.parse().map_err(|_| range())?;
+            Ok(Box::new(KeepLayers::new(layers).map_err(|_| range())?))
+        }
+        ("keep", None) => Err(bad("how many layers? write for example `keep:2`")),
+        ("pack", None | Some("lz4")) => Ok(Box::new(Pack::new(Packer::Lz4))),
+        ("pack", Some("zstd")) => Ok(Box::new(Pack::new(Packer::Zstd))),
+        ("pack", Some(_)) => Err(bad("packers are lz4 and zstd")),
+        ("unpack", None) => Ok(Box::new(Unpack::new())),
+        ("seal", None | Some("aes256")) => seal(word, Cipher::Aes256Gcm, materials),
+        ("seal", Some("chacha20")) => seal(word, Cipher::ChaCha20Poly1305, materials),
+        ("seal", Some(_)) => Err(bad("ciphers are aes256 and chacha20")),
+        ("open", None) if materials.keys.is_empty() => Err(no_key(word, materials)),
+        ("open", None) => Ok(Box::new(Open::new(
+            materials.stream,
+            materials.keys.clone(),
+        ))),
+        ("null" | "unpack" | "open", Some(_)) => Err(bad("it takes no argument")),
+        _ => Err(SpecError::Unknown(word.chars().take(80).collect())),
+    }
+}
+
+fn seal(
+    word: &str,
+    cipher: Cipher,
+    materials: &mut Materials,
+) -> Result<Box<dyn Module>, SpecError> {
+    let instance = materials.instance.fork();
+    let seal = Seal::new(cipher, materials.stream, materials.keys.clone(), instance);
+    match seal {
+        Some(seal) => Ok(Box::new(seal)),
+        None => Err(no_key(word, materials)),
+    }
+}
+
+fn no_key(word: &str, materials: &Materials) -> SpecError {
+    SpecError::NoKey {
+        word: word.to_owned(),
+        stream: materials.stream,
+    }
+}

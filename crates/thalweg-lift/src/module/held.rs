@@ -1,0 +1,46 @@
+//! The packets that a module keeps for later: a queue with a bound that no module can forget.
+
+use std::collections::VecDeque;
+
+use crate::packet::Packet;
+
+/// Packets that one module may hold in one direction: a group of pictures' worth of layers, or an FEC block.
+pub const HELD_PACKETS_MAX: usize = 256;
+
+/// The packets that a module holds, oldest first.
+#[derive(Debug, Default)]
+pub struct Held {
+    packets: VecDeque<Packet>,
+}
+
+impl Held {
+    /// Keeps a packet, or gives it back if [`HELD_PACKETS_MAX`] are kept already.
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        if self.packets.len() < HELD_PACKETS_MAX {
+            self.packets.push_back(packet);
+            Ok(())
+        } else {
+            Err(packet)
+        }
+    }
+
+    /// Takes the oldest packet out.
+    pub fn pop(&mut self) -> Option<Packet> {
+        self.packets.pop_front()
+    }
+
+    /// Returns how many are kept.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Returns whether none is kept.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Returns the packets, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Packet> {
+        self.packets.iter()
+    }
+}

@@ -1,0 +1,53 @@
+//! Keeps the lower layers of a stream and discards the rest, by the header alone.
+//!
+//! *The idea.* An ADU's layer stands in its header, which is readable everywhere; so this works on packed and sealed
+//! ADUs, on nodes that hold no key, and costs the same for any payload.
+//!
+//! *Sources.* spec PA-35 (dropping by header); design.md, `keep(q')`.
+
+use thalweg_core::event::DropCause;
+use thalweg_core::limits::LAYERS_MAX;
+
+use crate::module::{Context, Control, ControlError, Module, Verdict};
+use crate::packet::Packet;
+
+/// Passes ADUs of the first so many layers.
+#[derive(Debug)]
+pub struct KeepLayers {
+    layers: u8,
+}
+
+impl KeepLayers {
+    /// Returns a module that keeps layers 0 to `layers` − 1; at least the base layer must stay.
+    pub fn new(layers: u8) -> Result<Self, ControlError> {
+        if (1..=LAYERS_MAX).contains(&usize::from(layers)) {
+            Ok(Self { layers })
+        } else {
+            Err(ControlError::Layers(layers))
+        }
+    }
+}
+
+impl Module for KeepLayers {
+    fn name(&self) -> &'static str {
+        "keep"
+    }
+
+    fn forward(&mut self, packet: &mut Packet, _cx: &mut Context<'_>) -> Verdict {
+        if packet.header.layer < self.layers {
+            Verdict::Pass
+        } else {
+            Verdict::Discard(DropCause::Filtered)
+        }
+    }
+
+    fn control(&mut self, control: &Control) -> Result<(), ControlError> {
+        match control {
+            Control::KeepLayers(layers) => {
+                *self = Self::new(*layers)?;
+                Ok(())
+            }
+            _ => Err(ControlError::NotMine),
+        }
+    }
+}

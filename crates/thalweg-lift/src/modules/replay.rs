@@ -1,0 +1,62 @@
+//! A window over a sealer's counters: each is accepted once, in nearly any order.
+//!
+//! *The idea.* A ring of bits, one for each recent counter. Moving the window forward clears whole words, so that the
+//! cost of an ADU does not depend on the gap before it.
+//!
+//! *Sources.* RFC 6479.
+
+use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
+
+/// How far behind the newest ADU of a sealer another may arrive.
+///
+/// A path that is lost has its unacknowledged ADUs resent on another, behind those sent since.
+pub const REPLAY_WINDOW_ADUS: u64 = (WORDS as u64 - 1) * 64;
+
+const WORDS: usize = 128;
+
+/// Which counters of one sealer have been seen.
+#[derive(Debug)]
+pub(super) struct ReplayWindow {
+    newest: u64,
+    seen: [u64; WORDS],
+}
+
+impl ReplayWindow {
+    pub(super) const fn new() -> Self {
+        Self {
+            newest: 0,
+            seen: [0; WORDS],
+        }
+    }
+
+    /// Returns whether a counter has not been seen, and can be told not to have been.
+    pub(super) const fn is_fresh(&self, counter: u64) -> bool {
+        if counter > self.newest {
+            return true;
+        }
+        let (word, bit) = place(counter);
+        self.newest - counter < REPLAY_WINDOW_ADUS && self.seen[word] & bit == 0
+    }
+
+    /// Notes that a fresh counter has been seen.
+    pub(super) fn note(&mut self, counter: u64) {
+        if counter > self.newest {
+            let words = (counter / 64 - self.newest / 64).min(WORDS as u64);
+            for step in 1..=words {
+                self.seen[((self.newest / 64 + step) % WORDS as u64) as usize] = 0;
+            }
+            self.newest = counter;
+        }
+        let (word, bit) = place(counter);
+        self.seen[word] |= bit;
+    }
+}
+
+const fn place(counter: u64) -> (usize, u64) {
+    ((counter / 64 % WORDS as u64) as usize, 1 << (counter % 64))
+}
+
+const _: () = assert!(
+    REPLAY_WINDOW_ADUS >= ADUS_IN_FLIGHT_MAX as u64,
+    "what is resent on a new path is not taken for a replay"
+);
