@@ -1,1 +1,42 @@
-//! placeholder
+//! Thalweg's hands on the network: every clock, socket and task of the project.
+//!
+//! *The idea.* An [`Endpoint`] owns the socket and the keys and keeps one [`Link`] per neighbour; a link carries
+//! control frames and ADUs and says of each ADU what became of it. What arrives is handed to one [`Receiver`] while
+//! it still arrives, so that a relay passes the head of an ADU on before its tail is there and copies nothing.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`clock`] | the one clock: monotonic, zero at start |
+//! | [`identity`] | the key file, signing, verifying |
+//! | [`admission`] | who may connect |
+//! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
+//! | [`link`] | control frames and ADUs on one QUIC connection |
+//! | [`close`] | why a connection or a stream ended, as numbers on the wire |
+//! | [`shaper`] | a slow, lossy line in user space, between two loopback addresses |
+//!
+//! *What it does not do.* It plans nothing, routes nothing and understands no control frame: that is `thalweg-node`.
+//!
+//! *Sources.* docs/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
+#![forbid(unsafe_code)]
+
+pub mod admission;
+pub mod clock;
+pub mod close;
+pub mod endpoint;
+pub mod error;
+pub mod identity;
+pub mod link;
+mod random;
+pub mod shaper;
+
+pub use admission::Admission;
+pub use clock::Clock;
+pub use close::{CloseCode, StreamCode};
+pub use endpoint::{Endpoint, Options, PeerState, Reach};
+pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
+pub use identity::Identity;
+pub use link::{
+    Arriving, Body, Carriage, DownCause, Link, LinkEvent, LinkStats, OrderedId, Outcome, Payload,
+    Receiver, SendOptions, Sending,
+};
+pub use shaper::{Impairment, Shaper, ShaperOptions};

@@ -1,0 +1,179 @@
+//! From a connection to a link, and the endpoint's standing tasks.
+//!
+//! *The idea.* Accepted and dialled connections take the same way: greet, compare with what there is, announce, watch.
+//!
+//! *What it does not do.* It lets nobody in: the gate has decided before.
+
+use std::sync::{Arc, PoisonError};
+
+use iroh::endpoint::{Connection, Incoming};
+use tokio::sync::Semaphore;
+use tokio::time::{Duration, timeout};
+
+use super::registry::Verdict;
+use super::{Endpoint, reason};
+use crate::close::CloseCode;
+use crate::error::Unreachable;
+use crate::link::{DownCause, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
+
+/// Handshakes at once; more are refused, for each costs a signature and a key exchange.
+const HANDSHAKES_MAX: usize = 64;
+
+/// How long a peer may take to greet after the handshake: its idle time over.
+const GREETING_WAIT: Duration = Duration::from_secs(10);
+
+/// How long a duplicate connection may take to deliver what was sent on it.
+const DUPLICATE_GRACE: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(5);
+
+/// Accepts connections until the endpoint shuts down.
+pub(crate) async fn run(endpoint: Endpoint) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    loop {
+        let incoming = tokio::select! {
+            incoming = endpoint.0.iroh.accept() => incoming,
+            () = endpoint.shutting_down() => return,
+        };
+        let Some(incoming) = incoming else { return };
+        let Ok(permit) = handshakes.clone().try_acquire_owned() else {
+            tracing::debug!("refused: too many handshakes at once");
+            incoming.refuse();
+            continue;
+        };
+        let endpoint = endpoint.clone();
+        tokio::spawn(async move {
+            accept(&endpoint, incoming).await;
+            drop(permit);
+        });
+    }
+}
+
+async fn accept(endpoint: &Endpoint, incoming: Incoming) {
+    let result = match timeout(GREETING_WAIT, incoming).await {
+        Ok(Ok(connection)) => establish(endpoint, connection, false)
+            .await
+            .map_err(|error| error.to_string()),
+        Ok(Err(error)) => Err(format!("{error:#}")),
+        Err(_) => Err("timed out".into()),
+    };
+    if let Err(reason) = result {
+        tracing::debug!(%reason, "connection not accepted");
+    }
+}
+
+/// Makes a connection a link; returns the one that is kept.
+pub(crate) async fn establish(
+    endpoint: &Endpoint,
+    connection: Connection,
+    dialled: bool,
+) -> Result<Link, Unreachable> {
+    let peer = thalweg_core::id::NodeId(*connection.remote_id().as_bytes());
+    let opening = Link::open(connection.clone(), dialled, endpoint.0.context.clone());
+    let (link, control) = match timeout(GREETING_WAIT, opening).await {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(OpenError::Connection(error))) => return Err(reason::of_end(error, peer, &[])),
+        Ok(Err(OpenError::Protocol)) => {
+            let reason = "the first stream is not a control stream";
+            connection.close(CloseCode::Protocol.varint(), reason.as_bytes());
+            return Err(Unreachable::Other {
+                peer,
+                reason: reason.into(),
+            });
+        }
+        Err(_) => {
+            let reason = "no greeting in time";
+            connection.close(CloseCode::Protocol.varint(), reason.as_bytes());
+            return Err(Unreachable::Other {
+                peer,
+                reason: reason.into(),
+            });
+        }
+    };
+    let kept = settle(endpoint, &link);
+    link.start(control);
+    tokio::spawn(watch(endpoint.clone(), link));
+    kept.ok_or(Unreachable::ShuttingDown)
+}
+
+/// Decides between this link and one that there is, and makes it known; `None` while shutting down.
+fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
+    if endpoint.is_shutting_down() {
+        link.close(CloseCode::Shutdown, "the node shuts down");
+        return None;
+    }
+    let registry = &endpoint.0.registry;
+    let announcing = registry
+        .announcing
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let (loser, kept) = match registry.offer(endpoint.id(), link) {
+        Verdict::Kept { replaced } => {
+            if let Some(old) = replaced.clone() {
+                endpoint.emit(LinkEvent::Down {
+                    link: old,
+                    cause: DownCause::Replaced,
+                });
+            }
+            tracing::info!(peer = %link.peer().short(), dialled = link.is_dialled(), "link up");
+            endpoint.emit(LinkEvent::Up(link.clone()));
+            (replaced, link.clone())
+        }
+        Verdict::Duplicate { kept } => (Some(link.clone()), kept),
+    };
+    drop(announcing);
+    if let Some(loser) = loser {
+        tokio::spawn(async move {
+            let reason = "another connection between the two nodes is kept";
+            loser
+                .drain(CloseCode::Duplicate, reason, DUPLICATE_GRACE, true)
+                .await;
+        });
+    }
+    Some(kept)
+}
+
+/// Makes the end of a link known.
+async fn watch(endpoint: Endpoint, link: Link) {
+    let cause = link.closed().await;
+    let registry = &endpoint.0.registry;
+    let _announcing = registry
+        .announcing
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    if registry.remove(&link) {
+        tracing::info!(peer = %link.peer().short(), %cause, "link down");
+        endpoint.emit(LinkEvent::Down { link, cause });
+    }
+}
+
+/// Takes samples of every link for its rates and losses, until the endpoint shuts down.
+pub(crate) async fn sample(endpoint: Endpoint) {
+    let mut ticks = tokio::time::interval(SAMPLE_INTERVAL.into());
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            () = endpoint.shutting_down() => return,
+        }
+        let now = endpoint.clock().now();
+        for link in endpoint.links() {
+            link.sample(now);
+        }
+    }
+}
+
+/// Closes links with those who are no longer admitted, until the endpoint shuts down.
+pub(crate) async fn enforce(endpoint: Endpoint) {
+    let mut changes = endpoint.admission().changes();
+    loop {
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = endpoint.shutting_down() => return,
+        }
+        for link in endpoint.links() {
+            if !endpoint.admission().admits(link.peer()) {
+                let reason = super::gate::refusal(endpoint.id(), link.peer());
+                link.close(CloseCode::NotAdmitted, &reason);
+            }
+        }
+    }
+}

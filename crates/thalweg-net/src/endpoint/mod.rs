@@ -1,0 +1,355 @@
+//! The node on the network: one socket, one key, one link per neighbour.
+//!
+//! *The idea.* iroh reaches and proves keys; this decides whom to keep. A connection becomes a link when each end has
+//! admitted the other; when two nodes dial each other at once, both keep the same one of the two connections and
+//! drain the other. Kept peers are dialled again for ever, slower and slower, and always with a reason to show.
+//!
+//! *What it does not do.* It asks no server on the internet unless relays are configured, and it has no lookup service
+//! but mDNS, when that is switched on.
+//!
+//! *Sources.* docs/operating.md; iroh 1.4.
+
+mod accept;
+mod dial;
+mod gate;
+mod reason;
+mod registry;
+#[cfg(test)]
+mod tests;
+mod transport;
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use iroh::RelayMode;
+use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
+use iroh_mdns_address_lookup::MdnsAddressLookup;
+use thalweg_core::id::NodeId;
+use thalweg_core::time::Duration;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
+
+use self::registry::Registry;
+use crate::admission::Admission;
+use crate::clock::Clock;
+use crate::close::CloseCode;
+use crate::error::{BindError, Unreachable};
+use crate::identity::Identity;
+use crate::link::{Context, Link, LinkEvent, Receiver};
+
+/// The protocol and its version, as the TLS handshake names it.
+pub const ALPN: &str = "thalweg/1";
+
+/// How an endpoint is to be set up.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node's key.
+    pub identity: Identity,
+    /// UDP addresses to listen on; port 0 takes a free one. None: any address, any port.
+    ///
+    /// The first of a family is the one from which peers are dialled.
+    pub listen: Vec<SocketAddr>,
+    /// Who may connect.
+    pub admission: Admission,
+    /// Where packets may go.
+    pub reach: Reach,
+    /// Whether to announce this node on the LAN and to find kept peers there.
+    pub mdns: bool,
+    /// URLs of iroh relays; none by default.
+    pub relays: Vec<String>,
+    /// After this long without a word a peer is taken for dead.
+    pub idle_timeout: Duration,
+}
+
+/// Where an endpoint's packets may go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Anywhere: iroh looks for better paths by itself, through NATs too.
+    #[default]
+    Anywhere,
+    /// Only to the IP address that the endpoint itself listens on.
+    ///
+    /// Meant for several nodes on one machine: each listens on a loopback address of its own (127.0.0.1, 127.0.0.2 …)
+    /// and reaches the others only through a [`Shaper`](crate::shaper::Shaper), which has a port on both. Otherwise
+    /// iroh would find its way around the shaper.
+    OwnAddress,
+}
+
+/// What is known of a kept peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PeerState {
+    /// Being dialled for the first time, or again after a link was lost.
+    Connecting,
+    /// There is a link.
+    Up,
+    /// The last dial failed; it is tried again.
+    Unreachable(Unreachable),
+}
+
+/// A node's presence on the network; clones are the same endpoint.
+///
+/// It lives until [`Endpoint::shutdown`].
+#[derive(Clone)]
+pub struct Endpoint(Arc<Shared>);
+
+struct Shared {
+    iroh: iroh::Endpoint,
+    id: NodeId,
+    admission: Admission,
+    context: Context,
+    registry: Registry,
+    kept: Mutex<HashMap<NodeId, Kept>>,
+    shutting_down: watch::Sender<bool>,
+}
+
+struct Kept {
+    state: PeerState,
+    task: AbortHandle,
+}
+
+impl Options {
+    /// Returns options that listen on any port, with no lookup, no relay and no multicast.
+    pub fn new(identity: Identity, admission: Admission) -> Self {
+        Self {
+            identity,
+            listen: Vec::new(),
+            admission,
+            reach: Reach::Anywhere,
+            mdns: false,
+            relays: Vec::new(),
+            idle_timeout: transport::IDLE_TIMEOUT,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Binds the sockets and begins to accept; what arrives goes to `receiver`.
+    ///
+    /// Fails   an address that cannot be listened on, a relay's URL that cannot be read
+    pub async fn bind<R: Receiver>(
+        options: Options,
+        receiver: Arc<R>,
+        clock: Clock,
+    ) -> Result<Self, BindError> {
+        let builder = builder(&options)?;
+        let iroh = builder
+            .bind()
+            .await
+            .map_err(|error| bind_error(&options.listen, &error))?;
+        let endpoint = Self(Arc::new(Shared {
+            iroh,
+            id: options.identity.id(),
+            admission: options.admission,
+            context: Context { clock, receiver },
+            registry: Registry::default(),
+            kept: Mutex::default(),
+            shutting_down: watch::Sender::new(false),
+        }));
+        tokio::spawn(accept::run(endpoint.clone()));
+        tokio::spawn(accept::sample(endpoint.clone()));
+        tokio::spawn(accept::enforce(endpoint.clone()));
+        tracing::info!(id = %endpoint.id(), "listening");
+        tracing::debug!(addresses = ?endpoint.listening(), "listening");
+        Ok(endpoint)
+    }
+
+    /// Returns this node's key.
+    pub fn id(&self) -> NodeId {
+        self.0.id
+    }
+
+    /// Returns the addresses that sockets are bound to.
+    pub fn listening(&self) -> Vec<SocketAddr> {
+        self.0.iroh.bound_sockets()
+    }
+
+    /// Returns the clock that all deadlines are on.
+    pub fn clock(&self) -> Clock {
+        self.0.context.clock
+    }
+
+    /// Returns who may connect.
+    pub fn admission(&self) -> &Admission {
+        &self.0.admission
+    }
+
+    /// Returns the link with a peer, if there is one.
+    pub fn link(&self, peer: NodeId) -> Option<Link> {
+        self.0.registry.open(peer)
+    }
+
+    /// Returns all links.
+    pub fn links(&self) -> Vec<Link> {
+        self.0.registry.all()
+    }
+
+    /// Returns the kept peers and what is known of each, in the order of their keys.
+    pub fn peers(&self) -> Vec<(NodeId, PeerState)> {
+        let kept = self.kept();
+        let sorted: BTreeMap<_, _> = kept
+            .iter()
+            .map(|(peer, kept)| (*peer, kept.state.clone()))
+            .collect();
+        sorted.into_iter().collect()
+    }
+
+    /// Dials a peer once; returns the link that there is already, if there is one.
+    ///
+    /// Without addresses the peer is looked for by what is switched on (mDNS, relays).
+    ///
+    /// Fails   with the reason as a sentence, after 10 s at the latest
+    pub async fn dial(&self, peer: NodeId, addresses: &[SocketAddr]) -> Result<Link, Unreachable> {
+        dial::once(self, peer, addresses).await
+    }
+
+    /// Keeps a link with a peer: dials now, and again whenever the link is lost.
+    ///
+    /// A second call for a peer replaces its addresses. The seed spreads the retries of many nodes apart.
+    pub fn keep_dialled(&self, peer: NodeId, addresses: &[SocketAddr], seed: u64) {
+        // Held until the task is entered, for the task's first act is to set its state.
+        let mut kept = self.kept();
+        let task = tokio::spawn(dial::keep(self.clone(), peer, addresses.to_vec(), seed));
+        let entry = Kept {
+            state: PeerState::Connecting,
+            task: task.abort_handle(),
+        };
+        if let Some(before) = kept.insert(peer, entry) {
+            before.task.abort();
+        }
+    }
+
+    /// Keeps a peer no longer; a link that there is stays.
+    pub fn forget(&self, peer: NodeId) {
+        if let Some(kept) = self.kept().remove(&peer) {
+            kept.task.abort();
+        }
+    }
+
+    /// Sends nothing new, waits until all that was sent is acknowledged, at most `grace`, and closes everything.
+    ///
+    /// What was not acknowledged by then ends as [`Outcome::LinkLost`](crate::link::Outcome::LinkLost).
+    pub async fn shutdown(&self, grace: Duration) {
+        self.0.shutting_down.send_replace(true);
+        for (_, kept) in self.kept().drain() {
+            kept.task.abort();
+        }
+        let mut draining = JoinSet::new();
+        for link in self.links() {
+            draining.spawn(async move {
+                link.drain(CloseCode::Shutdown, "the node shuts down", grace, false)
+                    .await;
+            });
+        }
+        draining.join_all().await;
+        self.0.iroh.close().await;
+        tracing::info!(id = %self.id().short(), "network closed");
+    }
+
+    fn kept(&self) -> MutexGuard<'_, HashMap<NodeId, Kept>> {
+        // No code that can panic runs under this lock.
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_state(&self, peer: NodeId, state: PeerState) {
+        if let Some(kept) = self.kept().get_mut(&peer) {
+            kept.state = state;
+        }
+    }
+
+    fn emit(&self, event: LinkEvent) {
+        self.0.context.receiver.link(event);
+    }
+
+    fn is_shutting_down(&self) -> bool {
+        *self.0.shutting_down.borrow()
+    }
+
+    async fn shutting_down(&self) {
+        // The sender lives as long as `self`.
+        let _ = self
+            .0
+            .shutting_down
+            .subscribe()
+            .wait_for(|shutting_down| *shutting_down)
+            .await;
+    }
+}
+
+fn builder(options: &Options) -> Result<Builder, BindError> {
+    let mut builder = iroh::Endpoint::builder(presets::Minimal)
+        .secret_key(options.identity.secret())
+        .alpns(vec![ALPN.as_bytes().to_vec()])
+        .transport_config(transport::config(options.idle_timeout))
+        .hooks(gate::Gate::new(
+            options.admission.clone(),
+            options.identity.id(),
+        ))
+        .portmapper_config(PortmapperConfig::Disabled)
+        .net_report_config(NetReportConfig::minimal())
+        .relay_mode(relay_mode(&options.relays)?);
+    if options.mdns {
+        builder = builder.address_lookup(MdnsAddressLookup::builder());
+    }
+    if options.listen.is_empty() {
+        return Ok(builder);
+    }
+    builder = builder.clear_ip_transports();
+    for (address, opts) in routes(&options.listen, options.reach)? {
+        builder = builder
+            .bind_addr_with_opts(address, opts)
+            .map_err(|error| BindError::Endpoint(error.to_string()))?;
+    }
+    Ok(builder)
+}
+
+fn relay_mode(urls: &[String]) -> Result<RelayMode, BindError> {
+    if urls.is_empty() {
+        return Ok(RelayMode::Disabled);
+    }
+    let urls: Vec<iroh::RelayUrl> = urls
+        .iter()
+        .map(|url| url.parse().map_err(|_| BindError::RelayUrl(url.clone())))
+        .collect::<Result<_, _>>()?;
+    Ok(RelayMode::custom(urls))
+}
+
+/// Says which socket sends where; the default route of a family comes last, as iroh demands.
+fn routes(listen: &[SocketAddr], reach: Reach) -> Result<Vec<(SocketAddr, BindOpts)>, BindError> {
+    let mut routes: Vec<_> = listen
+        .iter()
+        .enumerate()
+        .map(|(place, address)| {
+            let first = !listen[..place]
+                .iter()
+                .any(|before| before.is_ipv4() == address.is_ipv4());
+            let own = if address.is_ipv4() { 32 } else { 128 };
+            match reach {
+                Reach::OwnAddress if address.ip().is_unspecified() => {
+                    Err(BindError::Unconfined(*address))
+                }
+                // A prefix as long as the address matches that address alone, and there is no default route: iroh
+                // drops what it would send elsewhere.
+                Reach::OwnAddress => Ok((*address, BindOpts::default().set_prefix_len(own))),
+                Reach::Anywhere if first => Ok((*address, BindOpts::default())),
+                Reach::Anywhere => Ok((*address, BindOpts::default().set_prefix_len(own))),
+            }
+        })
+        .collect::<Result<_, _>>()?;
+    routes.sort_by_key(|(_, opts)| opts.is_default_route());
+    Ok(routes)
+}
+
+/// Finds the address that is to blame, which iroh does not say.
+fn bind_error(listen: &[SocketAddr], error: &iroh::endpoint::BindError) -> BindError {
+    listen
+        .iter()
+        .find_map(|address| match UdpSocket::bind(address) {
+            Ok(_) => None,
+            Err(source) => Some(BindError::Listen {
+                address: *address,
+                source,
+            }),
+        })
+        .unwrap_or_else(|| BindError::Endpoint(format!("{error:#}")))
+}

@@ -1,0 +1,63 @@
+//! Proves the rules that need no socket: which of two connections stays, and how retries spread.
+
+use thalweg_core::time::Duration;
+
+use super::dial::Backoff;
+use super::registry::Contest;
+
+#[test]
+fn both_ends_of_a_crossing_keep_the_same_connection() {
+    // The smaller node dialled `ours`, the larger `theirs`; each end sees them in either order.
+    for smaller_sees_ours_first in [true, false] {
+        for larger_sees_ours_first in [true, false] {
+            let kept_is_ours = |own_is_smaller: bool, ours_first: bool| {
+                let contest = Contest {
+                    own_is_smaller,
+                    old_is_dialled: own_is_smaller == ours_first,
+                    new_is_dialled: own_is_smaller != ours_first,
+                    apart: Duration::from_millis(700),
+                };
+                contest.is_new_kept() != ours_first
+            };
+            assert!(kept_is_ours(true, smaller_sees_ours_first));
+            assert!(kept_is_ours(false, larger_sees_ours_first));
+        }
+    }
+}
+
+#[test]
+fn later_connection_replaces_the_one_that_its_dialler_has_lost() {
+    for own_is_smaller in [true, false] {
+        for (old_is_dialled, new_is_dialled) in [(true, false), (false, true)] {
+            let contest = Contest {
+                own_is_smaller,
+                old_is_dialled,
+                new_is_dialled,
+                apart: Duration::from_secs(4),
+            };
+            assert!(contest.is_new_kept());
+        }
+    }
+}
+
+#[test]
+fn same_dialler_dials_again_only_when_its_old_connection_is_dead() {
+    let contest = Contest {
+        own_is_smaller: true,
+        old_is_dialled: false,
+        new_is_dialled: false,
+        apart: Duration::ZERO,
+    };
+    assert!(contest.is_new_kept());
+}
+
+#[test]
+fn backoff_grows_to_its_bound_and_spreads_by_seed() {
+    let mut backoff = Backoff::new(1);
+    let waits: Vec<_> = (0..20).map(|_| backoff.next().as_millis()).collect();
+    assert!((150..=250).contains(&waits[0]), "{waits:?}");
+    assert!(waits.iter().all(|wait| *wait <= 6_250), "{waits:?}");
+    assert!(waits[10..].iter().all(|wait| *wait >= 3_750), "{waits:?}");
+    let (mut one, mut other) = (Backoff::new(2), Backoff::new(3));
+    assert_ne!(one.next(), other.next());
+}

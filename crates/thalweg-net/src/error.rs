@@ -1,0 +1,174 @@
+//! What can go wrong at the network, one enum per verb.
+//!
+//! *The idea.* Each message carries what a person needs to act: the address, the file, the key, what to type.
+//!
+//! *What it does not do.* The fate of an ADU is no error: it is an [`Outcome`](crate::link::Outcome).
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thalweg_core::id::NodeId;
+
+use crate::close::{CloseCode, StreamCode};
+
+/// The key file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum IdentityError {
+    /// The file cannot be read or made.
+    #[error("cannot {action} the key file {path}: {source}")]
+    Io {
+        /// `read`, `create` …
+        action: &'static str,
+        /// The key file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Others than the owner may read the key.
+    #[error("the key file {path} may be read by others (mode {mode:04o}); run: chmod 600 {path}")]
+    Exposed {
+        /// The key file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The file holds something else.
+    #[error(
+        "the key file {path} does not hold a key: expected one line of 64 hexadecimal digits, and comment lines with #"
+    )]
+    Garbage {
+        /// The key file.
+        path: PathBuf,
+    },
+}
+
+/// The endpoint cannot start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address} (udp): {source}")]
+    Listen {
+        /// Which of the addresses.
+        address: SocketAddr,
+        /// What the system said: in use, not ours, not permitted.
+        source: io::Error,
+    },
+    /// Addresses that cannot go together.
+    #[error(
+        "{0} is an unspecified address, but reach `own-address` needs the one address it is confined to"
+    )]
+    Unconfined(SocketAddr),
+    /// A relay's URL cannot be read.
+    #[error("`{0}` is not the URL of a relay, such as https://relay.example.org")]
+    RelayUrl(String),
+    /// The QUIC endpoint did not start for another reason.
+    #[error("the network endpoint does not start: {0}")]
+    Endpoint(String),
+}
+
+/// A peer cannot be reached, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Unreachable {
+    /// Nobody answers there.
+    #[error("no answer from {addresses}: timed out")]
+    TimedOut {
+        /// What was tried.
+        addresses: String,
+    },
+    /// Somebody answers with another key.
+    #[error("wrong key at {addresses}: the node there is not {peer}")]
+    WrongKey {
+        /// What was tried.
+        addresses: String,
+        /// Who was wanted.
+        peer: NodeId,
+    },
+    /// The peer does not know this protocol or version.
+    #[error("{peer} speaks another protocol version: it does not know `{alpn}`")]
+    Version {
+        /// Who.
+        peer: NodeId,
+        /// What we speak.
+        alpn: &'static str,
+    },
+    /// The peer does not admit us.
+    #[error("refused by {peer}: {reason}")]
+    NotAdmitted {
+        /// Who.
+        peer: NodeId,
+        /// What the peer said.
+        reason: String,
+    },
+    /// We do not admit the peer ourselves.
+    #[error("{0} is not admitted by this node's own configuration")]
+    NotAdmittedHere(NodeId),
+    /// There is no address to dial.
+    #[error("no address of {0} is known: give one, or switch on mdns")]
+    NoAddress(NodeId),
+    /// A node does not dial itself.
+    #[error("{0} is this node's own key")]
+    OwnKey(NodeId),
+    /// The peer closed the connection for another reason.
+    #[error("closed by {peer}: {code}: {reason}")]
+    Closed {
+        /// Who.
+        peer: NodeId,
+        /// Why, as a number.
+        code: CloseCode,
+        /// Why, in words.
+        reason: String,
+    },
+    /// This endpoint is shutting down.
+    #[error("this node is shutting down")]
+    ShuttingDown,
+    /// Anything else.
+    #[error("cannot reach {peer}: {reason}")]
+    Other {
+        /// Who.
+        peer: NodeId,
+        /// What the QUIC stack said.
+        reason: String,
+    },
+}
+
+/// The rest of an ADU does not arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// The sender gave it up.
+    #[error("the sender gave the ADU up: {0}")]
+    Reset(StreamCode),
+    /// Its deadline passed while it was still arriving.
+    #[error("the deadline passed while the ADU was still arriving")]
+    Expired,
+    /// The stream ended before the payload did.
+    #[error("the stream ended {missing} bytes before the payload did")]
+    Truncated {
+        /// How many bytes.
+        missing: usize,
+    },
+    /// The connection is gone.
+    #[error("the link was lost")]
+    LinkLost,
+}
+
+/// A control frame cannot be sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// It is larger than a peer accepts.
+    #[error("a control frame of {bytes} bytes is above the limit of {limit}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// `limits::CONTROL_BYTES_MAX`.
+        limit: usize,
+    },
+    /// The connection is gone or draining.
+    #[error("the link was lost")]
+    LinkLost,
+}

@@ -1,0 +1,189 @@
+//! Who this node is: one Ed25519 key in one file.
+//!
+//! *The idea.* The key is made on the first start and never leaves its file, which only its owner may read. It appears
+//! under its name whole or not at all: it is written beside, synced, and linked to the name, so that a crash or two
+//! first starts at once leave one good key.
+//!
+//! ```text
+//! # thalweg node key: secret, keep mode 0600
+//! # public: 3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29
+//! 0000000000000000000000000000000000000000000000000000000000000000
+//! ```
+//!
+//! One line of 64 hexadecimal digits, the secret seed of RFC 8032; blank lines and lines that begin with `#` are
+//! comments.
+//!
+//! *What it does not do.* It encrypts nothing at rest, and it knows no operating system without file modes.
+//!
+//! *Sources.* OpenSSH's treatment of key files; RFC 8032 §5.1.5.
+
+use std::fmt;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use iroh::{PublicKey, SecretKey, Signature};
+use thalweg_core::id::NodeId;
+
+use crate::error::IdentityError;
+
+#[cfg(test)]
+mod tests;
+
+/// More than a key and its comments ever take; a larger file is something else.
+const KEY_FILE_BYTES_MAX: u64 = 4096;
+
+/// A node's key pair.
+#[derive(Clone)]
+pub struct Identity {
+    secret: SecretKey,
+}
+
+impl Identity {
+    /// Reads the key from its file, or makes both on the first start.
+    ///
+    /// A missing parent directory is made with mode 0700.
+    ///
+    /// Fails   the file can be read by others, holds no key, or cannot be read or made
+    pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
+        match File::open(path) {
+            Ok(file) => Self::read(path, file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(path),
+            Err(source) => Err(failed("read", path)(source)),
+        }
+    }
+
+    /// Makes a key that no file holds, for tests and for nodes that need no name.
+    pub fn ephemeral() -> Self {
+        Self {
+            secret: SecretKey::generate(),
+        }
+    }
+
+    /// Returns the key made from a seed, equal for equal seeds; for tests and demonstrations only.
+    pub fn from_seed(seed: [u8; 32]) -> Self {
+        Self {
+            secret: SecretKey::from_bytes(&seed),
+        }
+    }
+
+    /// Returns the public key, which is the node's name.
+    pub fn id(&self) -> NodeId {
+        NodeId(*self.secret.public().as_bytes())
+    }
+
+    /// Signs a message (Ed25519).
+    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.secret.sign(message).to_bytes()
+    }
+
+    pub(crate) fn secret(&self) -> SecretKey {
+        self.secret.clone()
+    }
+
+    fn read(path: &Path, file: File) -> Result<Self, IdentityError> {
+        let metadata = file.metadata().map_err(failed("read", path))?;
+        let mode = metadata.permissions().mode() & 0o7777;
+        if mode & 0o077 != 0 {
+            return Err(IdentityError::Exposed {
+                path: path.into(),
+                mode,
+            });
+        }
+        let mut text = String::new();
+        file.take(KEY_FILE_BYTES_MAX)
+            .read_to_string(&mut text)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => IdentityError::Garbage { path: path.into() },
+                _ => failed("read", path)(error),
+            })?;
+        Self::parse(&text).ok_or_else(|| IdentityError::Garbage { path: path.into() })
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        // Secrets and ids are both 32 bytes in hexadecimal, so one reader serves both. Its error is dropped here on
+        // purpose: it quotes the text, which may be most of a key.
+        let NodeId(seed) = lines.next()?.parse().ok()?;
+        lines.next().is_none().then(|| Self::from_seed(seed))
+    }
+
+    fn create(path: &Path) -> Result<Self, IdentityError> {
+        let create = || failed("create", path);
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(parent)
+            .map_err(create())?;
+        let identity = Self::ephemeral();
+        let beside = beside(path);
+        let written = identity.write(&beside).and_then(|()| {
+            // A link, not a rename: it never replaces a key that another first start has just made.
+            fs::hard_link(&beside, path)
+        });
+        let removed = fs::remove_file(&beside);
+        match written {
+            Ok(()) => removed
+                .and_then(|()| File::open(parent)?.sync_all())
+                .map_err(create())
+                .map(|()| identity),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Self::read(path, File::open(path).map_err(failed("read", path))?)
+            }
+            Err(error) => Err(create()(error)),
+        }
+    }
+
+    fn write(&self, path: &Path) -> io::Result<()> {
+        // What a crashed start of the same process number has left is half a key at best.
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        writeln!(file, "# thalweg node key: secret, keep mode 0600")?;
+        writeln!(file, "# public: {}", self.id())?;
+        writeln!(file, "{}", NodeId(self.secret.to_bytes()))?;
+        file.sync_all()
+    }
+}
+
+/// Returns whether `signature` is `signer`'s over `message`.
+pub fn verify(signer: NodeId, message: &[u8], signature: &[u8; 64]) -> bool {
+    PublicKey::from_bytes(&signer.0).is_ok_and(|key| {
+        key.verify(message, &Signature::from_bytes(signature))
+            .is_ok()
+    })
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.id().short())
+    }
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.{}.new", std::process::id()))
+}
+
+fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> IdentityError {
+    let path = path.into();
+    move |source| IdentityError::Io {
+        action,
+        path,
+        source,
+    }
+}

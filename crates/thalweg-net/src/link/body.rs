@@ -1,0 +1,219 @@
+//! The payload of an ADU while it arrives.
+//!
+//! *The idea.* A body is read once, in the chunks in which it came, by whoever holds it: a local subscriber collects
+//! it, a relay gives it to the next link as it is. Reading waits no longer than the ADU's deadline. Dropping a body
+//! half read tells the sender to stop; on an ordered stream, what is left is skipped instead.
+//!
+//! *What it does not do.* It allocates nothing by what a peer claims: what it holds has arrived.
+
+use bytes::Bytes;
+use thalweg_core::adu::Header;
+use thalweg_core::time::Instant;
+use tokio::sync::oneshot;
+
+use super::reader::Reader;
+use crate::clock::Clock;
+use crate::close::StreamCode;
+use crate::error::BodyError;
+
+/// An ADU whose header is here and whose payload may still be arriving.
+#[derive(Debug)]
+pub struct Arriving {
+    /// What every node may read; its deadline is on this node's clock.
+    pub header: Header,
+    /// How long the payload is; `body` yields exactly so many bytes or fails.
+    pub payload_bytes: usize,
+    /// The payload.
+    pub body: Body,
+}
+
+/// A payload that is read in the chunks in which it arrives.
+#[derive(Debug)]
+pub struct Body {
+    reader: Reader,
+    remaining: usize,
+    failed: Option<BodyError>,
+    deadline: Option<(Clock, Instant)>,
+    /// Where the stream goes when this body is done with it, for other ADUs follow on it.
+    home: Option<oneshot::Sender<(Reader, usize)>>,
+}
+
+impl Arriving {
+    /// Returns the whole payload, as [`Body::collect`].
+    pub async fn collect(self) -> Result<Bytes, BodyError> {
+        self.body.collect().await
+    }
+}
+
+impl Body {
+    /// Returns a body that is all here.
+    pub fn whole(payload: Bytes) -> Self {
+        Self {
+            remaining: payload.len(),
+            reader: Reader::whole(payload),
+            failed: None,
+            deadline: None,
+            home: None,
+        }
+    }
+
+    /// Returns the body of the one ADU of a stream.
+    pub(crate) fn of_stream(
+        reader: Reader,
+        payload_bytes: usize,
+        clock: Clock,
+        deadline: Instant,
+    ) -> Self {
+        let mut body = Self {
+            reader,
+            remaining: payload_bytes,
+            failed: None,
+            deadline: Some((clock, deadline)),
+            home: None,
+        };
+        // What came with the header is taken along, so that a small ADU is whole from the start.
+        body.reader.fill_now();
+        body
+    }
+
+    /// Returns the body of one ADU among others of a stream, and where the stream is given back.
+    pub(crate) fn of_lane(
+        reader: Reader,
+        payload_bytes: usize,
+    ) -> (Self, oneshot::Receiver<(Reader, usize)>) {
+        let (home, back) = oneshot::channel();
+        let body = Self {
+            reader,
+            remaining: payload_bytes,
+            failed: None,
+            deadline: None,
+            home: Some(home),
+        };
+        (body, back)
+    }
+
+    /// Returns how many bytes are still to be read.
+    pub const fn remaining_bytes(&self) -> usize {
+        self.remaining
+    }
+
+    /// Returns whether all of the payload has arrived, so that reading it waits for nothing.
+    pub fn is_whole(&self) -> bool {
+        self.reader.buffered_bytes() >= self.remaining
+    }
+
+    /// Returns the next chunk, `None` after the last; waits for it to arrive.
+    ///
+    /// The chunk is a slice of the receive buffer, not a copy.
+    ///
+    /// Fails   the sender gave up, the deadline passed, the link was lost
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        if self.remaining == 0 {
+            return Ok(None);
+        }
+        while self.reader.is_empty() {
+            if let Err(error) = self.wait().await {
+                self.fail(error);
+                return Err(error);
+            }
+        }
+        let chunk = self.reader.take(self.remaining);
+        self.remaining -= chunk.len();
+        Ok(Some(chunk))
+    }
+
+    /// Returns the whole payload.
+    ///
+    /// Cost    no copy if it arrived in one chunk; else one copy into one buffer
+    pub async fn collect(mut self) -> Result<Bytes, BodyError> {
+        let mut chunks = self.gather().await?;
+        match chunks.len() {
+            0 => Ok(Bytes::new()),
+            1 => Ok(chunks.swap_remove(0)),
+            _ => Ok(chunks.concat().into()),
+        }
+    }
+
+    /// Appends the whole payload to a buffer of the caller's.
+    ///
+    /// Fails   as [`Body::chunk`]; then the buffer holds what arrived before
+    pub async fn collect_into(mut self, buffer: &mut Vec<u8>) -> Result<(), BodyError> {
+        while let Some(chunk) = self.chunk().await? {
+            buffer.extend_from_slice(&chunk);
+        }
+        Ok(())
+    }
+
+    /// Gives the ADU up for this reason, which the sender is told.
+    pub fn refuse(mut self, code: StreamCode) {
+        if self.home.is_none() && self.remaining > 0 {
+            self.reader.stop(code);
+        }
+    }
+
+    /// Returns the whole payload in the chunks in which it came.
+    pub(crate) async fn gather(&mut self) -> Result<Vec<Bytes>, BodyError> {
+        let mut chunks = Vec::new();
+        while let Some(chunk) = self.chunk().await? {
+            chunks.push(chunk);
+        }
+        Ok(chunks)
+    }
+
+    /// Takes a chunk if one has arrived.
+    pub(crate) fn chunk_now(&mut self) -> Option<Bytes> {
+        if self.failed.is_some() || self.remaining == 0 || self.reader.is_empty() {
+            return None;
+        }
+        let chunk = self.reader.take(self.remaining);
+        self.remaining -= chunk.len();
+        Some(chunk)
+    }
+
+    async fn wait(&mut self) -> Result<(), BodyError> {
+        let missing = self.remaining;
+        let arrival = async {
+            match self.reader.fill().await {
+                Ok(true) => Ok(()),
+                Ok(false) => Err(BodyError::Truncated { missing }),
+                Err(error) => Err(error),
+            }
+        };
+        match self.deadline {
+            Some((clock, deadline)) => tokio::select! {
+                biased;
+                arrived = arrival => arrived,
+                () = clock.sleep_until(deadline) => Err(BodyError::Expired),
+            },
+            None => arrival.await,
+        }
+    }
+
+    fn fail(&mut self, error: BodyError) {
+        self.failed = Some(error);
+        if error == BodyError::Expired {
+            self.reader.stop(StreamCode::Expired);
+        }
+    }
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            let reader = std::mem::replace(&mut self.reader, Reader::whole(Bytes::new()));
+            // Nobody waits for it any more once the link is gone.
+            let _ = home.send((reader, self.remaining));
+        } else if self.remaining > 0 {
+            self.reader.stop(StreamCode::Cancelled);
+        } else {
+            // Looks whether the stream's end is here; if not, dropping the stream stops it with `Whole`.
+            self.reader.fill_now();
+            if !self.reader.is_empty() {
+                self.reader.stop(StreamCode::Protocol);
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The control stream: frames, whole and in order, before everything else.
+//!
+//! *The idea.* One task writes, so that a caller who gives up waiting never leaves half a frame behind. Each frame has
+//! its length before it in four bytes, big-endian.
+//!
+//! *What it does not do.* It does not look into a frame.
+
+use bytes::Bytes;
+use iroh::endpoint::{Connection, SendStream};
+use thalweg_core::limits::CONTROL_BYTES_MAX;
+use tokio::sync::{mpsc, oneshot};
+
+use super::reader::Reader;
+use super::{KIND_CONTROL, OpenError};
+use crate::error::{BodyError, ControlError};
+
+/// Frames waiting to be written: a burst of records on connect; more wait at the caller.
+pub(crate) const FRAMES_QUEUED_MAX: usize = 64;
+
+/// What the writing task is told.
+pub(crate) enum Command {
+    Frame(Bytes),
+    /// Nothing follows; answer when the peer has everything.
+    Finish(oneshot::Sender<()>),
+}
+
+/// Why no further frame can be read.
+#[derive(Debug)]
+pub(crate) enum FrameError {
+    /// The peer has finished its stream.
+    End,
+    /// The peer announced a frame above the limit.
+    TooLarge(usize),
+    Body(BodyError),
+}
+
+/// Refuses a frame that no peer would accept.
+pub(crate) fn check(frame: &Bytes) -> Result<(), ControlError> {
+    if frame.len() <= CONTROL_BYTES_MAX {
+        Ok(())
+    } else {
+        Err(ControlError::TooLarge {
+            bytes: frame.len(),
+            limit: CONTROL_BYTES_MAX,
+        })
+    }
+}
+
+/// Opens our control stream.
+pub(crate) async fn greet(connection: &Connection) -> Result<SendStream, OpenError> {
+    let mut stream = connection.open_uni().await?;
+    // A stream that was just opened can fail only with its connection.
+    let _ = stream.set_priority(i32::MAX);
+    if stream.write_all(&[KIND_CONTROL]).await.is_err() {
+        return Err(OpenError::of(connection, BodyError::LinkLost));
+    }
+    Ok(stream)
+}
+
+/// Waits for the peer's control stream, which is the first of its streams.
+pub(crate) async fn greeting(connection: &Connection) -> Result<Reader, OpenError> {
+    let mut reader = Reader::new(connection.accept_uni().await?);
+    match reader.byte().await {
+        Ok(Some(KIND_CONTROL)) => Ok(reader),
+        Ok(_) => Err(OpenError::Protocol),
+        Err(error) => Err(OpenError::of(connection, error)),
+    }
+}
+
+/// Writes frames until told to finish or the link is gone.
+pub(crate) async fn write(mut stream: SendStream, mut commands: mpsc::Receiver<Command>) {
+    while let Some(command) = commands.recv().await {
+        match command {
+            Command::Frame(frame) => {
+                let length = u32::try_from(frame.len()).expect("checked against the limit");
+                let length = Bytes::copy_from_slice(&length.to_be_bytes());
+                if stream.write_all_chunks(&mut [length, frame]).await.is_err() {
+                    return;
+                }
+            }
+            Command::Finish(done) => {
+                if stream.finish().is_ok() {
+                    let _ = stream.stopped().await;
+                }
+                // Nobody listens once the drain has been cut.
+                let _ = done.send(());
+                return;
+            }
+        }
+    }
+}
+
+/// Ends our control stream and waits until the peer has it.
+pub(crate) async fn finish(control: &mpsc::Sender<Command>) {
+    let (done, finished) = oneshot::channel();
+    if control.send(Command::Finish(done)).await.is_ok() {
+        let _ = finished.await;
+    }
+}
+
+/// Reads one frame.
+pub(crate) async fn read(reader: &mut Reader) -> Result<Bytes, FrameError> {
+    let Some(length) = reader.exactly(4).await.map_err(FrameError::Body)? else {
+        return Err(FrameError::End);
+    };
+    let length = length
+        .iter()
+        .fold(0, |length, byte| length << 8 | usize::from(*byte));
+    if length > CONTROL_BYTES_MAX {
+        return Err(FrameError::TooLarge(length));
+    }
+    match reader.exactly(length).await.map_err(FrameError::Body)? {
+        Some(frame) => Ok(frame),
+        None => Err(FrameError::End),
+    }
+}

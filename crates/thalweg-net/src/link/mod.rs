@@ -1,0 +1,317 @@
+//! One neighbour: control frames and ADUs on one QUIC connection.
+//!
+//! *The idea.* Everything travels on unidirectional streams whose first byte says what follows, and in datagrams:
+//!
+//! ```text
+//! 0  control   one each way, opened first, before all else in priority: (length:32, frame)*
+//! 1  ADU       header, payload, end
+//! 2  ordered   (header, payload)*
+//!    datagram  header, payload: one whole ADU
+//! ```
+//!
+//! So an ADU can be overtaken, reset when it expires, or passed on while it arrives, without touching the others. A
+//! link is up when each end has seen the other's control stream, which it opens only for an admitted peer. Ending a
+//! control stream says that nothing more will be sent: a link that has to go is drained, not cut.
+//!
+//! *What it does not do.* It does not choose what is worth sending (the outbox does) and keeps no copy of what it
+//! sent: what a lost link had not acknowledged is reported, and resent by whoever has it.
+//!
+//! *Sources.* docs/protocol.md §2; draft-ietf-moq-transport for one stream per object.
+
+mod body;
+mod control;
+mod counters;
+mod ordered;
+mod outcome;
+mod reader;
+mod receive;
+mod receiver;
+mod send;
+mod stats;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use iroh::endpoint::{Connection, ConnectionError};
+use thalweg_core::adu::Header;
+use thalweg_core::id::NodeId;
+use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
+use thalweg_core::time::{Duration, Instant};
+use tokio::sync::{Semaphore, mpsc, watch};
+
+pub use body::{Arriving, Body};
+pub use counters::LinkCounters;
+pub(crate) use ordered::LANES_MAX;
+pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
+pub(crate) use receiver::DynReceiver;
+pub use receiver::{DownCause, LinkEvent, Receiver};
+pub use send::Sending;
+pub(crate) use stats::SAMPLE_INTERVAL;
+pub use stats::{LinkStats, PathStats, Remote};
+
+use self::control::Command;
+use self::counters::Counters;
+use self::ordered::Lanes;
+use self::reader::Reader;
+use self::stats::Meter;
+use crate::clock::Clock;
+use crate::close::CloseCode;
+use crate::error::{BodyError, ControlError};
+
+/// The first byte of a stream of control frames.
+const KIND_CONTROL: u8 = 0;
+/// The first byte of a stream of one ADU.
+const KIND_ADU: u8 = 1;
+/// The first byte of a stream of ADUs in order.
+const KIND_ORDERED: u8 = 2;
+
+/// A connection with one neighbour; clones are the same link.
+#[derive(Clone)]
+pub struct Link(Arc<Inner>);
+
+/// What all links of an endpoint share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    pub(crate) clock: Clock,
+    pub(crate) receiver: Arc<dyn DynReceiver>,
+}
+
+struct Inner {
+    peer: NodeId,
+    /// Whether this node dialled.
+    dialled: bool,
+    since: Instant,
+    connection: Connection,
+    context: Context,
+    permits: Semaphore,
+    lanes: Lanes,
+    control: mpsc::Sender<Command>,
+    draining: AtomicBool,
+    /// Whether the peer has said that it sends nothing more.
+    peer_done: watch::Sender<bool>,
+    counters: Counters,
+    meter: Mutex<Meter>,
+}
+
+/// A connection did not become a link.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    Connection(ConnectionError),
+    /// The peer's first stream was not a control stream.
+    Protocol,
+}
+
+impl Link {
+    /// Greets the peer and waits for its greeting.
+    pub(crate) async fn open(
+        connection: Connection,
+        dialled: bool,
+        context: Context,
+    ) -> Result<(Self, Reader), OpenError> {
+        let outgoing = control::greet(&connection).await?;
+        let incoming = control::greeting(&connection).await?;
+        let (control, commands) = mpsc::channel(control::FRAMES_QUEUED_MAX);
+        tokio::spawn(control::write(outgoing, commands));
+        let now = context.clock.now();
+        let link = Self(Arc::new(Inner {
+            peer: NodeId(*connection.remote_id().as_bytes()),
+            dialled,
+            since: now,
+            connection,
+            context,
+            permits: Semaphore::new(ADUS_IN_FLIGHT_MAX as usize),
+            lanes: Lanes::default(),
+            control,
+            draining: AtomicBool::new(false),
+            peer_done: watch::Sender::new(false),
+            counters: Counters::default(),
+            meter: Mutex::default(),
+        }));
+        link.sample(now);
+        Ok((link, incoming))
+    }
+
+    /// Begins to take what arrives.
+    pub(crate) fn start(&self, control: Reader) {
+        tokio::spawn(receive::control(self.clone(), control));
+        tokio::spawn(receive::streams(self.clone()));
+        tokio::spawn(receive::datagrams(self.clone()));
+    }
+
+    /// Returns the neighbour's key.
+    pub fn peer(&self) -> NodeId {
+        self.0.peer
+    }
+
+    /// Returns whether this node dialled the other.
+    pub fn is_dialled(&self) -> bool {
+        self.0.dialled
+    }
+
+    /// Returns since when the link is up.
+    pub fn since(&self) -> Instant {
+        self.0.since
+    }
+
+    /// Returns whether the two are one link.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Returns whether the connection has ended or takes nothing more to send.
+    pub fn is_closed(&self) -> bool {
+        self.0.draining.load(Ordering::Relaxed) || self.0.connection.close_reason().is_some()
+    }
+
+    /// Returns measurements of the link; rates and losses are those of the last seconds.
+    pub fn stats(&self) -> LinkStats {
+        stats::read(self)
+    }
+
+    /// Returns what has been counted since the link is up.
+    pub fn counters(&self) -> LinkCounters {
+        self.0.counters.read()
+    }
+
+    /// Returns how many ADUs are on their way and not yet acknowledged.
+    pub fn in_flight(&self) -> u32 {
+        ADUS_IN_FLIGHT_MAX - u32::try_from(self.0.permits.available_permits()).unwrap_or(0)
+    }
+
+    /// Queues a control frame; waits when too many are queued.
+    ///
+    /// Frames arrive whole, in order, before any ADU of the same moment; `Ok` does not mean that it has arrived.
+    pub async fn send_control(&self, frame: Bytes) -> Result<(), ControlError> {
+        control::check(&frame)?;
+        if self.is_closed() {
+            return Err(ControlError::LinkLost);
+        }
+        self.0
+            .control
+            .send(Command::Frame(frame))
+            .await
+            .map_err(|_| ControlError::LinkLost)
+    }
+
+    /// Prepares to send an ADU; the returned [`Sending`] does it when it is awaited or detached.
+    ///
+    /// The header's deadline is on this node's clock; what is left of it goes on the wire at the moment of writing.
+    pub fn send_adu(
+        &self,
+        header: Header,
+        payload: impl Into<Payload>,
+        options: SendOptions,
+    ) -> Sending {
+        Sending::new(self.clone(), header, payload.into(), options)
+    }
+
+    /// Ends an ordered sequence and waits until the peer has all of it.
+    ///
+    /// [`Outcome::Acknowledged`] if so, also for a sequence that was never begun.
+    pub async fn finish_ordered(&self, id: OrderedId) -> Outcome {
+        self.0.lanes.finish(id).await
+    }
+
+    /// Closes at once; what is in flight ends as [`Outcome::LinkLost`].
+    pub fn close(&self, code: CloseCode, reason: &str) {
+        self.0.draining.store(true, Ordering::Relaxed);
+        self.0.connection.close(code.varint(), reason.as_bytes());
+    }
+
+    /// Waits until the connection has ended.
+    pub async fn closed(&self) -> DownCause {
+        down_cause(self.0.connection.closed().await)
+    }
+
+    /// Sends nothing new, waits until all that was sent is acknowledged, then closes; cuts at `grace`.
+    ///
+    /// With `until_peer_done`, what the peer still sends is waited for as well.
+    pub async fn drain(
+        &self,
+        code: CloseCode,
+        reason: &str,
+        grace: Duration,
+        until_peer_done: bool,
+    ) {
+        self.0.draining.store(true, Ordering::Relaxed);
+        let drained = async {
+            self.0.lanes.finish_all().await;
+            // All permits are back when all outcomes are known; the semaphore is never closed.
+            let _ = self.0.permits.acquire_many(ADUS_IN_FLIGHT_MAX).await;
+            control::finish(&self.0.control).await;
+            if until_peer_done {
+                let _ = self.0.peer_done.subscribe().wait_for(|done| *done).await;
+            }
+        };
+        let cut = tokio::time::timeout(grace.into(), drained).await.is_err();
+        tracing::debug!(peer = %self.peer().short(), %code, cut, "link drained");
+        self.0.connection.close(code.varint(), reason.as_bytes());
+    }
+
+    /// Takes a sample for rates and losses.
+    pub(crate) fn sample(&self, now: Instant) {
+        let totals = stats::totals(&self.0.connection);
+        self.meter(|meter| meter.handle_sample(now, totals));
+    }
+
+    fn meter<T>(&self, with: impl FnOnce(&mut Meter) -> T) -> T {
+        // No code that can panic runs under this lock.
+        with(&mut self.0.meter.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn now(&self) -> Instant {
+        self.0.context.clock.now()
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link")
+            .field("peer", &self.0.peer)
+            .field("dialled", &self.0.dialled)
+            .finish_non_exhaustive()
+    }
+}
+
+impl From<ConnectionError> for OpenError {
+    fn from(error: ConnectionError) -> Self {
+        Self::Connection(error)
+    }
+}
+
+impl OpenError {
+    /// The connection's own word on why its stream broke, if it has one.
+    fn of(connection: &Connection, error: BodyError) -> Self {
+        match (connection.close_reason(), error) {
+            (Some(reason), BodyError::LinkLost) => Self::Connection(reason),
+            _ => Self::Protocol,
+        }
+    }
+}
+
+/// Says in our words why a connection ended.
+pub(crate) fn down_cause(error: ConnectionError) -> DownCause {
+    match error {
+        ConnectionError::ApplicationClosed(close) => DownCause::ByPeer {
+            code: CloseCode::from_number(close.error_code.into_inner()),
+            reason: text(&close.reason),
+        },
+        ConnectionError::LocallyClosed => DownCause::ByUs,
+        ConnectionError::TimedOut => DownCause::TimedOut,
+        ConnectionError::Reset => DownCause::Restarted,
+        other => DownCause::Other(other.to_string()),
+    }
+}
+
+/// Returns a peer's words, cut to what is worth printing and without control characters.
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes)
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(200)
+        .collect()
+}

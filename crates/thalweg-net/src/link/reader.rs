@@ -1,0 +1,190 @@
+//! Bytes of one stream in the chunks in which they arrived.
+//!
+//! *The idea.* QUIC hands out slices of its own receive buffers; this keeps them as they are, in order, so that a
+//! payload can be passed on without a copy. Only a header that is split over two chunks is put together.
+//!
+//! *What it does not do.* It knows no format and no deadline.
+
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+use bytes::{Bytes, BytesMut};
+use iroh::endpoint::{ReadError, RecvStream};
+use thalweg_core::limits::ADU_HEADER_BYTES_MAX;
+use thalweg_core::time::Instant;
+use thalweg_core::wire::WireError;
+use thalweg_core::wire::adu::{Decoded, decode_header};
+
+use crate::close::StreamCode;
+use crate::error::BodyError;
+
+/// Chunks taken in one call: a burst of 8 packets is what the kernel usually hands over at once.
+const CHUNKS_PER_READ: usize = 8;
+
+/// What is buffered of a stream, and the stream.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    stream: Option<RecvStream>,
+    first: Bytes,
+    others: VecDeque<Bytes>,
+    ended: bool,
+}
+
+/// Why the next header cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum HeaderError {
+    /// The stream ended before its first byte.
+    #[error("the stream is empty")]
+    End,
+    #[error(transparent)]
+    Body(BodyError),
+    #[error(transparent)]
+    Wire(WireError),
+}
+
+impl Reader {
+    pub(crate) fn new(stream: RecvStream) -> Self {
+        Self {
+            stream: Some(stream),
+            first: Bytes::new(),
+            others: VecDeque::new(),
+            ended: false,
+        }
+    }
+
+    /// Returns a reader of bytes that are all here.
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        Self {
+            stream: None,
+            first: bytes,
+            others: VecDeque::new(),
+            ended: true,
+        }
+    }
+
+    /// Returns whether no byte is buffered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.first.len() + self.others.iter().map(Bytes::len).sum::<usize>()
+    }
+
+    /// Takes the next buffered chunk, cut at `bytes_max`; empty if nothing is buffered.
+    pub(crate) fn take(&mut self, bytes_max: usize) -> Bytes {
+        if self.first.len() > bytes_max {
+            return self.first.split_to(bytes_max);
+        }
+        let next = self.others.pop_front().unwrap_or_default();
+        std::mem::replace(&mut self.first, next)
+    }
+
+    /// Waits for more bytes; returns whether there were any before the end.
+    pub(crate) async fn fill(&mut self) -> Result<bool, BodyError> {
+        let Some(stream) = self.stream.as_mut().filter(|_| !self.ended) else {
+            return Ok(false);
+        };
+        let mut chunks = [const { Bytes::new() }; CHUNKS_PER_READ];
+        let Some(count) = stream.read_many_chunks(&mut chunks).await.map_err(lost)? else {
+            self.ended = true;
+            return Ok(false);
+        };
+        for chunk in chunks.into_iter().take(count) {
+            self.push(chunk);
+        }
+        Ok(true)
+    }
+
+    /// Takes in what has arrived by now, without waiting; errors are left for the next [`Reader::fill`].
+    pub(crate) fn fill_now(&mut self) {
+        let mut context = Context::from_waker(Waker::noop());
+        while let Poll::Ready(Ok(true)) = pin!(self.fill()).poll(&mut context) {}
+    }
+
+    /// Takes one byte.
+    pub(crate) async fn byte(&mut self) -> Result<Option<u8>, BodyError> {
+        while self.is_empty() {
+            if !self.fill().await? {
+                return Ok(None);
+            }
+        }
+        Ok(Some(self.take(1)[0]))
+    }
+
+    /// Takes exactly `count` bytes as one slice; `None` if the stream ends before.
+    ///
+    /// Cost    no copy if one chunk holds them; no more is allocated than has arrived
+    pub(crate) async fn exactly(&mut self, count: usize) -> Result<Option<Bytes>, BodyError> {
+        while self.buffered_bytes() < count {
+            if !self.fill().await? {
+                return Ok(None);
+            }
+        }
+        if self.first.len() >= count {
+            return Ok(Some(self.take(count)));
+        }
+        let mut whole = BytesMut::with_capacity(count);
+        while whole.len() < count {
+            whole.extend_from_slice(&self.take(count - whole.len()));
+        }
+        Ok(Some(whole.freeze()))
+    }
+
+    /// Takes an ADU's header; `now` is asked for when its bytes are there.
+    pub(crate) async fn header(
+        &mut self,
+        now: impl Fn() -> Instant,
+    ) -> Result<Decoded, HeaderError> {
+        loop {
+            self.join(ADU_HEADER_BYTES_MAX);
+            if !self.is_empty()
+                && let Some(decoded) =
+                    decode_header(&self.first, now()).map_err(HeaderError::Wire)?
+            {
+                self.take(decoded.header_bytes);
+                return Ok(decoded);
+            }
+            if !self.fill().await.map_err(HeaderError::Body)? {
+                return Err(match self.buffered_bytes() {
+                    0 => HeaderError::End,
+                    _ => HeaderError::Wire(WireError::Truncated("header")),
+                });
+            }
+        }
+    }
+
+    /// Tells the sender to stop.
+    pub(crate) fn stop(&mut self, code: StreamCode) {
+        if let Some(stream) = &mut self.stream {
+            // An error says that the stream is over already.
+            let _ = stream.stop(code.varint());
+        }
+        self.ended = true;
+    }
+
+    fn push(&mut self, chunk: Bytes) {
+        if self.first.is_empty() {
+            self.first = chunk;
+        } else {
+            self.others.push_back(chunk);
+        }
+    }
+
+    /// Puts short chunks at the front together until the first has `count` bytes or is all there is.
+    fn join(&mut self, count: usize) {
+        while self.first.len() < count
+            && let Some(next) = self.others.pop_front()
+        {
+            self.first = [self.first.as_ref(), next.as_ref()].concat().into();
+        }
+    }
+}
+
+fn lost(error: ReadError) -> BodyError {
+    match error {
+        ReadError::Reset(code) => BodyError::Reset(StreamCode::from_number(code.into_inner())),
+        _ => BodyError::LinkLost,
+    }
+}

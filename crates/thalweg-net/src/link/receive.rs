@@ -1,0 +1,186 @@
+//! Taking what a peer sends.
+//!
+//! *The idea.* One task accepts streams. What to do with a stream is one future, polled once where it was accepted: if
+//! the ADU is already here and its handler need not wait, that is all; otherwise the future moves to a task of its
+//! own. So a small ADU costs no task and a large one blocks nobody.
+//!
+//! *What it does not do.* It does not judge an ADU, and never ends a connection for a bad stream: it stops the stream
+//! and counts. Only a broken control stream ends the link, for nothing can be agreed any more.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+use bytes::Bytes;
+use iroh::endpoint::RecvStream;
+use thalweg_core::wire::adu::decode_header;
+
+use super::body::{Arriving, Body};
+use super::control::{self, FrameError};
+use super::reader::{HeaderError, Reader};
+use super::receiver::Handling;
+use super::{KIND_ADU, KIND_ORDERED, Link};
+use crate::close::{CloseCode, StreamCode};
+
+/// Accepts streams until the connection ends.
+pub(crate) async fn streams(link: Link) {
+    while let Ok(stream) = link.0.connection.accept_uni().await {
+        here_or_apart(Box::pin(take(link.clone(), stream))).await;
+    }
+}
+
+/// Takes datagrams until the connection ends.
+pub(crate) async fn datagrams(link: Link) {
+    while let Ok(datagram) = link.0.connection.read_datagram().await {
+        take_datagram(&link, datagram).await;
+    }
+}
+
+/// Takes control frames until the peer finishes or breaks its stream.
+pub(crate) async fn control(link: Link, mut reader: Reader) {
+    loop {
+        match control::read(&mut reader).await {
+            Ok(frame) => {
+                let receiver = link.0.context.receiver.clone();
+                receiver.control(link.clone(), frame).await;
+            }
+            Err(FrameError::End) => {
+                link.0.peer_done.send_replace(true);
+                return;
+            }
+            Err(FrameError::TooLarge(bytes)) => {
+                tracing::debug!(peer = %link.0.peer.short(), bytes, "control frame above the limit");
+                link.0.counters.malformed.add_one();
+                link.close(CloseCode::Protocol, "control frame above the limit");
+                return;
+            }
+            Err(FrameError::Body(error)) => {
+                tracing::debug!(peer = %link.0.peer.short(), %error, "control stream lost");
+                link.close(CloseCode::Protocol, "control stream broken");
+                return;
+            }
+        }
+    }
+}
+
+/// Runs a future on this task as far as it goes without waiting, and the rest of it on one of its own.
+async fn here_or_apart(mut handling: Handling) {
+    let ready = poll_fn(|context| Poll::Ready(handling.as_mut().poll(context).is_ready())).await;
+    if !ready {
+        // A new task polls at once, so no wake-up between the two polls is lost.
+        tokio::spawn(handling);
+    }
+}
+
+async fn take(link: Link, stream: RecvStream) {
+    let mut reader = Reader::new(stream);
+    match reader.byte().await {
+        Ok(Some(KIND_ADU)) => take_one(&link, reader).await,
+        Ok(Some(KIND_ORDERED)) => take_lane(&link, reader).await,
+        Ok(Some(kind)) => {
+            tracing::debug!(peer = %link.0.peer.short(), kind, "stream of an unknown kind");
+            link.0.counters.unknown_kinds.add_one();
+            reader.stop(StreamCode::Protocol);
+        }
+        Ok(None) => link.0.counters.malformed.add_one(),
+        Err(_) => link.0.counters.abandoned.add_one(),
+    }
+}
+
+async fn take_one(link: &Link, mut reader: Reader) {
+    match reader.header(|| link.now()).await {
+        Ok(decoded) => {
+            let clock = link.0.context.clock;
+            let body = Body::of_stream(
+                reader,
+                decoded.payload_bytes,
+                clock,
+                decoded.header.deadline,
+            );
+            hand_over(
+                link,
+                Arriving {
+                    header: decoded.header,
+                    payload_bytes: decoded.payload_bytes,
+                    body,
+                },
+            )
+            .await;
+        }
+        Err(error) => refuse(link, &mut reader, &error),
+    }
+}
+
+async fn take_lane(link: &Link, mut reader: Reader) {
+    loop {
+        let decoded = match reader.header(|| link.now()).await {
+            Ok(decoded) => decoded,
+            Err(HeaderError::End) => return,
+            Err(error) => return refuse(link, &mut reader, &error),
+        };
+        let (body, back) = Body::of_lane(reader, decoded.payload_bytes);
+        hand_over(
+            link,
+            Arriving {
+                header: decoded.header,
+                payload_bytes: decoded.payload_bytes,
+                body,
+            },
+        )
+        .await;
+        // The body may outlive its handler; the sequence goes on when whoever has it is done.
+        let Ok((returned, unread)) = back.await else {
+            return;
+        };
+        reader = returned;
+        if !skip(&mut reader, unread).await {
+            return;
+        }
+    }
+}
+
+/// Reads past what a handler left; returns whether the stream goes on.
+async fn skip(reader: &mut Reader, mut unread: usize) -> bool {
+    while unread > 0 {
+        if reader.is_empty() && !matches!(reader.fill().await, Ok(true)) {
+            return false;
+        }
+        unread -= reader.take(unread).len();
+    }
+    true
+}
+
+async fn take_datagram(link: &Link, mut datagram: Bytes) {
+    let decoded = match decode_header(&datagram, link.now()) {
+        Ok(Some(decoded)) if decoded.header_bytes + decoded.payload_bytes == datagram.len() => {
+            decoded
+        }
+        wrong => {
+            tracing::debug!(peer = %link.0.peer.short(), bytes = datagram.len(), ?wrong, "malformed datagram");
+            return link.0.counters.malformed.add_one();
+        }
+    };
+    let payload = datagram.split_off(decoded.header_bytes);
+    let arriving = Arriving {
+        header: decoded.header,
+        payload_bytes: decoded.payload_bytes,
+        body: Body::whole(payload),
+    };
+    link.0.counters.received.add_one();
+    let receiver = link.0.context.receiver.clone();
+    here_or_apart(receiver.adu(link.clone(), arriving)).await;
+}
+
+async fn hand_over(link: &Link, arriving: Arriving) {
+    link.0.counters.received.add_one();
+    let receiver = link.0.context.receiver.clone();
+    receiver.adu(link.clone(), arriving).await;
+}
+
+fn refuse(link: &Link, reader: &mut Reader, error: &HeaderError) {
+    if let HeaderError::Body(_) = error {
+        return link.0.counters.abandoned.add_one();
+    }
+    tracing::debug!(peer = %link.0.peer.short(), %error, "malformed stream");
+    link.0.counters.malformed.add_one();
+    reader.stop(StreamCode::Protocol);
+}

@@ -1,0 +1,213 @@
+//! What a link measures of itself.
+//!
+//! *The idea.* QUIC counts since the start; people and planners ask about now. A meter keeps a sample of the totals
+//! every quarter of a second for the last ten seconds, and takes rates over the last second and losses over all.
+//!
+//! *What it does not do.* It probes nothing: an idle link keeps the last round trip that was seen.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use iroh::TransportAddr;
+use iroh::endpoint::Connection;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
+
+use super::Link;
+
+/// How often a sample is taken: four give a rate over a second that is at most a quarter old.
+pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
+const SAMPLES_MAX: usize = 40;
+
+/// Over how long rates are taken.
+const RATE_WINDOW: Duration = Duration::from_secs(1);
+
+/// Measurements of a link.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct LinkStats {
+    /// The smoothed round trip on the path in use.
+    pub rtt: Duration,
+    /// The least of the sampled round trips in the last ten seconds.
+    pub rtt_min: Duration,
+    /// The share of sent packets that were lost in the last ten seconds.
+    pub loss: Ratio,
+    /// UDP payload bytes sent since the link is up.
+    pub sent: DataSize,
+    /// UDP payload bytes received since the link is up.
+    pub received: DataSize,
+    /// UDP payload sent over the last second.
+    pub sent_rate: Bitrate,
+    /// UDP payload received over the last second.
+    pub received_rate: Bitrate,
+    /// How much may be unacknowledged on the path in use.
+    pub congestion_window: DataSize,
+    /// Every path, the one in use first.
+    pub paths: Vec<PathStats>,
+    /// Since when the link is up.
+    pub since: Instant,
+    /// ADUs on their way and not yet acknowledged.
+    pub in_flight: u32,
+}
+
+/// One way to the peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PathStats {
+    /// Where its packets go.
+    pub remote: Remote,
+    /// Whether ADUs take it.
+    pub is_selected: bool,
+    /// Its smoothed round trip.
+    pub rtt: Duration,
+    /// UDP payload bytes sent on it.
+    pub sent: DataSize,
+    /// UDP payload bytes received on it.
+    pub received: DataSize,
+}
+
+/// The far end of a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remote {
+    /// A UDP address.
+    Address(SocketAddr),
+    /// A relay, by its URL.
+    Relay(String),
+    /// Anything else that iroh knows.
+    Other(String),
+}
+
+/// Totals since the link is up, as QUIC counts them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) bytes_sent: u64,
+    pub(crate) bytes_received: u64,
+    pub(crate) rtt: Duration,
+}
+
+/// The last ten seconds of totals.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
+    samples: VecDeque<(Instant, Totals)>,
+}
+
+/// What a meter says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Reading {
+    pub(crate) rtt_min: Duration,
+    pub(crate) loss: Ratio,
+    pub(crate) sent_rate: Bitrate,
+    pub(crate) received_rate: Bitrate,
+}
+
+impl Meter {
+    pub(crate) fn handle_sample(&mut self, now: Instant, totals: Totals) {
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back((now, totals));
+    }
+
+    /// Returns what the samples and the present totals say.
+    pub(crate) fn read(&self, now: Instant, present: Totals) -> Reading {
+        let Some((_, oldest)) = self.samples.front() else {
+            return Reading::default();
+        };
+        let packets = present.packets_sent.saturating_sub(oldest.packets_sent);
+        let lost = present.packets_lost.saturating_sub(oldest.packets_lost);
+        let loss = match packets {
+            0 => Ratio::ZERO,
+            // Packets sent before the window may be found lost within it.
+            _ => Ratio::new(lost as f64 / packets as f64).unwrap_or(Ratio::ONE),
+        };
+        let (since, before) = self
+            .samples
+            .iter()
+            .rev()
+            .find(|(at, _)| now.saturating_since(*at) >= RATE_WINDOW)
+            .unwrap_or(&self.samples[0]);
+        let over = now.saturating_since(*since);
+        let rate =
+            |present: u64, before: u64| DataSize::from_bytes(present.saturating_sub(before)) / over;
+        Reading {
+            rtt_min: self
+                .samples
+                .iter()
+                .map(|(_, totals)| totals.rtt)
+                .fold(present.rtt, Duration::min),
+            loss,
+            sent_rate: rate(present.bytes_sent, before.bytes_sent),
+            received_rate: rate(present.bytes_received, before.bytes_received),
+        }
+    }
+}
+
+/// Reads the totals of a connection.
+pub(crate) fn totals(connection: &Connection) -> Totals {
+    let stats = connection.stats();
+    let rtt = connection
+        .paths()
+        .iter()
+        .find(iroh::endpoint::Path::is_selected)
+        .map_or(Duration::ZERO, |path| path.rtt().into());
+    Totals {
+        packets_sent: stats.sent_packets,
+        packets_lost: stats.lost_packets,
+        bytes_sent: stats.udp_tx.bytes,
+        bytes_received: stats.udp_rx.bytes,
+        rtt,
+    }
+}
+
+/// Reads everything about a link.
+pub(crate) fn read(link: &Link) -> LinkStats {
+    let totals = totals(&link.0.connection);
+    let reading = link.meter(|meter| meter.read(link.now(), totals));
+    let mut congestion_window = DataSize::ZERO;
+    let mut paths: Vec<_> = link
+        .0
+        .connection
+        .paths()
+        .iter()
+        .map(|path| {
+            let stats = path.stats();
+            if path.is_selected() {
+                congestion_window = DataSize::from_bytes(stats.cwnd);
+            }
+            PathStats {
+                remote: remote(path.remote_addr()),
+                is_selected: path.is_selected(),
+                rtt: path.rtt().into(),
+                sent: DataSize::from_bytes(stats.udp_tx.bytes),
+                received: DataSize::from_bytes(stats.udp_rx.bytes),
+            }
+        })
+        .collect();
+    paths.sort_by_key(|path| !path.is_selected);
+    LinkStats {
+        rtt: totals.rtt,
+        rtt_min: reading.rtt_min,
+        loss: reading.loss,
+        sent: DataSize::from_bytes(totals.bytes_sent),
+        received: DataSize::from_bytes(totals.bytes_received),
+        sent_rate: reading.sent_rate,
+        received_rate: reading.received_rate,
+        congestion_window,
+        paths,
+        since: link.since(),
+        in_flight: link.in_flight(),
+    }
+}
+
+fn remote(address: &TransportAddr) -> Remote {
+    match address {
+        TransportAddr::Ip(address) => Remote::Address(*address),
+        TransportAddr::Relay(url) => Remote::Relay(url.to_string()),
+        other => Remote::Other(format!("{other:?}")),
+    }
+}

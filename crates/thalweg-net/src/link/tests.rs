@@ -1,0 +1,71 @@
+//! Proves what needs no socket: bodies hand on the very bytes that arrived, and meters measure the recent past.
+
+use bytes::Bytes;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{Bitrate, Ratio};
+
+use super::body::Body;
+use super::stats::{Meter, Totals};
+
+/// Drives a future that has nothing to wait for.
+fn ready<T>(future: impl Future<Output = T>) -> T {
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    match std::pin::pin!(future).poll(&mut context) {
+        std::task::Poll::Ready(value) => value,
+        std::task::Poll::Pending => panic!("it waits"),
+    }
+}
+
+#[test]
+fn whole_payload_is_handed_on_without_a_copy() {
+    let payload = Bytes::from(vec![7; 1000]);
+    let collected = ready(Body::whole(payload.clone()).collect()).expect("whole");
+    assert_eq!(collected.as_ptr(), payload.as_ptr());
+    let mut body = Body::whole(payload.clone());
+    let chunk = ready(body.chunk()).expect("whole").expect("not empty");
+    assert_eq!(chunk.as_ptr(), payload.as_ptr());
+    assert_eq!(chunk.len(), 1000);
+    assert_eq!(ready(body.chunk()), Ok(None));
+}
+
+#[test]
+fn empty_payload_collects_to_nothing() {
+    let collected = ready(Body::whole(Bytes::new()).collect());
+    assert_eq!(collected, Ok(Bytes::new()));
+}
+
+#[test]
+fn collect_into_appends_to_the_callers_buffer() {
+    let mut buffer = vec![1];
+    ready(Body::whole(Bytes::from_static(&[2, 3])).collect_into(&mut buffer)).expect("whole");
+    assert_eq!(buffer, [1, 2, 3]);
+}
+
+#[test]
+fn meter_takes_rates_over_a_second_and_losses_over_ten() {
+    let mut meter = Meter::default();
+    let totals = |ticks: u64| Totals {
+        packets_sent: ticks * 100,
+        packets_lost: ticks * 5,
+        // 1 Mbit/s up to the tenth second, 2 Mbit/s after: a tick is a quarter of a second.
+        bytes_sent: 31_250 * (ticks + ticks.saturating_sub(40)),
+        bytes_received: 0,
+        rtt: Duration::from_millis(if ticks == 30 { 20 } else { 50 }),
+    };
+    let at = |ticks: u64| Instant::ZERO + Duration::from_millis(250 * ticks);
+    for tick in 0..48 {
+        meter.handle_sample(at(tick), totals(tick));
+    }
+    let reading = meter.read(at(48), totals(48));
+    assert_eq!(reading.sent_rate, Bitrate::from_kbps(2000));
+    assert_eq!(reading.received_rate, Bitrate::ZERO);
+    assert_eq!(reading.loss, Ratio::new(0.05).expect("a share"));
+    assert_eq!(reading.rtt_min, Duration::from_millis(20));
+}
+
+#[test]
+fn meter_without_samples_says_nothing() {
+    let reading = Meter::default().read(Instant::ZERO, Totals::default());
+    assert_eq!(reading.sent_rate, Bitrate::ZERO);
+    assert_eq!(reading.loss, Ratio::ZERO);
+}

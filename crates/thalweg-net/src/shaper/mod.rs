@@ -1,0 +1,243 @@
+//! A slow, lossy line in user space, between two UDP addresses of one machine.
+//!
+//! *The idea.* One task with a socket on each side and a [`Pipe`](pipe::Pipe) each way. It needs no privilege, so a
+//! demonstration or a test can have a satellite link on loopback.
+//!
+//! ```text
+//! A ─► near address │ a_to_b ─► │ far address ─► B
+//! A ◄─ near address │ ◄─ b_to_a │ far address ◄─ B
+//! ```
+//!
+//! The near socket has A's IP address and the far one B's, so that endpoints confined by
+//! [`Reach::OwnAddress`](crate::endpoint::Reach::OwnAddress) can reach each other through it and in no other way. A is
+//! whoever sent the last packet to the near address, or is named from the start; then B may dial the far address.
+//!
+//! A packet counts with 28 bytes more than its UDP payload, for IPv4 and UDP headers, so that a rate means what it
+//! means on a real line. Timers are those of tokio, 1 ms apart: packets leave up to that much late, never early, and
+//! what is late is caught up.
+//!
+//! *What it does not do.* It shapes nothing but UDP, and models no jitter and no bursts of losses.
+//!
+//! *Sources.* mahimahi's `mm-link` and `mm-delay`.
+
+pub(crate) mod pipe;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use thalweg_core::time::Instant;
+use thalweg_core::units::DataSize;
+use tokio::net::UdpSocket;
+use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+use self::pipe::Pipe;
+pub use self::pipe::{Impairment, PipeCounters};
+use crate::clock::Clock;
+use crate::random::SplitMix;
+
+/// IPv4 and UDP headers, which a line carries with each payload.
+pub const HEADER_BYTES: usize = 28;
+
+/// The largest UDP payload.
+const DATAGRAM_BYTES_MAX: usize = 65_535;
+
+/// Packets taken from a socket before packets that are due are sent.
+const BATCH: usize = 64;
+
+/// How a line is laid.
+#[derive(Clone, Copy, Debug)]
+pub struct ShaperOptions {
+    /// The end that dials, A. With port 0 it is whoever sends to [`Shaper::address`]; its IP address is that of the
+    /// near socket.
+    pub from: SocketAddr,
+    /// The other end, B.
+    pub towards: SocketAddr,
+    /// What happens to packets from A to B.
+    pub a_to_b: Impairment,
+    /// What happens to packets from B to A.
+    pub b_to_a: Impairment,
+    /// Determines which packets are lost.
+    pub seed: u64,
+}
+
+/// A direction of a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the dialling end to the other.
+    AToB,
+    /// The way back.
+    BToA,
+}
+
+/// A shaped line; it is up until dropped.
+#[derive(Debug)]
+pub struct Shaper {
+    line: Arc<Line>,
+    near: SocketAddr,
+    far: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Line {
+    clock: Clock,
+    a_to_b: Mutex<Pipe<Bytes>>,
+    b_to_a: Mutex<Pipe<Bytes>>,
+    changed: Notify,
+}
+
+impl Shaper {
+    /// Lays a line.
+    ///
+    /// Fails   no socket can be bound beside one of the two ends
+    pub async fn start(options: ShaperOptions) -> io::Result<Self> {
+        let near = UdpSocket::bind(SocketAddr::new(options.from.ip(), 0)).await?;
+        let far = UdpSocket::bind(SocketAddr::new(options.towards.ip(), 0)).await?;
+        let (near_address, far_address) = (near.local_addr()?, far.local_addr()?);
+        let mut seeds = SplitMix::new(options.seed);
+        let line = Arc::new(Line {
+            clock: Clock::start(),
+            a_to_b: Mutex::new(Pipe::new(options.a_to_b, seeds.next())),
+            b_to_a: Mutex::new(Pipe::new(options.b_to_a, seeds.next())),
+            changed: Notify::new(),
+        });
+        let ends = Ends {
+            near,
+            far,
+            a: (options.from.port() != 0).then_some(options.from),
+            b: options.towards,
+        };
+        let task = tokio::spawn(run(line.clone(), ends));
+        Ok(Self {
+            line,
+            near: near_address,
+            far: far_address,
+            task,
+        })
+    }
+
+    /// Returns the address that A dials to reach B.
+    pub fn address(&self) -> SocketAddr {
+        self.near
+    }
+
+    /// Returns the address that B sees as A's, and may dial if A was named.
+    pub fn far_address(&self) -> SocketAddr {
+        self.far
+    }
+
+    /// Changes what a direction does, from now on.
+    pub fn set(&self, direction: Direction, impairment: Impairment) {
+        let now = self.line.clock.now();
+        self.line.pipe(direction).handle_change(now, impairment);
+        self.line.changed.notify_one();
+    }
+
+    /// Returns what has passed in a direction.
+    pub fn counters(&self, direction: Direction) -> PipeCounters {
+        self.line.pipe(direction).counters()
+    }
+}
+
+impl Drop for Shaper {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Line {
+    fn pipe(&self, direction: Direction) -> MutexGuard<'_, Pipe<Bytes>> {
+        let pipe = match direction {
+            Direction::AToB => &self.a_to_b,
+            Direction::BToA => &self.b_to_a,
+        };
+        // The model does not panic; if it did, what it holds would still be packets.
+        pipe.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn timeout(&self) -> Instant {
+        let there = self.pipe(Direction::AToB).poll_timeout();
+        there.min(self.pipe(Direction::BToA).poll_timeout())
+    }
+}
+
+struct Ends {
+    near: UdpSocket,
+    far: UdpSocket,
+    a: Option<SocketAddr>,
+    b: SocketAddr,
+}
+
+async fn run(line: Arc<Line>, mut ends: Ends) {
+    let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+    loop {
+        tokio::select! {
+            // An error here is of the run-time, not of a packet; the next turn tries again.
+            _ = ends.near.readable() => ends.take_near(&line, &mut buffer),
+            _ = ends.far.readable() => ends.take_far(&line, &mut buffer),
+            () = line.clock.sleep_until(line.timeout()) => {}
+            () = line.changed.notified() => {}
+        }
+        ends.give(&line).await;
+    }
+}
+
+impl Ends {
+    fn take_near(&mut self, line: &Line, buffer: &mut [u8]) {
+        for _ in 0..BATCH {
+            match self.near.try_recv_from(buffer) {
+                Ok((bytes, from)) => {
+                    self.a = Some(from);
+                    take(line, Direction::AToB, &buffer[..bytes]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // An ICMP answer to an earlier packet: A is not there now.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn take_far(&mut self, line: &Line, buffer: &mut [u8]) {
+        for _ in 0..BATCH {
+            match self.far.try_recv_from(buffer) {
+                Ok((bytes, from)) if from == self.b => {
+                    take(line, Direction::BToA, &buffer[..bytes]);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // Not from B, or an ICMP answer to an earlier packet.
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends what has come through.
+    async fn give(&self, line: &Line) {
+        let now = line.clock.now();
+        loop {
+            let there = line.pipe(Direction::AToB).poll_packet(now);
+            let back = line.pipe(Direction::BToA).poll_packet(now);
+            if there.is_none() && back.is_none() {
+                return;
+            }
+            if let Some(packet) = there {
+                // A line has no way to say that its end is gone.
+                let _ = self.far.send_to(&packet, self.b).await;
+            }
+            if let (Some(packet), Some(a)) = (back, self.a) {
+                let _ = self.near.send_to(&packet, a).await;
+            }
+        }
+    }
+}
+
+fn take(line: &Line, direction: Direction, payload: &[u8]) {
+    let size = DataSize::from_bytes((payload.len() + HEADER_BYTES) as u64);
+    let packet = Bytes::copy_from_slice(payload);
+    let now = line.clock.now();
+    line.pipe(direction).handle_packet(now, size, packet);
+}
