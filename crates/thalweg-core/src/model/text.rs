@@ -1,20 +1,20 @@
 //! How values of a world are written: lengths of time as text, maps without double keys.
 
 use alloc::collections::BTreeMap;
-use alloc::string::String;
 use core::fmt;
 use core::marker::PhantomData;
 
 use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serializer};
+use serde::{Deserializer, Serializer};
 
 use super::{Node, NodeName};
 use crate::time::Duration;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, read_unit};
 
 /// Reads a length of time such as `"20 ms"`.
 pub(super) fn read_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    parse_duration(&String::deserialize(from)?).map_err(Error::custom)
+    let expecting = "a length of time in quotes, such as \"20 ms\"";
+    read_unit(from, expecting, parse_duration)
 }
 
 /// Writes a length of time in the unit that keeps it whole, so that it reads back the same.

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Duration;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, read_unit};
 
 /// What a stream requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,11 +68,11 @@ impl Default for Needs {
 }
 
 fn read_deadline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = alloc::string::String::deserialize(deserializer)?;
-    if text == "never" {
-        return Ok(Duration::NEVER);
-    }
-    parse_duration(&text).map_err(serde::de::Error::custom)
+    let expecting = "a length of time in quotes, such as \"300 ms\", or \"never\"";
+    read_unit(deserializer, expecting, |text| match text {
+        "never" => Ok(Duration::NEVER),
+        _ => parse_duration(text),
+    })
 }
 
 #[expect(

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Duration;
 
+pub(crate) use parse::read_unit;
 pub use parse::{ParseUnitError, parse_duration};
 
 /// A rate in whole bits a second.

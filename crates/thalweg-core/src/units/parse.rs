@@ -6,8 +6,10 @@
 //! *Sources.* The world file of docs/planner.md; SI prefixes for rates, IEC prefixes for sizes.
 
 use alloc::string::{String, ToString};
+use core::fmt;
 use core::str::FromStr;
 
+use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::{Bitrate, DataSize};
@@ -104,21 +106,63 @@ impl FromStr for DataSize {
     }
 }
 
+/// Reads a unit from text; anything else, such as a bare number, is refused with what to write instead.
+pub(crate) fn read_unit<'de, D: Deserializer<'de>, T>(
+    from: D,
+    expecting: &'static str,
+    parse: fn(&str) -> Result<T, ParseUnitError>,
+) -> Result<T, D::Error> {
+    struct Text<T>(&'static str, fn(&str) -> Result<T, ParseUnitError>);
+
+    impl<T> Visitor<'_> for Text<T> {
+        type Value = T;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(self.0)
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+            self.1(text).map_err(E::custom)
+        }
+    }
+
+    from.deserialize_str(Text(expecting, parse))
+}
+
+/// Prints a value in the largest unit that keeps it whole, so that it reads back the same.
+struct Exact(u64, &'static [Scale]);
+
+impl fmt::Display for Exact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = |(_, scale): &&Scale| self.0 != 0 && self.0.is_multiple_of(*scale as u64);
+        let best = self
+            .1
+            .iter()
+            .filter(whole)
+            .max_by_key(|(_, scale)| *scale as u64);
+        let (name, scale) = best.unwrap_or(&self.1[0]);
+        write!(f, "{} {name}", self.0 / *scale as u64)
+    }
+}
+
 macro_rules! as_text {
-    ($unit:ident) => {
+    ($unit:ident, $scales:ident, $expecting:literal) => {
         impl Serialize for $unit {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.collect_str(self)
+                serializer.collect_str(&Exact(self.0, $scales))
             }
         }
         impl<'de> Deserialize<'de> for $unit {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                text.parse().map_err(serde::de::Error::custom)
+                read_unit(deserializer, $expecting, str::parse)
             }
         }
     };
 }
 
-as_text!(Bitrate);
-as_text!(DataSize);
+as_text!(Bitrate, RATES, "a rate in quotes, such as \"2 Mbit/s\"");
+as_text!(
+    DataSize,
+    SIZES,
+    "an amount of data in quotes, such as \"64 KiB\""
+);
