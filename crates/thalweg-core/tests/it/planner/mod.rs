@@ -1,0 +1,7 @@
+//! The planner against an oracle, against its laws, and on cases a person can follow.
+
+mod brute;
+mod cases;
+mod laws;
+mod oracle;
+mod worlds;

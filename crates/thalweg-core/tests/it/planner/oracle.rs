@@ -1,0 +1,54 @@
+//! The exact planner finds what enumeration finds: the same cost and, under the tie-break, the same plan.
+
+use thalweg_core::model::Snapshot;
+use thalweg_core::planner::{Plan, Policy, check, plan};
+
+use super::brute::{self, Found};
+use super::worlds;
+
+const WORLDS: u64 = 3_000;
+
+fn assert_same(seed: u64, snapshot: &Snapshot, plan: &Plan, found: &Found) {
+    let context = || format!("seed {seed}: {plan:#?}\nagainst {found:#?}");
+    assert!((plan.cost - found.cost).abs() <= 1e-9, "{}", context());
+    let path: Vec<_> = plan.path.iter().map(ToString::to_string).collect();
+    assert_eq!(path, found.path, "{}", context());
+    for (node, adapters) in plan.path.iter().zip(&found.adapters) {
+        let placed: Vec<_> = plan
+            .adapters_at(node)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(&placed, adapters, "{}", context());
+    }
+    let links: Vec<_> = plan.links.iter().map(|link| link.link.0 as usize).collect();
+    assert_eq!(links, found.links, "{}", context());
+    assert_eq!(check(snapshot, plan), [], "{}", context());
+}
+
+#[test]
+fn exact_equals_enumeration() {
+    let (mut feasible, mut infeasible) = (0, 0);
+    for seed in 0..WORLDS {
+        let snapshot = worlds::random(seed);
+        let (plan, shortfalls) = plan(&snapshot, &Policy::default());
+        match brute::best(&snapshot) {
+            Some(found) => {
+                assert!(plan.feasible, "seed {seed}: missed {found:#?}");
+                assert!(shortfalls.is_empty(), "seed {seed}");
+                assert_same(seed, &snapshot, &plan, &found);
+                feasible += 1;
+            }
+            None => {
+                assert!(!plan.feasible, "seed {seed}: {plan:#?}");
+                assert!(!shortfalls.is_empty(), "seed {seed}");
+                infeasible += 1;
+            }
+        }
+    }
+    // The generator is worth its name only if both happen often.
+    assert!(
+        feasible > WORLDS / 4 && infeasible > WORLDS / 10,
+        "{feasible} and {infeasible}"
+    );
+}

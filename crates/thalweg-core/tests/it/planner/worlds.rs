@@ -1,0 +1,133 @@
+//! Small random worlds, by seed: chains and graphs with scarce slots, mixed trust, and values that tie often.
+
+use thalweg_core::model::{Edge, Layer, NodeIndex, NodeName, Snapshot, Stream, Topology, Weights};
+use thalweg_core::needs::Needs;
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+
+/// A splitmix64 generator: the same seed makes the same world everywhere.
+pub struct Dice(u64);
+
+impl Dice {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    pub fn chance(&mut self, percent: usize) -> bool {
+        self.below(100) < percent
+    }
+
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+pub fn name(text: &str) -> NodeName {
+    text.parse().expect("a test's node name is valid")
+}
+
+/// Makes a world of 2 to 6 nodes.
+pub fn random(seed: u64) -> Snapshot {
+    let mut dice = Dice::new(seed);
+    let mut names: Vec<&str> = vec!["a", "b", "c", "d", "e", "f"];
+    let nodes = 2 + dice.below(5);
+    let mut topology = Topology::default();
+    let mut slots_left = 7;
+    let trusting = dice.pick(&[40, 80, 100]);
+    let mut ends = Vec::new();
+    for _ in 0..nodes {
+        let slots = dice.below(4).min(slots_left);
+        slots_left -= slots;
+        let name = name(names.swap_remove(dice.below(names.len())));
+        ends.push(topology.add_node(name, slots as u32, dice.chance(trusting)));
+    }
+    let pairs = links(&mut dice, nodes);
+    for (a, b) in pairs {
+        let edge = random_edge(&mut dice, [ends[a], ends[b]]);
+        topology.add_link(edge);
+    }
+    let stream = random_stream(&mut dice, &topology, nodes);
+    let mut weights = Weights::default();
+    if dice.chance(30) {
+        weights.quality = dice.pick(&[0.0, 0.5, 3.0]);
+        weights.seal = dice.pick(&[0.0, 0.4, 1.0]);
+        weights.keep = dice.pick(&[0.0, 0.1, 2.0]);
+    }
+    Snapshot::new(topology, weights, stream)
+}
+
+/// A chain, or a tree with further links, parallel ones among them.
+fn links(dice: &mut Dice, nodes: usize) -> Vec<(usize, usize)> {
+    if dice.chance(40) {
+        return (1..nodes).map(|node| (node - 1, node)).collect();
+    }
+    let mut pairs: Vec<_> = (1..nodes).map(|node| (dice.below(node), node)).collect();
+    for _ in 0..dice.below(nodes + 1) {
+        let (a, b) = (dice.below(nodes), dice.below(nodes));
+        if a != b {
+            pairs.push((a, b));
+        }
+    }
+    pairs
+}
+
+fn random_edge(dice: &mut Dice, ends: [NodeIndex; 2]) -> Edge {
+    let kbps = dice.pick(&[100, 150, 300, 1_000, 2_000, 10_000]);
+    let mut edge = Edge::new(ends, Bitrate::from_kbps(kbps));
+    edge.delay = Duration::from_millis(dice.pick(&[0, 5, 10, 10, 40]));
+    edge.secure = dice.chance(70);
+    edge.up = dice.chance(95);
+    edge
+}
+
+fn random_stream(dice: &mut Dice, topology: &Topology, nodes: usize) -> Stream {
+    let from = if dice.chance(70) {
+        0
+    } else {
+        dice.below(nodes)
+    };
+    let mut to = if dice.chance(70) {
+        nodes - 1
+    } else {
+        dice.below(nodes)
+    };
+    if to == from {
+        to = (to + 1) % nodes;
+    }
+    let utilities: &[f64] = dice.pick(&[&[1.0][..], &[0.6, 0.4], &[0.5, 0.3, 0.2], &[0.5, 0.5]]);
+    let layers = utilities.iter().map(|utility| Layer {
+        rate: Bitrate::from_kbps(dice.pick(&[50, 100, 100, 200, 400])),
+        utility: *utility,
+    });
+    let layers: Vec<_> = layers.collect();
+    let deadline = match dice.below(3) {
+        0 => Duration::NEVER,
+        _ => Duration::from_millis(dice.pick(&[10, 20, 30, 45, 60, 90])),
+    };
+    Stream {
+        name: "s".parse().expect("a valid stream name"),
+        from: topology.nodes()[from].name.clone(),
+        to: vec![topology.nodes()[to].name.clone()],
+        needs: Needs {
+            confidential: dice.chance(60),
+            deadline,
+            least_layers: 1 + dice.below(layers.len()) as u8,
+            ..Needs::default()
+        },
+        layers,
+        pack_ratio: dice.pick(&[None, Some(1.0), Some(0.3), Some(1.2)]),
+        seal_overhead: dice.pick(&[None, Some(0.0), Some(0.5)]),
+    }
+}
