@@ -1,13 +1,17 @@
-//! Cost as whole quanta of 10⁻¹², so that sums do not depend on their order.
+//! Cost as whole quanta of 10⁻¹⁵, so that sums do not depend on their order.
 //!
-//! *The idea.* Every term of the cost is rounded once; after that only integers are added and compared. So two ways to
-//! the same sum are equal, ties are ties on every machine, and dropping a dearer label can never drop the winner of a
-//! tie. A plan of a hundred terms is within 10⁻¹⁰ of the real sum.
+//! *The idea.* Every term of the cost is rounded once; after that only integers are added, so the difference of two
+//! labels stays what it is however both go on, on every machine. What is equal on paper (⅓ + ⅓ and ⅔) may still differ
+//! by the rounding of its terms; so costs within [`TIE`] count as equal, which is far above that rounding and far below
+//! the 10⁻⁹ that anyone looks at.
 
 use core::ops::{Add, AddAssign};
 
 /// Quanta in one cost unit.
-const QUANTA: f64 = 1e12;
+const QUANTA: f64 = 1e15;
+
+/// Costs that differ by no more than this are equal: 10⁻¹² units.
+const TIE: u128 = 1_000;
 
 /// A cost in quanta; finite, never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +35,11 @@ impl Cost {
 
     pub(super) fn as_f64(self) -> f64 {
         self.0 as f64 / QUANTA
+    }
+
+    /// Returns whether this is more than `other` by more than rounding.
+    pub(super) fn exceeds(self, other: Self) -> bool {
+        self.0 > other.0.saturating_add(TIE)
     }
 
     pub(super) fn saturating_sub(self, other: Self) -> Self {

@@ -1,9 +1,8 @@
 //! Best-first search over labels: node, state, slots used here.
 //!
-//! *The idea.* A label is a way from the source to a node in a state. Labels pop in the order of (cost so far + lower
-//! bound of the rest, adapters, hops); every move raises at least one of the three, so when a label pops, all that
-//! could beat it at its place have been made. A label is dropped when another at the same place is at least as good in
-//! *every* respect that can matter later:
+//! *The idea.* A label is a way from the source to a node in a state. Labels pop in the order of cost so far + lower
+//! bound of the rest, so the first to arrive is cheapest; those that cost the same arrive before any dearer one. A label
+//! is dropped when another at the same place is at least as good in *every* respect that can matter later:
 //!
 //! - the total order: cost, adapters, hops, node names, adapters' texts, link indices;
 //! - slots used at this node;
@@ -119,10 +118,10 @@ impl Search<'_, '_> {
 
     /// Pops labels until no better one can reach the goal.
     fn run(&mut self) -> Option<u32> {
-        let mut best: Option<(Cost, u16, u16, u32)> = None;
-        while let Some(Reverse(entry)) = self.heap.pop() {
-            let (cost, adapters, hops, index) = entry;
-            if best.is_some_and(|best| (cost, adapters, hops) > (best.0, best.1, best.2)) {
+        // The cost of the first way found, and the best by the tie-break of those that cost the same.
+        let mut best: Option<(Cost, u32)> = None;
+        while let Some(Reverse((cost, _, _, index))) = self.heap.pop() {
+            if best.is_some_and(|(least, _)| cost.exceeds(least)) {
                 break;
             }
             let label = self.labels[index as usize];
@@ -131,10 +130,13 @@ impl Search<'_, '_> {
             }
             let at_sink = label.node as usize == self.problem.sink;
             if at_sink && self.problem.states.is_goal(label.state) {
-                let first = best.is_none_or(|best| self.order(index, best.3) == Ordering::Less);
-                if first {
-                    best = Some(entry);
-                }
+                best = Some(match best {
+                    Some((least, held)) if self.tie_break(held, index) != Ordering::Greater => {
+                        (least, held)
+                    }
+                    Some((least, _)) => (least, index),
+                    None => (cost, index),
+                });
                 continue;
             }
             self.run_adapters(index, &label);
@@ -142,7 +144,7 @@ impl Search<'_, '_> {
                 self.hop(index, &label);
             }
         }
-        best.map(|best| best.3)
+        best.map(|(_, index)| index)
     }
 
     fn run_adapters(&mut self, index: u32, label: &Label) {
@@ -269,7 +271,7 @@ impl Search<'_, '_> {
     /// Returns whether `one` is at least as good as `other` in everything that can matter later.
     fn beats(&self, one: u32, other: u32) -> bool {
         let (a, b) = (&self.labels[one as usize], &self.labels[other as usize]);
-        if a.slots > b.slots || a.cost > b.cost {
+        if a.slots > b.slots || a.cost.exceeds(b.cost) {
             return false;
         }
         if self.watch.deadline && a.delay_ns > b.delay_ns {
@@ -279,15 +281,14 @@ impl Search<'_, '_> {
         if seen.iter().zip(allowed).any(|(a, b)| a & !b != 0) {
             return false;
         }
-        a.cost < b.cost || self.order(one, other) != Ordering::Greater
+        b.cost.exceeds(a.cost) || self.tie_break(one, other) != Ordering::Greater
     }
 
-    /// Compares two labels by the total order of plans.
-    fn order(&self, one: u32, other: u32) -> Ordering {
+    /// Compares two labels of equal cost: adapters, hops, then names, adapters' texts and links.
+    fn tie_break(&self, one: u32, other: u32) -> Ordering {
         let (a, b) = (&self.labels[one as usize], &self.labels[other as usize]);
-        let key = |label: &Label| (label.cost, label.adapters, label.hops);
-        key(a)
-            .cmp(&key(b))
+        (a.adapters, a.hops)
+            .cmp(&(b.adapters, b.hops))
             .then_with(|| self.order_moves(one, other))
     }
 
