@@ -1,0 +1,60 @@
+//! The importance of every kind of unit, in one place.
+//!
+//! The idea: what more of the stream depends on matters more; sound matters more than any one picture, for ears
+//! forgive less; what is small and rare (programme facts, parameter sets) is never worth dropping.
+//!
+//! | unit | importance |
+//! |---|---|
+//! | programme facts (PAT, PMT) | 255 |
+//! | parameter sets on their own | 250 |
+//! | key picture (IDR, IRAP) | 245 |
+//! | audio | 220 |
+//! | unknown PIDs, data, sections | 200 |
+//! | reference picture | 190, less 1 for each reference since the key picture down to 130, less 8 a sub-layer |
+//! | non-reference picture | 64, less 8 a sub-layer |
+//! | layer *ℓ* of layered video | 255 − 24 *ℓ* |
+//!
+//! A reference picture late in its group is depended on by fewer than an early one.
+
+pub use thalweg_core::adu::Importance;
+
+/// What a unit is to those that follow it; the order is that of rank within one access unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Not understood.
+    Opaque,
+    /// A picture nothing depends on.
+    NonReference,
+    /// A picture others depend on.
+    Reference,
+    /// Parameter sets without a picture.
+    Parameter,
+    /// A picture that depends on nothing.
+    Key,
+    /// Sound.
+    Audio,
+    /// Programme facts.
+    Programme,
+}
+
+impl Role {
+    /// The importance of a unit of this role in temporal sub-layer `temporal`, `since_key` references after its key
+    /// picture.
+    pub fn importance(self, temporal: u8, since_key: u32) -> Importance {
+        let sublayer = 8 * temporal.min(7);
+        Importance(match self {
+            Self::Programme => 255,
+            Self::Parameter => 250,
+            Self::Key => 245,
+            Self::Audio => 220,
+            Self::Opaque => 200,
+            Self::Reference => 190 - since_key.min(60) as u8 - sublayer,
+            Self::NonReference => 64 - sublayer,
+        })
+    }
+}
+
+/// The importance of a layer of layered video.
+pub fn layer_importance(layer: u8) -> Importance {
+    Importance(255u8.saturating_sub(layer.saturating_mul(24)))
+}

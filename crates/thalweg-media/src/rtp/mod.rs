@@ -1,0 +1,99 @@
+//! RTP, and MPEG-TS within it.
+//!
+//! The idea: [`Header`] reads and writes the fixed header; [`Depacketizer`] puts packets back in order within a small
+//! window and gives their payloads; [`Packetizer`] puts seven transport packets in each datagram; [`Carriage::sniff`]
+//! tells what a datagram on a plain UDP port is.
+//!
+//! What it does not do: RTCP, SDP, jitter buffering by time (the window is of packets, for no clock is here).
+//!
+//! Sources: RFC 3550 §5.1, A.1; RFC 2250 §2 (payload type 33); RFC 3551 §6.
+
+mod order;
+mod packet;
+
+pub use order::{Counts, Depacketizer, WINDOW_PACKETS};
+pub use packet::{Header, Packet, RtpError};
+
+use crate::ts::PACKET_BYTES;
+
+/// The payload type of MPEG-TS.
+pub const PAYLOAD_TYPE_MP2T: u8 = 33;
+
+/// Transport packets in a datagram: seven make 1316 bytes, which fits an Ethernet frame with all headers.
+pub const PACKETS_PER_DATAGRAM: usize = 7;
+
+/// What a datagram on a port for MPEG-TS is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Carriage {
+    /// Transport packets and nothing else.
+    Plain,
+    /// An RTP packet.
+    Rtp,
+    /// Neither.
+    Unknown,
+}
+
+impl Carriage {
+    /// Tells what a datagram is: whole packets that begin with a sync byte, or version 2 in the top bits.
+    ///
+    /// The two cannot be mixed up: `0x47` would be RTP version 1.
+    pub fn sniff(datagram: &[u8]) -> Self {
+        match datagram.first() {
+            Some(0x47) if datagram.len().is_multiple_of(PACKET_BYTES) => Self::Plain,
+            Some(first) if first >> 6 == 2 && datagram.len() >= packet::FIXED_BYTES => Self::Rtp,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// Puts transport packets into RTP packets.
+#[derive(Debug, Clone)]
+pub struct Packetizer {
+    ssrc: u32,
+    sequence: u16,
+    rest: Vec<u8>,
+}
+
+impl Packetizer {
+    /// Makes a packetizer; source id and first sequence number should be drawn at random by the caller (RFC 3550
+    /// §5.1).
+    pub fn new(ssrc: u32, first_sequence: u16) -> Self {
+        Self {
+            ssrc,
+            sequence: first_sequence,
+            rest: Vec::new(),
+        }
+    }
+
+    /// Takes whole transport packets with their time on the 90 kHz clock; gives the datagrams that are full.
+    pub fn push(&mut self, packets: &[u8], time_90khz: u32) -> Vec<Vec<u8>> {
+        self.rest.extend_from_slice(packets);
+        let full = self.rest.len() - self.rest.len() % (PACKETS_PER_DATAGRAM * PACKET_BYTES);
+        let packets: Vec<u8> = self.rest.drain(..full).collect();
+        packets
+            .chunks(PACKETS_PER_DATAGRAM * PACKET_BYTES)
+            .map(|payload| self.datagram(payload, time_90khz))
+            .collect()
+    }
+
+    /// Gives what is left as a shorter datagram.
+    pub fn flush(&mut self, time_90khz: u32) -> Option<Vec<u8>> {
+        let payload = core::mem::take(&mut self.rest);
+        (!payload.is_empty()).then(|| self.datagram(&payload, time_90khz))
+    }
+
+    fn datagram(&mut self, payload: &[u8], timestamp: u32) -> Vec<u8> {
+        let header = Header {
+            marker: false,
+            payload_type: PAYLOAD_TYPE_MP2T,
+            sequence: self.sequence,
+            timestamp,
+            ssrc: self.ssrc,
+        };
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut out = Vec::with_capacity(packet::FIXED_BYTES + payload.len());
+        header.write(&mut out);
+        out.extend_from_slice(payload);
+        out
+    }
+}

@@ -1,0 +1,475 @@
+//! The demultiplexer: bytes in slices of any size, units out.
+//!
+//! The idea: packets are cut from the bytes (searching for three sync bytes in a row where lost), each goes to the
+//! *lane* of its PID, and a lane emits a unit when it is whole. What is emitted does not depend on how the bytes were
+//! sliced. Every byte that does not end in a unit is counted under the reason.
+//!
+//! ```text
+//!   bytes ─► sync ─► packet ─► lane(pid): tables   ─► Programme
+//!                                         elementary ─► AccessUnit
+//!                                         other      ─► Packets
+//! ```
+//!
+//! A PES packet of open length (most video) is whole only when the next one begins: such a unit comes one picture late,
+//! or with [`Reader::finish`]. Programme facts are repeated before every key picture and every second of media time,
+//! so that a receiver that joins late, or lost them, can begin.
+//!
+//! Bounds: [`PENDING_BYTES_MAX`] over all lanes; beyond it all that is pending is discarded and counted.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::BytesMut;
+
+use super::clock::Clock;
+use super::packet::{NULL_PID, PACKET_BYTES, Packet, SYNC};
+use super::section::{self, Association};
+use super::{AccessUnit, Packets, Programme, Unit, is_video, pes};
+use crate::nal::{Role, classify};
+
+/// Bytes held of units that are not whole yet, over all PIDs: two of the largest ADUs.
+pub const PENDING_BYTES_MAX: usize = 2 * thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+
+/// The largest unit made of a PES packet: what its framing leaves of an ADU.
+const UNIT_BYTES_MAX: usize = thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX - 64;
+
+/// Packets of a PID that is not understood, at most in one unit.
+const BUNDLE_PACKETS_MAX: usize = 7;
+
+/// Media time between repetitions of programme facts, in 90 kHz ticks: one second.
+const REPEAT_90KHZ: u64 = 90_000;
+
+/// What the reader has met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Packets read, null packets included.
+    pub packets: u64,
+    /// Bytes passed over in search of packets.
+    pub skipped_bytes: u64,
+    /// Bytes after the last whole packet.
+    pub truncated_bytes: u64,
+    /// Packets whose counter did not follow.
+    pub continuity_errors: u64,
+    /// Packets sent twice.
+    pub duplicates: u64,
+    /// Packets marked as damaged, or with an impossible adaptation field.
+    pub damaged_packets: u64,
+    /// Packets without content.
+    pub null_packets: u64,
+    /// Packets of PIDs before it was known what they carry, or in the midst of a unit.
+    pub early_packets: u64,
+    /// Tables with a wrong CRC or form.
+    pub bad_tables: u64,
+    /// PES packets with an impossible header.
+    pub bad_units: u64,
+    /// Units given up because too much was pending.
+    pub discarded_units: u64,
+}
+
+/// The demultiplexer.
+#[derive(Debug, Clone, Default)]
+pub struct Reader {
+    buffer: Vec<u8>,
+    start: usize,
+    synced: bool,
+    lanes: BTreeMap<u16, Lane>,
+    association: Association,
+    programmes: BTreeMap<u16, Listing>,
+    pending_bytes: usize,
+    units: VecDeque<Unit>,
+    counts: Counts,
+}
+
+/// What is known of a programme while reading it.
+#[derive(Debug, Clone)]
+struct Listing {
+    programme: Programme,
+    clock: Clock,
+    /// Media time when its facts were last given; `None` until the first timed unit after that.
+    given_90khz: Option<u64>,
+    /// Whether its facts were given and no unit since.
+    fresh: bool,
+}
+
+/// What is pending on one PID.
+#[derive(Debug, Clone, Default)]
+struct Lane {
+    counter: Option<u8>,
+    tables: section::Assembly,
+    pes: Option<Pes>,
+    bundle: BytesMut,
+    /// Bytes of the section that the bundle begins with, and how many of them are there.
+    section: Option<(usize, usize)>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Pes {
+    random_access: bool,
+    damaged: bool,
+    bytes: BytesMut,
+}
+
+impl Reader {
+    /// Makes a reader at the start, or anywhere in the midst, of a stream.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in the next bytes.
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        self.buffer.extend_from_slice(bytes);
+        self.cut(3);
+    }
+
+    /// Says that no more bytes come; what is pending is given as far as it is whole.
+    pub fn finish(&mut self) {
+        // Fewer sync bytes in a row must do at the end.
+        self.cut(2);
+        self.cut(1);
+        self.counts.truncated_bytes += (self.buffer.len() - self.start) as u64;
+        self.start = self.buffer.len();
+        self.synced = false;
+        for pid in self.lanes.keys().copied().collect::<Vec<_>>() {
+            self.finish_pes(pid);
+            self.finish_bundle(pid);
+        }
+    }
+
+    /// Gives the next unit.
+    pub fn poll_unit(&mut self) -> Option<Unit> {
+        self.units.pop_front()
+    }
+
+    /// What has been met so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// The programmes known.
+    pub fn programmes(&self) -> impl Iterator<Item = &Programme> {
+        self.programmes.values().map(|listing| &listing.programme)
+    }
+
+    /// Cuts packets off the buffer; `syncs` sync bytes in a row make a start.
+    fn cut(&mut self, syncs: usize) {
+        loop {
+            let rest = &self.buffer[self.start..];
+            if !self.synced {
+                let Some(at) = find_sync(rest, syncs) else {
+                    // What cannot be the first of the row any more is passed over.
+                    let keep = rest.len().min((syncs - 1) * PACKET_BYTES);
+                    let skip = rest.len() - keep;
+                    self.counts.skipped_bytes += skip as u64;
+                    self.start += skip;
+                    return;
+                };
+                self.counts.skipped_bytes += at as u64;
+                self.start += at;
+                self.synced = true;
+                continue;
+            }
+            match rest.first_chunk::<PACKET_BYTES>() {
+                _ if rest.first().is_some_and(|&b| b != SYNC) => self.synced = false,
+                None => return,
+                Some(raw) => {
+                    let raw = *raw;
+                    self.start += PACKET_BYTES;
+                    self.handle_packet(&raw);
+                }
+            }
+        }
+    }
+
+    fn handle_packet(&mut self, raw: &[u8; PACKET_BYTES]) {
+        self.counts.packets += 1;
+        let packet = match Packet::read(raw) {
+            Some(packet) if !packet.error => packet,
+            _ => {
+                self.counts.damaged_packets += 1;
+                return;
+            }
+        };
+        if packet.pid == NULL_PID {
+            self.counts.null_packets += 1;
+            return;
+        }
+        if !self.follows(&packet) {
+            return;
+        }
+        let Some(payload) = packet.payload else {
+            return;
+        };
+        let table = packet.pid == 0 || self.is_table(packet.pid);
+        match (table, packet.scrambled, self.stream(packet.pid)) {
+            (true, false, _) => self.handle_table(&packet, payload),
+            (false, false, Some(_)) => self.handle_elementary(&packet, payload),
+            _ => self.handle_other(&packet, payload),
+        }
+    }
+
+    /// Checks the packet's counter; `false` for a packet sent twice.
+    fn follows(&mut self, packet: &Packet<'_>) -> bool {
+        if packet.payload.is_none() {
+            return true;
+        }
+        let lane = self.lanes.entry(packet.pid).or_default();
+        let before = lane.counter.replace(packet.counter);
+        match before {
+            Some(last) if last == packet.counter && !packet.discontinuity => {
+                self.counts.duplicates += 1;
+                return false;
+            }
+            Some(last) if (last + 1) & 0x0f != packet.counter && !packet.discontinuity => {
+                self.counts.continuity_errors += 1;
+                lane.tables.reset();
+                if let Some(pes) = &mut lane.pes {
+                    pes.damaged = true;
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn handle_table(&mut self, packet: &Packet<'_>, payload: &[u8]) {
+        let lane = self.lanes.entry(packet.pid).or_default();
+        for section in lane.tables.push(packet.starts, payload) {
+            if packet.pid == 0 {
+                self.handle_pat(&section);
+            } else {
+                self.handle_pmt(packet.pid, &section);
+            }
+        }
+    }
+
+    fn handle_pat(&mut self, section: &[u8]) {
+        let Some(association) = section::read_pat(section) else {
+            self.counts.bad_tables += 1;
+            return;
+        };
+        let numbers = &association.programmes;
+        self.programmes
+            .retain(|number, _| numbers.iter().any(|(n, _)| n == number));
+        self.association = association;
+    }
+
+    fn handle_pmt(&mut self, pid: u16, section: &[u8]) {
+        let Some(map) = section::read_pmt(section) else {
+            // A PMT's PID may carry private tables too; only a broken PMT is an error.
+            self.counts.bad_tables += u64::from(section.first() == Some(&2));
+            return;
+        };
+        if !self.association.programmes.contains(&(map.number, pid)) {
+            return;
+        }
+        let programme = Programme {
+            transport_stream_id: self.association.transport_stream_id,
+            network_pid: self.association.network_pid,
+            number: map.number,
+            table_pid: pid,
+            clock_pid: map.clock_pid,
+            descriptors: map.descriptors,
+            streams: map.streams,
+        };
+        match self.programmes.get_mut(&map.number) {
+            Some(listing) if listing.programme == programme => return,
+            Some(listing) => {
+                listing.programme = programme;
+                (listing.fresh, listing.given_90khz) = (true, None);
+            }
+            None => {
+                let listing = Listing {
+                    programme,
+                    clock: Clock::default(),
+                    given_90khz: None,
+                    fresh: true,
+                };
+                self.programmes.insert(map.number, listing);
+            }
+        }
+        let programme = self.programmes[&map.number].programme.clone();
+        self.units.push_back(Unit::Programme(programme));
+    }
+
+    fn handle_elementary(&mut self, packet: &Packet<'_>, payload: &[u8]) {
+        if packet.starts {
+            self.finish_pes(packet.pid);
+            if !payload.starts_with(&[0, 0, 1]) {
+                // A stream of sections (splice points, carousels).
+                self.handle_other(packet, payload);
+                return;
+            }
+            self.finish_bundle(packet.pid);
+        }
+        self.reserve(payload.len());
+        let lane = self.lanes.entry(packet.pid).or_default();
+        if packet.starts {
+            lane.pes = Some(Pes {
+                random_access: packet.random_access,
+                ..Pes::default()
+            });
+        }
+        let Some(pes) = &mut lane.pes else {
+            if lane.bundle.is_empty() {
+                self.counts.early_packets += 1;
+            } else {
+                self.handle_other(packet, payload);
+            }
+            return;
+        };
+        pes.bytes.extend_from_slice(payload);
+        self.pending_bytes += payload.len();
+        let whole = pes::whole_bytes(&pes.bytes).is_some_and(|len| pes.bytes.len() >= len);
+        if whole {
+            self.finish_pes(packet.pid);
+        } else if pes.bytes.len() > UNIT_BYTES_MAX {
+            self.pending_bytes -= pes.bytes.len();
+            lane.pes = None;
+            self.counts.discarded_units += 1;
+        }
+    }
+
+    fn handle_other(&mut self, packet: &Packet<'_>, payload: &[u8]) {
+        // Before the tables are known, a PID above the reserved ones may be anything: half a picture, most likely.
+        if packet.pid >= 0x20 && !self.is_announced() {
+            self.counts.early_packets += 1;
+            return;
+        }
+        if packet.starts {
+            self.finish_bundle(packet.pid);
+        }
+        self.reserve(PACKET_BYTES);
+        let lane = self.lanes.entry(packet.pid).or_default();
+        if packet.starts {
+            lane.section = section_bytes(payload).map(|len| (len, 0));
+        }
+        lane.bundle.extend_from_slice(packet.raw);
+        self.pending_bytes += PACKET_BYTES;
+        let whole = lane.section.as_mut().is_some_and(|(len, there)| {
+            *there += payload.len();
+            there >= len
+        });
+        if whole || packet.scrambled || lane.bundle.len() >= BUNDLE_PACKETS_MAX * PACKET_BYTES {
+            self.finish_bundle(packet.pid);
+        }
+    }
+
+    /// Makes room for more pending bytes, by giving up all that is pending if need be.
+    fn reserve(&mut self, bytes: usize) {
+        if self.pending_bytes + bytes <= PENDING_BYTES_MAX {
+            return;
+        }
+        for lane in self.lanes.values_mut() {
+            let pes = lane.pes.take().is_some();
+            self.counts.discarded_units += u64::from(pes) + u64::from(!lane.bundle.is_empty());
+            lane.bundle = BytesMut::new();
+        }
+        self.pending_bytes = 0;
+    }
+
+    fn finish_bundle(&mut self, pid: u16) {
+        let Some(lane) = self.lanes.get_mut(&pid) else {
+            return;
+        };
+        if lane.bundle.is_empty() {
+            return;
+        }
+        let data = core::mem::take(&mut lane.bundle).freeze();
+        self.pending_bytes -= data.len();
+        self.units.push_back(Unit::Packets(Packets { pid, data }));
+    }
+
+    fn finish_pes(&mut self, pid: u16) {
+        let Some(pes) = self.lanes.get_mut(&pid).and_then(|lane| lane.pes.take()) else {
+            return;
+        };
+        self.pending_bytes -= pes.bytes.len();
+        let (Some(header), Some((number, stream_type))) = (pes::read(&pes.bytes), self.stream(pid))
+        else {
+            self.counts.bad_units += 1;
+            return;
+        };
+        let whole = pes::whole_bytes(&pes.bytes);
+        let end = whole.map_or(pes.bytes.len(), |len| len.min(pes.bytes.len()));
+        let Some(listing) = self.programmes.get_mut(&number) else {
+            return;
+        };
+        let bytes = pes.bytes.freeze();
+        let mut unit = AccessUnit {
+            pid,
+            stream_type,
+            stream_id: header.stream_id,
+            pts_90khz: None,
+            dts_90khz: None,
+            random_access: pes.random_access,
+            aligned: header.aligned,
+            damaged: pes.damaged || whole.is_some_and(|len| len > end),
+            data: bytes.slice(header.bytes.min(end)..end),
+        };
+        // The decoding time leads: it is the one that goes up steadily.
+        unit.dts_90khz = header.dts.map(|dts| listing.clock.unwrap(dts));
+        unit.pts_90khz = header.pts.map(|pts| match unit.dts_90khz {
+            Some(dts) => Clock::at(dts).unwrap(pts),
+            None => listing.clock.unwrap(pts),
+        });
+        let picture = unit.codec().and_then(|codec| classify(codec, &unit.data));
+        unit.random_access |= picture.is_some_and(|picture| picture.role == Role::Key);
+        listing.repeat_before(&unit, &mut self.units);
+        self.units.push_back(Unit::Access(unit));
+    }
+
+    fn is_table(&self, pid: u16) -> bool {
+        self.association.programmes.iter().any(|&(_, p)| p == pid)
+    }
+
+    /// Whether every programme's map is known.
+    fn is_announced(&self) -> bool {
+        let programmes = &self.association.programmes;
+        !programmes.is_empty() && programmes.len() == self.programmes.len()
+    }
+
+    /// Programme number and stream type of a listed PID.
+    fn stream(&self, pid: u16) -> Option<(u16, u8)> {
+        self.programmes.values().find_map(|listing| {
+            let stream = listing.programme.stream(pid)?;
+            Some((listing.programme.number, stream.stream_type))
+        })
+    }
+}
+
+impl Listing {
+    /// Repeats the programme's facts where a receiver may begin.
+    fn repeat_before(&mut self, unit: &AccessUnit, units: &mut VecDeque<Unit>) {
+        let now = unit.decode_90khz();
+        let key = unit.random_access && is_video(unit.stream_type);
+        let due = match (self.given_90khz, now) {
+            (Some(given), Some(now)) => now.abs_diff(given) >= REPEAT_90KHZ,
+            _ => false,
+        };
+        if (key || due) && !self.fresh {
+            units.push_back(Unit::Programme(self.programme.clone()));
+            self.given_90khz = now;
+        }
+        self.fresh = false;
+        self.given_90khz = self.given_90khz.or(now);
+    }
+}
+
+/// Where `syncs` sync bytes stand a packet apart.
+fn find_sync(bytes: &[u8], syncs: usize) -> Option<usize> {
+    let last = bytes.len().checked_sub((syncs - 1) * PACKET_BYTES)?;
+    (0..last).find(|&at| (0..syncs).all(|n| bytes[at + n * PACKET_BYTES] == SYNC))
+}
+
+/// Payload bytes from the pointer to the end of the section it points at, if that can be told.
+fn section_bytes(payload: &[u8]) -> Option<usize> {
+    let (&pointer, rest) = payload.split_first()?;
+    match rest.get(usize::from(pointer)..)? {
+        [_, high, low, ..] => {
+            let len = usize::from(u16::from_be_bytes([high & 0x0f, *low]));
+            Some(1 + usize::from(pointer) + 3 + len)
+        }
+        _ => None,
+    }
+}
