@@ -10,6 +10,9 @@
 mod role;
 mod scan;
 
+#[cfg(test)]
+mod tests;
+
 pub use role::{Importance, Role, layer_importance};
 pub use scan::{NalUnits, nal_units};
 

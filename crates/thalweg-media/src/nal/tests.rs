@@ -1,0 +1,117 @@
+//! Proves that the scanner finds what a naive search finds, that NAL headers are classified as their standards have them,
+//! and that the importance table is ordered as it claims.
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// An access unit of NAL units with three- and four-byte start codes in turn.
+fn annex_b(units: &[&[u8]]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (index, unit) in units.iter().enumerate() {
+        out.extend_from_slice(if index % 2 == 0 {
+            &[0, 0, 0, 1][..]
+        } else {
+            &[0, 0, 1]
+        });
+        out.extend_from_slice(unit);
+    }
+    out
+}
+
+fn role_of(codec: Codec, units: &[&[u8]]) -> Option<(Role, u8)> {
+    classify(codec, &annex_b(units)).map(|picture| (picture.role, picture.temporal))
+}
+
+#[test]
+fn units_are_found_between_start_codes() {
+    let data = [
+        9, 9, 0, 0, 1, 5, 6, 0, 0, 0, 1, 7, 0, 0, 1, 0, 0, 1, 8, 0, 2, 0, 0,
+    ];
+    let units: Vec<_> = nal_units(&data).collect();
+    assert_eq!(units, [&[5, 6][..], &[7], &[8, 0, 2]]);
+    assert_eq!(nal_units(&[]).count() + nal_units(&[1, 2, 3]).count(), 0);
+    assert_eq!(nal_units(&[0, 0, 1]).count(), 0);
+}
+
+#[test]
+fn h264_access_units_have_their_roles() {
+    let is = |units: &[&[u8]]| role_of(Codec::H264, units);
+    let (aud, sps, pps, sei) = ([0x09, 0xf0], [0x67, 1], [0x68, 1], [0x06, 5]);
+    assert_eq!(
+        is(&[&aud, &sps, &pps, &sei, &[0x65, 1]]),
+        Some((Role::Key, 0))
+    );
+    assert_eq!(is(&[&aud, &[0x41, 1]]), Some((Role::Reference, 0)));
+    assert_eq!(
+        is(&[&aud, &[0x61, 1], &[0x61, 2]]),
+        Some((Role::Reference, 0))
+    );
+    assert_eq!(is(&[&aud, &[0x01, 1]]), Some((Role::NonReference, 0)));
+    assert_eq!(is(&[&sps, &pps]), Some((Role::Parameter, 0)));
+    assert_eq!(is(&[&aud, &sei]), None);
+}
+
+#[test]
+fn h265_access_units_have_their_roles() {
+    let is = |units: &[&[u8]]| role_of(Codec::H265, units);
+    let nal = |kind: u8, temporal: u8| [kind << 1, temporal + 1, 7];
+    let (vps, sps, pps) = (nal(32, 0), nal(33, 0), nal(34, 0));
+    for kind in [16, 19, 20, 21] {
+        assert_eq!(is(&[&vps, &sps, &pps, &nal(kind, 0)]), Some((Role::Key, 0)));
+    }
+    assert_eq!(is(&[&nal(35, 0), &nal(1, 0)]), Some((Role::Reference, 0)));
+    assert_eq!(is(&[&nal(0, 2)]), Some((Role::NonReference, 2)));
+    assert_eq!(is(&[&nal(8, 1)]), Some((Role::NonReference, 1)));
+    assert_eq!(is(&[&nal(9, 1)]), Some((Role::Reference, 1)));
+    assert_eq!(is(&[&vps]), Some((Role::Parameter, 0)));
+    assert_eq!(is(&[&nal(39, 0), &[0x02]]), None);
+}
+
+#[test]
+fn the_importance_table_is_ordered() {
+    let order = [
+        Role::Programme.importance(0, 0),
+        Role::Parameter.importance(0, 0),
+        Role::Key.importance(0, 0),
+        Role::Audio.importance(0, 0),
+        Role::Opaque.importance(0, 0),
+        Role::Reference.importance(0, 0),
+        Role::Reference.importance(0, 5),
+        Role::Reference.importance(0, u32::MAX),
+        Role::Reference.importance(7, u32::MAX),
+        Role::NonReference.importance(0, 0),
+        Role::NonReference.importance(1, 0),
+        Role::NonReference.importance(255, 0),
+    ];
+    assert!(order.is_sorted_by(|a, b| a > b), "{order:?}");
+    let layers: Vec<_> = (0..8).map(layer_importance).collect();
+    assert!(layers.is_sorted_by(|a, b| a > b), "{layers:?}");
+    assert_eq!(layer_importance(255), Importance(0));
+}
+
+proptest! {
+    #[test]
+    fn the_scanner_finds_what_a_naive_search_finds(
+        data in proptest::collection::vec(prop_oneof![4 => 0..2u8, 1 => any::<u8>()], 0..200),
+    ) {
+        let mut naive = Vec::new();
+        let mut start = None;
+        let mut at = 0;
+        while at < data.len() {
+            if data[at..].starts_with(&[0, 0, 1]) {
+                naive.extend(start.map(|start: usize| &data[start..at]));
+                at += 3;
+                start = Some(at);
+            } else {
+                at += 1;
+            }
+        }
+        naive.extend(start.map(|start| &data[start..]));
+        let trim = |unit: &[u8]| unit.iter().rposition(|&b| b != 0).map(|at| unit[..=at].to_vec());
+        let naive: Vec<_> = naive.into_iter().filter_map(trim).collect();
+        let found: Vec<_> = nal_units(&data).map(<[u8]>::to_vec).collect();
+        prop_assert_eq!(found, naive);
+        let _ = (classify(Codec::H264, &data), classify(Codec::H265, &data));
+    }
+}

@@ -11,6 +11,9 @@
 mod order;
 mod packet;
 
+#[cfg(test)]
+mod tests;
+
 pub use order::{Counts, Depacketizer, WINDOW_PACKETS};
 pub use packet::{Header, Packet, RtpError};
 

@@ -1,9 +1,10 @@
 //! Packets of one source, back in order.
 //!
 //! The idea: packets ahead of their turn wait; when the window is full the missing ones are given up and counted. A new
-//! source id, or a jump too large to be loss, starts anew.
+//! source id, or a jump too large to be loss, starts anew once two packets in a row agree on it: a stray one does not
+//! throw the stream over.
 //!
-//! Sources: RFC 3550 A.1 (`MAX_DROPOUT`).
+//! Sources: RFC 3550 A.1 (`MAX_DROPOUT`, `MAX_MISORDER`, `bad_seq`).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,11 +13,15 @@ use bytes::Bytes;
 use super::PAYLOAD_TYPE_MP2T;
 use super::packet::{Packet, RtpError};
 
-/// Packets that wait for a missing one before it is given up.
-pub const WINDOW_PACKETS: usize = 32;
+/// Packets that wait for a missing one before it is given up: at 1 Mbit/s the wait is 80 ms. A caller with a clock may
+/// give up sooner with [`Depacketizer::flush`].
+pub const WINDOW_PACKETS: usize = 8;
 
 /// A step forward beyond this is a new sequence, not loss.
 const DROPOUT_MAX: u16 = 3000;
+
+/// A step back beyond this is a new sequence, not lateness.
+const MISORDER_MAX: u16 = 100;
 
 /// What the depacketizer has met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -27,7 +32,7 @@ pub struct Counts {
     pub lost: u64,
     /// Packets that came after others of higher number, in time.
     pub reordered: u64,
-    /// Packets that came twice, or too late.
+    /// Packets that came twice, too late, or alone from elsewhere.
     pub late: u64,
     /// Times that a new source or sequence began.
     pub restarts: u64,
@@ -37,6 +42,8 @@ pub struct Counts {
 #[derive(Debug, Clone, Default)]
 pub struct Depacketizer {
     ssrc: Option<u32>,
+    /// Source and number that would confirm a new sequence.
+    suspect: Option<(u32, u16)>,
     /// The next sequence number due, without wrap.
     due: u64,
     waiting: BTreeMap<u64, Bytes>,
@@ -88,28 +95,38 @@ impl Depacketizer {
         self.ready.pop_front()
     }
 
+    /// Packets that wait for a missing one.
+    pub fn waiting_packets(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// What has been met so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// The full sequence number; `None` for one before the first.
+    /// The full sequence number; `None` for one that is not to be taken.
     fn place(&mut self, ssrc: u32, sequence: u16) -> Option<u64> {
         let ahead = sequence.wrapping_sub(self.due as u16);
         let behind = ahead.wrapping_neg();
         let known = self.ssrc == Some(ssrc);
         if known && ahead < DROPOUT_MAX {
-            Some(self.due + u64::from(ahead))
-        } else if known && behind <= WINDOW_PACKETS as u16 {
-            self.due.checked_sub(u64::from(behind))
-        } else {
-            self.release(0);
-            self.counts.restarts += u64::from(self.ssrc.is_some());
-            self.ssrc = Some(ssrc);
-            // A multiple of 2^16 above all that was, so that full numbers keep going up.
-            self.due = (self.due | 0xffff) + 1 + u64::from(sequence);
-            Some(self.due)
+            return Some(self.due + u64::from(ahead));
         }
+        if known && behind <= MISORDER_MAX {
+            return self.due.checked_sub(u64::from(behind));
+        }
+        let confirmed = self.suspect.take() == Some((ssrc, sequence));
+        if self.ssrc.is_some() && !confirmed {
+            self.suspect = Some((ssrc, sequence.wrapping_add(1)));
+            return None;
+        }
+        self.release(0);
+        self.counts.restarts += u64::from(self.ssrc.is_some());
+        self.ssrc = Some(ssrc);
+        // A multiple of 2^16 above all that was, so that full numbers keep going up.
+        self.due = (self.due | 0xffff) + 1 + u64::from(sequence);
+        Some(self.due)
     }
 
     /// Gives what is in turn, and gives up missing packets while more than `window` wait.

@@ -29,6 +29,9 @@ mod section;
 pub mod unit;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 pub use adu::{Publisher, Subscriber};
 pub use packet::PACKET_BYTES;
 pub use read::{Counts, Reader};
