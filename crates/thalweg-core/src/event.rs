@@ -37,6 +37,10 @@ pub enum DropCause {
     Exhausted,
     /// It was received before, on this path or another.
     Duplicate,
+    /// It was readable where the plan lets only sealed payloads pass.
+    Exposed,
+    /// Nobody subscribes to its stream.
+    NoSubscriber,
 }
 
 /// How many ADUs were dropped, by cause.
@@ -45,7 +49,7 @@ pub struct DropCounts([u64; DropCause::ALL.len()]);
 
 impl DropCause {
     /// Every cause, in the order of [`DropCause::index`].
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Expired,
         Self::Filtered,
         Self::Dependant,
@@ -58,6 +62,8 @@ impl DropCause {
         Self::NoKey,
         Self::Exhausted,
         Self::Duplicate,
+        Self::Exposed,
+        Self::NoSubscriber,
     ];
 
     /// Returns the position in [`DropCause::ALL`].
@@ -80,6 +86,8 @@ impl DropCause {
             Self::NoKey => "no-key",
             Self::Exhausted => "exhausted",
             Self::Duplicate => "duplicate",
+            Self::Exposed => "exposed",
+            Self::NoSubscriber => "no-subscriber",
         }
     }
 }

@@ -1,1 +1,38 @@
-//! placeholder
+//! The Thalweg daemon as a library.
+//!
+//! *The idea.* [`Node::load`] assembles a node from a [`Config`] and [`Node::run`] runs it until it is told to stop:
+//! the one way in which the daemon, the demo, the tests and every other program start one. A [`Handle`] publishes and
+//! subscribes; [`local`] does the same from another process.
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | [`config`] | the configuration file and its checks |
+//! | [`node`] | assembly and shutdown |
+//! | `control` | the control task: records, plans, subscriptions |
+//! | `forward` | the data path: routes, mailboxes, counters |
+//! | `envelope` | stream keys, sealed for one node |
+//! | [`handle`] | publish and subscribe, in this process |
+//! | [`local`] | the same over a Unix socket |
+//! | `admin` | health, metrics and status over HTTP |
+//! | [`status`] | how a node is, as data |
+//!
+//! *What it does not do.* It knows no medium: a relay that cannot link a codec cannot leak one.
+#![forbid(unsafe_code)]
+
+mod admin;
+pub mod config;
+mod control;
+mod envelope;
+mod forward;
+pub mod handle;
+pub mod local;
+pub mod node;
+pub mod status;
+
+pub use config::{Config, ConfigError, DEFAULT_CONFIG};
+pub use handle::{
+    Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher, SubscribeOptions,
+    Subscriber, SubscriberEvent,
+};
+pub use node::{Node, NodeError, Report};
+pub use status::Status;

@@ -1,7 +1,7 @@
 //! Control messages: between neighbours, and source-routed between the ends of a stream.
 //!
-//! *The idea.* Neighbours exchange three messages: [`Message::Hello`] once, [`Message::Record`]s as they change, and
-//! [`Message::Routed`] envelopes which they pass on along the list of nodes written on them. What an envelope holds is
+//! *The idea.* Neighbours exchange two messages: [`Message::Record`]s as they change, and [`Message::Routed`]
+//! envelopes which they pass on along the list of nodes written on them. What an envelope holds is
 //! signed by its sender: a relay can lose it, not change it. Its body deploys plans:
 //!
 //! ```text
@@ -21,7 +21,7 @@ use super::record::{flag, stream_name};
 use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::limits::{
-    ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, NODE_NAME_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX,
+    ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX,
 };
 use crate::needs::{Order, Reliability};
 
@@ -37,11 +37,6 @@ pub const SIGNATURE_BYTES: usize = 64;
 /// What neighbours say to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The first message each way.
-    Hello {
-        /// The sender's name, for people.
-        name: String,
-    },
     /// A record and its node's signature over these very bytes.
     Record {
         /// As [`super::record::encode`] made it.
@@ -137,10 +132,6 @@ pub struct Prepare {
 pub fn encode(message: &Message) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     match message {
-        Message::Hello { name } => {
-            out.push(0);
-            out.blob(name.as_bytes());
-        }
         Message::Record { record, signature } => {
             out.push(1);
             out.blob(record);
@@ -169,9 +160,6 @@ pub fn encode(message: &Message) -> Vec<u8> {
 pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
     let mut reader = Reader::new(frame);
     let message = match reader.byte("kind")? {
-        0 => Message::Hello {
-            name: reader.text("node name", NODE_NAME_BYTES_MAX)?,
-        },
         1 => Message::Record {
             record: reader.blob("record", CONTROL_BYTES_MAX)?.to_vec(),
             signature: reader.array("signature")?,

@@ -219,7 +219,6 @@ fn messages() -> impl Strategy<Value = Message> {
         signatures(),
     );
     prop_oneof![
-        "\\PC{0,16}".prop_map(|name| Message::Hello { name }),
         (vec(any::<u8>(), 0..99), signatures())
             .prop_map(|(record, signature)| Message::Record { record, signature }),
         routed.prop_map(|(route, position, body, signature)| {

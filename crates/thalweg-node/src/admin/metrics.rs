@@ -1,0 +1,193 @@
+//! The status as Prometheus metrics.
+//!
+//! *Sources.* The Prometheus text exposition format 0.0.4.
+
+use std::fmt::Write;
+
+use crate::status::{LinkStatus, Status, StreamReading, StreamStatus};
+
+/// Returns the metrics page.
+pub(super) fn render(status: &Status) -> String {
+    let mut page = Page::default();
+    page.family(
+        "thalweg_connections_refused_total",
+        "counter",
+        "connections refused because the key is not admitted",
+    );
+    page.sample(
+        "thalweg_connections_refused_total",
+        &[],
+        status.refusals as f64,
+    );
+    page.family(
+        "thalweg_adus_unknown_total",
+        "counter",
+        "ADUs that came under no plan that is installed",
+    );
+    page.sample(
+        "thalweg_adus_unknown_total",
+        &[],
+        status.unknown_adus as f64,
+    );
+    page.family(
+        "thalweg_nodes",
+        "gauge",
+        "nodes on the map, this one included",
+    );
+    page.sample("thalweg_nodes", &[], status.nodes.len() as f64);
+    links(&mut page, &status.links);
+    streams(&mut page, &status.streams);
+    page.text
+}
+
+fn links(page: &mut Page, links: &[LinkStatus]) {
+    type Get = fn(&LinkStatus) -> Option<f64>;
+    let gauges: [(&str, &str, Get); 6] = [
+        (
+            "thalweg_link_up",
+            "1 while there is a link with the peer",
+            |l| Some(f64::from(u8::from(l.state == "up"))),
+        ),
+        (
+            "thalweg_link_rtt_seconds",
+            "smoothed round-trip time",
+            |l| l.rtt_ms.map(|ms| ms / 1e3),
+        ),
+        (
+            "thalweg_link_loss_ratio",
+            "share of packets lost in the last ten seconds",
+            |l| l.loss,
+        ),
+        (
+            "thalweg_link_sent_bits_per_second",
+            "sent in the last second",
+            |l| l.sent_bps.map(|bps| bps as f64),
+        ),
+        (
+            "thalweg_link_received_bits_per_second",
+            "received in the last second",
+            |l| l.received_bps.map(|bps| bps as f64),
+        ),
+        (
+            "thalweg_link_window_bits_per_second",
+            "congestion window over round-trip time",
+            |l| l.window_bps.map(|bps| bps as f64),
+        ),
+    ];
+    for (name, help, get) in gauges {
+        page.family(name, "gauge", help);
+        for link in links {
+            if let Some(value) = get(link) {
+                page.sample(name, &[("peer", &link.name)], value);
+            }
+        }
+    }
+    page.family(
+        "thalweg_link_adus_total",
+        "counter",
+        "ADUs sent, by whether their payload was sealed",
+    );
+    for link in links {
+        for (sealed, count) in [("true", link.adus.sealed), ("false", link.adus.plain)] {
+            let labels = [("peer", link.name.as_str()), ("sealed", sealed)];
+            page.sample("thalweg_link_adus_total", &labels, count as f64);
+        }
+    }
+}
+
+fn streams(page: &mut Page, streams: &[StreamStatus]) {
+    type Get = fn(&StreamReading) -> u64;
+    let counters: [(&str, &str, Get); 5] = [
+        (
+            "thalweg_stream_adus_received_total",
+            "ADUs that came from another node",
+            |c| c.received,
+        ),
+        (
+            "thalweg_stream_adus_sent_total",
+            "ADUs handed to a link",
+            |c| c.sent,
+        ),
+        (
+            "thalweg_stream_adus_acknowledged_total",
+            "ADUs that the next node has whole",
+            |c| c.acknowledged,
+        ),
+        (
+            "thalweg_stream_adus_departed_total",
+            "ADUs sent without an acknowledgement of their own",
+            |c| c.departed,
+        ),
+        (
+            "thalweg_stream_adus_delivered_total",
+            "ADUs given to subscribers on this node",
+            |c| c.delivered,
+        ),
+    ];
+    for (name, help, get) in counters {
+        page.family(name, "counter", help);
+        for stream in streams {
+            page.sample(
+                name,
+                &[("stream", stream.name.as_str())],
+                get(&stream.counts) as f64,
+            );
+        }
+    }
+    page.family(
+        "thalweg_stream_adus_under_way",
+        "gauge",
+        "ADUs sent whose fate is not known yet",
+    );
+    for stream in streams {
+        let labels = [("stream", stream.name.as_str())];
+        page.sample(
+            "thalweg_stream_adus_under_way",
+            &labels,
+            stream.counts.under_way as f64,
+        );
+    }
+    page.family(
+        "thalweg_stream_adus_dropped_total",
+        "counter",
+        "ADUs that went no further, by cause",
+    );
+    for stream in streams {
+        for (cause, count) in &stream.counts.dropped {
+            let labels = [("stream", stream.name.as_str()), ("cause", cause)];
+            page.sample("thalweg_stream_adus_dropped_total", &labels, *count as f64);
+        }
+    }
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: f64) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(key, value)| format!("{key}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
+        };
+        let _ = writeln!(self.text, "{name}{labels} {value}");
+    }
+}
+
+fn escaped(value: &str) -> String {
+    value
+        .replace('\\', "\\\\")
+        .replace('"', "\\\"")
+        .replace('\n', "\\n")
+}

@@ -1,0 +1,105 @@
+//! The admin API: health, metrics and status over HTTP, on loopback unless configured.
+//!
+//! *The idea.* One source, [`crate::Status`]: `/api/status` prints it, `/api/nodes`, `/api/links`, `/api/streams` and
+//! `/api/plans` print its parts, and `/metrics` is the same numbers in Prometheus' words, so no two of them disagree.
+//!
+//! *What it does not do.* It changes nothing: the API only reads.
+
+mod metrics;
+
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::get;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tracing::warn;
+
+use crate::handle::Handle;
+use crate::node::NodeError;
+
+/// The listening socket of the API.
+pub(crate) struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    handle: Handle,
+}
+
+impl Server {
+    pub(crate) async fn bind(address: SocketAddr, handle: Handle) -> Result<Self, NodeError> {
+        let fail = |source| NodeError::Api { address, source };
+        let listener = TcpListener::bind(address).await.map_err(fail)?;
+        let address = listener.local_addr().map_err(fail)?;
+        Ok(Self {
+            listener,
+            address,
+            handle,
+        })
+    }
+
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
+        let serve = axum::serve(self.listener, router(self.handle));
+        let stopped = async move {
+            // A node that is gone altogether stops the API as well.
+            let _ = stopping.wait_for(|stop| *stop).await;
+        };
+        if let Err(error) = serve.with_graceful_shutdown(stopped).await {
+            warn!(%error, "admin API ended");
+        }
+    }
+}
+
+fn router(handle: Handle) -> Router {
+    Router::new()
+        .route("/healthz", get(health))
+        .route("/metrics", get(metrics))
+        .route("/api/{part}", get(part))
+        .with_state(handle)
+}
+
+async fn health(State(handle): State<Handle>) -> Response {
+    match handle.status().await {
+        Some(_) => "ok\n".into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the node has stopped\n").into_response(),
+    }
+}
+
+async fn metrics(State(handle): State<Handle>) -> Response {
+    match handle.status().await {
+        Some(status) => {
+            let kind = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+            (kind, metrics::render(&status)).into_response()
+        }
+        None => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+    }
+}
+
+async fn part(State(handle): State<Handle>, Path(part): Path<String>) -> Response {
+    let Some(status) = handle.status().await else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
+    match part.as_str() {
+        "status" => Json(status).into_response(),
+        "nodes" => Json(status.nodes).into_response(),
+        "links" => Json(status.links).into_response(),
+        "streams" => Json(status.streams).into_response(),
+        "plans" => Json(status.plans).into_response(),
+        "routes" => Json(status.routes).into_response(),
+        _ => {
+            let parts = "status, nodes, links, streams, plans, routes";
+            let error = format!("there is no /api/{part}; there are: {parts}");
+            (
+                StatusCode::NOT_FOUND,
+                Json(serde_json::json!({ "error": error })),
+            )
+                .into_response()
+        }
+    }
+}

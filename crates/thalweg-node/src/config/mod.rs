@@ -1,0 +1,157 @@
+//! A node's configuration: from text to validated values, with line and key of what is wrong.
+//!
+//! *The idea.* Text → [`raw::RawConfig`] (shape only) → [`Config`] (checked, defaults filled in, paths resolved). A
+//! [`Config`] is plain data, so a program builds one without a file ([`Config::new`]).
+//!
+//! *What it does not do.* It opens no socket and reads no key: [`crate::Node::load`] does.
+
+mod raw;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use thalweg_core::id::NodeId;
+use thalweg_core::limits::FILE_BYTES_MAX;
+use thalweg_core::model::{NodeName, Weights};
+use thalweg_core::units::Bitrate;
+use thalweg_world::text::TextError;
+
+/// The commented default configuration: every key with its meaning, unit and default.
+pub const DEFAULT_CONFIG: &str = include_str!("default.toml");
+
+/// The admin API's address unless configured.
+pub const API_DEFAULT: &str = "127.0.0.1:7481";
+
+/// The address that a node listens on unless configured.
+pub const LISTEN_DEFAULT: &str = "0.0.0.0:7400";
+
+/// How many adapters a node runs unless configured.
+pub const SLOTS_DEFAULT: u32 = 4;
+
+/// A node's configuration, whole and checked.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's name, for people.
+    pub name: NodeName,
+    /// The file with the node's secret key, made on the first start.
+    pub key_file: PathBuf,
+    /// The UDP addresses to listen on.
+    pub listen: Vec<SocketAddr>,
+    /// How many adapters plans may run here for each stream.
+    pub slots: u32,
+    /// The Unix socket for local publishers and subscribers, if any.
+    pub socket: Option<PathBuf>,
+    /// The admin API's address, if it is served.
+    pub api: Option<SocketAddr>,
+    /// How peers are found and reached beyond their configured addresses.
+    pub reach: Reach,
+    /// The nodes that this one knows.
+    pub peers: Vec<Peer>,
+    /// The weights of the planner's cost.
+    pub weights: Weights,
+}
+
+/// How peers are found and reached beyond their configured addresses; all of it is off unless configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reach {
+    /// Announce and look up by mDNS on the local network.
+    pub mdns: bool,
+    /// Relay servers for nodes behind NATs.
+    pub relays: Vec<String>,
+    /// Use no other addresses than those configured.
+    pub confined: bool,
+}
+
+/// A node that this one knows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peer {
+    /// Its name, for people.
+    pub name: NodeName,
+    /// Its key.
+    pub key: NodeId,
+    /// Where to dial it, if it is to be dialled.
+    pub addresses: Vec<SocketAddr>,
+    /// Whether it may connect.
+    pub connect: bool,
+    /// Whether it may see the plaintext of confidential streams.
+    pub trusted: bool,
+    /// Whether nobody else can listen on the way to it.
+    pub secure: bool,
+    /// What the link to it can carry, if that is known.
+    pub rate: Option<Bitrate>,
+}
+
+/// A configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the configuration {path}: {source}")]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The file is far larger than a configuration.
+    #[error("{path} has {bytes} bytes; a configuration has at most {FILE_BYTES_MAX}")]
+    TooLarge {
+        /// Which file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+    },
+    /// A key is unknown, missing, or has a value that cannot be.
+    #[error(transparent)]
+    Text(#[from] TextError),
+}
+
+impl Config {
+    /// Returns the configuration of a node that listens on a free loopback port, knows nobody and serves no API.
+    pub fn new(name: NodeName, key_file: PathBuf) -> Self {
+        Self {
+            name,
+            key_file,
+            listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            slots: SLOTS_DEFAULT,
+            socket: None,
+            api: None,
+            reach: Reach::default(),
+            peers: Vec::new(),
+            weights: Weights::default(),
+        }
+    }
+
+    /// Reads and checks a configuration file; relative paths in it are relative to it.
+    pub fn load(path: &Path) -> Result<Self, ConfigError> {
+        let read = |source| ConfigError::Read {
+            path: path.to_path_buf(),
+            source,
+        };
+        let bytes = std::fs::metadata(path).map_err(read)?.len();
+        if bytes > FILE_BYTES_MAX as u64 {
+            return Err(ConfigError::TooLarge {
+                path: path.to_path_buf(),
+                bytes,
+            });
+        }
+        let text = std::fs::read_to_string(path).map_err(read)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        Ok(Self::parse(&text, &path.display().to_string(), folder)?)
+    }
+
+    /// Reads and checks a configuration; `file` is named in errors, relative paths are relative to `folder`.
+    pub fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, TextError> {
+        raw::RawConfig::parse(text, file)?.resolve(text, file, folder)
+    }
+}
+
+/// Returns the Unix socket of a node whose configuration names none: in the session's run-time folder if there is one.
+pub fn socket_default(folder: &Path) -> PathBuf {
+    std::env::var_os("XDG_RUNTIME_DIR").map_or_else(
+        || folder.join("thalweg.sock"),
+        |run| Path::new(&run).join("thalweg").join("node.sock"),
+    )
+}

@@ -1,0 +1,96 @@
+//! Proves that the commented default is the default, and that each fault is named with its line and key.
+
+use std::path::Path;
+
+use super::{API_DEFAULT, Config, DEFAULT_CONFIG, LISTEN_DEFAULT, SLOTS_DEFAULT};
+
+const KEY: &str = "0101010101010101010101010101010101010101010101010101010101010101";
+
+fn fault(text: &str) -> String {
+    Config::parse(text, "node.toml", Path::new("/etc"))
+        .expect_err("it is faulty")
+        .to_string()
+}
+
+#[test]
+fn the_commented_default_is_what_is_taken_when_keys_are_left_out() {
+    let whole = Config::parse(DEFAULT_CONFIG, "default.toml", Path::new("/etc/thalweg"))
+        .expect("it is valid");
+    assert_eq!(whole.key_file, Path::new("/etc/thalweg/node.key"));
+    assert_eq!(whole.listen, [LISTEN_DEFAULT.parse().expect("an address")]);
+    assert_eq!(whole.api, API_DEFAULT.parse().ok());
+    assert_eq!(whole.slots, SLOTS_DEFAULT);
+    // What is commented out is the default: with the marks taken off, it reads the same.
+    let marked = |line: &&str| !line.starts_with("# [[peer]]");
+    let open: Vec<String> = DEFAULT_CONFIG
+        .lines()
+        .take_while(marked)
+        .map(uncommented)
+        .collect();
+    let opened = Config::parse(&open.join("\n"), "default.toml", Path::new("/etc/thalweg"))
+        .expect("it is valid");
+    assert_eq!(
+        (opened.listen, opened.slots, opened.api),
+        (whole.listen, whole.slots, whole.api)
+    );
+    assert_eq!((opened.reach, opened.weights), (whole.reach, whole.weights));
+    assert_eq!(opened.key_file, whole.key_file);
+}
+
+/// Takes the mark off a line that holds a key; prose stays a comment.
+fn uncommented(line: &str) -> String {
+    let key = |rest: &str| {
+        let (word, _) = rest.split_once(" = ")?;
+        word.chars()
+            .all(|c| c.is_ascii_lowercase() || c == '_')
+            .then(|| rest.to_string())
+    };
+    line.strip_prefix("# ")
+        .and_then(key)
+        .unwrap_or_else(|| line.to_string())
+}
+
+#[test]
+fn a_fault_is_named_with_file_line_and_key() {
+    let unknown = fault("name = \"a\"\nslotz = 3\n");
+    assert!(
+        unknown.contains("node.toml:2") && unknown.contains("slotz"),
+        "{unknown}"
+    );
+    let unit = fault(&format!(
+        "name = \"a\"\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\nrate = \"2000\"\n"
+    ));
+    assert!(
+        unit.contains("node.toml:5") && unit.contains("rate") && unit.contains("Mbit/s"),
+        "{unit}"
+    );
+    let key = fault("name = \"a\"\n[[peer]]\nname = \"b\"\nkey = \"12\"\n");
+    assert!(
+        key.contains("node.toml:4") && key.contains("64 hexadecimal digits"),
+        "{key}"
+    );
+}
+
+#[test]
+fn no_two_nodes_have_one_name_or_one_key() {
+    let peer = |name: &str, key: &str| format!("[[peer]]\nname = \"{name}\"\nkey = \"{key}\"\n");
+    let other = KEY.replace('1', "2");
+    let same_name = fault(&format!(
+        "name = \"a\"\n{}{}",
+        peer("b", KEY),
+        peer("b", &other)
+    ));
+    assert!(
+        same_name.contains("node.toml:6") && same_name.contains("peer[0]"),
+        "{same_name}"
+    );
+    let own_name = fault(&format!("name = \"a\"\n{}", peer("a", KEY)));
+    assert!(own_name.contains("this node itself"), "{own_name}");
+    let same_key = fault(&format!(
+        "name = \"a\"\n{}{}",
+        peer("b", KEY),
+        peer("c", KEY)
+    ));
+    assert!(same_key.contains("node.toml:7"), "{same_key}");
+    assert!(fault("name = \"a\"\nlisten = []\n").contains("node.toml:2"));
+}

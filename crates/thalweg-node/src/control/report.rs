@@ -1,0 +1,181 @@
+//! The status of the node, read off the control plane's state.
+
+use thalweg_core::id::NodeId;
+use thalweg_core::units::Bitrate;
+use thalweg_core::wire::record::Record;
+use thalweg_net::Link;
+use thalweg_net::link::Remote;
+
+use super::Control;
+use super::neighbour::PeerState;
+use crate::status::{LinkStatus, NodeStatus, PlanStatus, RouteStatus, Status, StreamStatus};
+
+impl Control {
+    pub(super) fn status(&self) -> Status {
+        let own = self.directory.record(self.id);
+        Status {
+            node: own.map_or_else(
+                || self.bare_node(self.id),
+                |record| self.node_status(record),
+            ),
+            links: self.link_statuses(),
+            nodes: self
+                .directory
+                .records()
+                .map(|record| self.node_status(record))
+                .collect(),
+            streams: self.stream_statuses(),
+            plans: self.plan_statuses(),
+            routes: self.route_statuses(),
+            refusals: self.admission.refusals(),
+            unknown_adus: self.forwarder.ledger.unknown(),
+        }
+    }
+
+    fn bare_node(&self, key: NodeId) -> NodeStatus {
+        let trusted = self.trusts(key);
+        NodeStatus {
+            key,
+            name: self.name_of(key),
+            slots: 0,
+            trusted,
+            neighbours: Vec::new(),
+        }
+    }
+
+    fn node_status(&self, record: &Record) -> NodeStatus {
+        NodeStatus {
+            slots: record.slots,
+            neighbours: record
+                .neighbours
+                .iter()
+                .map(|there| self.name_of(there.node))
+                .collect(),
+            ..self.bare_node(record.node)
+        }
+    }
+
+    fn link_statuses(&self) -> Vec<LinkStatus> {
+        let up = self.forwarder.links();
+        let mut links: Vec<LinkStatus> = up.iter().map(|link| self.up(link)).collect();
+        let down = self.peers.values().filter(|peer| peer.connect);
+        let down = down.filter(|peer| up.iter().all(|link| link.peer() != peer.key));
+        links.extend(down.map(|peer| {
+            let (state, reason) = match self.peer_states.get(&peer.key) {
+                Some(PeerState::Unreachable(reason)) => ("unreachable", Some(reason.clone())),
+                Some(PeerState::Connecting) => ("connecting", None),
+                None => ("unreachable", Some("it has not connected yet".to_string())),
+            };
+            LinkStatus {
+                state,
+                reason,
+                ..self.blank(peer.key)
+            }
+        }));
+        links
+    }
+
+    fn blank(&self, key: NodeId) -> LinkStatus {
+        let peer = self.peers.get(&key);
+        LinkStatus {
+            key,
+            name: self.name_of(key),
+            state: "up",
+            reason: None,
+            addresses: Vec::new(),
+            rtt_ms: None,
+            loss: None,
+            sent_bps: None,
+            received_bps: None,
+            window_bps: None,
+            rate_bps: peer.and_then(|peer| peer.rate).map(Bitrate::as_bps),
+            secure: peer.is_none_or(|peer| peer.secure),
+            trusted: self.trusts(key),
+            adus: self.forwarder.ledger.exposure(key),
+        }
+    }
+
+    fn up(&self, link: &Link) -> LinkStatus {
+        let stats = link.stats();
+        LinkStatus {
+            addresses: stats
+                .paths
+                .iter()
+                .map(|path| remote(&path.remote))
+                .collect(),
+            rtt_ms: Some(stats.rtt.as_millis_f64()),
+            loss: Some(stats.loss.as_f64()),
+            sent_bps: Some(stats.sent_rate.as_bps()),
+            received_bps: Some(stats.received_rate.as_bps()),
+            window_bps: Some((stats.congestion_window / stats.rtt).as_bps()),
+            ..self.blank(link.peer())
+        }
+    }
+
+    fn stream_statuses(&self) -> Vec<StreamStatus> {
+        let streams = self.directory.records().flat_map(|record| {
+            record
+                .streams
+                .iter()
+                .map(move |stream| (record.node, stream))
+        });
+        let status = |(node, stream): (NodeId, &thalweg_core::wire::record::Announced)| {
+            let counts = self.forwarder.ledger.find(stream.id);
+            let source = self.sources.get(&stream.id);
+            let sinks = source.into_iter().flat_map(|source| source.session.sinks());
+            StreamStatus {
+                name: stream.name.clone(),
+                id: stream.id.to_string(),
+                publisher: self.name_of(node),
+                confidential: stream.confidential,
+                rate_bps: stream.layers.iter().copied().sum::<Bitrate>().as_bps(),
+                layers: stream.layers.len(),
+                sinks: sinks.map(|sink| self.name_of(sink)).collect(),
+                counts: counts.map(|counts| counts.reading()).unwrap_or_default(),
+            }
+        };
+        streams.map(status).collect()
+    }
+
+    fn plan_statuses(&self) -> Vec<PlanStatus> {
+        let plans = self.sources.values().flat_map(|source| {
+            source
+                .plans
+                .iter()
+                .map(move |(sink, planned)| (source, sink, planned))
+        });
+        plans
+            .map(|(source, sink, planned)| PlanStatus {
+                stream: source.publication.name.clone(),
+                sink: self.name_of(*sink),
+                epoch: planned.epoch.0,
+                state: planned.state,
+                reason: planned.reason.clone(),
+                report: planned.report.clone(),
+                explanation: planned.explanation.clone(),
+            })
+            .collect()
+    }
+
+    fn route_statuses(&self) -> Vec<RouteStatus> {
+        let routes = self.forwarder.routes();
+        routes
+            .iter()
+            .map(|route| RouteStatus {
+                stream: route.name.clone(),
+                epoch: route.epoch.0,
+                previous: self.name_of(route.previous),
+                next: route.next.map(|next| self.name_of(next)),
+                adapters: route.adapters.clone(),
+            })
+            .collect()
+    }
+}
+
+fn remote(remote: &Remote) -> String {
+    match remote {
+        Remote::Address(address) => address.to_string(),
+        Remote::Relay(text) | Remote::Other(text) => text.clone(),
+        _ => "unknown".to_string(),
+    }
+}

@@ -1,0 +1,147 @@
+//! A stream's key on its way to a node that has to seal or open, readable by that node alone.
+//!
+//! *The idea.* Plans travel through nodes that may not read the stream. So the key is sealed for the addressee's
+//! [`BoxKey`], which its signed record carries: an ephemeral X25519 agreement gives a key that is used once.
+//!
+//! ```text
+//! envelope = ephemeral public key (32) ‖ AES-256-GCM(key epoch (4) ‖ stream key (32)) ‖ tag (16)
+//! key      = HKDF-SHA256(salt "thalweg envelope v1", X25519, info = ephemeral ‖ box key ‖ source ‖ stream)
+//! ```
+//!
+//! A box key is drawn when a node starts and kept in memory only: what was sealed for it is lost with it.
+//!
+//! *What it does not do.* It decides nobody's trust: the source does, from its configuration.
+//!
+//! *Sources.* RFC 7748, RFC 5869; HPKE (RFC 9180) base mode, of which this is the shape for one fixed suite.
+
+#[cfg(test)]
+mod tests;
+
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use aws_lc_rs::agreement::{self, EphemeralPrivateKey, PrivateKey, UnparsedPublicKey, X25519};
+use aws_lc_rs::hkdf::{self, HKDF_SHA256};
+use aws_lc_rs::rand::SystemRandom;
+use thalweg_core::id::{NodeId, StreamId};
+
+const SALT: &[u8] = b"thalweg envelope v1";
+const PUBLIC_BYTES: usize = 32;
+const CONTENT_BYTES: usize = 4 + 32;
+
+/// A node's half of the agreement, made when it starts.
+pub(crate) struct BoxKey {
+    secret: PrivateKey,
+    public: [u8; PUBLIC_BYTES],
+}
+
+/// The key of a stream, and which of its keys it is.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Content {
+    pub(crate) key_epoch: u32,
+    pub(crate) key: [u8; 32],
+}
+
+/// Whom and what an envelope is for; another context does not open it.
+#[derive(Clone, Copy)]
+pub(crate) struct Context {
+    pub(crate) source: NodeId,
+    pub(crate) stream: StreamId,
+}
+
+/// An envelope cannot be made or opened.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum EnvelopeError {
+    #[error("the system gives no random numbers")]
+    Random,
+    #[error("the box key of the addressee is no X25519 key")]
+    BoxKey,
+    #[error("the envelope was not made for this node, source and stream, or was damaged")]
+    Unauthentic,
+}
+
+impl BoxKey {
+    pub(crate) fn generate() -> Result<Self, EnvelopeError> {
+        let secret = PrivateKey::generate(&X25519).map_err(|_| EnvelopeError::Random)?;
+        let public = secret
+            .compute_public_key()
+            .map_err(|_| EnvelopeError::Random)?;
+        let public = public
+            .as_ref()
+            .try_into()
+            .map_err(|_| EnvelopeError::Random)?;
+        Ok(Self { secret, public })
+    }
+
+    pub(crate) const fn public(&self) -> [u8; PUBLIC_BYTES] {
+        self.public
+    }
+
+    pub(crate) fn open(&self, envelope: &[u8], context: Context) -> Result<Content, EnvelopeError> {
+        let (ephemeral, sealed) = envelope
+            .split_at_checked(PUBLIC_BYTES)
+            .ok_or(EnvelopeError::Unauthentic)?;
+        let info = info(ephemeral, &self.public, context);
+        let peer = UnparsedPublicKey::new(&X25519, ephemeral);
+        let key = agreement::agree(&self.secret, peer, EnvelopeError::Unauthentic, |shared| {
+            Ok(derive(shared, &info))
+        })?;
+        let mut sealed = sealed.to_vec();
+        let plain = key
+            .open_in_place(once(), Aad::empty(), &mut sealed)
+            .map_err(|_| EnvelopeError::Unauthentic)?;
+        let plain: [u8; CONTENT_BYTES] = (&*plain)
+            .try_into()
+            .map_err(|_| EnvelopeError::Unauthentic)?;
+        let (epoch, key) = plain.split_at(4);
+        Ok(Content {
+            key_epoch: u32::from_be_bytes(epoch.try_into().expect("four bytes were split off")),
+            key: key.try_into().expect("32 bytes are left of 36"),
+        })
+    }
+}
+
+/// Seals a stream's key for the node of this box key.
+pub(crate) fn seal(
+    content: &Content,
+    box_key: &[u8; PUBLIC_BYTES],
+    context: Context,
+) -> Result<Vec<u8>, EnvelopeError> {
+    let secret = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new())
+        .map_err(|_| EnvelopeError::Random)?;
+    let ephemeral = secret
+        .compute_public_key()
+        .map_err(|_| EnvelopeError::Random)?;
+    let info = info(ephemeral.as_ref(), box_key, context);
+    let peer = UnparsedPublicKey::new(&X25519, box_key);
+    let key = agreement::agree_ephemeral(secret, peer, EnvelopeError::BoxKey, |shared| {
+        Ok(derive(shared, &info))
+    })?;
+    let mut sealed = content.key_epoch.to_be_bytes().to_vec();
+    sealed.extend_from_slice(&content.key);
+    key.seal_in_place_append_tag(once(), Aad::empty(), &mut sealed)
+        .map_err(|_| EnvelopeError::BoxKey)?;
+    Ok([ephemeral.as_ref(), &sealed].concat())
+}
+
+/// The nonce of a key that seals one message and is forgotten.
+fn once() -> Nonce {
+    Nonce::assume_unique_for_key([0; 12])
+}
+
+fn info(ephemeral: &[u8], box_key: &[u8; PUBLIC_BYTES], context: Context) -> Vec<u8> {
+    [
+        ephemeral,
+        box_key,
+        &context.source.0,
+        &context.stream.0.to_be_bytes(),
+    ]
+    .concat()
+}
+
+fn derive(shared: &[u8], info: &[u8]) -> LessSafeKey {
+    let info = [info];
+    let secret = hkdf::Salt::new(HKDF_SHA256, SALT).extract(shared);
+    let okm = secret
+        .expand(&info, &AES_256_GCM)
+        .expect("one key is not too long for HKDF");
+    LessSafeKey::new(UnboundKey::from(okm))
+}

@@ -1,0 +1,53 @@
+//! Proves that an envelope opens for its addressee in its context, and for nobody and nothing else.
+
+use thalweg_core::id::{NodeId, StreamId};
+
+use super::{BoxKey, Content, Context, EnvelopeError, seal};
+
+const CONTEXT: Context = Context {
+    source: NodeId([7; 32]),
+    stream: StreamId(9),
+};
+
+#[test]
+fn an_envelope_opens_for_its_addressee_alone() {
+    let (one, other) = (
+        BoxKey::generate().expect("random"),
+        BoxKey::generate().expect("random"),
+    );
+    let content = Content {
+        key_epoch: 3,
+        key: [5; 32],
+    };
+    let envelope = seal(&content, &one.public(), CONTEXT).expect("a valid key");
+    assert!(one.open(&envelope, CONTEXT) == Ok(content.clone()));
+    assert!(other.open(&envelope, CONTEXT) == Err(EnvelopeError::Unauthentic));
+    let elsewhere = Context {
+        stream: StreamId(10),
+        ..CONTEXT
+    };
+    assert!(one.open(&envelope, elsewhere) == Err(EnvelopeError::Unauthentic));
+    let another = seal(&content, &one.public(), CONTEXT).expect("a valid key");
+    assert_ne!(envelope, another, "each envelope has a key of its own");
+}
+
+#[test]
+fn no_damaged_envelope_opens() {
+    let one = BoxKey::generate().expect("random");
+    let content = Content {
+        key_epoch: 3,
+        key: [5; 32],
+    };
+    let envelope = seal(&content, &one.public(), CONTEXT).expect("a valid key");
+    for at in 0..envelope.len() {
+        let mut damaged = envelope.clone();
+        damaged[at] ^= 1;
+        // X25519 ignores the top bit of the last byte of a key; the derivation binds all 32 bytes all the same.
+        assert!(one.open(&damaged, CONTEXT).is_err(), "byte {at}");
+        assert!(one.open(&envelope[..at], CONTEXT).is_err(), "length {at}");
+    }
+    assert!(
+        seal(&content, &[0; 32], CONTEXT).is_err(),
+        "the zero point agrees with nobody"
+    );
+}

@@ -1,0 +1,197 @@
+//! What became of every ADU on this node, counted by stream and cause.
+//!
+//! *The idea.* Each stream has one row of counters which its routes share; what was sent either ends in an outcome or
+//! is still under way, so `sent = acknowledged + departed + dropped after sending + under way` at any time.
+//!
+//! *What it does not do.* It tells no other node; the sender's ledger over all hops comes with the outbox.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+
+use serde::Serialize;
+use thalweg_core::event::DropCause;
+use thalweg_core::id::{NodeId, StreamId};
+use thalweg_net::{BodyError, Outcome, StreamCode};
+use tokio::sync::Notify;
+
+use super::{read, write};
+
+/// The counters of one stream on this node.
+#[derive(Debug, Default)]
+pub(crate) struct StreamCounts {
+    received: AtomicU64,
+    sent: AtomicU64,
+    acknowledged: AtomicU64,
+    departed: AtomicU64,
+    delivered: AtomicU64,
+    under_way: AtomicU64,
+    dropped: [AtomicU64; DropCause::ALL.len()],
+    changed: Notify,
+}
+
+/// A moment's reading of [`StreamCounts`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct StreamReading {
+    /// ADUs that came from another node.
+    pub received: u64,
+    /// ADUs handed to a link.
+    pub sent: u64,
+    /// ADUs that the next node has whole.
+    pub acknowledged: u64,
+    /// ADUs that left where no acknowledgement is given: datagrams and ordered sequences.
+    pub departed: u64,
+    /// ADUs given to subscribers on this node.
+    pub delivered: u64,
+    /// ADUs that were sent and whose fate is not known yet.
+    pub under_way: u64,
+    /// ADUs that went no further, by cause.
+    pub dropped: BTreeMap<&'static str, u64>,
+}
+
+/// How many ADUs were sent to a neighbour with their payload sealed, and how many without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Exposure {
+    /// With a sealed payload.
+    pub sealed: u64,
+    /// With a readable payload.
+    pub plain: u64,
+}
+
+/// The counters of all streams.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    streams: RwLock<HashMap<StreamId, Arc<StreamCounts>>>,
+    exposure: Mutex<BTreeMap<NodeId, Exposure>>,
+    unknown: AtomicU64,
+}
+
+impl Ledger {
+    /// Returns the row of a stream, made on first use.
+    pub(crate) fn row(&self, stream: StreamId) -> Arc<StreamCounts> {
+        Arc::clone(write(&self.streams).entry(stream).or_default())
+    }
+
+    pub(crate) fn find(&self, stream: StreamId) -> Option<Arc<StreamCounts>> {
+        read(&self.streams).get(&stream).map(Arc::clone)
+    }
+
+    /// Returns how many ADUs of all streams were sent and have not ended.
+    pub(crate) fn under_way(&self) -> u64 {
+        read(&self.streams)
+            .values()
+            .map(|counts| counts.under_way())
+            .sum()
+    }
+
+    pub(crate) fn count_unknown(&self) {
+        self.unknown.fetch_add(1, Relaxed);
+    }
+
+    /// Returns how many ADUs came under a plan that is not installed here, or not from where it says.
+    pub(crate) fn unknown(&self) -> u64 {
+        self.unknown.load(Relaxed)
+    }
+
+    pub(crate) fn count_sent(&self, next: NodeId, sealed: bool) {
+        let mut exposure = self.exposure.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = exposure.entry(next).or_default();
+        if sealed {
+            counts.sealed += 1
+        } else {
+            counts.plain += 1
+        }
+    }
+
+    pub(crate) fn exposure(&self, next: NodeId) -> Exposure {
+        let exposure = self.exposure.lock().unwrap_or_else(PoisonError::into_inner);
+        exposure.get(&next).copied().unwrap_or_default()
+    }
+}
+
+impl StreamCounts {
+    pub(crate) fn received(&self) {
+        self.received.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn sent(&self) {
+        self.sent.fetch_add(1, Relaxed);
+        self.under_way.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn delivered(&self) {
+        self.delivered.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn dropped(&self, cause: DropCause) {
+        self.dropped[cause.index()].fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn dropped_many(&self, cause: DropCause, count: u64) {
+        if count > 0 {
+            self.dropped[cause.index()].fetch_add(count, Relaxed);
+        }
+    }
+
+    /// Counts what became of an ADU that was sent.
+    pub(crate) fn ended(&self, outcome: Outcome) {
+        match outcome {
+            Outcome::Acknowledged | Outcome::Refused(StreamCode::Whole) => {
+                self.acknowledged.fetch_add(1, Relaxed);
+            }
+            Outcome::Departed => {
+                self.departed.fetch_add(1, Relaxed);
+            }
+            Outcome::Expired => self.dropped(DropCause::Expired),
+            Outcome::Cancelled | Outcome::Refused(_) => self.dropped(DropCause::Cancelled),
+            Outcome::LinkLost => self.dropped(DropCause::PathLost),
+            _ => self.dropped(DropCause::Overflow),
+        }
+        self.under_way.fetch_sub(1, Relaxed);
+        self.changed.notify_waiters();
+    }
+
+    pub(crate) fn under_way(&self) -> u64 {
+        self.under_way.load(Relaxed)
+    }
+
+    /// Waits until no more than `most` ADUs are under way.
+    pub(crate) async fn settled(&self, most: u64) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Listening before looking: what ends between the two is not missed.
+            changed.as_mut().enable();
+            if self.under_way() <= most {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    pub(crate) fn reading(&self) -> StreamReading {
+        let count = |cause: &DropCause| self.dropped[cause.index()].load(Relaxed);
+        let dropped = DropCause::ALL
+            .iter()
+            .map(|cause| (cause.name(), count(cause)));
+        StreamReading {
+            received: self.received.load(Relaxed),
+            sent: self.sent.load(Relaxed),
+            acknowledged: self.acknowledged.load(Relaxed),
+            departed: self.departed.load(Relaxed),
+            delivered: self.delivered.load(Relaxed),
+            under_way: self.under_way(),
+            dropped: dropped.filter(|(_, count)| *count > 0).collect(),
+        }
+    }
+}
+
+/// Returns why an ADU goes no further whose payload did not arrive.
+pub(super) fn cause_of(error: BodyError) -> DropCause {
+    match error {
+        BodyError::Expired | BodyError::Reset(StreamCode::Expired) => DropCause::Expired,
+        BodyError::Reset(_) => DropCause::Cancelled,
+        BodyError::LinkLost => DropCause::PathLost,
+        _ => DropCause::Malformed,
+    }
+}

@@ -1,0 +1,121 @@
+//! One node's part of one plan of one stream, ready to carry ADUs.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_core::adu::Header;
+use thalweg_core::event::{DropCause, DropCounts};
+use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_core::needs::{Order, Reliability};
+use thalweg_core::time::Instant;
+use thalweg_lift::lift::Lift;
+use thalweg_lift::module::Direction;
+use thalweg_lift::packet::Packet;
+
+use super::StreamCounts;
+
+/// What happens here to the ADUs of a plan, and where they go.
+pub(crate) struct Route {
+    pub(crate) name: StreamName,
+    pub(crate) stream: StreamId,
+    pub(crate) epoch: Epoch,
+    /// The node that ADUs come from; this one at the source.
+    pub(crate) previous: NodeId,
+    /// The node that they go to; `None` at the sink.
+    pub(crate) next: Option<NodeId>,
+    pub(crate) adapters: Vec<String>,
+    pub(crate) chain: Chain,
+    pub(crate) reliability: Reliability,
+    pub(crate) order: Order,
+    /// Whether ADUs may arrive here unsealed.
+    pub(crate) plaintext: bool,
+    pub(crate) counts: Arc<StreamCounts>,
+    lease: AtomicU64,
+}
+
+/// The chain, by what it needs of an ADU.
+pub(crate) enum Chain {
+    /// Nothing: the payload may pass while it arrives.
+    Pass,
+    /// Only the header: layers from this one on go no further.
+    Keep(u8),
+    /// The payload.
+    Lift(Mutex<Lift>),
+}
+
+/// What a route is made of, before it has a lease.
+pub(crate) struct Parts {
+    pub(crate) name: StreamName,
+    pub(crate) stream: StreamId,
+    pub(crate) epoch: Epoch,
+    pub(crate) previous: NodeId,
+    pub(crate) next: Option<NodeId>,
+    pub(crate) adapters: Vec<String>,
+    pub(crate) chain: Chain,
+    pub(crate) reliability: Reliability,
+    pub(crate) order: Order,
+    pub(crate) plaintext: bool,
+    pub(crate) counts: Arc<StreamCounts>,
+}
+
+impl Route {
+    pub(crate) fn new(parts: Parts, lease: Instant) -> Self {
+        Self {
+            name: parts.name,
+            stream: parts.stream,
+            epoch: parts.epoch,
+            previous: parts.previous,
+            next: parts.next,
+            adapters: parts.adapters,
+            chain: parts.chain,
+            reliability: parts.reliability,
+            order: parts.order,
+            plaintext: parts.plaintext,
+            counts: parts.counts,
+            lease: AtomicU64::new(lease.as_nanos()),
+        }
+    }
+
+    pub(crate) fn lease(&self) -> Instant {
+        Instant::from_nanos(self.lease.load(Relaxed))
+    }
+
+    pub(crate) fn renew(&self, until: Instant) {
+        self.lease.store(until.as_nanos(), Relaxed);
+    }
+
+    /// Returns whether whoever gives an ADU waits until it has gone on, rather than have it dropped for want of room.
+    pub(crate) fn waits(&self, header: &Header) -> bool {
+        self.reliability == Reliability::Full
+            || (self.reliability == Reliability::UntilDeadline && header.deadline.is_never())
+    }
+}
+
+/// Carries a packet through a lift and returns what comes out; what does not is counted.
+pub(super) fn carry(
+    lift: &Mutex<Lift>,
+    packet: Packet,
+    now: Instant,
+    counts: &StreamCounts,
+) -> Vec<Packet> {
+    let mut lift = lift.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = drops(&lift);
+    if lift.handle_forward(packet, now).is_err() {
+        counts.dropped(DropCause::Overflow);
+    }
+    let carried = std::iter::from_fn(|| lift.poll_forward()).collect();
+    let after = drops(&lift);
+    for cause in DropCause::ALL {
+        counts.dropped_many(cause, after.of(cause) - before.of(cause));
+    }
+    carried
+}
+
+/// Returns what all modules of a lift have dropped on the way forward.
+fn drops(lift: &Lift) -> DropCounts {
+    let mut all = DropCounts::ZERO;
+    for (_, counters) in lift.counters(Direction::Forward) {
+        all.merge(&counters.dropped);
+    }
+    all
+}

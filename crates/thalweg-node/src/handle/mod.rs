@@ -1,0 +1,147 @@
+//! What a program does with a node: publish, subscribe, ask how things are.
+//!
+//! *The idea.* A [`Handle`] is cheap to clone and talks to the control task by messages; a [`Publisher`] puts ADUs on
+//! the data path itself, without asking anybody, and a [`Subscriber`] takes from its own mailbox. The demo, the local
+//! socket and the tests use this one interface.
+//!
+//! *What it does not do.* It knows no media: payloads are bytes.
+
+mod publisher;
+mod subscriber;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thalweg_core::id::{NodeId, StreamName};
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::planner::Planner;
+use thalweg_core::time::Instant;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::control::{Command, Input};
+use crate::forward::{Forwarder, mailbox};
+use crate::status::Status;
+
+pub use publisher::{Outgoing, PublishSummary, Publisher};
+pub use subscriber::{Subscriber, SubscriberEvent};
+
+/// A way to use a running node.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) id: NodeId,
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) forwarder: Arc<Forwarder>,
+    pub(crate) inputs: mpsc::Sender<Input>,
+}
+
+/// A stream that is to be published.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// Its name; no other stream of this node has it.
+    pub name: StreamName,
+    /// What it requires.
+    pub needs: Needs,
+    /// Its layers, the base first; their utilities sum to 1.
+    pub layers: Vec<Layer>,
+    /// Packed size over plain size, if it is known; 1 for what does not compress.
+    pub pack_ratio: Option<f64>,
+    /// Who plans; `None` for the shortest path without adapters.
+    pub planner: Option<Planner>,
+}
+
+/// What is subscribed to, and how its ADUs are to come.
+#[derive(Clone, Debug)]
+pub struct SubscribeOptions {
+    /// The stream's name.
+    pub name: StreamName,
+    /// Whether ADUs come in sequence, waiting for missing ones while that helps; else as they arrive.
+    pub in_sequence: bool,
+}
+
+/// A stream cannot be published, or an ADU not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PublishError {
+    /// The node publishes a stream of this name already.
+    #[error("this node publishes `{0}` already: stop the other publisher or choose another name")]
+    Taken(StreamName),
+    /// The node publishes as many streams as a node may.
+    #[error("this node publishes {0} streams already, which is the limit")]
+    TooMany(usize),
+    /// The description of the stream makes no sense.
+    #[error("`{name}` cannot be published: {why}")]
+    Invalid {
+        /// Which stream.
+        name: StreamName,
+        /// What is wrong.
+        why: String,
+    },
+    /// The payload is above `limits::ADU_PAYLOAD_BYTES_MAX`.
+    #[error("an ADU of {bytes} bytes is above the limit of {limit}: send it in parts")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The node has stopped.
+    #[error("the node has stopped")]
+    Stopped,
+}
+
+impl Handle {
+    /// Returns the node's key.
+    pub const fn id(&self) -> NodeId {
+        self.id
+    }
+
+    /// Returns the addresses that the node listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Returns the time on the node's clock, which deadlines in its headers are on.
+    pub fn now(&self) -> Instant {
+        self.forwarder.clock.now()
+    }
+
+    /// Announces a stream and returns what puts ADUs on it.
+    pub async fn publish(&self, publication: Publication) -> Result<Publisher, PublishError> {
+        let (name, needs) = (publication.name.clone(), publication.needs);
+        let published = self
+            .ask(|reply| Command::Publish { publication, reply })
+            .await;
+        let published = published.ok_or(PublishError::Stopped)??;
+        Ok(Publisher::new(self.clone(), name, needs, published))
+    }
+
+    /// Subscribes to a stream, which need not exist yet.
+    pub async fn subscribe(&self, options: SubscribeOptions) -> Subscriber {
+        let (mailbox, mail) = mailbox();
+        let name = options.name.clone();
+        // A stopped node drops the mailbox, and the subscriber sees the end.
+        let _ = self
+            .inputs
+            .send(Input::Command(Command::Subscribe { name, mailbox }))
+            .await;
+        Subscriber::new(options, mail, self.forwarder.clock)
+    }
+
+    /// Returns how the node, its links and its streams are; `None` if it has stopped.
+    pub async fn status(&self) -> Option<Status> {
+        self.ask(|reply| Command::Status { reply }).await
+    }
+
+    pub(crate) async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        self.inputs
+            .send(Input::Command(command(reply)))
+            .await
+            .ok()?;
+        answer.await.ok()
+    }
+}

@@ -1,0 +1,203 @@
+//! The producer's end of a stream.
+
+use std::time::Duration as StdDuration;
+
+use bytes::Bytes;
+use thalweg_core::adu::{Adu, Flags, Header, Importance, MediaTime};
+use thalweg_core::event::DropCause;
+use thalweg_core::id::{Epoch, Sequence, StreamId, StreamName};
+use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, ADUS_IN_FLIGHT_MAX};
+use thalweg_core::needs::Needs;
+use thalweg_core::time::Instant;
+use tokio::sync::watch;
+
+use super::{Handle, PublishError};
+use crate::control::{Command, Input, Published};
+use crate::forward::{self, StreamReading};
+
+/// ADUs of one publisher under way at most: half of what a link takes, so that relayed streams find room beside it.
+const WINDOW: u64 = ADUS_IN_FLIGHT_MAX as u64 / 2;
+
+/// How long the end of a stream waits for what is under way without a deadline.
+const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
+
+/// Puts ADUs on a stream.
+pub struct Publisher {
+    handle: Handle,
+    name: StreamName,
+    needs: Needs,
+    published: Published,
+    sequence: u64,
+    finished: bool,
+}
+
+/// An ADU as its producer describes it; stream, sequence, plan and deadline are filled in.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// When it is due in the medium.
+    pub media_time: MediaTime,
+    /// How much it matters.
+    pub importance: Importance,
+    /// Its layer.
+    pub layer: u8,
+    /// What is true of it.
+    pub flags: Flags,
+    /// How many sequences back the ADU lies that it needs; 0 for none.
+    pub depends_on: u32,
+    /// Its payload.
+    pub payload: Bytes,
+}
+
+/// What became of a stream's ADUs, as far as its producer's node knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct PublishSummary {
+    /// ADUs that the producer gave.
+    pub produced: u64,
+    /// The counters of the producer's node.
+    #[serde(flatten)]
+    pub counts: StreamReading,
+}
+
+impl Publisher {
+    pub(super) const fn new(
+        handle: Handle,
+        name: StreamName,
+        needs: Needs,
+        published: Published,
+    ) -> Self {
+        Self {
+            handle,
+            name,
+            needs,
+            published,
+            sequence: 0,
+            finished: false,
+        }
+    }
+
+    /// Returns the stream's name.
+    pub const fn name(&self) -> &StreamName {
+        &self.name
+    }
+
+    /// Returns the stream's eight bytes on the wire.
+    pub const fn stream(&self) -> StreamId {
+        self.published.stream
+    }
+
+    /// Returns whether a plan serves at least one subscriber now.
+    pub fn is_wanted(&self) -> bool {
+        !self.published.active.borrow().is_empty()
+    }
+
+    /// Waits until a plan serves at least one subscriber.
+    ///
+    /// Fails   the node stopped
+    pub async fn wanted(&mut self) -> Result<(), PublishError> {
+        let wanted = self
+            .published
+            .active
+            .wait_for(|epochs| !epochs.is_empty())
+            .await;
+        wanted.map(drop).map_err(|_| PublishError::Stopped)
+    }
+
+    /// Returns a watch on the plans in force, for who wants to know of a change.
+    pub fn plans(&self) -> watch::Receiver<Vec<Epoch>> {
+        self.published.active.clone()
+    }
+
+    /// Sends an ADU under every plan in force; without one it is dropped, and counted.
+    ///
+    /// Waits while too many are under way; what has a deadline ends by it, so such a wait is short.
+    pub async fn send(&mut self, outgoing: Outgoing) -> Result<Sequence, PublishError> {
+        let (bytes, limit) = (outgoing.payload.len(), ADU_PAYLOAD_BYTES_MAX);
+        if bytes > limit {
+            return Err(PublishError::TooLarge { bytes, limit });
+        }
+        let sequence = Sequence(self.sequence);
+        let header = Header {
+            stream: self.published.stream,
+            sequence,
+            epoch: Epoch(0),
+            media_time: outgoing.media_time,
+            importance: outgoing.importance,
+            layer: outgoing.layer,
+            depends_on: outgoing.depends_on,
+            deadline: self.deadline(),
+            flags: outgoing.flags,
+        };
+        self.carry(Adu {
+            header,
+            payload: outgoing.payload,
+        })
+        .await?;
+        self.sequence += 1;
+        Ok(sequence)
+    }
+
+    fn deadline(&self) -> Instant {
+        self.handle.now() + self.needs.deadline
+    }
+
+    async fn carry(&mut self, adu: Adu) -> Result<(), PublishError> {
+        if self.published.active.has_changed().is_err() {
+            return Err(PublishError::Stopped);
+        }
+        let epochs = self.published.active.borrow_and_update().clone();
+        if epochs.is_empty() {
+            self.published.counts.dropped(DropCause::NoSubscriber);
+        }
+        for epoch in epochs {
+            let Some(route) = self.handle.forwarder.route(adu.header.stream, epoch) else {
+                self.published.counts.dropped(DropCause::PathLost);
+                continue;
+            };
+            let mut adu = adu.clone();
+            adu.header.epoch = epoch;
+            self.handle.forwarder.carry(&route, adu).await;
+        }
+        self.published.counts.settled(WINDOW).await;
+        Ok(())
+    }
+
+    /// Returns the counters so far.
+    pub fn summary(&self) -> PublishSummary {
+        PublishSummary {
+            produced: self.sequence,
+            counts: self.published.counts.reading(),
+        }
+    }
+
+    /// Ends the stream: waits for what is under way, tells the subscribers, and withdraws the announcement.
+    pub async fn finish(mut self) -> PublishSummary {
+        let counts = std::sync::Arc::clone(&self.published.counts);
+        // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
+        let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+        let header = Header::new(self.published.stream, Sequence(self.sequence));
+        let ended = self.carry(forward::end(header)).await;
+        if ended.is_ok() {
+            let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+            self.handle.forwarder.flush(self.published.stream).await;
+        }
+        self.finished = true;
+        let command = Command::Unpublish {
+            stream: self.published.stream,
+        };
+        // A node that has stopped has withdrawn it already.
+        let _ = self.handle.inputs.send(Input::Command(command)).await;
+        self.summary()
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        if !self.finished {
+            let command = Command::Unpublish {
+                stream: self.published.stream,
+            };
+            // A full queue would need waiting, which a drop cannot: the control task also sees the watch close.
+            let _ = self.handle.inputs.try_send(Input::Command(command));
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! A program's side of the local socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thalweg_core::adu::{Adu, Header};
+use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::time::Instant;
+use thalweg_net::Clock;
+use tokio::io::{BufReader, BufWriter};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::frame::{self, Frame, Message, PublishRequest};
+use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+
+/// A connection with the node of this machine, for one thing.
+pub struct Client {
+    read: BufReader<OwnedReadHalf>,
+    write: BufWriter<OwnedWriteHalf>,
+    clock: Clock,
+}
+
+/// Publishes through the node.
+pub struct LocalPublisher {
+    write: BufWriter<OwnedWriteHalf>,
+    clock: Clock,
+    sequence: u64,
+    wanted: watch::Receiver<bool>,
+    answer: JoinHandle<Result<serde_json::Value, LocalError>>,
+}
+
+/// Subscribes through the node.
+pub struct LocalSubscriber {
+    client: Client,
+    /// Kept open: the node takes the closing of this half for our going.
+    skipped: u64,
+}
+
+/// The node cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LocalError {
+    /// Nobody listens on the socket.
+    #[error(
+        "no node listens on {path}: {source}; start one with `thalweg node --config FILE`, or name its socket with --node"
+    )]
+    Connect {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The node said no.
+    #[error("{0}")]
+    Refused(String),
+    /// The node went away, or said something that makes no sense.
+    #[error("the node went away: {0}")]
+    Gone(#[from] io::Error),
+}
+
+impl Client {
+    /// Connects with the node that listens on a socket.
+    pub async fn connect(path: &Path) -> Result<Self, LocalError> {
+        let stream = UnixStream::connect(path).await;
+        let stream = stream.map_err(|source| LocalError::Connect {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        let (read, write) = stream.into_split();
+        Ok(Self {
+            read: BufReader::new(read),
+            write: BufWriter::with_capacity(64 << 10, write),
+            clock: Clock::start(),
+        })
+    }
+
+    /// Returns how the node is, in the shape of [`crate::Status`].
+    pub async fn status(mut self) -> Result<serde_json::Value, LocalError> {
+        frame::write_message(&mut self.write, &Message::Status).await?;
+        match self.next().await? {
+            Frame::Message(Message::Report { status }) => Ok(status),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Publishes a stream.
+    pub async fn publish(mut self, publication: Publication) -> Result<LocalPublisher, LocalError> {
+        let request = PublishRequest {
+            name: publication.name,
+            needs: publication.needs,
+            layers: publication.layers,
+            pack_ratio: publication.pack_ratio,
+            planner: publication.planner.map(|planner| planner.to_string()),
+        };
+        frame::write_message(&mut self.write, &Message::Publish(request)).await?;
+        self.accepted().await?;
+        let (tell, wanted) = watch::channel(false);
+        let answer = tokio::spawn(listen(self.read, self.clock, tell));
+        Ok(LocalPublisher {
+            write: self.write,
+            clock: self.clock,
+            sequence: 0,
+            wanted,
+            answer,
+        })
+    }
+
+    /// Subscribes to a stream.
+    pub async fn subscribe(
+        mut self,
+        options: SubscribeOptions,
+    ) -> Result<LocalSubscriber, LocalError> {
+        let SubscribeOptions { name, in_sequence } = options;
+        let request = Message::Subscribe { name, in_sequence };
+        frame::write_message(&mut self.write, &request).await?;
+        self.accepted().await?;
+        Ok(LocalSubscriber {
+            client: self,
+            skipped: 0,
+        })
+    }
+
+    async fn accepted(&mut self) -> Result<(), LocalError> {
+        match self.next().await? {
+            Frame::Message(Message::Accepted) => Ok(()),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn next(&mut self) -> Result<Frame, LocalError> {
+        let clock = self.clock;
+        let frame = frame::read(&mut self.read, || clock.now()).await?;
+        Ok(frame.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?)
+    }
+}
+
+impl LocalPublisher {
+    /// Returns whether anybody receives the stream now.
+    pub fn is_wanted(&self) -> bool {
+        *self.wanted.borrow()
+    }
+
+    /// Waits until somebody receives the stream.
+    pub async fn wanted(&mut self) -> Result<(), LocalError> {
+        let wanted = self.wanted.wait_for(|wanted| *wanted).await;
+        wanted
+            .map(drop)
+            .map_err(|_| LocalError::Gone(io::ErrorKind::ConnectionReset.into()))
+    }
+
+    /// Gives an ADU to the node; waits while the node is not ready for more.
+    pub async fn send(&mut self, outgoing: Outgoing) -> Result<Sequence, LocalError> {
+        let sequence = Sequence(self.sequence);
+        let mut header = Header::new(StreamId(0), sequence);
+        header.media_time = outgoing.media_time;
+        header.importance = outgoing.importance;
+        header.layer = outgoing.layer;
+        header.flags = outgoing.flags;
+        header.depends_on = outgoing.depends_on;
+        let adu = Adu {
+            header,
+            payload: outgoing.payload,
+        };
+        frame::write_adu(&mut self.write, &adu, self.clock.now()).await?;
+        self.sequence += 1;
+        Ok(sequence)
+    }
+
+    /// Ends the stream and returns what became of it, in the shape of [`crate::PublishSummary`].
+    pub async fn finish(mut self) -> Result<serde_json::Value, LocalError> {
+        frame::write_message(&mut self.write, &Message::Finish).await?;
+        self.answer
+            .await
+            .map_err(|error| LocalError::Gone(io::Error::other(error)))?
+    }
+}
+
+/// Hears what the node says to a publisher, to the summary.
+async fn listen(
+    mut read: BufReader<OwnedReadHalf>,
+    clock: Clock,
+    wanted: watch::Sender<bool>,
+) -> Result<serde_json::Value, LocalError> {
+    loop {
+        match frame::read(&mut read, || clock.now()).await? {
+            Some(Frame::Message(Message::Wanted { wanted: now })) => {
+                wanted.send_replace(now);
+            }
+            Some(Frame::Message(Message::Summary { summary })) => return Ok(summary),
+            Some(other) => return Err(unexpected(&other)),
+            None => return Err(LocalError::Gone(io::ErrorKind::UnexpectedEof.into())),
+        }
+    }
+}
+
+impl LocalSubscriber {
+    /// Returns the next ADU or notice; `None` when the stream has ended or the node stopped.
+    pub async fn recv(&mut self) -> Result<Option<SubscriberEvent>, LocalError> {
+        match self.client.next().await? {
+            Frame::Adu(adu) => Ok(Some(SubscriberEvent::Adu(adu))),
+            Frame::Message(Message::Notice { text }) => Ok(Some(SubscriberEvent::Notice(text))),
+            Frame::Message(Message::End { skipped }) => {
+                self.skipped = skipped;
+                Ok(None)
+            }
+            other @ Frame::Message(_) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Returns how many ADUs the node gave up as missing; known after the end.
+    pub const fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Returns the clock that the deadlines of received ADUs are on.
+    pub fn now(&self) -> Instant {
+        self.client.clock.now()
+    }
+}
+
+fn unexpected(frame: &Frame) -> LocalError {
+    let what = match frame {
+        Frame::Adu(_) => "an ADU".to_string(),
+        Frame::Message(message) => format!("{message:?}"),
+    };
+    LocalError::Gone(io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("it said {what}"),
+    ))
+}

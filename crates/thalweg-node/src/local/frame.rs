@@ -1,0 +1,156 @@
+//! Frames on the local socket.
+
+use std::io;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use thalweg_core::adu::Adu;
+use thalweg_core::id::StreamName;
+use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::time::Instant;
+use thalweg_core::wire::adu;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+const KIND_MESSAGE: u8 = 0;
+const KIND_ADU: u8 = 1;
+
+/// A status of a large network is the largest message: 64 times what a control frame may have.
+const MESSAGE_BYTES_MAX: usize = 64 * CONTROL_BYTES_MAX;
+
+/// What the two processes say to each other beside ADUs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Message {
+    /// Client: publish a stream.
+    Publish(PublishRequest),
+    /// Client: subscribe to a stream.
+    Subscribe { name: StreamName, in_sequence: bool },
+    /// Client: how is the node?
+    Status,
+    /// Client: the stream ends here.
+    Finish,
+    /// Node: yes.
+    Accepted,
+    /// Node: no, and why.
+    Refused { reason: String },
+    /// Node: whether anybody receives the published stream.
+    Wanted { wanted: bool },
+    /// Node: a sentence about the subscription.
+    Notice { text: String },
+    /// Node: the subscribed stream has ended.
+    End { skipped: u64 },
+    /// Node: what became of a published stream.
+    Summary { summary: serde_json::Value },
+    /// Node: how it is.
+    Report { status: serde_json::Value },
+}
+
+/// A stream that is to be published.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct PublishRequest {
+    pub(super) name: StreamName,
+    pub(super) needs: Needs,
+    pub(super) layers: Vec<Layer>,
+    pub(super) pack_ratio: Option<f64>,
+    /// The planner's name; none for an unplanned stream.
+    pub(super) planner: Option<String>,
+}
+
+/// One thing on the socket.
+#[derive(Debug)]
+pub(super) enum Frame {
+    Message(Message),
+    Adu(Adu),
+}
+
+/// Writes a message.
+pub(super) async fn write_message(
+    out: &mut (impl AsyncWrite + Unpin),
+    message: &Message,
+) -> io::Result<()> {
+    let body = serde_json::to_vec(message)?;
+    write(out, KIND_MESSAGE, &[&body]).await
+}
+
+/// Writes an ADU; `now` is on the clock of its deadline.
+pub(super) async fn write_adu(
+    out: &mut (impl AsyncWrite + Unpin),
+    unit: &Adu,
+    now: Instant,
+) -> io::Result<()> {
+    let mut header = Vec::with_capacity(ADU_HEADER_BYTES_MAX);
+    adu::encode_header(&unit.header, unit.payload.len(), now, &mut header);
+    write(out, KIND_ADU, &[&header, &unit.payload]).await
+}
+
+async fn write(out: &mut (impl AsyncWrite + Unpin), kind: u8, parts: &[&[u8]]) -> io::Result<()> {
+    let length: usize = parts.iter().map(|part| part.len()).sum();
+    let length = u32::try_from(length).map_err(|_| io::ErrorKind::InvalidInput)?;
+    out.write_u8(kind).await?;
+    out.write_u32(length).await?;
+    for part in parts {
+        out.write_all(part).await?;
+    }
+    out.flush().await
+}
+
+/// Reads the next frame; `None` where the other side has closed between two frames.
+///
+/// Fails   bytes that are no frame, or more than a frame may have
+pub(super) async fn read(
+    from: &mut (impl AsyncRead + Unpin),
+    now: impl Fn() -> Instant,
+) -> io::Result<Option<Frame>> {
+    let kind = match from.read_u8().await {
+        Ok(kind) => kind,
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let length = from.read_u32().await? as usize;
+    let limit = match kind {
+        KIND_MESSAGE => MESSAGE_BYTES_MAX,
+        KIND_ADU => ADU_HEADER_BYTES_MAX + ADU_PAYLOAD_BYTES_MAX,
+        _ => return Err(malformed(format!("frame kind {kind} is unknown"))),
+    };
+    if length > limit {
+        return Err(malformed(format!(
+            "a frame of {length} bytes is above the limit of {limit}"
+        )));
+    }
+    // Grown by what arrives, not by what is claimed.
+    let mut body = Vec::new();
+    from.take(length as u64).read_to_end(&mut body).await?;
+    if body.len() < length {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    match kind {
+        KIND_MESSAGE => Ok(Some(Frame::Message(json(&body)?))),
+        _ => Ok(Some(Frame::Adu(parse_adu(body, now())?))),
+    }
+}
+
+fn json<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
+    serde_json::from_slice(body).map_err(|error| malformed(error.to_string()))
+}
+
+fn parse_adu(body: Vec<u8>, now: Instant) -> io::Result<Adu> {
+    let body = Bytes::from(body);
+    let decoded = adu::decode_header(&body, now).map_err(|error| malformed(error.to_string()))?;
+    let decoded = decoded.ok_or_else(|| malformed("the ADU's header is cut".into()))?;
+    let payload = body.slice(decoded.header_bytes..);
+    if payload.len() != decoded.payload_bytes {
+        return Err(malformed(
+            "the ADU's payload has another length than it says".into(),
+        ));
+    }
+    Ok(Adu {
+        header: decoded.header,
+        payload,
+    })
+}
+
+fn malformed(why: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, why)
+}

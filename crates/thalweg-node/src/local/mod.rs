@@ -1,0 +1,24 @@
+//! The node's Unix socket: publish, subscribe and ask from another process of the same machine.
+//!
+//! *The idea.* One connection, one thing: its first frame says what is wanted, and then ADUs flow one way. Frames are
+//! a kind, a length and a body; ADUs have the very header that they have on the network, with what is left of their
+//! deadline, so that the two processes need no common clock. Back-pressure is the socket's own.
+//!
+//! ```text
+//! client → node   Publish{…}    ADU …  Finish          node → client   Accepted  Wanted …  Summary{…} | Refused
+//! client → node   Subscribe{…}                         node → client   Accepted  ADU | Notice …  End
+//! client → node   Status                               node → client   Status{…}
+//! ```
+//!
+//! Who may open the socket may use the node: it is made with mode 0600.
+//!
+//! *What it does not do.* Large payloads in shared memory come with the upper API.
+//!
+//! *Sources.* docs/protocol.md §8.
+
+mod client;
+mod frame;
+mod server;
+
+pub use client::{Client, LocalError, LocalPublisher, LocalSubscriber};
+pub(crate) use server::Server;

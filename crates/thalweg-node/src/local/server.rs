@@ -1,0 +1,253 @@
+//! The node's side of the local socket.
+
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use thalweg_core::planner::Planner;
+use tokio::io::{BufReader, BufWriter};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tracing::debug;
+
+use super::frame::{self, Frame, Message, PublishRequest};
+use crate::handle::{Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
+use crate::node::NodeError;
+
+type In = BufReader<OwnedReadHalf>;
+type Out = BufWriter<OwnedWriteHalf>;
+
+/// The listening socket; its file goes when it does.
+pub(crate) struct Server {
+    listener: UnixListener,
+    path: PathBuf,
+    handle: Handle,
+}
+
+impl Server {
+    /// Listens on a path, which a node that died may have left behind.
+    pub(crate) async fn bind(path: &Path, handle: Handle) -> Result<Self, NodeError> {
+        if UnixStream::connect(path).await.is_ok() {
+            return Err(NodeError::SocketTaken {
+                path: path.to_path_buf(),
+            });
+        }
+        let listen = || -> io::Result<UnixListener> {
+            if let Some(folder) = path.parent() {
+                std::fs::create_dir_all(folder)?;
+            }
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let listener = UnixListener::bind(path)?;
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+            Ok(listener)
+        };
+        let listener = listen();
+        let listener = listener.map_err(|source| NodeError::Socket {
+            path: path.to_path_buf(),
+            source,
+        })?;
+        Ok(Self {
+            listener,
+            path: path.to_path_buf(),
+            handle,
+        })
+    }
+
+    /// Serves until told to stop; then lets publishers end their streams, and waits for them.
+    pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
+        let mut connections = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        connections.spawn(serve(stream, self.handle.clone(), stopping.clone()));
+                    }
+                    Err(error) => debug!(%error, "local connection not accepted"),
+                },
+                Some(_) = connections.join_next() => {}
+                () = stopped(&mut stopping) => break,
+            }
+        }
+        while connections.join_next().await.is_some() {}
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Nothing can be done about a file that will not go; the next node takes it over.
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+/// Waits until the node is told to stop, or is gone.
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    let _ = stopping.wait_for(|stop| *stop).await;
+}
+
+async fn serve(stream: UnixStream, handle: Handle, stopping: watch::Receiver<bool>) {
+    let (read, write) = stream.into_split();
+    let (mut read, mut write) = (BufReader::new(read), BufWriter::new(write));
+    if let Err(error) = answer(&mut read, &mut write, handle, stopping).await {
+        debug!(%error, "local connection ended");
+    }
+}
+
+async fn answer(
+    read: &mut In,
+    write: &mut Out,
+    handle: Handle,
+    stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    match frame::read(read, || handle.now()).await? {
+        None => Ok(()),
+        Some(Frame::Message(Message::Publish(request))) => {
+            publish(read, write, &handle, request, stopping).await
+        }
+        Some(Frame::Message(Message::Subscribe { name, in_sequence })) => {
+            let options = SubscribeOptions { name, in_sequence };
+            subscribe(read, write, &handle, options, stopping).await
+        }
+        Some(Frame::Message(Message::Status)) => {
+            let status = serde_json::to_value(handle.status().await)?;
+            frame::write_message(write, &Message::Report { status }).await
+        }
+        Some(_) => {
+            let reason = "the first frame is neither publish, subscribe nor status".to_string();
+            frame::write_message(write, &Message::Refused { reason }).await
+        }
+    }
+}
+
+async fn publish(
+    read: &mut In,
+    write: &mut Out,
+    handle: &Handle,
+    request: PublishRequest,
+    stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let planner = request
+        .planner
+        .map(|name| name.parse::<Planner>())
+        .transpose();
+    let refused = |reason: String| Message::Refused { reason };
+    let planner = match planner {
+        Ok(planner) => planner,
+        Err(error) => return frame::write_message(write, &refused(error.to_string())).await,
+    };
+    let publication = Publication {
+        name: request.name,
+        needs: request.needs,
+        layers: request.layers,
+        pack_ratio: request.pack_ratio,
+        planner,
+    };
+    let mut publisher = match handle.publish(publication).await {
+        Ok(publisher) => publisher,
+        Err(error) => return frame::write_message(write, &refused(error.to_string())).await,
+    };
+    frame::write_message(write, &Message::Accepted).await?;
+    let carried = carry(read, write, &mut publisher, handle, stopping).await;
+    // However the program ended, what it gave before is brought to its end.
+    let summary = serde_json::to_value(publisher.finish().await)?;
+    carried?;
+    frame::write_message(write, &Message::Summary { summary }).await
+}
+
+/// Puts the client's ADUs on the stream until it finishes, goes away, or the node stops.
+async fn carry(
+    read: &mut In,
+    write: &mut Out,
+    publisher: &mut Publisher,
+    handle: &Handle,
+    mut stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut plans = publisher.plans();
+    let mut wanted = false;
+    loop {
+        let now_wanted = !plans.borrow_and_update().is_empty();
+        if now_wanted != wanted {
+            wanted = now_wanted;
+            frame::write_message(write, &Message::Wanted { wanted }).await?;
+        }
+        // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
+        let next = frame::read(read, || handle.now());
+        tokio::pin!(next);
+        let next = loop {
+            tokio::select! {
+                biased;
+                next = &mut next => break next?,
+                changed = plans.changed() => {
+                    if changed.is_err() {
+                        return Ok(());
+                    }
+                    let now_wanted = !plans.borrow_and_update().is_empty();
+                    if now_wanted != wanted {
+                        wanted = now_wanted;
+                        frame::write_message(write, &Message::Wanted { wanted }).await?;
+                    }
+                }
+                () = stopped(&mut stopping) => return Ok(()),
+            }
+        };
+        match next {
+            Some(Frame::Adu(adu)) => {
+                let outgoing = Outgoing {
+                    media_time: adu.header.media_time,
+                    importance: adu.header.importance,
+                    layer: adu.header.layer,
+                    flags: adu.header.flags,
+                    depends_on: adu.header.depends_on,
+                    payload: adu.payload,
+                };
+                publisher.send(outgoing).await.map_err(io::Error::other)?;
+            }
+            Some(Frame::Message(_)) | None => return Ok(()),
+        }
+    }
+}
+
+async fn subscribe(
+    read: &mut In,
+    write: &mut Out,
+    handle: &Handle,
+    options: SubscribeOptions,
+    mut stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let mut subscriber = handle.subscribe(options).await;
+    frame::write_message(write, &Message::Accepted).await?;
+    let gone = frame::read(read, || handle.now());
+    tokio::pin!(gone);
+    loop {
+        tokio::select! {
+            biased;
+            // A subscriber says nothing more; whatever comes, it has gone.
+            _ = &mut gone => return Ok(()),
+            event = subscriber.recv() => match event {
+                Some(SubscriberEvent::Adu(adu)) => {
+                    frame::write_adu(write, &adu, handle.now()).await?;
+                }
+                Some(SubscriberEvent::Notice(text)) => {
+                    frame::write_message(write, &Message::Notice { text }).await?;
+                }
+                None => break,
+            },
+            () = stopped(&mut stopping) => {
+                let text = "the node stops".to_string();
+                frame::write_message(write, &Message::Notice { text }).await?;
+                break;
+            }
+        }
+    }
+    frame::write_message(
+        write,
+        &Message::End {
+            skipped: subscriber.skipped(),
+        },
+    )
+    .await
+}

@@ -1,0 +1,254 @@
+//! Assembly: from a configuration to a running node, and back to nothing.
+//!
+//! *The idea.* What must happen in which order is written here and nowhere else: the key before the sockets, the
+//! sockets before the dials, the local publishers' ends before the links are drained, the links before the sockets.
+//!
+//! *What it does not do.* It decides nothing that concerns a stream (`control`) and carries none (`forward`).
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde::Serialize;
+use thalweg_core::adu::Header;
+use thalweg_core::time::Duration;
+use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
+use thalweg_net::{
+    Admission, Arriving, BindError, Clock, Endpoint, Identity, IdentityError, Link, LinkEvent,
+    Options, Outcome, Receiver,
+};
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::control::{Control, INPUTS_MAX, Input};
+use crate::envelope::BoxKey;
+use crate::forward::Forwarder;
+use crate::handle::Handle;
+use crate::{admin, local};
+
+/// How long a node that stops waits for what it has sent to be acknowledged.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a node that stops waits for local publishers to end their streams.
+const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
+
+/// A node that has its key and its sockets.
+pub struct Node {
+    handle: Handle,
+    endpoint: Endpoint,
+    control: JoinHandle<()>,
+    inlet_events: JoinHandle<()>,
+    local: Option<local::Server>,
+    admin: Option<admin::Server>,
+}
+
+/// What a node leaves behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// ADUs that were handed to links and whose arrival is not known.
+    pub unacknowledged: u64,
+}
+
+/// A node cannot start, or not go on.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum NodeError {
+    /// Its key file cannot be used.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Its UDP sockets cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// Its local socket cannot be had.
+    #[error("cannot listen on the local socket {path}: {source}")]
+    Socket {
+        /// The socket's path.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Another node has its local socket.
+    #[error(
+        "another node listens on the local socket {path}: stop it, or give this node another `socket`"
+    )]
+    SocketTaken {
+        /// The socket's path.
+        path: PathBuf,
+    },
+    /// The admin API's address cannot be had.
+    #[error(
+        "cannot listen on {address} (tcp) for the admin API: {source}; choose another [api] listen"
+    )]
+    Api {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers, so no keys can be made")]
+    Random,
+}
+
+impl Node {
+    /// Assembles a node: reads or makes its key, binds its sockets, dials its peers.
+    ///
+    /// Fails   a key file that is exposed or damaged, an address or socket that is taken
+    pub async fn load(config: Config) -> Result<Self, NodeError> {
+        let identity = Identity::load_or_create(&config.key_file)?;
+        Self::with_identity(config, identity).await
+    }
+
+    /// Assembles a node with a key that is kept in memory only, for tests and demos.
+    pub async fn with_identity(config: Config, identity: Identity) -> Result<Self, NodeError> {
+        let connecting = config.peers.iter().filter(|peer| peer.connect);
+        let admission = Admission::of(connecting.map(|peer| peer.key));
+        let clock = Clock::start();
+        let pool = Pool::new(POOL_BYTES_DEFAULT);
+        let forwarder = Arc::new(Forwarder::new(clock, pool));
+        let (inputs, queue) = mpsc::channel(INPUTS_MAX);
+        let (events, event_queue) = mpsc::unbounded_channel();
+        let inlet = Inlet {
+            forwarder: Arc::clone(&forwarder),
+            inputs: inputs.clone(),
+            events,
+        };
+        let options = Options {
+            listen: config.listen.clone(),
+            reach: if config.reach.confined {
+                thalweg_net::Reach::OwnAddress
+            } else {
+                thalweg_net::Reach::Anywhere
+            },
+            mdns: config.reach.mdns,
+            relays: config.reach.relays.clone(),
+            ..Options::new(identity.clone(), admission.clone())
+        };
+        let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
+        let handle = Handle {
+            id: identity.id(),
+            addresses: endpoint.listening(),
+            forwarder: Arc::clone(&forwarder),
+            inputs: inputs.clone(),
+        };
+        let local = match &config.socket {
+            Some(path) => Some(local::Server::bind(path, handle.clone()).await?),
+            None => None,
+        };
+        let admin = match config.api {
+            Some(address) => Some(admin::Server::bind(address, handle.clone()).await?),
+            None => None,
+        };
+        let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
+        dial(&endpoint, &config);
+        let inlet_events = tokio::spawn(pump(event_queue, inputs));
+        let control = Control::new(config, identity, box_key, admission, forwarder);
+        let control = tokio::spawn(control.run(queue));
+        Ok(Self {
+            handle,
+            endpoint,
+            control,
+            inlet_events,
+            local,
+            admin,
+        })
+    }
+
+    /// Returns a way to use the node.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Returns where the admin API is served, if it is.
+    pub fn api_address(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(admin::Server::address)
+    }
+
+    /// Runs until `shutdown` is ready; then ends streams, waits for what is under way, and closes.
+    ///
+    /// Fails   never after a successful start: what goes wrong while running is logged, counted and gone around
+    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Report, NodeError> {
+        let (stop, stopping) = watch::channel(false);
+        let mut servers = JoinSet::new();
+        if let Some(local) = self.local {
+            servers.spawn(local.run(stopping.clone()));
+        }
+        if let Some(admin) = self.admin {
+            servers.spawn(admin.run(stopping));
+        }
+        shutdown.await;
+        info!("stopping");
+        stop.send_replace(true);
+        let ended = async { while servers.join_next().await.is_some() {} };
+        if tokio::time::timeout(PUBLISHERS_GRACE.into(), ended)
+            .await
+            .is_err()
+        {
+            warn!("local programs did not end in time; they are cut off");
+            servers.abort_all();
+        }
+        self.endpoint.shutdown(SHUTDOWN_GRACE).await;
+        let unacknowledged = self.handle.forwarder.ledger.under_way();
+        if unacknowledged > 0 {
+            warn!(unacknowledged, "ADUs were sent whose arrival is not known");
+        }
+        self.inlet_events.abort();
+        self.control.abort();
+        info!(unacknowledged, "stopped");
+        Ok(Report { unacknowledged })
+    }
+}
+
+/// Dials the peers that have an address, and with mDNS those that have none.
+fn dial(endpoint: &Endpoint, config: &Config) {
+    for (seed, peer) in (0..).zip(&config.peers) {
+        if peer.connect && (config.reach.mdns || !peer.addresses.is_empty()) {
+            endpoint.keep_dialled(peer.key, &peer.addresses, seed);
+        }
+    }
+}
+
+/// Brings link events, which may not wait, to the control task, which may be busy.
+async fn pump(mut events: mpsc::UnboundedReceiver<LinkEvent>, inputs: mpsc::Sender<Input>) {
+    while let Some(event) = events.recv().await {
+        if inputs.send(Input::Link(event)).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Where what arrives from the network enters: ADUs to the data path, the rest to the control task.
+struct Inlet {
+    forwarder: Arc<Forwarder>,
+    inputs: mpsc::Sender<Input>,
+    /// Unbounded, for the network does not wait with an event; their number is that of links and dials.
+    events: mpsc::UnboundedSender<LinkEvent>,
+}
+
+impl Receiver for Inlet {
+    async fn handle_adu(&self, link: &Link, adu: Arriving) {
+        self.forwarder.handle_adu(link, adu).await;
+    }
+
+    async fn handle_control(&self, link: &Link, frame: Bytes) {
+        // A control task that has stopped takes nothing more, and the link is about to be closed.
+        let _ = self
+            .inputs
+            .send(Input::Frame {
+                from: link.peer(),
+                frame,
+            })
+            .await;
+    }
+
+    fn handle_link(&self, event: LinkEvent) {
+        let _ = self.events.send(event);
+    }
+
+    fn handle_outcome(&self, _link: &Link, header: &Header, outcome: Outcome) {
+        self.forwarder.handle_outcome(header, outcome);
+    }
+}

@@ -1,0 +1,131 @@
+//! How a node is, as `thalweg ls` and `/api/status` show it.
+
+use serde::Serialize;
+use thalweg_core::id::{NodeId, StreamName};
+use thalweg_core::planner::report::Report;
+
+pub use crate::forward::{Exposure, StreamReading};
+
+/// A node's view of itself and of the others.
+#[derive(Clone, Debug, Serialize)]
+pub struct Status {
+    /// This node.
+    pub node: NodeStatus,
+    /// Its links and the peers that it would have one with.
+    pub links: Vec<LinkStatus>,
+    /// All nodes that it knows of, itself included.
+    pub nodes: Vec<NodeStatus>,
+    /// All streams that it knows of.
+    pub streams: Vec<StreamStatus>,
+    /// The plans of the streams that it publishes.
+    pub plans: Vec<PlanStatus>,
+    /// The parts of plans that run here.
+    pub routes: Vec<RouteStatus>,
+    /// How often a connection was refused because its key is not admitted.
+    pub refusals: u64,
+    /// ADUs that came under no plan that is installed here.
+    pub unknown_adus: u64,
+}
+
+/// A node.
+#[derive(Clone, Debug, Serialize)]
+pub struct NodeStatus {
+    /// Its key.
+    pub key: NodeId,
+    /// Its name.
+    pub name: String,
+    /// How many adapters it runs for each stream.
+    pub slots: u32,
+    /// Whether this node trusts it with plaintext.
+    pub trusted: bool,
+    /// The names of the nodes that it has links with.
+    pub neighbours: Vec<String>,
+}
+
+/// A link of this node, or a peer that it has none with now.
+#[derive(Clone, Debug, Serialize)]
+pub struct LinkStatus {
+    /// The peer's key.
+    pub key: NodeId,
+    /// Its name.
+    pub name: String,
+    /// `up`, `connecting` or `unreachable`.
+    pub state: &'static str,
+    /// Why it is unreachable, as a sentence.
+    pub reason: Option<String>,
+    /// The addresses that packets go to.
+    pub addresses: Vec<String>,
+    /// The smoothed round-trip time.
+    pub rtt_ms: Option<f64>,
+    /// The share of packets lost lately.
+    pub loss: Option<f64>,
+    /// What was sent in the last second.
+    pub sent_bps: Option<u64>,
+    /// What was received in the last second.
+    pub received_bps: Option<u64>,
+    /// What the congestion window lets through a round trip, over it: what the link is measured to carry.
+    pub window_bps: Option<u64>,
+    /// What the configuration says the link carries.
+    pub rate_bps: Option<u64>,
+    /// Whether nobody else can listen on the way, as the configuration says.
+    pub secure: bool,
+    /// Whether this node trusts the peer with plaintext.
+    pub trusted: bool,
+    /// ADUs sent over it, by whether their payload was sealed.
+    pub adus: Exposure,
+}
+
+/// A stream that somebody publishes.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamStatus {
+    /// Its name.
+    pub name: StreamName,
+    /// Its eight bytes on the wire.
+    pub id: String,
+    /// The name of the node that publishes it.
+    pub publisher: String,
+    /// Whether it is for trusted nodes only.
+    pub confidential: bool,
+    /// The sum of its layers' rates.
+    pub rate_bps: u64,
+    /// How many layers it has.
+    pub layers: usize,
+    /// The names of the subscribed nodes, known at the publisher.
+    pub sinks: Vec<String>,
+    /// What became of its ADUs on this node.
+    pub counts: StreamReading,
+}
+
+/// The plan of a stream for one of its sinks.
+#[derive(Clone, Debug, Serialize)]
+pub struct PlanStatus {
+    /// The stream's name.
+    pub stream: StreamName,
+    /// The sink's name.
+    pub sink: String,
+    /// The plan's number; 0 while none is in force.
+    pub epoch: u32,
+    /// `active`, `deploying` or `failed`.
+    pub state: &'static str,
+    /// Why it failed, as a sentence.
+    pub reason: Option<String>,
+    /// The plan, unless the stream is unplanned.
+    pub report: Option<Report>,
+    /// The plan in words.
+    pub explanation: Option<String>,
+}
+
+/// A part of a plan that runs on this node.
+#[derive(Clone, Debug, Serialize)]
+pub struct RouteStatus {
+    /// The stream's name.
+    pub stream: StreamName,
+    /// The plan's number.
+    pub epoch: u32,
+    /// Where ADUs come from.
+    pub previous: String,
+    /// Where they go, if not to subscribers here.
+    pub next: Option<String>,
+    /// The adapters in order.
+    pub adapters: Vec<String>,
+}

@@ -1,0 +1,123 @@
+//! Nodes of a test, on loopback addresses of their own, with keys made from seeds.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use thalweg_core::id::NodeId;
+use thalweg_net::Identity;
+use thalweg_node::config::{Config, Peer};
+use thalweg_node::{Handle, Node, Report};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// How long a test waits for what must happen.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One node of a test.
+pub struct Running {
+    pub handle: Handle,
+    pub id: NodeId,
+    pub address: SocketAddr,
+    stop: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Report>,
+}
+
+/// What one node is told of another.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub name: &'a str,
+    pub trusted: bool,
+    pub secure: bool,
+    pub address: Option<SocketAddr>,
+}
+
+/// Returns the key of the test's node of this name.
+pub fn identity(name: &str) -> Identity {
+    let mut seed = [7; 32];
+    seed[..name.len()].copy_from_slice(name.as_bytes());
+    Identity::from_seed(seed)
+}
+
+/// Starts a node that knows these others.
+pub async fn start(name: &str, slots: u32, known: &[Known<'_>]) -> Running {
+    let mut config = Config::new(name.parse().expect("a name"), "unused.key".into());
+    config.slots = slots;
+    config.peers = known.iter().map(peer).collect();
+    let node = Node::with_identity(config, identity(name))
+        .await
+        .expect("it starts");
+    let handle = node.handle();
+    let (stop, stopped) = oneshot::channel();
+    let task = tokio::spawn(async move {
+        let shutdown = async {
+            // A test that ends without stopping its nodes drops the sender.
+            let _ = stopped.await;
+        };
+        node.run(shutdown).await.expect("it stops")
+    });
+    let address = handle.addresses()[0];
+    Running {
+        id: handle.id(),
+        handle,
+        address,
+        stop: Some(stop),
+        task,
+    }
+}
+
+impl Running {
+    /// Stops the node and returns what it leaves behind.
+    pub async fn stop(mut self) -> Report {
+        drop(self.stop.take());
+        tokio::time::timeout(PATIENCE, self.task)
+            .await
+            .expect("in time")
+            .expect("no panic")
+    }
+}
+
+fn peer(known: &Known<'_>) -> Peer {
+    Peer {
+        name: known.name.parse().expect("a name"),
+        key: identity(known.name).id(),
+        addresses: known.address.into_iter().collect(),
+        connect: true,
+        trusted: known.trusted,
+        secure: known.secure,
+        rate: None,
+    }
+}
+
+/// Starts nodes of these names in a chain; each trusts those that `trusted` says.
+pub async fn chain(names: &[&str], trusted: impl Fn(&str) -> bool) -> Vec<Running> {
+    let mut nodes: Vec<Running> = Vec::new();
+    for (place, name) in names.iter().enumerate() {
+        // Each is dialled by the one after it, for that one knows its address.
+        let others = names
+            .iter()
+            .enumerate()
+            .filter(|(other, _)| *other != place);
+        let known: Vec<Known<'_>> = others
+            .map(|(other, name)| Known {
+                name,
+                trusted: trusted(name),
+                secure: true,
+                address: (other + 1 == place).then(|| nodes[other].address),
+            })
+            .collect();
+        nodes.push(start(name, 4, &known).await);
+    }
+    nodes
+}
+
+/// Waits until something is so.
+pub async fn until<F: Future<Output = bool>>(what: &str, mut so: impl FnMut() -> F) {
+    let wait = async {
+        while !so().await {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, wait)
+        .await
+        .unwrap_or_else(|_| panic!("not in time: {what}"));
+}
