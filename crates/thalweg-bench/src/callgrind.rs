@@ -1,0 +1,62 @@
+//! Counts instructions by running this program again under valgrind's `callgrind`.
+//!
+//! *The idea.* A workload is run twice, with N and with 2·N rounds; the difference is the rounds alone, without start-up,
+//! and comes out the same on any day.
+
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+/// Returns whether valgrind can be run here.
+pub(crate) fn is_installed() -> bool {
+    Command::new("valgrind")
+        .arg("--version")
+        .output()
+        .is_ok_and(|output| output.status.success())
+}
+
+/// Says how to have instructions counted where they cannot be.
+pub(crate) const MISSING: &str =
+    "instructions are not counted, for valgrind is not installed: `apt-get install valgrind`";
+
+/// Returns the instructions of one round of a workload, whose name is completed by the number of rounds.
+pub(crate) fn instructions_each(workload: &str, rounds: u64) -> anyhow::Result<f64> {
+    let once = total(workload, rounds)?;
+    let twice = total(workload, 2 * rounds)?;
+    Ok((twice as f64 - once as f64) / rounds as f64)
+}
+
+fn total(workload: &str, rounds: u64) -> anyhow::Result<u64> {
+    let program = std::env::current_exe().context("this program's own path")?;
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(program)
+        .args(["--workload", &format!("{workload}:{rounds}")])
+        .output()
+        .context("running valgrind")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        bail!("valgrind failed: {said}");
+    }
+    collected(&said).with_context(|| format!("no total in what callgrind said: {said}"))
+}
+
+/// Reads the total out of a line like `==123== Collected : 4567`.
+fn collected(said: &str) -> Option<u64> {
+    let line = said.lines().find(|line| line.contains("Collected"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves that the total is found in what callgrind prints.
+
+    use super::collected;
+
+    #[test]
+    fn the_total_is_read() {
+        let said = "==7== Events    : Ir\n==7== Collected : 1234567\n==7==\n";
+        assert_eq!(collected(said), Some(1_234_567));
+        assert_eq!(collected("==7== nothing\n"), None);
+    }
+}

@@ -1,0 +1,95 @@
+//! Samples, their median and their spread.
+//!
+//! *The idea.* A neighbour on the machine makes some samples slow and never one fast: the median and the quartiles are
+//! not moved by a few of them, a mean and a deviation are.
+
+use std::time::Instant;
+
+/// What a number of samples comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Summary {
+    /// The median.
+    pub(crate) median: f64,
+    /// Distance of the quartiles.
+    pub(crate) spread: f64,
+    /// How many samples.
+    pub(crate) n: usize,
+}
+
+impl Summary {
+    /// Returns the median and spread of some samples; of none they are NaN.
+    pub(crate) fn of(mut samples: Vec<f64>) -> Self {
+        samples.sort_by(f64::total_cmp);
+        let quantile = |share: f64| {
+            let place = share * (samples.len().max(1) - 1) as f64;
+            let (low, high) = (place.floor() as usize, place.ceil() as usize);
+            match (samples.get(low), samples.get(high)) {
+                (Some(low), Some(high)) => low + (high - low) * place.fract(),
+                _ => f64::NAN,
+            }
+        };
+        Self {
+            median: quantile(0.5),
+            spread: quantile(0.75) - quantile(0.25),
+            n: samples.len(),
+        }
+    }
+
+    /// Returns an exact count: one sample that would be the same again.
+    pub(crate) const fn exact(value: f64) -> Self {
+        Self {
+            median: value,
+            spread: 0.0,
+            n: 1,
+        }
+    }
+}
+
+/// Returns the nanoseconds that one of `rounds` of `work` takes.
+pub(crate) fn nanos_each(rounds: u64, work: impl FnOnce(u64)) -> f64 {
+    let start = Instant::now();
+    work(rounds);
+    start.elapsed().as_nanos() as f64 / rounds as f64
+}
+
+/// Returns intercept and slope of the line through the points that a few outliers do not move.
+///
+///     slope = median of the slopes of all pairs          intercept = median of y − slope · x
+///
+/// Fails   NaN for fewer than two different x
+/// Source  the Theil–Sen estimator
+pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
+    let pairs = points
+        .iter()
+        .enumerate()
+        .flat_map(|(at, first)| points[..at].iter().map(move |second| (first, second)))
+        .filter(|(first, second)| first.0.total_cmp(&second.0).is_ne());
+    let slopes = pairs.map(|(first, second)| (first.1 - second.1) / (first.0 - second.0));
+    let slope = Summary::of(slopes.collect()).median;
+    let rests = points.iter().map(|point| point.1 - slope * point.0);
+    (Summary::of(rests.collect()).median, slope)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves the arithmetic on examples that can be done by hand.
+
+    use super::{Summary, line};
+
+    #[test]
+    fn a_median_is_in_the_middle() {
+        let summary = Summary::of(vec![9.0, 1.0, 2.0, 3.0, 4.0]);
+        assert_eq!((summary.median, summary.spread, summary.n), (3.0, 2.0, 5));
+        assert!(Summary::of(vec![]).median.is_nan());
+    }
+
+    #[test]
+    fn a_line_through_points_on_a_line_is_that_line_whatever_one_of_them_does() {
+        let mut points: Vec<_> = (0..9u8)
+            .map(|x| (f64::from(x), 9.0 + 0.5 * f64::from(x)))
+            .collect();
+        assert_eq!(line(&points), (9.0, 0.5));
+        points[4].1 = 1e6;
+        assert_eq!(line(&points), (9.0, 0.5));
+    }
+}
