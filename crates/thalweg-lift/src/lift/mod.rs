@@ -185,7 +185,7 @@ impl Lift {
             }
         } else {
             let full = ControlError::Other(format!("{CONTROLS_MAX} control messages wait already"));
-            self.outcomes.push_back(Outcome {
+            self.note_outcome(Outcome {
                 id,
                 done: 0,
                 refused: vec![(0, full)],
@@ -284,6 +284,13 @@ impl Lift {
         self.stages.is_empty()
     }
 
+    /// Returns how many packets wait for modules or are held by them: zero when a lift can go and nothing is lost.
+    pub fn packets_inside(&self) -> usize {
+        let held = |stage: &Stage| stage.forward.held.len() + stage.backward.held.len();
+        let waiting = self.forward.input.len() + self.backward.input.len();
+        waiting + self.stages.iter().map(held).sum::<usize>()
+    }
+
     /// Returns each module's name and what went through it this way, in the order of the chain.
     pub fn counters(&self, direction: Direction) -> impl Iterator<Item = (&'static str, Counters)> {
         self.stages.iter().map(move |stage| {
@@ -353,15 +360,19 @@ impl Lift {
     fn run_controls(&mut self) {
         while let Some((id, target, control)) = self.controls.pop_front() {
             let outcome = self.run_control(id, target, &control);
-            // Whoever does not read the outcomes gets the latest, and costs no more memory.
-            if self.outcomes.len() >= CONTROLS_MAX {
-                self.outcomes.pop_front();
-            }
-            self.outcomes.push_back(outcome);
+            self.note_outcome(outcome);
             if !self.is_between_packets() {
                 return;
             }
         }
+    }
+
+    fn note_outcome(&mut self, outcome: Outcome) {
+        // Whoever does not read the outcomes gets the latest, and costs no more memory.
+        if self.outcomes.len() >= CONTROLS_MAX {
+            self.outcomes.pop_front();
+        }
+        self.outcomes.push_back(outcome);
     }
 
     fn run_control(&mut self, id: ControlId, target: Target, control: &Control) -> Outcome {

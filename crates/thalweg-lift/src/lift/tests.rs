@@ -8,7 +8,7 @@ use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::limits::MODULES_PER_LIFT_MAX;
 use thalweg_core::time::{Duration, Instant};
 
-use super::{INPUT_PACKETS_MAX, Lift, Materials, SpecError, Target};
+use super::{INPUT_PACKETS_MAX, Lift, MORE_PACKETS_MAX, Materials, SpecError, Target};
 use crate::keys::{KeyEpoch, KeyRing, SealInstance, StreamKey};
 use crate::module::{Context, Control, ControlError, Direction, HELD_PACKETS_MAX, Module, Verdict};
 use crate::modules::{KeepLayers, Null};
@@ -57,6 +57,10 @@ impl Module for Join {
             Ok(()) => Verdict::Pass,
             Err(no_room) => Verdict::Discard(no_room.cause()),
         }
+    }
+
+    fn backward(&mut self, packet: &mut Packet, cx: &mut Context<'_>) -> Verdict {
+        self.forward(packet, cx)
     }
 
     fn poll(&mut self, direction: Direction, cx: &mut Context<'_>) -> Option<Packet> {
@@ -238,9 +242,70 @@ fn held_packets_come_out_joined_or_flushed() {
         .expect("two modules");
     assert_eq!((counters.packets_in, counters.packets_out), (5, 1));
     assert_eq!(counters.packets_held, 2);
+    assert_eq!(lift.packets_inside(), 2);
     lift.handle_control(Target::All, Control::Flush);
     assert_eq!(drain(&mut lift), [b"d", b"e"]);
     assert_eq!(lift.poll_outcome().expect("it ran").done, 1);
+}
+
+#[test]
+fn each_direction_holds_its_own() {
+    let join = Join {
+        count: 2,
+        flush: false,
+    };
+    let (mut lift, pool) = lift(vec![Box::new(join)]);
+    for text in ["a", "b"] {
+        lift.handle_forward(packet(0, text.as_bytes(), &pool), Instant::ZERO)
+            .expect("nothing waits");
+        let back = text.to_uppercase();
+        lift.handle_backward(packet(0, back.as_bytes(), &pool), Instant::ZERO)
+            .expect("nothing waits");
+    }
+    assert_eq!(lift.poll_backward().expect("two make one").payload(), b"AB");
+    assert_eq!(drain(&mut lift), [b"ab"]);
+    let (_, back) = lift
+        .counters(Direction::Backward)
+        .next()
+        .expect("one module");
+    assert_eq!((back.packets_in, back.packets_out), (2, 1));
+}
+
+#[test]
+fn a_module_that_never_ends_is_asked_no_more_after_a_bound() {
+    struct Endless;
+    impl Module for Endless {
+        fn name(&self) -> &'static str {
+            "endless"
+        }
+        fn forward(&mut self, _: &mut Packet, _: &mut Context<'_>) -> Verdict {
+            Verdict::More
+        }
+        fn poll(&mut self, _: Direction, _: &mut Context<'_>) -> Option<Packet> {
+            Some(Packet::from(thalweg_core::adu::Adu {
+                header: Header::new(STREAM, Sequence(0)),
+                payload: bytes::Bytes::new(),
+            }))
+        }
+    }
+    let (mut lift, pool) = lift(vec![Box::new(Endless), Box::new(Null)]);
+    lift.handle_forward(packet(0, b"", &pool), Instant::ZERO)
+        .expect("nothing waits");
+    assert_eq!(drain(&mut lift).len(), 1 + MORE_PACKETS_MAX as usize);
+    lift.handle_control(Target::All, Control::Resume);
+    assert_eq!(
+        lift.poll_outcome()
+            .expect("the lift is between packets")
+            .done,
+        1
+    );
+}
+
+#[test]
+fn a_lift_and_its_packets_can_move_between_threads() {
+    fn is_send<T: Send>() {}
+    is_send::<Lift>();
+    is_send::<Packet>();
 }
 
 #[test]

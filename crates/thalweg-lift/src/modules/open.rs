@@ -5,7 +5,9 @@
 //! many sealers are known, the one that has been quiet longest is **closed**: its key and window go, a note of its name
 //! stays, and what still comes from it is a replay. So forgetting never lets an old ADU through.
 //!
-//! *What it does not do.* It passes nothing that is not sealed: a relay that strips the flag gains nothing.
+//! *What it does not do.* It passes nothing that is not sealed: a relay that strips the flag gains nothing. It knows
+//! nothing of another lift's opener: what was opened under one plan epoch and is played again under the next opens once
+//! more, with its own authenticated sequence number, and is the subscriber's duplicate to remove.
 //!
 //! *Sources.* `sealed` (the form), `replay` (the window); spec DC-34, DC-35.
 
@@ -42,7 +44,7 @@ pub struct Open {
 }
 
 /// What tells sealers apart: key epoch, instance, cipher.
-type Name = (KeyEpoch, u64, bool);
+type Name = (KeyEpoch, u64, Cipher);
 
 struct Sealer {
     name: Name,
@@ -68,7 +70,7 @@ impl Open {
     fn open(&mut self, packet: &mut Packet, pool: &Pool) -> Result<(), DropCause> {
         let sealed = packet.payload();
         let (trailer, trailer_len) = Trailer::decode(sealed).ok_or(DropCause::Malformed)?;
-        let name = name_of(&trailer);
+        let name = (trailer.key_epoch, trailer.instance, trailer.cipher);
         if self.closed.contains(&name) {
             return Err(DropCause::Replay);
         }
@@ -174,14 +176,6 @@ impl fmt::Debug for Open {
             .field("closed", &self.closed.len())
             .finish_non_exhaustive()
     }
-}
-
-fn name_of(trailer: &Trailer) -> Name {
-    (
-        trailer.key_epoch,
-        trailer.instance,
-        trailer.cipher == Cipher::Aes256Gcm,
-    )
 }
 
 /// Decrypts in place and takes tag and trailer off; a payload that is not authentic is left in an unspecified state.

@@ -42,7 +42,7 @@ const AAD_VERSION: u8 = 1;
 const SALT: &[u8] = b"thalweg seal v1";
 
 /// The cipher of a seal.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cipher {
     /// AES-256-GCM: fastest where the processor has AES instructions.
     #[default]

@@ -16,10 +16,12 @@
 //!
 //! *Sources.* Linux `sk_buff` (`skb_push`, `skb_put`); spec DC-5.
 
+use core::fmt;
+
 use bytes::{Buf, Bytes};
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::limits::PACKET_HEADROOM_BYTES;
+use thalweg_core::limits::{PACKET_HEADROOM_BYTES, PACKET_TAILROOM_BYTES};
 
 mod pool;
 #[cfg(test)]
@@ -29,21 +31,18 @@ use pool::Buffer;
 pub use pool::{NoRoom, POOL_BYTES_DEFAULT, Pool};
 
 /// A header and a payload that can be changed.
-#[derive(Debug)]
 pub struct Packet {
     /// What every node may read.
     pub header: Header,
     payload: Payload,
 }
 
-#[derive(Debug)]
 enum Payload {
     Pooled(Window),
     Shared(Bytes),
 }
 
 /// The part of a pooled buffer that is payload.
-#[derive(Debug)]
 struct Window {
     buffer: Buffer,
     start: usize,
@@ -193,6 +192,17 @@ impl Packet {
     }
 }
 
+impl fmt::Debug for Packet {
+    /// Shows how long the payload is and never what it says, which may be a secret and 8 MiB.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Packet")
+            .field("header", &self.header)
+            .field("payload_bytes", &self.payload().len())
+            .field("is_shared", &self.is_shared())
+            .finish_non_exhaustive()
+    }
+}
+
 impl From<Adu> for Packet {
     fn from(adu: Adu) -> Self {
         Self::shared(adu.header, adu.payload)
@@ -212,7 +222,7 @@ impl Window {
     fn moved(payload: &[u8], front: usize, back: usize, pool: &Pool) -> Result<Self, NoRoom> {
         // What fits the usual room must not ask for a larger class: a payload of the longest class can still be sealed.
         let spare_front = front.saturating_sub(PACKET_HEADROOM_BYTES);
-        let spare_back = back.saturating_sub(thalweg_core::limits::PACKET_TAILROOM_BYTES);
+        let spare_back = back.saturating_sub(PACKET_TAILROOM_BYTES);
         let spare = spare_front.saturating_add(spare_back);
         let mut window = Self::of_len(payload.len().saturating_add(spare), pool)?;
         window.start += spare_front;

@@ -57,7 +57,6 @@ pub enum NoRoom {
 }
 
 /// A buffer out of a pool, which it returns to.
-#[derive(Debug)]
 pub(super) struct Buffer {
     bytes: Box<[u8]>,
     class: u8,
