@@ -118,7 +118,7 @@ pub enum Violation {
         what: String,
     },
     /// An adapter cannot work where the plan places it.
-    #[error("adapter {adapter} cannot work at {node}")]
+    #[error("{adapter} cannot work on what arrives at {node}")]
     Misplaced {
         /// The node.
         node: NodeName,
@@ -155,16 +155,31 @@ pub(super) fn rate(bps: f64) -> Bitrate {
 ///
 /// Cost    O(path · (layers + path))
 pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
+    led_through(snapshot, plan).violations
+}
+
+/// Returns what a plan costs and what it breaks, whatever it says of itself.
+pub(super) fn assess(snapshot: &Snapshot, plan: &Plan) -> (f64, Vec<Violation>) {
+    let mut walk = led_through(snapshot, plan);
+    walk.violations
+        .retain(|violation| !matches!(violation, Violation::Misstated { .. }));
+    (
+        walk.adapters_cost + walk.links_cost + walk.quality_cost(),
+        walk.violations,
+    )
+}
+
+fn led_through<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Walk<'a> {
     let mut walk = Walk::new(snapshot);
     let ends = [plan.path.first(), plan.path.last()];
     let sinks = &snapshot.stream.to;
     if ends[0] != Some(&snapshot.stream.from) || !ends[1].is_some_and(|end| sinks.contains(end)) {
         walk.broken("its ends", "it does not lead from the source to the sink");
-        return walk.violations;
+        return walk;
     }
     if plan.links.len() + 1 != plan.path.len() {
         walk.broken("its links", "it needs one link fewer than nodes");
-        return walk.violations;
+        return walk;
     }
     walk.check_places(plan);
     for (at, node) in plan.path.iter().enumerate() {
@@ -174,7 +189,7 @@ pub fn check(snapshot: &Snapshot, plan: &Plan) -> Vec<Violation> {
         }
     }
     walk.arrive(plan);
-    walk.violations
+    walk
 }
 
 /// A stream on its way through a plan.
@@ -380,10 +395,7 @@ impl<'a> Walk<'a> {
                 allows_ms: stream.needs.deadline.as_millis_f64(),
             });
         }
-        let utilities = stream.layers.iter().take(self.layers);
-        let utility: f64 = utilities.map(|layer| layer.utility).sum();
-        let lost = self.snapshot.weights.quality * (1.0 - utility);
-        let quality = if lost > 0.0 { lost } else { 0.0 };
+        let quality = self.quality_cost();
         let parts = plan.cost_parts;
         self.stated("layers", f64::from(plan.layers), self.layers as f64);
         self.stated("cost of adapters", parts.adapters, self.adapters_cost);
@@ -396,6 +408,13 @@ impl<'a> Walk<'a> {
         );
         let delay_ms = self.delay.as_millis_f64();
         self.stated("delay_ms", plan.delay.as_millis_f64(), delay_ms);
+    }
+
+    fn quality_cost(&self) -> f64 {
+        let utilities = self.snapshot.stream.layers.iter().take(self.layers);
+        let utility: f64 = utilities.map(|layer| layer.utility).sum();
+        let lost = self.snapshot.weights.quality * (1.0 - utility);
+        if lost > 0.0 { lost } else { 0.0 }
     }
 
     fn stated(&mut self, what: &str, says: f64, is: f64) {

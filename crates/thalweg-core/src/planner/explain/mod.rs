@@ -1,0 +1,234 @@
+//! A plan in words that a person understands.
+//!
+//! *The idea.* Every sentence is computed, none is guessed: why an adapter is here and not a node earlier or later is
+//! asked of the same checker that verifies plans; why this path and what the next layer would take, of the planner.
+//!
+//! *What it does not do.* It is made for people and costs tens of plans; nothing on the data path calls it.
+//!
+//! *Sources.* docs/planner.md §7.
+
+mod place;
+mod threshold;
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use core::fmt::Write;
+
+use super::check::rate;
+use super::product::{LinkUse, Plan};
+use super::{Policy, plan as replan};
+use crate::model::Snapshot;
+use crate::units::Bitrate;
+
+/// Returns a plan of this snapshot in words.
+///
+/// Cost    O(path · (states + adapters)) plans
+pub fn explain(snapshot: &Snapshot, plan: &Plan) -> String {
+    let mut text = String::new();
+    headline(&mut text, snapshot, plan);
+    if !plan.feasible {
+        shortfalls(&mut text, snapshot);
+    }
+    if plan.path.is_empty() {
+        return text;
+    }
+    path(&mut text, snapshot, plan);
+    links(&mut text, snapshot, plan);
+    adapters(&mut text, snapshot, plan);
+    cost(&mut text, plan);
+    if plan.feasible {
+        line(&mut text, &threshold::next_layer(snapshot, plan));
+    }
+    text
+}
+
+/// Adds a line.
+fn line(text: &mut String, sentence: &str) {
+    text.push_str(sentence);
+    text.push('\n');
+}
+
+/// Returns a share in percent with one decimal.
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+/// Returns a cost with at most three decimals.
+fn units(cost: f64) -> String {
+    let text = format!("{cost:.3}");
+    text.trim_end_matches('0').trim_end_matches('.').to_string()
+}
+
+fn count(number: usize, what: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{plural}")
+}
+
+fn headline(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
+    let stream = &snapshot.stream;
+    let sinks = stream.to.iter().map(ToString::to_string);
+    let sinks: alloc::vec::Vec<_> = sinks.collect();
+    let verdict = match (plan.feasible, plan.path.is_empty()) {
+        (true, _) => "",
+        (false, true) => ": there is no plan",
+        (false, false) => ": no plan satisfies all needs; this is the least bad one",
+    };
+    let ends = format!(
+        "Stream {} from {} to {}",
+        stream.name,
+        stream.from,
+        sinks.join(", ")
+    );
+    line(text, &format!("{ends}{verdict}."));
+    if plan.path.is_empty() {
+        return;
+    }
+    let kept = stream.layers.iter().take(usize::from(plan.layers));
+    let utility: f64 = kept.map(|layer| layer.utility).sum();
+    let deadline = if stream.needs.deadline.is_never() {
+        "without a deadline".to_string()
+    } else {
+        format!("of {} allowed", stream.needs.deadline)
+    };
+    line(
+        text,
+        &format!(
+            "It delivers {} of {} ({} of the utility), {}, after {} {deadline}.",
+            plan.layers,
+            count(stream.layers.len(), "layer"),
+            percent(utility),
+            stream.rate_of(usize::from(plan.layers)),
+            plan.delay,
+        ),
+    );
+}
+
+fn shortfalls(text: &mut String, snapshot: &Snapshot) {
+    let (_, shortfalls) = replan(snapshot, &Policy::default());
+    let heading = match shortfalls.len() {
+        1 => "What is missing:",
+        _ => "What is missing; any one of these would do:",
+    };
+    line(text, heading);
+    for shortfall in shortfalls {
+        let need = format!("{:?}", shortfall.need).to_lowercase();
+        line(
+            text,
+            &format!("- {need}: {shortfall}. To mend it, {}.", shortfall.fix()),
+        );
+    }
+}
+
+/// Tells the path, and what the best plan on any other path would be.
+fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
+    line(text, &format!("Path: {}.", names(plan)));
+    if !plan.feasible {
+        return;
+    }
+    // The best plan on another path lacks at least one link of this one, so it is found by taking each away in turn.
+    let mut second: Option<Plan> = None;
+    for link in &plan.links {
+        let mut without = snapshot.clone();
+        without.topology.links_mut()[link.link.0 as usize].up = false;
+        let (other, _) = replan(&without, &Policy::default());
+        if other.feasible
+            && second
+                .as_ref()
+                .is_none_or(|second| other.cost < second.cost)
+        {
+            second = Some(other);
+        }
+    }
+    let Some(second) = second else {
+        line(text, "  No other path satisfies all needs.");
+        return;
+    };
+    let [now, then] = [plan, &second].map(|plan| plan.cost_parts);
+    let mut parts = alloc::vec![];
+    for (what, more) in [
+        ("adapters", then.adapters - now.adapters),
+        ("links", then.links - now.links),
+        ("quality", then.quality - now.quality),
+    ] {
+        if more.abs() >= 0.0005 {
+            let sign = if more > 0.0 { "+" } else { "−" };
+            parts.push(format!("{what} {sign}{}", units(more.abs())));
+        }
+    }
+    let difference = if parts.is_empty() {
+        "equal in every part; the tie-break decides".to_string()
+    } else {
+        parts.join(", ")
+    };
+    let cost = units(second.cost);
+    let others = names(&second);
+    line(
+        text,
+        &format!("  The best other path, {others}, would cost {cost} ({difference})."),
+    );
+}
+
+fn names(plan: &Plan) -> String {
+    let names: alloc::vec::Vec<_> = plan.path.iter().map(|node| node.as_str()).collect();
+    names.join(" → ")
+}
+
+fn links(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
+    if !plan.links.is_empty() {
+        line(text, "Links:");
+    }
+    for link in &plan.links {
+        let edge = snapshot.topology.link(link.link);
+        let LinkUse { from, to, .. } = link;
+        let has = edge.rate;
+        let load = link.rate_bps / has.as_bps() as f64;
+        let over = if load > 1.0 + 1e-9 {
+            ", more than it can carry"
+        } else {
+            ""
+        };
+        let form = match (link.packed, link.sealed) {
+            (true, true) => "packed and sealed",
+            (true, false) => "packed",
+            (false, true) => "sealed",
+            (false, false) => "plain",
+        };
+        let layers = count(usize::from(link.layers), "layer");
+        let needs = rate(link.rate_bps);
+        let load = percent(load);
+        let _ = writeln!(
+            text,
+            "- {from} → {to}: {layers}, {form}, {needs} of {has} ({load}{over}), {}",
+            edge.delay
+        );
+    }
+}
+
+fn adapters(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
+    if plan.placements.is_empty() {
+        let why = "every link can carry the stream as it is";
+        line(text, &format!("Adapters: none; {why}."));
+        return;
+    }
+    line(text, "Adapters:");
+    for placement in &plan.placements {
+        for at in 0..placement.adapters.len() {
+            line(text, &place::why(snapshot, plan, &placement.node, at));
+        }
+    }
+}
+
+fn cost(text: &mut String, plan: &Plan) {
+    let parts = plan.cost_parts;
+    let [run, links, quality] = [parts.adapters, parts.links, parts.quality].map(units);
+    let sum = units(plan.cost);
+    line(
+        text,
+        &format!("Cost: {sum} = adapters {run} + links {links} + quality {quality}."),
+    );
+}
+
+/// Returns how much more a link needs, rounded up.
+fn more(needs_bps: f64, has: Bitrate) -> Bitrate {
+    rate(needs_bps) - has
+}
