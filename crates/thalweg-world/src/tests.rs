@@ -1,1 +1,277 @@
 //! What a world file may get wrong, and where the error says it is: both formats, every kind of mistake.
+
+use super::{Format, load_str};
+
+/// A sound world, line by line; each test breaks one line of it.
+const TOML: &str = r#"[node.a]
+slots = 2
+[node.b]
+[[link]]
+ends = ["a", "b"]
+rate = "2 Mbit/s"
+delay = "20 ms"
+[[stream]]
+name = "cam"
+from = "a"
+to = ["b"]
+layers = [
+  { rate = "400 kbit/s", utility = 0.6 },
+  { rate = "800 kbit/s", utility = 0.4 },
+]
+needs = { deadline = "300 ms", least_layers = 1 }
+[[at]]
+time = "10 s"
+link = ["a", "b"]
+set = { up = false }
+"#;
+
+const JSON: &str = r#"{
+"weights": {"quality": 100.0},
+"node": {"a": {"slots": 2}, "b": {}},
+"link": [
+{"ends": ["a", "b"],
+"rate": "2 Mbit/s",
+"delay": "20 ms"}],
+"stream": [{"name": "cam",
+"from": "a",
+"to": ["b"],
+"layers": [{"rate": "400 kbit/s", "utility": 0.6},
+{"rate": "800 kbit/s", "utility": 0.4}],
+"needs": {"deadline": "300 ms"}}],
+"at": [{"time": "10 s", "link": ["a", "b"], "set": {"up": false}}]
+}"#;
+
+#[track_caller]
+fn error_of(text: &str, format: Format, from: &str, to: &str) -> String {
+    assert_eq!(text.matches(from).count(), 1, "`{from}` is there once");
+    let file = match format {
+        Format::Toml => "w.toml",
+        Format::Json => "w.json",
+    };
+    let broken = text.replacen(from, to, 1);
+    let error = load_str(&broken, format, file).expect_err("the world is broken");
+    error.to_string()
+}
+
+#[track_caller]
+fn toml_error(from: &str, to: &str, begins: &str) {
+    let error = error_of(TOML, Format::Toml, from, to);
+    assert!(error.starts_with(begins), "{error}");
+}
+
+#[track_caller]
+fn json_error(from: &str, to: &str, begins: &str) {
+    let error = error_of(JSON, Format::Json, from, to);
+    assert!(error.starts_with(begins), "{error}");
+}
+
+#[test]
+fn both_worlds_are_sound_and_the_same() {
+    let toml = load_str(TOML, Format::Toml, "w.toml").expect("a sound world");
+    let json = load_str(JSON, Format::Json, "w.json").expect("a sound world");
+    assert_eq!(toml, json);
+}
+
+#[test]
+fn a_bad_unit_names_line_and_key() {
+    let words = "`2000` is not a rate: write a number and a unit";
+    toml_error(
+        "2 Mbit/s",
+        "2000",
+        &format!("w.toml:6: link[0].rate: {words}"),
+    );
+    json_error(
+        "2 Mbit/s",
+        "2000",
+        &format!("w.json:6: link[0].rate: {words}"),
+    );
+    toml_error(
+        "\"20 ms\"",
+        "20",
+        "w.toml:7: link[0].delay: invalid type: integer `20`, expected a length of time in quotes",
+    );
+    json_error(
+        "\"20 ms\"",
+        "20",
+        "w.json:7: link[0].delay: invalid type: integer `20`, expected a length of time in quotes",
+    );
+}
+
+#[test]
+fn an_unknown_key_is_named() {
+    toml_error(
+        "delay =",
+        "dealy =",
+        "w.toml:7: link[0].dealy: unknown field `dealy`, expected",
+    );
+    json_error(
+        "\"delay\"",
+        "\"dealy\"",
+        "w.json:7: link[0].dealy: unknown field `dealy`, expected",
+    );
+    toml_error(
+        "[[at]]",
+        "[[event]]",
+        "w.toml:17: event: unknown field `event`, expected",
+    );
+    toml_error(
+        "{ deadline",
+        "{ deadlin",
+        "w.toml:16: stream[0].needs.deadlin: unknown field",
+    );
+}
+
+#[test]
+fn a_missing_key_is_named_at_what_lacks_it() {
+    toml_error(
+        "rate = \"2 Mbit/s\"",
+        "",
+        "w.toml:4: link[0]: missing field `rate`",
+    );
+    json_error(
+        "\"rate\": \"2 Mbit/s\",",
+        "",
+        "w.json:7: link[0]: missing field `rate`",
+    );
+}
+
+#[test]
+fn two_nodes_of_one_name_are_refused() {
+    toml_error("[node.b]", "[node.a]", "w.toml:3: ");
+    json_error(
+        "\"b\": {}",
+        "\"a\": {}",
+        "w.json:3: node.a: two nodes have the name `a`",
+    );
+}
+
+#[test]
+fn links_and_streams_end_at_nodes_that_are_there() {
+    let no = "there is no node `c` (there are a, b)";
+    toml_error(
+        "ends = [\"a\", \"b\"]",
+        "ends = [\"a\", \"c\"]",
+        &format!("w.toml:5: link[0].ends[1]: {no}"),
+    );
+    json_error(
+        "{\"ends\": [\"a\", \"b\"]",
+        "{\"ends\": [\"c\", \"b\"]",
+        &format!("w.json:5: link[0].ends[0]: {no}"),
+    );
+    toml_error(
+        "from = \"a\"",
+        "from = \"c\"",
+        &format!("w.toml:10: stream[0].from: {no}"),
+    );
+    toml_error(
+        "to = [\"b\"]",
+        "to = [\"c\"]",
+        &format!("w.toml:11: stream[0].to[0]: {no}"),
+    );
+    json_error(
+        "\"to\": [\"b\"]",
+        "\"to\": [\"c\"]",
+        &format!("w.json:10: stream[0].to[0]: {no}"),
+    );
+    toml_error(
+        "to = [\"b\"]",
+        "to = []",
+        "w.toml:11: stream[0].to: name at least one node",
+    );
+    toml_error(
+        "ends = [\"a\", \"b\"]",
+        "ends = [\"a\", \"a\"]",
+        "w.toml:5: link[0].ends: the link joins `a` to itself",
+    );
+}
+
+#[test]
+fn layers_make_a_stream() {
+    toml_error(
+        "utility = 0.4",
+        "utility = 0.5",
+        "w.toml:12: stream[0].layers: the utilities sum to 1.1, not to 1",
+    );
+    json_error(
+        "\"utility\": 0.4",
+        "\"utility\": -0.4",
+        "w.json:12: stream[0].layers[1].utility: -0.4 is not a finite",
+    );
+    toml_error(
+        "800 kbit/s",
+        "0 kbit/s",
+        "w.toml:14: stream[0].layers[1].rate: the rate is zero",
+    );
+    toml_error(
+        "least_layers = 1",
+        "least_layers = 3",
+        "w.toml:16: stream[0].needs.least_layers: least_layers is 3, the stream has 2",
+    );
+    let many = "{ rate = \"1 kbit/s\", utility = 0.01 },\n".repeat(1_000);
+    toml_error(
+        "{ rate = \"400 kbit/s\", utility = 0.6 },",
+        &many,
+        "w.toml:12: stream[0].layers: a stream has 1 to 16 layers, this one 1001",
+    );
+}
+
+#[test]
+fn events_change_links_that_are_there() {
+    toml_error(
+        "link = [\"a\", \"b\"]",
+        "link = [\"a\", \"c\"]",
+        "w.toml:19: at[0].link: there is no link between `a` and `c`",
+    );
+    json_error(
+        "{\"up\": false}",
+        "{}",
+        "w.json:14: at[0].set: nothing is set",
+    );
+    toml_error(
+        "{ up = false }",
+        "{ rate = \"0 bit/s\" }",
+        "w.toml:20: at[0].set.rate: the rate is zero",
+    );
+}
+
+#[test]
+fn a_rate_of_zero_and_a_second_stream_of_a_name_are_refused() {
+    toml_error(
+        "2 Mbit/s",
+        "0 Mbit/s",
+        "w.toml:6: link[0].rate: the rate is zero",
+    );
+    let twice = "{\"name\": \"cam\", \"from\": \"a\", \"to\": [\"b\"], \"layers\": [{\"rate\": \"1 bit/s\", \"utility\": 1}]},\n{\"name\": \"cam\",";
+    json_error(
+        "{\"name\": \"cam\",",
+        twice,
+        "w.json:9: stream[1].name: another stream is called `cam`",
+    );
+}
+
+#[test]
+fn weights_are_finite_and_not_negative() {
+    json_error(
+        "100.0",
+        "-1",
+        "w.json:2: weights.quality: -1 is not a finite number of 0 or above",
+    );
+    let infinite = "[weights]\nquality = inf\n[node.a]";
+    toml_error(
+        "[node.a]",
+        infinite,
+        "w.toml:2: weights.quality: inf is not a finite number",
+    );
+}
+
+#[test]
+fn a_default_that_is_wrong_is_reported_at_the_key_around_it() {
+    let error = super::text::error_at(TOML, Format::Toml, "w.toml", "link[0].queue", "too small");
+    assert_eq!(error.to_string(), "w.toml:4: link[0].queue: too small");
+}
+
+#[test]
+fn broken_syntax_has_a_line() {
+    toml_error("delay =", "delay", "w.toml:7: ");
+    json_error("\"delay\":", "\"delay\"", "w.json:7: ");
+}

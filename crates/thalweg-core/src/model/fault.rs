@@ -4,7 +4,7 @@
 //!
 //! *What it does not do.* It does not say whether a plan exists: that is the planner's answer, not a mistake.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -117,14 +117,14 @@ impl World {
     }
 
     fn check_events(&self, faults: &mut Faults) {
-        let mut pairs: BTreeMap<(&NodeName, &NodeName), ()> = BTreeMap::new();
+        let mut pairs = BTreeSet::new();
         for link in &self.links {
             let [a, b] = &link.ends;
-            pairs.insert((a.min(b), a.max(b)), ());
+            pairs.insert((a.min(b), a.max(b)));
         }
         for (at, event) in self.events.iter().enumerate() {
             let [a, b] = &event.link;
-            if !pairs.contains_key(&(a.min(b), a.max(b))) {
+            if !pairs.contains(&(a.min(b), a.max(b))) {
                 let message = format!("there is no link between `{a}` and `{b}`");
                 faults.add(format!("at[{at}].link"), message);
             }
@@ -163,7 +163,8 @@ fn check_layers(faults: &mut Faults, path: &str, stream: &Stream) {
         faults.check_not_negative(format!("{path}.utility"), layer.utility);
     }
     let sum: f64 = stream.layers.iter().map(|layer| layer.utility).sum();
-    if !((sum - 1.0).abs() <= UTILITY_TOLERANCE) {
+    let whole = (sum - 1.0).abs() <= UTILITY_TOLERANCE;
+    if !whole {
         let message = format!("the utilities sum to {sum}, not to 1");
         faults.add(format!("{path}.layers"), message);
     }

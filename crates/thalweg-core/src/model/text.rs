@@ -36,11 +36,7 @@ pub(super) mod optional {
         read_duration(from).map(Some)
     }
 
-    #[expect(
-        clippy::ref_option,
-        clippy::trivially_copy_pass_by_ref,
-        reason = "the signature is serde's"
-    )]
+    #[expect(clippy::ref_option, reason = "the signature is serde's")]
     pub(in super::super) fn serialize<S: Serializer>(
         duration: &Option<Duration>,
         to: S,
@@ -61,7 +57,7 @@ impl fmt::Display for Whole {
         let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
         let (per_unit, unit) = units
             .into_iter()
-            .find(|(per_unit, _)| nanos % per_unit == 0)
+            .find(|(per_unit, _)| nanos.is_multiple_of(*per_unit))
             .unwrap_or((1, "ns"));
         write!(f, "{} {unit}", nanos / per_unit)
     }

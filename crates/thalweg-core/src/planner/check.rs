@@ -419,7 +419,8 @@ impl<'a> Walk<'a> {
 
     fn stated(&mut self, what: &str, says: f64, is: f64) {
         let scale = if is.abs() > 1.0 { is.abs() } else { 1.0 };
-        if !((says - is).abs() <= TOLERANCE * scale) {
+        let so = (says - is).abs() <= TOLERANCE * scale;
+        if !so {
             let what = what.to_string();
             self.violations
                 .push(Violation::Misstated { what, says, is });

@@ -53,11 +53,19 @@ impl Map {
         }
     }
 
-    /// Returns the innermost key whose name or value is at a place.
+    /// Returns the key whose name is at a place, or else the innermost whose value is.
     pub(super) fn path_at(&self, offset: usize) -> Option<String> {
-        let around = |entry: &&Entry| entry.key.contains(&offset) || entry.value.contains(&offset);
-        let innermost = self.entries.iter().filter(around);
-        let innermost = innermost.max_by_key(|entry| entry.depth)?;
+        let named = self
+            .entries
+            .iter()
+            .filter(|entry| entry.key.contains(&offset));
+        let around = self
+            .entries
+            .iter()
+            .filter(|entry| entry.value.contains(&offset));
+        let innermost = named
+            .max_by_key(|entry| entry.depth)
+            .or_else(|| around.max_by_key(|entry| entry.depth))?;
         Some(innermost.path.clone())
     }
 
@@ -87,7 +95,7 @@ impl Map {
             DeValue::Array(items) if depth <= DEPTH_MAX => {
                 for (at, item) in items.iter().enumerate() {
                     let path = format!("{path}[{at}]");
-                    self.add(&path, depth, item.span(), item.span());
+                    self.add(&path, depth, nameless(item.span()), item.span());
                     self.add_toml(item.get_ref(), &path, depth + 1);
                 }
             }
@@ -104,8 +112,8 @@ impl Map {
                 let path = join(path, &key);
                 let place = place(text, value.get());
                 let named = match &key {
-                    Cow::Borrowed(key) => self::place(text, key),
-                    Cow::Owned(_) => place.clone(),
+                    Cow::Borrowed(key) => quoted(self::place(text, key)),
+                    Cow::Owned(_) => nameless(place.clone()),
                 };
                 self.add(&path, depth, named, place);
                 self.add_json(text, value.get(), &path, depth + 1);
@@ -114,7 +122,7 @@ impl Map {
             for (at, item) in items.into_iter().enumerate() {
                 let path = format!("{path}[{at}]");
                 let place = place(text, item.get());
-                self.add(&path, depth, place.clone(), place);
+                self.add(&path, depth, nameless(place.clone()), place);
                 self.add_json(text, item.get(), &path, depth + 1);
             }
         }
@@ -133,6 +141,16 @@ fn join(path: &str, key: &str) -> String {
 fn place(text: &str, slice: &str) -> Range<usize> {
     let start = (slice.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
     start..start + slice.len()
+}
+
+/// Returns the place of the name of an array's item: where it begins, and nothing.
+fn nameless(item: Range<usize>) -> Range<usize> {
+    item.start..item.start
+}
+
+/// Returns the place of a string with its quotes: the parser stops behind them when it refuses a key.
+fn quoted(inside: Range<usize>) -> Range<usize> {
+    inside.start.saturating_sub(1)..inside.end + 1
 }
 
 /// The members of a JSON object in their order, double keys included.

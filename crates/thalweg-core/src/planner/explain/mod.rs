@@ -17,7 +17,7 @@ use core::fmt::Write;
 use super::check::rate;
 use super::product::{LinkUse, Plan};
 use super::{Policy, plan as replan};
-use crate::model::Snapshot;
+use crate::model::{NodeName, Snapshot};
 use crate::units::Bitrate;
 
 /// Returns a plan of this snapshot in words.
@@ -169,7 +169,7 @@ fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
 }
 
 fn names(plan: &Plan) -> String {
-    let names: alloc::vec::Vec<_> = plan.path.iter().map(|node| node.as_str()).collect();
+    let names: alloc::vec::Vec<_> = plan.path.iter().map(NodeName::as_str).collect();
     names.join(" → ")
 }
 

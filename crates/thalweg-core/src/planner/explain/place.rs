@@ -7,6 +7,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::fmt::Write;
 
 use super::super::check::{assess, rate};
 use super::super::product::{LinkUse, Placement, Plan};
@@ -33,7 +34,7 @@ pub(super) fn why(snapshot: &Snapshot, plan: &Plan, node: &NodeName, at: usize) 
         let moved = moved(plan, node, at, neighbour);
         let to = &plan.path[neighbour];
         if let Some(fate) = fate(snapshot, plan, &moved) {
-            text.push_str(&format!(" Not {when}, at {to}: {fate}."));
+            let _ = write!(text, " Not {when}, at {to}: {fate}.");
         }
     }
     text

@@ -1,0 +1,101 @@
+//! A world written as TOML or as JSON is read back as the same world.
+
+use proptest::prelude::*;
+use thalweg_core::model::{Edge, Event, Layer, Link, LinkChange, Node, NodeName, Stream, World};
+use thalweg_core::needs::Needs;
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_world::{Format, load_str, to_json};
+
+fn name(number: usize) -> NodeName {
+    format!("node {number}").parse().expect("a valid name")
+}
+
+/// Durations below the precision at which text would need more digits than a float has.
+fn durations() -> impl Strategy<Value = Duration> {
+    (0..1u64 << 50).prop_map(Duration::from_nanos)
+}
+
+fn links() -> impl Strategy<Value = Link> {
+    let values = (1..1u64 << 50, durations(), 0.0..=1.0, any::<[bool; 2]>());
+    (values, 1..1u64 << 50, 1..5usize).prop_map(|((bps, delay, loss, [secure, up]), queue, to)| {
+        Link {
+            ends: [name(0), name(to)],
+            rate: Bitrate::from_bps(bps),
+            delay,
+            loss: Ratio::new(loss).expect("made in range"),
+            secure,
+            queue: DataSize::from_bytes(queue),
+            up,
+        }
+    })
+}
+
+fn worlds() -> impl Strategy<Value = World> {
+    let nodes = prop::collection::vec((0..20u32, any::<bool>()), 5);
+    let stream = (1..1u64 << 50, durations(), any::<bool>());
+    let links = prop::collection::vec(links(), 1..6);
+    (nodes, links, stream, durations()).prop_map(|(nodes, links, (bps, deadline, flag), time)| {
+        let node = |(slots, trusted)| Node { slots, trusted };
+        let layer = |utility| Layer {
+            rate: Bitrate::from_bps(bps),
+            utility,
+        };
+        let set = LinkChange {
+            delay: Some(deadline),
+            up: flag.then_some(flag),
+            ..LinkChange::default()
+        };
+        World {
+            nodes: (0..).map(name).zip(nodes.into_iter().map(node)).collect(),
+            streams: vec![Stream {
+                name: "a/b".parse().expect("a valid name"),
+                from: name(0),
+                to: vec![name(3), name(1)],
+                layers: vec![layer(0.75), layer(0.25)],
+                needs: Needs {
+                    confidential: flag,
+                    deadline,
+                    ..Needs::default()
+                },
+                pack_ratio: flag.then_some(0.25),
+                seal_overhead: None,
+            }],
+            events: vec![Event {
+                time,
+                link: links[0].ends.clone(),
+                set,
+            }],
+            links,
+            ..World::default()
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn a_written_world_reads_back_the_same(world in worlds()) {
+        let json = to_json(&world);
+        let read = load_str(&json, Format::Json, "w.json");
+        prop_assert_eq!(read.as_ref(), Ok(&world));
+        let toml = toml::to_string(&world).expect("a world can be written as TOML");
+        let read = load_str(&toml, Format::Toml, "w.toml");
+        prop_assert_eq!(read.as_ref(), Ok(&world));
+    }
+}
+
+#[test]
+fn what_is_omitted_has_the_documented_default() {
+    let text = r#"
+        node.a = {}
+        node.b = {}
+        link = [{ ends = ["a", "b"], rate = "1 Mbit/s" }]
+    "#;
+    let world = load_str(text, Format::Toml, "w.toml").expect("a sound world");
+    let node = world.nodes.values().next().expect("two nodes");
+    assert_eq!((node.slots, node.trusted), (16, true));
+    let link = &world.links[0];
+    assert!(link.secure && link.up);
+    assert_eq!((link.delay, link.loss), (Duration::ZERO, Ratio::ZERO));
+    assert_eq!(link.queue, Edge::QUEUE_DEFAULT);
+}
