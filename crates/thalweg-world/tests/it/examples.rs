@@ -1,7 +1,8 @@
 //! The example worlds load, say what their comments say, and plan as they promise.
 
 use thalweg_core::model::World;
-use thalweg_core::planner::{Plan, Policy, check, plan};
+use thalweg_core::planner::report::Report;
+use thalweg_core::planner::{Plan, Policy, check, explain, plan};
 use thalweg_core::time::Duration;
 use thalweg_world::{Format, load_str};
 
@@ -52,4 +53,80 @@ fn the_diamond_goes_by_the_town_unless_in_a_hurry_or_cut() {
     assert_eq!(by(&world, "survey/alarm"), "hill");
     let cut = world.at(Duration::from_millis(10_000));
     assert_eq!(by(&cut, "survey/radar"), "hill");
+}
+
+#[test]
+fn the_report_has_the_keys_of_the_design() {
+    let plan = plan_of(&load("pa9.toml"), "video");
+    let report = Report::new(&plan, &[], Duration::from_micros(42));
+    let expected = serde_json::json!({
+        "feasible": true,
+        "cost": plan.cost,
+        "cost_parts": {
+            "adapters": plan.cost_parts.adapters,
+            "links": plan.cost_parts.links,
+            "quality": plan.cost_parts.quality,
+        },
+        "path": ["source", "next", "sink"],
+        "layers": 1,
+        "placements": [
+            {"node": "source", "adapters": ["keep:1", "seal"]},
+            {"node": "next", "adapters": ["open"]},
+        ],
+        "links": [
+            {"from": "source", "to": "next", "rate_bps": 102_000.0, "layers": 1, "packed": false, "sealed": true},
+            {"from": "next", "to": "sink", "rate_bps": 100_000.0, "layers": 1, "packed": false, "sealed": false},
+        ],
+        "delay_ms": 20.0,
+        "shortfalls": [],
+        "elapsed_us": 42.0,
+    });
+    let json = serde_json::to_value(&report).expect("a report can be written");
+    assert_eq!(json, expected);
+    let read: Report = serde_json::from_value(json).expect("and read");
+    assert_eq!(read, report);
+}
+
+#[test]
+fn a_shortfall_says_where_by_how_much_and_what_would_mend_it() {
+    let mut world = load("demo.toml");
+    world.links[1].rate = thalweg_core::units::Bitrate::from_kbps(50);
+    let name = "scene".parse().expect("a valid name");
+    let snapshot = world.snapshot(&name).expect("the stream is in the world");
+    let (found, shortfalls) = plan(&snapshot, &Policy::default());
+    let report = Report::new(&found, &shortfalls, Duration::ZERO);
+    let json = serde_json::to_value(&report).expect("a report can be written");
+    assert_eq!(json["feasible"], false);
+    assert_eq!(
+        json["shortfalls"],
+        serde_json::json!([{
+            "need": "rate",
+            "message": "link relay → base has 50 kbit/s, the stream needs 57.12 kbit/s",
+            "fix": "give relay → base 7.12 kbit/s more (57.12 kbit/s in all), or let the stream send less",
+            "lacks": [{
+                "kind": "slow-link",
+                "from": "relay",
+                "to": "base",
+                "needs_bps": 57_120.0,
+                "has_bps": 50_000.0,
+            }],
+        }])
+    );
+}
+
+#[test]
+fn the_demo_explains_itself() {
+    let world = load("demo.toml");
+    let name = "scene".parse().expect("a valid name");
+    let snapshot = world.snapshot(&name).expect("the stream is in the world");
+    let text = explain(&snapshot, &plan_of(&world, "scene"));
+    for sentence in [
+        "It delivers 2 of 8 layers (60.0 % of the utility), 120 kbit/s, after 55 ms of 500 ms allowed.",
+        "- relay → base: 2 layers, sealed, 122.4 kbit/s of 150 kbit/s (81.6 %), 30 ms",
+        "- keep:2 at camera: link relay → base has 150 kbit/s; 3 layers would need 204 kbit/s there, 54 kbit/s more.",
+        "- seal at camera: link camera → relay is insecure.",
+        "Next: 54 kbit/s more on relay → base would admit 3 layers",
+    ] {
+        assert!(text.contains(sentence), "`{sentence}` is not in\n{text}");
+    }
 }
