@@ -1,6 +1,6 @@
 //! The model's laws: adapters sort as their texts do, events apply in time order, faults name their key.
 
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::*;
@@ -79,7 +79,7 @@ fn faults_name_the_key() {
 fn a_name_is_refused_beyond_its_limit() {
     let longest = "n".repeat(crate::limits::NODE_NAME_BYTES_MAX);
     assert!(longest.parse::<NodeName>().is_ok());
-    for text in [longest + "n", "".into(), " a".into(), "a\n".into()] {
+    for text in [longest + "n", String::new(), " a".into(), "a\n".into()] {
         assert!(text.parse::<NodeName>().is_err(), "{text:?}");
     }
 }
