@@ -115,6 +115,26 @@ fn a_shortfall_says_where_by_how_much_and_what_would_mend_it() {
 }
 
 #[test]
+fn the_other_way_round_the_diamond_is_told_with_what_speaks_against_it() {
+    let world = load("diamond.toml");
+    for (stream, sentence) in [
+        (
+            "survey/radar",
+            "The best other path, field → hill → desk, would cost 51.035 (adapters +0.491",
+        ),
+        (
+            "survey/alarm",
+            "field → town → desk fails: the path takes 180 ms, the deadline allows 100 ms.",
+        ),
+    ] {
+        let name = stream.parse().expect("a valid name");
+        let snapshot = world.snapshot(&name).expect("the stream is in the world");
+        let text = explain(&snapshot, &plan_of(&world, stream));
+        assert!(text.contains(sentence), "`{sentence}` is not in\n{text}");
+    }
+}
+
+#[test]
 fn the_demo_explains_itself() {
     let world = load("demo.toml");
     let name = "scene".parse().expect("a valid name");

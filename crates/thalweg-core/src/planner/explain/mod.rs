@@ -12,6 +12,7 @@ mod threshold;
 
 use alloc::format;
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt::Write;
 
 use super::check::rate;
@@ -67,7 +68,7 @@ fn count(number: usize, what: &str) -> String {
 fn headline(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     let stream = &snapshot.stream;
     let sinks = stream.to.iter().map(ToString::to_string);
-    let sinks: alloc::vec::Vec<_> = sinks.collect();
+    let sinks: Vec<_> = sinks.collect();
     let verdict = match (plan.feasible, plan.path.is_empty()) {
         (true, _) => "",
         (false, true) => ": there is no plan",
@@ -119,7 +120,7 @@ fn shortfalls(text: &mut String, snapshot: &Snapshot) {
     }
 }
 
-/// Tells the path, and what the best plan on any other path would be.
+/// Tells the path, and what the best plan on any other path would be, or what such a path lacks.
 fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     line(text, &format!("Path: {}.", names(plan)));
     if !plan.feasible {
@@ -127,24 +128,36 @@ fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     }
     // The best plan on another path lacks at least one link of this one, so it is found by taking each away in turn.
     let mut second: Option<Plan> = None;
+    let mut lacking: Option<String> = None;
     for link in &plan.links {
         let mut without = snapshot.clone();
         without.topology.links_mut()[link.link.0 as usize].up = false;
-        let (other, _) = replan(&without, &Policy::default());
-        if other.feasible
-            && second
+        let (other, shortfalls) = replan(&without, &Policy::default());
+        if other.feasible {
+            if second
                 .as_ref()
                 .is_none_or(|second| other.cost < second.cost)
+            {
+                second = Some(other);
+            }
+        } else if let (None, Some(lack), false) =
+            (&lacking, shortfalls.first(), other.path.is_empty())
         {
-            second = Some(other);
+            lacking = Some(format!("{} fails: {lack}", names(&other)));
         }
     }
-    let Some(second) = second else {
-        line(text, "  No other path satisfies all needs.");
-        return;
+    let sentence = match (second, lacking) {
+        (Some(second), _) => compared(plan, &second),
+        (None, Some(lacking)) => format!("No other path satisfies all needs; {lacking}."),
+        (None, None) => "There is no other path.".to_string(),
     };
-    let [now, then] = [plan, &second].map(|plan| plan.cost_parts);
-    let mut parts = alloc::vec![];
+    line(text, &format!("  {sentence}"));
+}
+
+/// Tells what the best plan on another path would cost, and where the difference lies.
+fn compared(plan: &Plan, second: &Plan) -> String {
+    let [now, then] = [plan, second].map(|plan| plan.cost_parts);
+    let mut parts = Vec::new();
     for (what, more) in [
         ("adapters", then.adapters - now.adapters),
         ("links", then.links - now.links),
@@ -161,15 +174,12 @@ fn path(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
         parts.join(", ")
     };
     let cost = units(second.cost);
-    let others = names(&second);
-    line(
-        text,
-        &format!("  The best other path, {others}, would cost {cost} ({difference})."),
-    );
+    let others = names(second);
+    format!("The best other path, {others}, would cost {cost} ({difference}).")
 }
 
 fn names(plan: &Plan) -> String {
-    let names: alloc::vec::Vec<_> = plan.path.iter().map(NodeName::as_str).collect();
+    let names: Vec<_> = plan.path.iter().map(NodeName::as_str).collect();
     names.join(" → ")
 }
 
