@@ -3,6 +3,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use thalweg_media::layered::{Encoder, decode};
 use thalweg_media::picture::{PsnrMean, psnr};
 use thalweg_media::scene::Scene;
@@ -31,7 +32,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let layers = encoder.encode(&picture)?;
         encoding += start.elapsed();
         for (last, (mean, most, least, decoding)) in rows.iter_mut().enumerate() {
-            let bytes = layers[..=last].iter().map(|l| l.len()).sum::<usize>();
+            let bytes = layers[..=last].iter().map(Bytes::len).sum::<usize>();
             (*most, *least) = ((*most).max(bytes), (*least).min(bytes));
             let start = Instant::now();
             let decoded = decode(&layers[..=last])?;

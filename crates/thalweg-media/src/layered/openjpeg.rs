@@ -33,7 +33,7 @@ pub(super) fn encode(picture: &Yuv420, shape: Shape, targets: &[usize]) -> Resul
     let mut parameters = parameters(shape, targets);
     // Output larger than the samples themselves is not possible with byte budgets set; twice that is the bound.
     let mut memory = Memory::write_up_to(6 * picture.y().len() + 65_536);
-    let stream = Stream::new(&raw mut memory, opj::OPJ_FALSE)?;
+    let stream = Stream::new(&raw mut memory, 0)?;
     // SAFETY: creating a codec has no precondition; null is checked by `Codec::new`.
     let codec = Codec::new(unsafe { opj::opj_create_compress(opj::CODEC_FORMAT::OPJ_CODEC_J2K) })?;
     codec.collect(&raw mut text);
@@ -56,7 +56,7 @@ pub(super) fn encode(picture: &Yuv420, shape: Shape, targets: &[usize]) -> Resul
 pub(super) fn decode(codestream: &[u8], shape: Shape) -> Result<[Vec<u8>; 3], String> {
     let mut text = Text::default();
     let mut memory = Memory::read(codestream.to_vec());
-    let stream = Stream::new(&raw mut memory, opj::OPJ_TRUE)?;
+    let stream = Stream::new(&raw mut memory, 1)?;
     // SAFETY: creating a codec has no precondition; null is checked by `Codec::new`.
     let codec =
         Codec::new(unsafe { opj::opj_create_decompress(opj::CODEC_FORMAT::OPJ_CODEC_J2K) })?;
@@ -96,7 +96,7 @@ fn parameters(shape: Shape, targets: &[usize]) -> opj::opj_cparameters {
     parameters.cblockh_init = 1 << CODE_BLOCK_LOG2;
     // An empty comment instead of the library's own name and version; the library copies and never writes it.
     parameters.cp_comment = c"".as_ptr().cast_mut();
-    parameters.tcp_numlayers = targets.len() as i32;
+    parameters.tcp_numlayers = i32::from(shape.layers);
     // The library takes ratios to three full planes and subtracts from each target the bytes already written (main
     // header, and an empty comment of 6), and from the last one 2 more for the end marker. A quarter of a byte is
     // withheld, since the ratio is a 32-bit float and the result is rounded up.
@@ -306,10 +306,10 @@ impl Memory {
 struct Stream(*mut opj::opj_stream_t);
 
 impl Stream {
-    /// Opens a stream on `memory`, which must outlive it.
-    fn new(memory: *mut Memory, input: u32) -> Result<Self, String> {
+    /// Opens a stream on `memory`, which must outlive it; `input` is 1 for reading, 0 for writing.
+    fn new(memory: *mut Memory, input: i32) -> Result<Self, String> {
         // SAFETY: creating a stream has no precondition; null is checked below.
-        let stream = unsafe { opj::opj_stream_create(65_536, input as i32) };
+        let stream = unsafe { opj::opj_stream_create(65_536, input) };
         if stream.is_null() {
             return Err("no memory for the stream".to_owned());
         }
@@ -376,8 +376,13 @@ unsafe extern "C" fn write(buffer: *mut c_void, bytes: usize, memory: *mut c_voi
 unsafe extern "C" fn skip(bytes: i64, memory: *mut c_void) -> i64 {
     // SAFETY: the library passes back the pointer given to it, to a live `Memory` nobody else uses meanwhile.
     let memory = unsafe { &mut *memory.cast::<Memory>() };
-    let to = (memory.position as i64).saturating_add(bytes);
-    if memory.seek(to) { bytes } else { -1 }
+    // A buffer's length never exceeds `i64`, so the position is not lost.
+    let to = i64::try_from(memory.position).map(|at| at.saturating_add(bytes));
+    if to.is_ok_and(|to| memory.seek(to)) {
+        bytes
+    } else {
+        -1
+    }
 }
 
 unsafe extern "C" fn seek(position: i64, memory: *mut c_void) -> i32 {

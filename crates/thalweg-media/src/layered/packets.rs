@@ -23,8 +23,7 @@ pub(super) fn split(codestream: &[u8], shape: Shape) -> Result<Vec<&[u8]>, Strin
     let mut lengths = Vec::new();
     loop {
         match reader.marker()? {
-            COM => drop(reader.segment()?),
-            SOT => drop(reader.segment()?),
+            COM | SOT => drop(reader.segment()?),
             PLT => read_lengths(reader.segment()?, &mut lengths)?,
             SOD => break,
             other => return Err(format!("unexpected marker {other:#06x} before the packets")),

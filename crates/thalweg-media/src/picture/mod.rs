@@ -175,7 +175,7 @@ pub struct Plane<'a> {
 
 /// Number of luma samples of a picture of this size, if such a picture may be.
 pub(crate) fn luma_len(width: u32, height: u32) -> Result<usize, PictureError> {
-    let side = |n: u32| n >= 2 && n <= SIDE_MAX && n.is_multiple_of(2);
+    let side = |n: u32| (2..=SIDE_MAX).contains(&n) && n.is_multiple_of(2);
     if side(width) && side(height) {
         Ok(width as usize * height as usize)
     } else {

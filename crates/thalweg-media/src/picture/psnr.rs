@@ -28,7 +28,9 @@ pub struct Psnr {
 
 /// Compares two pictures of one size.
 ///
-///     psnr = min(100, 10 · log10(255² / mse))
+/// ```text
+/// psnr = min(100, 10 · log10(255² / mse))
+/// ```
 ///
 /// Units   dB
 /// Cost    O(samples), no allocation

@@ -41,7 +41,7 @@ impl<'a> Land<'a> {
         let far = self.noise.between((x + self.travel(5)) / 5, 40 * 16);
         let near = self.noise.between((x + self.travel(14)) / 3, 90 * 16);
         let trees = self.noise.between((x + self.travel(14)) * 2, 17 * 16);
-        let bank = self.noise.between((x + self.travel(64)) / 2, 150 * 16);
+        let bank = self.noise.between((x + self.travel(64)) >> 1, 150 * 16);
         let reeds = self.noise.between((x + self.travel(64)) * 3, 200 * 16);
         Column {
             x,
@@ -131,7 +131,7 @@ impl<'a> Row<'a> {
     fn near(&self, column: &Column) -> Colour {
         let x = column.x + self.land.travel(14);
         let texture = self.land.noise.between(x * 5 / 2, self.y * 3);
-        let lit = (self.y - column.near < 40) as i32 * 14;
+        let lit = if self.y - column.near < 40 { 14 } else { 0 };
         [52 + texture / 3 + lit, 112, 118 + texture / 24]
     }
 

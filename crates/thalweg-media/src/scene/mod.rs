@@ -1,3 +1,7 @@
+#![expect(
+    clippy::cast_possible_wrap,
+    reason = "coordinates are bounded by the longest side of a picture, and table sizes are constants"
+)]
 //! A built-in moving scene: a river valley that needs no file, camera or licence.
 //!
 //! The idea: every picture is a pure function of the frame number and the size, in integers only, so that sender,

@@ -3,7 +3,7 @@
 //! The idea: five octaves of hashed lattice values, joined by a smooth step, are computed once into a 256×256 table;
 //! drawing only looks up. Integers, because the scene must be the same bytes on every machine.
 //!
-//! Sources: K. Perlin's value noise; the integer mix is the finaliser of MurmurHash3.
+//! Sources: K. Perlin's value noise; the integer mix is the finaliser of `MurmurHash3`.
 
 /// Side of the table; a power of two, so that coordinates wrap by masking.
 const SIDE: usize = 256;

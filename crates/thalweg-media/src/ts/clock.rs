@@ -15,13 +15,13 @@ impl Clock {
     /// A clock that stands at a full value.
     pub(super) fn at(ticks: u64) -> Self {
         Self {
-            last: Some(ticks as i64),
+            last: Some(ticks.cast_signed()),
         }
     }
 
     /// The full value of a 33-bit one.
     pub(super) fn unwrap(&mut self, ticks: u64) -> u64 {
-        let ticks = ticks as i64 & (WRAP - 1);
+        let ticks = ticks.cast_signed() & (WRAP - 1);
         let full = match self.last {
             None => ticks,
             Some(last) => {

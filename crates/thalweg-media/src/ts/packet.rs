@@ -10,6 +10,10 @@ pub(super) const SYNC: u8 = 0x47;
 pub(super) const NULL_PID: u16 = 0x1fff;
 
 /// One packet, read but not copied.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "they are the format's own flags, not states"
+)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<'a> {
     pub(super) pid: u16,

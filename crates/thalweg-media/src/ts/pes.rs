@@ -54,12 +54,13 @@ pub(super) fn read(packet: &[u8]) -> Option<Header> {
     header.aligned = first & 0x04 != 0;
     header.bytes += 3 + options.len();
     if second & 0x80 != 0 {
-        header.pts = options.first_chunk().map(read_time);
+        header.pts = options.first_chunk().copied().map(read_time);
     }
     if second & 0xc0 == 0xc0 {
         header.dts = options
             .get(5..)
             .and_then(<[u8]>::first_chunk)
+            .copied()
             .map(read_time);
     }
     Some(header)
@@ -98,7 +99,7 @@ fn has_options(stream_id: u8) -> bool {
     !matches!(stream_id, 0xbc | 0xbe | 0xbf | 0xf0..=0xf2 | 0xf8 | 0xff)
 }
 
-fn read_time(b: &[u8; 5]) -> u64 {
+fn read_time(b: [u8; 5]) -> u64 {
     let b = b.map(u64::from);
     (b[0] >> 1 & 7) << 30 | b[1] << 22 | (b[2] >> 1) << 15 | b[3] << 7 | b[4] >> 1
 }

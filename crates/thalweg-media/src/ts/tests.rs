@@ -51,7 +51,7 @@ fn picture(index: u64) -> AccessUnit {
         stream_id: 0xe0,
         pts_90khz: Some(dts + FRAME_90KHZ),
         dts_90khz: Some(dts),
-        random_access: index % 12 == 0,
+        random_access: index.is_multiple_of(12),
         aligned: true,
         damaged: false,
         data: data.into(),
@@ -251,7 +251,7 @@ fn timestamps_go_on_over_their_wrap() {
     let mut sent = units(20);
     for unit in &mut sent {
         if let Unit::Access(unit) = unit {
-            unit.shift_90khz((wrap - 90_000 - 5 * FRAME_90KHZ) as i64);
+            unit.shift_90khz((wrap - 90_000 - 5 * FRAME_90KHZ).cast_signed());
         }
     }
     let (got, _) = read(&write(&sent), 1000);

@@ -233,7 +233,7 @@ fn decode_packets(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Pack
         return Err(UnitError::Field { field: "pid" });
     }
     let sound = |raw: &[u8]| raw[0] == SYNC && u16::from_be_bytes([raw[1] & 0x1f, raw[2]]) == pid;
-    if rest.len() % PACKET_BYTES != 0 || !rest.chunks_exact(PACKET_BYTES).all(sound) {
+    if !rest.len().is_multiple_of(PACKET_BYTES) || !rest.chunks_exact(PACKET_BYTES).all(sound) {
         return Err(UnitError::Field {
             field: "packet of its pid",
         });
