@@ -12,6 +12,7 @@ use bytes::Bytes;
 use thalweg_core::adu::{Flags, MediaTime};
 
 use super::read::{Counts, Reader};
+use super::seam::Seam;
 use super::unit::{self, UnitError};
 use super::write::Writer;
 use super::{AccessUnit, Unit, is_audio, is_video};
@@ -22,6 +23,9 @@ use crate::nal::{Picture, Role, classify};
 #[derive(Debug, Clone, Default)]
 pub struct Publisher {
     reader: Reader,
+    seam: Seam,
+    /// What was met in passes before this one.
+    before: Counts,
     /// ADUs given so far.
     given: u64,
     lanes: BTreeMap<u16, Lane>,
@@ -51,14 +55,25 @@ impl Publisher {
         self.reader.finish();
     }
 
-    /// What the reader has met so far.
+    /// Says that the input is played again from its start: timestamps go on where they ended. To be called once the
+    /// last pass is finished and all its ADUs are polled.
+    pub fn begin_again(&mut self) {
+        self.before = self.counts();
+        self.reader = Reader::new();
+        self.seam.begin_again();
+    }
+
+    /// What has been met so far.
     pub fn counts(&self) -> Counts {
-        self.reader.counts()
+        self.before.plus(self.reader.counts())
     }
 
     /// Gives the next ADU. `depends_on` counts ADUs in the order in which this gives them.
     pub fn poll_adu(&mut self) -> Option<(Marks, Bytes)> {
-        let unit = self.reader.poll_unit()?;
+        let mut unit = self.reader.poll_unit()?;
+        if let Unit::Access(unit) = &mut unit {
+            self.seam.apply(unit);
+        }
         let marks = self.mark(&unit);
         self.given += 1;
         Some((marks, unit::encode(&unit)))

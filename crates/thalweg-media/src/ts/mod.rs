@@ -25,6 +25,7 @@ mod clock;
 mod packet;
 mod pes;
 mod read;
+mod seam;
 mod section;
 pub mod unit;
 mod write;

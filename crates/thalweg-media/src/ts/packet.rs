@@ -25,6 +25,8 @@ pub(super) struct Packet<'a> {
     pub(super) counter: u8,
     pub(super) discontinuity: bool,
     pub(super) random_access: bool,
+    /// Its adaptation field holds stuffing: there was no more to send.
+    pub(super) stuffed: bool,
     /// `None` without payload; may be empty.
     pub(super) payload: Option<&'a [u8]>,
     pub(super) raw: &'a [u8; PACKET_BYTES],
@@ -34,13 +36,14 @@ impl<'a> Packet<'a> {
     /// Reads a packet; `None` if its adaptation field cannot be.
     pub(super) fn read(raw: &'a [u8; PACKET_BYTES]) -> Option<Self> {
         let control = raw[3] >> 4 & 3;
-        let (mut flags, mut start) = (0, 4);
+        let (mut flags, mut start, mut stuffed) = (0, 4, false);
         if control & 2 != 0 {
             let len = usize::from(raw[4]);
             if len > 0 {
                 flags = raw[5];
             }
             start = 5 + len;
+            stuffed = raw.get(5..start).is_some_and(is_stuffed);
         }
         if raw[0] != SYNC || control == 0 || start > PACKET_BYTES {
             return None;
@@ -53,10 +56,28 @@ impl<'a> Packet<'a> {
             counter: raw[3] & 0x0f,
             discontinuity: flags & 0x80 != 0,
             random_access: flags & 0x40 != 0,
+            stuffed,
             payload: (control & 1 != 0).then(|| &raw[start..]),
             raw,
         })
     }
+}
+
+/// Whether an adaptation field, its length byte excluded, is there but to fill: it says nothing, or is longer than what
+/// it says.
+fn is_stuffed(field: &[u8]) -> bool {
+    let Some((&flags, rest)) = field.split_first() else {
+        return true;
+    };
+    let set = |bit: u8| usize::from(flags >> bit & 1);
+    let mut used = 6 * set(4) + 6 * set(3) + set(2);
+    // Private data and the extension carry their length before them.
+    for bit in [1, 0] {
+        if set(bit) == 1 {
+            used += 1 + rest.get(used).map_or(0, |&len| usize::from(len));
+        }
+    }
+    flags == 0 || rest.len() > used
 }
 
 /// What an adaptation field is to say.

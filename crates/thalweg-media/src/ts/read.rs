@@ -10,8 +10,9 @@
 //!                                         other      ─► Packets
 //! ```
 //!
-//! A PES packet of open length (most video) is whole only when the next one begins: such a unit comes one picture late,
-//! or with [`Reader::finish`]. Programme facts are repeated before every key picture and every second of media time,
+//! A PES packet of open length (most video) ends where the next one begins, which would make every picture late by
+//! one. But a multiplexer fills up the last packet of a unit with stuffing, and has no reason to do so before: stuffing
+//! ends it. Should more follow all the same, it is given as a unit without a time, and nothing is lost. Programme facts are repeated before every key picture and every second of media time,
 //! so that a receiver that joins late, or lost them, can begin.
 //!
 //! Bounds: [`PENDING_BYTES_MAX`] over all lanes; beyond it all that is pending is discarded and counted.
@@ -65,6 +66,26 @@ pub struct Counts {
     pub discarded_units: u64,
 }
 
+impl Counts {
+    /// The sum of two.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            packets: self.packets + other.packets,
+            skipped_bytes: self.skipped_bytes + other.skipped_bytes,
+            truncated_bytes: self.truncated_bytes + other.truncated_bytes,
+            continuity_errors: self.continuity_errors + other.continuity_errors,
+            duplicates: self.duplicates + other.duplicates,
+            damaged_packets: self.damaged_packets + other.damaged_packets,
+            null_packets: self.null_packets + other.null_packets,
+            early_packets: self.early_packets + other.early_packets,
+            bad_tables: self.bad_tables + other.bad_tables,
+            bad_units: self.bad_units + other.bad_units,
+            discarded_units: self.discarded_units + other.discarded_units,
+        }
+    }
+}
+
 /// The demultiplexer.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
@@ -96,6 +117,8 @@ struct Lane {
     counter: Option<u8>,
     tables: section::Assembly,
     pes: Option<Pes>,
+    /// Stream id of a unit that stuffing has ended.
+    stuffed: Option<u8>,
     bundle: BytesMut,
     /// Bytes of the section that the bundle begins with, and how many of them are there.
     section: Option<(usize, usize)>,
@@ -103,6 +126,8 @@ struct Lane {
 
 #[derive(Debug, Clone, Default)]
 struct Pes {
+    /// For the rest of a unit whose end was seen too soon: it has no header.
+    rest_of: Option<u8>,
     random_access: bool,
     damaged: bool,
     bytes: BytesMut,
@@ -304,8 +329,10 @@ impl Reader {
         }
         self.reserve(payload.len());
         let lane = self.lanes.entry(packet.pid).or_default();
-        if packet.starts {
+        let rest_of = lane.stuffed.take().filter(|_| !packet.starts);
+        if packet.starts || rest_of.is_some() {
             lane.pes = Some(Pes {
+                rest_of,
                 random_access: packet.random_access,
                 ..Pes::default()
             });
@@ -320,8 +347,11 @@ impl Reader {
         };
         pes.bytes.extend_from_slice(payload);
         self.pending_bytes += payload.len();
-        let whole = pes::whole_bytes(&pes.bytes).is_some_and(|len| pes.bytes.len() >= len);
-        if whole {
+        let (bytes, whole) = (pes.bytes.len(), pes.whole_bytes());
+        if whole.is_some_and(|len| bytes >= len) {
+            self.finish_pes(packet.pid);
+        } else if whole.is_none() && packet.stuffed && bytes > pes::HEAD_BYTES {
+            lane.stuffed = pes.rest_of.or(pes.bytes.get(3).copied());
             self.finish_pes(packet.pid);
         } else if pes.bytes.len() > UNIT_BYTES_MAX {
             self.pending_bytes -= pes.bytes.len();
@@ -385,12 +415,11 @@ impl Reader {
             return;
         };
         self.pending_bytes -= pes.bytes.len();
-        let (Some(header), Some((number, stream_type))) = (pes::read(&pes.bytes), self.stream(pid))
-        else {
+        let (Some(header), Some((number, stream_type))) = (pes.header(), self.stream(pid)) else {
             self.counts.bad_units += 1;
             return;
         };
-        let whole = pes::whole_bytes(&pes.bytes);
+        let whole = pes.whole_bytes();
         let end = whole.map_or(pes.bytes.len(), |len| len.min(pes.bytes.len()));
         let Some(listing) = self.programmes.get_mut(&number) else {
             return;
@@ -435,6 +464,29 @@ impl Reader {
             let stream = listing.programme.stream(pid)?;
             Some((listing.programme.number, stream.stream_type))
         })
+    }
+}
+
+impl Pes {
+    /// The length it must have, if its header says.
+    fn whole_bytes(&self) -> Option<usize> {
+        match self.rest_of {
+            None => pes::whole_bytes(&self.bytes),
+            Some(_) => None,
+        }
+    }
+
+    fn header(&self) -> Option<pes::Header> {
+        match self.rest_of {
+            None => pes::read(&self.bytes),
+            Some(stream_id) => Some(pes::Header {
+                stream_id,
+                aligned: false,
+                pts: None,
+                dts: None,
+                bytes: 0,
+            }),
+        }
     }
 }
 

@@ -397,6 +397,59 @@ fn an_endless_unit_is_given_up() {
     assert!(reader.counts().early_packets > 0);
 }
 
+/// A PES packet of open length over packets of at most 184 bytes, the given lengths each.
+fn open_pes(parts: &[usize]) -> (Vec<u8>, Vec<u8>) {
+    let head = [0, 0, 1, 0xe0, 0, 0, 0x80, 0x80, 5, 0x21, 0, 5, 0xbf, 0x21];
+    let total = parts.iter().sum::<usize>();
+    let data: Vec<u8> = (0..total - head.len()).map(|n| n as u8 | 1).collect();
+    let whole = [&head[..], &data].concat();
+    let mut rest = whole.as_slice();
+    let mut out = Vec::new();
+    for (counter, &bytes) in parts.iter().enumerate() {
+        let (part, tail) = rest.split_at(bytes);
+        out.extend(foreign(VIDEO, counter == 0, counter as u8, part));
+        rest = tail;
+    }
+    (out, data)
+}
+
+#[test]
+fn stuffing_ends_a_unit_of_open_length_at_once() {
+    for (last, now) in [
+        (184, false),
+        (183, true),
+        (182, true),
+        (60, true),
+        (1, true),
+    ] {
+        let mut reader = Reader::new();
+        reader.push(&write(&[Unit::Programme(programme())]));
+        let (bytes, data) = open_pes(&[184, 184, last]);
+        reader.push(&bytes);
+        let units: Vec<_> = core::iter::from_fn(|| reader.poll_unit()).collect();
+        // A last packet without stuffing is known to be the last only when the next unit begins.
+        assert_eq!(units.len(), 1 + usize::from(now), "last packet of {last}");
+        reader.finish();
+        let rest = core::iter::from_fn(|| reader.poll_unit());
+        let pictures = of_pid(&units.into_iter().chain(rest).collect::<Vec<_>>(), VIDEO);
+        assert_eq!(pictures.len(), 1);
+        assert_eq!(pictures[0].data, data);
+        assert!(pictures[0].pts_90khz.is_some());
+    }
+}
+
+#[test]
+fn stuffing_within_a_unit_loses_nothing() {
+    let (bytes, data) = open_pes(&[184, 100, 184, 100, 20]);
+    let tables = write(&[Unit::Programme(programme())]);
+    let (got, counts) = read(&[tables, bytes].concat(), 77);
+    let parts = of_pid(&got, VIDEO);
+    let joined: Vec<u8> = parts.iter().flat_map(|unit| unit.data.clone()).collect();
+    assert_eq!((parts.len(), joined), (3, data));
+    assert_eq!((counts.early_packets, counts.bad_units), (0, 0));
+    assert!(parts[0].pts_90khz.is_some() && parts[1].pts_90khz.is_none());
+}
+
 #[test]
 fn a_publisher_marks_what_depends_on_what() {
     let mut publisher = Publisher::new();
@@ -433,6 +486,37 @@ fn a_publisher_marks_what_depends_on_what() {
             _ => assert_eq!(marks.importance, Importance::HIGHEST),
         }
     }
+}
+
+#[test]
+fn a_file_played_again_goes_on_in_time() {
+    let bytes = write(&units(10));
+    let mut publisher = Publisher::new();
+    let mut subscriber = Subscriber::new();
+    let mut out = Vec::new();
+    for _ in 0..3 {
+        publisher.push(&bytes);
+        publisher.finish();
+        while let Some((_, payload)) = publisher.poll_adu() {
+            out.extend_from_slice(&subscriber.handle_payload(&payload).expect("our own"));
+        }
+        publisher.begin_again();
+    }
+    check_stream(&out);
+    assert_eq!(
+        publisher.counts().packets,
+        3 * (bytes.len() / PACKET_BYTES) as u64
+    );
+    let (got, _) = read(&out, 1000);
+    let times = |pid| {
+        let units = of_pid(&got, pid);
+        let times: Vec<_> = units.iter().filter_map(AccessUnit::decode_90khz).collect();
+        assert_eq!(times.len(), 30);
+        let steps = times.windows(2).map(|pair| pair[1] - pair[0]);
+        (steps.clone().min(), steps.max())
+    };
+    assert_eq!(times(VIDEO), (Some(3600), Some(3700)));
+    assert_eq!(times(AUDIO), (Some(3600), Some(3700)));
 }
 
 #[test]

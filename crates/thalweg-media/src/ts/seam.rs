@@ -1,0 +1,53 @@
+//! Timestamps that go on when a file is played again.
+//!
+//! The idea: remember the latest decoding time of any stream and the step that led to it; when the input begins
+//! anew, shift everything by as much as puts its first decoding time one step after that. All streams shift alike, so
+//! sound stays with its picture.
+
+use std::collections::BTreeMap;
+
+use super::AccessUnit;
+
+/// A step longer than this says nothing about the rate of units: one second.
+const STEP_90KHZ_MAX: u64 = 90_000;
+/// The step taken where none is known: a picture at 25 a second.
+const STEP_90KHZ: u64 = 3_600;
+
+/// Joins passes of one input.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Seam {
+    shift: i64,
+    /// A new pass has begun and its first timed unit has not come.
+    open: bool,
+    /// Where the next pass may begin.
+    end: u64,
+    lasts: BTreeMap<u16, u64>,
+}
+
+impl Seam {
+    /// Says that the input begins anew.
+    pub(super) fn begin_again(&mut self) {
+        self.open = self.end > 0;
+        self.lasts.clear();
+    }
+
+    /// Shifts a unit's times into the present pass.
+    pub(super) fn apply(&mut self, unit: &mut AccessUnit) {
+        let Some(decode) = unit.decode_90khz() else {
+            return;
+        };
+        if core::mem::take(&mut self.open) {
+            self.shift = self.end.cast_signed() - decode.cast_signed();
+        }
+        unit.shift_90khz(self.shift);
+        let now = decode.saturating_add_signed(self.shift);
+        let last = self.lasts.insert(unit.pid, now);
+        let step = last.map_or(STEP_90KHZ, |last| now.abs_diff(last));
+        let step = if (1..=STEP_90KHZ_MAX).contains(&step) {
+            step
+        } else {
+            STEP_90KHZ
+        };
+        self.end = self.end.max(now + step);
+    }
+}
