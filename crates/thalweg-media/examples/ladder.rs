@@ -23,10 +23,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scene = Scene::new(width as u32, height as u32)?;
     let encoder = Encoder::new(width as u32, height as u32, &budgets)?;
     let mut rows = vec![(PsnrMean::default(), 0usize, usize::MAX, Duration::ZERO); budgets.len()];
-    let mut encoding = Duration::ZERO;
+    let (mut drawing, mut encoding) = (Duration::ZERO, Duration::ZERO);
     let mut frozen = 0.0;
     for index in 0..FRAMES {
+        let start = Instant::now();
         let picture = scene.frame(index * 7);
+        drawing += start.elapsed();
         frozen += psnr(&picture, &scene.frame(index * 7 + 12))?.y_db / FRAMES as f64;
         let start = Instant::now();
         let layers = encoder.encode(&picture)?;
@@ -42,7 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let ms = |d: Duration| d.as_secs_f64() * 1e3 / FRAMES as f64;
     println!(
-        "{width}x{height}, {FRAMES} frames: encode {:.1} ms; a second frozen: {frozen:.1} dB",
+        "{width}x{height}, {FRAMES} frames: draw {:.1} ms, encode {:.1} ms; a second frozen: {frozen:.1} dB",
+        ms(drawing),
         ms(encoding)
     );
     println!("layers  budget    least     most      Y      Cb      Cr dB  decode ms");

@@ -34,11 +34,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     publisher.finish();
     take(&mut publisher)?;
-    println!(
+    fs::write(output, out)?;
+    eprintln!(
         "{sent} units sent, {dropped} dropped, {} withheld",
         subscriber.withheld()
     );
-    println!("{:?}", publisher.counts());
-    fs::write(output, out)?;
+    eprintln!("{:?}", publisher.counts());
     Ok(())
 }

@@ -60,3 +60,30 @@ impl Marks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    //! Proves that a layered picture's marks chain each layer to the one below, and reach the header unchanged.
+
+    use super::*;
+
+    #[test]
+    fn layers_lean_on_the_one_below() {
+        let time = MediaTime::from_90khz(7500);
+        let marks: Vec<_> = (0..8)
+            .map(|layer| Marks::of_layer(time, layer, 8))
+            .collect();
+        assert_eq!(marks[0].flags, Flags::KEY);
+        assert_eq!(marks[7].flags, Flags::DISCARDABLE);
+        assert!(
+            marks[1..7]
+                .iter()
+                .all(|m| m.flags == Flags::NONE && m.depends_on == 1)
+        );
+        assert!(marks.is_sorted_by(|a, b| a.importance > b.importance));
+        let header = marks[3].header(StreamId(5), Sequence(9), Instant::from_nanos(77));
+        assert_eq!((header.layer, header.depends_on), (3, 1));
+        assert_eq!((header.media_time, header.sequence), (time, Sequence(9)));
+        assert_eq!(header.deadline, Instant::from_nanos(77));
+    }
+}

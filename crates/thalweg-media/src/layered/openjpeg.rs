@@ -1,7 +1,3 @@
-#![expect(
-    unsafe_code,
-    reason = "the JPEG 2000 codec is a C library; this file is the whole of our contact with it"
-)]
 //! `OpenJPEG`, called with memory in and memory out.
 //!
 //! The idea: every C object has an owner here that frees it, every callback works on a bounded buffer and cannot
@@ -13,6 +9,11 @@
 //! What it does not do: check sizes; its callers have (see [`Shape`]).
 //!
 //! Sources: `openjpeg.h` 2.5.
+
+#![expect(
+    unsafe_code,
+    reason = "the JPEG 2000 codec is a C library; this file is the whole of our contact with it"
+)]
 
 use core::ffi::{CStr, c_char, c_void};
 use core::mem::MaybeUninit;

@@ -1,7 +1,3 @@
-#![expect(
-    clippy::cast_possible_wrap,
-    reason = "coordinates are bounded by the longest side of a picture, and table sizes are constants"
-)]
 //! A built-in moving scene: a river valley that needs no file, camera or licence.
 //!
 //! The idea: every picture is a pure function of the frame number and the size, in integers only, so that sender,
@@ -19,6 +15,11 @@
 //! ```
 //!
 //! What it does not do: sound; cuts (the picture never jumps).
+
+#![expect(
+    clippy::cast_possible_wrap,
+    reason = "coordinates are bounded by the longest side of a picture, and table sizes are constants"
+)]
 
 mod font;
 mod land;
