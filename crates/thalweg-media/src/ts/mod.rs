@@ -2,7 +2,7 @@
 //!
 //! The idea: [`Reader`] turns bytes into [`Unit`]s, each of which can be carried, lost or kept on its own; [`Writer`]
 //! turns whatever units arrive into a valid transport stream, with its own tables, clock and counters. Between the two
-//! [`unit`] frames a unit as the payload of one ADU, and [`Publisher`] and [`Subscriber`] do both steps at either end.
+//! [`mod@unit`] frames a unit as the payload of one ADU, and [`Publisher`] and [`Subscriber`] do both steps at either end.
 //!
 //! ```text
 //!   bytes ─ Reader ─► Unit ─ unit::encode ─► ADU payload ~~~► unit::decode ─► Unit ─ Writer ─► bytes
