@@ -74,7 +74,7 @@ impl Scene {
 
     /// Draws frame `index`.
     ///
-    /// Cost    O(samples); about 1 ms at 352×288 in a release build
+    /// Cost    O(samples); about 1.5 ms at 352×288 in a release build
     pub fn frame(&self, index: u64) -> Yuv420 {
         // The scene's own time runs in 1/256 s and repeats after 2^24 of them (18 h), before anything overflows.
         let ticks = (index.wrapping_mul(256) / u64::from(self.rate)) & 0x00ff_ffff;
