@@ -20,6 +20,7 @@ use super::reader::{HeaderError, Reader};
 use super::receiver::Handling;
 use super::{KIND_ADU, KIND_ORDERED, Link};
 use crate::close::{CloseCode, StreamCode};
+use crate::error::BodyError;
 
 /// Accepts streams until the connection ends.
 pub(crate) async fn streams(link: Link) {
@@ -53,6 +54,8 @@ pub(crate) async fn control(link: Link, mut reader: Reader) {
                 link.close(CloseCode::Protocol, "control frame above the limit");
                 return;
             }
+            // The connection has ended already, and knows why.
+            Err(FrameError::Body(BodyError::LinkLost)) => return,
             Err(FrameError::Body(error)) => {
                 tracing::debug!(peer = %link.0.peer.short(), %error, "control stream lost");
                 link.close(CloseCode::Protocol, "control stream broken");

@@ -123,7 +123,8 @@ impl<P> Pipe<P> {
     /// Gives out the next packet that has come through by now.
     pub(crate) fn poll_packet(&mut self, now: Instant) -> Option<P> {
         self.advance(now);
-        let (_, packet) = self.flying.pop_front_if(|(arrival, _)| *arrival <= now)?;
+        self.flying.front().filter(|(arrival, _)| *arrival <= now)?;
+        let (_, packet) = self.flying.pop_front()?;
         self.counters.packets += 1;
         self.counters.bytes += packet.size.as_bytes();
         Some(packet.content)

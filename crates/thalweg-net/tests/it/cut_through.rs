@@ -1,0 +1,209 @@
+//! Proves that a relay passes the head of an ADU on before its tail is there, through several hops, and that an
+//! upstream that gives up is followed downstream.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thalweg_core::id::NodeId;
+use thalweg_core::wire::adu::encode_header;
+use thalweg_net::{
+    Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Link, LinkEvent, Outcome, Payload,
+    Receiver, StreamCode,
+};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use crate::node::{Node, bounded, by, header, options, pattern};
+
+/// Sends every ADU on to one other node while it arrives.
+struct Relay {
+    endpoint: std::sync::OnceLock<Endpoint>,
+    next: NodeId,
+    outcomes: UnboundedSender<Outcome>,
+}
+
+impl Receiver for Relay {
+    async fn handle_adu(&self, _link: &Link, adu: Arriving) {
+        let endpoint = self.endpoint.get().expect("set before anybody dials");
+        let link = endpoint.link(self.next).expect("the next hop is up");
+        let sending = link.send_adu(
+            adu.header,
+            Payload::Arriving(adu.body),
+            by(Carriage::Stream),
+        );
+        // The test may be over already.
+        let _ = self.outcomes.send(sending.await);
+    }
+
+    async fn handle_control(&self, _link: &Link, _frame: Bytes) {}
+
+    fn handle_link(&self, _event: LinkEvent) {}
+}
+
+/// Hands over every chunk as it comes.
+struct Taster(UnboundedSender<Result<Bytes, BodyError>>);
+
+impl Receiver for Taster {
+    async fn handle_adu(&self, _link: &Link, adu: Arriving) {
+        let mut body = adu.body;
+        loop {
+            let chunk = body.chunk().await.map(Option::unwrap_or_default);
+            let is_last = chunk.as_ref().map_or(true, Bytes::is_empty);
+            if self.0.send(chunk).is_err() || is_last {
+                return;
+            }
+        }
+    }
+
+    async fn handle_control(&self, _link: &Link, _frame: Bytes) {}
+
+    fn handle_link(&self, _event: LinkEvent) {}
+}
+
+async fn relay(next: &Endpoint) -> (Endpoint, Admission, UnboundedReceiver<Outcome>) {
+    let options = options(1);
+    let admission = options.admission.clone();
+    let (outcomes, told) = unbounded_channel();
+    let receiver = Arc::new(Relay {
+        endpoint: std::sync::OnceLock::new(),
+        next: next.id(),
+        outcomes,
+    });
+    let endpoint = Endpoint::bind(options, receiver.clone(), Clock::start())
+        .await
+        .expect("loopback can be listened on");
+    admission.admit(next.id());
+    next.admission().admit(endpoint.id());
+    bounded(endpoint.dial(next.id(), &next.listening()))
+        .await
+        .expect("admitted");
+    assert!(receiver.endpoint.set(endpoint.clone()).is_ok());
+    (endpoint, admission, told)
+}
+
+async fn taster() -> (Endpoint, UnboundedReceiver<Result<Bytes, BodyError>>) {
+    let (chunks, tasted) = unbounded_channel();
+    let endpoint = Endpoint::bind(options(1), Arc::new(Taster(chunks)), Clock::start())
+        .await
+        .expect("loopback can be listened on");
+    (endpoint, tasted)
+}
+
+/// A bare QUIC peer that writes an ADU as slowly as a test wants.
+async fn bare(to: &Endpoint) -> (iroh::Endpoint, iroh::endpoint::Connection) {
+    let bare = iroh::Endpoint::builder(iroh::endpoint::presets::Minimal)
+        .clear_ip_transports()
+        .bind_addr("127.0.0.1:0")
+        .expect("an address")
+        .bind()
+        .await
+        .expect("loopback can be listened on");
+    to.admission().admit(NodeId(*bare.id().as_bytes()));
+    let key = iroh::PublicKey::from_bytes(&to.id().0).expect("a key");
+    let address = iroh::EndpointAddr::new(key).with_ip_addr(to.listening()[0]);
+    let connection = bounded(bare.connect(address, b"thalweg/1"))
+        .await
+        .expect("admitted");
+    let mut control = connection.open_uni().await.expect("room for streams");
+    control.write_all(&[0]).await.expect("it is open");
+    // Kept open: its end would say that this peer sends nothing more.
+    std::mem::forget(control);
+    (bare, connection)
+}
+
+fn head_of(payload_bytes: usize) -> Vec<u8> {
+    let mut head = vec![1];
+    encode_header(
+        &header(5),
+        payload_bytes,
+        thalweg_core::time::Instant::ZERO,
+        &mut head,
+    );
+    head
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn head_passes_two_relays_before_the_tail_is_sent() {
+    let (sink, mut tasted) = taster().await;
+    let (second, _, mut second_told) = relay(&sink).await;
+    let (first, _, mut first_told) = relay(&second).await;
+    let (_bare, connection) = bare(&first).await;
+    let payload = pattern(100_000);
+    let mut stream = bounded(connection.open_uni())
+        .await
+        .expect("room for streams");
+    stream
+        .write_all(&head_of(payload.len()))
+        .await
+        .expect("open");
+    stream.write_all(&payload[..1]).await.expect("open");
+    // The gate: nothing more is sent before the far end has seen the first byte.
+    let first_chunk = bounded(tasted.recv())
+        .await
+        .expect("it lives")
+        .expect("a chunk");
+    assert_eq!(first_chunk, payload[..1]);
+    stream.write_all(&payload[1..]).await.expect("open");
+    stream.finish().expect("open");
+    let mut received = first_chunk.to_vec();
+    while received.len() < payload.len() {
+        received.extend(
+            bounded(tasted.recv())
+                .await
+                .expect("it lives")
+                .expect("a chunk"),
+        );
+    }
+    assert_eq!(received, payload);
+    assert_eq!(
+        bounded(first_told.recv()).await,
+        Some(Outcome::Acknowledged)
+    );
+    assert_eq!(
+        bounded(second_told.recv()).await,
+        Some(Outcome::Acknowledged)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn upstream_that_gives_up_is_followed_downstream() {
+    let (sink, mut tasted) = taster().await;
+    let (first, _, mut told) = relay(&sink).await;
+    let (_bare, connection) = bare(&first).await;
+    for (code, outcome) in [
+        (StreamCode::Cancelled, Outcome::Cancelled),
+        (StreamCode::Expired, Outcome::Expired),
+    ] {
+        let mut stream = bounded(connection.open_uni())
+            .await
+            .expect("room for streams");
+        stream.write_all(&head_of(1000)).await.expect("open");
+        stream.write_all(&[7]).await.expect("open");
+        let chunk = bounded(tasted.recv()).await.expect("it lives");
+        assert_eq!(chunk.as_deref(), Ok(&[7][..]));
+        stream.reset((code.number() as u32).into()).expect("open");
+        let end = bounded(tasted.recv()).await.expect("it lives");
+        assert_eq!(end, Err(BodyError::Reset(code)));
+        assert_eq!(bounded(told.recv()).await, Some(outcome));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn adu_crosses_four_hops_intact() {
+    let sink = Node::start(1).await;
+    let (third, ..) = relay(&sink.endpoint).await;
+    let (second, ..) = relay(&third).await;
+    let (first, ..) = relay(&second).await;
+    let source = Node::start(1).await;
+    source.admission.admit(first.id());
+    first.admission().admit(source.id());
+    let link = bounded(source.endpoint.dial(first.id(), &first.listening()))
+        .await
+        .expect("admitted");
+    for (sequence, bytes) in (0..).zip([0, 100, 60_000, 1 << 20]) {
+        let sending = link.send_adu(header(sequence), pattern(bytes), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+        let (received, payload) = sink.next_adu().await;
+        assert_eq!(received, header(sequence));
+        assert_eq!(payload.expect("whole"), pattern(bytes));
+    }
+}

@@ -1,0 +1,204 @@
+//! A node for tests: an endpoint whose receiver writes down all that happens.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_core::adu::Header;
+use thalweg_core::id::{NodeId, Sequence, StreamId};
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_net::{
+    Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment, Link,
+    LinkEvent, Options, Outcome, Reach, Receiver, SendOptions, Shaper, ShaperOptions,
+};
+use tokio::sync::Mutex;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Far above what anything here takes, also on a busy machine.
+const WAIT: Duration = Duration::from_secs(40);
+
+/// Waits, but not for ever.
+pub async fn bounded<T>(future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(WAIT, future)
+        .await
+        .expect("it happens within the bound")
+}
+
+/// What happened at a node.
+pub enum Seen {
+    Adu(Header, Result<Bytes, BodyError>),
+    Control(NodeId, Bytes),
+    Link(LinkEvent),
+    Outcome(Outcome),
+}
+
+struct Scribe(UnboundedSender<Seen>);
+
+impl Scribe {
+    fn write(&self, seen: Seen) {
+        // The test may be over already.
+        let _ = self.0.send(seen);
+    }
+}
+
+impl Receiver for Scribe {
+    async fn handle_adu(&self, _link: &Link, adu: Arriving) {
+        let header = adu.header;
+        self.write(Seen::Adu(header, adu.collect().await));
+    }
+
+    async fn handle_control(&self, link: &Link, frame: Bytes) {
+        self.write(Seen::Control(link.peer(), frame));
+    }
+
+    fn handle_link(&self, event: LinkEvent) {
+        self.write(Seen::Link(event));
+    }
+
+    fn handle_outcome(&self, _link: &Link, _header: &Header, outcome: Outcome) {
+        self.write(Seen::Outcome(outcome));
+    }
+}
+
+pub struct Node {
+    pub endpoint: Endpoint,
+    pub admission: Admission,
+    seen: Mutex<UnboundedReceiver<Seen>>,
+}
+
+/// Returns a loopback address with any port; hosts differ where a shaper is between.
+pub fn loopback(host: u8) -> SocketAddr {
+    (Ipv4Addr::new(127, 0, 0, host), 0).into()
+}
+
+pub fn options(host: u8) -> Options {
+    let mut options = Options::new(Identity::ephemeral(), Admission::nobody());
+    options.listen = vec![loopback(host)];
+    options.reach = Reach::OwnAddress;
+    options
+}
+
+impl Node {
+    pub async fn start(host: u8) -> Self {
+        Self::start_with(options(host)).await
+    }
+
+    pub async fn start_with(options: Options) -> Self {
+        let admission = options.admission.clone();
+        let (sender, seen) = unbounded_channel();
+        let endpoint = Endpoint::bind(options, Arc::new(Scribe(sender)), Clock::start())
+            .await
+            .expect("loopback can be listened on");
+        Self {
+            endpoint,
+            admission,
+            seen: Mutex::new(seen),
+        }
+    }
+
+    pub fn id(&self) -> NodeId {
+        self.endpoint.id()
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.endpoint.listening()[0]
+    }
+
+    pub fn admits(&self, other: &Self) {
+        self.admission.admit(other.id());
+    }
+
+    pub async fn dial(&self, other: &Self) -> Link {
+        bounded(self.endpoint.dial(other.id(), &[other.address()]))
+            .await
+            .expect("both admit each other")
+    }
+
+    /// Waits for the next thing that `pick` wants, and forgets those before it.
+    pub async fn next<T>(&self, mut pick: impl FnMut(Seen) -> Option<T>) -> T {
+        let mut seen = self.seen.lock().await;
+        bounded(async {
+            loop {
+                let next = seen.recv().await.expect("the endpoint lives");
+                if let Some(picked) = pick(next) {
+                    return picked;
+                }
+            }
+        })
+        .await
+    }
+
+    pub async fn next_adu(&self) -> (Header, Result<Bytes, BodyError>) {
+        self.next(|seen| match seen {
+            Seen::Adu(header, payload) => Some((header, payload)),
+            _ => None,
+        })
+        .await
+    }
+
+    /// Returns all that has happened and was not waited for.
+    pub async fn rest(&self) -> Vec<Seen> {
+        let mut seen = self.seen.lock().await;
+        std::iter::from_fn(|| seen.try_recv().ok()).collect()
+    }
+}
+
+/// Returns two nodes that admit each other, and the first's link to the second.
+pub async fn pair() -> (Node, Node, Link) {
+    let (a, b) = (Node::start(1).await, Node::start(1).await);
+    a.admits(&b);
+    b.admits(&a);
+    let link = a.dial(&b).await;
+    (a, b, link)
+}
+
+/// Returns two nodes that reach each other only through a line of this rate, and the first's link to the second.
+pub async fn pair_through(rate: Bitrate) -> (Node, Node, Link, Shaper) {
+    let (a, b) = (Node::start(1).await, Node::start(2).await);
+    a.admits(&b);
+    b.admits(&a);
+    let shaper = line(&a, &b, rate).await;
+    let link = bounded(a.endpoint.dial(b.id(), &[shaper.address()]))
+        .await
+        .expect("the line carries the handshake");
+    (a, b, link, shaper)
+}
+
+pub async fn line(a: &Node, b: &Node, rate: Bitrate) -> Shaper {
+    let way = impairment(rate);
+    Shaper::start(ShaperOptions {
+        from: a.address(),
+        towards: b.address(),
+        a_to_b: way,
+        b_to_a: way,
+        seed: 1,
+    })
+    .await
+    .expect("loopback has free ports")
+}
+
+pub fn impairment(rate: Bitrate) -> Impairment {
+    Impairment {
+        rate,
+        delay: thalweg_core::time::Duration::from_millis(5),
+        loss: Ratio::ZERO,
+        queue: DataSize::from_kib(64),
+    }
+}
+
+pub fn header(sequence: u64) -> Header {
+    Header::new(StreamId(7), Sequence(sequence))
+}
+
+pub fn by(carriage: Carriage) -> SendOptions {
+    SendOptions {
+        carriage,
+        priority: 0,
+    }
+}
+
+/// Returns bytes that differ along the way, so that a misplaced chunk shows.
+pub fn pattern(bytes: usize) -> Bytes {
+    (0..bytes).map(|place| (place % 251) as u8).collect()
+}

@@ -1,0 +1,175 @@
+//! Proves that the line between two nodes is the only way between them, and what deadlines and priorities do on it.
+
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_net::link::Remote;
+use thalweg_net::shaper::{Direction, HEADER_BYTES};
+use thalweg_net::{Carriage, Outcome, SendOptions, Shaper, ShaperOptions};
+use tokio::net::UdpSocket;
+
+use crate::node::{Seen, bounded, by, header, impairment, loopback, pair_through, pattern};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_traffic_takes_the_line() {
+    let (a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
+    let sending = link.send_adu(header(1), pattern(1 << 20), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+    assert!(b.next_adu().await.1.is_ok());
+    // By now iroh has looked for other ways, which it does as soon as the handshake is over.
+    let at_b = &b.endpoint.links()[0];
+    for (link, address, direction) in [
+        (&link, shaper.address(), Direction::BToA),
+        (at_b, shaper.far_address(), Direction::AToB),
+    ] {
+        let stats = link.stats();
+        assert_eq!(stats.paths.len(), 1, "{:?}", stats.paths);
+        assert_eq!(stats.paths[0].remote, Remote::Address(address));
+        let counters = shaper.counters(direction);
+        let carried = counters.bytes - counters.packets * HEADER_BYTES as u64;
+        let received = stats.received.as_bytes();
+        // What came out of the line a moment ago may not be counted at both places yet: a dozen packets.
+        assert!(
+            carried.abs_diff(received) < 20_000,
+            "{carried} on the line, {received} received"
+        );
+    }
+    assert!(shaper.counters(Direction::AToB).bytes > 1 << 20);
+    drop((a, b));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_on_own_addresses_cannot_reach_each_other_without_a_line() {
+    let (a, b) = (
+        crate::node::Node::start(1).await,
+        crate::node::Node::start(2).await,
+    );
+    a.admits(&b);
+    b.admits(&a);
+    let dialled = bounded(a.endpoint.dial(b.id(), &[b.address()])).await;
+    assert!(dialled.is_err());
+    assert!(b.rest().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_adu_is_reset_and_never_seen() {
+    let (a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
+    shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(100)));
+    let mut late = header(1);
+    late.deadline = a.endpoint.clock().now() + Duration::from_millis(500);
+    // Eight seconds' worth.
+    let sending = link.send_adu(late, pattern(100_000), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Expired);
+    shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(20_000)));
+    let sending = link.send_adu(header(2), pattern(10), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+    // The late one's header may have been seen; its payload is given up, whichever end's clock was first.
+    loop {
+        let (received, payload) = b.next_adu().await;
+        if received.sequence.0 == 2 {
+            assert_eq!(payload.expect("whole"), pattern(10));
+            break;
+        }
+        assert!(payload.is_err());
+    }
+    let mut gone = header(3);
+    gone.deadline = a.endpoint.clock().now() - Duration::from_millis(1);
+    let sending = link.send_adu(gone, pattern(10), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Expired);
+    assert_eq!(link.counters().of(Outcome::Expired), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn important_adu_overtakes_queued_ones() {
+    let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
+    // Room for everything: a packet that is lost and sent again would come out of order for another reason.
+    let way = thalweg_net::Impairment {
+        queue: DataSize::from_kib(1024),
+        ..impairment(Bitrate::from_kbps(1_000))
+    };
+    shaper.set(Direction::AToB, way);
+    for sequence in 0..20 {
+        link.send_adu(header(sequence), pattern(20_000), by(Carriage::Stream))
+            .detach();
+    }
+    let urgent = SendOptions {
+        carriage: Carriage::Stream,
+        priority: 10,
+    };
+    link.send_adu(header(99), pattern(2_000), urgent).detach();
+    let mut order = Vec::new();
+    while order.len() < 21 {
+        let sequence = b
+            .next(|seen| match seen {
+                Seen::Adu(header, Ok(_)) => Some(header.sequence.0),
+                _ => None,
+            })
+            .await;
+        order.push(sequence);
+    }
+    let place = order.iter().position(|sequence| *sequence == 99);
+    // Those whose packets were already on the line come first, at most the line's queue of them.
+    assert!(place.is_some_and(|place| place <= 5), "{order:?}");
+    let mut others = order.clone();
+    others.retain(|sequence| *sequence != 99);
+    assert!(
+        others.is_sorted(),
+        "equal priorities keep their order: {order:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn line_delivers_and_counts() {
+    let b = UdpSocket::bind(loopback(2)).await.expect("a free port");
+    let a = UdpSocket::bind(loopback(1)).await.expect("a free port");
+    let way = impairment(Bitrate::from_kbps(1_000));
+    let shaper = Shaper::start(ShaperOptions {
+        from: loopback(1),
+        towards: b.local_addr().expect("it is bound"),
+        a_to_b: way,
+        b_to_a: thalweg_net::Impairment {
+            queue: DataSize::from_bytes(1_000),
+            ..way
+        },
+        seed: 3,
+    })
+    .await
+    .expect("loopback has free ports");
+    let mut buffer = [0; 2000];
+    for number in 0..10_u8 {
+        a.send_to(&[number; 472], shaper.address())
+            .await
+            .expect("loopback");
+    }
+    for number in 0..10_u8 {
+        let (bytes, from) = bounded(b.recv_from(&mut buffer)).await.expect("loopback");
+        assert_eq!(
+            (&buffer[..bytes], from),
+            (&[number; 472][..], shaper.far_address())
+        );
+    }
+    let there = shaper.counters(Direction::AToB);
+    assert_eq!((there.packets, there.bytes), (10, 10 * 500));
+    // The way back has room for one on the line and two in the queue.
+    for number in 0..10_u8 {
+        b.send_to(&[number; 472], shaper.far_address())
+            .await
+            .expect("loopback");
+    }
+    for _ in 0..3 {
+        bounded(a.recv_from(&mut buffer)).await.expect("loopback");
+    }
+    bounded(async {
+        loop {
+            let back = shaper.counters(Direction::BToA);
+            if back.packets + back.overflowed == 10 {
+                return assert!(back.overflowed > 0);
+            }
+            let _ = tokio::time::timeout(
+                std::time::Duration::from_millis(20),
+                a.recv_from(&mut buffer),
+            )
+            .await;
+        }
+    })
+    .await;
+}
