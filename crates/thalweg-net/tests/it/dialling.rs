@@ -166,6 +166,13 @@ async fn kept_peer_is_dialled_again_when_it_comes_back() {
     a.next(|seen| matches!(seen, Seen::Link(LinkEvent::Down { .. })).then_some(()))
         .await;
     drop(b);
+    // The socket is closed when the last task that had it has ended.
+    bounded(async {
+        while std::net::UdpSocket::bind(address).is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     b_options.listen = vec![address];
     let b = Node::start_with(b_options).await;
     a.next(up).await;
