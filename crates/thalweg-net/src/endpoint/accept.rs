@@ -34,6 +34,13 @@ pub(crate) async fn run(endpoint: Endpoint) {
             () = endpoint.shutting_down() => return,
         };
         let Some(incoming) = incoming else { return };
+        if handshakes.available_permits() < HANDSHAKES_MAX / 2 && !incoming.remote_addr_validated()
+        {
+            // Half of the room is kept for those who have shown that they are where they say. An error says that they
+            // have shown it already.
+            let _ = incoming.retry();
+            continue;
+        }
         let Ok(permit) = handshakes.clone().try_acquire_owned() else {
             tracing::debug!("refused: too many handshakes at once");
             incoming.refuse();
@@ -134,6 +141,7 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
 /// Makes the end of a link known.
 async fn watch(endpoint: Endpoint, link: Link) {
     let cause = link.closed().await;
+    link.end();
     let registry = &endpoint.0.registry;
     let _announcing = registry
         .announcing

@@ -19,7 +19,7 @@ mod tests;
 mod transport;
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iroh::RelayMode;
@@ -231,9 +231,10 @@ impl Endpoint {
     /// What was not acknowledged by then ends as [`Outcome::LinkLost`](crate::link::Outcome::LinkLost).
     pub async fn shutdown(&self, grace: Duration) {
         self.0.shutting_down.send_replace(true);
-        for (_, kept) in self.kept().drain() {
+        self.kept().retain(|_, kept| {
             kept.task.abort();
-        }
+            false
+        });
         let mut draining = JoinSet::new();
         for link in self.links() {
             draining.spawn(async move {
@@ -292,6 +293,10 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
         builder = builder.address_lookup(MdnsAddressLookup::builder());
     }
     if options.listen.is_empty() {
+        if options.reach == Reach::OwnAddress {
+            let any = (Ipv4Addr::UNSPECIFIED, 0).into();
+            return Err(BindError::Unconfined(any));
+        }
         return Ok(builder);
     }
     builder = builder.clear_ip_transports();
@@ -328,11 +333,10 @@ fn routes(listen: &[SocketAddr], reach: Reach) -> Result<Vec<(SocketAddr, BindOp
                 Reach::OwnAddress if address.ip().is_unspecified() => {
                     Err(BindError::Unconfined(*address))
                 }
-                // A prefix as long as the address matches that address alone, and there is no default route: iroh
-                // drops what it would send elsewhere.
-                Reach::OwnAddress => Ok((*address, BindOpts::default().set_prefix_len(own))),
                 Reach::Anywhere if first => Ok((*address, BindOpts::default())),
-                Reach::Anywhere => Ok((*address, BindOpts::default().set_prefix_len(own))),
+                // A prefix as long as the address matches that address alone. Where there is no default route, iroh
+                // drops what it would send elsewhere.
+                _ => Ok((*address, BindOpts::default().set_prefix_len(own))),
             }
         })
         .collect::<Result<_, _>>()?;

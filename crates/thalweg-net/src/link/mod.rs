@@ -90,7 +90,8 @@ struct Inner {
     permits: Semaphore,
     lanes: Lanes,
     control: mpsc::Sender<Command>,
-    draining: AtomicBool,
+    /// Whether nothing more is to be sent: the connection drains or has ended.
+    ended: AtomicBool,
     /// Whether the peer has said that it sends nothing more.
     peer_done: watch::Sender<bool>,
     counters: Counters,
@@ -126,7 +127,7 @@ impl Link {
             permits: Semaphore::new(ADUS_IN_FLIGHT_MAX as usize),
             lanes: Lanes::default(),
             control,
-            draining: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
             peer_done: watch::Sender::new(false),
             counters: Counters::default(),
             meter: Mutex::default(),
@@ -164,7 +165,7 @@ impl Link {
 
     /// Returns whether the connection has ended or takes nothing more to send.
     pub fn is_closed(&self) -> bool {
-        self.0.draining.load(Ordering::Relaxed) || self.0.connection.close_reason().is_some()
+        self.is_ended() || self.0.connection.close_reason().is_some()
     }
 
     /// Returns measurements of the link; rates and losses are those of the last seconds.
@@ -218,7 +219,7 @@ impl Link {
 
     /// Closes at once; what is in flight ends as [`Outcome::LinkLost`].
     pub fn close(&self, code: CloseCode, reason: &str) {
-        self.0.draining.store(true, Ordering::Relaxed);
+        self.end();
         self.0.connection.close(code.varint(), reason.as_bytes());
     }
 
@@ -237,7 +238,7 @@ impl Link {
         grace: Duration,
         until_peer_done: bool,
     ) {
-        self.0.draining.store(true, Ordering::Relaxed);
+        self.end();
         let drained = async {
             self.0.lanes.finish_all().await;
             // All permits are back when all outcomes are known; the semaphore is never closed.
@@ -250,6 +251,16 @@ impl Link {
         let cut = tokio::time::timeout(grace.into(), drained).await.is_err();
         tracing::debug!(peer = %self.peer().short(), %code, cut, "link drained");
         self.0.connection.close(code.varint(), reason.as_bytes());
+    }
+
+    /// [`Link::is_closed`] without asking QUIC, for which the connection must be locked: it may lag a little.
+    fn is_ended(&self) -> bool {
+        self.0.ended.load(Ordering::Relaxed)
+    }
+
+    /// Takes nothing more to send.
+    pub(crate) fn end(&self) {
+        self.0.ended.store(true, Ordering::Relaxed);
     }
 
     /// Takes a sample for rates and losses.

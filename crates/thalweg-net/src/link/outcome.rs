@@ -24,12 +24,13 @@ pub enum Carriage {
     Stream,
     /// In one datagram, sent once. An ADU that does not fit one goes by [`Carriage::Stream`].
     ///
-    /// A datagram is one buffer, so header and payload are copied into it; and it must be whole before it is sent.
+    /// A datagram is one buffer, so header and payload are copied into it; and it must be whole before it is sent. A
+    /// peer whose receive buffer is full drops it, and neither end is told.
     Datagram,
     /// On one long stream with all others of the same id: reliable and in order.
     ///
     /// An arriving payload is gathered (not copied) before its first byte is sent, so that an upstream that gives up
-    /// half-way does not break the stream for those after it.
+    /// half-way does not break the stream for those after it. The priority is that of the first ADU.
     Ordered(OrderedId),
 }
 

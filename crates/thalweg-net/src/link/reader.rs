@@ -87,7 +87,11 @@ impl Reader {
             return Ok(false);
         };
         let mut chunks = [const { Bytes::new() }; CHUNKS_PER_READ];
-        let Some(count) = stream.read_many_chunks(&mut chunks).await.map_err(lost)? else {
+        let Some(count) = stream
+            .read_many_chunks(&mut chunks)
+            .await
+            .map_err(|error| lost(&error))?
+        else {
             self.ended = true;
             return Ok(false);
         };
@@ -182,7 +186,7 @@ impl Reader {
     }
 }
 
-fn lost(error: ReadError) -> BodyError {
+fn lost(error: &ReadError) -> BodyError {
     match error {
         ReadError::Reset(code) => BodyError::Reset(StreamCode::from_number(code.into_inner())),
         _ => BodyError::LinkLost,

@@ -86,7 +86,7 @@ impl Future for Sending {
 async fn carry(link: Link, header: Header, payload: Payload, options: SendOptions) -> Outcome {
     let outcome = if payload.bytes() > ADU_PAYLOAD_BYTES_MAX {
         Outcome::TooLarge
-    } else if link.is_closed() {
+    } else if link.is_ended() {
         Outcome::LinkLost
     } else if header.is_expired(link.now()) {
         Outcome::Expired

@@ -139,6 +139,8 @@ impl Meter {
                 .samples
                 .iter()
                 .map(|(_, totals)| totals.rtt)
+                // Zero is that of a path that was not measured yet.
+                .filter(|rtt| *rtt != Duration::ZERO)
                 .fold(present.rtt, Duration::min),
             loss,
             sent_rate: rate(present.bytes_sent, before.bytes_sent),

@@ -1,7 +1,7 @@
 //! Proves that a failed dial says why, that kept peers come back, and that two dials at once leave one link.
 
 use thalweg_net::{
-    BindError, Carriage, Endpoint, Identity, LinkEvent, Outcome, PeerState, Unreachable,
+    BindError, Carriage, Clock, Endpoint, Identity, LinkEvent, Outcome, PeerState, Unreachable,
 };
 
 use crate::node::{Node, Seen, bounded, by, header, options, pair, pattern};
@@ -13,10 +13,8 @@ async fn port_in_use_is_named() {
     options.listen = vec![first.address()];
     let clock = first.endpoint.clock();
     let receiver = std::sync::Arc::new(Deaf);
-    let error = match Endpoint::bind(options, receiver, clock).await {
-        Ok(_) => panic!("the port is taken"),
-        Err(error) => error,
-    };
+    let bound = Endpoint::bind(options, receiver, clock).await;
+    let error = bound.map(|_| ()).expect_err("the port is taken");
     assert!(
         matches!(&error, BindError::Listen { address, .. } if *address == first.address()),
         "{error}"
@@ -185,6 +183,29 @@ async fn kept_peer_is_dialled_again_when_it_comes_back() {
     .await;
     a.endpoint.forget(b.id());
     assert!(a.endpoint.peers().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn peer_without_an_address_is_said_so() {
+    let a = Node::start(1).await;
+    let absent = Identity::ephemeral().id();
+    a.admission.admit(absent);
+    let error = bounded(a.endpoint.dial(absent, &[])).await;
+    assert_eq!(
+        error.expect_err("no address"),
+        Unreachable::NoAddress(absent)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn own_reach_needs_an_address_of_its_own() {
+    for listen in [vec![], vec!["0.0.0.0:0".parse().expect("an address")]] {
+        let mut options = options(1);
+        options.listen = listen;
+        let bound = Endpoint::bind(options, std::sync::Arc::new(Deaf), Clock::start()).await;
+        let error = bound.map(|_| ()).expect_err("not confined");
+        assert!(matches!(&error, BindError::Unconfined(_)), "{error}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

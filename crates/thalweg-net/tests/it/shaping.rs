@@ -4,10 +4,12 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::link::Remote;
 use thalweg_net::shaper::{Direction, HEADER_BYTES};
-use thalweg_net::{Carriage, Outcome, SendOptions, Shaper, ShaperOptions};
+use thalweg_net::{Carriage, DownCause, Outcome, SendOptions, Shaper, ShaperOptions};
 use tokio::net::UdpSocket;
 
-use crate::node::{Seen, bounded, by, header, impairment, loopback, pair_through, pattern};
+use crate::node::{
+    Node, Seen, bounded, by, header, impairment, line, loopback, pair_through, pattern,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn all_traffic_takes_the_line() {
@@ -39,10 +41,7 @@ async fn all_traffic_takes_the_line() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn nodes_on_own_addresses_cannot_reach_each_other_without_a_line() {
-    let (a, b) = (
-        crate::node::Node::start(1).await,
-        crate::node::Node::start(2).await,
-    );
+    let (a, b) = (Node::start(1).await, Node::start(2).await);
     a.admits(&b);
     b.admits(&a);
     let dialled = bounded(a.endpoint.dial(b.id(), &[b.address()])).await;
@@ -115,6 +114,29 @@ async fn important_adu_overtakes_queued_ones() {
         others.is_sorted(),
         "equal priorities keep their order: {order:?}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_peer_is_found() {
+    let quick = |host| {
+        let mut options = crate::node::options(host);
+        options.idle_timeout = Duration::from_millis(1500);
+        options
+    };
+    let a = Node::start_with(quick(1)).await;
+    let b = Node::start_with(quick(2)).await;
+    a.admits(&b);
+    b.admits(&a);
+    let shaper = line(&a, &b, Bitrate::from_kbps(20_000)).await;
+    let link = bounded(a.endpoint.dial(b.id(), &[shaper.address()]))
+        .await
+        .expect("the line carries the handshake");
+    for direction in [Direction::AToB, Direction::BToA] {
+        shaper.set(direction, impairment(Bitrate::ZERO));
+    }
+    let sending = link.send_adu(header(1), pattern(10_000), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::LinkLost);
+    assert_eq!(bounded(link.closed()).await, DownCause::TimedOut);
 }
 
 #[tokio::test(flavor = "multi_thread")]
