@@ -71,6 +71,9 @@ pub const WORLD_NODES_MAX: usize = 100_000;
 /// Links of a world, and events: ten a node, beyond which a file of [`FILE_BYTES_MAX`] is full anyway.
 pub const WORLD_LINKS_MAX: usize = 1_000_000;
 
+/// Labels that one search of the planner keeps before it gives up: at 64 bytes each and 32 in the heap, below 400 MB.
+pub const PLAN_LABELS_MAX: u32 = 4_000_000;
+
 /// Streams of a world.
 pub const WORLD_STREAMS_MAX: usize = 100_000;
 

@@ -109,6 +109,12 @@ pub enum Violation {
         /// The name.
         node: NodeName,
     },
+    /// The search gave up.
+    #[error("the search gave up at {labels} labels; whether there is a plan is not known")]
+    Exhausted {
+        /// Labels it kept.
+        labels: u32,
+    },
     /// The path does not lead from the stream's source to its sink over the links that the plan lists.
     #[error("the path is broken at {at}: {what}")]
     BrokenPath {

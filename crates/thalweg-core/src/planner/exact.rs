@@ -64,6 +64,12 @@ pub(super) struct Route {
     pub(super) delay: Duration,
 }
 
+/// A search kept as many labels as it may, and had not found the best way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exhausted {
+    pub(super) labels: u32,
+}
+
 /// A snapshot made ready for searching.
 pub(super) struct Problem<'a> {
     snapshot: &'a Snapshot,
@@ -206,7 +212,7 @@ impl<'a> Problem<'a> {
     }
 
     /// Returns the best route, or `None` if there is none.
-    pub(super) fn solve(&self) -> Option<Route> {
+    pub(super) fn solve(&self, labels_max: u32) -> Result<Option<Route>, Exhausted> {
         let bounds = Bounds::new(self);
         let mut watch = Watch {
             deadline: false,
@@ -214,13 +220,15 @@ impl<'a> Problem<'a> {
             once_count: 0,
         };
         loop {
-            let route = search::best_walk(self, &bounds, &watch)?;
+            let Some(route) = search::best_walk(self, &bounds, &watch, labels_max)? else {
+                return Ok(None);
+            };
             let late = route.delay > self.deadline();
             debug_assert!(!(late && watch.deadline), "a watched deadline was missed");
             watch.deadline |= late;
             let twice = self.visited_twice(&route);
             if twice.is_empty() && !late {
-                return Some(route);
+                return Ok(Some(route));
             }
             for node in twice {
                 let bit = &mut watch.once[node];

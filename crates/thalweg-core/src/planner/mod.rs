@@ -63,9 +63,10 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
         Planner::Exact => {}
     }
     let problem = Problem::new(snapshot, ends, Relaxation::default());
-    match problem.solve() {
-        Some(route) => (Plan::of_route(snapshot, &route, true), Vec::new()),
-        None => shortfall::least_bad(snapshot, ends),
+    match problem.solve(policy.labels_max) {
+        Ok(Some(route)) => (Plan::of_route(snapshot, &route, true), Vec::new()),
+        Ok(None) => shortfall::least_bad(snapshot, ends, policy.labels_max),
+        Err(exhausted) => (Plan::default(), vec![exhausted.into()]),
     }
 }
 

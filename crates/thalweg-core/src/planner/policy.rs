@@ -4,11 +4,24 @@ use alloc::string::{String, ToString};
 use core::fmt;
 use core::str::FromStr;
 
+use crate::limits::PLAN_LABELS_MAX;
+
 /// How to plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Which planner.
     pub planner: Planner,
+    /// How many labels one search may keep before it gives up.
+    pub labels_max: u32,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            planner: Planner::default(),
+            labels_max: PLAN_LABELS_MAX,
+        }
+    }
 }
 
 /// A planner.

@@ -21,7 +21,7 @@ use core::cmp::{Ordering, Reverse};
 
 use super::bounds::Bounds;
 use super::cost::Cost;
-use super::exact::{Move, Problem, Route, Watch};
+use super::exact::{Exhausted, Move, Problem, Route, Watch};
 use super::states::Step;
 use crate::model::{Adapter, LinkIndex};
 use crate::time::Duration;
@@ -46,6 +46,11 @@ struct Label {
     slots: u8,
     alive: bool,
 }
+
+const _: () = assert!(
+    size_of::<Label>() <= 64,
+    "the bound on labels counts on a cache line each"
+);
 
 /// The last move of a label.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,7 +78,12 @@ struct Search<'a, 'b> {
 }
 
 /// Returns the best walk that keeps what is watched, or `None` if there is none.
-pub(super) fn best_walk(problem: &Problem<'_>, bounds: &Bounds, watch: &Watch) -> Option<Route> {
+pub(super) fn best_walk(
+    problem: &Problem<'_>,
+    bounds: &Bounds,
+    watch: &Watch,
+    labels_max: u32,
+) -> Result<Option<Route>, Exhausted> {
     let words = watch.once_count.div_ceil(64) as usize;
     let places = problem.topology().nodes().len() * problem.states.count();
     let mut search = Search {
@@ -88,8 +98,8 @@ pub(super) fn best_walk(problem: &Problem<'_>, bounds: &Bounds, watch: &Watch) -
         heap: BinaryHeap::new(),
     };
     search.start();
-    let best = search.run()?;
-    Some(search.route(best))
+    let best = search.run(labels_max)?;
+    Ok(best.map(|best| search.route(best)))
 }
 
 impl Search<'_, '_> {
@@ -117,7 +127,7 @@ impl Search<'_, '_> {
     }
 
     /// Pops labels until no better one can reach the goal.
-    fn run(&mut self) -> Option<u32> {
+    fn run(&mut self, labels_max: u32) -> Result<Option<u32>, Exhausted> {
         // The cost of the first way found, and the best by the tie-break of those that cost the same.
         let mut best: Option<(Cost, u32)> = None;
         while let Some(Reverse((cost, _, _, index))) = self.heap.pop() {
@@ -139,12 +149,15 @@ impl Search<'_, '_> {
                 });
                 continue;
             }
+            if self.labels.len() >= labels_max as usize {
+                return Err(Exhausted { labels: labels_max });
+            }
             self.run_adapters(index, &label);
             if !at_sink {
                 self.hop(index, &label);
             }
         }
-        best.map(|(_, index)| index)
+        Ok(best.map(|(_, index)| index))
     }
 
     fn run_adapters(&mut self, index: u32, label: &Label) {

@@ -17,7 +17,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Violation, check, rate};
-use super::exact::{Problem, Relaxation};
+use super::exact::{Exhausted, Problem, Relaxation};
 use super::product::Plan;
 use crate::model::Snapshot;
 
@@ -40,6 +40,8 @@ pub enum Need {
     Path,
     /// The stream must be one that can be planned.
     Input,
+    /// The search must end within its bound; whether there is a plan is not known.
+    Effort,
 }
 
 /// One way out: if all it lists were mended, a plan would exist.
@@ -49,6 +51,17 @@ pub struct Shortfall {
     pub need: Need,
     /// What is missing, where, and by how much.
     pub lacks: Vec<Violation>,
+}
+
+impl From<Exhausted> for Shortfall {
+    fn from(exhausted: Exhausted) -> Self {
+        Self {
+            need: Need::Effort,
+            lacks: vec![Violation::Exhausted {
+                labels: exhausted.labels,
+            }],
+        }
+    }
 }
 
 impl Shortfall {
@@ -111,19 +124,38 @@ fn fix_of(lack: &Violation) -> String {
         Violation::LinkDown { from, to } => format!("bring {from} → {to} up"),
         Violation::Sinks { .. } => "name one sink".to_string(),
         Violation::UnknownNode { node } => format!("add a node {node}"),
+        Violation::Exhausted { .. } => {
+            "plan a smaller network, or allow the search more labels".to_string()
+        }
         Violation::Layers { .. } => "ask for fewer layers, or give the stream more".to_string(),
         other => format!("mend this: {other}"),
     }
 }
 
 /// Returns the least bad plan and the ways out, for a problem without a plan.
-pub(super) fn least_bad(snapshot: &Snapshot, ends: [usize; 2]) -> (Plan, Vec<Shortfall>) {
+pub(super) fn least_bad(
+    snapshot: &Snapshot,
+    ends: [usize; 2],
+    labels_max: u32,
+) -> (Plan, Vec<Shortfall>) {
     let none = Relaxation::default();
     let all_but_trust = Relaxation {
         deadline: true,
         rate: true,
         slots: true,
         trust: false,
+    };
+    let all = Relaxation {
+        trust: true,
+        ..all_but_trust
+    };
+    let mut ways = Ways {
+        snapshot,
+        ends,
+        labels_max,
+        best: None,
+        shortfalls: Vec::new(),
+        exhausted: None,
     };
     let single = [
         (
@@ -149,61 +181,71 @@ pub(super) fn least_bad(snapshot: &Snapshot, ends: [usize; 2]) -> (Plan, Vec<Sho
             },
         ),
     ];
-    let mut best: Option<Plan> = None;
-    let mut shortfalls = Vec::new();
-    let mut attempt = |need, relaxation: Relaxation, shortfalls: &mut Vec<Shortfall>| {
-        if let Some((plan, shortfall)) = lift(snapshot, ends, need, relaxation) {
-            if !relaxation.trust && best.is_none() {
-                best = Some(plan);
-            }
-            shortfalls.push(shortfall);
-        }
-    };
     for (need, relaxation) in single {
-        attempt(need, relaxation, &mut shortfalls);
+        ways.attempt(need, relaxation);
     }
-    let safe = shortfalls
-        .iter()
-        .any(|shortfall| shortfall.need != Need::Confidential);
-    if !safe {
-        attempt(Need::Several, all_but_trust, &mut shortfalls);
+    if ways.best.is_none() {
+        ways.attempt(Need::Several, all_but_trust);
     }
-    if shortfalls.is_empty() {
-        let all = Relaxation {
-            trust: true,
-            ..all_but_trust
-        };
-        attempt(Need::Several, all, &mut shortfalls);
+    if ways.shortfalls.is_empty() {
+        ways.attempt(Need::Several, all);
     }
-    if shortfalls.is_empty() {
-        let [from, to] = ends.map(|end| snapshot.topology.nodes()[end].name.clone());
-        shortfalls.push(Shortfall {
-            need: Need::Path,
-            lacks: vec![Violation::NoPath { from, to }],
-        });
-    }
-    (best.unwrap_or_default(), shortfalls)
+    ways.end()
 }
 
-/// Plans with constraints lifted, and returns the plan and what it breaks; `None` if that does not help.
-fn lift(
-    snapshot: &Snapshot,
+/// The ways out found so far.
+struct Ways<'a> {
+    snapshot: &'a Snapshot,
     ends: [usize; 2],
-    need: Need,
-    relaxation: Relaxation,
-) -> Option<(Plan, Shortfall)> {
-    let needs = &snapshot.stream.needs;
-    let idle = match need {
-        Need::Deadline => needs.deadline.is_never(),
-        Need::Confidential => !needs.confidential,
-        _ => false,
-    };
-    if idle {
-        return None;
+    labels_max: u32,
+    /// The first plan that shows no plaintext.
+    best: Option<Plan>,
+    shortfalls: Vec<Shortfall>,
+    /// Whether a search gave up, so that a way out may have been missed.
+    exhausted: Option<Exhausted>,
+}
+
+impl Ways<'_> {
+    /// Plans with constraints lifted, and takes down what the plan breaks.
+    fn attempt(&mut self, need: Need, relaxation: Relaxation) {
+        let needs = &self.snapshot.stream.needs;
+        let idle = match need {
+            Need::Deadline => needs.deadline.is_never(),
+            Need::Confidential => !needs.confidential,
+            _ => false,
+        };
+        if idle {
+            return;
+        }
+        let problem = Problem::new(self.snapshot, self.ends, relaxation);
+        match problem.solve(self.labels_max) {
+            Ok(Some(route)) => {
+                let plan = Plan::of_route(self.snapshot, &route, false);
+                let lacks = check(self.snapshot, &plan);
+                debug_assert!(!lacks.is_empty(), "a plan that breaks nothing was missed");
+                self.shortfalls.push(Shortfall { need, lacks });
+                if !relaxation.trust && self.best.is_none() {
+                    self.best = Some(plan);
+                }
+            }
+            Ok(None) => {}
+            Err(exhausted) => self.exhausted = Some(exhausted),
+        }
     }
-    let route = Problem::new(snapshot, ends, relaxation).solve()?;
-    let plan = Plan::of_route(snapshot, &route, false);
-    let lacks = check(snapshot, &plan);
-    debug_assert!(!lacks.is_empty(), "a plan that breaks nothing was missed");
-    Some((plan, Shortfall { need, lacks }))
+
+    /// Returns what was found; if that is nothing, there is no path, or the search gave up.
+    fn end(mut self) -> (Plan, Vec<Shortfall>) {
+        if self.shortfalls.is_empty() {
+            let topology = &self.snapshot.topology;
+            let [from, to] = self.ends.map(|end| topology.nodes()[end].name.clone());
+            self.shortfalls.push(match self.exhausted {
+                Some(exhausted) => exhausted.into(),
+                None => Shortfall {
+                    need: Need::Path,
+                    lacks: vec![Violation::NoPath { from, to }],
+                },
+            });
+        }
+        (self.best.unwrap_or_default(), self.shortfalls)
+    }
 }

@@ -343,6 +343,27 @@ fn a_stream_that_cannot_be_planned_says_why() {
 }
 
 #[test]
+fn a_search_beyond_its_bound_gives_up_and_says_so() {
+    let net = Net::default().node("s", 3).node("t", 3).link("s-t", 150, 0);
+    let snapshot = net.stream(&[100, 100], Needs::default());
+    let policy = |labels_max| Policy {
+        labels_max,
+        ..Policy::default()
+    };
+    let (plan_of_one, found) = plan(&snapshot, &policy(1));
+    assert!(!plan_of_one.feasible);
+    let lacks = vec![Violation::Exhausted { labels: 1 }];
+    assert_eq!(
+        found,
+        [Shortfall {
+            need: Need::Effort,
+            lacks
+        }]
+    );
+    assert!(plan(&snapshot, &policy(100)).0.feasible);
+}
+
+#[test]
 fn a_source_that_is_the_sink_needs_nothing() {
     let net = Net::default().node("s", 0).node("t", 0);
     let snapshot = net.stream(&[100], Needs::default()).for_sink(name("s"));
