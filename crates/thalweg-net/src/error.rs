@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use thalweg_core::event::DropCause;
 use thalweg_core::id::NodeId;
 
 use crate::close::{CloseCode, StreamCode};
@@ -154,6 +155,18 @@ pub enum BodyError {
     /// The connection is gone.
     #[error("the link was lost")]
     LinkLost,
+}
+
+impl BodyError {
+    /// Returns the cause under which the drop is accounted.
+    pub const fn drop_cause(self) -> DropCause {
+        match self {
+            Self::Expired | Self::Reset(StreamCode::Expired) => DropCause::Expired,
+            Self::Reset(_) => DropCause::Cancelled,
+            Self::Truncated { .. } => DropCause::Malformed,
+            Self::LinkLost => DropCause::PathLost,
+        }
+    }
 }
 
 /// A control frame cannot be sent.

@@ -3,6 +3,7 @@
 //! *The idea.* Nothing is dropped silently: every ADU that is handed to a link ends in exactly one [`Outcome`].
 
 use bytes::Bytes;
+use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, StreamId};
 
 use super::body::Body;
@@ -122,6 +123,21 @@ impl Outcome {
     /// Returns the kind's name, for logs and counters.
     pub const fn name(self) -> &'static str {
         Self::NAMES[self.index()]
+    }
+
+    /// Returns the cause under which a drop is accounted; `None` if the ADU went on its way.
+    pub const fn drop_cause(self) -> Option<DropCause> {
+        match self {
+            Self::Acknowledged | Self::Departed | Self::Refused(StreamCode::Whole) => None,
+            Self::Expired | Self::Refused(StreamCode::Expired) => Some(DropCause::Expired),
+            // The bound of a payload is a bound like any other.
+            Self::Overflow | Self::TooLarge | Self::Refused(StreamCode::Overload) => {
+                Some(DropCause::Overflow)
+            }
+            Self::Refused(StreamCode::Protocol) => Some(DropCause::Malformed),
+            Self::Cancelled | Self::Refused(_) => Some(DropCause::Cancelled),
+            Self::LinkLost => Some(DropCause::PathLost),
+        }
     }
 
     /// Returns whether the ADU went on its way as asked.

@@ -4,8 +4,10 @@ use bytes::Bytes;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, Ratio};
 
+use super::Outcome;
 use super::body::Body;
 use super::stats::{Meter, Totals};
+use crate::close::StreamCode;
 
 /// Drives a future that has nothing to wait for.
 fn ready<T>(future: impl Future<Output = T>) -> T {
@@ -61,6 +63,23 @@ fn meter_takes_rates_over_a_second_and_losses_over_ten() {
     assert_eq!(reading.received_rate, Bitrate::ZERO);
     assert_eq!(reading.loss, Ratio::new(0.05).expect("a share"));
     assert_eq!(reading.rtt_min, Duration::from_millis(20));
+}
+
+#[test]
+fn every_outcome_is_sent_or_has_a_cause() {
+    for outcome in [
+        Outcome::Acknowledged,
+        Outcome::Departed,
+        Outcome::Expired,
+        Outcome::Cancelled,
+        Outcome::Refused(StreamCode::UnknownStream),
+        Outcome::Overflow,
+        Outcome::LinkLost,
+        Outcome::TooLarge,
+    ] {
+        assert_eq!(outcome.is_sent(), outcome.drop_cause().is_none());
+        assert_eq!(outcome.name(), Outcome::NAMES[outcome.index()]);
+    }
 }
 
 #[test]
