@@ -1,7 +1,6 @@
 //! The streams that this node publishes: who wants them, by which plan, and its deployment.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use aws_lc_rs::rand;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
