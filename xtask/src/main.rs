@@ -1,2 +1,127 @@
-//! placeholder
-fn main() {}
+//! The tasks of the house, in Rust rather than in a shell: `cargo xtask COMMAND`.
+//!
+//! *The idea.* One table of commands, [`COMMANDS`]; help, dispatch and the check of the documents' commands all read it.
+//! What CI runs is what a person runs.
+//!
+//! *What it does not do.* It is no part of the product: nothing depends on it, and it depends on no crate of the
+//! workspace (its test replays the fuzz corpora, and for that its dev-dependencies name the decoders' crates).
+
+mod fuzz;
+mod media;
+mod place;
+mod scan;
+mod steps;
+mod tidy;
+
+use std::process::ExitCode;
+
+/// One task, as the help shows it and as the documents may quote it.
+pub struct Command {
+    /// The word after `cargo xtask`.
+    pub name: &'static str,
+    /// The rest of the line, for the help.
+    pub arguments: &'static str,
+    /// Flags that the command knows.
+    pub flags: &'static [&'static str],
+    /// One sentence.
+    pub about: &'static str,
+    run: fn(&[String]) -> Result<(), Failure>,
+}
+
+/// Every task there is.
+pub const COMMANDS: &[Command] = &[
+    Command {
+        name: "test",
+        arguments: "[STEP…]",
+        flags: &[],
+        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, doc, tidy",
+        run: steps::run,
+    },
+    Command {
+        name: "tidy",
+        arguments: "",
+        flags: &[],
+        about: "Tests the house itself: dependency directions, purity, ratchets, explained dependencies, documents",
+        run: tidy::run,
+    },
+    Command {
+        name: "media",
+        arguments: "",
+        flags: &[],
+        about: "Sets up the real clip and the FFmpeg program that the real-process test uses, in the cache folder",
+        run: media::run,
+    },
+    Command {
+        name: "fuzz",
+        arguments: "[TARGET…] [--seconds N] [--list]",
+        flags: &["--seconds", "--list"],
+        about: "Runs the named fuzz targets, or all, for N seconds each (60 unless told)",
+        run: fuzz::run,
+    },
+];
+
+/// Why a task ended without success.
+#[derive(Debug)]
+pub enum Failure {
+    /// The command line was wrong: exit code 2.
+    Misuse(String),
+    /// A check failed or a tool is missing: exit code 1.
+    Broken(String),
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match dispatch(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Misuse(sentence)) => {
+            eprintln!("xtask: {sentence}\nxtask: `cargo xtask --help` lists the commands");
+            ExitCode::from(2)
+        }
+        Err(Failure::Broken(sentence)) => {
+            eprintln!("xtask: {sentence}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(arguments: &[String]) -> Result<(), Failure> {
+    let Some((name, rest)) = arguments.split_first() else {
+        print!("{}", help());
+        return Err(Failure::Misuse("a command is missing".into()));
+    };
+    if matches!(name.as_str(), "--help" | "-h" | "help")
+        || rest.iter().any(|a| a == "--help" || a == "-h")
+    {
+        print!("{}", help());
+        return Ok(());
+    }
+    let command = COMMANDS.iter().find(|c| c.name == name);
+    let command =
+        command.ok_or_else(|| Failure::Misuse(format!("there is no command `{name}`")))?;
+    (command.run)(rest)
+}
+
+fn help() -> String {
+    let mut text = String::from("Tasks of the house.\n\nUsage: cargo xtask COMMAND\n\nCommands:\n");
+    for command in COMMANDS {
+        text += &[
+            "  ",
+            command.name,
+            " ",
+            command.arguments,
+            "\n      ",
+            command.about,
+            "\n",
+        ]
+        .concat();
+    }
+    text + "
+Examples:
+  cargo xtask test                       everything, as CI does
+  cargo xtask test fmt clippy            two steps only
+  cargo xtask tidy                       the test of the house, as `file:line: what, and what to do`
+  cargo xtask fuzz adu_header --seconds 600
+
+Exit codes: 0 done, 1 a check failed or a tool is missing, 2 the command line was wrong.
+"
+}

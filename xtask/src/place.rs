@@ -1,0 +1,80 @@
+//! Where things are: the workspace, the cache folder, and programs to run.
+//!
+//! *The idea.* Nothing that a task downloads or builds lands in the clone; all of it lives under one cache folder that a
+//! person may delete at any time.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Failure;
+
+/// Returns the root of the workspace.
+pub fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .parent()
+        .expect("xtask lies in a folder of the workspace")
+        .to_owned()
+}
+
+/// Returns the folder for what tasks download and install: `$XDG_CACHE_HOME/thalweg`, else `~/.cache/thalweg`.
+pub fn cache() -> Result<PathBuf, Failure> {
+    let base = match (env::var_os("XDG_CACHE_HOME"), env::var_os("HOME")) {
+        (Some(cache), _) if !cache.is_empty() => PathBuf::from(cache),
+        (_, Some(home)) if !home.is_empty() => PathBuf::from(home).join(".cache"),
+        _ => {
+            let sentence =
+                "neither XDG_CACHE_HOME nor HOME is set: set one, for downloads are kept there";
+            return Err(Failure::Broken(sentence.into()));
+        }
+    };
+    Ok(base.join("thalweg"))
+}
+
+/// Returns a command that runs the same cargo as runs this task, at the root.
+pub fn cargo() -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Runs a program to its end and returns what it printed, or a sentence that says what it was and why it failed.
+pub fn output(command: &mut Command) -> Result<String, Failure> {
+    let shown = show(command);
+    let output = command
+        .output()
+        .map_err(|error| Failure::Broken(format!("`{shown}` did not start: {error}")))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    Err(Failure::Broken(format!(
+        "`{shown}` failed ({}):\n{}",
+        output.status,
+        said.trim_end()
+    )))
+}
+
+/// Returns the command line as a person would type it.
+pub fn show(command: &Command) -> String {
+    let program = Path::new(command.get_program());
+    let mut words = vec![
+        program
+            .file_name()
+            .unwrap_or(program.as_os_str())
+            .to_string_lossy()
+            .into_owned(),
+    ];
+    words.extend(
+        command
+            .get_args()
+            .map(|argument| argument.to_string_lossy().into_owned()),
+    );
+    words.join(" ")
+}
+
+/// Returns an I/O error with the path that it is about.
+pub fn failed(doing: &str, path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Broken(format!("{doing} {}: {error}", path.display()))
+}

@@ -1,0 +1,177 @@
+//! `cargo xtask test`: every check there is, step by step, each with its time and the command that repeats it.
+//!
+//! *The idea.* A person and CI run the same. All steps run even if one fails, so that one run shows all there is to put
+//! right; only what needs a failed step's result is left out, and is said to be. The last line counts tests.
+//!
+//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]); a missing tool is a sentence
+//! that says which command brings it.
+
+mod cargo;
+#[cfg(test)]
+mod tests;
+
+use std::time::{Duration, Instant};
+
+use crate::{Failure, media, tidy};
+use cargo::{Counts, Shared};
+
+/// One check, by the name that `cargo xtask test NAME` repeats.
+struct Step {
+    name: &'static str,
+    about: &'static str,
+    /// A step without whose success this one has nothing to work on.
+    needs: Option<&'static str>,
+    run: fn(&mut Shared) -> Result<(), Failure>,
+}
+
+const STEPS: &[Step] = &[
+    Step {
+        name: "tools",
+        about: "rustfmt, clippy and a C compiler are there",
+        needs: None,
+        run: cargo::tools,
+    },
+    Step {
+        name: "media",
+        about: "FFmpeg and a real clip, in the cache folder",
+        needs: None,
+        run: take_media,
+    },
+    Step {
+        name: "fmt",
+        about: "the formatting is rustfmt's",
+        needs: Some("tools"),
+        run: cargo::format,
+    },
+    Step {
+        name: "clippy",
+        about: "no warning in any target",
+        needs: Some("tools"),
+        run: cargo::clippy,
+    },
+    Step {
+        name: "build",
+        about: "every library, program and test builds",
+        needs: Some("tools"),
+        run: cargo::build,
+    },
+    Step {
+        name: "test",
+        about: "unit, integration, property and doc tests",
+        needs: Some("build"),
+        run: cargo::test,
+    },
+    Step {
+        name: "doc",
+        about: "the reference builds without a warning",
+        needs: Some("tools"),
+        run: cargo::document,
+    },
+    Step {
+        name: "tidy",
+        about: "the test of the house",
+        needs: Some("build"),
+        run: |_| tidy::run(&[]),
+    },
+];
+
+fn take_media(shared: &mut Shared) -> Result<(), Failure> {
+    shared.media = Some(media::folder()?);
+    Ok(())
+}
+
+/// How a step ended.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    Passed,
+    Failed,
+    /// Not run, because what it needs failed.
+    LeftOut,
+}
+
+/// Runs the named steps, or all.
+pub fn run(names: &[String]) -> Result<(), Failure> {
+    if let Some(name) = names
+        .iter()
+        .find(|name| !STEPS.iter().any(|step| step.name == **name))
+    {
+        let known: Vec<&str> = STEPS.iter().map(|step| step.name).collect();
+        return Err(Failure::Misuse(format!(
+            "there is no step `{name}`: there are {}",
+            known.join(", ")
+        )));
+    }
+    let chosen = STEPS
+        .iter()
+        .filter(|step| names.is_empty() || names.iter().any(|name| name == step.name));
+    let mut shared = Shared::default();
+    let mut ends: Vec<(&Step, Outcome, Duration)> = Vec::new();
+    for step in chosen {
+        let failed = |name: &str| {
+            ends.iter()
+                .any(|(step, end, _)| step.name == name && *end != Outcome::Passed)
+        };
+        let end = match step.needs.filter(|name| failed(name)) {
+            Some(name) => {
+                println!("\n== {}: left out, for {name} failed", step.name);
+                (step, Outcome::LeftOut, Duration::ZERO)
+            }
+            None => timed(step, &mut shared),
+        };
+        ends.push(end);
+    }
+    let result = conclude(&ends);
+    if let Some(Counts { passed, failed }) = shared.counts {
+        println!("{passed} passed, {failed} failed");
+    }
+    result
+}
+
+fn timed<'a>(step: &'a Step, shared: &mut Shared) -> (&'a Step, Outcome, Duration) {
+    println!("\n== {}: {}", step.name, step.about);
+    let start = Instant::now();
+    let outcome = match (step.run)(shared) {
+        Ok(()) => Outcome::Passed,
+        Err(Failure::Misuse(sentence) | Failure::Broken(sentence)) => {
+            println!("{sentence}");
+            Outcome::Failed
+        }
+    };
+    let took = start.elapsed();
+    let word = if outcome == Outcome::Passed {
+        "passed"
+    } else {
+        "FAILED"
+    };
+    println!("== {} {word} in {:.1} s", step.name, took.as_secs_f64());
+    (step, outcome, took)
+}
+
+/// Prints the table of steps, and what to do about those that failed.
+fn conclude(ends: &[(&Step, Outcome, Duration)]) -> Result<(), Failure> {
+    println!("\n== all steps");
+    for (step, outcome, took) in ends {
+        println!(
+            "{:>8.1} s  {:<7} {outcome:?}",
+            took.as_secs_f64(),
+            step.name
+        );
+    }
+    let failed: Vec<&str> = ends
+        .iter()
+        .filter(|end| end.1 == Outcome::Failed)
+        .map(|end| end.0.name)
+        .collect();
+    if failed.is_empty() {
+        return Ok(());
+    }
+    let again: Vec<String> = failed
+        .iter()
+        .map(|name| format!("`cargo xtask test {name}`"))
+        .collect();
+    Err(Failure::Broken(format!(
+        "failed: {}; to repeat: {}",
+        failed.join(", "),
+        again.join(", ")
+    )))
+}

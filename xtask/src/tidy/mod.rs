@@ -1,0 +1,162 @@
+//! The test of the house: what the compiler and clippy do not check, as one list of `file:line: what, and what to do`.
+//!
+//! *The idea.* Each check is a function from texts to findings, so that its tests are strings. Only this file touches
+//! the disk and runs programs. A check that nobody can meet is worse than none, so lengths are ratchets: today's excess
+//! is written down in `xtask/ratchet.toml`, and only more of it is refused.
+//!
+//! | file | what it holds to |
+//! |---|---|
+//! | [`graph`] | which crate may depend on which; core's short list; nothing impure below the line |
+//! | [`purity`] | no clock, socket, thread, file, randomness or unordered map below the purity line |
+//! | [`ratchet`] | lengths of functions and files |
+//! | [`manifest`] | every dependency explained, versions once at the root, clippy's shared keys repeated |
+//! | [`sources`] | headers, `mod.rs`, nothing left to do, `unsafe` where announced |
+//! | [`quotes`] | sentences quoted from a specification still stand there |
+//! | [`docs`] | links, titles, and every command that a document shows |
+//! | [`leaks`] | no path of one machine, no registry's host |
+
+mod docs;
+mod graph;
+mod leaks;
+mod manifest;
+mod purity;
+mod quotes;
+mod ratchet;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs;
+
+use crate::{Failure, place};
+
+/// One thing that is not as the house wants it.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Finding {
+    /// Path from the root, with `/`.
+    pub path: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// What is wrong, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}
+
+impl Finding {
+    fn new(path: &str, line: usize, text: impl Into<String>) -> Finding {
+        Finding {
+            path: path.to_owned(),
+            line,
+            text: text.into(),
+        }
+    }
+}
+
+/// A file that git tracks or would track, as text.
+pub struct File {
+    /// Path from the root, with `/`.
+    pub path: String,
+    /// What it holds.
+    pub text: String,
+}
+
+impl File {
+    fn is(&self, extension: &str) -> bool {
+        self.path
+            .rsplit_once('.')
+            .is_some_and(|(_, found)| found == extension)
+    }
+
+    /// Whether the file is code that only tests, examples or benches run.
+    fn is_proof(&self) -> bool {
+        let mut folders = self.path.split('/');
+        let name = folders.next_back();
+        name == Some("tests.rs")
+            || folders.any(|folder| ["tests", "examples", "benches"].contains(&folder))
+    }
+}
+
+/// Runs every check and prints what they found.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    if let Some(word) = arguments.first() {
+        return Err(Failure::Misuse(format!(
+            "`tidy` takes no argument, and got `{word}`"
+        )));
+    }
+    let files = files()?;
+    let mut findings = graph::check(&graph::workspace()?);
+    for file in &files {
+        findings.extend(one(file));
+    }
+    findings.extend(ratchet::check(&files));
+    findings.extend(sources::check_folders(&files));
+    findings.extend(manifest::check_clippy(&files));
+    findings.extend(quotes::check(&files));
+    findings.extend(docs::check_links(&files));
+    findings.extend(docs::check_commands(&files, &mut docs::Built::default())?);
+    findings.sort();
+    for finding in &findings {
+        println!("{finding}");
+    }
+    match findings.len() {
+        0 => {
+            println!("tidy: {} files, nothing to do", files.len());
+            Ok(())
+        }
+        count => Err(Failure::Broken(format!(
+            "tidy found {count} thing(s) to put right, listed above"
+        ))),
+    }
+}
+
+/// Runs the checks that need no other file.
+fn one(file: &File) -> Vec<Finding> {
+    let mut findings = leaks::check(file);
+    if file.is("rs") {
+        findings.extend(sources::check(file));
+        findings.extend(purity::check(file));
+    }
+    if file.path.ends_with("Cargo.toml") {
+        findings.extend(manifest::check(file));
+    }
+    if file.is("md") {
+        findings.extend(docs::check_title(file));
+    }
+    findings
+}
+
+/// Reads the files that git tracks or would track; those that are not text are left out.
+fn files() -> Result<Vec<File>, Failure> {
+    let mut git = std::process::Command::new("git");
+    git.current_dir(place::root()).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]);
+    let listed = place::output(&mut git)?;
+    let mut paths: Vec<&str> = listed.split('\0').filter(|path| !path.is_empty()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    let text = |path: &str| {
+        fs::read(place::root().join(path))
+            .ok()
+            .and_then(|bytes| String::from_utf8(bytes).ok())
+    };
+    Ok(paths
+        .into_iter()
+        .filter_map(|path| {
+            Some(File {
+                path: path.to_owned(),
+                text: text(path)?,
+            })
+        })
+        .collect())
+}
