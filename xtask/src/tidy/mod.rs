@@ -99,7 +99,13 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
     findings.extend(manifest::check_clippy(&files));
     findings.extend(quotes::check(&files));
     findings.extend(docs::check_links(&files));
-    findings.extend(docs::check_commands(&files, &mut docs::Built::default())?);
+    match docs::check_commands(&files, &mut docs::Built::default()) {
+        Ok(found) => findings.extend(found),
+        // The other findings are worth seeing all the same.
+        Err(Failure::Misuse(text) | Failure::Broken(text)) => {
+            findings.push(Finding::new("docs", 1, text))
+        }
+    }
     findings.sort();
     for finding in &findings {
         println!("{finding}");

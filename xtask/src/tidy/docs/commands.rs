@@ -47,7 +47,8 @@ impl Pages for Built {
     }
 }
 
-/// Builds the program and returns where cargo put it.
+/// Builds the program and returns where cargo put it. All targets, for then `cargo xtask test` has it built already:
+/// another choice of targets would be another choice of features, and so another build.
 fn build() -> Result<PathBuf, Failure> {
     let mut cargo = place::cargo();
     cargo.args([
@@ -55,7 +56,7 @@ fn build() -> Result<PathBuf, Failure> {
         "--quiet",
         "--locked",
         "--workspace",
-        "--bins",
+        "--all-targets",
         "--message-format=json",
     ]);
     let messages = place::output(&mut cargo)?;
