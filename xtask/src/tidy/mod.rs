@@ -103,7 +103,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
         Ok(found) => findings.extend(found),
         // The other findings are worth seeing all the same.
         Err(Failure::Misuse(text) | Failure::Broken(text)) => {
-            findings.push(Finding::new("docs", 1, text))
+            findings.push(Finding::new("docs", 1, text));
         }
     }
     findings.sort();
