@@ -20,9 +20,7 @@ use alloc::vec::Vec;
 use super::record::{flag, stream_name};
 use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
-use crate::limits::{
-    ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX,
-};
+use crate::limits::{ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX};
 use crate::needs::{Order, Reliability};
 
 /// Bytes of an adapter as a plan writes it: `keep:15`, `pack:zstd`, with room for parameters.

@@ -45,11 +45,10 @@ impl Control {
     fn install(&self, from: NodeId, prepare: Prepare, now: Instant) -> Result<(), String> {
         self.authorise(from, &prepare)?;
         let lease = now + LEASE;
-        if let Some(route) = self.forwarder.route(prepare.stream, prepare.epoch) {
-            if is_same(&route, &prepare) {
-                route.renew(lease);
-                return Ok(());
-            }
+        let present = self.forwarder.route(prepare.stream, prepare.epoch);
+        if let Some(route) = present.filter(|route| is_same(route, &prepare)) {
+            route.renew(lease);
+            return Ok(());
         }
         let installed = self.forwarder.routes();
         if installed
@@ -123,7 +122,7 @@ impl Control {
         };
         let words = prepare.adapters.iter().map(String::as_str);
         let lift = Lift::from_spec(words, &mut materials, self.forwarder.pool.clone());
-        lift.map(|lift| Chain::Lift(Mutex::new(lift)))
+        lift.map(|lift| Chain::Lift(Box::new(Mutex::new(lift))))
             .map_err(|error| error.to_string())
     }
 

@@ -97,9 +97,9 @@ impl Ledger {
         let mut exposure = self.exposure.lock().unwrap_or_else(PoisonError::into_inner);
         let counts = exposure.entry(next).or_default();
         if sealed {
-            counts.sealed += 1
+            counts.sealed += 1;
         } else {
-            counts.plain += 1
+            counts.plain += 1;
         }
     }
 

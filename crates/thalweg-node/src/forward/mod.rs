@@ -129,7 +129,7 @@ impl Forwarder {
         match &route.chain {
             Chain::Pass => {
                 self.onward(&route, header, Payload::Arriving(adu.body))
-                    .await
+                    .await;
             }
             Chain::Keep(layers) if header.layer < *layers => {
                 self.onward(&route, header, Payload::Arriving(adu.body))

@@ -40,7 +40,7 @@ pub(crate) enum Chain {
     /// Only the header: layers from this one on go no further.
     Keep(u8),
     /// The payload.
-    Lift(Mutex<Lift>),
+    Lift(Box<Mutex<Lift>>),
 }
 
 /// What a route is made of, before it has a lease.

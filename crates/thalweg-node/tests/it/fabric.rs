@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use thalweg_core::id::NodeId;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
 use thalweg_node::{Handle, Node, Report};
@@ -16,8 +15,8 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 /// One node of a test.
 pub struct Running {
     pub handle: Handle,
-    pub id: NodeId,
     pub address: SocketAddr,
+    pub api: Option<SocketAddr>,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<Report>,
 }
@@ -39,14 +38,24 @@ pub fn identity(name: &str) -> Identity {
 }
 
 /// Starts a node that knows these others.
-pub async fn start(name: &str, slots: u32, known: &[Known<'_>]) -> Running {
+pub async fn start(name: &str, known: &[Known<'_>]) -> Running {
+    start_with(name, known, |_| {}).await
+}
+
+/// Starts a node that knows these others, with a configuration that is changed a little.
+pub async fn start_with(
+    name: &str,
+    known: &[Known<'_>],
+    change: impl FnOnce(&mut Config),
+) -> Running {
     let mut config = Config::new(name.parse().expect("a name"), "unused.key".into());
-    config.slots = slots;
     config.peers = known.iter().map(peer).collect();
+    change(&mut config);
     let node = Node::with_identity(config, identity(name))
         .await
         .expect("it starts");
     let handle = node.handle();
+    let api = node.api_address();
     let (stop, stopped) = oneshot::channel();
     let task = tokio::spawn(async move {
         let shutdown = async {
@@ -57,9 +66,9 @@ pub async fn start(name: &str, slots: u32, known: &[Known<'_>]) -> Running {
     });
     let address = handle.addresses()[0];
     Running {
-        id: handle.id(),
         handle,
         address,
+        api,
         stop: Some(stop),
         task,
     }
@@ -73,6 +82,16 @@ impl Running {
             .await
             .expect("in time")
             .expect("no panic")
+    }
+}
+
+/// Returns what a node is told of a trusted other.
+pub fn trusted(name: &str, address: Option<SocketAddr>) -> Known<'_> {
+    Known {
+        name,
+        trusted: true,
+        secure: true,
+        address,
     }
 }
 
@@ -105,7 +124,7 @@ pub async fn chain(names: &[&str], trusted: impl Fn(&str) -> bool) -> Vec<Runnin
                 address: (other + 1 == place).then(|| nodes[other].address),
             })
             .collect();
-        nodes.push(start(name, 4, &known).await);
+        nodes.push(start(name, &known).await);
     }
     nodes
 }

@@ -1,4 +1,7 @@
 //! The node, through its public verbs: real nodes, real QUIC over loopback, bounded waits, no timing asserts.
 
+mod admin;
 mod chain;
 mod fabric;
+mod local;
+mod reroute;
