@@ -151,8 +151,11 @@ impl Control {
                 epoch: planned.epoch.0,
                 state: planned.state,
                 reason: planned.reason.clone(),
-                report: planned.report.clone(),
-                explanation: planned.explanation.clone(),
+                report: planned.words.as_ref().map(|words| words.report.clone()),
+                explanation: planned
+                    .words
+                    .as_ref()
+                    .map(|words| words.explanation.clone()),
             })
             .collect()
     }

@@ -36,8 +36,10 @@ pub(super) struct Planned {
     pub(super) epoch: Epoch,
     pub(super) state: &'static str,
     pub(super) reason: Option<String>,
-    pub(super) report: Option<Report>,
-    pub(super) explanation: Option<String>,
+    /// The plan in force, for people; none for an unplanned stream.
+    pub(super) words: Option<Words>,
+    /// The plan that is being deployed.
+    deploying: Option<(Epoch, Option<Words>)>,
     /// The way on which the sink asked, reversed: on it the sink is told why it gets nothing.
     way: Vec<NodeId>,
 }
@@ -45,8 +47,14 @@ pub(super) struct Planned {
 /// What a plan comes to: the parts to deploy, and the plan for people.
 struct Draft {
     parts: Vec<Part>,
-    report: Option<Report>,
-    explanation: Option<String>,
+    words: Option<Words>,
+}
+
+/// A plan as people read it.
+#[derive(Clone, Debug)]
+pub(super) struct Words {
+    pub(super) report: Report,
+    pub(super) explanation: String,
 }
 
 impl Source {
@@ -158,8 +166,8 @@ impl Control {
             epoch: Epoch(0),
             state: "deploying",
             reason: None,
-            report: None,
-            explanation: None,
+            words: None,
+            deploying: None,
             way: Vec::new(),
         };
         source.plans.entry(sink).or_insert_with(waiting).way = way;
@@ -229,6 +237,9 @@ impl Control {
             planned.epoch = epoch;
             planned.state = "active";
             planned.reason = None;
+            if let Some((_, words)) = planned.deploying.take_if(|(which, _)| *which == epoch) {
+                planned.words = words;
+            }
         }
         publish_active(source);
     }
@@ -248,10 +259,9 @@ impl Control {
         match drafted {
             Ok(draft) => {
                 let epoch = source.session.handle_plan(sink, draft.parts, now);
-                if let Some(planned) = source.plans.get_mut(&sink) {
-                    planned.report = draft.report;
-                    planned.explanation = draft.explanation;
-                    if epoch.is_some() && planned.state != "active" {
+                if let (Some(epoch), Some(planned)) = (epoch, source.plans.get_mut(&sink)) {
+                    planned.deploying = Some((epoch, draft.words));
+                    if planned.state != "active" {
                         planned.state = "deploying";
                     }
                 }
@@ -298,8 +308,7 @@ impl Control {
         };
         Ok(Draft {
             parts: path.into_iter().map(part).collect(),
-            report: None,
-            explanation: None,
+            words: None,
         })
     }
 
@@ -321,8 +330,10 @@ impl Control {
         }
         Ok(Draft {
             parts: map.parts(&plan, source.publication.needs.confidential)?,
-            report: Some(Report::new(&plan, &shortfalls, elapsed)),
-            explanation: Some(planner::explain(&map.snapshot, &plan)),
+            words: Some(Words {
+                report: Report::new(&plan, &shortfalls, elapsed),
+                explanation: planner::explain(&map.snapshot, &plan),
+            }),
         })
     }
 

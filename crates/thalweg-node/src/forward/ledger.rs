@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use serde::Serialize;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{NodeId, StreamId};
-use thalweg_net::{BodyError, Outcome, StreamCode};
+use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
 use super::{read, write};
@@ -135,17 +135,14 @@ impl StreamCounts {
 
     /// Counts what became of an ADU that was sent.
     pub(crate) fn ended(&self, outcome: Outcome) {
-        match outcome {
-            Outcome::Acknowledged | Outcome::Refused(StreamCode::Whole) => {
-                self.acknowledged.fetch_add(1, Relaxed);
-            }
-            Outcome::Departed => {
+        match (outcome, outcome.drop_cause()) {
+            (_, Some(cause)) => self.dropped(cause),
+            (Outcome::Departed, None) => {
                 self.departed.fetch_add(1, Relaxed);
             }
-            Outcome::Expired => self.dropped(DropCause::Expired),
-            Outcome::Cancelled | Outcome::Refused(_) => self.dropped(DropCause::Cancelled),
-            Outcome::LinkLost => self.dropped(DropCause::PathLost),
-            _ => self.dropped(DropCause::Overflow),
+            (_, None) => {
+                self.acknowledged.fetch_add(1, Relaxed);
+            }
         }
         self.under_way.fetch_sub(1, Relaxed);
         self.changed.notify_waiters();
@@ -183,15 +180,5 @@ impl StreamCounts {
             under_way: self.under_way(),
             dropped: dropped.filter(|(_, count)| *count > 0).collect(),
         }
-    }
-}
-
-/// Returns why an ADU goes no further whose payload did not arrive.
-pub(super) fn cause_of(error: BodyError) -> DropCause {
-    match error {
-        BodyError::Expired | BodyError::Reset(StreamCode::Expired) => DropCause::Expired,
-        BodyError::Reset(_) => DropCause::Cancelled,
-        BodyError::LinkLost => DropCause::PathLost,
-        _ => DropCause::Malformed,
     }
 }

@@ -141,7 +141,7 @@ impl Forwarder {
             }
             Chain::Lift(_) => match adu.collect().await {
                 Ok(payload) => self.carry(&route, Adu { header, payload }).await,
-                Err(error) => route.counts.dropped(ledger::cause_of(error)),
+                Err(error) => route.counts.dropped(error.drop_cause()),
             },
         }
     }
@@ -198,7 +198,7 @@ impl Forwarder {
         };
         match payload {
             Ok(payload) => self.post(route, Adu { header, payload }).await,
-            Err(error) => route.counts.dropped(ledger::cause_of(error)),
+            Err(error) => route.counts.dropped(error.drop_cause()),
         }
     }
 

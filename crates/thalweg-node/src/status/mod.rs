@@ -109,9 +109,9 @@ pub struct PlanStatus {
     pub state: &'static str,
     /// Why it failed, as a sentence.
     pub reason: Option<String>,
-    /// The plan, unless the stream is unplanned.
+    /// The plan in force, unless the stream is unplanned.
     pub report: Option<Report>,
-    /// The plan in words.
+    /// The same in words.
     pub explanation: Option<String>,
 }
 
