@@ -32,6 +32,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_core::routing::Directory;
+use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::{self as wire, Message};
 use thalweg_net::{Admission, Identity, LinkEvent};
@@ -68,6 +69,7 @@ pub(crate) enum Input {
 pub(crate) enum Command {
     Publish {
         publication: Publication,
+        given: Option<Vec<Part>>,
         reply: oneshot::Sender<Result<Published, PublishError>>,
     },
     Unpublish {
@@ -171,9 +173,13 @@ impl Control {
         match input {
             Input::Frame { from, frame } => self.handle_frame(from, &frame).await,
             Input::Link(event) => self.handle_link(event).await,
-            Input::Command(Command::Publish { publication, reply }) => {
+            Input::Command(Command::Publish {
+                publication,
+                given,
+                reply,
+            }) => {
                 // A publisher that has gone meanwhile closes its watch, which the next tick sees.
-                let _ = reply.send(self.publish(publication).await);
+                let _ = reply.send(self.publish(publication, given).await);
             }
             Input::Command(Command::Unpublish { stream }) => self.unpublish(stream).await,
             Input::Command(Command::Subscribe { name, mailbox }) => {

@@ -23,6 +23,8 @@ use crate::handle::{Publication, PublishError};
 pub(super) struct Source {
     pub(super) stream: StreamId,
     pub(super) publication: Publication,
+    /// The way to the one sink that is served, if its program has given one.
+    given: Option<Vec<Part>>,
     pub(super) session: Session,
     pub(super) plans: BTreeMap<NodeId, Planned>,
     key: Content,
@@ -72,8 +74,9 @@ impl Control {
     pub(super) async fn publish(
         &mut self,
         publication: Publication,
+        given: Option<Vec<Part>>,
     ) -> Result<Published, PublishError> {
-        self.check(&publication)?;
+        self.check(&publication, given.as_deref())?;
         let random = || PublishError::Invalid {
             name: publication.name.clone(),
             why: "the system gives no random numbers".into(),
@@ -88,6 +91,7 @@ impl Control {
         let source = Source {
             stream,
             publication,
+            given,
             session: Session::default(),
             plans: BTreeMap::new(),
             key: Content { key_epoch: 1, key },
@@ -104,7 +108,7 @@ impl Control {
         })
     }
 
-    fn check(&self, publication: &Publication) -> Result<(), PublishError> {
+    fn check(&self, publication: &Publication, given: Option<&[Part]>) -> Result<(), PublishError> {
         let open = || self.sources.values().filter(|source| source.open);
         if open().any(|source| source.publication.name == publication.name) {
             return Err(PublishError::Taken(publication.name.clone()));
@@ -120,6 +124,11 @@ impl Control {
             format!("the utilities of its layers sum to {utility}, not to 1")
         } else if publication.needs.confidential && publication.planner.is_none() {
             "a confidential stream needs a planner, for without a plan nothing is sealed".into()
+        } else if publication.needs.confidential && given.is_some() {
+            "a confidential stream is planned here, for nobody checks that a given plan seals it"
+                .into()
+        } else if given.is_some_and(|parts| parts.first().map(|part| part.node) != Some(self.id)) {
+            "the plan that is given does not begin at this node".into()
         } else {
             return Ok(());
         };
@@ -249,9 +258,10 @@ impl Control {
         let Some(source) = self.sources.get(&stream) else {
             return;
         };
-        let drafted = match source.publication.planner {
-            None => self.shortest(sink),
-            Some(planner) => self.planned(source, sink, planner),
+        let drafted = match (&source.given, source.publication.planner) {
+            (Some(parts), _) => self.given(parts, sink),
+            (None, None) => self.shortest(sink),
+            (None, Some(planner)) => self.planned(source, sink, planner),
         };
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
@@ -295,6 +305,18 @@ impl Control {
         };
         let way = planned.way.clone();
         Box::pin(self.send_routed(way, &refuse)).await;
+    }
+
+    /// Returns the way that the program has given; it leads to one sink.
+    fn given(&self, parts: &[Part], sink: NodeId) -> Result<Draft, String> {
+        if parts.last().map(|part| part.node) != Some(sink) {
+            let sink = self.name_of(sink);
+            return Err(format!("the plan that was given does not end at {sink}"));
+        }
+        Ok(Draft {
+            parts: parts.to_vec(),
+            words: None,
+        })
     }
 
     /// Returns the unplanned way: the fewest hops, nothing on the way.

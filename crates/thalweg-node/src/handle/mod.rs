@@ -16,6 +16,7 @@ use thalweg_core::id::{NodeId, StreamName};
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
 use thalweg_core::planner::Planner;
+use thalweg_core::session::Part;
 use thalweg_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
@@ -108,9 +109,35 @@ impl Handle {
 
     /// Announces a stream and returns what puts ADUs on it.
     pub async fn publish(&self, publication: Publication) -> Result<Publisher, PublishError> {
+        self.announce(publication, None).await
+    }
+
+    /// Announces a stream whose plan is given and not made: its parts, from this node to the one sink it serves.
+    ///
+    /// For experiments and for operators who know better than a planner; the publication's own planner is not asked.
+    /// Each node still checks its part.
+    ///
+    /// Fails   also for a confidential stream, for nobody would check that the plan seals it
+    pub async fn publish_by(
+        &self,
+        publication: Publication,
+        plan: Vec<Part>,
+    ) -> Result<Publisher, PublishError> {
+        self.announce(publication, Some(plan)).await
+    }
+
+    async fn announce(
+        &self,
+        publication: Publication,
+        given: Option<Vec<Part>>,
+    ) -> Result<Publisher, PublishError> {
         let (name, needs) = (publication.name.clone(), publication.needs);
         let published = self
-            .ask(|reply| Command::Publish { publication, reply })
+            .ask(|reply| Command::Publish {
+                publication,
+                given,
+                reply,
+            })
             .await;
         let published = published.ok_or(PublishError::Stopped)??;
         Ok(Publisher::new(self.clone(), name, needs, published))

@@ -3,5 +3,6 @@
 mod admin;
 mod chain;
 mod fabric;
+mod given;
 mod local;
 mod reroute;

@@ -1,0 +1,94 @@
+//! Proves that a plan which a program gives is carried out as it stands, and that one that cannot be is refused.
+
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::session::Part;
+use thalweg_core::units::Bitrate;
+use thalweg_node::{Outgoing, Publication, PublishError, SubscribeOptions, SubscriberEvent};
+
+use crate::fabric::{self, PATIENCE, Running};
+
+const NAMES: [&str; 3] = ["n0", "n1", "n2"];
+
+fn publication(confidential: bool) -> Publication {
+    Publication {
+        name: "cam".parse().expect("a name"),
+        needs: Needs {
+            confidential,
+            ..Needs::default()
+        },
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(500),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: None,
+    }
+}
+
+fn part(node: &Running, adapters: &[&str]) -> Part {
+    Part {
+        node: node.handle.id(),
+        adapters: adapters.iter().map(ToString::to_string).collect(),
+        plaintext: true,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_given_plan_is_carried_out_as_it_stands() {
+    let nodes = fabric::chain(&NAMES, |_| true).await;
+    let name = "cam".parse().expect("a name");
+    let options = SubscribeOptions {
+        name,
+        in_sequence: true,
+    };
+    let mut subscriber = nodes[2].handle.subscribe(options).await;
+    let plan = vec![
+        part(&nodes[0], &[]),
+        part(&nodes[1], &["null", "null"]),
+        part(&nodes[2], &[]),
+    ];
+    let publisher = nodes[0].handle.publish_by(publication(false), plan).await;
+    let mut publisher = publisher.expect("it is published");
+    let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+    wanted.expect("a plan in time").expect("the node runs");
+    let outgoing = Outgoing {
+        media_time: MediaTime::from_micros(0),
+        importance: Importance(200),
+        layer: 0,
+        flags: Flags::NONE,
+        depends_on: 0,
+        payload: Bytes::from_static(b"as it was"),
+    };
+    publisher.send(outgoing).await.expect("the node runs");
+    let adu = loop {
+        let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;
+        match event.expect("in time").expect("the stream goes on") {
+            SubscriberEvent::Adu(adu) => break adu,
+            SubscriberEvent::Notice(_) => {}
+        }
+    };
+    assert_eq!(&adu.payload[..], b"as it was");
+    let status = nodes[1].handle.status().await.expect("it runs");
+    assert_eq!(status.routes[0].adapters, ["null", "null"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_given_plan_that_cannot_be_is_refused_with_a_sentence() {
+    let nodes = fabric::chain(&NAMES[..2], |_| true).await;
+    let handle = &nodes[0].handle;
+    let elsewhere = vec![part(&nodes[1], &[])];
+    for (confidential, plan, says) in [
+        (false, elsewhere, "does not begin at this node"),
+        (false, Vec::new(), "does not begin at this node"),
+        (true, vec![part(&nodes[0], &[])], "confidential"),
+    ] {
+        let refused = handle.publish_by(publication(confidential), plan).await;
+        let Err(error @ PublishError::Invalid { .. }) = refused.map(|_| ()) else {
+            panic!("it was published");
+        };
+        assert!(error.to_string().contains(says), "{error}");
+    }
+}
