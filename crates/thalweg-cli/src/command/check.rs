@@ -1,0 +1,101 @@
+//! `thalweg check FILE`: what is wrong with a configuration or a world, with file, line and key.
+//!
+//! *The idea.* A world has nodes, links and streams; a configuration has none of them. So the file tells what it is,
+//! and a file that is neither is read as what the person says it is.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::{Args, ValueEnum};
+use thalweg_core::model::World;
+use thalweg_node::Config;
+
+use crate::exit::{Code, Failure, OrCode as _, Outcome};
+use crate::input;
+use crate::terminal::{self, Colour, Paint};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg check node.toml
+  thalweg check worlds/demo.toml
+  thalweg check --as world half-written.toml";
+
+/// Say what is wrong with a configuration or a world: file, line, key and what would be right.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The configuration (TOML) or world (TOML or JSON).
+    file: PathBuf,
+
+    /// What the file is, if it does not show.
+    #[arg(long = "as", value_name = "KIND")]
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Kind {
+    /// A node's configuration.
+    Config,
+    /// A world.
+    World,
+}
+
+/// Checks the file.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let file = &arguments.file;
+    let text = input::read_text(file)?;
+    let kind = arguments.kind.unwrap_or_else(|| guess(&text, file));
+    let found = match kind {
+        Kind::World => describe(&input::parse_world(&text, file)?),
+        Kind::Config => describe_config(file)?,
+    };
+    let good = Colour::of_stdout().paint(Paint::Green, "good");
+    terminal::print(&format!("{}: {good}: {found}\n", file.display()))?;
+    Ok(Code::Done)
+}
+
+/// Tells worlds from configurations by the tables they begin; `[[peer]]` and `key_file` are a configuration's.
+pub(super) fn guess(text: &str, file: &Path) -> Kind {
+    let json = file
+        .extension()
+        .is_some_and(|extension| extension == "json");
+    let world = text.lines().map(str::trim_start).any(|line| {
+        ["[node.", "[[link]]", "[[stream]]", "[[at]]", "node."]
+            .iter()
+            .any(|start| line.starts_with(start))
+    });
+    if json || world {
+        Kind::World
+    } else {
+        Kind::Config
+    }
+}
+
+fn describe(world: &World) -> String {
+    format!(
+        "a world of {}, {}, {} and {}",
+        count(world.nodes.len(), "node"),
+        count(world.links.len(), "link"),
+        count(world.streams.len(), "stream"),
+        count(world.events.len(), "event"),
+    )
+}
+
+fn describe_config(file: &Path) -> Result<String, Failure> {
+    let config = Config::load(file)
+        .context("the configuration cannot be used")
+        .or_code(Code::BadInput)?;
+    Ok(format!(
+        "the configuration of node `{}`, which knows {}",
+        config.name,
+        count(config.peers.len(), "peer")
+    ))
+}
+
+fn count(number: usize, what: &str) -> String {
+    match number {
+        0 => format!("no {what}s"),
+        1 => format!("1 {what}"),
+        _ => format!("{number} {what}s"),
+    }
+}

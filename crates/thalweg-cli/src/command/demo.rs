@@ -1,0 +1,72 @@
+//! `thalweg demo`: the case for the whole thing, on one machine.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::demo::{self, Options, console};
+use crate::exit::Outcome;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg demo
+  thalweg demo --video clip.mp4
+  thalweg demo --world worlds/demo.toml --seconds 60
+  thalweg demo --headless --seconds 20 --json | jq '.planned.psnr_y_mean_db - .unplanned.psnr_y_mean_db'
+
+Two fabrics of the same nodes and links run side by side in this process, each link a QUIC connection over loopback
+through a shaper with the world's rate, delay, loss and queue. Both get the same frames at the same moment. They are
+two so that the streams do not share the slow link.
+
+A frame is shown if its base layer has arrived when the frame is due: the stream's deadline after it was taken.
+`latency_ms` is from the moment a frame was taken to the arrival of its base layer, in time or not.";
+
+/// Show one camera over the same bad links twice: as it comes, and as planned.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// How long to run [default: until Ctrl-C; 20 with --headless].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+
+    /// The world, whose first stream is shown; it has one sink and layers.
+    #[arg(long, value_name = "FILE")]
+    world: Option<PathBuf>,
+
+    /// A video instead of the built-in scene: Y4M, or anything that an `ffmpeg` on the PATH reads.
+    #[arg(long, value_name = "FILE")]
+    video: Option<PathBuf>,
+
+    /// No console page.
+    #[arg(long)]
+    headless: bool,
+
+    /// Print one JSON object at the end.
+    #[arg(long)]
+    json: bool,
+
+    /// The console page's port; the next free one is taken.
+    #[arg(long, value_name = "PORT", default_value_t = console::PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+/// Runs the demo.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let Arguments {
+        seconds,
+        world,
+        video,
+        headless,
+        json,
+        port,
+    } = arguments;
+    let options = Options {
+        seconds: *seconds,
+        world: world.clone(),
+        video: video.clone(),
+        headless: *headless,
+        json: *json,
+        port: *port,
+    };
+    Box::pin(demo::run(options)).await
+}

@@ -1,0 +1,60 @@
+//! `thalweg id`: this node's key, which is how others know it.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use thalweg_net::Identity;
+use thalweg_node::Config;
+
+use crate::exit::{Code, Failure, OrCode as _, Outcome};
+use crate::terminal;
+
+/// The key file's name unless something else is said; the default configuration has the same.
+const KEY_DEFAULT: &str = "node.key";
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg id --config node.toml
+  thalweg id --key /etc/thalweg/node.key
+
+The key is printed on standard output; put it under `key` of a [[peer]] of the other nodes.";
+
+/// Print the public key of a node, which is its name on the network; make the key file if it is missing.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The node's configuration, which names the key file.
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    config: Option<PathBuf>,
+
+    /// The key file itself [default: node.key].
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+}
+
+/// Prints the key.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let file = key_file(arguments)?;
+    let missing = !file.exists();
+    let identity = Identity::load_or_create(&file).or_code(Code::BadInput)?;
+    if missing {
+        terminal::tell(&format!(
+            "{} was not there: a new key was made in it",
+            file.display()
+        ));
+    }
+    terminal::print(&format!("{}\n", identity.id()))?;
+    Ok(Code::Done)
+}
+
+fn key_file(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    let Some(config) = &arguments.config else {
+        let key = arguments.key.as_deref();
+        return Ok(key.unwrap_or(Path::new(KEY_DEFAULT)).to_owned());
+    };
+    let config = Config::load(config)
+        .context("the configuration cannot be used")
+        .or_code(Code::BadInput)?;
+    Ok(config.key_file)
+}

@@ -1,0 +1,152 @@
+//! `thalweg ls`: the nodes, links and streams that the node of this machine knows.
+
+use std::fmt::Write as _;
+
+use clap::Args;
+use serde_json::Value;
+
+use crate::exit::{Code, Outcome};
+use crate::socket::Socket;
+use crate::table;
+use crate::terminal::{self, Colour, Paint};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg ls
+  thalweg ls --node /run/thalweg/node.sock --json | jq '.links[] | {name, rtt_ms}'";
+
+/// List nodes, links with what is measured on them, and streams.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    socket: Socket,
+
+    /// Print one JSON object, with plans and counters.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks the node and prints.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let status = arguments.socket.connect().await?.status().await?;
+    let text = if arguments.json {
+        serde_json::to_string(&status)? + "\n"
+    } else {
+        describe(&status, Colour::of_stdout())
+    };
+    terminal::print(&text)?;
+    Ok(Code::Done)
+}
+
+fn describe(status: &Value, colour: Colour) -> String {
+    let mut text = String::new();
+    let head = |title: &str| colour.paint(Paint::Bold, title);
+    let _ = writeln!(text, "{}", head("nodes"));
+    text.push_str(&table::lay_out(&nodes(status), colour));
+    let _ = writeln!(text, "\n{}", head("links"));
+    text.push_str(&or_none(&links(status), colour));
+    let _ = writeln!(text, "\n{}", head("streams"));
+    text.push_str(&or_none(&streams(status), colour));
+    for plan in list(&status["plans"]) {
+        let _ = writeln!(
+            text,
+            "\n{} {} to {}: {}{}",
+            head("plan"),
+            word(&plan["stream"]),
+            word(&plan["sink"]),
+            word(&plan["state"]),
+            plan["reason"]
+                .as_str()
+                .map(|reason| format!(", {reason}"))
+                .unwrap_or_default()
+        );
+        if let Some(explanation) = plan["explanation"].as_str() {
+            let _ = writeln!(text, "{}", explanation.trim_end());
+        }
+    }
+    text
+}
+
+fn nodes(status: &Value) -> Vec<[String; 5]> {
+    let mut rows = vec![["name", "key", "slots", "trusted", "neighbours"].map(String::from)];
+    let own = word(&status["node"]["key"]);
+    for node in list(&status["nodes"]) {
+        let key = word(&node["key"]);
+        let here = if key == own { " (here)" } else { "" };
+        let neighbours: Vec<String> = list(&node["neighbours"]).iter().map(word).collect();
+        rows.push([
+            word(&node["name"]) + here,
+            key.chars().take(10).collect(),
+            node["slots"].to_string(),
+            if node["trusted"] == true { "yes" } else { "no" }.into(),
+            neighbours.join(" "),
+        ]);
+    }
+    rows
+}
+
+fn links(status: &Value) -> Vec<[String; 8]> {
+    let titles = [
+        "to", "state", "rtt", "loss", "sent", "received", "window", "reason",
+    ];
+    let mut rows = vec![titles.map(String::from)];
+    for link in list(&status["links"]) {
+        rows.push([
+            word(&link["name"]),
+            word(&link["state"]),
+            number(&link["rtt_ms"], |ms| format!("{ms:.1} ms")),
+            number(&link["loss"], |loss| format!("{:.1} %", loss * 100.0)),
+            number(&link["sent_bps"], rate),
+            number(&link["received_bps"], rate),
+            number(&link["window_bps"], rate),
+            link["reason"].as_str().unwrap_or_default().into(),
+        ]);
+    }
+    rows
+}
+
+fn streams(status: &Value) -> Vec<[String; 7]> {
+    let titles = ["name", "from", "to", "rate", "layers", "sent", "delivered"];
+    let mut rows = vec![titles.map(String::from)];
+    for stream in list(&status["streams"]) {
+        let sinks: Vec<String> = list(&stream["sinks"]).iter().map(word).collect();
+        rows.push([
+            word(&stream["name"]),
+            word(&stream["publisher"]),
+            sinks.join(" "),
+            number(&stream["rate_bps"], rate),
+            stream["layers"].to_string(),
+            stream["counts"]["sent"].to_string(),
+            stream["counts"]["delivered"].to_string(),
+        ]);
+    }
+    rows
+}
+
+fn or_none<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
+    if rows.len() > 1 {
+        table::lay_out(rows, colour)
+    } else {
+        "none\n".into()
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().into()
+}
+
+fn number(value: &Value, show: impl FnOnce(f64) -> String) -> String {
+    value.as_f64().map(show).unwrap_or_default()
+}
+
+fn rate(bps: f64) -> String {
+    match bps {
+        _ if bps >= 1e6 => format!("{:.1} Mbit/s", bps / 1e6),
+        _ => format!("{:.0} kbit/s", bps / 1e3),
+    }
+}

@@ -1,0 +1,83 @@
+//! The command line: one file a subcommand, each with its arguments, its help and its `run`.
+//!
+//! *The idea.* clap describes the grammar; `run` turns a parsed command into an [`Outcome`]. The runtime is made here
+//! and only for commands that wait for something.
+
+mod check;
+mod completions;
+mod config;
+mod demo;
+mod id;
+mod ls;
+mod node;
+mod plan;
+mod publish;
+mod subscribe;
+
+#[cfg(test)]
+mod tests;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+
+use crate::exit::{HELP, Outcome};
+use crate::log;
+
+/// Carries live streams across several machines and bad links so that what matters arrives in time.
+#[derive(Debug, Parser)]
+#[command(name = "thalweg", version, after_help = HELP, max_term_width = 100)]
+pub struct Cli {
+    /// What to log on standard error, such as `info` or `thalweg_node=debug`.
+    #[arg(long, global = true, env = "THALWEG_LOG", value_name = "FILTER")]
+    log: Option<String>,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Arguments),
+    Plan(plan::Arguments),
+    Node(node::Arguments),
+    Ls(ls::Arguments),
+    Publish(publish::Arguments),
+    Subscribe(subscribe::Arguments),
+    Check(check::Arguments),
+    Id(id::Arguments),
+    Config(config::Arguments),
+    Completions(completions::Arguments),
+}
+
+/// Runs the command.
+pub fn run(cli: Cli) -> Outcome {
+    let default = match cli.command {
+        Command::Node(_) => log::Default::Daemon,
+        _ => log::Default::Command,
+    };
+    log::start(cli.log.as_deref(), default)?;
+    match cli.command {
+        Command::Plan(arguments) => plan::run(&arguments),
+        Command::Check(arguments) => check::run(&arguments),
+        Command::Id(arguments) => id::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Demo(arguments) => wait(demo::run(&arguments)),
+        Command::Node(arguments) => wait(node::run(&arguments)),
+        Command::Ls(arguments) => wait(ls::run(&arguments)),
+        Command::Publish(arguments) => wait(publish::run(&arguments)),
+        Command::Subscribe(arguments) => wait(subscribe::run(&arguments)),
+    }
+}
+
+/// Runs a command that waits for something.
+fn wait(command: impl Future<Output = Outcome>) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("the system gives no threads to run on")?;
+    let outcome = runtime.block_on(command);
+    // A read of standard input cannot be cut short, and a backlog that nobody waits for need not be.
+    runtime.shutdown_background();
+    outcome
+}

@@ -1,0 +1,60 @@
+//! `thalweg node --config FILE`: the daemon.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use thalweg_node::{Config, Node, NodeError};
+
+use crate::exit::{Code, OrCode as _, Outcome};
+use crate::{shutdown, terminal};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg config > node.toml
+  thalweg node --config node.toml
+  thalweg --log thalweg_node=debug node --config node.toml
+
+When it listens, it prints one line with its name, key and addresses on standard output. SIGTERM and Ctrl-C end it
+in good order: what was sent is waited for, and what is not known to have arrived is reported.";
+
+/// Run a node until it is told to stop.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The node's configuration.
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+/// Runs the node.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let config = Config::load(&arguments.config)
+        .context("the configuration cannot be used")
+        .or_code(Code::BadInput)?;
+    let name = config.name.clone();
+    let node = Node::load(config).await.map_err(|error| {
+        // A key that cannot be used is the input's fault; a port in use is the moment's.
+        let code = match error {
+            NodeError::Identity(_) => Code::BadInput,
+            _ => Code::Failed,
+        };
+        crate::exit::Failure {
+            code,
+            error: anyhow::Error::new(error).context(format!("node `{name}` cannot start")),
+        }
+    })?;
+    let handle = node.handle();
+    let addresses: Vec<String> = handle.addresses().iter().map(ToString::to_string).collect();
+    terminal::print(&format!("{name} {} {}\n", handle.id(), addresses.join(" ")))?;
+    let report = node.run(shutdown::asked()).await?;
+    match report.unacknowledged {
+        0 => terminal::tell(&format!(
+            "node `{name}` stopped; everything sent was acknowledged"
+        )),
+        count => terminal::tell(&format!(
+            "node `{name}` stopped; of {count} sent ADUs it is not known whether they arrived"
+        )),
+    }
+    Ok(Code::Done)
+}

@@ -1,0 +1,256 @@
+//! `thalweg publish NAME --from …`: a transport stream becomes a stream of the fabric.
+//!
+//! *The idea.* The source's first seconds are read ahead, for the planner wants a rate; then the stream is announced,
+//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is dropped.
+//!
+//! *What it does not do.* It transcodes nothing, and opens no link: that is the node's, through its Unix socket.
+
+use std::collections::BTreeMap;
+use std::time::Instant as StdInstant;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use thalweg_core::id::StreamName;
+use thalweg_core::model::Layer;
+use thalweg_core::needs::{Needs, Reliability};
+use thalweg_core::planner::Planner;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{Bitrate, parse_duration};
+use thalweg_media::Marks;
+use thalweg_node::local::LocalPublisher;
+use thalweg_node::{Outgoing, Publication};
+
+use crate::ends::{End, Source};
+use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
+use crate::feed::Feed;
+use crate::pace::{Pacer, Speed};
+use crate::progress::{self, Progress};
+use crate::socket::Socket;
+use crate::{shutdown, terminal};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg publish truck/cam1 --from clip.ts
+  thalweg publish truck/cam1 --from clip.ts --loop --deadline '500 ms'
+  thalweg publish truck/cam1 --from udp://:5004 --confidential
+  ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
+
+/// Publish MPEG-TS from a file, a pipe or UDP as a stream.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line and goes no further"
+)]
+pub struct Arguments {
+    /// The stream's name, such as truck/cam1.
+    name: StreamName,
+
+    /// A file, `-` for standard input, or udp://[address]:port (plain or RTP; multicast groups are joined).
+    #[arg(long, value_name = "SOURCE")]
+    from: End,
+
+    /// Read the file again and again; its times go on.
+    #[arg(long = "loop")]
+    repeat: bool,
+
+    /// How fast: times real time, or `max`. Live sources go as they come.
+    #[arg(long, value_name = "RATE", default_value = "1")]
+    rate: Speed,
+
+    /// After this long an access unit is of no use, such as `500 ms`; never unless given.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    deadline: Option<Duration>,
+
+    /// What happens to an access unit that is lost or late.
+    #[arg(long, value_enum, default_value_t = Loss::UntilDeadline)]
+    reliability: Loss,
+
+    /// Nodes and links that may not see the stream's content must not: it is sealed there.
+    #[arg(long)]
+    confidential: bool,
+
+    /// What the stream needs of a link, such as `2 Mbit/s`; measured over its first two seconds unless given.
+    #[arg(long, value_name = "RATE")]
+    bitrate: Option<Bitrate>,
+
+    /// Take the shortest path, without a plan.
+    #[arg(long)]
+    unplanned: bool,
+
+    /// Start at once, without waiting for a subscriber; what nobody receives is dropped.
+    #[arg(long)]
+    no_wait: bool,
+
+    #[command(flatten)]
+    socket: Socket,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Loss {
+    /// Sent once.
+    None,
+    /// Sent again until its deadline.
+    UntilDeadline,
+    /// Sent again until it arrives.
+    Full,
+}
+
+/// Publishes until the source ends or somebody asks to stop.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let from = &arguments.from;
+    if arguments.repeat && !matches!(from, End::File(_)) {
+        return fail(
+            Code::BadInput,
+            format!("--loop reads a file again, and {from} is none"),
+        );
+    }
+    let source = Source::open(from).await.or_code(source_code(from))?;
+    let mut feed = Feed::new(source, arguments.repeat);
+    let rate = tokio::select! {
+        rate = feed.measure() => rate.with_context(|| format!("cannot read {from}"))?,
+        () = shutdown::asked() => return Ok(Code::Done),
+    };
+    let Some(rate) = rate else {
+        return nothing(arguments, &feed);
+    };
+    let publication = publication(arguments, arguments.bitrate.unwrap_or(rate));
+    let client = arguments.socket.connect().await?;
+    let mut publisher = client.publish(publication).await.or_code(Code::Failed)?;
+    let stopped = tokio::select! {
+        ready = wait(arguments, &feed, &mut publisher) => { ready?; false }
+        () = shutdown::asked() => true,
+    };
+    let mut progress = Progress::start("publishing", false);
+    let sent = if stopped {
+        Ok(())
+    } else {
+        tokio::select! {
+            sent = send(arguments, &mut feed, &mut publisher, &mut progress) => sent,
+            () = shutdown::asked() => Ok(()),
+        }
+    };
+    // What was given to the node is waited for even when the source failed.
+    let summary = publisher.finish().await;
+    let passed = progress.finish();
+    tell(&passed, &summary?);
+    if let Some(trouble) = feed.trouble().sentence() {
+        terminal::tell(&format!("in {from}: {trouble}"));
+    }
+    sent?;
+    Ok(Code::Done)
+}
+
+/// A file that is not there is bad input; a port in use is the moment's.
+fn source_code(from: &End) -> Code {
+    match from {
+        End::File(_) => Code::BadInput,
+        _ => Code::Failed,
+    }
+}
+
+fn publication(arguments: &Arguments, rate: Bitrate) -> Publication {
+    let needs = Needs {
+        confidential: arguments.confidential,
+        deadline: arguments.deadline.unwrap_or(Duration::NEVER),
+        reliability: match arguments.reliability {
+            Loss::None => Reliability::None,
+            Loss::UntilDeadline => Reliability::UntilDeadline,
+            Loss::Full => Reliability::Full,
+        },
+        ..Needs::default()
+    };
+    Publication {
+        name: arguments.name.clone(),
+        needs,
+        layers: vec![Layer { rate, utility: 1.0 }],
+        // Video and audio are compressed already; packing them again is not worth an adapter.
+        pack_ratio: Some(1.0),
+        planner: (!arguments.unplanned).then_some(Planner::Exact),
+    }
+}
+
+/// Waits for a subscriber, unless that makes no sense.
+async fn wait(
+    arguments: &Arguments,
+    feed: &Feed,
+    publisher: &mut LocalPublisher,
+) -> Result<(), Failure> {
+    if arguments.no_wait || feed.is_live() || publisher.is_wanted() {
+        return Ok(());
+    }
+    terminal::tell(&format!(
+        "nobody receives `{}` yet; waiting",
+        arguments.name
+    ));
+    Ok(publisher.wanted().await?)
+}
+
+async fn send(
+    arguments: &Arguments,
+    feed: &mut Feed,
+    publisher: &mut LocalPublisher,
+    progress: &mut Progress,
+) -> Result<(), Failure> {
+    let speed = if feed.is_live() {
+        Speed::Max
+    } else {
+        arguments.rate
+    };
+    let mut pacer = Pacer::new(speed);
+    let start = StdInstant::now();
+    loop {
+        let unit = feed.next().await;
+        let unit = unit.with_context(|| format!("cannot read on in {}", arguments.from))?;
+        let Some((marks, payload)) = unit else {
+            return Ok(());
+        };
+        let now = Instant::ZERO + start.elapsed().into();
+        let wait = pacer.wait(now, marks.decode_time);
+        if wait > Duration::ZERO {
+            tokio::time::sleep(wait.into()).await;
+        }
+        progress.count(payload.len());
+        publisher.send(outgoing(marks, payload)).await?;
+    }
+}
+
+fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
+    Outgoing {
+        media_time: marks.media_time,
+        importance: marks.importance,
+        layer: marks.layer,
+        flags: marks.flags,
+        depends_on: marks.depends_on,
+        payload,
+    }
+}
+
+/// Nothing in the source can be used.
+fn nothing(arguments: &Arguments, feed: &Feed) -> Outcome {
+    let trouble = feed.trouble().sentence().map(|found| format!(": {found}"));
+    fail(
+        Code::Failed,
+        format!(
+            "{} holds no MPEG-TS that can be sent{}",
+            arguments.from,
+            trouble.unwrap_or_else(|| ": it is empty".into())
+        ),
+    )
+}
+
+/// Says what became of everything.
+fn tell(passed: &str, summary: &Value) {
+    let count = |key: &str| summary[key].as_u64().unwrap_or(0);
+    let dropped: BTreeMap<String, u64> =
+        serde_json::from_value(summary["dropped"].clone()).unwrap_or_default();
+    terminal::tell(&format!(
+        "published {passed}; sent {}, acknowledged {}, left without acknowledgement {}, dropped: {}",
+        count("sent"),
+        count("acknowledged"),
+        count("departed"),
+        progress::drops(&dropped)
+    ));
+}

@@ -1,0 +1,79 @@
+//! Proves that the command line is sound, says what it should, and tells worlds from configurations.
+
+use std::path::Path;
+
+use clap::CommandFactory as _;
+use clap::error::ErrorKind;
+
+use super::check::{Kind, guess};
+use super::*;
+
+fn parse(line: &str) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(line.split_whitespace())
+}
+
+#[test]
+fn the_command_line_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn every_command_has_examples() {
+    for command in Cli::command().get_subcommands() {
+        let help = command
+            .get_after_help()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        let example = format!("thalweg {}", command.get_name());
+        assert!(help.contains(&example), "{}: {help}", command.get_name());
+    }
+}
+
+#[test]
+fn names_units_and_ends_are_checked_before_anything_starts() {
+    for line in [
+        "thalweg publish truck/cam1 --from clip.ts --rate max --deadline 2s --bitrate 2Mbit/s",
+        "thalweg publish cam --from - --reliability full --confidential --node /run/t.sock",
+        "thalweg subscribe cam --to rtp://[::1]:5004",
+        "thalweg demo --headless --json --seconds 20 --port 9000",
+        "thalweg plan w.toml --stream a/b --planner exact --json",
+    ] {
+        assert!(
+            parse(line).is_ok(),
+            "{line}: {}",
+            parse(line).expect_err("it failed")
+        );
+    }
+    for line in [
+        "thalweg publish a//b --from clip.ts",
+        "thalweg publish a --from srt://h:1",
+        "thalweg publish a --from clip.ts --deadline 300",
+        "thalweg publish a --from clip.ts --rate 0",
+        "thalweg demo --seconds 0",
+        "thalweg plan w.toml --planner best",
+    ] {
+        let error = parse(line).expect_err(line);
+        assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line}");
+    }
+}
+
+#[test]
+fn planners_to_come_are_told_from_planners_that_are_none() {
+    for planner in ["heuristic", "exhaustive", "incremental"] {
+        let error = parse(&format!("thalweg plan w.toml --planner {planner}")).expect_err(planner);
+        assert!(
+            error.to_string().contains("is not available yet"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn worlds_and_configurations_are_told_apart() {
+    let kind = |text, name: &str| guess(text, Path::new(name));
+    assert_eq!(kind("[node.a]\nslots = 1\n", "w.toml"), Kind::World);
+    assert_eq!(kind("  [[stream]]\n", "w.toml"), Kind::World);
+    assert_eq!(kind("{}", "w.json"), Kind::World);
+    assert_eq!(kind("name = \"a\"\n[[peer]]\n", "n.toml"), Kind::Config);
+    assert_eq!(kind(thalweg_node::DEFAULT_CONFIG, "n.toml"), Kind::Config);
+}

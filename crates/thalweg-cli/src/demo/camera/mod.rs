@@ -1,0 +1,114 @@
+//! The demo's camera: takes a picture when it is time, encodes it once, and hands it to both fabrics.
+//!
+//! *The idea.* One thread, so that both fabrics get the same bytes at the same moment. A fabric that does not take a
+//! frame because its sender's queue is full has lost it by itself; the camera never waits.
+//!
+//! *What it does not do.* It moves no data: what it calls must return at once.
+
+mod video;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use thalweg_core::units::Bitrate;
+use thalweg_media::layered::{BASE_BYTES_MIN, Encoder};
+use thalweg_media::picture::Yuv420;
+use thalweg_media::scene;
+
+pub use video::Video;
+
+/// Frames a second: what 150 kbit/s and two layers carry at 352×288 with a picture worth looking at.
+pub const FPS: u32 = scene::RATE;
+
+/// What an ADU takes on a link beyond its payload: IPv4 and UDP 28, a QUIC packet with one stream's frame about 30, the
+/// ADU's header about 20, each counted once for most ADUs of the demo fit one packet.
+const WIRE_BYTES: usize = 78;
+
+/// The least budget of an enhancement that the codec takes.
+const LAYER_BYTES_MIN: usize = 32;
+
+/// One picture, as it was and as it is sent.
+pub struct Shot {
+    /// Its number, from 0 without gaps.
+    pub index: usize,
+    /// When it was taken.
+    pub capture: Instant,
+    /// What the camera saw.
+    pub picture: Yuv420,
+    /// Its layers, the base first.
+    pub layers: Vec<Bytes>,
+}
+
+/// Takes pictures until told to stop or until `frames` have been taken. Runs on a thread of its own.
+///
+/// Fails   the video cannot be read on, or a picture not be encoded
+pub fn run(
+    mut video: Video,
+    encoder: &Encoder,
+    frames: Option<usize>,
+    stop: &AtomicBool,
+    mut take: impl FnMut(Arc<Shot>),
+) -> anyhow::Result<()> {
+    let start = Instant::now();
+    for index in 0..frames.unwrap_or(usize::MAX) {
+        let capture = start + at(index);
+        thread::sleep(capture.saturating_duration_since(Instant::now()));
+        if stop.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let picture = video.next().context("the video cannot be read on")?;
+        // The moment it was to be taken: what this thread is late by counts as latency, not in its favour.
+        let layers = encoder
+            .encode(&picture)
+            .context("a picture cannot be encoded")?;
+        take(Arc::new(Shot {
+            index,
+            capture,
+            picture,
+            layers,
+        }));
+    }
+    Ok(())
+}
+
+/// Returns how long after the first a frame is taken.
+pub fn at(index: usize) -> Duration {
+    Duration::from_nanos(index as u64 * 1_000_000_000 / u64::from(FPS))
+}
+
+/// Returns what each layer of a frame may take, so that the layers have the rates of the world on the wire.
+///
+///     bytes[ℓ] = ⌊Σ_{k≤ℓ} r_k / (8 · fps)⌋ − ⌊Σ_{k<ℓ} r_k / (8 · fps)⌋ − w
+///
+/// Units   payload bytes a frame; w: bytes of headers an ADU, [`WIRE_BYTES`]
+/// Fails   a layer is too small for the codec
+pub fn budgets(rates: &[Bitrate]) -> Result<Vec<usize>, String> {
+    let mut sum = 0;
+    let mut before = 0;
+    let mut budgets = Vec::with_capacity(rates.len());
+    for (layer, rate) in rates.iter().enumerate() {
+        sum += rate.as_bps();
+        let bytes = (sum / (8 * u64::from(FPS))) as usize;
+        let least = if layer == 0 {
+            BASE_BYTES_MIN
+        } else {
+            LAYER_BYTES_MIN
+        };
+        let budget = (bytes - before).saturating_sub(WIRE_BYTES);
+        if budget < least {
+            return Err(format!(
+                "layer {layer} has {rate}, which at {FPS} frames a second and without headers is {budget} bytes a frame; the layered video needs {least} at least"
+            ));
+        }
+        budgets.push(budget);
+        before = bytes;
+    }
+    Ok(budgets)
+}

@@ -1,0 +1,220 @@
+//! The demo's page: one page on loopback, fed over a WebSocket.
+//!
+//! *The idea.* What the page needs is in the binary; nothing is fetched from elsewhere. State goes as JSON five times a
+//! second, pictures as planar frames when they change. Pictures and state are in watches, so a slow browser skips and
+//! slows nothing down.
+//!
+//! *What it does not do.* It takes no commands. It listens on loopback only, and answers no page of another origin.
+
+mod state;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use axum::Router;
+use axum::extract::State;
+use axum::extract::ws::{Message, Utf8Bytes, WebSocket, WebSocketUpgrade};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use thalweg_media::picture::Yuv420;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
+
+pub use state::{Footage, Hello, LinkState, Live, along};
+
+#[cfg(test)]
+mod tests;
+
+/// The port tried first.
+pub const PORT: u16 = 7480;
+
+/// How many ports after the first are tried.
+const PORTS: u16 = 64;
+
+/// How often state is sent.
+pub const TICK: Duration = Duration::from_millis(200);
+
+/// Which picture a frame on the WebSocket is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// What the camera saw.
+    Original = 0,
+    /// What the unplanned fabric shows.
+    Unplanned = 1,
+    /// What the planned fabric shows.
+    Planned = 2,
+}
+
+/// The latest picture of each kind.
+pub type Pictures = [watch::Receiver<Option<Bytes>>; 3];
+
+struct Page {
+    live: Arc<Live>,
+    pictures: Pictures,
+}
+
+/// The files of the page: path, type, content.
+const FILES: [(&str, &str, &str); 8] = [
+    (
+        "/",
+        "text/html; charset=utf-8",
+        include_str!("page/index.html"),
+    ),
+    ("/style.css", "text/css", include_str!("page/style.css")),
+    (
+        "/console.js",
+        "text/javascript",
+        include_str!("page/console.js"),
+    ),
+    (
+        "/chart.js",
+        "text/javascript",
+        include_str!("page/chart.js"),
+    ),
+    (
+        "/figures.js",
+        "text/javascript",
+        include_str!("page/figures.js"),
+    ),
+    (
+        "/picture.js",
+        "text/javascript",
+        include_str!("page/picture.js"),
+    ),
+    ("/svg.js", "text/javascript", include_str!("page/svg.js")),
+    (
+        "/topology.js",
+        "text/javascript",
+        include_str!("page/topology.js"),
+    ),
+];
+
+/// Binds the first free loopback port from `port` on.
+pub async fn bind(port: u16) -> anyhow::Result<TcpListener> {
+    let mut error = None;
+    for port in port..=port.saturating_add(PORTS) {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
+            Ok(listener) => return Ok(listener),
+            Err(e) => error = Some(e),
+        }
+    }
+    let error = error.expect("one port at least was tried");
+    Err(error).with_context(|| {
+        format!(
+            "no loopback port from {port} to {} is free for the console page",
+            port.saturating_add(PORTS)
+        )
+    })
+}
+
+/// Serves the page until dropped.
+pub async fn serve(
+    listener: TcpListener,
+    live: Arc<Live>,
+    pictures: Pictures,
+) -> anyhow::Result<()> {
+    let mut router = Router::new().route("/state", get(open));
+    for (path, kind, content) in FILES {
+        let page = move || async move { ([(header::CONTENT_TYPE, kind)], content) };
+        router = router.route(path, get(page));
+    }
+    let router = router.with_state(Arc::new(Page { live, pictures }));
+    axum::serve(listener, router)
+        .await
+        .context("the console page cannot be served")
+}
+
+/// Packs a picture as the page reads it: kind, width, height, planes.
+pub fn frame(kind: Kind, picture: &Yuv420) -> Bytes {
+    let planes = picture.planes();
+    let samples: usize = planes.iter().map(|plane| plane.samples.len()).sum();
+    let mut out = BytesMut::with_capacity(5 + samples);
+    out.put_u8(kind as u8);
+    out.put_u16(picture.width() as u16);
+    out.put_u16(picture.height() as u16);
+    for plane in planes {
+        out.put_slice(plane.samples);
+    }
+    out.freeze()
+}
+
+async fn open(
+    State(page): State<Arc<Page>>,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Response {
+    if !same_origin(&headers) {
+        return (
+            StatusCode::FORBIDDEN,
+            "this page is for this machine's own browser",
+        )
+            .into_response();
+    }
+    upgrade.on_upgrade(move |socket| async move {
+        // A browser that goes away is no event.
+        let _ = feed(socket, &page).await;
+    })
+}
+
+/// A page from elsewhere may open a WebSocket to loopback; its `Origin` gives it away.
+fn same_origin(headers: &HeaderMap) -> bool {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    match (text(header::ORIGIN), text(header::HOST)) {
+        (None, _) => true,
+        (Some(origin), Some(host)) => {
+            let local = host
+                .parse::<SocketAddr>()
+                .is_ok_and(|address| address.ip().is_loopback())
+                || host.split(':').next() == Some("localhost");
+            local && origin.strip_prefix("http://") == Some(host)
+        }
+        (Some(_), None) => false,
+    }
+}
+
+async fn feed(mut socket: WebSocket, page: &Page) -> Result<(), axum::Error> {
+    let mut pictures = page.pictures.clone();
+    // What is there is shown at once, not only what comes.
+    pictures.iter_mut().for_each(watch::Receiver::mark_changed);
+    let [original, unplanned, planned] = &mut pictures;
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    socket.send(text(page.live.hello())).await?;
+    let mut from = 0;
+    loop {
+        let picture = tokio::select! {
+            message = socket.recv() => match message {
+                Some(Ok(Message::Close(_))) | None => return Ok(()),
+                Some(Err(error)) => return Err(error),
+                Some(Ok(_)) => continue,
+            },
+            _ = ticks.tick() => {
+                let (tick, next) = page.live.tick(from);
+                from = next;
+                let last = tick.finished;
+                socket.send(text(&tick)).await?;
+                if last {
+                    return socket.send(Message::Close(None)).await;
+                }
+                continue;
+            }
+            Ok(()) = original.changed() => original.borrow_and_update().clone(),
+            Ok(()) = unplanned.changed() => unplanned.borrow_and_update().clone(),
+            Ok(()) = planned.changed() => planned.borrow_and_update().clone(),
+        };
+        if let Some(picture) = picture {
+            socket.send(Message::Binary(picture)).await?;
+        }
+    }
+}
+
+fn text(value: &impl serde::Serialize) -> Message {
+    let json = serde_json::to_string(value).expect("plain data with text keys");
+    Message::Text(Utf8Bytes::from(json))
+}

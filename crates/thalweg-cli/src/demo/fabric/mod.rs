@@ -1,0 +1,321 @@
+//! One fabric: every node of a world in this process, every link a QUIC connection through a shaper of its own.
+//!
+//! *The idea.* Nodes are assembled as the daemon assembles them, from a configuration, and each is confined to a
+//! loopback address of its own (Linux has 127.0.0.0/8); the near end of a line has the address of the node that dials,
+//! so the only way from one node to another is through the shaper. A node that is started later dials those before it,
+//! so every address is known when it is needed. The demo runs two fabrics, for on one the two streams would share
+//! the slow link and neither would show what it does to it.
+//!
+//! ```text
+//! node at 127.81.0.2 ─► 127.81.0.2 │ shaper: rate, delay, loss, queue │ 127.81.0.1 ─► node at 127.81.0.1
+//! ```
+//!
+//! *What it does not do.* It plans nothing: the node that publishes does, from what its configuration says of links.
+
+mod wiretap;
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use thalweg_core::model::{Link, NodeName, Stream, World};
+use thalweg_core::units::Bitrate;
+use thalweg_net::shaper::Direction;
+use thalweg_net::{Identity, Impairment, Shaper, ShaperOptions};
+use thalweg_node::config::Peer;
+use thalweg_node::{Config, Handle, Node, Publication, Publisher, SubscribeOptions, Subscriber};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+pub use wiretap::Wiretap;
+
+/// How long links, records and the plan may take until the stream can flow.
+const START_MAX: Duration = Duration::from_secs(20);
+
+/// How long nodes may take to say goodbye; a backlog is of no use to anybody then.
+const STOP_MAX: Duration = Duration::from_secs(1);
+
+/// The nodes of a world, running, with shaped links between them.
+pub struct Fabric {
+    nodes: BTreeMap<NodeName, Handle>,
+    lines: Vec<Line>,
+    stop: watch::Sender<bool>,
+    running: JoinSet<()>,
+}
+
+/// A link of the world and what shapes it.
+struct Line {
+    /// The link.
+    link: Link,
+    /// Its place among the links of the world.
+    at: usize,
+    shaper: Shaper,
+    /// Whether A of the shaper is the first end of the link.
+    forward: bool,
+}
+
+/// What has passed one direction of a line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Bytes that came out, headers included.
+    pub bytes: u64,
+    /// Packets that found the queue full or were lost.
+    pub dropped: u64,
+}
+
+impl Fabric {
+    /// Starts every node and every link of a world; two fabrics of one process differ in `place`.
+    pub async fn start(world: &World, stream: &Stream, place: u8) -> anyhow::Result<Self> {
+        let keys: BTreeMap<NodeName, Identity> = world
+            .nodes
+            .keys()
+            .map(|name| (name.clone(), Identity::ephemeral()))
+            .collect();
+        let mut fabric = Self {
+            nodes: BTreeMap::new(),
+            lines: Vec::new(),
+            stop: watch::channel(false).0,
+            running: JoinSet::new(),
+        };
+        for (at, (name, identity)) in (0..).zip(&keys) {
+            let own = address(place, at);
+            let mut peers = peers(world, stream, name, &keys);
+            fabric.lay_lines(world, name, own, &mut peers).await?;
+            let mut config = Config::new(name.clone(), std::path::PathBuf::new());
+            config.listen = vec![own];
+            config.slots = world.nodes[name].slots;
+            config.reach.confined = true;
+            config.weights = world.weights;
+            config.peers = peers.into_values().collect();
+            fabric.run(config, identity.clone()).await?;
+        }
+        Ok(fabric)
+    }
+
+    /// Publishes the stream, subscribes to it at its sink, and waits until it can flow.
+    pub async fn connect(
+        &self,
+        stream: &Stream,
+        publication: Publication,
+    ) -> anyhow::Result<(Publisher, Subscriber)> {
+        let [sink] = &stream.to[..] else {
+            anyhow::bail!(
+                "stream `{}` has {} sinks; the demo shows one",
+                stream.name,
+                stream.to.len()
+            );
+        };
+        let options = SubscribeOptions {
+            name: stream.name.clone(),
+            in_sequence: false,
+        };
+        let subscriber = self.node(sink).subscribe(options).await;
+        let source = self.node(&stream.from);
+        let mut publisher = source.publish(publication).await?;
+        match tokio::time::timeout(START_MAX, publisher.wanted()).await {
+            Ok(wanted) => wanted?,
+            Err(_) => anyhow::bail!(
+                "the stream could not start within {} s: {}",
+                START_MAX.as_secs(),
+                why_not(source).await
+            ),
+        }
+        Ok((publisher, subscriber))
+    }
+
+    /// Returns the handle of a node of the world.
+    pub fn node(&self, name: &NodeName) -> &Handle {
+        &self.nodes[name]
+    }
+
+    /// Returns what has passed the link at this place among those of the world, in the direction that leaves `from`.
+    pub fn passed(&self, at: usize, from: &NodeName) -> Passed {
+        let line = self.lines.iter().find(|line| line.at == at);
+        line.map(|line| line.passed(from)).unwrap_or_default()
+    }
+
+    /// Returns the bytes that came out of each direction of each link, as `"from->to"`.
+    pub fn link_bytes(&self) -> BTreeMap<String, u64> {
+        let mut bytes = BTreeMap::new();
+        for line in &self.lines {
+            let [a, b] = &line.link.ends;
+            for (from, to) in [(a, b), (b, a)] {
+                // Parallel links between two nodes have one entry.
+                *bytes.entry(format!("{from}->{to}")).or_default() += line.passed(from).bytes;
+            }
+        }
+        bytes
+    }
+
+    /// Makes every line what its link is in `world`, which has the links of the one that was started.
+    pub fn change(&self, world: &World) {
+        for line in &self.lines {
+            let impairment = impairment(&world.links[line.at]);
+            line.shaper.set(Direction::AToB, impairment);
+            line.shaper.set(Direction::BToA, impairment);
+        }
+    }
+
+    /// Stops every node; what is still queued is given up.
+    pub async fn stop(mut self) {
+        self.stop.send_replace(true);
+        let ended = async { while self.running.join_next().await.is_some() {} };
+        // Nodes wait a few seconds for what was sent; on a link with a backlog that is in vain.
+        let _ = tokio::time::timeout(STOP_MAX, ended).await;
+        self.running.abort_all();
+    }
+
+    /// Lays a line to every neighbour that runs already, and writes its address into the configuration.
+    async fn lay_lines(
+        &mut self,
+        world: &World,
+        name: &NodeName,
+        own: SocketAddr,
+        peers: &mut BTreeMap<NodeName, Peer>,
+    ) -> anyhow::Result<()> {
+        for (at, link) in world.links.iter().enumerate() {
+            let Some(other) = far_end(link, name) else {
+                continue;
+            };
+            let Some(target) = self.nodes.get(other).map(Handle::addresses) else {
+                continue;
+            };
+            let towards = *target.first().context("a node listens on no address")?;
+            let options = ShaperOptions {
+                from: own,
+                towards,
+                a_to_b: impairment(link),
+                b_to_a: impairment(link),
+                // Any seed will do; equal ones lose the same packets in every run, and in both fabrics.
+                seed: at as u64,
+            };
+            let shaper = Shaper::start(options)
+                .await
+                .with_context(|| format!("no line can be laid from {name} to {other}"))?;
+            let peer = peers
+                .get_mut(other)
+                .expect("every node of the world is a peer");
+            peer.addresses.push(shaper.address());
+            let forward = link.ends[0] == *name;
+            self.lines.push(Line {
+                link: link.clone(),
+                at,
+                shaper,
+                forward,
+            });
+        }
+        Ok(())
+    }
+
+    async fn run(&mut self, config: Config, identity: Identity) -> anyhow::Result<()> {
+        let name = config.name.clone();
+        let node = Node::with_identity(config, identity)
+            .await
+            .with_context(|| format!("node {name} cannot start"))?;
+        self.nodes.insert(name, node.handle());
+        let mut stop = self.stop.subscribe();
+        self.running.spawn(async move {
+            // A sender that is gone is a demo that is gone: the node stops too.
+            let shutdown = async move {
+                let _ = stop.wait_for(|stop| *stop).await;
+            };
+            if let Err(error) = node.run(shutdown).await {
+                tracing::warn!(%error, "a node of the demo failed");
+            }
+        });
+        Ok(())
+    }
+}
+
+impl Line {
+    fn passed(&self, from: &NodeName) -> Passed {
+        let along = self.link.ends[0] == *from;
+        let direction = if along == self.forward {
+            Direction::AToB
+        } else {
+            Direction::BToA
+        };
+        let counters = self.shaper.counters(direction);
+        Passed {
+            bytes: counters.bytes,
+            dropped: counters.lost + counters.overflowed,
+        }
+    }
+}
+
+/// Returns what a node is told of the others: neighbours with what their link carries, the rest for their trust.
+fn peers(
+    world: &World,
+    stream: &Stream,
+    name: &NodeName,
+    keys: &BTreeMap<NodeName, Identity>,
+) -> BTreeMap<NodeName, Peer> {
+    let others = keys.iter().filter(|(other, _)| *other != name);
+    others
+        .map(|(other, identity)| {
+            let link = world
+                .links
+                .iter()
+                .find(|link| far_end(link, name) == Some(other));
+            // Whoever may not see the plaintext of this stream is not trusted with it.
+            let trusted = world.nodes[other].trusted || !stream.needs.confidential;
+            let peer = Peer {
+                name: other.clone(),
+                key: identity.id(),
+                addresses: Vec::new(),
+                connect: link.is_some(),
+                trusted,
+                secure: link.is_none_or(|link| link.secure),
+                rate: link
+                    .map(|link| link.rate)
+                    .filter(|rate| *rate != Bitrate::ZERO),
+            };
+            (other.clone(), peer)
+        })
+        .collect()
+}
+
+fn far_end<'a>(link: &'a Link, name: &NodeName) -> Option<&'a NodeName> {
+    match &link.ends {
+        [a, b] if a == name => Some(b),
+        [a, b] if b == name => Some(a),
+        _ => None,
+    }
+}
+
+/// Returns the loopback address of a node, with a free port; no other node of this process has it.
+fn address(place: u8, at: u16) -> SocketAddr {
+    // The last byte is never 0 or 255, which some take for a network and for everybody in it.
+    let [third, fourth] = [at / 200, at % 200 + 1].map(|byte| byte as u8);
+    SocketAddr::from((Ipv4Addr::new(127, 81 + place, third, fourth), 0))
+}
+
+fn impairment(link: &Link) -> Impairment {
+    Impairment {
+        rate: if link.up { link.rate } else { Bitrate::ZERO },
+        delay: link.delay,
+        loss: link.loss,
+        queue: link.queue,
+    }
+}
+
+/// Returns why a publisher has no plan, as far as its node knows.
+async fn why_not(source: &Handle) -> String {
+    let Some(status) = source.status().await else {
+        return "its node has stopped".into();
+    };
+    let reasons: Vec<String> = status
+        .plans
+        .iter()
+        .map(|plan| match &plan.reason {
+            Some(reason) => reason.clone(),
+            None => format!("its plan for {} is {}", plan.sink, plan.state),
+        })
+        .collect();
+    if reasons.is_empty() {
+        "its node has heard of no subscriber".into()
+    } else {
+        reasons.join("; ")
+    }
+}

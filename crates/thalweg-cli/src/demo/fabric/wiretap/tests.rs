@@ -1,0 +1,30 @@
+//! Proves what counts as sealed.
+
+use super::*;
+
+fn tap(crossings: &[(bool, u64, u64)]) -> bool {
+    let crossings = crossings
+        .iter()
+        .map(|&(calls_for_sealing, sealed, plain)| Crossing {
+            calls_for_sealing,
+            sealed,
+            plain,
+        });
+    Wiretap {
+        crossings: crossings.collect(),
+    }
+    .all_sealed()
+}
+
+#[test]
+fn every_payload_on_every_link_that_calls_for_it_must_be_sealed() {
+    assert!(tap(&[(true, 9, 0), (false, 0, 9)]));
+    assert!(!tap(&[(true, 9, 1), (false, 0, 9)]));
+    assert!(!tap(&[(true, 9, 0), (true, 0, 9)]));
+}
+
+#[test]
+fn nothing_sent_proves_nothing() {
+    assert!(!tap(&[(true, 0, 0)]));
+    assert!(!tap(&[]));
+}

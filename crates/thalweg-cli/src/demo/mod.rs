@@ -1,0 +1,245 @@
+//! The demo: one camera, two fabrics of equal nodes and links; one carries the stream as it comes, one as planned.
+//!
+//! *The idea.* Each picture is encoded once and given to both fabrics at the same moment. The one sends every layer,
+//! first in, first out, until all has arrived; the other sends what the plan kept, sealed where the world calls for it,
+//! until it is due. Two viewers show what came in time. Two fabrics, not one, for on one the unplanned stream would
+//! fill the slow link and the planned stream with it.
+//!
+//! ```text
+//!               ┌► fabric (unplanned) ─► viewer ─┐
+//!   camera ─────┤                                ├─► score ─► console page, JSON
+//!               └► fabric (planned)   ─► viewer ─┘
+//! ```
+//!
+//! Threads: the camera and each viewer have one of their own, for they encode, decode and sleep; the nodes, shapers and
+//! the page share the run-time.
+//!
+//! *What it does not do.* It measures a network of this machine's making; nothing in it is a claim about a real one.
+
+mod camera;
+pub mod console;
+mod fabric;
+mod report;
+mod score;
+mod stage;
+mod viewer;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use thalweg_core::model::{Stream, World};
+use thalweg_core::planner::report::Report;
+use thalweg_core::planner::{self, Policy};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
+use crate::{input, shutdown, terminal};
+
+use camera::Video;
+use console::{Footage, Hello, Kind, Live};
+use stage::Stage;
+
+/// The world of `thalweg demo` when no other is given.
+const WORLD: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../worlds/demo.toml"
+));
+
+/// How long after it was taken a frame is due in a world whose stream has no deadline.
+const PLAYOUT_DEFAULT: Duration = Duration::from_secs(1);
+
+/// How long a headless run lasts unless told otherwise.
+const HEADLESS_SECONDS: u64 = 20;
+
+/// What is asked of the demo.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How long it runs; without it until interrupted, or 20 s without a page.
+    pub seconds: Option<u64>,
+    /// The world; without it the built-in one.
+    pub world: Option<PathBuf>,
+    /// The video; without it the built-in scene.
+    pub video: Option<PathBuf>,
+    /// Whether there is no page.
+    pub headless: bool,
+    /// Whether the result is printed as JSON.
+    pub json: bool,
+    /// The first port tried for the page.
+    pub port: u16,
+}
+
+/// Runs the demo and prints what was seen.
+pub async fn run(options: Options) -> Outcome {
+    let world = match &options.world {
+        Some(file) => input::load_world(file)?,
+        None => input::parse_world(WORLD, "worlds/demo.toml".as_ref())?,
+    };
+    let stream = choose(&world)?;
+    if let Some(lacks) = shortfalls(&world, &stream) {
+        let sentence = format!("no plan satisfies the needs of `{}`: {lacks}", stream.name);
+        return fail(Code::Infeasible, sentence);
+    }
+    let video = match &options.video {
+        Some(file) => Video::open(file).or_code(Code::BadInput)?,
+        None => Video::built_in(),
+    };
+    let rates: Vec<_> = stream.layers.iter().map(|layer| layer.rate).collect();
+    let budgets = camera::budgets(&rates)
+        .map_err(anyhow::Error::msg)
+        .or_code(Code::BadInput)?;
+    let (width, height) = video.size();
+    let encoder =
+        thalweg_media::layered::Encoder::new(width, height, &budgets).or_code(Code::BadInput)?;
+    let seconds = options
+        .seconds
+        .or(options.headless.then_some(HEADLESS_SECONDS));
+    let stage = Box::pin(Stage::set(world, stream)).await?;
+    let footage = Footage {
+        name: video.name(),
+        size: video.size(),
+        playout: stage.playout(),
+    };
+    let show = Show::begin(&stage, &footage, seconds, &options).await?;
+    let outcome = show.play(&stage, video, encoder, seconds).await;
+    let result = report::Result::gather(&stage).await;
+    let text = if options.json {
+        result.json()?
+    } else {
+        result.describe(&stage.world)
+    };
+    show.end().await;
+    stage.strike().await;
+    outcome?;
+    terminal::print(&text)?;
+    Ok(Code::Done)
+}
+
+/// Returns the stream that is shown: the first of the world.
+fn choose(world: &World) -> Result<Stream, Failure> {
+    match world.streams.first() {
+        Some(stream) if stream.to.len() == 1 => Ok(stream.clone()),
+        Some(stream) => fail(
+            Code::BadInput,
+            format!(
+                "stream `{}` has {} sinks; the demo shows a stream with one",
+                stream.name,
+                stream.to.len()
+            ),
+        ),
+        None => fail(Code::BadInput, "the world has no stream to show"),
+    }
+}
+
+/// Returns what stands in the way of a plan; nothing if there is one.
+fn shortfalls(world: &World, stream: &Stream) -> Option<String> {
+    let snapshot = world.snapshot(&stream.name)?;
+    let (plan, shortfalls) = planner::plan(&snapshot, &Policy::default());
+    let report = Report::new(&plan, &shortfalls, thalweg_core::time::Duration::ZERO);
+    let lacks = report.shortfalls.iter();
+    let lacks: Vec<String> = lacks
+        .map(|lack| format!("{} ({})", lack.message, lack.fix))
+        .collect();
+    (!report.feasible).then(|| lacks.join("; or "))
+}
+
+/// What runs beside the fabrics while the curtain is up.
+struct Show {
+    live: Arc<Live>,
+    original: watch::Sender<Option<bytes::Bytes>>,
+    shown: [watch::Sender<Option<bytes::Bytes>>; 2],
+    helpers: Vec<JoinHandle<()>>,
+    has_page: bool,
+}
+
+impl Show {
+    async fn begin(
+        stage: &Stage,
+        footage: &Footage,
+        seconds: Option<u64>,
+        options: &Options,
+    ) -> anyhow::Result<Self> {
+        let (plan, explanation) = stage.plan();
+        let hello = Hello::new(
+            &stage.world,
+            &stage.stream,
+            footage,
+            plan.clone(),
+            explanation,
+        );
+        let live = Arc::new(Live::new(hello, seconds, stage.screens()));
+        let pictures = [(); 3].map(|()| watch::channel(None));
+        let receivers = pictures.each_ref().map(|(_, receiver)| receiver.clone());
+        let [original, unplanned, planned] = pictures.map(|(sender, _)| sender);
+        let mut helpers = stage.measure(&live);
+        if !options.headless {
+            let listener = console::bind(options.port).await?;
+            let address = listener.local_addr()?;
+            terminal::tell(&format!(
+                "open http://{address} in a browser; Ctrl-C ends the demo"
+            ));
+            let serving = console::serve(listener, Arc::clone(&live), receivers);
+            helpers.push(tokio::spawn(async move {
+                if let Err(error) = serving.await {
+                    tracing::warn!(%error, "the console page failed");
+                }
+            }));
+        }
+        Ok(Self {
+            live,
+            original,
+            shown: [unplanned, planned],
+            helpers,
+            has_page: !options.headless,
+        })
+    }
+
+    /// Runs camera and viewers to the end.
+    async fn play(
+        &self,
+        stage: &Stage,
+        video: Video,
+        encoder: thalweg_media::layered::Encoder,
+        seconds: Option<u64>,
+    ) -> anyhow::Result<()> {
+        let frames = seconds.map(|seconds| seconds as usize * camera::FPS as usize);
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopping = Arc::clone(&stop);
+        let waiting = tokio::spawn(async move {
+            shutdown::asked().await;
+            stopping.store(true, Ordering::Relaxed);
+        });
+        let (viewers, takers) = stage.open_viewers(&self.shown);
+        let original = self.original.clone();
+        let camera = tokio::task::spawn_blocking(move || {
+            camera::run(video, &encoder, frames, &stop, |shot| {
+                original.send_replace(Some(console::frame(Kind::Original, &shot.picture)));
+                for taker in &takers {
+                    taker.take(&shot);
+                }
+            })
+        });
+        let filmed = camera.await?;
+        for viewer in viewers {
+            viewer.await??;
+        }
+        waiting.abort();
+        filmed
+    }
+
+    /// Tells the page that this is the end.
+    async fn end(self) {
+        self.live.finish();
+        if self.has_page {
+            // One more tick, so that the page has the last figures.
+            tokio::time::sleep(console::TICK * 2).await;
+        }
+        for helper in self.helpers {
+            helper.abort();
+            // It holds its fabric until it is gone; that it was cut off is no news.
+            let _ = helper.await;
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Both fabrics, connected and ready, and who moves frames between camera, fabrics and viewers.
+
+use std::sync::Arc;
+use std::sync::mpsc as thread_mpsc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use thalweg_core::model::{Stream, World};
+use thalweg_core::needs::{Needs, Order, Reliability};
+use thalweg_core::planner::Planner;
+use thalweg_core::planner::report::Report;
+use thalweg_media::Marks;
+use thalweg_node::{Outgoing, Publication, Publisher, Subscriber, SubscriberEvent};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::PLAYOUT_DEFAULT;
+use super::camera::{self, Shot};
+use super::console::{self, Kind, LinkState, Live};
+use super::fabric::{Fabric, Wiretap};
+use super::viewer::{self, Screen};
+
+/// Frames that wait for a sender before the camera's frames are lost to it: nearly a minute, 8 MB at 1.2 Mbit/s.
+const BACKLOG_FRAMES_MAX: usize = 600;
+
+/// How often the links' loads are read.
+const SAMPLE: Duration = Duration::from_millis(200);
+
+/// Samples in the window that a load is taken over: one second.
+const WINDOW: usize = 5;
+
+/// Two fabrics that carry one stream.
+pub struct Stage {
+    /// The world of both.
+    pub world: World,
+    /// The stream that is shown.
+    pub stream: Stream,
+    plan: Report,
+    explanation: String,
+    /// Unplanned and planned.
+    pub sides: [Side; 2],
+}
+
+/// A fabric, and what its viewer sees.
+pub struct Side {
+    /// The fabric.
+    pub fabric: Arc<Fabric>,
+    /// What its viewer sees.
+    pub screen: Arc<Screen>,
+    frames: mpsc::Sender<Arc<Shot>>,
+    movers: [JoinHandle<()>; 2],
+}
+
+/// Where the camera puts frames: a fabric's sender and its viewer.
+pub struct Taker {
+    screen: Arc<Screen>,
+    frames: mpsc::Sender<Arc<Shot>>,
+    viewer: thread_mpsc::Sender<Arc<Shot>>,
+}
+
+impl Stage {
+    /// Starts both fabrics and waits until the stream can flow in both.
+    pub async fn set(world: World, stream: Stream) -> anyhow::Result<Self> {
+        let publication = |needs, planner| Publication {
+            name: stream.name.clone(),
+            needs,
+            layers: stream.layers.clone(),
+            pack_ratio: stream.pack_ratio,
+            planner,
+        };
+        let as_it_comes = Needs {
+            order: Order::Sequence,
+            reliability: Reliability::Full,
+            ..Needs::default()
+        };
+        let (unplanned, planned) = tokio::try_join!(
+            Side::set(&world, &stream, 0, publication(as_it_comes, None)),
+            Side::set(
+                &world,
+                &stream,
+                1,
+                publication(stream.needs, Some(Planner::Exact))
+            ),
+        )?;
+        let source = planned.fabric.node(&stream.from);
+        let status = source
+            .status()
+            .await
+            .context("the camera's node has stopped")?;
+        let plan = status
+            .plans
+            .iter()
+            .find(|plan| plan.stream == stream.name && plan.report.is_some());
+        let plan = plan.context("the camera's node has no plan although its stream flows")?;
+        let report = plan.report.clone().expect("it was looked for");
+        let explanation = plan.explanation.clone().unwrap_or_default();
+        Ok(Self {
+            plan: report,
+            explanation,
+            sides: [unplanned, planned],
+            world,
+            stream,
+        })
+    }
+
+    /// Returns the plan in force in the planned fabric, and its explanation.
+    pub fn plan(&self) -> (&Report, String) {
+        (&self.plan, self.explanation.clone())
+    }
+
+    /// Returns how long after it was taken a frame is due.
+    pub fn playout(&self) -> Duration {
+        let deadline = self.stream.needs.deadline;
+        if deadline.is_never() {
+            PLAYOUT_DEFAULT
+        } else {
+            deadline.into()
+        }
+    }
+
+    /// Returns what the viewers see, unplanned first.
+    pub fn screens(&self) -> [Arc<Screen>; 2] {
+        self.sides.each_ref().map(|side| Arc::clone(&side.screen))
+    }
+
+    /// Starts the viewers, unplanned first, each on a thread of its own.
+    pub fn open_viewers(
+        &self,
+        shown: &[watch::Sender<Option<bytes::Bytes>>; 2],
+    ) -> (Vec<JoinHandle<anyhow::Result<()>>>, Vec<Taker>) {
+        let kinds = [Kind::Unplanned, Kind::Planned];
+        let playout = self.playout();
+        let open = |((side, shown), kind): ((&Side, &watch::Sender<_>), Kind)| {
+            let (viewer, shots) = thread_mpsc::channel();
+            let (screen, shown) = (Arc::clone(&side.screen), shown.clone());
+            let taker = Taker {
+                screen: Arc::clone(&screen),
+                frames: side.frames.clone(),
+                viewer,
+            };
+            let viewing = move || viewer::run(&screen, &shots, playout, &shown, kind);
+            (tokio::task::spawn_blocking(viewing), taker)
+        };
+        self.sides.iter().zip(shown).zip(kinds).map(open).unzip()
+    }
+
+    /// Starts what keeps the page's links up to date and applies the events of the world.
+    pub fn measure(&self, live: &Arc<Live>) -> Vec<JoinHandle<()>> {
+        let mut helpers = Vec::new();
+        for (at, side) in self.sides.iter().enumerate() {
+            let fabric = Arc::clone(&side.fabric);
+            let (world, plan, live) = (self.world.clone(), self.plan.clone(), Arc::clone(live));
+            helpers.push(tokio::spawn(async move {
+                watch_links(&fabric, &world, &plan, &live, at).await;
+            }));
+            let (fabric, world) = (Arc::clone(&side.fabric), self.world.clone());
+            helpers.push(tokio::spawn(
+                async move { play_events(&fabric, &world).await },
+            ));
+        }
+        helpers
+    }
+
+    /// Stops both fabrics.
+    pub async fn strike(self) {
+        let [unplanned, planned] = self.sides.map(Side::strike);
+        tokio::join!(unplanned, planned);
+    }
+}
+
+impl Side {
+    async fn set(
+        world: &World,
+        stream: &Stream,
+        place: u8,
+        publication: Publication,
+    ) -> anyhow::Result<Self> {
+        let fabric = Arc::new(Fabric::start(world, stream, place).await?);
+        let (publisher, subscriber) = fabric.connect(stream, publication).await?;
+        let screen = Arc::new(Screen::default());
+        let (frames, queue) = mpsc::channel(BACKLOG_FRAMES_MAX);
+        let movers = [
+            tokio::spawn(send(publisher, queue)),
+            tokio::spawn(receive(subscriber, Arc::clone(&screen))),
+        ];
+        Ok(Self {
+            fabric,
+            screen,
+            frames,
+            movers,
+        })
+    }
+
+    async fn strike(self) {
+        self.movers.iter().for_each(JoinHandle::abort);
+        if let Some(fabric) = Arc::into_inner(self.fabric) {
+            fabric.stop().await;
+        }
+    }
+}
+
+impl Taker {
+    /// Takes a frame; it never waits.
+    pub fn take(&self, shot: &Arc<Shot>) {
+        self.screen.captured(shot.capture);
+        // A full backlog has lost the frame: its viewer will see that it is late.
+        let _ = self.frames.try_send(Arc::clone(shot));
+        // A viewer that ended has said why.
+        let _ = self.viewer.send(Arc::clone(shot));
+    }
+}
+
+async fn send(mut publisher: Publisher, mut queue: mpsc::Receiver<Arc<Shot>>) {
+    while let Some(shot) = queue.recv().await {
+        let time = viewer::media_time(shot.index, camera::FPS);
+        for (layer, payload) in (0..).zip(&shot.layers) {
+            let marks = Marks::of_layer(time, layer, shot.layers.len() as u8);
+            let outgoing = Outgoing {
+                media_time: marks.media_time,
+                importance: marks.importance,
+                layer: marks.layer,
+                flags: marks.flags,
+                depends_on: marks.depends_on,
+                payload: payload.clone(),
+            };
+            if let Err(error) = publisher.send(outgoing).await {
+                tracing::warn!(%error, "the camera's node takes no more");
+                return;
+            }
+        }
+    }
+}
+
+async fn receive(mut subscriber: Subscriber, screen: Arc<Screen>) {
+    while let Some(event) = subscriber.recv().await {
+        match event {
+            SubscriberEvent::Adu(adu) => screen.handle_adu(adu, camera::FPS, Instant::now()),
+            SubscriberEvent::Notice(notice) => tracing::info!(notice, "the viewer's node says"),
+        }
+    }
+}
+
+/// Reads the loads of the links, along the stream, over a sliding second.
+async fn watch_links(fabric: &Fabric, world: &World, plan: &Report, live: &Live, side: usize) {
+    let mut past = std::collections::VecDeque::new();
+    let mut ticks = tokio::time::interval(SAMPLE);
+    let mut tap = Wiretap::default();
+    for turn in 0_usize.. {
+        ticks.tick().await;
+        if turn.is_multiple_of(WINDOW) {
+            tap = Wiretap::read(world, fabric).await;
+        }
+        let now = Instant::now();
+        let links = world.links.iter().enumerate();
+        let passed: Vec<_> = links
+            .map(|(at, link)| fabric.passed(at, console::along(link, plan)[0]))
+            .collect();
+        past.push_back((now, passed.clone()));
+        if past.len() > WINDOW + 1 {
+            past.pop_front();
+        }
+        let (then, before) = &past[0];
+        let span = now.duration_since(*then).as_secs_f64();
+        let states = passed.iter().zip(before).zip(&tap.crossings);
+        let states = states.map(|((now, before), crossing)| LinkState {
+            rate_bps: if span > 0.0 {
+                ((now.bytes - before.bytes) as f64 * 8.0 / span) as u64
+            } else {
+                0
+            },
+            dropped: now.dropped,
+            sealed: (crossing.calls_for_sealing && crossing.sealed + crossing.plain > 0)
+                .then_some(crossing.plain == 0),
+        });
+        live.sides()[side].set_links(states.collect());
+    }
+}
+
+/// Changes the lines when the world says so.
+async fn play_events(fabric: &Fabric, world: &World) {
+    let start = tokio::time::Instant::now();
+    let mut times: Vec<_> = world.events.iter().map(|event| event.time).collect();
+    times.sort_unstable();
+    for time in times {
+        tokio::time::sleep_until(start + Duration::from(time)).await;
+        fabric.change(&world.at(time));
+    }
+}

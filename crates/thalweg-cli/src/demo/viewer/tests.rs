@@ -1,0 +1,55 @@
+//! Proves what a viewer shows: the unbroken prefix that came in time, and that a frame's time names the frame.
+
+use thalweg_core::adu::Header;
+use thalweg_core::id::{Sequence, StreamId};
+
+use super::*;
+
+fn adu(frame: usize, layer: u8) -> Adu {
+    let mut header = Header::new(StreamId(1), Sequence(0));
+    header.media_time = media_time(frame, 12);
+    header.layer = layer;
+    Adu {
+        header,
+        payload: Bytes::from(vec![layer]),
+    }
+}
+
+#[test]
+fn a_frame_and_its_media_time_name_each_other() {
+    for fps in [1, 12, 24, 30, 60] {
+        for frame in (0..100_000).step_by(997) {
+            assert_eq!(frame_of(media_time(frame, fps), fps), frame);
+        }
+    }
+}
+
+#[test]
+fn the_prefix_ends_at_the_first_gap_and_at_the_first_late_layer() {
+    let start = Instant::now();
+    let due = start + Duration::from_millis(500);
+    let screen = Screen::default();
+    (0..3).for_each(|_| screen.captured(start));
+    for layer in [0, 1, 3] {
+        screen.handle_adu(adu(0, layer), 12, start);
+    }
+    assert_eq!(screen.take(0, due).len(), 2);
+    screen.handle_adu(adu(1, 0), 12, due);
+    screen.handle_adu(adu(1, 1), 12, due + Duration::from_nanos(1));
+    assert_eq!(screen.take(1, due).len(), 1);
+    screen.handle_adu(adu(2, 1), 12, start);
+    assert!(screen.take(2, due).is_empty());
+}
+
+#[test]
+fn a_frame_that_comes_after_its_time_is_asked_only_how_late_it_was() {
+    let start = Instant::now();
+    let screen = Screen::default();
+    screen.captured(start);
+    assert!(screen.take(0, start).is_empty());
+    screen.handle_adu(adu(0, 0), 12, start + Duration::from_secs(2));
+    screen.handle_adu(adu(7, 0), 12, start);
+    assert!(screen.take(0, start + Duration::from_secs(9)).is_empty());
+    let latency = screen.score().metrics(BTreeMap::new(), true).latency_ms;
+    assert_eq!(latency.p99, Some(2000.0));
+}

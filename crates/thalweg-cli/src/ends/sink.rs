@@ -1,0 +1,159 @@
+//! Whole transport packets out.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context as _;
+use thalweg_media::rtp::{PACKETS_PER_DATAGRAM, Packetizer};
+use thalweg_media::ts::PACKET_BYTES;
+use tokio::net::UdpSocket;
+
+use super::End;
+
+/// Where transport packets go.
+pub enum Sink {
+    /// A file; what was written before a failure stays whole packets.
+    File(Whole),
+    /// Standard output.
+    Standard,
+    /// Plain datagrams.
+    Datagrams(UdpSocket),
+    /// RTP.
+    Rtp(UdpSocket, Packetizer),
+}
+
+/// A file that ends after a whole packet even when the disk is full.
+pub struct Whole {
+    file: std::fs::File,
+    path: PathBuf,
+    /// Bytes written, always whole packets.
+    length: u64,
+}
+
+impl Sink {
+    /// Opens an end for writing; a file is made anew.
+    pub async fn open(end: &End) -> anyhow::Result<Self> {
+        match end {
+            End::Standard => Ok(Self::Standard),
+            End::File(path) => {
+                let file = std::fs::File::create(path)
+                    .with_context(|| format!("cannot write {}", path.display()))?;
+                Ok(Self::File(Whole {
+                    file,
+                    path: path.clone(),
+                    length: 0,
+                }))
+            }
+            End::Datagrams { address, rtp } => {
+                let socket = connect(*address)
+                    .await
+                    .with_context(|| format!("cannot send to {end}"))?;
+                if *rtp {
+                    let seed = seed();
+                    let packetizer = Packetizer::new(seed as u32, (seed >> 32) as u16);
+                    Ok(Self::Rtp(socket, packetizer))
+                } else {
+                    Ok(Self::Datagrams(socket))
+                }
+            }
+        }
+    }
+
+    /// Writes whole packets; `time_90khz` is stamped on RTP.
+    pub async fn write(&mut self, packets: &[u8], time_90khz: u64) -> anyhow::Result<()> {
+        match self {
+            Self::File(whole) => whole.write(packets),
+            Self::Standard => {
+                let mut out = io::stdout().lock();
+                out.write_all(packets)
+                    .and_then(|()| out.flush())
+                    .context("cannot write to standard output")
+            }
+            Self::Datagrams(socket) => {
+                for datagram in packets.chunks(PACKETS_PER_DATAGRAM * PACKET_BYTES) {
+                    send(socket, datagram).await?;
+                }
+                Ok(())
+            }
+            Self::Rtp(socket, packetizer) => {
+                let stamp = time_90khz as u32;
+                let mut datagrams = packetizer.push(packets, stamp);
+                datagrams.extend(packetizer.flush(stamp));
+                for datagram in datagrams {
+                    send(socket, &datagram).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Makes sure that what was written is there.
+    pub fn finish(self) -> anyhow::Result<()> {
+        match self {
+            Self::File(whole) => whole.finish(),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Whole {
+    fn write(&mut self, packets: &[u8]) -> anyhow::Result<()> {
+        match self.file.write_all(packets) {
+            Ok(()) => {
+                self.length += packets.len() as u64;
+                Ok(())
+            }
+            Err(error) => {
+                // Half a packet may have found room. A device such as /dev/full cannot be cut, and needs no cutting.
+                let _ = self.file.set_len(self.length);
+                Err(self.failed(error))
+            }
+        }
+    }
+
+    fn finish(self) -> anyhow::Result<()> {
+        match self.file.sync_data() {
+            // A pipe or a device has nothing to sync.
+            Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
+            Err(error) => Err(self.failed(error)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    fn failed(&self, error: io::Error) -> anyhow::Error {
+        let packets = self.length / PACKET_BYTES as u64;
+        anyhow::Error::new(error).context(format!(
+            "cannot write {}; its first {packets} packets ({} bytes) are whole",
+            self.path.display(),
+            self.length
+        ))
+    }
+}
+
+async fn connect(address: SocketAddr) -> io::Result<UdpSocket> {
+    let any: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(any).await?;
+    socket.connect(address).await?;
+    Ok(socket)
+}
+
+/// Sends a datagram; that nobody listens is told by the system only now and then, and is no failure of ours.
+async fn send(socket: &UdpSocket, datagram: &[u8]) -> anyhow::Result<()> {
+    match socket.send(datagram).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
+        Err(error) => Err(error).context("cannot send a datagram"),
+    }
+}
+
+/// RFC 3550 wants source id and first number hard to guess, so that two sources do not collide; time does that here.
+fn seed() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let nanos = since.unwrap_or(Duration::ZERO).as_nanos() as u64;
+    nanos.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ u64::from(std::process::id())
+}

@@ -1,0 +1,86 @@
+//! Proves what names an end, that a full disk leaves whole packets, and that datagrams are read as what they are.
+
+use super::*;
+
+fn datagrams(text: &str) -> Option<SocketAddr> {
+    match text.parse() {
+        Ok(End::Datagrams { address, .. }) => Some(address),
+        _ => None,
+    }
+}
+
+#[test]
+fn ends_are_files_pipes_and_addresses() {
+    assert_eq!("-".parse(), Ok(End::Standard));
+    assert_eq!("clip.ts".parse(), Ok(End::File("clip.ts".into())));
+    assert_eq!(
+        datagrams("udp://127.0.0.1:5004"),
+        "127.0.0.1:5004".parse().ok()
+    );
+    assert_eq!(datagrams("udp://:5004"), "0.0.0.0:5004".parse().ok());
+    assert_eq!(datagrams("udp://[::1]:5004"), "[::1]:5004".parse().ok());
+    assert_eq!(
+        datagrams("udp://@239.0.0.1:5004"),
+        "239.0.0.1:5004".parse().ok()
+    );
+    assert!(matches!(
+        "rtp://10.0.0.1:5004".parse(),
+        Ok(End::Datagrams { rtp: true, .. })
+    ));
+}
+
+#[test]
+fn what_is_no_end_is_refused_with_what_would_be() {
+    for text in ["udp://", "udp://host:5004", "udp://1.2.3.4", "udp://:0"] {
+        assert!(
+            matches!(text.parse::<End>(), Err(BadEnd::Address(_))),
+            "{text}"
+        );
+    }
+    assert!(matches!("srt://a:1".parse::<End>(), Err(BadEnd::Scheme(_))));
+    assert_eq!("".parse::<End>(), Err(BadEnd::Empty));
+}
+
+#[tokio::test]
+async fn a_full_disk_is_told_with_what_is_whole() {
+    let mut sink = Sink::open(&End::File("/dev/full".into()))
+        .await
+        .expect("the device opens");
+    let error = sink.write(&[0x47; 188], 0).await.expect_err("it is full");
+    assert!(error.to_string().contains("first 0 packets"), "{error}");
+}
+
+#[tokio::test]
+async fn a_file_that_was_written_is_read_again_and_again() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let end = End::File(folder.path().join("a.ts"));
+    let mut sink = Sink::open(&end).await.expect("a new file");
+    sink.write(&[0x47; 188], 0).await.expect("room");
+    sink.finish().expect("room");
+    let mut source = Source::open(&end).await.expect("the file");
+    for _ in 0..2 {
+        let read = source.read().await.expect("readable").expect("bytes");
+        assert_eq!(read.len(), 188);
+        assert!(source.read().await.expect("readable").is_none());
+        assert!(source.rewind().await.expect("a file"));
+    }
+}
+
+#[tokio::test]
+async fn plain_and_rtp_datagrams_give_the_same_packets() {
+    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = free.local_addr().expect("bound");
+    drop(free);
+    let end = |rtp| End::Datagrams { address, rtp };
+    let mut source = Source::open(&end(false)).await.expect("the port is free");
+    assert!(source.is_live());
+    let mut packets = vec![0xff; 188];
+    packets[0] = 0x47;
+    for rtp in [false, true] {
+        let mut sink = Sink::open(&end(rtp)).await.expect("loopback");
+        sink.write(&packets, 9000).await.expect("loopback");
+        let read = source.read().await.expect("readable");
+        assert_eq!(read.as_deref(), Some(&packets[..]), "rtp: {rtp}");
+    }
+    assert_eq!(source.unknown_datagrams(), 0);
+}

@@ -1,0 +1,116 @@
+//! How a run ends: a code for scripts and one sentence for people.
+//!
+//! *The idea.* A command returns `Result<Code, Failure>`. Any error becomes a [`Failure`] with [`Code::Failed`] by `?`;
+//! where it is the input's fault the command says so with [`OrCode::or_code`]. A pipe that the reader closed is a
+//! graceful end, not an error: `thalweg plan … | head -1` succeeds.
+//!
+//! *What it does not do.* Usage errors: clap prints those and exits with 2, which is [`Code::BadInput`] too.
+
+use std::fmt::Write as _;
+use std::io;
+use std::process::ExitCode;
+
+#[cfg(test)]
+mod tests;
+
+/// The table that `thalweg --help` ends with.
+pub const HELP: &str = "\
+Exit codes:
+  0  done
+  1  it failed while running: a full disk, a lost node, a port in use
+  2  bad usage, configuration, key or world; nothing was started
+  3  no plan satisfies the stream's needs; the shortfalls say why
+  4  no running node answers at the socket";
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Code {
+    /// It did what was asked.
+    Done = 0,
+    /// It failed while running.
+    Failed = 1,
+    /// What it was given cannot be used; nothing was started.
+    BadInput = 2,
+    /// No plan satisfies the stream's needs.
+    Infeasible = 3,
+    /// No running node answers at the socket.
+    NoNode = 4,
+}
+
+/// Why a command did not do what was asked, and the code it exits with.
+#[derive(Debug)]
+pub struct Failure {
+    /// The exit code.
+    pub code: Code,
+    /// The sentence, with its causes.
+    pub error: anyhow::Error,
+}
+
+/// What every command returns.
+pub type Outcome = Result<Code, Failure>;
+
+/// Gives an error its exit code.
+pub trait OrCode<T> {
+    /// Turns the error into a failure with this code.
+    fn or_code(self, code: Code) -> Result<T, Failure>;
+}
+
+impl<T, E: Into<anyhow::Error>> OrCode<T> for Result<T, E> {
+    fn or_code(self, code: Code) -> Result<T, Failure> {
+        self.map_err(|error| Failure {
+            code,
+            error: error.into(),
+        })
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self {
+            code: Code::Failed,
+            error: error.into(),
+        }
+    }
+}
+
+/// Returns a failure with this code and sentence.
+pub fn fail<T>(code: Code, sentence: impl Into<String>) -> Result<T, Failure> {
+    Err(Failure {
+        code,
+        error: anyhow::Error::msg(sentence.into()),
+    })
+}
+
+/// Prints the failure, if it is one, and returns the code for the operating system.
+pub fn report(outcome: Outcome) -> ExitCode {
+    let code = match outcome {
+        Ok(code) => code,
+        Err(failure) if is_broken_pipe(&failure.error) => Code::Done,
+        Err(failure) => {
+            crate::terminal::complain(&sentence(&failure.error));
+            failure.code
+        }
+    };
+    ExitCode::from(code as u8)
+}
+
+/// Joins an error and its causes into one sentence; a cause that the sentence already says is not repeated.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !text.contains(&cause) {
+            let _ = write!(text, ": {cause}");
+        }
+    }
+    text
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    })
+}

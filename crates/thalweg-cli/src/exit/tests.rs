@@ -1,0 +1,55 @@
+//! Proves how errors end a run: codes are kept, causes are told once, a closed pipe is no failure.
+
+use anyhow::Context as _;
+
+use super::*;
+
+fn broken_pipe() -> anyhow::Error {
+    anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe)).context("cannot print")
+}
+
+#[test]
+fn any_error_becomes_a_failure_while_running() {
+    let failing = || -> Outcome { Err(io::Error::other("disk on fire"))? };
+    let failure = failing().expect_err("it fails");
+    assert_eq!(failure.code, Code::Failed);
+}
+
+#[test]
+fn a_code_that_was_given_is_kept() {
+    let failure = Err::<(), _>(io::Error::other("x"))
+        .or_code(Code::BadInput)
+        .expect_err("it fails");
+    assert_eq!(failure.code, Code::BadInput);
+    assert_eq!(report(Err(failure)), ExitCode::from(2));
+}
+
+#[test]
+fn a_closed_pipe_is_a_graceful_end() {
+    assert_eq!(report(Err(broken_pipe().into())), ExitCode::from(0));
+}
+
+#[test]
+fn causes_are_told_once() {
+    let error = Err::<(), _>(io::Error::other("no such file"))
+        .context("cannot open `a`: no such file")
+        .context("cannot start")
+        .expect_err("it fails");
+    assert_eq!(
+        sentence(&error),
+        "cannot start: cannot open `a`: no such file"
+    );
+}
+
+#[test]
+fn the_help_lists_every_code() {
+    for code in [
+        Code::Done,
+        Code::Failed,
+        Code::BadInput,
+        Code::Infeasible,
+        Code::NoNode,
+    ] {
+        assert!(HELP.contains(&format!("\n  {}  ", code as u8)));
+    }
+}

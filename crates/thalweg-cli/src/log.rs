@@ -1,0 +1,40 @@
+//! Logs on standard error, by `--log` or `THALWEG_LOG`.
+//!
+//! *The idea.* The daemon tells states an operator cares about (`info`), a command only what needs a look (`warn`).
+//! The QUIC stack below is quiet unless asked for: its warnings are about single packets, and in a command that ends
+//! with a backlog nobody waits for, its errors about that.
+
+use anyhow::Context as _;
+use tracing_subscriber::EnvFilter;
+
+use crate::exit::{Code, Failure, OrCode as _};
+use crate::terminal::Colour;
+
+/// What is logged when nobody says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Default {
+    /// A command in the foreground: only what needs a look.
+    Command,
+    /// The daemon: states as well.
+    Daemon,
+}
+
+/// Starts logging to standard error; `filter` is in the syntax of `tracing_subscriber::EnvFilter`.
+pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
+    let filter = filter.unwrap_or(match default {
+        Default::Command => "error,iroh=off,thalweg=warn",
+        Default::Daemon => "error,thalweg=info,thalweg_node=info,thalweg_net=info",
+    });
+    let filter = EnvFilter::try_new(filter)
+        .with_context(|| {
+            format!("`{filter}` is not a log filter; try `info` or `thalweg_node=debug`")
+        })
+        .or_code(Code::BadInput)?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(Colour::of_stderr().is_on())
+        .with_target(default == Default::Command)
+        .init();
+    Ok(())
+}

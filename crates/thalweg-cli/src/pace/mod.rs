@@ -1,0 +1,97 @@
+//! When an access unit is due to leave, so that a file is sent as if it were live.
+//!
+//! *The idea.* The first unit anchors media time to the clock; every later one is due as long after the anchor as it
+//! lies behind it in the medium, divided by the speed. A stream whose clock jumps (an edit, a stream cut together) is
+//! anchored anew, for waiting out the jump would stop the picture.
+//!
+//! ```text
+//!   due = anchor + (decode − decode₀) / speed
+//! ```
+//!
+//! *What it does not do.* It does not wait: it is given the time and says how much longer.
+
+use std::str::FromStr;
+
+use thalweg_core::adu::MediaTime;
+use thalweg_core::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// A step of the medium's clock beyond this is a jump, not a pause: MPEG-TS allows 0.7 s between timestamps
+/// (ISO/IEC 13818-1 §2.7.4), and a still picture may take a few times that.
+const JUMP: Duration = Duration::from_secs(10);
+
+/// How fast media time passes, in clock time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Speed {
+    /// So many times real time.
+    Times(f64),
+    /// As fast as the stream is taken.
+    Max,
+}
+
+/// The text is no speed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a rate: write `max`, or how many times real time, such as 1 or 0.5")]
+pub struct BadSpeed(String);
+
+/// Says when units are due.
+#[derive(Clone, Copy, Debug)]
+pub struct Pacer {
+    speed: Speed,
+    anchor: Option<(Instant, MediaTime)>,
+    last: MediaTime,
+}
+
+impl FromStr for Speed {
+    type Err = BadSpeed;
+
+    fn from_str(text: &str) -> Result<Self, BadSpeed> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        let bad = || BadSpeed(text.chars().take(80).collect());
+        let times: f64 = text.parse().map_err(|_| bad())?;
+        if times.is_finite() && times > 0.0 {
+            Ok(Self::Times(times))
+        } else {
+            Err(bad())
+        }
+    }
+}
+
+impl Pacer {
+    /// Makes a pacer that nothing has passed yet.
+    pub fn new(speed: Speed) -> Self {
+        Self {
+            speed,
+            anchor: None,
+            last: MediaTime::default(),
+        }
+    }
+
+    /// Returns how long a unit of this decoding time has still to wait.
+    pub fn wait(&mut self, now: Instant, decode: MediaTime) -> Duration {
+        let Speed::Times(times) = self.speed else {
+            return Duration::ZERO;
+        };
+        let jumped = between(self.last, decode) > JUMP;
+        self.last = decode;
+        match self.anchor {
+            Some((start, origin)) if !jumped && decode >= origin => {
+                let span = between(origin, decode);
+                let due = start + Duration::from_secs_f64(span.as_secs_f64() / times);
+                due.saturating_since(now)
+            }
+            _ => {
+                self.anchor = Some((now, decode));
+                Duration::ZERO
+            }
+        }
+    }
+}
+
+fn between(a: MediaTime, b: MediaTime) -> Duration {
+    Duration::from_micros(a.as_micros().abs_diff(b.as_micros()))
+}

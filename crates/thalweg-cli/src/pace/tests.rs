@@ -1,0 +1,63 @@
+//! Proves the pacing: real time is kept at any speed, a jump of the medium's clock does not stop the picture.
+
+use super::*;
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn media(millis: u64) -> MediaTime {
+    MediaTime::from_micros(millis * 1000)
+}
+
+#[test]
+fn the_first_unit_leaves_at_once_wherever_the_medium_begins() {
+    let mut pacer = Pacer::new(Speed::Times(1.0));
+    assert_eq!(pacer.wait(at(7), media(900_000)), Duration::ZERO);
+    assert_eq!(pacer.wait(at(7), media(900_040)), Duration::from_millis(40));
+}
+
+#[test]
+fn lateness_is_made_up_not_added() {
+    let mut pacer = Pacer::new(Speed::Times(1.0));
+    pacer.wait(at(0), media(0));
+    assert_eq!(pacer.wait(at(100), media(40)), Duration::ZERO);
+    assert_eq!(pacer.wait(at(100), media(120)), Duration::from_millis(20));
+}
+
+#[test]
+fn speed_divides_the_wait() {
+    for (speed, wait_ms) in [(2.0, 500), (0.5, 2000)] {
+        let mut pacer = Pacer::new(Speed::Times(speed));
+        pacer.wait(at(0), media(0));
+        assert_eq!(
+            pacer.wait(at(0), media(1000)),
+            Duration::from_millis(wait_ms)
+        );
+    }
+    let mut pacer = Pacer::new(Speed::Max);
+    pacer.wait(at(0), media(0));
+    assert_eq!(pacer.wait(at(0), media(9_000)), Duration::ZERO);
+}
+
+#[test]
+fn a_jump_anchors_anew_and_a_pause_does_not() {
+    let mut pacer = Pacer::new(Speed::Times(1.0));
+    pacer.wait(at(0), media(0));
+    assert_eq!(pacer.wait(at(0), media(10_000)), Duration::from_secs(10));
+    assert_eq!(pacer.wait(at(10_000), media(20_001)), Duration::ZERO);
+    assert_eq!(
+        pacer.wait(at(10_000), media(20_041)),
+        Duration::from_millis(40)
+    );
+    assert_eq!(pacer.wait(at(10_040), media(0)), Duration::ZERO);
+}
+
+#[test]
+fn a_speed_is_max_or_a_positive_number() {
+    assert_eq!("max".parse(), Ok(Speed::Max));
+    assert_eq!("2".parse(), Ok(Speed::Times(2.0)));
+    for bad in ["", "0", "-1", "fast", "inf", "nan"] {
+        assert!(bad.parse::<Speed>().is_err(), "{bad}");
+    }
+}

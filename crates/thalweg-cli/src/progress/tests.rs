@@ -1,0 +1,31 @@
+//! Proves the sentences.
+
+use super::*;
+
+#[test]
+fn counts_are_told_with_units() {
+    let counts = Counts {
+        adus: 250,
+        bytes: 1_250_000,
+    };
+    assert_eq!(
+        counts.describe(Duration::from_secs(10)),
+        "250 ADUs, 1.2 MB in 10.0 s, 1.00 Mbit/s"
+    );
+    assert_eq!(size(999), "999 B");
+}
+
+#[test]
+fn only_causes_that_dropped_something_are_told() {
+    let told = |pairs: &[(&str, u64)]| {
+        let map = pairs
+            .iter()
+            .map(|(cause, count)| ((*cause).to_string(), *count));
+        drops(&map.collect())
+    };
+    assert_eq!(told(&[]), "none");
+    assert_eq!(
+        told(&[("expired", 3), ("overflow", 0), ("path lost", 1)]),
+        "expired 3, path lost 1"
+    );
+}

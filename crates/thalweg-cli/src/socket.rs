@@ -1,0 +1,36 @@
+//! Which Unix socket leads to the node of this machine.
+
+use std::path::PathBuf;
+
+use thalweg_node::local::Client;
+
+use crate::exit::{Code, Failure, OrCode as _, fail};
+
+/// The option that `ls`, `publish` and `subscribe` share.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Socket {
+    #[expect(clippy::doc_markdown, reason = "clap prints it as it stands")]
+    /// The node's Unix socket [default: $XDG_RUNTIME_DIR/thalweg/node.sock].
+    #[arg(long = "node", value_name = "SOCKET", env = "THALWEG_SOCKET")]
+    path: Option<PathBuf>,
+}
+
+impl Socket {
+    /// Connects with the node.
+    pub async fn connect(&self) -> Result<Client, Failure> {
+        Client::connect(&self.path()?).await.or_code(Code::NoNode)
+    }
+
+    fn path(&self) -> Result<PathBuf, Failure> {
+        if let Some(path) = &self.path {
+            return Ok(path.clone());
+        }
+        match std::env::var_os("XDG_RUNTIME_DIR") {
+            Some(folder) => Ok(PathBuf::from(folder).join("thalweg").join("node.sock")),
+            None => fail(
+                Code::NoNode,
+                "it is not said where the node is: give --node SOCKET or set THALWEG_SOCKET (the node's configuration names it under `socket`)",
+            ),
+        }
+    }
+}

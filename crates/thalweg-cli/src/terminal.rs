@@ -1,0 +1,89 @@
+//! What is printed, and whether in colour.
+//!
+//! *The idea.* Results go to standard output, and a write error is returned rather than a panic, so that a closed pipe
+//! can end the run gracefully. Everything said to a person goes to standard error. Colour appears only on a terminal
+//! and never with `NO_COLOR`.
+//!
+//! *Sources.* <https://no-color.org>.
+
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// How a heading or a mark is painted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// Headings.
+    Bold,
+    /// What matters less.
+    Dim,
+    /// What is good.
+    Green,
+    /// What needs a look.
+    Yellow,
+    /// What is wrong.
+    Red,
+}
+
+/// A stream of the process, with its answer to "in colour?".
+#[derive(Clone, Copy, Debug)]
+pub struct Colour(bool);
+
+impl Colour {
+    #[cfg(test)]
+    /// Paints nothing.
+    pub const NEVER: Self = Self(false);
+
+    /// Returns whether standard output is painted.
+    pub fn of_stdout() -> Self {
+        Self(wanted(io::stdout().is_terminal()))
+    }
+
+    /// Returns whether standard error is painted.
+    pub fn of_stderr() -> Self {
+        Self(wanted(io::stderr().is_terminal()))
+    }
+
+    /// Returns whether anything is painted.
+    pub fn is_on(self) -> bool {
+        self.0
+    }
+
+    /// Returns the text, painted if that is wanted.
+    pub fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.0 {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Bold => "1",
+            Paint::Dim => "2",
+            Paint::Green => "32",
+            Paint::Yellow => "33",
+            Paint::Red => "31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// Writes to standard output and flushes it.
+pub fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Says why the run failed, on standard error.
+pub fn complain(sentence: &str) {
+    let name = Colour::of_stderr().paint(Paint::Red, "thalweg:");
+    // Nobody is left to be told when standard error itself is gone.
+    let _ = writeln!(io::stderr(), "{name} {sentence}");
+}
+
+/// Tells a person something that is not an error, on standard error.
+pub fn tell(sentence: &str) {
+    let name = Colour::of_stderr().paint(Paint::Dim, "thalweg:");
+    // As above.
+    let _ = writeln!(io::stderr(), "{name} {sentence}");
+}
+
+fn wanted(terminal: bool) -> bool {
+    terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}

@@ -1,0 +1,283 @@
+//! Proves the real thing: four `thalweg node` processes, a real clip published at one end and subscribed at the other.
+//!
+//! ```text
+//! publish ─► camera ─► relay ─► base ─► viewer ─► subscribe
+//! ```
+//!
+//! The camera does not trust the relay, so the clip crosses it sealed. Links are ample: every access unit arrives, and
+//! what is written decodes without a word from ffmpeg.
+
+use std::io::{BufRead as _, BufReader};
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use crate::program::{Run, run, thalweg};
+
+const NODES: [&str; 4] = ["camera", "relay", "base", "viewer"];
+
+/// Four nodes on loopback, each with its own process.
+struct Fabric {
+    folder: TempDir,
+    nodes: Vec<Child>,
+}
+
+impl Fabric {
+    fn start() -> Self {
+        let folder = tempdir().expect("a directory");
+        configure(folder.path());
+        let nodes = NODES
+            .iter()
+            .map(|name| start(folder.path(), name))
+            .collect();
+        Self { folder, nodes }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self, arguments: &[&str], node: &str) -> Command {
+        let mut command = thalweg(self.path());
+        command
+            .args(arguments)
+            .arg("--node")
+            .arg(format!("{node}.sock"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn spawn(&self, arguments: &[&str], node: &str) -> Child {
+        self.command(arguments, node)
+            .spawn()
+            .expect("the program was built")
+    }
+
+    fn run(&self, arguments: &[&str], node: &str) -> Run {
+        Run(self
+            .command(arguments, node)
+            .output()
+            .expect("the program was built"))
+    }
+
+    fn status(&self, node: &str) -> Value {
+        let out = self.run(&["ls", "--json"], node).exits(0).out();
+        serde_json::from_str(&out).expect("one JSON object")
+    }
+
+    /// Asks every node to end, and checks that it does so in good order.
+    fn stop(mut self) {
+        for (name, node) in NODES.iter().zip(std::mem::take(&mut self.nodes)) {
+            terminate(&node);
+            let run = Run(node.wait_with_output().expect("it ends")).exits(0);
+            assert!(
+                run.err().contains("everything sent was acknowledged"),
+                "{name}: {}",
+                run.err()
+            );
+        }
+    }
+}
+
+impl Drop for Fabric {
+    fn drop(&mut self) {
+        for node in &mut self.nodes {
+            // Only after a failed test; what has ended already cannot be killed.
+            let _ = node.kill();
+            let _ = node.wait();
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    let sent = Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status();
+    assert!(sent.expect("kill is everywhere").success());
+}
+
+/// Writes the key and the configuration of each node.
+fn configure(folder: &Path) {
+    let sockets = NODES.map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    let addresses = sockets.map(|socket| socket.local_addr().expect("bound"));
+    let keys = NODES.map(|name| {
+        let file = format!("{name}.key");
+        run(folder, &["id", "--key", &file])
+            .exits(0)
+            .out()
+            .trim()
+            .to_owned()
+    });
+    for (at, name) in NODES.iter().enumerate() {
+        let mut text = format!(
+            "name = \"{name}\"\nkey_file = \"{name}.key\"\nlisten = [\"{}\"]\nsocket = \"{name}.sock\"\n\
+             [api]\nenabled = false\n[reach]\nconfined = true\n",
+            addresses[at]
+        );
+        for (other, peer) in NODES.iter().enumerate().filter(|(other, _)| *other != at) {
+            let near = at.abs_diff(other) == 1;
+            let about = format!(
+                "[[peer]]\nname = \"{peer}\"\nkey = \"{}\"\ntrusted = {}\nconnect = {near}\n",
+                keys[other],
+                *peer != "relay"
+            );
+            text.push_str(&about);
+            // One end of each link dials.
+            if near && other < at {
+                let address = addresses[other];
+                let way = format!("addresses = [\"{address}\"]\nrate = \"50 Mbit/s\"\n");
+                text.push_str(&way);
+            }
+        }
+        std::fs::write(folder.join(format!("{name}.toml")), text).expect("room");
+    }
+}
+
+/// Starts a node and waits until it listens.
+fn start(folder: &Path, name: &str) -> Child {
+    let mut command = thalweg(folder);
+    command.args(["node", "--config", &format!("{name}.toml")]);
+    let child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = child.expect("the program was built");
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    out.read_line(&mut line).expect("text");
+    assert!(line.starts_with(&format!("{name} ")), "{name} said: {line}");
+    child
+}
+
+/// The folder with `ffmpeg` and `bikes.mp4`.
+fn media() -> PathBuf {
+    let folder = std::env::var_os("THALWEG_TEST_MEDIA").map(PathBuf::from);
+    folder.expect(
+        "this test needs a clip and an ffmpeg: run `cargo xtask test`, or `cargo xtask media` and set THALWEG_TEST_MEDIA to the folder that it names",
+    )
+}
+
+fn ffmpeg(folder: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(media().join("ffmpeg"));
+    command
+        .current_dir(folder)
+        .args(["-nostdin", "-v", "error"])
+        .args(arguments);
+    let output = command
+        .output()
+        .expect("the ffmpeg of the media folder runs");
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && err.is_empty(),
+        "ffmpeg {arguments:?}: {err}"
+    );
+    output
+}
+
+/// Makes `clip.ts` of the real clip.
+fn make_clip(folder: &Path) {
+    let clip = media().join("bikes.mp4");
+    let clip = clip.to_str().expect("a path in UTF-8");
+    ffmpeg(
+        folder,
+        &["-i", clip, "-c", "copy", "-f", "mpegts", "clip.ts"],
+    );
+}
+
+/// Returns size and hash of every packet of a transport stream, as ffmpeg reads it.
+fn packets(folder: &Path, file: &str) -> Vec<String> {
+    let output = ffmpeg(
+        folder,
+        &["-i", file, "-map", "0", "-c", "copy", "-f", "framemd5", "-"],
+    );
+    let text = String::from_utf8(output.stdout).expect("text");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| {
+            let columns: Vec<&str> = line.split(',').map(str::trim).collect();
+            format!("{} {} {}", columns[0], columns[4], columns[5])
+        })
+        .collect()
+}
+
+#[test]
+fn a_real_clip_crosses_four_processes_whole_and_sealed() {
+    let fabric = Fabric::start();
+    make_clip(fabric.path());
+    let subscribe = fabric.spawn(&["subscribe", "bikes", "--to", "out.ts"], "viewer");
+    let publish = [
+        "publish",
+        "bikes",
+        "--from",
+        "clip.ts",
+        "--rate",
+        "4",
+        "--confidential",
+    ];
+    let published = fabric.run(&publish, "camera").exits(0);
+    let received = Run(subscribe.wait_with_output().expect("it ends")).exits(0);
+    assert!(received.err().contains("missing 0"), "{}", received.err());
+    assert!(
+        published.err().contains("dropped: none"),
+        "{}",
+        published.err()
+    );
+
+    let sent = packets(fabric.path(), "clip.ts");
+    assert_eq!(sent.len(), 250, "the clip has 250 pictures");
+    assert_eq!(packets(fabric.path(), "out.ts"), sent);
+    ffmpeg(fabric.path(), &["-i", "out.ts", "-f", "null", "-"]);
+
+    for node in ["camera", "relay"] {
+        let status = fabric.status(node);
+        let links = status["links"].as_array().expect("a list");
+        let plain: u64 = links
+            .iter()
+            .filter_map(|link| link["adus"]["plain"].as_u64())
+            .sum();
+        let sealed: u64 = links
+            .iter()
+            .filter_map(|link| link["adus"]["sealed"].as_u64())
+            .sum();
+        assert!(
+            plain == 0 && sealed > 250,
+            "{node}: {plain} plain, {sealed} sealed"
+        );
+    }
+    fabric.stop();
+}
+
+#[test]
+fn a_subscriber_waits_for_its_stream_and_ends_when_asked() {
+    let fabric = Fabric::start();
+    let mut subscribe = fabric.spawn(&["subscribe", "nothing", "--to", "out.ts"], "viewer");
+    let mut said = String::new();
+    let mut err = BufReader::new(subscribe.stderr.take().expect("it is piped"));
+    err.read_line(&mut said).expect("text");
+    assert!(
+        said.contains("`nothing`") && said.contains("wait"),
+        "{said}"
+    );
+    terminate(&subscribe);
+    assert_eq!(subscribe.wait().expect("it ends").code(), Some(0));
+    fabric.stop();
+}
+
+#[test]
+fn a_full_disk_at_the_target_is_told() {
+    let fabric = Fabric::start();
+    make_clip(fabric.path());
+    let subscribe = fabric.spawn(&["subscribe", "bikes", "--to", "/dev/full"], "viewer");
+    let publish = ["publish", "bikes", "--from", "clip.ts", "--rate", "max"];
+    fabric.run(&publish, "camera").exits(0);
+    let received = Run(subscribe.wait_with_output().expect("it ends")).exits(1);
+    assert!(
+        received.err().contains("cannot write /dev/full"),
+        "{}",
+        received.err()
+    );
+    fabric.stop();
+}

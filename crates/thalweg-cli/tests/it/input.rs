@@ -1,0 +1,201 @@
+//! Proves that bad input ends in a sentence and its exit code, with nothing started.
+
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use tempfile::{TempDir, tempdir};
+
+use crate::program::run;
+
+const WORLD: &str = "\
+[node.a]
+slots = 2
+[node.b]
+slots = 2
+[[link]]
+ends = [\"a\", \"b\"]
+rate = \"1 Mbit/s\"
+[[stream]]
+name = \"cam\"
+from = \"a\"
+to = [\"b\"]
+layers = [{ rate = \"100 kbit/s\", utility = 1.0 }]
+";
+
+fn folder_with(name: &str, text: &str) -> TempDir {
+    let folder = tempdir().expect("a directory");
+    std::fs::write(folder.path().join(name), text).expect("room");
+    folder
+}
+
+fn key(folder: &Path, file: &str) -> String {
+    let out = run(folder, &["id", "--key", file]).exits(0).out();
+    out.trim().to_owned()
+}
+
+#[test]
+fn a_good_world_and_a_good_configuration_are_called_good() {
+    let folder = folder_with("w.toml", WORLD);
+    let out = run(folder.path(), &["check", "w.toml"]).exits(0).out();
+    assert!(out.contains("2 nodes, 1 link, 1 stream"), "{out}");
+    let default = run(folder.path(), &["config"]).exits(0).out();
+    let folder = folder_with("node.toml", &default);
+    let out = run(folder.path(), &["check", "node.toml"]).exits(0).out();
+    assert!(out.contains("configuration of node `camera`"), "{out}");
+}
+
+#[test]
+fn mistakes_in_a_world_are_told_with_file_line_and_key() {
+    for (good, bad, parts) in [
+        (
+            "1 Mbit/s",
+            "1 Mbit",
+            &["w.toml:7:", "link[0].rate", "is not"][..],
+        ),
+        (
+            "ends = [\"a\", \"b\"]",
+            "ends = [\"a\", \"c\"]",
+            &["w.toml:6:", "`c`"],
+        ),
+        (
+            "utility = 1.0",
+            "utility = 0.5",
+            &["w.toml:12:", "sum to 0.5"],
+        ),
+        (
+            "slots = 2\n[node.b]",
+            "slot = 2\n[node.b]",
+            &["w.toml:2:", "slot"],
+        ),
+        ("[node.b]", "[node.a]", &["w.toml:3:", "duplicate"]),
+    ] {
+        let folder = folder_with("w.toml", &WORLD.replacen(good, bad, 1));
+        for command in ["check", "plan"] {
+            run(folder.path(), &[command, "w.toml"]).exits(2);
+        }
+        let err = run(folder.path(), &["check", "w.toml"]).err();
+        assert!(parts.iter().all(|part| err.contains(part)), "{bad}: {err}");
+    }
+}
+
+#[test]
+fn mistakes_in_a_configuration_are_told_with_file_line_and_key() {
+    for (text, parts) in [
+        (
+            "name = \"a\"\ncolour = 3\n",
+            &["node.toml:2:", "colour"][..],
+        ),
+        (
+            "name = \"a\"\nlisten = [\"here\"]\n",
+            &["node.toml:2:", "listen"],
+        ),
+        ("slots = 3\n", &["node.toml", "name"]),
+    ] {
+        let folder = folder_with("node.toml", text);
+        for command in [
+            &["check", "node.toml"][..],
+            &["node", "--config", "node.toml"],
+        ] {
+            run(folder.path(), command).exits(2).says(parts);
+        }
+    }
+}
+
+#[test]
+fn files_that_are_not_there_exit_2() {
+    let folder = tempdir().expect("a directory");
+    for command in [
+        &["check", "gone.toml"][..],
+        &["plan", "gone.toml"],
+        &["node", "--config", "gone.toml"],
+        &["demo", "--headless", "--world", "gone.toml"],
+        &["demo", "--headless", "--video", "gone.y4m"],
+        &["publish", "cam", "--from", "gone.ts", "--node", "x.sock"],
+    ] {
+        run(folder.path(), command).exits(2).says(&["gone."]);
+    }
+}
+
+#[test]
+fn a_key_is_made_once_and_kept_to_its_owner() {
+    let folder = tempdir().expect("a directory");
+    let first = run(folder.path(), &["id"]).exits(0);
+    assert!(
+        first.err().contains("a new key was made"),
+        "{}",
+        first.err()
+    );
+    let second = run(folder.path(), &["id"]).exits(0);
+    assert_eq!(first.out(), second.out());
+    assert_eq!(second.err(), "");
+    let file = folder.path().join("node.key");
+    let mode = std::fs::metadata(&file)
+        .expect("it was made")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).expect("ours");
+    run(folder.path(), &["id"])
+        .exits(2)
+        .says(&["node.key", "644"]);
+}
+
+#[test]
+fn a_port_in_use_is_told() {
+    let holder = UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let address = holder.local_addr().expect("bound");
+    let config = format!(
+        "name = \"a\"\nsocket = \"a.sock\"\nlisten = [\"{address}\"]\n[api]\nenabled = false\n"
+    );
+    let folder = folder_with("node.toml", &config);
+    run(folder.path(), &["node", "--config", "node.toml"])
+        .exits(1)
+        .says(&["node `a` cannot start", &address.to_string()]);
+}
+
+#[test]
+fn two_peers_with_one_name_are_told() {
+    let folder = tempdir().expect("a directory");
+    let key = key(folder.path(), "b.key");
+    let peer = format!("[[peer]]\nname = \"b\"\nkey = \"{key}\"\n");
+    let folder = folder_with("node.toml", &format!("name = \"a\"\n{peer}{peer}"));
+    run(folder.path(), &["check", "node.toml"])
+        .exits(2)
+        .says(&["node.toml:6:", "`b`"]);
+}
+
+#[test]
+fn no_running_node_exits_4() {
+    let folder = folder_with("clip.ts", "");
+    for command in [
+        &["ls", "--node", "gone.sock"][..],
+        &["subscribe", "cam", "--to", "out.ts", "--node", "gone.sock"],
+    ] {
+        run(folder.path(), command)
+            .exits(4)
+            .says(&["gone.sock", "thalweg node --config"]);
+    }
+    assert!(!folder.path().join("out.ts").exists());
+    run(folder.path(), &["ls"])
+        .exits(4)
+        .says(&["THALWEG_SOCKET"]);
+}
+
+#[test]
+fn garbage_is_told_before_a_node_is_asked() {
+    let folder = folder_with("clip.ts", &"no transport stream ".repeat(500));
+    run(
+        folder.path(),
+        &["publish", "cam", "--from", "clip.ts", "--node", "gone.sock"],
+    )
+    .exits(1)
+    .says(&["clip.ts holds no MPEG-TS", "belong to no transport packet"]);
+    let folder = folder_with("clip.ts", "");
+    run(
+        folder.path(),
+        &["publish", "cam", "--from", "clip.ts", "--node", "gone.sock"],
+    )
+    .exits(1)
+    .says(&["it is empty"]);
+}

@@ -1,0 +1,90 @@
+//! Proves `plan`: JSON for machines, a table and words for people, 3 for an infeasible world.
+
+use std::path::{Path, PathBuf};
+
+use tempfile::tempdir;
+
+use crate::program::run;
+
+fn demo_world() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../worlds/demo.toml")
+}
+
+fn plan(arguments: &[&str]) -> crate::program::Run {
+    let folder = tempdir().expect("a directory");
+    let world = demo_world().display().to_string();
+    let arguments = [&["plan", world.as_str()], arguments].concat();
+    run(folder.path(), &arguments)
+}
+
+#[test]
+fn json_is_one_object_with_the_promised_keys() {
+    let out = plan(&["--json"]).exits(0).out();
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(report["feasible"], true);
+    for key in [
+        "cost",
+        "cost_parts",
+        "path",
+        "layers",
+        "placements",
+        "links",
+        "delay_ms",
+        "shortfalls",
+        "elapsed_us",
+    ] {
+        assert!(!report[key].is_null(), "{key}: {out}");
+    }
+    assert!(
+        report["elapsed_us"]
+            .as_f64()
+            .is_some_and(|elapsed| elapsed > 0.0)
+    );
+}
+
+#[test]
+fn people_get_a_table_and_words() {
+    let table = plan(&[]).exits(0).out();
+    for word in [
+        "feasible", "adapters", "seal", "sealed", "cost", "camera", "viewer",
+    ] {
+        assert!(table.contains(word), "{word}: {table}");
+    }
+    let explained = plan(&["--explain"]).exits(0).out();
+    assert!(explained.len() > table.len(), "{explained}");
+}
+
+#[test]
+fn planners_to_come_and_unknown_streams_exit_2() {
+    let err = plan(&["--planner", "heuristic"]).exits(2).err();
+    assert!(err.contains("not available yet"), "{err}");
+    plan(&["--stream", "nothing"])
+        .exits(2)
+        .says(&["no stream `nothing`", "scene"]);
+}
+
+#[test]
+fn an_infeasible_world_exits_3_with_what_would_mend_it() {
+    let folder = tempdir().expect("a directory");
+    let world = std::fs::read_to_string(demo_world()).expect("the demo's world");
+    let narrow = world.replace("rate = \"150 kbit/s\"", "rate = \"10 kbit/s\"");
+    assert_ne!(narrow, world, "the demo's slow link has another rate now");
+    std::fs::write(folder.path().join("narrow.toml"), narrow).expect("room");
+    let out = run(folder.path(), &["plan", "narrow.toml", "--json"])
+        .exits(3)
+        .out();
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(report["feasible"], false);
+    assert!(!report["shortfalls"].as_array().expect("a list").is_empty());
+    let text = run(folder.path(), &["plan", "narrow.toml"]).exits(3).out();
+    assert!(
+        text.contains("infeasible") && text.contains("to mend it"),
+        "{text}"
+    );
+    run(
+        folder.path(),
+        &["demo", "--headless", "--world", "narrow.toml"],
+    )
+    .exits(3)
+    .says(&["no plan satisfies the needs of `scene`"]);
+}
