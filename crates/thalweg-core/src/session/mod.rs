@@ -229,13 +229,13 @@ impl Session {
             .push_back(Output::Switched { sink: node, epoch });
     }
 
-    /// Takes in that a node will not install its part.
+    /// Takes in that a node will not install its part; the word of a node outside the plan does not count.
     pub fn handle_refuse(&mut self, from: NodeId, epoch: Epoch, reason: &str, now: Instant) {
         let affected = self.sinks.iter().find(|(_, sink)| {
             let deployments = sink.pending.iter().chain(&sink.active);
             deployments
                 .into_iter()
-                .any(|deployment| deployment.epoch == epoch)
+                .any(|deployment| deployment.epoch == epoch && deployment.runs_on(from))
         });
         if let Some((&sink, _)) = affected {
             self.fail(
@@ -351,6 +351,10 @@ fn silence(pending: &Deployment) -> String {
 }
 
 impl Deployment {
+    fn runs_on(&self, node: NodeId) -> bool {
+        self.parts.iter().any(|part| part.node == node)
+    }
+
     /// Sends the parts that are due: while deploying to those that have not answered, then to all, as renewal.
     fn send_due(&mut self, now: Instant, again: Duration, outputs: &mut VecDeque<Output>) {
         if self.send_next > now {

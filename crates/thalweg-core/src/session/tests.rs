@@ -156,6 +156,7 @@ fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
 fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
     let (mut session, epoch) = deployed("null");
     session.handle_refuse(RELAY, Epoch(99), "no slot", Instant::ZERO);
+    session.handle_refuse(NodeId([9; 32]), epoch, "no slot", Instant::ZERO);
     assert_eq!(session.active().count(), 1);
     session.handle_refuse(RELAY, epoch, "no slot", Instant::ZERO);
     assert_eq!(session.active().count(), 0);

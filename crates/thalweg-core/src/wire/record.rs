@@ -58,6 +58,8 @@ pub struct Neighbour {
 pub struct Announced {
     /// Its eight bytes on the wire.
     pub id: StreamId,
+    /// What was drawn when it started; with the record's node and the name it gives the id, so anybody can check it.
+    pub start: [u8; 8],
     /// Its name.
     pub name: StreamName,
     /// Whether its payload is for trusted nodes only.
@@ -95,6 +97,7 @@ pub fn encode(record: &Record) -> Vec<u8> {
     out.varint(record.streams.len() as u64);
     for stream in &record.streams {
         out.extend_from_slice(&stream.id.0.to_be_bytes());
+        out.extend_from_slice(&stream.start);
         out.blob(stream.name.as_str().as_bytes());
         out.push(u8::from(stream.confidential));
         out.varint(stream.layers.len() as u64);
@@ -142,6 +145,7 @@ fn streams(reader: &mut Reader<'_>) -> Result<Vec<Announced>, WireError> {
     for _ in 0..count {
         streams.push(Announced {
             id: StreamId(u64::from_be_bytes(reader.array("stream")?)),
+            start: reader.array("start")?,
             name: stream_name(reader)?,
             confidential: flag(reader, "confidential")?,
             layers: layers(reader)?,

@@ -158,9 +158,9 @@ prop_compose! {
 }
 
 prop_compose! {
-    fn streams()(id: u64, name in names(), confidential: bool, layers in vec(0..1_u64 << 50, 0..9)) -> Announced {
+    fn streams()(id: u64, start: [u8; 8], name in names(), confidential: bool, layers in vec(0..1_u64 << 50, 0..9)) -> Announced {
         let layers = layers.into_iter().map(Bitrate::from_bps).collect();
-        Announced { id: StreamId(id), name, confidential, layers }
+        Announced { id: StreamId(id), start, name, confidential, layers }
     }
 }
 

@@ -25,6 +25,8 @@ mod routed;
 mod sink;
 mod snapshot;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -211,6 +213,7 @@ impl Control {
         if self.directory.handle_timeout(self.id, now) {
             self.handle_change().await;
         }
+        self.close_abandoned().await;
         self.handle_sources(now).await;
         self.renew_wanted(now).await;
     }

@@ -2,17 +2,19 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use thalweg_core::id::NodeId;
+use thalweg_core::id::{NodeId, StreamName};
 use thalweg_core::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
 use thalweg_core::routing::{News, RECORD_REFRESH, Signed};
 use thalweg_core::time::Instant;
 use thalweg_core::units::Bitrate;
+use thalweg_core::wire::VARINT_MAX;
 use thalweg_core::wire::control::{Message, SIGNATURE_BYTES};
 use thalweg_core::wire::record::{self, Announced, Neighbour, Record};
 use thalweg_net::{Link, LinkEvent, identity};
 use tracing::{debug, info, warn};
 
 use super::Control;
+use super::source::stream_id;
 
 /// What precedes a record under its signature, so that it can be taken for nothing else.
 const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
@@ -111,8 +113,8 @@ impl Control {
         let since_1970 = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        let micros = u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX);
-        self.own_record.sequence = micros.max(self.own_record.sequence + 1);
+        let micros = u64::try_from(since_1970.as_micros()).unwrap_or(VARINT_MAX);
+        self.own_record.sequence = micros.max(self.own_record.sequence + 1).min(VARINT_MAX);
         let neighbours = self.forwarder.links().into_iter().take(NEIGHBOURS_MAX);
         let streams = self.sources.values().filter(|source| source.is_open());
         Record {
@@ -126,6 +128,7 @@ impl Control {
                 .take(STREAMS_PER_NODE_MAX)
                 .map(|source| Announced {
                     id: source.stream,
+                    start: source.start,
                     name: source.publication.name.clone(),
                     confidential: source.publication.needs.confidential,
                     layers: source
@@ -161,12 +164,15 @@ impl Control {
             Ok(record) => record,
             Err(error) => return debug!(peer = %from.short(), %error, "record refused"),
         };
-        if record.node == self.id {
-            return self.outrun(record.sequence).await;
-        }
         let signed_bytes = [RECORD_CONTEXT, &bytes].concat();
         if !identity::verify(record.node, &signed_bytes, &signature) {
             return debug!(peer = %from.short(), node = %record.node.short(), "record with a bad signature");
+        }
+        if let Some(name) = borrowed_stream(&record) {
+            return debug!(node = %record.node.short(), stream = %name, "record announces a stream that is not its own");
+        }
+        if record.node == self.id {
+            return self.outrun(record.sequence).await;
         }
         let signed = Signed {
             record: bytes,
@@ -202,6 +208,16 @@ impl Control {
             }
         }
     }
+}
+
+/// Returns the name of a stream whose id is not that of the record's node, name and start.
+pub(super) fn borrowed_stream(record: &Record) -> Option<&StreamName> {
+    let own = |stream: &Announced| stream_id(record.node, stream.name.as_str(), stream.start);
+    let borrowed = record
+        .streams
+        .iter()
+        .find(|stream| stream.id != own(stream));
+    borrowed.map(|stream| &stream.name)
 }
 
 fn message(signed: &Signed) -> Message {

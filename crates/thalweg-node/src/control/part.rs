@@ -10,7 +10,7 @@ use thalweg_core::time::Instant;
 use thalweg_core::wire::control::{Body, Prepare};
 use thalweg_lift::keys::{KeyEpoch, KeyRing, SealInstance, StreamKey};
 use thalweg_lift::lift::{Lift, Materials};
-use tracing::{debug, info};
+use tracing::info;
 
 use super::Control;
 use super::routed::reversed;
@@ -73,6 +73,7 @@ impl Control {
             name: prepare.name,
             stream: prepare.stream,
             epoch: prepare.epoch,
+            source: from,
             previous: prepare.previous,
             next: prepare.next,
             adapters: prepare.adapters,
@@ -148,19 +149,12 @@ impl Control {
         ))
     }
 
+    /// Forgets a part, if it is the sender's own.
     pub(super) fn handle_release(&self, from: NodeId, stream: StreamId, epoch: Epoch) {
-        // A source that no longer announces the stream may still release its plans; nobody else may.
-        let other = self.directory.records().find(|record| {
-            record.node != from
-                && record
-                    .streams
-                    .iter()
-                    .any(|announced| announced.id == stream)
-        });
-        if let Some(owner) = other {
-            return debug!(owner = %owner.node.short(), from = %from.short(), "release by another");
+        let route = self.forwarder.route(stream, epoch);
+        if route.is_some_and(|route| route.source == from) {
+            self.forwarder.remove(stream, epoch);
         }
-        self.forwarder.remove(stream, epoch);
     }
 }
 

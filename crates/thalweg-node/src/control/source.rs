@@ -22,6 +22,7 @@ use crate::handle::{Publication, PublishError};
 /// A stream that this node publishes.
 pub(super) struct Source {
     pub(super) stream: StreamId,
+    pub(super) start: [u8; 8],
     pub(super) publication: Publication,
     /// The way to the one sink that is served, if its program has given one.
     given: Option<Vec<Part>>,
@@ -90,6 +91,7 @@ impl Control {
         let (active, watch) = watch::channel(Vec::new());
         let source = Source {
             stream,
+            start,
             publication,
             given,
             session: Session::default(),
@@ -151,6 +153,19 @@ impl Control {
         info!(stream = %source.publication.name, "unpublished");
         self.announce().await;
         self.handle_sources(now).await;
+    }
+
+    /// Withdraws the streams whose publishers were dropped without a word.
+    pub(super) async fn close_abandoned(&mut self) {
+        let abandoned = |source: &&Source| source.open && source.active.is_closed();
+        let streams = self
+            .sources
+            .values()
+            .filter(abandoned)
+            .map(|source| source.stream);
+        for stream in streams.collect::<Vec<_>>() {
+            self.unpublish(stream).await;
+        }
     }
 
     pub(super) async fn handle_subscribe(
@@ -412,8 +427,10 @@ fn publish_active(source: &Source) {
     });
 }
 
-/// Returns the eight bytes of a stream that starts now.
-fn stream_id(node: NodeId, name: &str, start: [u8; 8]) -> StreamId {
+/// Returns the eight bytes of a stream on the wire.
+///
+/// They depend on the source's key, so no other node can announce, and so plan, a stream of this id.
+pub(super) fn stream_id(node: NodeId, name: &str, start: [u8; 8]) -> StreamId {
     let mut hasher = blake3::Hasher::new();
     hasher.update(b"thalweg stream v1");
     hasher.update(&node.0);

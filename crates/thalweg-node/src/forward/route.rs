@@ -19,6 +19,8 @@ pub(crate) struct Route {
     pub(crate) name: StreamName,
     pub(crate) stream: StreamId,
     pub(crate) epoch: Epoch,
+    /// The stream's source, whose plan it is.
+    pub(crate) source: NodeId,
     /// The node that ADUs come from; this one at the source.
     pub(crate) previous: NodeId,
     /// The node that they go to; `None` at the sink.
@@ -48,6 +50,7 @@ pub(crate) struct Parts {
     pub(crate) name: StreamName,
     pub(crate) stream: StreamId,
     pub(crate) epoch: Epoch,
+    pub(crate) source: NodeId,
     pub(crate) previous: NodeId,
     pub(crate) next: Option<NodeId>,
     pub(crate) adapters: Vec<String>,
@@ -64,6 +67,7 @@ impl Route {
             name: parts.name,
             stream: parts.stream,
             epoch: parts.epoch,
+            source: parts.source,
             previous: parts.previous,
             next: parts.next,
             adapters: parts.adapters,

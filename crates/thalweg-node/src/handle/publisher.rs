@@ -196,7 +196,8 @@ impl Drop for Publisher {
             let command = Command::Unpublish {
                 stream: self.published.stream,
             };
-            // A full queue would need waiting, which a drop cannot: the control task also sees the watch close.
+            // A full queue would need waiting, which a drop cannot: the control task sees the watch close at its next
+            // tick.
             let _ = self.handle.inputs.try_send(Input::Command(command));
         }
     }
