@@ -19,6 +19,9 @@ use crate::limits::{
 use crate::time::Duration;
 use crate::units::Bitrate;
 
+/// The longest round trip that the clock's nanoseconds hold; what is longer could not be passed on as it came.
+const RTT_MICROS_MAX: u64 = Duration::NEVER.as_micros() - 1;
+
 /// What a node says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
@@ -89,7 +92,7 @@ pub fn encode(record: &Record) -> Vec<u8> {
     out.varint(record.neighbours.len() as u64);
     for neighbour in &record.neighbours {
         out.extend_from_slice(&neighbour.node.0);
-        out.varint(neighbour.rtt.as_micros());
+        out.varint(neighbour.rtt.as_micros().min(RTT_MICROS_MAX));
         out.varint(u64::from(neighbour.loss_ppm));
         out.varint(neighbour.rate.as_bps().min(VARINT_MAX));
         out.push(u8::from(neighbour.secure));
@@ -130,7 +133,7 @@ fn neighbours(reader: &mut Reader<'_>) -> Result<Vec<Neighbour>, WireError> {
     for _ in 0..count {
         neighbours.push(Neighbour {
             node: NodeId(reader.array("neighbour")?),
-            rtt: Duration::from_micros(reader.varint("round-trip time")?),
+            rtt: Duration::from_micros(reader.bounded("round-trip time", RTT_MICROS_MAX)?),
             loss_ppm: reader.bounded("loss", 1_000_000)? as u32,
             rate: Bitrate::from_bps(reader.varint("rate")?),
             secure: flag(reader, "secure")?,
