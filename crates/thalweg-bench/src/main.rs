@@ -52,7 +52,7 @@ struct Arguments {
     /// Count instructions only (needs valgrind); without this flag they are counted beside the timings.
     #[arg(long)]
     instructions: bool,
-    /// Run a fixed workload and print nothing: what `callgrind` is let loose on.
+    /// Run a fixed workload and report nothing: what `callgrind` or a profiler is let loose on.
     #[arg(long, value_name = "WORKLOAD", hide = true)]
     workload: Option<String>,
 }

@@ -20,17 +20,9 @@ impl Summary {
     /// Returns the median and spread of some samples; of none they are NaN.
     pub(crate) fn of(mut samples: Vec<f64>) -> Self {
         samples.sort_by(f64::total_cmp);
-        let quantile = |share: f64| {
-            let place = share * (samples.len().max(1) - 1) as f64;
-            let (low, high) = (place.floor() as usize, place.ceil() as usize);
-            match (samples.get(low), samples.get(high)) {
-                (Some(low), Some(high)) => low + (high - low) * place.fract(),
-                _ => f64::NAN,
-            }
-        };
         Self {
-            median: quantile(0.5),
-            spread: quantile(0.75) - quantile(0.25),
+            median: of_sorted(&samples, 0.5),
+            spread: of_sorted(&samples, 0.75) - of_sorted(&samples, 0.25),
             n: samples.len(),
         }
     }
@@ -42,6 +34,22 @@ impl Summary {
             spread: 0.0,
             n: 1,
         }
+    }
+}
+
+/// Returns what a share of the samples is not above; of none it is NaN.
+pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
+    let mut sorted = samples.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    of_sorted(&sorted, share)
+}
+
+fn of_sorted(samples: &[f64], share: f64) -> f64 {
+    let place = share * (samples.len().max(1) - 1) as f64;
+    let (low, high) = (place.floor() as usize, place.ceil() as usize);
+    match (samples.get(low), samples.get(high)) {
+        (Some(low), Some(high)) => low + (high - low) * place.fract(),
+        _ => f64::NAN,
     }
 }
 

@@ -1,13 +1,13 @@
 //! The benchmarks: one file one id.
 //!
-//! To add one, write its file and put it into [`BENCHES`]. `delivery` (BM-P3: latency and throughput over hops) will
-//! stand beside `lift_cost` with the crates it needs.
+//! To add one, write its file and put it into [`BENCHES`].
 
 use anyhow::bail;
 
 use crate::Settings;
 use crate::report::Report;
 
+mod delivery;
 mod lift_cost;
 mod lift_modules;
 
@@ -24,12 +24,20 @@ pub(crate) struct Bench {
 }
 
 /// All benchmarks, in the order in which they run.
-pub(crate) const BENCHES: &[Bench] = &[Bench {
-    id: lift_cost::ID,
-    group: "lift",
-    about: "cost of the lift per ADU and per module, and of each module at 1 kB",
-    run: lift_cost::run,
-}];
+pub(crate) const BENCHES: &[Bench] = &[
+    Bench {
+        id: lift_cost::ID,
+        group: "lift",
+        about: "cost of the lift per ADU and per module, and of each module at 1 kB",
+        run: lift_cost::run,
+    },
+    Bench {
+        id: delivery::ID,
+        group: "delivery",
+        about: "latency and throughput over 1 to 4 nodes, against plain QUIC and UDP",
+        run: delivery::run,
+    },
+];
 
 impl Bench {
     /// Returns whether a word on the command line means this benchmark.
@@ -38,10 +46,13 @@ impl Bench {
     }
 }
 
-/// Runs what `callgrind` counts: `lift:MODULES:ADUS`.
+/// Runs what `callgrind` counts, `lift:MODULES:ADUS`, or a profiler looks at, `delivery:SIDE:HOPS:BYTES:MILLISECONDS`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),
+        ["delivery", side, hops, bytes, millis] => {
+            delivery::workload(side, hops.parse()?, bytes.parse()?, millis.parse()?)
+        }
         _ => bail!("no workload is called `{workload}`"),
     }
 }

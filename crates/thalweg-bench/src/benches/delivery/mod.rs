@@ -1,0 +1,328 @@
+//! BM-P3: how long delivery takes and how much gets through, over 1 to 4 nodes, by the size of an ADU and the number of
+//! null adapters.
+//!
+//! *The idea.* Everything is in one process on loopback: four nodes, and beside them the two plainest things that could
+//! be written instead, relayed over as many hops. In each round every way carries one paced batch and one full one, and
+//! those that are compared follow each other, the other way round in every second round. So a neighbour on the machine
+//! meets both.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `way` | the two ends of a way, and the message that measures it |
+//! | `batch` | one batch over one way |
+//! | `thalweg`, `quic`, `udp` | the ways |
+//! | `figures`, `tables` | from samples to figures, and side by side for people |
+//!
+//! *What it does not do.* It shows nothing about real links: there is no delay, no loss and no bottleneck but the cores,
+//! of which all nodes of a way share the same two.
+//!
+//! *Sources.* spec §6.2, BM-P3 and BM-P4; §1(b), figures 6.7 to 6.10. docs/benchmarks.md says how to read it.
+
+mod batch;
+mod figures;
+mod quic;
+mod tables;
+mod thalweg;
+mod udp;
+mod way;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use thalweg_core::needs::Reliability;
+use tokio::task::JoinSet;
+
+use self::batch::{Batch, Load, Loss, Taken};
+use crate::Settings;
+use crate::report::Report;
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "BM-P3";
+
+const LENGTHS_BYTES: [usize; 4] = [100, 1_000, 10_000, 60_000];
+const HOPS_MAX: usize = 3;
+const ADAPTERS_MAX: usize = 5;
+/// Null adapters stand on the relay of so many hops.
+const HOPS_OF_ADAPTERS: usize = 2;
+/// Above it an ADU goes on a stream, reliable or not.
+const DATAGRAM_BYTES_MAX: usize = 1_000;
+
+const PACED: u64 = 40;
+const LASTING: Duration = Duration::from_millis(100);
+const ROUNDS_MIN: usize = 3;
+/// Samples of the other benchmarks that take as long as a round here.
+const SAMPLES_A_ROUND: usize = 16;
+
+/// What carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    UntilDeadline,
+    Full,
+    Unreliable,
+    Quic,
+    Udp,
+}
+
+/// One way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    hops: usize,
+    adapters: usize,
+    side: Side,
+}
+
+/// One way under messages of one length; those that are compared are neighbours in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cell {
+    length_bytes: usize,
+    line: Line,
+}
+
+enum Way {
+    Thalweg(thalweg::Sender, thalweg::Receiver),
+    Quic(quic::Sender, quic::Receiver),
+    Udp(udp::Sender, udp::Receiver),
+}
+
+/// Everything that was measured: of each cell, one entry a round.
+#[derive(Debug, Default)]
+struct Measured {
+    paced: BTreeMap<Cell, Vec<Taken>>,
+    full: BTreeMap<Cell, Vec<Taken>>,
+}
+
+/// Measures and reports everything of BM-P3.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    if settings.instructions_only {
+        return Ok(());
+    }
+    let rounds = (settings.samples / SAMPLES_A_ROUND).max(ROUNDS_MIN);
+    figures::report(&on_two_cores(measure(rounds))?, report)
+}
+
+/// Fills one way for so long, for a profiler; `side` is as in [`Side::word`].
+pub(crate) fn workload(
+    side: &str,
+    hops: usize,
+    length_bytes: usize,
+    millis: u64,
+) -> anyhow::Result<()> {
+    let mut cells = cells();
+    let cell = cells.find(|cell| {
+        cell.line.side.word() == side && cell.line.hops == hops && cell.length_bytes == length_bytes
+    });
+    let cell = cell.context("no way is like this")?;
+    let taken = on_two_cores(async move {
+        let mut tasks = JoinSet::new();
+        let chain = thalweg::Chain::start(1 + hops, &mut tasks).await?;
+        let way = way(cell.line, &chain, &mut tasks).await?;
+        let load = Load::Full(Duration::from_millis(millis));
+        let (taken, _way) = way.carry(cell.batch(load)).await?;
+        tasks.shutdown().await;
+        Ok(taken)
+    })?;
+    let goodput_mbps = figures::goodput_mbps(length_bytes, &taken);
+    let ns_per_byte = figures::cpu_ns_per_byte(length_bytes, &taken);
+    eprintln!("{side}: {goodput_mbps:.0} Mbit/s, {ns_per_byte:.2} ns of CPU a byte");
+    Ok(())
+}
+
+fn on_two_cores<T: Send + 'static>(
+    work: impl Future<Output = anyhow::Result<T>> + Send + 'static,
+) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    // On a worker, for the thread that waits here would be a third.
+    let done = runtime.block_on(async { tokio::spawn(work).await? });
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    done
+}
+
+async fn measure(rounds: usize) -> anyhow::Result<Measured> {
+    let mut tasks = JoinSet::new();
+    let mut ways = ways(&mut tasks).await?;
+    let mut measured = Measured::default();
+    let mut cells: Vec<Cell> = cells().collect();
+    // One round more than asked for: the first warms up and is not counted.
+    for round in 0..=rounds {
+        for cell in &cells {
+            let way = ways.remove(&cell.line).context("every line has its way")?;
+            let (paced, way) = way.carry(cell.paced()).await.with_context(|| cell.name())?;
+            let (full, way) = if cell.is_for_throughput() {
+                let (full, way) = way.carry(cell.full()).await.with_context(|| cell.name())?;
+                (Some(full), way)
+            } else {
+                (None, way)
+            };
+            ways.insert(cell.line, way);
+            if round > 0 {
+                measured.paced.entry(*cell).or_default().push(paced);
+                if let Some(full) = full {
+                    measured.full.entry(*cell).or_default().push(full);
+                }
+            }
+        }
+        cells.reverse();
+    }
+    drop(ways);
+    tasks.shutdown().await;
+    Ok(measured)
+}
+
+async fn ways(tasks: &mut JoinSet<()>) -> anyhow::Result<BTreeMap<Line, Way>> {
+    let chain = thalweg::Chain::start(1 + HOPS_MAX, tasks).await?;
+    let mut ways = BTreeMap::new();
+    for Cell { line, .. } in cells() {
+        if let Entry::Vacant(place) = ways.entry(line) {
+            let way = way(line, &chain, tasks).await;
+            place.insert(way.with_context(|| format!("{line:?}"))?);
+        }
+    }
+    Ok(ways)
+}
+
+async fn way(line: Line, chain: &thalweg::Chain, tasks: &mut JoinSet<()>) -> anyhow::Result<Way> {
+    let reliability = match line.side {
+        Side::Quic => return quic::way(line.hops, tasks).await.map(Way::quic),
+        Side::Udp => return udp::way(line.hops, tasks).await.map(Way::udp),
+        Side::UntilDeadline => Reliability::UntilDeadline,
+        Side::Full => Reliability::Full,
+        Side::Unreliable => Reliability::None,
+    };
+    let shape = thalweg::Shape {
+        hops: line.hops,
+        adapters: line.adapters,
+        reliability,
+    };
+    chain.way(shape).await.map(Way::thalweg)
+}
+
+/// Returns what is measured, in the order of sizes, hops, adapters and sides.
+fn cells() -> impl Iterator<Item = Cell> {
+    use Side::{Full, Quic, Udp, Unreliable, UntilDeadline};
+    LENGTHS_BYTES.into_iter().flat_map(|length_bytes| {
+        (0..=HOPS_MAX).flat_map(move |hops| {
+            let adapters = if hops == HOPS_OF_ADAPTERS {
+                ADAPTERS_MAX
+            } else {
+                0
+            };
+            let sides = [UntilDeadline, Full, Unreliable, Quic, Udp];
+            let sides = sides.into_iter().filter(move |side| match side {
+                UntilDeadline => true,
+                Unreliable => hops > 0 && length_bytes <= DATAGRAM_BYTES_MAX,
+                Full | Quic | Udp => hops > 0,
+            });
+            let plain = sides.map(move |side| Line {
+                hops,
+                adapters: 0,
+                side,
+            });
+            let adapted = (1..=adapters).map(move |adapters| Line {
+                hops,
+                adapters,
+                side: UntilDeadline,
+            });
+            plain
+                .chain(adapted)
+                .map(move |line| Cell { length_bytes, line })
+        })
+    })
+}
+
+impl Side {
+    fn word(self) -> &'static str {
+        match self {
+            Self::UntilDeadline => "until_deadline",
+            Self::Full => "full",
+            Self::Unreliable => "unreliable",
+            Self::Quic => "quic",
+            Self::Udp => "udp",
+        }
+    }
+}
+
+impl Cell {
+    /// Beyond the first hop nothing holds the producer of an until-deadline stream back, so a relay may be overrun.
+    fn loss(self) -> Loss {
+        match self.line.side {
+            Side::Unreliable | Side::Udp => Loss::InOrder,
+            Side::UntilDeadline if self.line.hops > 1 => Loss::AnyOrder,
+            Side::UntilDeadline | Side::Full | Side::Quic => Loss::None,
+        }
+    }
+
+    /// Whether it is worth being filled: what never leaves a node is not, nor is each number of adapters.
+    fn is_for_throughput(self) -> bool {
+        self.line.hops > 0 && (self.line.adapters == 0 || self.line.adapters == ADAPTERS_MAX)
+    }
+
+    fn paced(self) -> Batch {
+        self.batch(Load::Paced(PACED))
+    }
+
+    fn full(self) -> Batch {
+        self.batch(Load::Full(LASTING))
+    }
+
+    fn batch(self, load: Load) -> Batch {
+        Batch {
+            length_bytes: self.length_bytes,
+            loss: self.loss(),
+            load,
+        }
+    }
+
+    /// Returns what stands behind a metric's name.
+    fn name(self) -> String {
+        let Line {
+            hops,
+            adapters,
+            side,
+        } = self.line;
+        let side = match side {
+            Side::UntilDeadline => String::new(),
+            other => format!(".{}", other.word()),
+        };
+        let adapters = match adapters {
+            0 => String::new(),
+            some => format!(".adapters_{some}"),
+        };
+        format!("{side}.hops_{hops}{adapters}.bytes_{}", self.length_bytes)
+    }
+}
+
+impl Way {
+    fn thalweg((sender, receiver): (thalweg::Sender, thalweg::Receiver)) -> Self {
+        Self::Thalweg(sender, receiver)
+    }
+
+    fn quic((sender, receiver): (quic::Sender, quic::Receiver)) -> Self {
+        Self::Quic(sender, receiver)
+    }
+
+    fn udp((sender, receiver): (udp::Sender, udp::Receiver)) -> Self {
+        Self::Udp(sender, receiver)
+    }
+
+    async fn carry(self, batch: Batch) -> anyhow::Result<(Taken, Self)> {
+        match self {
+            Self::Thalweg(sender, receiver) => {
+                let (taken, sender, receiver) = batch::run(batch, sender, receiver).await?;
+                Ok((taken, Self::Thalweg(sender, receiver)))
+            }
+            Self::Quic(sender, receiver) => {
+                let (taken, sender, receiver) = batch::run(batch, sender, receiver).await?;
+                Ok((taken, Self::Quic(sender, receiver)))
+            }
+            Self::Udp(sender, receiver) => {
+                let (taken, sender, receiver) = batch::run(batch, sender, receiver).await?;
+                Ok((taken, Self::Udp(sender, receiver)))
+            }
+        }
+    }
+}
