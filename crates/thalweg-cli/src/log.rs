@@ -15,6 +15,8 @@ use crate::terminal::Colour;
 pub enum Default {
     /// A command in the foreground: only what needs a look.
     Command,
+    /// The demo, whose nodes stop with a backlog on purpose: only what the demo itself says.
+    Demo,
     /// The daemon: states as well.
     Daemon,
 }
@@ -23,6 +25,7 @@ pub enum Default {
 pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
     let filter = filter.unwrap_or(match default {
         Default::Command => "error,iroh=off,thalweg=warn",
+        Default::Demo => "error,iroh=off,thalweg::demo=warn",
         Default::Daemon => "error,thalweg=info,thalweg_node=info,thalweg_net=info",
     });
     let filter = EnvFilter::try_new(filter)

@@ -53,6 +53,7 @@ enum Command {
 pub fn run(cli: Cli) -> Outcome {
     let default = match cli.command {
         Command::Node(_) => log::Default::Daemon,
+        Command::Demo(_) => log::Default::Demo,
         _ => log::Default::Command,
     };
     log::start(cli.log.as_deref(), default)?;

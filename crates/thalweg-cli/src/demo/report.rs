@@ -82,7 +82,7 @@ impl Result {
             pair("latency, p99", &|m| ms(m.latency_ms.p99)),
             pair("insecure links", &|m| {
                 if m.sealed_on_insecure {
-                    "all sealed".into()
+                    "no plaintext".into()
                 } else {
                     "plaintext".into()
                 }

@@ -11,7 +11,7 @@
 //! | `psnr_*_mean_db` | mean of the frames' dB values, over all frames sent |
 //! | `latency_ms` | from the moment a frame was taken (before it was encoded) to the arrival of its base layer, over the frames whose base layer arrived, in time or not |
 //! | `link_bytes` | what came out of each direction of each link, headers included, all traffic |
-//! | `sealed_on_insecure` | whether payloads crossed the links that call for sealing, and each of them was sealed |
+//! | `sealed_on_insecure` | whether every payload that crossed a link that calls for sealing was sealed when it was sent |
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -61,14 +61,18 @@ impl Wiretap {
         Self { crossings }
     }
 
-    /// Returns whether something crossed the links that call for sealing, and all of it was sealed.
+    /// Returns whether no readable payload crossed a link that calls for sealing; not if nothing was counted at all,
+    /// for that proves nothing.
     pub fn all_sealed(&self) -> bool {
-        let called = || {
-            self.crossings
-                .iter()
-                .filter(|crossing| crossing.calls_for_sealing)
-        };
-        called().any(|crossing| crossing.sealed > 0) && called().all(|crossing| crossing.plain == 0)
+        let counted = self
+            .crossings
+            .iter()
+            .any(|crossing| crossing.sealed + crossing.plain > 0);
+        let called = self
+            .crossings
+            .iter()
+            .filter(|crossing| crossing.calls_for_sealing);
+        counted && called.into_iter().all(|crossing| crossing.plain == 0)
     }
 }
 

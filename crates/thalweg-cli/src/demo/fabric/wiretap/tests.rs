@@ -21,6 +21,10 @@ fn every_payload_on_every_link_that_calls_for_it_must_be_sealed() {
     assert!(tap(&[(true, 9, 0), (false, 0, 9)]));
     assert!(!tap(&[(true, 9, 1), (false, 0, 9)]));
     assert!(!tap(&[(true, 9, 0), (true, 0, 9)]));
+    assert!(
+        tap(&[(true, 0, 0), (false, 0, 9)]),
+        "the insecure way was not taken"
+    );
 }
 
 #[test]
