@@ -247,6 +247,7 @@ fn sources_are_whole() {
         "let s = \"TODO\"; // todos",
         "let todo = 1;",
         "#![expect(unsafe_code, reason = \"…\")]\nunsafe {}",
+        "#![expect(\n    unsafe_code,\n    reason = \"…\"\n)]\nunsafe {}",
     ] {
         assert_eq!(check(text), [], "{text}");
     }
