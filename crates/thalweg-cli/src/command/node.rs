@@ -7,7 +7,8 @@ use clap::Args;
 use thalweg_node::{Config, Node, NodeError};
 
 use crate::exit::{Code, OrCode as _, Outcome};
-use crate::{shutdown, terminal};
+use crate::shutdown::Shutdown;
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -33,6 +34,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         .context("the configuration cannot be used")
         .or_code(Code::BadInput)?;
     let name = config.name.clone();
+    let mut shutdown = Shutdown::listen()?;
     let node = Node::load(config).await.map_err(|error| {
         // A key that cannot be used is the input's fault; a port in use is the moment's.
         let code = match error {
@@ -47,7 +49,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let handle = node.handle();
     let addresses: Vec<String> = handle.addresses().iter().map(ToString::to_string).collect();
     terminal::print(&format!("{name} {} {}\n", handle.id(), addresses.join(" ")))?;
-    let report = node.run(shutdown::asked()).await?;
+    let report = node.run(async move { shutdown.asked().await }).await?;
     match report.unacknowledged {
         0 => terminal::tell(&format!(
             "node `{name}` stopped; everything sent was acknowledged"

@@ -27,8 +27,9 @@ use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::Feed;
 use crate::pace::{Pacer, Speed};
 use crate::progress::{self, Progress};
+use crate::shutdown::Shutdown;
 use crate::socket::Socket;
-use crate::{shutdown, terminal};
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,11 +108,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             format!("--loop reads a file again, and {from} is none"),
         );
     }
+    let mut shutdown = Shutdown::listen()?;
     let source = Source::open(from).await.or_code(source_code(from))?;
     let mut feed = Feed::new(source, arguments.repeat);
     let rate = tokio::select! {
         rate = feed.measure() => rate.with_context(|| format!("cannot read {from}"))?,
-        () = shutdown::asked() => return Ok(Code::Done),
+        () = shutdown.asked() => return Ok(Code::Done),
     };
     let Some(rate) = rate else {
         return nothing(arguments, &feed);
@@ -121,7 +123,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let mut publisher = client.publish(publication).await.or_code(Code::Failed)?;
     let stopped = tokio::select! {
         ready = wait(arguments, &feed, &mut publisher) => { ready?; false }
-        () = shutdown::asked() => true,
+        () = shutdown.asked() => true,
     };
     let mut progress = Progress::start("publishing", false);
     let sent = if stopped {
@@ -129,7 +131,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     } else {
         tokio::select! {
             sent = send(arguments, &mut feed, &mut publisher, &mut progress) => sent,
-            () = shutdown::asked() => Ok(()),
+            () = shutdown.asked() => Ok(()),
         }
     };
     // What was given to the node is waited for even when the source failed.
@@ -246,11 +248,20 @@ fn tell(passed: &str, summary: &Value) {
     let count = |key: &str| summary[key].as_u64().unwrap_or(0);
     let dropped: BTreeMap<String, u64> =
         serde_json::from_value(summary["dropped"].clone()).unwrap_or_default();
+    let counted: Vec<String> = [
+        ("sent", "sent"),
+        ("acknowledged", "acknowledged"),
+        ("departed", "left without acknowledgement"),
+        ("delivered", "delivered on this machine"),
+    ]
+    .into_iter()
+    // What every publication tells, and of the rest what happened.
+    .filter(|(key, _)| *key == "sent" || count(key) > 0)
+    .map(|(key, title)| format!("{title} {}", count(key)))
+    .collect();
     terminal::tell(&format!(
-        "published {passed}; sent {}, acknowledged {}, left without acknowledgement {}, dropped: {}",
-        count("sent"),
-        count("acknowledged"),
-        count("departed"),
+        "published {passed}; {}, dropped: {}",
+        counted.join(", "),
         progress::drops(&dropped)
     ));
 }

@@ -15,8 +15,9 @@ use thalweg_node::{SubscribeOptions, SubscriberEvent};
 use crate::ends::{End, Sink};
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
 use crate::progress::Progress;
+use crate::shutdown::Shutdown;
 use crate::socket::Socket;
-use crate::{shutdown, terminal};
+use crate::terminal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,6 +51,7 @@ struct Left {
 
 /// Receives until the stream ends or somebody asks to stop.
 pub async fn run(arguments: &Arguments) -> Outcome {
+    let mut shutdown = Shutdown::listen()?;
     let client = arguments.socket.connect().await?;
     let mut sink = Sink::open(&arguments.to).await.or_code(Code::Failed)?;
     let options = SubscribeOptions {
@@ -62,7 +64,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let mut left = Left::default();
     let received = tokio::select! {
         received = receive(&mut subscriber, &mut sink, &mut remux, &mut progress, &mut left) => received,
-        () = shutdown::asked() => Ok(()),
+        () = shutdown.asked() => Ok(()),
     };
     let finished = sink.finish();
     let passed = progress.finish();

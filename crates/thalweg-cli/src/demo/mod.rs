@@ -36,7 +36,8 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
-use crate::{input, shutdown, terminal};
+use crate::shutdown::Shutdown;
+use crate::{input, terminal};
 
 use camera::Video;
 use console::{Footage, Hello, Kind, Live};
@@ -207,8 +208,9 @@ impl Show {
         let frames = seconds.map(|seconds| seconds as usize * camera::FPS as usize);
         let stop = Arc::new(AtomicBool::new(false));
         let stopping = Arc::clone(&stop);
+        let mut shutdown = Shutdown::listen()?;
         let waiting = tokio::spawn(async move {
-            shutdown::asked().await;
+            shutdown.asked().await;
             stopping.store(true, Ordering::Relaxed);
         });
         let (viewers, takers) = stage.open_viewers(&self.shown);

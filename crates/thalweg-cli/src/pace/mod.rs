@@ -72,10 +72,16 @@ impl Pacer {
     }
 
     /// Returns how long a unit of this decoding time has still to wait.
+    ///
+    /// A unit at the very start of the medium's clock does not anchor it: that is where tables stand that come before
+    /// the first time, and most streams begin a second later.
     pub fn wait(&mut self, now: Instant, decode: MediaTime) -> Duration {
         let Speed::Times(times) = self.speed else {
             return Duration::ZERO;
         };
+        if self.anchor.is_none() && decode == MediaTime::default() {
+            return Duration::ZERO;
+        }
         let jumped = between(self.last, decode) > JUMP;
         self.last = decode;
         match self.anchor {

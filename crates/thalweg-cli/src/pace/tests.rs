@@ -6,8 +6,9 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
 
+/// A position so long after the first unit's, which is at 1.4 s as in most files.
 fn media(millis: u64) -> MediaTime {
-    MediaTime::from_micros(millis * 1000)
+    MediaTime::from_micros((1400 + millis) * 1000)
 }
 
 #[test]
@@ -51,6 +52,14 @@ fn a_jump_anchors_anew_and_a_pause_does_not() {
         Duration::from_millis(40)
     );
     assert_eq!(pacer.wait(at(10_040), media(0)), Duration::ZERO);
+}
+
+#[test]
+fn tables_before_the_first_time_do_not_delay_it() {
+    let mut pacer = Pacer::new(Speed::Times(1.0));
+    assert_eq!(pacer.wait(at(0), MediaTime::default()), Duration::ZERO);
+    assert_eq!(pacer.wait(at(0), media(0)), Duration::ZERO);
+    assert_eq!(pacer.wait(at(0), media(40)), Duration::from_millis(40));
 }
 
 #[test]

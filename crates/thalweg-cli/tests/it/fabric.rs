@@ -8,9 +8,10 @@
 //! what is written decodes without a word from ffmpeg.
 
 use std::io::{BufRead as _, BufReader};
-use std::net::UdpSocket;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
@@ -70,8 +71,8 @@ impl Fabric {
 
     /// Asks every node to end, and checks that it does so in good order.
     fn stop(mut self) {
+        self.nodes.iter().for_each(terminate);
         for (name, node) in NODES.iter().zip(std::mem::take(&mut self.nodes)) {
-            terminate(&node);
             let run = Run(node.wait_with_output().expect("it ends")).exits(0);
             assert!(
                 run.err().contains("everything sent was acknowledged"),
@@ -99,10 +100,18 @@ fn terminate(child: &Child) {
     assert!(sent.expect("kill is everywhere").success());
 }
 
+/// Returns a loopback address that no other fabric has, so that no port on it is taken by chance.
+fn own_address() -> Ipv4Addr {
+    static FABRICS: AtomicU8 = AtomicU8::new(0);
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let fabric = FABRICS.fetch_add(1, Ordering::Relaxed);
+    Ipv4Addr::new(127, 100 + fabric, high, low.clamp(1, 254))
+}
+
 /// Writes the key and the configuration of each node.
 fn configure(folder: &Path) {
-    let sockets = NODES.map(|_| UdpSocket::bind("127.0.0.1:0").expect("a port"));
-    let addresses = sockets.map(|socket| socket.local_addr().expect("bound"));
+    let ip = own_address();
+    let addresses = [7401, 7402, 7403, 7404].map(|port| SocketAddr::from((ip, port)));
     let keys = NODES.map(|name| {
         let file = format!("{name}.key");
         run(folder, &["id", "--key", &file])
