@@ -62,7 +62,9 @@ pub(crate) fn nanos_each(rounds: u64, work: impl FnOnce(u64)) -> f64 {
 
 /// Returns intercept and slope of the line through the points that a few outliers do not move.
 ///
-///     slope = median of the slopes of all pairs          intercept = median of y − slope · x
+/// ```text
+/// slope = median of the slopes of all pairs          intercept = median of y − slope · x
+/// ```
 ///
 /// Fails   NaN for fewer than two different x
 /// Source  the Theil–Sen estimator

@@ -49,7 +49,7 @@ pub struct Arguments {
     /// The stream's name, such as truck/cam1.
     name: StreamName,
 
-    /// A file, `-` for standard input, or udp://[address]:port (plain or RTP; multicast groups are joined).
+    /// A file, `-` for standard input, or udp://ADDRESS:PORT (plain or RTP; multicast groups are joined).
     #[arg(long, value_name = "SOURCE")]
     from: End,
 

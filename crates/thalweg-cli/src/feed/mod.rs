@@ -92,7 +92,9 @@ impl Feed {
 
     /// Reads ahead, and returns the rate of the stream so far; `None` if nothing is there that can be used.
     ///
-    ///     rate = Σ bytes / max(last decode − first decode, 1 s)
+    /// ```text
+    /// rate = Σ bytes / max(last decode − first decode, 1 s)
+    /// ```
     ///
     /// Units   bit/s, payload framing included
     pub async fn measure(&mut self) -> io::Result<Option<Bitrate>> {

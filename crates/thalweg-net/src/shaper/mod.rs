@@ -1,6 +1,6 @@
 //! A slow, lossy line in user space, between two UDP addresses of one machine.
 //!
-//! *The idea.* One task with a socket on each side and a [`Pipe`](pipe::Pipe) each way. It needs no privilege, so a
+//! *The idea.* One task with a socket on each side and a `Pipe` each way. It needs no privilege, so a
 //! demonstration or a test can have a satellite link on loopback.
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! A node's configuration: from text to validated values, with line and key of what is wrong.
 //!
-//! *The idea.* Text → [`raw::RawConfig`] (shape only) → [`Config`] (checked, defaults filled in, paths resolved). A
+//! *The idea.* Text → `RawConfig` (shape only) → [`Config`] (checked, defaults filled in, paths resolved). A
 //! [`Config`] is plain data, so a program builds one without a file ([`Config::new`]).
 //!
 //! *What it does not do.* It opens no socket and reads no key: [`crate::Node::load`] does.

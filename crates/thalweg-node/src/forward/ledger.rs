@@ -30,7 +30,7 @@ pub(crate) struct StreamCounts {
     changed: Notify,
 }
 
-/// A moment's reading of [`StreamCounts`].
+/// A moment's reading of a stream's counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamReading {
     /// ADUs that came from another node.

@@ -85,7 +85,9 @@ pub fn at(index: usize) -> Duration {
 
 /// Returns what each layer of a frame may take, so that the layers have the rates of the world on the wire.
 ///
-///     bytes[ℓ] = ⌊Σ_{k≤ℓ} r_k / (8 · fps)⌋ − ⌊Σ_{k<ℓ} r_k / (8 · fps)⌋ − w
+/// ```text
+/// bytes[ℓ] = ⌊Σ_{k≤ℓ} r_k / (8 · fps)⌋ − ⌊Σ_{k<ℓ} r_k / (8 · fps)⌋ − w
+/// ```
 ///
 /// Units   payload bytes a frame; w: bytes of headers an ADU, [`WIRE_BYTES`]
 /// Fails   a layer is too small for the codec

@@ -129,7 +129,9 @@ impl Score {
 impl Percentiles {
     /// Returns the percentiles of lengths of time, in milliseconds.
     ///
-    ///     p = sorted[⌈p · n⌉ − 1]
+    /// ```text
+    /// p = sorted[⌈p · n⌉ − 1]
+    /// ```
     fn of(samples: &[Duration]) -> Self {
         let mut sorted = samples.to_vec();
         sorted.sort_unstable();
