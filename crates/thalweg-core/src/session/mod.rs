@@ -1,6 +1,6 @@
 //! The source's side of a stream: who wants it, which plan serves whom, and when a new plan takes over.
 //!
-//! *The idea.* The source owns its stream, so there is nothing to agree on. A [`Session`] holds one [`Sink`] per
+//! *The idea.* The source owns its stream, so there is nothing to agree on. A [`Session`] holds one `Sink` per
 //! subscribed node and walks it through a deployment:
 //!
 //! ```text

@@ -1,6 +1,6 @@
 //! Bytes to values and back, totally: any byte string is a value or an error, in bounded memory.
 //!
-//! *The idea.* One cursor, [`Reader`], that cannot run off its end and knows no allocation; above it one file per
+//! *The idea.* One cursor, `Reader`, that cannot run off its end and knows no allocation; above it one file per
 //! kind of message. Every length is compared with its limit before anything is reserved. Integers are QUIC varints,
 //! for most are small; the layouts are those of docs/protocol.md.
 //!
