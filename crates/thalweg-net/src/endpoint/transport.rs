@@ -1,8 +1,8 @@
 //! How QUIC is set up, and why so.
 //!
 //! *The idea.* The defaults suit bulk transfer on good networks. Here an urgent frame competes with a bulky one on a
-//! line of 150 kbit/s: so streams of one priority go one after the other, buffers are bounded, and nothing large is
-//! probed at the start.
+//! line of 150 kbit/s: so whatever matters more goes first at any time (see `link/rank.rs`), buffers are bounded, and
+//! nothing large is probed at the start.
 //!
 //! *What it does not do.* It paces nothing: CUBIC does, which is noq's default (its `BBRv3` does not pace flows that
 //! send less than they may).
@@ -60,7 +60,8 @@ pub(crate) fn config(idle_timeout: Duration) -> QuicTransportConfig {
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
         .receive_window(VarInt::from_u32(LINK_WINDOW_BYTES))
         .send_window(SEND_WINDOW_BYTES)
-        .send_fairness(false)
+        // The other mode never interrupts a stream that it has begun, whatever waits.
+        .send_fairness(true)
         .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES))
         .datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES)
         .initial_mtu(MTU_BYTES_MIN)

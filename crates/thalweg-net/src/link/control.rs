@@ -11,7 +11,7 @@ use thalweg_core::limits::CONTROL_BYTES_MAX;
 use tokio::sync::{mpsc, oneshot};
 
 use super::reader::Reader;
-use super::{KIND_CONTROL, OpenError};
+use super::{KIND_CONTROL, OpenError, rank};
 use crate::error::{BodyError, ControlError};
 
 /// Frames waiting to be written: a burst of records on connect; more wait at the caller.
@@ -50,7 +50,7 @@ pub(crate) fn check(frame: &Bytes) -> Result<(), ControlError> {
 pub(crate) async fn greet(connection: &Connection) -> Result<SendStream, OpenError> {
     let mut stream = connection.open_uni().await?;
     // A stream that was just opened can fail only with its connection.
-    let _ = stream.set_priority(i32::MAX);
+    let _ = stream.set_priority(rank::CONTROL);
     if stream.write_all(&[KIND_CONTROL]).await.is_err() {
         return Err(OpenError::of(connection, BodyError::LinkLost));
     }

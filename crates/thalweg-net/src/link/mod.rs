@@ -23,6 +23,7 @@ mod control;
 mod counters;
 mod ordered;
 mod outcome;
+mod rank;
 mod reader;
 mod receive;
 mod receiver;
@@ -56,6 +57,7 @@ pub use stats::{LinkStats, PathStats, Remote};
 use self::control::Command;
 use self::counters::Counters;
 use self::ordered::Lanes;
+use self::rank::Ranks;
 use self::reader::Reader;
 use self::stats::Meter;
 use crate::clock::Clock;
@@ -88,6 +90,7 @@ struct Inner {
     connection: Connection,
     context: Context,
     permits: Semaphore,
+    ranks: Ranks,
     lanes: Lanes,
     control: mpsc::Sender<Command>,
     /// Whether nothing more is to be sent: the connection drains or has ended.
@@ -125,6 +128,7 @@ impl Link {
             connection,
             context,
             permits: Semaphore::new(ADUS_IN_FLIGHT_MAX as usize),
+            ranks: Ranks::default(),
             lanes: Lanes::default(),
             control,
             ended: AtomicBool::new(false),

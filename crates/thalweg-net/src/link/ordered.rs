@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 
 use super::outcome::{OrderedId, Outcome, Payload};
 use super::send::{Broken, Unfinished, head, open};
-use super::{KIND_ORDERED, Link};
+use super::{KIND_ORDERED, Link, rank};
 use crate::close::StreamCode;
 
 /// Sequences at once on a link: every stream of a node under two plans, the present and the next.
@@ -82,7 +82,7 @@ pub(crate) async fn send(
     id: OrderedId,
     header: &Header,
     payload: Payload,
-    priority: i32,
+    priority: u8,
 ) -> Outcome {
     let chunks = match payload {
         Payload::Whole(payload) => Ok(vec![payload]),
@@ -104,7 +104,10 @@ pub(crate) async fn send(
     }
     let (kind, stream) = match lane.take() {
         Some(stream) => (None, Ok(stream)),
-        None => (Some(KIND_ORDERED), open(&link.0.connection, priority).await),
+        None => (
+            Some(KIND_ORDERED),
+            open(&link.0.connection, rank::sequence(priority)).await,
+        ),
     };
     let mut stream = match stream {
         Ok(stream) => Unfinished(Some(stream)),

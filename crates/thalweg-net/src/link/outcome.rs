@@ -49,8 +49,9 @@ pub struct OrderedId {
 pub struct SendOptions {
     /// By stream, datagram or in order.
     pub carriage: Carriage,
-    /// Higher goes first; equal ones in the order in which they were sent. Datagrams go before every stream.
-    pub priority: i32,
+    /// Higher goes first, also before the rest of an ADU that is half sent; equal ones in the order in which they were
+    /// sent, an ordered sequence last. Datagrams go before every stream.
+    pub priority: u8,
 }
 
 /// What became of an ADU on one hop.

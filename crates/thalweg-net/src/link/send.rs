@@ -110,7 +110,7 @@ async fn carry(link: Link, header: Header, payload: Payload, options: SendOption
     outcome
 }
 
-async fn by_stream(link: &Link, header: &Header, payload: Payload, priority: i32) -> Outcome {
+async fn by_stream(link: &Link, header: &Header, payload: Payload, priority: u8) -> Outcome {
     let Ok(_permit) = link.0.permits.try_acquire() else {
         return Outcome::Overflow;
     };
@@ -159,9 +159,10 @@ async fn write_adu(
     slot: &mut Option<SendStream>,
     header: &Header,
     payload: Payload,
-    priority: i32,
+    priority: u8,
 ) -> Result<(), Broken> {
-    let stream = slot.insert(open(&link.0.connection, priority).await?);
+    let rank = link.0.ranks.next(priority);
+    let stream = slot.insert(open(&link.0.connection, rank).await?);
     let head = head(link, Some(KIND_ADU), header, payload.bytes());
     match payload {
         Payload::Whole(payload) if payload.is_empty() => stream.write_chunk(head).await?,
@@ -197,7 +198,7 @@ async fn pass_on(stream: &mut SendStream, head: Bytes, mut body: Body) -> Result
     }
 }
 
-async fn by_datagram(link: &Link, header: &Header, payload: Payload, priority: i32) -> Outcome {
+async fn by_datagram(link: &Link, header: &Header, payload: Payload, priority: u8) -> Outcome {
     let fits = |bytes: usize| {
         let datagram_bytes_max = link.0.connection.max_datagram_size().unwrap_or(0);
         bytes + ADU_HEADER_BYTES_MAX <= datagram_bytes_max
@@ -227,12 +228,10 @@ async fn by_datagram(link: &Link, header: &Header, payload: Payload, priority: i
     }
 }
 
-pub(super) async fn open(connection: &Connection, priority: i32) -> Result<SendStream, Broken> {
+pub(super) async fn open(connection: &Connection, rank: i32) -> Result<SendStream, Broken> {
     let stream = connection.open_uni().await?;
-    if priority != 0 {
-        // A stream that was just opened can fail only with its connection, which the next write says.
-        let _ = stream.set_priority(priority);
-    }
+    // A stream that was just opened can fail only with its connection, which the next write says.
+    let _ = stream.set_priority(rank);
     Ok(stream)
 }
 

@@ -1,10 +1,11 @@
 //! Proves that the line between two nodes is the only way between them, and what deadlines and priorities do on it.
 
+use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::link::Remote;
 use thalweg_net::shaper::{Direction, HEADER_BYTES};
-use thalweg_net::{Carriage, DownCause, Outcome, SendOptions, Shaper, ShaperOptions};
+use thalweg_net::{Carriage, DownCause, OrderedId, Outcome, SendOptions, Shaper, ShaperOptions};
 use tokio::net::UdpSocket;
 
 use crate::node::{
@@ -114,6 +115,74 @@ async fn important_adu_overtakes_queued_ones() {
         others.is_sorted(),
         "equal priorities keep their order: {order:?}"
     );
+}
+
+/// Slows a line down, with room for everything: what is lost and sent again would come out of order for another reason.
+fn slow(shaper: &Shaper) {
+    let way = thalweg_net::Impairment {
+        queue: DataSize::from_kib(1024),
+        ..impairment(Bitrate::from_kbps(1_000))
+    };
+    shaper.set(Direction::AToB, way);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn important_adu_overtakes_a_long_one_that_has_begun() {
+    let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
+    slow(&shaper);
+    // Four seconds' worth, begun at once.
+    link.send_adu(header(0), pattern(500_000), by(Carriage::Stream))
+        .detach();
+    let urgent = SendOptions {
+        carriage: Carriage::Stream,
+        priority: 10,
+    };
+    link.send_adu(header(99), pattern(2_000), urgent).detach();
+    let first = b
+        .next(|seen| match seen {
+            Seen::Adu(header, Ok(_)) => Some(header.sequence.0),
+            _ => None,
+        })
+        .await;
+    assert_eq!(first, 99);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_overtakes_an_ordered_sequence_that_never_runs_dry() {
+    let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
+    slow(&shaper);
+    let id = OrderedId {
+        stream: StreamId(1),
+        epoch: Epoch(1),
+    };
+    let flood = link.clone();
+    let flooding = tokio::spawn(async move {
+        for sequence in 0.. {
+            let sending =
+                flood.send_adu(header(sequence), pattern(20_000), by(Carriage::Ordered(id)));
+            if !sending.await.is_sent() {
+                return;
+            }
+        }
+    });
+    // With the first ADU through, the sequence is under way and its buffer full or filling.
+    b.next(|seen| matches!(seen, Seen::Adu(..)).then_some(()))
+        .await;
+    bounded(link.send_control(bytes::Bytes::from_static(b"urgent")))
+        .await
+        .expect("the link is up");
+    let mut before = 0;
+    loop {
+        let seen = b.next(Some).await;
+        match seen {
+            Seen::Adu(..) => before += 1,
+            Seen::Control(..) => break,
+            _ => {}
+        }
+    }
+    // A sequence that could not be interrupted would be followed for ever.
+    assert!(before < 40, "{before} ADUs came first");
+    flooding.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

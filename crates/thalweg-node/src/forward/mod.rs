@@ -254,10 +254,10 @@ fn carriage(route: &Route, header: &Header, payload_bytes: usize) -> Carriage {
 }
 
 /// Returns the priority on a link: the importance, or the same for all of a stream that goes first in, first out.
-fn priority(order: Order, header: &Header) -> i32 {
+fn priority(order: Order, header: &Header) -> u8 {
     match order {
-        Order::Importance => i32::from(header.importance.0),
-        Order::Sequence => i32::from(u8::MAX / 2),
+        Order::Importance => header.importance.0,
+        Order::Sequence => u8::MAX / 2,
     }
 }
 
