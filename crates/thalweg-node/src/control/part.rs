@@ -15,7 +15,7 @@ use tracing::info;
 use super::Control;
 use super::routed::reversed;
 use crate::envelope::Context;
-use crate::forward::{Chain, Parts, Route, needs_key};
+use crate::forward::{Chain, Lease, Route, needs_key};
 
 impl Control {
     pub(super) async fn handle_prepare(
@@ -44,10 +44,10 @@ impl Control {
 
     fn install(&self, from: NodeId, prepare: Prepare, now: Instant) -> Result<(), String> {
         self.authorise(from, &prepare)?;
-        let lease = now + LEASE;
+        let until = now + LEASE;
         let present = self.forwarder.route(prepare.stream, prepare.epoch);
         if let Some(route) = present.filter(|route| is_same(route, &prepare)) {
-            route.renew(lease);
+            route.lease.renew(until);
             return Ok(());
         }
         let installed = self.forwarder.routes();
@@ -68,7 +68,7 @@ impl Control {
             adapters = %prepare.adapters.join(" "),
             "part of a plan installed"
         );
-        let parts = Parts {
+        let route = Route {
             counts: self.forwarder.ledger.row(prepare.stream),
             name: prepare.name,
             stream: prepare.stream,
@@ -81,8 +81,9 @@ impl Control {
             reliability: prepare.reliability,
             order: prepare.order,
             plaintext: prepare.plaintext,
+            lease: Lease::until(until),
         };
-        self.forwarder.install(Arc::new(Route::new(parts, lease)));
+        self.forwarder.install(Arc::new(route));
         Ok(())
     }
 

@@ -30,7 +30,7 @@ use thalweg_net::{
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
-pub(crate) use route::{Chain, Parts, Route};
+pub(crate) use route::{Chain, Lease, Route};
 
 /// A datagram is worth it only for what surely fits one: QUIC's smallest packet less its headers and ours.
 const DATAGRAM_BYTES_MAX: usize = 1_000;
@@ -73,7 +73,7 @@ impl Forwarder {
         let mut routes = write(&self.routes);
         let ended: Vec<_> = routes
             .values()
-            .filter(|r| r.lease() < now)
+            .filter(|route| route.lease.has_ended(now))
             .map(Arc::clone)
             .collect();
         for route in &ended {

@@ -32,7 +32,7 @@ pub(crate) struct Route {
     /// Whether ADUs may arrive here unsealed.
     pub(crate) plaintext: bool,
     pub(crate) counts: Arc<StreamCounts>,
-    lease: AtomicU64,
+    pub(crate) lease: Lease,
 }
 
 /// The chain, by what it needs of an ADU.
@@ -45,49 +45,24 @@ pub(crate) enum Chain {
     Lift(Box<Mutex<Lift>>),
 }
 
-/// What a route is made of, before it has a lease.
-pub(crate) struct Parts {
-    pub(crate) name: StreamName,
-    pub(crate) stream: StreamId,
-    pub(crate) epoch: Epoch,
-    pub(crate) source: NodeId,
-    pub(crate) previous: NodeId,
-    pub(crate) next: Option<NodeId>,
-    pub(crate) adapters: Vec<String>,
-    pub(crate) chain: Chain,
-    pub(crate) reliability: Reliability,
-    pub(crate) order: Order,
-    pub(crate) plaintext: bool,
-    pub(crate) counts: Arc<StreamCounts>,
-}
+/// Until when a route stays without being renewed.
+pub(crate) struct Lease(AtomicU64);
 
-impl Route {
-    pub(crate) fn new(parts: Parts, lease: Instant) -> Self {
-        Self {
-            name: parts.name,
-            stream: parts.stream,
-            epoch: parts.epoch,
-            source: parts.source,
-            previous: parts.previous,
-            next: parts.next,
-            adapters: parts.adapters,
-            chain: parts.chain,
-            reliability: parts.reliability,
-            order: parts.order,
-            plaintext: parts.plaintext,
-            counts: parts.counts,
-            lease: AtomicU64::new(lease.as_nanos()),
-        }
-    }
-
-    pub(crate) fn lease(&self) -> Instant {
-        Instant::from_nanos(self.lease.load(Relaxed))
+impl Lease {
+    pub(crate) const fn until(instant: Instant) -> Self {
+        Self(AtomicU64::new(instant.as_nanos()))
     }
 
     pub(crate) fn renew(&self, until: Instant) {
-        self.lease.store(until.as_nanos(), Relaxed);
+        self.0.store(until.as_nanos(), Relaxed);
     }
 
+    pub(crate) fn has_ended(&self, now: Instant) -> bool {
+        Instant::from_nanos(self.0.load(Relaxed)) < now
+    }
+}
+
+impl Route {
     /// Returns whether whoever gives an ADU waits until it has gone on, rather than have it dropped for want of room.
     pub(crate) fn waits(&self, header: &Header) -> bool {
         self.reliability == Reliability::Full
