@@ -22,9 +22,12 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(8);
 /// Streams that a peer may have open: its ADUs in flight, its ordered sequences, its control stream.
 const STREAMS_MAX: u32 = ADUS_IN_FLIGHT_MAX + LANES_MAX as u32 + 1;
 
-/// What one stream may have unread: 100 Mbit/s over 160 ms, or a quarter of the largest ADU; the rest of a larger one
-/// waits at its sender until this is read.
-const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+/// What one stream may have unread: 100 Mbit/s over 100 ms, which is noq's own default; the rest of a larger ADU waits at
+/// its sender until this is read.
+///
+/// On loopback 2 MiB carries a third less than this, and 4 MiB ends the connection: noq keeps at most 2,048 pieces of a
+/// stream unread and takes more for an attack.
+const STREAM_WINDOW_BYTES: u32 = 1_250_000;
 
 /// What all streams of a link may have unread: 1 Gbit/s over 130 ms; also what one peer can make us hold.
 const LINK_WINDOW_BYTES: u32 = 16 << 20;
@@ -80,6 +83,11 @@ const PATH_IDLE_MAX: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// iroh's upper bound of the interval between a path's keep-alives.
 const PATH_KEEP_ALIVE_MAX: std::time::Duration = std::time::Duration::from_secs(5);
+
+const _: () = assert!(
+    STREAM_WINDOW_BYTES < 2_048 * (MTU_BYTES_MIN as u32 - 100),
+    "a stream that nobody reads stays below noq's bound on pieces, in the smallest packets less their headers"
+);
 
 const _: () = assert!(
     MTU_BYTES_MAX - MTU_BYTES_MIN >= MTU_GAIN_BYTES
