@@ -18,6 +18,10 @@ use crate::forward::{self, StreamReading};
 /// ADUs of one publisher under way at most: half of what a link takes, so that relayed streams find room beside it.
 const WINDOW: u64 = ADUS_IN_FLIGHT_MAX as u64 / 2;
 
+/// Bytes of one publisher under way, about: 100 Mbit/s over 100 ms. What QUIC has no room for waits on streams of their
+/// own, and each is woken whenever there is some; so more under way carries less.
+const WINDOW_BYTES: u64 = 1_250_000;
+
 /// How long the end of a stream waits for what is under way without a deadline.
 const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
 
@@ -141,6 +145,7 @@ impl Publisher {
     }
 
     async fn carry(&mut self, adu: Adu) -> Result<(), PublishError> {
+        let payload_bytes = adu.payload.len() as u64;
         if self.published.active.has_changed().is_err() {
             return Err(PublishError::Stopped);
         }
@@ -157,7 +162,7 @@ impl Publisher {
             adu.header.epoch = epoch;
             self.handle.forwarder.carry(&route, adu).await;
         }
-        self.published.counts.settled(WINDOW).await;
+        self.published.counts.settled(window(payload_bytes)).await;
         Ok(())
     }
 
@@ -188,6 +193,11 @@ impl Publisher {
         let _ = self.handle.inputs.send(Input::Command(command)).await;
         self.summary()
     }
+}
+
+/// Returns how many ADUs may be under way, taking all of them to be as long as this one.
+fn window(payload_bytes: u64) -> u64 {
+    (WINDOW_BYTES / payload_bytes.max(1)).clamp(1, WINDOW)
 }
 
 impl Drop for Publisher {
