@@ -79,32 +79,6 @@ impl Report {
         self.json
     }
 
-    /// Prints figures side by side, for people: the first column to the left, the others to the right.
-    pub(crate) fn table(&self, title: &str, header: &[&str], rows: &[Vec<String>]) {
-        let header: Vec<String> = header.iter().map(ToString::to_string).collect();
-        let cell = |row: &Vec<String>, at: usize| row.get(at).cloned().unwrap_or_default();
-        let widths: Vec<usize> = (0..header.len())
-            .map(|at| {
-                let all = rows.iter().chain([&header]);
-                all.map(|row| cell(row, at).chars().count())
-                    .max()
-                    .unwrap_or(0)
-            })
-            .collect();
-        println!("\n{title}");
-        for row in [&header].into_iter().chain(rows) {
-            let line: Vec<String> = widths
-                .iter()
-                .enumerate()
-                .map(|(at, width)| match at {
-                    0 => format!("{:<width$}", cell(row, at)),
-                    _ => format!("{:>width$}", cell(row, at)),
-                })
-                .collect();
-            println!("  {}", line.join("  ").trim_end());
-        }
-    }
-
     /// Prints one figure.
     pub(crate) fn add(&mut self, figure: &Figure) -> anyhow::Result<()> {
         if self.json {
@@ -131,6 +105,32 @@ impl Report {
             figure.baseline.unwrap_or_default(),
         );
         Ok(())
+    }
+}
+
+/// Prints figures side by side, for people: the first column to the left, the others to the right.
+pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
+    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
+    let cell = |row: &Vec<String>, at: usize| row.get(at).cloned().unwrap_or_default();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|at| {
+            let all = rows.iter().chain([&header]);
+            all.map(|row| cell(row, at).chars().count())
+                .max()
+                .unwrap_or(0)
+        })
+        .collect();
+    println!("\n{title}");
+    for row in [&header].into_iter().chain(rows) {
+        let line: Vec<String> = widths
+            .iter()
+            .enumerate()
+            .map(|(at, width)| match at {
+                0 => format!("{:<width$}", cell(row, at)),
+                _ => format!("{:>width$}", cell(row, at)),
+            })
+            .collect();
+        println!("  {}", line.join("  ").trim_end());
     }
 }
 

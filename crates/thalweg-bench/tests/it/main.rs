@@ -13,7 +13,10 @@ fn run(arguments: &[&str]) -> Output {
 fn the_list_names_every_id() {
     let output = run(&["--list"]);
     assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("BM-D1"));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    for id in ["BM-D1", "BM-P3"] {
+        assert!(said.contains(id), "{said}");
+    }
 }
 
 #[test]

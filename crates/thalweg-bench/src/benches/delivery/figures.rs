@@ -25,7 +25,7 @@ pub(super) fn report(measured: &Measured, report: &mut Report) -> anyhow::Result
         report.add(&figure)?;
     }
     if !report.is_json() {
-        tables::print(measured, report);
+        tables::print(measured);
         return Ok(());
     }
     for figure in latencies(measured)
@@ -141,7 +141,7 @@ fn losses(measured: &Measured) -> Vec<Figure> {
 }
 
 /// Returns with what a cell of ours is compared.
-fn baselines(cell: Cell) -> Vec<(&'static str, Cell)> {
+pub(super) fn baselines(cell: Cell) -> Vec<(&'static str, Cell)> {
     match cell.line {
         Line { hops: 0, .. } => Vec::new(),
         Line { adapters: 0, .. } => vec![(QUIC, cell.of(Side::Quic)), (UDP, cell.of(Side::Udp))],

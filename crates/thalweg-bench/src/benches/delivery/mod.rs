@@ -2,9 +2,9 @@
 //! null adapters.
 //!
 //! *The idea.* Everything is in one process on loopback: four nodes, and beside them the two plainest things that could
-//! be written instead, relayed over as many hops. In each round every way carries one paced batch and one full one, and
-//! those that are compared follow each other, the other way round in every second round. So a neighbour on the machine
-//! meets both.
+//! be written instead, relayed over as many hops. In each round every way carries one paced batch, then every way a full
+//! one; those that are compared follow each other, the other way round in every second round. So a neighbour on the
+//! machine meets both.
 //!
 //! | file | what it does |
 //! |---|---|
@@ -22,6 +22,8 @@ mod batch;
 mod figures;
 mod quic;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod thalweg;
 mod udp;
 mod way;
@@ -149,21 +151,17 @@ async fn measure(rounds: usize) -> anyhow::Result<Measured> {
     let mut cells: Vec<Cell> = cells().collect();
     // One round more than asked for: the first warms up and is not counted.
     for round in 0..=rounds {
+        // All that is paced before all that is not, for a full batch leaves work behind.
         for cell in &cells {
-            let way = ways.remove(&cell.line).context("every line has its way")?;
-            let (paced, way) = way.carry(cell.paced()).await.with_context(|| cell.name())?;
-            let (full, way) = if cell.is_for_throughput() {
-                let (full, way) = way.carry(cell.full()).await.with_context(|| cell.name())?;
-                (Some(full), way)
-            } else {
-                (None, way)
-            };
-            ways.insert(cell.line, way);
+            let taken = carry(&mut ways, *cell, cell.paced()).await?;
             if round > 0 {
-                measured.paced.entry(*cell).or_default().push(paced);
-                if let Some(full) = full {
-                    measured.full.entry(*cell).or_default().push(full);
-                }
+                measured.paced.entry(*cell).or_default().push(taken);
+            }
+        }
+        for cell in cells.iter().filter(|cell| cell.is_for_throughput()) {
+            let taken = carry(&mut ways, *cell, cell.full()).await?;
+            if round > 0 {
+                measured.full.entry(*cell).or_default().push(taken);
             }
         }
         cells.reverse();
@@ -171,6 +169,13 @@ async fn measure(rounds: usize) -> anyhow::Result<Measured> {
     drop(ways);
     tasks.shutdown().await;
     Ok(measured)
+}
+
+async fn carry(ways: &mut BTreeMap<Line, Way>, cell: Cell, batch: Batch) -> anyhow::Result<Taken> {
+    let way = ways.remove(&cell.line).context("every line has its way")?;
+    let (taken, way) = way.carry(batch).await.with_context(|| cell.name())?;
+    ways.insert(cell.line, way);
+    Ok(taken)
 }
 
 async fn ways(tasks: &mut JoinSet<()>) -> anyhow::Result<BTreeMap<Line, Way>> {

@@ -2,7 +2,7 @@
 
 use super::figures::{cores_busy, cpu_ns_per_byte, goodput_mbps, lost};
 use super::{ADAPTERS_MAX, Cell, HOPS_MAX, HOPS_OF_ADAPTERS, LENGTHS_BYTES, Line, Measured, Side};
-use crate::report::Report;
+use crate::report;
 use crate::sample::Summary;
 
 const SIDES: [Side; 5] = [
@@ -21,20 +21,20 @@ const NAMES: [&str; 5] = [
 ];
 
 /// Prints latency by size and hops, latency by adapters, and throughput.
-pub(super) fn print(measured: &Measured, report: &Report) {
+pub(super) fn print(measured: &Measured) {
     let header: Vec<&str> = ["bytes / hops"].into_iter().chain(NAMES).collect();
-    report.table(
+    report::table(
         "delivery latency, p50 / p99 in us, at 500 ADUs a second",
         &header,
         &rows(&|cell| latency(measured, cell)),
     );
-    adapters(measured, report);
-    report.table(
+    adapters(measured);
+    report::table(
         "goodput in Mbit/s; lost share where some was",
         &header,
         &rows(&|cell| goodput(measured, cell)),
     );
-    report.table(
+    report::table(
         "CPU: cores busy of two / ns a delivered byte, at that goodput",
         &header,
         &rows(&|cell| cores(measured, cell)),
@@ -92,7 +92,7 @@ fn cores(measured: &Measured, cell: Cell) -> Option<String> {
     Some(format!("{busy:.1} / {:.1}", Summary::of(each).median))
 }
 
-fn adapters(measured: &Measured, report: &Report) {
+fn adapters(measured: &Measured) {
     let columns: Vec<String> = (0..=ADAPTERS_MAX).map(|count| count.to_string()).collect();
     let header: Vec<&str> = ["bytes"]
         .into_iter()
@@ -116,5 +116,5 @@ fn adapters(measured: &Measured, report: &Report) {
     let title = format!(
         "delivery latency over {HOPS_OF_ADAPTERS} hops, p50 / p99 in us, by null adapters on the relay"
     );
-    report.table(&title, &header, &rows);
+    report::table(&title, &header, &rows);
 }

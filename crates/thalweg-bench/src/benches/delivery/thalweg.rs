@@ -93,9 +93,10 @@ impl Chain {
         let plan = self.0[..=shape.hops].iter().enumerate();
         let plan = plan.map(|(place, node)| Part {
             node: node.id(),
-            adapters: match place == shape.hops.min(1) {
-                true => vec!["null".to_owned(); shape.adapters],
-                false => Vec::new(),
+            adapters: if place == shape.hops.min(1) {
+                vec!["null".to_owned(); shape.adapters]
+            } else {
+                Vec::new()
             },
             plaintext: true,
         });
