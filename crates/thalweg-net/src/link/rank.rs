@@ -33,7 +33,7 @@ impl Ranks {
     pub(crate) fn next(&self, priority: u8) -> i32 {
         let last = (1 << PLACE_BITS) - 1;
         let number = self.0.fetch_add(1, Ordering::Relaxed) & last;
-        sequence(priority) + (last - number) as i32
+        sequence(priority) + (last - number).cast_signed()
     }
 }
 
