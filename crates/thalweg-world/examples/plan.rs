@@ -1,5 +1,10 @@
 //! Prints the plan of each stream of a world, as JSON and in words: `plan WORLD`.
 
+#![expect(
+    clippy::disallowed_methods,
+    reason = "the example has a clock; the planner has none"
+)]
+
 use std::time::Instant;
 
 use thalweg_core::planner::report::Report;

@@ -112,6 +112,10 @@ fn idle_buffers_of_one_length_do_not_starve_another() {
 }
 
 #[test]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the test is about another thread"
+)]
 fn buffers_return_from_any_thread() {
     let pool = Pool::default();
     let packets: Vec<_> = (0..100)
