@@ -24,7 +24,7 @@ use bytes::BytesMut;
 use super::clock::Clock;
 use super::packet::{NULL_PID, PACKET_BYTES, Packet, SYNC};
 use super::section::{self, Association};
-use super::{AccessUnit, Packets, Programme, Unit, is_video, pes};
+use super::{AccessUnit, Packets, Programme, Unit, is_video, pes, unit};
 use crate::nal::{Role, classify};
 
 /// Bytes held of units that are not whole yet, over all PIDs: two of the largest ADUs.
@@ -227,6 +227,8 @@ impl Reader {
         };
         let table = packet.pid == 0 || self.is_table(packet.pid);
         match (table, packet.scrambled, self.stream(packet.pid)) {
+            // Nobody can read a scrambled PAT, and the writer makes one of its own.
+            (_, true, _) if packet.pid == 0 => self.counts.damaged_packets += 1,
             (true, false, _) => self.handle_table(&packet, payload),
             (false, false, Some(_)) => self.handle_elementary(&packet, payload),
             _ => self.handle_other(&packet, payload),
@@ -299,6 +301,11 @@ impl Reader {
         };
         match self.programmes.get_mut(&map.number) {
             Some(listing) if listing.programme == programme => return,
+            // What the framing cannot carry no subscriber could be told: reserved PIDs, a stream on its own table.
+            _ if !unit::is_sound(&programme) => {
+                self.counts.bad_tables += 1;
+                return;
+            }
             Some(listing) => {
                 listing.programme = programme;
                 (listing.fresh, listing.given_90khz) = (true, None);

@@ -255,6 +255,11 @@ fn take(rest: &mut Bytes, short: impl Fn() -> UnitError) -> Result<Bytes, UnitEr
     Ok(rest.split_to(len))
 }
 
+/// Returns whether a programme can be carried: its PIDs are no reserved ones, and it is no larger than its table.
+pub(super) fn is_sound(programme: &Programme) -> bool {
+    decode(&encode(&Unit::Programme(programme.clone()))).is_ok()
+}
+
 /// A PID that a programme may use: neither reserved nor that of null packets.
 fn checked_pid(pid: u16, field: &'static str) -> Result<u16, UnitError> {
     if (0x10..NULL_PID).contains(&pid) {
