@@ -70,7 +70,7 @@ pub enum Outcome {
     Cancelled,
     /// The peer did not want it.
     Refused(StreamCode),
-    /// Too many are in flight on this link already.
+    /// Too many are in flight on this link already, and its deadline forbids to wait.
     Overflow,
     /// The connection ended first, or was ending already.
     LinkLost,

@@ -111,7 +111,13 @@ async fn carry(link: Link, header: Header, payload: Payload, options: SendOption
 }
 
 async fn by_stream(link: &Link, header: &Header, payload: Payload, priority: u8) -> Outcome {
-    let Ok(_permit) = link.0.permits.try_acquire() else {
+    // What has a deadline would rather be dropped and counted than be late; the rest has all the time there is.
+    let permit = if header.deadline.is_never() {
+        link.0.permits.acquire().await.ok()
+    } else {
+        link.0.permits.try_acquire().ok()
+    };
+    let Some(_permit) = permit else {
         return Outcome::Overflow;
     };
     // Kept outside the race, so that whoever loses it can still reset the stream.

@@ -184,7 +184,9 @@ impl Forwarder {
             priority: priority(route.order, &header),
         };
         let sending = link.send_adu(header, payload, options);
-        if route.waits(&header) {
+        // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
+        // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
+        if route.reliability == Reliability::Full {
             route.counts.ended(sending.await);
         } else {
             sending.detach();

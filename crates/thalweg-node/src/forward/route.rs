@@ -63,7 +63,7 @@ impl Lease {
 }
 
 impl Route {
-    /// Returns whether whoever gives an ADU waits until it has gone on, rather than have it dropped for want of room.
+    /// Returns whether an ADU waits for room in a mailbox for as long as it takes, rather than be dropped.
     pub(crate) fn waits(&self, header: &Header) -> bool {
         self.reliability == Reliability::Full
             || (self.reliability == Reliability::UntilDeadline && header.deadline.is_never())

@@ -169,6 +169,25 @@ async fn unreliable_adus_go_as_datagrams_and_are_what_they_were() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn adus_without_a_deadline_wait_for_room_on_every_hop() {
+    let nodes = fabric::chain(&NAMES[..4], |_| true).await;
+    let (mut publisher, mut subscriber) = subscribed(&nodes, Needs::default(), None).await;
+    // More than a link has in flight or a mailbox holds, as fast as they are taken.
+    let count = 6_000;
+    let send = async {
+        for number in 0..count {
+            let sent = publisher.send(outgoing(number, payload(number, 100))).await;
+            assert_eq!(sent.expect("the node runs").0, number);
+        }
+        publisher.finish().await
+    };
+    let (summary, adus) = tokio::join!(send, received(&mut subscriber));
+    assert!(summary.counts.dropped.is_empty(), "{summary:?}");
+    let once: BTreeSet<u64> = sequences(&adus).into_iter().collect();
+    assert_eq!((adus.len(), once.len()), (6_000, 6_000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_confidential_stream_passes_untrusted_nodes_sealed() {
     let nodes = fabric::chain(&NAMES, |name| matches!(name, "n0" | "n4")).await;
     let needs = Needs {
