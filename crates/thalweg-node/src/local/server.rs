@@ -4,6 +4,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use thalweg_core::id::Epoch;
 use thalweg_core::planner::Planner;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
@@ -169,11 +170,7 @@ async fn carry(
     let mut plans = publisher.plans();
     let mut wanted = false;
     loop {
-        let now_wanted = !plans.borrow_and_update().is_empty();
-        if now_wanted != wanted {
-            wanted = now_wanted;
-            frame::write_message(write, &Message::Wanted { wanted }).await?;
-        }
+        tell_wanted(write, &mut plans, &mut wanted).await?;
         // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
         let next = frame::read(read, || handle.now());
         tokio::pin!(next);
@@ -185,11 +182,7 @@ async fn carry(
                     if changed.is_err() {
                         return Ok(());
                     }
-                    let now_wanted = !plans.borrow_and_update().is_empty();
-                    if now_wanted != wanted {
-                        wanted = now_wanted;
-                        frame::write_message(write, &Message::Wanted { wanted }).await?;
-                    }
+                    tell_wanted(write, &mut plans, &mut wanted).await?;
                 }
                 () = stopped(&mut stopping) => return Ok(()),
             }
@@ -209,6 +202,20 @@ async fn carry(
             Some(Frame::Message(_)) | None => return Ok(()),
         }
     }
+}
+
+/// Tells the client whether anybody receives its stream, when that is another than it was told last.
+async fn tell_wanted(
+    write: &mut Out,
+    plans: &mut watch::Receiver<Vec<Epoch>>,
+    told: &mut bool,
+) -> io::Result<()> {
+    let wanted = !plans.borrow_and_update().is_empty();
+    if wanted == *told {
+        return Ok(());
+    }
+    *told = wanted;
+    frame::write_message(write, &Message::Wanted { wanted }).await
 }
 
 async fn subscribe(
