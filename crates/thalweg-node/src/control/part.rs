@@ -70,6 +70,9 @@ impl Control {
         );
         let route = Route {
             counts: self.forwarder.ledger.row(prepare.stream),
+            exposure: prepare
+                .next
+                .map(|next| self.forwarder.ledger.exposure(next)),
             name: prepare.name,
             stream: prepare.stream,
             epoch: prepare.epoch,

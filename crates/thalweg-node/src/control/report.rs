@@ -91,7 +91,7 @@ impl Control {
             rate_bps: peer.and_then(|peer| peer.rate).map(Bitrate::as_bps),
             secure: peer.is_none_or(|peer| peer.secure),
             trusted: self.trusts(key),
-            adus: self.forwarder.ledger.exposure(key),
+            adus: self.forwarder.ledger.exposure(key).reading(),
         }
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 use serde::Serialize;
 use thalweg_core::event::DropCause;
@@ -58,11 +58,18 @@ pub struct Exposure {
     pub plain: u64,
 }
 
+/// The counters of what is sent to one neighbour; the routes to it share them, so that counting takes no lock.
+#[derive(Debug, Default)]
+pub(crate) struct ExposureCounts {
+    sealed: AtomicU64,
+    plain: AtomicU64,
+}
+
 /// The counters of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     streams: RwLock<HashMap<StreamId, Arc<StreamCounts>>>,
-    exposure: Mutex<BTreeMap<NodeId, Exposure>>,
+    exposures: RwLock<HashMap<NodeId, Arc<ExposureCounts>>>,
     unknown: AtomicU64,
 }
 
@@ -93,19 +100,23 @@ impl Ledger {
         self.unknown.load(Relaxed)
     }
 
-    pub(crate) fn count_sent(&self, next: NodeId, sealed: bool) {
-        let mut exposure = self.exposure.lock().unwrap_or_else(PoisonError::into_inner);
-        let counts = exposure.entry(next).or_default();
-        if sealed {
-            counts.sealed += 1;
-        } else {
-            counts.plain += 1;
-        }
+    /// Returns the counters of what is sent to a neighbour, made on first use.
+    pub(crate) fn exposure(&self, next: NodeId) -> Arc<ExposureCounts> {
+        Arc::clone(write(&self.exposures).entry(next).or_default())
+    }
+}
+
+impl ExposureCounts {
+    pub(crate) fn sent(&self, sealed: bool) {
+        let count = if sealed { &self.sealed } else { &self.plain };
+        count.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn exposure(&self, next: NodeId) -> Exposure {
-        let exposure = self.exposure.lock().unwrap_or_else(PoisonError::into_inner);
-        exposure.get(&next).copied().unwrap_or_default()
+    pub(crate) fn reading(&self) -> Exposure {
+        Exposure {
+            sealed: self.sealed.load(Relaxed),
+            plain: self.plain.load(Relaxed),
+        }
     }
 }
 

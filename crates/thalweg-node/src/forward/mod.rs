@@ -28,7 +28,7 @@ use thalweg_net::{
 };
 
 pub use ledger::{Exposure, StreamReading};
-pub(crate) use ledger::{Ledger, StreamCounts};
+pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
 pub(crate) use route::{Chain, Lease, Route};
 
@@ -176,8 +176,9 @@ impl Forwarder {
         let Some(link) = self.link(next) else {
             return route.counts.dropped(DropCause::PathLost);
         };
-        self.ledger
-            .count_sent(next, header.flags.contains(Flags::SEALED));
+        if let Some(exposure) = &route.exposure {
+            exposure.sent(header.flags.contains(Flags::SEALED));
+        }
         route.counts.sent();
         let options = SendOptions {
             carriage: carriage(route, &header, payload.bytes()),

@@ -12,7 +12,7 @@ use thalweg_lift::lift::Lift;
 use thalweg_lift::module::Direction;
 use thalweg_lift::packet::Packet;
 
-use super::StreamCounts;
+use super::{ExposureCounts, StreamCounts};
 
 /// What happens here to the ADUs of a plan, and where they go.
 pub(crate) struct Route {
@@ -32,6 +32,8 @@ pub(crate) struct Route {
     /// Whether ADUs may arrive here unsealed.
     pub(crate) plaintext: bool,
     pub(crate) counts: Arc<StreamCounts>,
+    /// What is sent to the next node, sealed or not; `None` at the sink.
+    pub(crate) exposure: Option<Arc<ExposureCounts>>,
     pub(crate) lease: Lease,
 }
 
