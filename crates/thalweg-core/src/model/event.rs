@@ -1,25 +1,52 @@
 //! What changes in a world while it runs: `[[at]]`.
 
+use alloc::string::String;
+
 use serde::{Deserialize, Serialize};
 
 use super::{NodeName, text};
 use crate::time::Duration;
 use crate::units::{Bitrate, Ratio};
 
-/// A change of a link at a point in time.
+/// A change at a point in time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Written", into = "Written")]
 pub struct Event {
     /// How long after the start.
-    #[serde(
-        deserialize_with = "text::read_duration",
-        serialize_with = "text::write_duration"
-    )]
     pub time: Duration,
-    /// The ends of the link, in either order; parallel links between them change together.
-    pub link: [NodeName; 2],
-    /// What becomes of it.
-    pub set: LinkChange,
+    /// What happens.
+    pub change: Change,
+}
+
+/// What happens at a point in time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change {
+    /// A link becomes another.
+    Link {
+        /// Its ends, in either order; parallel links between them change together.
+        ends: [NodeName; 2],
+        /// What becomes of it.
+        set: LinkChange,
+    },
+    /// Something is done to a node.
+    Node {
+        /// Which.
+        name: NodeName,
+        /// What.
+        action: NodeAction,
+    },
+}
+
+/// What is done to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeAction {
+    /// It is told to stop, and drains its links first.
+    Stop,
+    /// It is gone without a word.
+    Crash,
+    /// It comes back, with nothing that it had in memory.
+    Start,
 }
 
 /// New values of a link's properties; what is absent stays.
@@ -36,17 +63,97 @@ pub struct LinkChange {
         skip_serializing_if = "Option::is_none"
     )]
     pub delay: Option<Duration>,
+    /// The new jitter.
+    #[serde(
+        default,
+        with = "text::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub jitter: Option<Duration>,
+    /// The new share of packets that are held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reorder: Option<Ratio>,
     /// The new loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<Ratio>,
+    /// The new mean length of a burst of losses, in packets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst: Option<f64>,
     /// Whether the link works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub up: Option<bool>,
+}
+
+/// An event as it is written: a link and what is set, or a node and what is done.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    #[serde(
+        deserialize_with = "text::read_duration",
+        serialize_with = "text::write_duration"
+    )]
+    time: Duration,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    link: Option<[NodeName; 2]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    set: Option<LinkChange>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<NodeName>,
+    #[serde(default, rename = "do", skip_serializing_if = "Option::is_none")]
+    action: Option<NodeAction>,
 }
 
 impl LinkChange {
     /// Returns whether nothing is to change.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+impl TryFrom<Written> for Event {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let Written {
+            time,
+            link,
+            set,
+            node,
+            action,
+        } = written;
+        let change = match (link, set, node, action) {
+            (Some(ends), Some(set), None, None) => Change::Link { ends, set },
+            (None, None, Some(name), Some(action)) => Change::Node { name, action },
+            _ => {
+                return Err(String::from(
+                    "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start), not a mixture",
+                ));
+            }
+        };
+        Ok(Self { time, change })
+    }
+}
+
+impl From<Event> for Written {
+    fn from(event: Event) -> Self {
+        let none = Self {
+            time: event.time,
+            link: None,
+            set: None,
+            node: None,
+            action: None,
+        };
+        match event.change {
+            Change::Link { ends, set } => Self {
+                link: Some(ends),
+                set: Some(set),
+                ..none
+            },
+            Change::Node { name, action } => Self {
+                node: Some(name),
+                action: Some(action),
+                ..none
+            },
+        }
     }
 }

@@ -9,9 +9,15 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Event, Link, NodeName, Stream, UTILITY_TOLERANCE, World};
+use super::{Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, World};
 use crate::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
 use crate::units::Bitrate;
+
+/// Frames a second of a stream at most: a thousand times a video's.
+const FRAMES_MAX: f64 = 100_000.0;
+
+/// What a clock may drift: ten times what a poor crystal does.
+const DRIFT_PPM_MAX: u32 = 1_000;
 
 /// One mistake in a world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +37,7 @@ impl World {
         let mut faults = Faults::default();
         self.check_sizes(&mut faults);
         self.check_weights(&mut faults);
+        self.check_nodes(&mut faults);
         for (at, link) in self.links.iter().enumerate() {
             self.check_link(&mut faults, &format!("link[{at}]"), link);
         }
@@ -72,6 +79,16 @@ impl World {
         }
     }
 
+    fn check_nodes(&self, faults: &mut Faults) {
+        for (name, node) in &self.nodes {
+            if node.clock_drift_ppm.unsigned_abs() > DRIFT_PPM_MAX {
+                let ppm = node.clock_drift_ppm;
+                let message = format!("{ppm} millionths are no clock: {DRIFT_PPM_MAX} at most");
+                faults.add(format!("node.{name}.clock_drift_ppm"), message);
+            }
+        }
+    }
+
     fn check_node(&self, faults: &mut Faults, path: String, name: &NodeName) {
         if !self.nodes.contains_key(name) {
             let known = known(self.nodes.keys());
@@ -88,6 +105,7 @@ impl World {
             faults.add(format!("{path}.ends"), message);
         }
         check_rate(faults, format!("{path}.rate"), link.rate);
+        check_bursts(faults, path, link);
     }
 
     fn check_stream(&self, faults: &mut Faults, path: &str, stream: &Stream) {
@@ -108,6 +126,7 @@ impl World {
             self.check_node(faults, path, sink);
         }
         check_layers(faults, path, stream);
+        check_traffic(faults, &format!("{path}.traffic"), &stream.traffic);
         if let Some(ratio) = stream.pack_ratio {
             faults.check_positive(format!("{path}.pack_ratio"), ratio);
         }
@@ -123,24 +142,82 @@ impl World {
             pairs.insert((a.min(b), a.max(b)));
         }
         for (at, event) in self.events.iter().enumerate() {
-            let [a, b] = &event.link;
-            if !pairs.contains(&(a.min(b), a.max(b))) {
-                let message = format!("there is no link between `{a}` and `{b}`");
-                faults.add(format!("at[{at}].link"), message);
+            match &event.change {
+                Change::Link { ends: [a, b], set } => {
+                    if !pairs.contains(&(a.min(b), a.max(b))) {
+                        let message = format!("there is no link between `{a}` and `{b}`");
+                        faults.add(format!("at[{at}].link"), message);
+                    }
+                    check_change(faults, &format!("at[{at}].set"), set);
+                }
+                Change::Node { name, .. } => {
+                    self.check_node(faults, format!("at[{at}].node"), name);
+                }
             }
-            check_change(faults, &format!("at[{at}].set"), event);
         }
     }
 }
 
-fn check_change(faults: &mut Faults, path: &str, event: &Event) {
-    if event.set.is_empty() {
-        let message = "nothing is set: give rate, delay, loss or up".to_string();
+fn check_change(faults: &mut Faults, path: &str, set: &LinkChange) {
+    if set.is_empty() {
+        let message =
+            "nothing is set: give rate, delay, jitter, reorder, loss, burst or up".to_string();
         faults.add(path.to_string(), message);
     }
-    if event.set.rate == Some(Bitrate::ZERO) {
+    if set.rate == Some(Bitrate::ZERO) {
         let message = "the rate is zero: write `up = false` for a link that fails".to_string();
         faults.add(format!("{path}.rate"), message);
+    }
+    if let Some(burst) = set.burst {
+        check_burst(faults, format!("{path}.burst"), burst);
+    }
+}
+
+/// The mean length of a burst is that of a geometric distribution, which is at least one.
+fn check_burst(faults: &mut Faults, path: String, burst: f64) {
+    if !(burst >= 1.0 && burst.is_finite()) {
+        let message =
+            format!("{burst} packets are no burst: write 1 for independent losses, or more");
+        faults.add(path, message);
+    }
+}
+
+/// Losses come in bursts of a length; so rarely that the mean comes out, and that is not always possible.
+fn check_bursts(faults: &mut Faults, path: &str, link: &Link) {
+    check_burst(faults, format!("{path}.burst"), link.burst);
+    let (loss, inside) = (link.loss.as_f64(), link.burst_loss.as_f64());
+    if loss > inside {
+        let message = format!("{loss} is more than the {inside} that is lost inside a burst");
+        faults.add(format!("{path}.loss"), message);
+        return;
+    }
+    let bad = loss / inside.max(f64::MIN_POSITIVE);
+    if bad < 1.0 && link.burst > 1.0 && bad / (link.burst * (1.0 - bad)) > 1.0 {
+        let least = bad / (1.0 - bad);
+        let message = format!("a mean loss of {loss} needs bursts of {least:.1} packets at least");
+        faults.add(format!("{path}.burst"), message);
+    }
+}
+
+fn check_traffic(faults: &mut Faults, path: &str, traffic: &Traffic) {
+    faults.check_positive(format!("{path}.frames"), traffic.frames);
+    if traffic.frames > FRAMES_MAX {
+        let message = format!(
+            "{} frames a second are more than {FRAMES_MAX}",
+            traffic.frames
+        );
+        faults.add(format!("{path}.frames"), message);
+    }
+    if traffic.key_every == 0 {
+        let message = "write 1 if every frame can be understood by itself".to_string();
+        faults.add(format!("{path}.key_every"), message);
+    }
+    if traffic.stop.is_some_and(|stop| stop <= traffic.start) {
+        let message = format!(
+            "the producer would end before it begins, at {}",
+            traffic.start
+        );
+        faults.add(format!("{path}.stop"), message);
     }
 }
 

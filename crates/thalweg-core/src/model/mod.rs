@@ -23,10 +23,10 @@ mod world;
 mod tests;
 
 pub use adapter::{Adapter, BadAdapter, Catalogue, PACK, Profile, Role, SEAL, Transform};
-pub use event::{Event, LinkChange};
+pub use event::{Change, Event, LinkChange, NodeAction};
 pub use fault::Fault;
 pub use name::{BadNodeName, NodeName};
-pub use stream::{Layer, Stream, UTILITY_TOLERANCE};
+pub use stream::{Layer, Stream, Traffic, UTILITY_TOLERANCE};
 pub use topology::{Edge, LinkIndex, NodeIndex, Place, Topology};
 pub use weights::Weights;
 pub use world::{Link, Node, Snapshot, World};

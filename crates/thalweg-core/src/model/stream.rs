@@ -4,10 +4,11 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{NodeName, Weights};
+use super::{NodeName, Weights, text};
 use crate::id::StreamName;
 use crate::needs::Needs;
-use crate::units::Bitrate;
+use crate::time::Duration;
+use crate::units::{Bitrate, Ratio};
 
 /// How far the utilities of a stream's layers may be from 1 in sum: room for thirds written with seven digits.
 pub const UTILITY_TOLERANCE: f64 = 1e-6;
@@ -33,6 +34,45 @@ pub struct Stream {
     /// ε of its own: what sealing adds, over the size before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seal_overhead: Option<f64>,
+    /// What its producer sends and when, for who plays the world; a planner does not ask.
+    #[serde(default)]
+    pub traffic: Traffic,
+}
+
+/// What a stream's producer sends when a world is played: one ADU a layer and frame, so that layers have their rates.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Traffic {
+    /// Frames a second.
+    pub frames: f64,
+    /// Each frame of this number can be understood without others; the frames between depend on the one before. 1: all.
+    pub key_every: u32,
+    /// How much the sizes of frames vary: from 1 − spread to 1 + spread of the mean, evenly.
+    pub spread: Ratio,
+    /// Whether the frames are pictures of the test scene, layered, so that their quality can be measured.
+    pub video: bool,
+    /// When the producer begins.
+    #[serde(
+        deserialize_with = "text::read_duration",
+        serialize_with = "text::write_duration"
+    )]
+    pub start: Duration,
+    /// When the producer ends; `None` with the world.
+    #[serde(with = "text::optional", skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Duration>,
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self {
+            frames: 25.0,
+            key_every: 1,
+            spread: Ratio::ZERO,
+            video: false,
+            start: Duration::ZERO,
+            stop: None,
+        }
+    }
 }
 
 /// One layer of a stream.

@@ -12,15 +12,7 @@ fn name(text: &str) -> NodeName {
 }
 
 fn link(a: &str, b: &str) -> Link {
-    Link {
-        ends: [name(a), name(b)],
-        rate: Bitrate::from_kbps(1_000),
-        delay: Duration::ZERO,
-        loss: Ratio::ZERO,
-        secure: true,
-        queue: Edge::QUEUE_DEFAULT,
-        up: true,
-    }
+    Link::new([name(a), name(b)], Bitrate::from_kbps(1_000))
 }
 
 #[test]
@@ -47,10 +39,12 @@ fn adapters_are_not_read_from_other_text() {
 fn events_apply_in_time_order_up_to_and_at_the_moment() {
     let change = |seconds: u64, kbps| Event {
         time: Duration::from_millis(seconds * 1_000),
-        link: [name("b"), name("a")],
-        set: LinkChange {
-            rate: Some(Bitrate::from_kbps(kbps)),
-            ..LinkChange::default()
+        change: Change::Link {
+            ends: [name("b"), name("a")],
+            set: LinkChange {
+                rate: Some(Bitrate::from_kbps(kbps)),
+                ..LinkChange::default()
+            },
         },
     };
     let world = World {
@@ -82,4 +76,46 @@ fn a_name_is_refused_beyond_its_limit() {
     for text in [longest + "n", String::new(), " a".into(), "a\n".into()] {
         assert!(text.parse::<NodeName>().is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn losses_that_cannot_come_in_such_bursts_are_faults() {
+    let fault = |loss, burst, burst_loss| {
+        let mut world = World::default();
+        world.nodes.insert(name("a"), Node::default());
+        world.nodes.insert(name("b"), Node::default());
+        world.links.push(Link {
+            loss: Ratio::new(loss).expect("a ratio"),
+            burst,
+            burst_loss: Ratio::new(burst_loss).expect("a ratio"),
+            ..link("a", "b")
+        });
+        world.faults().into_iter().next().map(|fault| fault.path)
+    };
+    assert_eq!(fault(0.01, 8.0, 0.5), None);
+    assert_eq!(fault(1.0, 1.0, 1.0), None);
+    assert_eq!(fault(0.5, 1.0, 1.0), None);
+    assert_eq!(fault(0.01, 0.5, 1.0).as_deref(), Some("link[0].burst"));
+    assert_eq!(fault(0.01, f64::NAN, 1.0).as_deref(), Some("link[0].burst"));
+    assert_eq!(fault(0.3, 2.0, 0.2).as_deref(), Some("link[0].loss"));
+    assert_eq!(fault(0.9, 2.0, 1.0).as_deref(), Some("link[0].burst"));
+}
+
+#[test]
+fn what_is_played_must_be_possible() {
+    let mut world = World::default();
+    let drifting = Node {
+        clock_drift_ppm: -2_000,
+        ..Node::default()
+    };
+    world.nodes.insert(name("a"), drifting);
+    world.events.push(Event {
+        time: Duration::ZERO,
+        change: Change::Node {
+            name: name("c"),
+            action: NodeAction::Stop,
+        },
+    });
+    let paths: Vec<_> = world.faults().into_iter().map(|fault| fault.path).collect();
+    assert_eq!(paths, ["node.a.clock_drift_ppm", "at[0].node"]);
 }

@@ -5,7 +5,10 @@ use alloc::vec::Vec;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Catalogue, Edge, Event, NodeIndex, NodeName, Stream, Topology, Weights, text};
+use super::{
+    Catalogue, Change, Edge, Event, LinkChange, NodeIndex, NodeName, Stream, Topology, Weights,
+    text,
+};
 use crate::id::StreamName;
 use crate::limits::ADAPTERS_PER_NODE_MAX;
 use crate::time::Duration;
@@ -15,6 +18,13 @@ use crate::units::{Bitrate, DataSize, Ratio};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct World {
+    /// How long it runs. Omitted: [`World::LENGTH_DEFAULT`].
+    #[serde(
+        default,
+        with = "text::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub length: Option<Duration>,
     /// What things cost.
     #[serde(default)]
     pub weights: Weights,
@@ -41,6 +51,14 @@ pub struct Node {
     pub slots: u32,
     /// Whether it may see plaintext of a confidential stream. Omitted: it may.
     pub trusted: bool,
+    /// How far its clock is ahead of the world's. Omitted: not at all.
+    #[serde(
+        deserialize_with = "text::read_duration",
+        serialize_with = "text::write_duration"
+    )]
+    pub clock_offset: Duration,
+    /// How much faster its clock runs than the world's, in millionths; negative: slower. Omitted: 0.
+    pub clock_drift_ppm: i32,
 }
 
 /// A link of a world; it carries both ways alike.
@@ -58,9 +76,25 @@ pub struct Link {
         serialize_with = "text::write_duration"
     )]
     pub delay: Duration,
-    /// The share of packets it loses. Omitted: none.
+    /// Up to how much longer a packet takes, evenly distributed; packets keep their order. Omitted: nothing.
+    #[serde(
+        default,
+        deserialize_with = "text::read_duration",
+        serialize_with = "text::write_duration"
+    )]
+    pub jitter: Duration,
+    /// The share of packets that are held back and so overtaken. Omitted: none.
+    #[serde(default)]
+    pub reorder: Ratio,
+    /// The share of packets it loses in the mean. Omitted: none.
     #[serde(default)]
     pub loss: Ratio,
+    /// How many packets a burst of losses lasts in the mean. Omitted: 1, each packet is lost or not by itself.
+    #[serde(default = "one")]
+    pub burst: f64,
+    /// The share of packets lost inside a burst. Omitted: all.
+    #[serde(default = "all")]
+    pub burst_loss: Ratio,
     /// Whether it may carry plaintext of a confidential stream. Omitted: it may.
     #[serde(default = "yes")]
     pub secure: bool,
@@ -89,6 +123,14 @@ fn yes() -> bool {
     true
 }
 
+fn one() -> f64 {
+    1.0
+}
+
+fn all() -> Ratio {
+    Ratio::ONE
+}
+
 fn queue_default() -> DataSize {
     Edge::QUEUE_DEFAULT
 }
@@ -98,6 +140,8 @@ impl Default for Node {
         Self {
             slots: ADAPTERS_PER_NODE_MAX as u32,
             trusted: true,
+            clock_offset: Duration::ZERO,
+            clock_drift_ppm: 0,
         }
     }
 }
@@ -123,6 +167,14 @@ impl Snapshot {
 }
 
 impl World {
+    /// How long a world runs that does not say so: a second or two to set up, the rest to see.
+    pub const LENGTH_DEFAULT: Duration = Duration::from_secs(10);
+
+    /// Returns how long it runs.
+    pub fn length(&self) -> Duration {
+        self.length.unwrap_or(Self::LENGTH_DEFAULT)
+    }
+
     /// Returns the stream of this name.
     pub fn stream(&self, name: &StreamName) -> Option<&Stream> {
         self.streams.iter().find(|stream| stream.name == *name)
@@ -166,7 +218,8 @@ impl World {
 
     /// Returns the world as its events have made it by a time after the start, that moment included.
     ///
-    /// The events stay listed. Events of one moment apply in the order of the world.
+    /// The events stay listed. Events of one moment apply in the order of the world. What happens to nodes is not shown:
+    /// a planner learns of it by their links.
     #[must_use]
     pub fn at(&self, time: Duration) -> Self {
         let mut world = self.clone();
@@ -177,9 +230,12 @@ impl World {
             .collect();
         due.sort_by_key(|event| event.time);
         for event in due {
+            let Change::Link { ends, set } = &event.change else {
+                continue;
+            };
             for link in &mut world.links {
-                if link.joins(&event.link) {
-                    link.apply(event);
+                if link.joins(ends) {
+                    link.apply(set);
                 }
             }
         }
@@ -188,17 +244,37 @@ impl World {
 }
 
 impl Link {
+    /// Returns a link of this rate with every default.
+    pub const fn new(ends: [NodeName; 2], rate: Bitrate) -> Self {
+        Self {
+            ends,
+            rate,
+            delay: Duration::ZERO,
+            jitter: Duration::ZERO,
+            reorder: Ratio::ZERO,
+            loss: Ratio::ZERO,
+            burst: 1.0,
+            burst_loss: Ratio::ONE,
+            secure: true,
+            queue: Edge::QUEUE_DEFAULT,
+            up: true,
+        }
+    }
+
     /// Returns whether this link joins these two nodes, in either order.
     pub fn joins(&self, ends: &[NodeName; 2]) -> bool {
         let [a, b] = ends;
         self.ends == *ends || (self.ends[0] == *b && self.ends[1] == *a)
     }
 
-    fn apply(&mut self, event: &Event) {
-        let set = &event.set;
+    /// Takes on new values.
+    pub fn apply(&mut self, set: &LinkChange) {
         self.rate = set.rate.unwrap_or(self.rate);
         self.delay = set.delay.unwrap_or(self.delay);
+        self.jitter = set.jitter.unwrap_or(self.jitter);
+        self.reorder = set.reorder.unwrap_or(self.reorder);
         self.loss = set.loss.unwrap_or(self.loss);
+        self.burst = set.burst.unwrap_or(self.burst);
         self.up = set.up.unwrap_or(self.up);
     }
 }

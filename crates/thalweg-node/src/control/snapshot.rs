@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_core::id::NodeId;
-use thalweg_core::model::{Catalogue, Edge, NodeName, Snapshot, Stream, Topology};
+use thalweg_core::model::{Catalogue, Edge, NodeName, Snapshot, Stream, Topology, Traffic};
 use thalweg_core::planner::Plan;
 use thalweg_core::session::Part;
 use thalweg_core::time::Duration;
@@ -64,6 +64,7 @@ impl Map {
             needs: publication.needs,
             pack_ratio: publication.pack_ratio,
             seal_overhead: None,
+            traffic: Traffic::default(),
         };
         let catalogue = Catalogue::standard(&weights, &stream);
         Ok(Self {

@@ -1,7 +1,10 @@
 //! A world written as TOML or as JSON is read back as the same world.
 
 use proptest::prelude::*;
-use thalweg_core::model::{Edge, Event, Layer, Link, LinkChange, Node, NodeName, Stream, World};
+use thalweg_core::model::{
+    Change, Edge, Event, Layer, Link, LinkChange, Node, NodeAction, NodeName, Stream, Traffic,
+    World,
+};
 use thalweg_core::needs::Needs;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
@@ -17,16 +20,17 @@ fn durations() -> impl Strategy<Value = Duration> {
 }
 
 fn links() -> impl Strategy<Value = Link> {
-    let values = (1..1u64 << 50, durations(), 0.0..=1.0, any::<[bool; 2]>());
+    let values = (1..1u64 << 50, durations(), 0.0..0.5, any::<[bool; 2]>());
     (values, 1..1u64 << 50, 1..5usize).prop_map(|((bps, delay, loss, [secure, up]), queue, to)| {
         Link {
-            ends: [name(0), name(to)],
-            rate: Bitrate::from_bps(bps),
             delay,
+            jitter: delay,
+            burst: 8.0,
             loss: Ratio::new(loss).expect("made in range"),
             secure,
             queue: DataSize::from_bytes(queue),
             up,
+            ..Link::new([name(0), name(to)], Bitrate::from_bps(bps))
         }
     })
 }
@@ -36,7 +40,12 @@ fn worlds() -> impl Strategy<Value = World> {
     let stream = (1..1u64 << 50, durations(), any::<bool>());
     let links = prop::collection::vec(links(), 1..6);
     (nodes, links, stream, durations()).prop_map(|(nodes, links, (bps, deadline, flag), time)| {
-        let node = |(slots, trusted)| Node { slots, trusted };
+        let node = |(slots, trusted)| Node {
+            slots,
+            trusted,
+            clock_drift_ppm: -40,
+            ..Node::default()
+        };
         let layer = |utility| Layer {
             rate: Bitrate::from_bps(bps),
             utility,
@@ -60,12 +69,27 @@ fn worlds() -> impl Strategy<Value = World> {
                 },
                 pack_ratio: flag.then_some(0.25),
                 seal_overhead: None,
+                traffic: Traffic {
+                    stop: flag.then_some(Duration::from_secs(100)),
+                    ..Traffic::default()
+                },
             }],
-            events: vec![Event {
-                time,
-                link: links[0].ends.clone(),
-                set,
-            }],
+            events: vec![
+                Event {
+                    time,
+                    change: Change::Link {
+                        ends: links[0].ends.clone(),
+                        set,
+                    },
+                },
+                Event {
+                    time,
+                    change: Change::Node {
+                        name: name(2),
+                        action: NodeAction::Crash,
+                    },
+                },
+            ],
             links,
             ..World::default()
         }

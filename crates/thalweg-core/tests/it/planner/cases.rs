@@ -1,7 +1,7 @@
 //! Cases a person can follow: the textbook example, scarce slots, tempting detours, ties, and what is said when there
 //! is no plan.
 
-use thalweg_core::model::{Edge, Layer, NodeIndex, Snapshot, Stream, Topology, Weights};
+use thalweg_core::model::{Edge, Layer, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights};
 use thalweg_core::needs::Needs;
 use thalweg_core::planner::{Need, Plan, Policy, Shortfall, Violation, check, explain, plan};
 use thalweg_core::time::Duration;
@@ -53,6 +53,7 @@ impl Net {
             needs,
             pack_ratio: None,
             seal_overhead: None,
+            traffic: Traffic::default(),
         };
         Snapshot::new(self.0, Weights::default(), stream)
     }

@@ -1,6 +1,8 @@
 //! Small random worlds, by seed: chains and graphs with scarce slots, mixed trust, and values that tie often.
 
-use thalweg_core::model::{Edge, Layer, NodeIndex, NodeName, Snapshot, Stream, Topology, Weights};
+use thalweg_core::model::{
+    Edge, Layer, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic, Weights,
+};
 use thalweg_core::needs::Needs;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
@@ -129,5 +131,6 @@ fn random_stream(dice: &mut Dice, topology: &Topology, nodes: usize) -> Stream {
         layers,
         pack_ratio: dice.pick(&[None, Some(1.0), Some(0.3), Some(1.2)]),
         seal_overhead: dice.pick(&[None, Some(0.0), Some(0.5)]),
+        traffic: Traffic::default(),
     }
 }
