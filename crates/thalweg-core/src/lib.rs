@@ -36,6 +36,7 @@ pub mod mailbox;
 pub mod model;
 pub mod needs;
 pub mod planner;
+pub mod random;
 pub mod routing;
 pub mod session;
 pub mod time;

@@ -16,6 +16,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("thalweg-world", &["thalweg-core"]),
     ("thalweg-lift", &["thalweg-core"]),
     ("thalweg-media", &["thalweg-core", "thalweg-lift"]),
+    (
+        "thalweg-sim",
+        &[
+            "thalweg-core",
+            "thalweg-world",
+            "thalweg-lift",
+            "thalweg-media",
+        ],
+    ),
     ("thalweg-net", &["thalweg-core"]),
     (
         "thalweg-node",
@@ -36,6 +45,7 @@ const EVERY: &[&str] = &[
     "thalweg-world",
     "thalweg-lift",
     "thalweg-media",
+    "thalweg-sim",
     "thalweg-net",
     "thalweg-node",
 ];
@@ -60,11 +70,12 @@ const ALLOWED_IN_TESTS: &[(&str, &[&str])] = &[
 const CORE_MAY_USE: [&str; 3] = ["bytes", "serde", "thiserror"];
 
 /// Crates below the purity line.
-pub const PURE: [&str; 4] = [
+pub const PURE: [&str; 5] = [
     "thalweg-core",
     "thalweg-world",
     "thalweg-lift",
     "thalweg-media",
+    "thalweg-sim",
 ];
 
 /// Crates that bring a clock, a socket, a thread pool or randomness of their own.

@@ -1,0 +1,175 @@
+//! What the producers of a world send, and when.
+//!
+//! *The idea.* One sequence for every player of a world: the simulator and the testbed send the same ADUs at the same
+//! moments, so that what becomes of them can be compared. A frame has one ADU a layer, the base first; sizes are such
+//! that on the wire, headers included, each layer has the rate that the world gives it:
+//!
+//! ```text
+//! budget[ℓ] = r_ℓ / (8 · frames)  ·  (1 + spread · u),  u even in −1..1, one a frame
+//! payload   = budget − ADU − packets · PACKET,  packets = ⌈budget / PACKET_BYTES⌉;  at least one byte
+//! ```
+//!
+//! A payload is made from seed and sequence, so that whoever receives it can tell whether it is the one that was sent.
+//!
+//! *What it does not do.* It encodes no pictures: a stream of video has the sizes of its encoder (`Stream::traffic`).
+//!
+//! *Sources.* docs/planner.md §6, `stream.traffic`; spec PL-2 (a frame as several ADUs by importance).
+
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::model::Stream;
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::Duration;
+use thalweg_media::nal::layer_importance;
+
+#[cfg(test)]
+mod tests;
+
+/// What an ADU adds to its payload once: its header and the frame of its QUIC stream.
+const ADU_BYTES: usize = 24;
+
+/// What a packet adds: IPv4 and UDP 28, QUIC's short header, tag and a stream frame's head about 30.
+const PACKET_BYTES: usize = 58;
+
+/// The packets that a long ADU is cut into.
+const PACKET_BYTES_MAX: usize = 1_440;
+
+/// How much less a frame matters that others do not start from.
+const NOT_KEY: u8 = 8;
+
+/// An ADU that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// When, from the start of the world.
+    pub at: Duration,
+    /// Its number in the stream: frame · layers + layer.
+    pub sequence: u64,
+    /// Its frame, from 0.
+    pub frame: u64,
+    /// Its layer.
+    pub layer: u8,
+    /// How much it matters.
+    pub importance: Importance,
+    /// Key, or none.
+    pub flags: Flags,
+    /// How many sequences back the ADU lies that it needs; 0 for none.
+    pub depends_on: u32,
+    /// When it is due in the medium: [`Due::at`] less the start of the stream.
+    pub media_time: MediaTime,
+    /// The length of its payload, unless the stream is video.
+    pub payload_bytes: usize,
+}
+
+/// The ADUs of one stream, in the order in which they are due.
+#[derive(Clone, Debug)]
+pub struct Producer {
+    budgets: Vec<f64>,
+    frames: f64,
+    key_every: u64,
+    spread: f64,
+    start: Duration,
+    stop: Duration,
+    random: SplitMix,
+    frame: u64,
+    layer: usize,
+    /// The size of the present frame over the mean.
+    scale: f64,
+}
+
+impl Producer {
+    /// Begins a stream of a world that runs for `length`; the seed decides the sizes, if they vary.
+    pub fn new(stream: &Stream, length: Duration, seed: u64) -> Self {
+        let traffic = stream.traffic;
+        let budget = |rate: u64| rate as f64 / (8.0 * traffic.frames);
+        Self {
+            budgets: stream
+                .layers
+                .iter()
+                .map(|layer| budget(layer.rate.as_bps()))
+                .collect(),
+            frames: traffic.frames,
+            key_every: u64::from(traffic.key_every.max(1)),
+            spread: traffic.spread.as_f64(),
+            start: traffic.start,
+            stop: traffic.stop.map_or(length, |stop| stop.min(length)),
+            random: SplitMix::new(seed),
+            frame: 0,
+            layer: 0,
+            scale: 1.0,
+        }
+    }
+
+    fn at(&self, frame: u64) -> Duration {
+        self.start + Duration::from_secs_f64(frame as f64 / self.frames)
+    }
+
+    fn depends_on(&self, is_key: bool) -> u32 {
+        match (self.layer, is_key) {
+            (0, true) => 0,
+            (0, false) => self.budgets.len() as u32,
+            _ => 1,
+        }
+    }
+}
+
+impl Iterator for Producer {
+    type Item = Due;
+
+    fn next(&mut self) -> Option<Due> {
+        let at = self.at(self.frame);
+        if at >= self.stop || self.budgets.is_empty() {
+            return None;
+        }
+        if self.layer == 0 {
+            self.scale = 1.0 + self.spread * (2.0 * self.random.next_unit() - 1.0);
+        }
+        let is_key = self.frame.is_multiple_of(self.key_every);
+        let importance = layer_importance(self.layer as u8).0;
+        let importance = if is_key {
+            importance
+        } else {
+            importance.saturating_sub(NOT_KEY)
+        };
+        let due = Due {
+            at,
+            sequence: self.frame * self.budgets.len() as u64 + self.layer as u64,
+            frame: self.frame,
+            layer: self.layer as u8,
+            importance: Importance(importance),
+            flags: if is_key && self.layer == 0 {
+                Flags::KEY
+            } else {
+                Flags::NONE
+            },
+            depends_on: self.depends_on(is_key),
+            media_time: MediaTime::from_micros(at.saturating_sub(self.start).as_micros()),
+            payload_bytes: payload_bytes(self.budgets[self.layer] * self.scale),
+        };
+        self.layer += 1;
+        if self.layer == self.budgets.len() {
+            self.layer = 0;
+            self.frame += 1;
+        }
+        Some(due)
+    }
+}
+
+/// Returns the payload whose ADU takes this many bytes on the wire.
+fn payload_bytes(budget: f64) -> usize {
+    let budget = budget as usize;
+    let packets = budget.div_ceil(PACKET_BYTES_MAX);
+    budget
+        .saturating_sub(ADU_BYTES + packets * PACKET_BYTES)
+        .max(1)
+}
+
+/// Returns the payload of an ADU of a stream.
+pub fn payload(seed: u64, sequence: u64, bytes: usize) -> Bytes {
+    let mut random = SplitMix::new(seed ^ sequence.rotate_left(32));
+    let mut payload = Vec::with_capacity(bytes.next_multiple_of(8));
+    while payload.len() < bytes {
+        payload.extend_from_slice(&random.next_u64().to_le_bytes());
+    }
+    payload.truncate(bytes);
+    payload.into()
+}

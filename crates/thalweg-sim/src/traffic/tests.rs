@@ -1,0 +1,83 @@
+//! Proves that a stream's ADUs have the rates, times and dependences that its world gives.
+
+use thalweg_core::adu::Flags;
+use thalweg_core::model::{Layer, Stream, Traffic};
+use thalweg_core::needs::Needs;
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, Ratio};
+
+use super::{ADU_BYTES, PACKET_BYTES, PACKET_BYTES_MAX, Producer, payload};
+
+fn stream(traffic: Traffic) -> Stream {
+    let layer = |kbps| Layer {
+        rate: Bitrate::from_kbps(kbps),
+        utility: 0.5,
+    };
+    Stream {
+        name: "s".parse().expect("a valid name"),
+        from: "a".parse().expect("a valid name"),
+        to: vec!["b".parse().expect("a valid name")],
+        layers: vec![layer(400), layer(4_000)],
+        needs: Needs::default(),
+        pack_ratio: None,
+        seal_overhead: None,
+        traffic,
+    }
+}
+
+#[test]
+fn layers_have_their_rates_on_the_wire() {
+    let traffic = Traffic {
+        spread: Ratio::new(0.3).expect("a ratio"),
+        ..Traffic::default()
+    };
+    let seconds = 40;
+    let dues: Vec<_> = Producer::new(&stream(traffic), Duration::from_secs(seconds), 7).collect();
+    assert_eq!(dues.len() as u64, seconds * 25 * 2);
+    for (layer, bps) in [(0, 400_000.0), (1, 4_000_000.0)] {
+        let on_wire = |bytes: usize| {
+            let packets = (bytes + ADU_BYTES).div_ceil(PACKET_BYTES_MAX - PACKET_BYTES);
+            (bytes + ADU_BYTES + packets * PACKET_BYTES) as f64
+        };
+        let of_layer = dues.iter().filter(|due| due.layer == layer);
+        let bytes: f64 = of_layer.map(|due| on_wire(due.payload_bytes)).sum();
+        let share = bytes * 8.0 / seconds as f64 / bps;
+        assert!((0.98..1.02).contains(&share), "layer {layer}: {share}");
+    }
+}
+
+#[test]
+fn frames_between_keys_depend_on_the_one_before() {
+    let traffic = Traffic {
+        key_every: 5,
+        start: Duration::from_secs(1),
+        stop: Some(Duration::from_secs(2)),
+        ..Traffic::default()
+    };
+    let dues: Vec<_> = Producer::new(&stream(traffic), Duration::from_secs(9), 0).collect();
+    assert_eq!(dues.len(), 25 * 2);
+    for (sequence, due) in dues.iter().enumerate() {
+        assert_eq!(due.sequence, sequence as u64);
+        let is_key = due.frame.is_multiple_of(5);
+        assert_eq!(due.flags == Flags::KEY, is_key && due.layer == 0);
+        let expected = match (due.layer, is_key) {
+            (0, true) => 0,
+            (0, false) => 2,
+            _ => 1,
+        };
+        assert_eq!(due.depends_on, expected, "{due:?}");
+        assert_eq!(
+            due.at,
+            Duration::from_secs(1) + Duration::from_millis(40 * due.frame)
+        );
+    }
+}
+
+#[test]
+fn payloads_are_told_apart_and_repeated() {
+    let one = payload(3, 9, 1_001);
+    assert_eq!(one.len(), 1_001);
+    assert_eq!(one, payload(3, 9, 1_001));
+    assert_ne!(one, payload(3, 10, 1_001));
+    assert_ne!(one, payload(4, 9, 1_001));
+}
