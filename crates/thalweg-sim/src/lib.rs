@@ -5,5 +5,6 @@
 //! *What it does not do.* It asks no clock and opens no socket: the same seed gives the same run on every machine.
 #![forbid(unsafe_code)]
 
+pub mod generate;
 pub mod report;
 pub mod traffic;

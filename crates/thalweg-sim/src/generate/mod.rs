@@ -1,0 +1,201 @@
+//! Worlds made up from a seed: small, short and nasty, to be run by the thousand.
+//!
+//! *The idea.* A machine that works in the worlds that we think of may fail in those that we do not. A seed determines a
+//! network of two to eight nodes, links from a LAN's to a bad radio's, streams of every combination of needs, and
+//! weather: steps of the rate, outages, nodes that crash, stop and start. What is made is a [`World`] like any other,
+//! sound by its own rules, so a seed that finds a defect can be written to a file and looked at.
+//!
+//! *What it does not do.* It runs nothing. The same seed makes the same world only as long as this file does not change;
+//! what a seed found is kept as a test of what it found.
+
+mod links;
+mod streams;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use thalweg_core::model::{Change, Event, Link, LinkChange, Node, NodeAction, NodeName, World};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, Ratio};
+
+/// Nodes of a made-up world at most: enough for a ring with a detour, few enough for two milliseconds of planning.
+const NODES_MAX: u64 = 8;
+
+/// What tells a world's dice from those that are thrown while it runs, which have the same seed.
+const GENERATOR: u64 = 0x7468_616c_7765_6731;
+
+/// How the nodes of a network are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Chain,
+    Star,
+    Ring,
+    Mesh,
+}
+
+/// Returns the world of a seed.
+pub fn world(seed: u64) -> World {
+    let mut dice = SplitMix::new(seed ^ GENERATOR);
+    let names = names(2 + dice.next_below(NODES_MAX - 1));
+    let length = Duration::from_millis(2_000 + 500 * dice.next_below(9));
+    let links = links(&names, &mut dice);
+    let streams = streams::streams(&names, length, &mut dice);
+    let is_end = |name: &NodeName| {
+        let ends =
+            |stream: &thalweg_core::model::Stream| stream.from == *name || stream.to.contains(name);
+        streams
+            .iter()
+            .any(|stream| stream.needs.confidential && ends(stream))
+    };
+    let nodes: BTreeMap<NodeName, Node> = names
+        .iter()
+        .map(|name| (name.clone(), node(is_end(name), &mut dice)))
+        .collect();
+    let events = events(&names, &links, length, &mut dice);
+    World {
+        length: Some(length),
+        nodes,
+        links,
+        streams,
+        events,
+        ..World::default()
+    }
+}
+
+/// Returns `n1`, `n2` and so on.
+fn names(count: u64) -> Vec<NodeName> {
+    let name = |number| format!("n{number}").parse().expect("a letter and a digit");
+    (1..=count).map(name).collect()
+}
+
+/// A node: the ends of confidential streams are trusted, of the rest two in three; clocks are anywhere.
+fn node(is_trusted: bool, dice: &mut SplitMix) -> Node {
+    Node {
+        slots: if dice.next_below(4) == 0 {
+            2
+        } else {
+            Node::default().slots
+        },
+        trusted: is_trusted || dice.next_below(3) > 0,
+        clock_offset: Duration::from_millis(dice.next_below(100_000)),
+        clock_drift_ppm: dice.next_below(401) as i32 - 200,
+    }
+}
+
+/// Joins the nodes by one of the shapes.
+fn links(names: &[NodeName], dice: &mut SplitMix) -> Vec<Link> {
+    let shapes = [Shape::Chain, Shape::Star, Shape::Ring, Shape::Mesh];
+    let shape = shapes[dice.next_below(4) as usize];
+    let count = names.len();
+    let mut pairs: Vec<[usize; 2]> = match shape {
+        Shape::Chain | Shape::Ring => (1..count).map(|at| [at - 1, at]).collect(),
+        Shape::Star => (1..count).map(|at| [0, at]).collect(),
+        Shape::Mesh => (1..count)
+            .map(|at| [dice.next_below(at as u64) as usize, at])
+            .collect(),
+    };
+    if shape == Shape::Ring && count > 2 {
+        pairs.push([count - 1, 0]);
+    }
+    if shape == Shape::Mesh {
+        for _ in 0..count / 2 {
+            let pair = [
+                dice.next_below(count as u64) as usize,
+                dice.next_below(count as u64) as usize,
+            ];
+            let known = |[a, b]: &[usize; 2]| {
+                *a == pair[0] && *b == pair[1] || *a == pair[1] && *b == pair[0]
+            };
+            if pair[0] != pair[1] && !pairs.iter().any(known) {
+                pairs.push(pair);
+            }
+        }
+    }
+    let join = |[a, b]: [usize; 2]| links::link([names[a].clone(), names[b].clone()], dice);
+    pairs.into_iter().map(join).collect()
+}
+
+/// Up to four things that happen, in the order of time.
+fn events(names: &[NodeName], links: &[Link], length: Duration, dice: &mut SplitMix) -> Vec<Event> {
+    let mut events = Vec::new();
+    for _ in 0..dice.next_below(4) {
+        let time = Duration::from_millis(500 + dice.next_below(length.as_millis() - 500));
+        let later = time + Duration::from_millis(200 + dice.next_below(2_000));
+        match dice.next_below(6) {
+            0..=2 => events.push(step(links, time, dice)),
+            3 | 4 => {
+                let ends = links[dice.next_below(links.len() as u64) as usize]
+                    .ends
+                    .clone();
+                let up = |time, up| Event {
+                    time,
+                    change: Change::Link {
+                        ends: ends.clone(),
+                        set: LinkChange {
+                            up: Some(up),
+                            ..LinkChange::default()
+                        },
+                    },
+                };
+                events.push(up(time, false));
+                events.push(up(later, true));
+            }
+            _ => events.extend(absence(names, time, later, dice)),
+        }
+    }
+    events.sort_by_key(|event| event.time);
+    events
+}
+
+/// A link that becomes narrower, wider, slower or worse.
+fn step(links: &[Link], time: Duration, dice: &mut SplitMix) -> Event {
+    let link = &links[dice.next_below(links.len() as u64) as usize];
+    let share = 20 + dice.next_below(180);
+    let rate = Bitrate::from_bps((link.rate.as_bps() * share / 100).max(30_000));
+    let set = match dice.next_below(3) {
+        0 => LinkChange {
+            rate: Some(rate),
+            ..LinkChange::default()
+        },
+        1 => LinkChange {
+            rate: Some(rate),
+            delay: Some(Duration::from_millis(dice.next_below(200))),
+            ..LinkChange::default()
+        },
+        _ => LinkChange {
+            loss: Ratio::new(dice.next_below(15) as f64 / 100.0).ok(),
+            burst: Some(1.0),
+            ..LinkChange::default()
+        },
+    };
+    let ends = link.ends.clone();
+    Event {
+        time,
+        change: Change::Link { ends, set },
+    }
+}
+
+/// A node that is gone, politely or not, and often comes back.
+fn absence(names: &[NodeName], time: Duration, later: Duration, dice: &mut SplitMix) -> Vec<Event> {
+    let name = &names[dice.next_below(names.len() as u64) as usize];
+    let event = |time, action| Event {
+        time,
+        change: Change::Node {
+            name: name.clone(),
+            action,
+        },
+    };
+    let polite = dice.next_below(2) == 0;
+    let action = if polite {
+        NodeAction::Stop
+    } else {
+        NodeAction::Crash
+    };
+    let mut events = vec![event(time, action)];
+    if dice.next_below(3) > 0 {
+        events.push(event(later, NodeAction::Start));
+    }
+    events
+}
