@@ -10,9 +10,11 @@
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
 //! | [`event`] | why an ADU went no further |
+//! | [`hop`] | how an ADU travels over a link, and what became of it |
 //! | [`model`] | topology, links, streams, weights: the planner's input |
 //! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
 //! | [`routing`], [`session`] | the directory of nodes, and the deployment of plans |
+//! | [`line`], [`random`] | one direction of a line with delay, losses and a queue; numbers from a seed |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -30,8 +32,10 @@ extern crate alloc;
 
 pub mod adu;
 pub mod event;
+pub mod hop;
 pub mod id;
 pub mod limits;
+pub mod line;
 pub mod mailbox;
 pub mod model;
 pub mod needs;

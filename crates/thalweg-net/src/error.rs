@@ -8,10 +8,10 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use thalweg_core::event::DropCause;
+pub use thalweg_core::hop::BodyError;
 use thalweg_core::id::NodeId;
 
-use crate::close::{CloseCode, StreamCode};
+use crate::close::CloseCode;
 
 /// The key file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -134,39 +134,6 @@ pub enum Unreachable {
         /// What the QUIC stack said.
         reason: String,
     },
-}
-
-/// The rest of an ADU does not arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum BodyError {
-    /// The sender gave it up.
-    #[error("the sender gave the ADU up: {0}")]
-    Reset(StreamCode),
-    /// Its deadline passed while it was still arriving.
-    #[error("the deadline passed while the ADU was still arriving")]
-    Expired,
-    /// The stream ended before the payload did.
-    #[error("the stream ended {missing} bytes before the payload did")]
-    Truncated {
-        /// How many bytes.
-        missing: usize,
-    },
-    /// The connection is gone.
-    #[error("the link was lost")]
-    LinkLost,
-}
-
-impl BodyError {
-    /// Returns the cause under which the drop is accounted.
-    pub const fn drop_cause(self) -> DropCause {
-        match self {
-            Self::Expired | Self::Reset(StreamCode::Expired) => DropCause::Expired,
-            Self::Reset(_) => DropCause::Cancelled,
-            Self::Truncated { .. } => DropCause::Malformed,
-            Self::LinkLost => DropCause::PathLost,
-        }
-    }
 }
 
 /// A control frame cannot be sent.

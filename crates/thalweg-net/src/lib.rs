@@ -26,7 +26,6 @@ pub mod endpoint;
 pub mod error;
 pub mod identity;
 pub mod link;
-mod random;
 pub mod shaper;
 
 pub use admission::Admission;

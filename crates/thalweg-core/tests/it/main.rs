@@ -1,3 +1,4 @@
 //! The integration tests of the core, one binary.
 
+mod line;
 mod planner;

@@ -12,7 +12,7 @@ use tokio::time::{Duration, timeout};
 
 use super::registry::Verdict;
 use super::{Endpoint, reason};
-use crate::close::CloseCode;
+use crate::close::{CloseCode, ToVarInt as _};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
 

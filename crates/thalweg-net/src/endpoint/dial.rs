@@ -8,12 +8,12 @@ use std::net::SocketAddr;
 
 use iroh::{EndpointAddr, PublicKey, TransportAddr};
 use thalweg_core::id::NodeId;
+use thalweg_core::random::SplitMix;
 use tokio::time::{Duration, timeout};
 
 use super::{ALPN, Endpoint, PeerState, accept, reason};
 use crate::error::Unreachable;
 use crate::link::{Link, LinkEvent};
-use crate::random::SplitMix;
 
 /// How long one dial may take; iroh gives up by itself at about the same time.
 const DIAL_WAIT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Vec<Socket
         changes.mark_unchanged();
         if let Some(link) = endpoint.link(peer) {
             endpoint.set_state(peer, PeerState::Up);
-            (backoff, last_reason) = (Backoff::new(backoff.random.next()), None);
+            (backoff, last_reason) = (Backoff::new(backoff.random.next_u64()), None);
             link.closed().await;
             continue;
         }

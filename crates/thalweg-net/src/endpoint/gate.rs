@@ -12,7 +12,7 @@ use thalweg_core::id::NodeId;
 use tokio::time::{Duration, Instant};
 
 use crate::admission::Admission;
-use crate::close::CloseCode;
+use crate::close::{CloseCode, ToVarInt as _};
 
 /// Between two lines in the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);

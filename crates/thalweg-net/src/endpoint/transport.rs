@@ -1,7 +1,7 @@
 //! How QUIC is set up, and why so.
 //!
 //! *The idea.* The defaults suit bulk transfer on good networks. Here an urgent frame competes with a bulky one on a
-//! line of 150 kbit/s: so whatever matters more goes first at any time (see `link/rank.rs`), buffers are bounded, and
+//! line of 150 kbit/s: so whatever matters more goes first at any time (see `thalweg_core::hop::rank`), buffers are bounded, and
 //! nothing large is probed at the start.
 //!
 //! *What it does not do.* It paces nothing: CUBIC does, which is noq's default (its `BBRv3` does not pace flows that

@@ -7,11 +7,12 @@
 
 use bytes::Bytes;
 use iroh::endpoint::{Connection, SendStream};
+use thalweg_core::hop::{KIND_CONTROL, rank};
 use thalweg_core::limits::CONTROL_BYTES_MAX;
 use tokio::sync::{mpsc, oneshot};
 
+use super::OpenError;
 use super::reader::Reader;
-use super::{KIND_CONTROL, OpenError, rank};
 use crate::error::{BodyError, ControlError};
 
 /// Frames waiting to be written: a burst of records on connect; more wait at the caller.

@@ -23,7 +23,6 @@ mod control;
 mod counters;
 mod ordered;
 mod outcome;
-mod rank;
 mod reader;
 mod receive;
 mod receiver;
@@ -39,6 +38,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError};
 use thalweg_core::adu::Header;
+use thalweg_core::hop::rank::Ranks;
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 use thalweg_core::time::{Duration, Instant};
@@ -57,19 +57,11 @@ pub use stats::{LinkStats, PathStats, Remote};
 use self::control::Command;
 use self::counters::Counters;
 use self::ordered::Lanes;
-use self::rank::Ranks;
 use self::reader::Reader;
 use self::stats::Meter;
 use crate::clock::Clock;
-use crate::close::CloseCode;
+use crate::close::{CloseCode, ToVarInt as _};
 use crate::error::{BodyError, ControlError};
-
-/// The first byte of a stream of control frames.
-const KIND_CONTROL: u8 = 0;
-/// The first byte of a stream of one ADU.
-const KIND_ADU: u8 = 1;
-/// The first byte of a stream of ADUs in order.
-const KIND_ORDERED: u8 = 2;
 
 /// A connection with one neighbour; clones are the same link.
 #[derive(Clone)]

@@ -16,7 +16,7 @@ use thalweg_core::time::Instant;
 use thalweg_core::wire::WireError;
 use thalweg_core::wire::adu::{Decoded, decode_header};
 
-use crate::close::StreamCode;
+use crate::close::{StreamCode, ToVarInt as _};
 use crate::error::BodyError;
 
 /// Chunks taken under one lock of the connection: two thirds of a 60 kB ADU. At 8 the lock was taken so often that

@@ -12,13 +12,14 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use iroh::endpoint::RecvStream;
+use thalweg_core::hop::{KIND_ADU, KIND_ORDERED};
 use thalweg_core::wire::adu::decode_header;
 
+use super::Link;
 use super::body::{Arriving, Body};
 use super::control::{self, FrameError};
 use super::reader::{HeaderError, Reader};
 use super::receiver::Handling;
-use super::{KIND_ADU, KIND_ORDERED, Link};
 use crate::close::{CloseCode, StreamCode};
 use crate::error::BodyError;
 

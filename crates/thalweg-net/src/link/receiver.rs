@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
+pub use thalweg_core::hop::DownCause;
 use thalweg_core::id::NodeId;
 
 use super::{Arriving, Link, Outcome};
-use crate::close::CloseCode;
 use crate::error::Unreachable;
 
 /// What the node does with what arrives.
@@ -57,35 +57,6 @@ pub enum LinkEvent {
         /// Why.
         reason: Unreachable,
     },
-}
-
-/// Why a link ended.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum DownCause {
-    /// The peer closed it.
-    #[error("closed by the peer: {code}: {reason}")]
-    ByPeer {
-        /// Why, as a number.
-        code: CloseCode,
-        /// Why, in words.
-        reason: String,
-    },
-    /// This end closed it.
-    #[error("closed by this node")]
-    ByUs,
-    /// Nothing came from the peer for too long.
-    #[error("nothing was heard from the peer for too long")]
-    TimedOut,
-    /// The peer does not know the connection: it has been restarted.
-    #[error("the peer was restarted")]
-    Restarted,
-    /// Another connection with the same peer took its place.
-    #[error("another connection with the same peer took its place")]
-    Replaced,
-    /// Anything else that the QUIC stack says.
-    #[error("{0}")]
-    Other(String),
 }
 
 pub(crate) type Handling = Pin<Box<dyn Future<Output = ()> + Send>>;

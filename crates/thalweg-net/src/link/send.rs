@@ -13,13 +13,14 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError, SendStream, StoppedError, WriteError};
 use thalweg_core::adu::Header;
+use thalweg_core::hop::KIND_ADU;
 use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX};
 use thalweg_core::wire::adu::encode_header;
 
 use super::body::Body;
 use super::outcome::{Carriage, Outcome, Payload, SendOptions};
-use super::{KIND_ADU, Link, ordered};
-use crate::close::StreamCode;
+use super::{Link, ordered};
+use crate::close::{StreamCode, ToVarInt as _};
 use crate::error::BodyError;
 
 /// An ADU on its way; awaited it is sent and says what became of it, dropped it is cancelled.

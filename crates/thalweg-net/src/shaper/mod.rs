@@ -1,6 +1,6 @@
 //! A slow, lossy line in user space, between two UDP addresses of one machine.
 //!
-//! *The idea.* One task with a socket on each side and a `Pipe` each way. It needs no privilege, so a
+//! *The idea.* One task with a socket on each side and a [`Line`] each way. It needs no privilege, so a
 //! demonstration or a test can have a satellite link on loopback.
 //!
 //! ```text
@@ -16,29 +16,25 @@
 //! means on a real line. Timers are those of tokio, 1 ms apart: packets leave up to that much late, never early, and
 //! what is late is caught up.
 //!
-//! *What it does not do.* It shapes nothing but UDP, and models no jitter and no bursts of losses.
+//! *What it does not do.* It shapes nothing but UDP; what a line does to packets is [`thalweg_core::line`]'s.
 //!
 //! *Sources.* mahimahi's `mm-link` and `mm-delay`.
-
-pub(crate) mod pipe;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use thalweg_core::line::Line;
+pub use thalweg_core::line::{Impairment, LineCounters};
+use thalweg_core::random::SplitMix;
 use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 use tokio::net::UdpSocket;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
-use self::pipe::Pipe;
-pub use self::pipe::{Impairment, PipeCounters};
 use crate::clock::Clock;
-use crate::random::SplitMix;
 
 /// IPv4 and UDP headers, which a line carries with each payload.
 pub const HEADER_BYTES: usize = 28;
@@ -77,17 +73,17 @@ pub enum Direction {
 /// A shaped line; it is up until dropped.
 #[derive(Debug)]
 pub struct Shaper {
-    line: Arc<Line>,
+    line: Arc<Ways>,
     near: SocketAddr,
     far: SocketAddr,
     task: JoinHandle<()>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct Ways {
     clock: Clock,
-    a_to_b: Mutex<Pipe<Bytes>>,
-    b_to_a: Mutex<Pipe<Bytes>>,
+    a_to_b: Mutex<Line<Bytes>>,
+    b_to_a: Mutex<Line<Bytes>>,
     changed: Notify,
 }
 
@@ -100,10 +96,10 @@ impl Shaper {
         let far = UdpSocket::bind(SocketAddr::new(options.towards.ip(), 0)).await?;
         let (near_address, far_address) = (near.local_addr()?, far.local_addr()?);
         let mut seeds = SplitMix::new(options.seed);
-        let line = Arc::new(Line {
+        let line = Arc::new(Ways {
             clock: Clock::start(),
-            a_to_b: Mutex::new(Pipe::new(options.a_to_b, seeds.next())),
-            b_to_a: Mutex::new(Pipe::new(options.b_to_a, seeds.next())),
+            a_to_b: Mutex::new(Line::new(options.a_to_b, seeds.next_u64())),
+            b_to_a: Mutex::new(Line::new(options.b_to_a, seeds.next_u64())),
             changed: Notify::new(),
         });
         let ends = Ends {
@@ -134,13 +130,13 @@ impl Shaper {
     /// Changes what a direction does, from now on.
     pub fn set(&self, direction: Direction, impairment: Impairment) {
         let now = self.line.clock.now();
-        self.line.pipe(direction).handle_change(now, impairment);
+        self.line.way(direction).handle_change(now, impairment);
         self.line.changed.notify_one();
     }
 
     /// Returns what has passed in a direction.
-    pub fn counters(&self, direction: Direction) -> PipeCounters {
-        self.line.pipe(direction).counters()
+    pub fn counters(&self, direction: Direction) -> LineCounters {
+        self.line.way(direction).counters()
     }
 }
 
@@ -150,19 +146,19 @@ impl Drop for Shaper {
     }
 }
 
-impl Line {
-    fn pipe(&self, direction: Direction) -> MutexGuard<'_, Pipe<Bytes>> {
-        let pipe = match direction {
+impl Ways {
+    fn way(&self, direction: Direction) -> MutexGuard<'_, Line<Bytes>> {
+        let way = match direction {
             Direction::AToB => &self.a_to_b,
             Direction::BToA => &self.b_to_a,
         };
         // The model does not panic; if it did, what it holds would still be packets.
-        pipe.lock().unwrap_or_else(PoisonError::into_inner)
+        way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn timeout(&self) -> Instant {
-        let there = self.pipe(Direction::AToB).poll_timeout();
-        there.min(self.pipe(Direction::BToA).poll_timeout())
+        let there = self.way(Direction::AToB).poll_timeout();
+        there.min(self.way(Direction::BToA).poll_timeout())
     }
 }
 
@@ -173,7 +169,7 @@ struct Ends {
     b: SocketAddr,
 }
 
-async fn run(line: Arc<Line>, mut ends: Ends) {
+async fn run(line: Arc<Ways>, mut ends: Ends) {
     let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
     loop {
         tokio::select! {
@@ -188,7 +184,7 @@ async fn run(line: Arc<Line>, mut ends: Ends) {
 }
 
 impl Ends {
-    fn take_near(&mut self, line: &Line, buffer: &mut [u8]) {
+    fn take_near(&mut self, line: &Ways, buffer: &mut [u8]) {
         for _ in 0..BATCH {
             match self.near.try_recv_from(buffer) {
                 Ok((bytes, from)) => {
@@ -202,7 +198,7 @@ impl Ends {
         }
     }
 
-    fn take_far(&mut self, line: &Line, buffer: &mut [u8]) {
+    fn take_far(&mut self, line: &Ways, buffer: &mut [u8]) {
         for _ in 0..BATCH {
             match self.far.try_recv_from(buffer) {
                 Ok((bytes, from)) if from == self.b => {
@@ -216,11 +212,11 @@ impl Ends {
     }
 
     /// Sends what has come through.
-    async fn give(&self, line: &Line) {
+    async fn give(&self, line: &Ways) {
         let now = line.clock.now();
         loop {
-            let there = line.pipe(Direction::AToB).poll_packet(now);
-            let back = line.pipe(Direction::BToA).poll_packet(now);
+            let there = line.way(Direction::AToB).poll_packet(now);
+            let back = line.way(Direction::BToA).poll_packet(now);
             if there.is_none() && back.is_none() {
                 return;
             }
@@ -235,9 +231,9 @@ impl Ends {
     }
 }
 
-fn take(line: &Line, direction: Direction, payload: &[u8]) {
+fn take(line: &Ways, direction: Direction, payload: &[u8]) {
     let size = DataSize::from_bytes((payload.len() + HEADER_BYTES) as u64);
     let packet = Bytes::copy_from_slice(payload);
     let now = line.clock.now();
-    line.pipe(direction).handle_packet(now, size, packet);
+    line.way(direction).handle_packet(now, size, packet);
 }

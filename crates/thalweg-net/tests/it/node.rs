@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thalweg_core::adu::Header;
 use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_core::units::Bitrate;
 use thalweg_net::{
     Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment, Link,
     LinkEvent, Options, Outcome, Reach, Receiver, SendOptions, Shaper, ShaperOptions,
@@ -182,8 +182,7 @@ pub fn impairment(rate: Bitrate) -> Impairment {
     Impairment {
         rate,
         delay: thalweg_core::time::Duration::from_millis(5),
-        loss: Ratio::ZERO,
-        queue: DataSize::from_kib(64),
+        ..Impairment::default()
     }
 }
 

@@ -151,7 +151,7 @@ impl Fabric {
     /// Makes every line what its link is in `world`, which has the links of the one that was started.
     pub fn change(&self, world: &World) {
         for line in &self.lines {
-            let impairment = impairment(&world.links[line.at]);
+            let impairment = Impairment::from(&world.links[line.at]);
             line.shaper.set(Direction::AToB, impairment);
             line.shaper.set(Direction::BToA, impairment);
         }
@@ -185,8 +185,8 @@ impl Fabric {
             let options = ShaperOptions {
                 from: own,
                 towards,
-                a_to_b: impairment(link),
-                b_to_a: impairment(link),
+                a_to_b: Impairment::from(link),
+                b_to_a: Impairment::from(link),
                 // Any seed will do; equal ones lose the same packets in every run, and in both fabrics.
                 seed: at as u64,
             };
@@ -289,15 +289,6 @@ fn address(place: u8, at: u16) -> SocketAddr {
     // The last byte is never 0 or 255, which some take for a network and for everybody in it.
     let [third, fourth] = [at / 200, at % 200 + 1].map(|byte| byte as u8);
     SocketAddr::from((Ipv4Addr::new(127, 81 + place, third, fourth), 0))
-}
-
-fn impairment(link: &Link) -> Impairment {
-    Impairment {
-        rate: if link.up { link.rate } else { Bitrate::ZERO },
-        delay: link.delay,
-        loss: link.loss,
-        queue: link.queue,
-    }
 }
 
 /// Returns why a publisher has no plan, as far as its node knows.

@@ -16,21 +16,21 @@
 //!
 //! *Sources.* noq 1.4 `connection/streams/mod.rs`, `PendingStreamsQueue::push_pending`.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 /// Bits of the place in the order; with the eight of the priority a rank stays positive.
 const PLACE_BITS: u32 = 22;
 
 /// The rank of the control stream.
-pub(crate) const CONTROL: i32 = i32::MAX;
+pub const CONTROL: i32 = i32::MAX;
 
 /// Gives out the ranks of one link.
 #[derive(Debug, Default)]
-pub(crate) struct Ranks(AtomicU32);
+pub struct Ranks(AtomicU32);
 
 impl Ranks {
     /// Returns the rank of an ADU that is sent now on a stream of its own.
-    pub(crate) fn next(&self, priority: u8) -> i32 {
+    pub fn next(&self, priority: u8) -> i32 {
         let last = (1 << PLACE_BITS) - 1;
         let number = self.0.fetch_add(1, Ordering::Relaxed) & last;
         sequence(priority) + (last - number).cast_signed()
@@ -38,7 +38,7 @@ impl Ranks {
 }
 
 /// Returns the rank of an ordered sequence.
-pub(crate) const fn sequence(priority: u8) -> i32 {
+pub const fn sequence(priority: u8) -> i32 {
     (priority as i32) << PLACE_BITS
 }
 
