@@ -70,6 +70,16 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// Files that may name one forbidden path, and why.
+const ALLOWED: &[(&str, &[&str])] = &[
+    // noq's times are `std::time::Instant`, which has no constant: virtual time is counted from one that is read once,
+    // and no decision sees which it was.
+    (
+        "crates/thalweg-sim/src/transport/time.rs",
+        &["std", "time", "Instant"],
+    ),
+];
+
 /// Returns what a file below the purity line may not name.
 pub fn check(file: &File) -> Vec<Finding> {
     let pure = |name: &&&str| file.path.starts_with(&format!("crates/{name}/src/"));
@@ -83,6 +93,7 @@ pub fn check(file: &File) -> Vec<Finding> {
             if let Some((forbidden, instead)) = FORBIDDEN
                 .iter()
                 .find(|(forbidden, _)| names(&path, forbidden))
+                .filter(|(forbidden, _)| !ALLOWED.contains(&(file.path.as_str(), *forbidden)))
             {
                 let text = format!(
                     "`{}` in {name}, below the purity line: {instead}",

@@ -1,0 +1,140 @@
+//! How QUIC is set up: the twin of `thalweg-net`'s `endpoint/transport.rs`, where the reason of each number stands.
+//!
+//! *The idea.* The same setters with the same values, on noq-proto itself; a difference here would make the simulator
+//! answer for another network than the node's. Only what draws on the machine is replaced: connection ids, keys and
+//! tokens come from the port's seed, and nothing depends on which features of noq other crates switch on.
+//!
+//! *What it does not do.* No segmentation offload (there is no system call to save) and no second path.
+//!
+//! *Sources.* `thalweg-net` `endpoint/transport.rs`; noq-proto 1.4 `config`.
+
+use std::sync::Arc;
+
+use noq_proto::{
+    ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout,
+    MtuDiscoveryConfig, NoneTokenLog, NoneTokenStore, ServerConfig, TransportConfig,
+    ValidationTokenConfig, VarInt,
+};
+use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, STREAMS_PER_NODE_MAX};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::Duration;
+
+use super::crypto::{Keyed, Plain};
+
+/// How a port is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortSettings {
+    /// After this long without a word the peer is taken for dead.
+    pub idle_timeout: Duration,
+}
+
+impl Default for PortSettings {
+    /// As the node is.
+    fn default() -> Self {
+        Self {
+            idle_timeout: Duration::from_secs(8),
+        }
+    }
+}
+
+/// Ordered sequences at once: twin of `link/ordered.rs`.
+pub(super) const LANES_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
+
+const STREAMS_MAX: u32 = ADUS_IN_FLIGHT_MAX + LANES_MAX as u32 + 1;
+const STREAM_WINDOW_BYTES: u32 = 1_250_000;
+const LINK_WINDOW_BYTES: u32 = 16 << 20;
+const SEND_WINDOW_BYTES: u64 = 4 << 20;
+const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
+const MTU_BYTES_MAX: u16 = 1452;
+const MTU_BYTES_MIN: u16 = 1200;
+const MTU_GAIN_BYTES: u16 = 200;
+const PATH_IDLE_MAX: core::time::Duration = core::time::Duration::from_secs(15);
+const PATH_KEEP_ALIVE_MAX: core::time::Duration = core::time::Duration::from_secs(5);
+
+/// Bytes of a connection id, as in noq's own generator.
+const CID_BYTES: usize = 8;
+
+fn transport(settings: PortSettings) -> TransportConfig {
+    let mut mtu = MtuDiscoveryConfig::default();
+    mtu.upper_bound(MTU_BYTES_MAX)
+        .minimum_change(MTU_GAIN_BYTES);
+    let idle_ms = u32::try_from(settings.idle_timeout.as_millis()).unwrap_or(u32::MAX);
+    let idle: core::time::Duration = Duration::from_millis(u64::from(idle_ms)).into();
+    let keep_alive = idle / 3;
+    let mut config = TransportConfig::default();
+    config
+        .max_concurrent_bidi_streams(VarInt::from_u32(0))
+        .max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX))
+        .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))
+        .receive_window(VarInt::from_u32(LINK_WINDOW_BYTES))
+        .send_window(SEND_WINDOW_BYTES)
+        .send_fairness(true)
+        .datagram_receive_buffer_size(Some(DATAGRAM_BUFFER_BYTES))
+        .datagram_send_buffer_size(DATAGRAM_BUFFER_BYTES)
+        .initial_mtu(MTU_BYTES_MIN)
+        .min_mtu(MTU_BYTES_MIN)
+        .mtu_discovery_config(Some(mtu))
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(idle_ms))))
+        .keep_alive_interval(Some(keep_alive))
+        .default_path_max_idle_timeout(Some(idle.min(PATH_IDLE_MAX)))
+        .default_path_keep_alive_interval(Some(keep_alive.min(PATH_KEEP_ALIVE_MAX)))
+        .enable_segmentation_offload(false);
+    config
+}
+
+/// Returns the configuration of an endpoint whose choices follow a seed.
+pub(super) fn endpoint(random: &mut SplitMix) -> EndpointConfig {
+    let mut seed = [0; 32];
+    for eight in seed.chunks_exact_mut(8) {
+        eight.copy_from_slice(&random.next_u64().to_le_bytes());
+    }
+    let ids = random.next_u64();
+    let mut config = EndpointConfig::new(Arc::new(Keyed::new(random.next_u64())));
+    config
+        .rng_seed(Some(seed))
+        .cid_generator(Arc::new(move || Box::new(Ids(SplitMix::new(ids)))));
+    config
+}
+
+/// Returns how a connection is dialled, its first id drawn from the seed.
+pub(super) fn client(settings: PortSettings, random: &mut SplitMix) -> ClientConfig {
+    let first = Ids(random.clone()).generate_cid();
+    random.next_u64();
+    let mut config = ClientConfig::new(Arc::new(Plain));
+    config
+        .initial_dst_cid_provider(Arc::new(move || first))
+        .transport_config(Arc::new(transport(settings)))
+        .token_store(Arc::new(NoneTokenStore));
+    config
+}
+
+/// Returns how a connection is accepted.
+pub(super) fn server(settings: PortSettings, random: &mut SplitMix) -> ServerConfig {
+    let mut config = ServerConfig::new(Arc::new(Plain), Arc::new(Keyed::new(random.next_u64())));
+    let mut tokens = ValidationTokenConfig::default();
+    // The default depends on noq's features, and iroh's are others than ours. Without tokens nothing asks for the time
+    // of day.
+    tokens.sent(0).log(Arc::new(NoneTokenLog));
+    config
+        .transport_config(Arc::new(transport(settings)))
+        .validation_token_config(tokens)
+        .migration(false);
+    config
+}
+
+/// Connection ids from a seed.
+struct Ids(SplitMix);
+
+impl ConnectionIdGenerator for Ids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        ConnectionId::new(&self.0.next_u64().to_le_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        CID_BYTES
+    }
+
+    fn cid_lifetime(&self) -> Option<core::time::Duration> {
+        None
+    }
+}

@@ -1,0 +1,319 @@
+//! Cryptography that hides nothing: the sizes of QUIC's, without its keys.
+//!
+//! *The idea.* Packets stay as they are and get a tag of 16 bytes, as AES-GCM's; the tag holds the packet's number, so
+//! that what was not sent as a packet (a stateless reset) is not taken for one. The handshake takes the flights of
+//! TLS 1.3 and carries the transport parameters in clear:
+//!
+//! ```text
+//! client ─ Initial: parameters ─────────────────────► server
+//! client ◄─ Initial: hello · Handshake: parameters ── server
+//! client ─ Handshake: finished ─────────────────────► server
+//! ```
+//!
+//! *What it does not do.* It protects nothing, and must never meet a socket. A real handshake's certificates and
+//! signatures, some hundred bytes each way, are not there.
+//!
+//! *Sources.* RFC 9001 §4, §5; noq-proto 1.4 `crypto.rs`; the crate `quinn-plaintext`, which does this for quinn.
+
+use std::any::Any;
+
+use bytes::BytesMut;
+use noq_proto::crypto::{
+    ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey,
+    KeyPair, Keys, PacketKey, ServerConfig, Session, UnsupportedVersion,
+};
+use noq_proto::transport_parameters::TransportParameters;
+use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
+use thalweg_core::random::SplitMix;
+
+/// The size of an AEAD's tag, and of what header protection samples.
+const TAG_BYTES: usize = 16;
+
+/// What follows the packet number in a tag.
+const TAG_MARK: [u8; 8] = *b"virtual!";
+
+/// Keys and configuration at once, for there is nothing in them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Plain;
+
+/// A key for tokens that only tells ports apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Keyed(u64);
+
+/// One end of a handshake.
+struct Handshake {
+    side: Side,
+    ours: Vec<u8>,
+    theirs: Option<TransportParameters>,
+    /// What has arrived of the next message.
+    inbox: Vec<u8>,
+    /// Messages that arrived.
+    heard: u8,
+    /// What was written.
+    said: u8,
+}
+
+fn keys() -> Keys {
+    Keys {
+        header: KeyPair {
+            local: Box::new(Plain),
+            remote: Box::new(Plain),
+        },
+        packet: packet_keys(),
+    }
+}
+
+fn packet_keys() -> KeyPair<Box<dyn PacketKey>> {
+    KeyPair {
+        local: Box::new(Plain),
+        remote: Box::new(Plain),
+    }
+}
+
+impl ClientConfig for Plain {
+    fn start_session(
+        &self,
+        _version: u32,
+        _server_name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        Ok(Box::new(Handshake::new(Side::Client, params)))
+    }
+}
+
+impl ServerConfig for Plain {
+    fn initial_keys(
+        &self,
+        _version: u32,
+        _dst_cid: ConnectionId,
+    ) -> Result<Keys, UnsupportedVersion> {
+        Ok(keys())
+    }
+
+    fn retry_tag(&self, _version: u32, _orig_dst_cid: ConnectionId, _packet: &[u8]) -> [u8; 16] {
+        [0; TAG_BYTES]
+    }
+
+    fn start_session(&self, _version: u32, params: &TransportParameters) -> Box<dyn Session> {
+        Box::new(Handshake::new(Side::Server, params))
+    }
+}
+
+impl Handshake {
+    fn new(side: Side, params: &TransportParameters) -> Self {
+        let mut ours = Vec::new();
+        params.write(&mut ours);
+        Self {
+            side,
+            ours,
+            theirs: None,
+            inbox: Vec::new(),
+            heard: 0,
+            said: 0,
+        }
+    }
+
+    /// Takes a whole message out of the inbox.
+    fn message(&mut self) -> Option<Vec<u8>> {
+        let (length, rest) = self.inbox.split_first_chunk::<2>()?;
+        let length = usize::from(u16::from_be_bytes(*length));
+        let message = rest.get(..length)?.to_vec();
+        self.inbox.drain(..2 + length);
+        Some(message)
+    }
+}
+
+fn say(message: &[u8], out: &mut Vec<u8>) {
+    let length =
+        u16::try_from(message.len()).expect("transport parameters are a few hundred bytes");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(message);
+}
+
+impl Session for Handshake {
+    fn initial_keys(&self, _dst_cid: ConnectionId, _side: Side) -> Keys {
+        keys()
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        None
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        None
+    }
+
+    fn is_handshaking(&self) -> bool {
+        // The client is done when it has said `finished`, the server when it has heard it.
+        match self.side {
+            Side::Client => self.said < 3,
+            Side::Server => self.heard < 2,
+        }
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        self.inbox.extend_from_slice(buf);
+        while let Some(message) = self.message() {
+            self.heard += 1;
+            let bears_parameters = match self.side {
+                Side::Client => self.heard == 2,
+                Side::Server => self.heard == 1,
+            };
+            if bears_parameters {
+                let theirs = TransportParameters::read(self.side, &mut message.as_slice());
+                self.theirs = Some(theirs?);
+            }
+        }
+        Ok(false)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        Ok(self.theirs)
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        let keys = match (self.side, self.said, self.heard) {
+            (Side::Client, 0, _) => {
+                say(&self.ours, buf);
+                None
+            }
+            // The server's hello: handshake keys, nothing to say with them yet.
+            (Side::Client, 1, 1..) => Some(keys()),
+            (Side::Client, 2, 2..) => {
+                say(b"finished", buf);
+                Some(keys())
+            }
+            (Side::Server, 0, 1..) => {
+                say(b"hello", buf);
+                Some(keys())
+            }
+            (Side::Server, 1, _) => {
+                say(&self.ours, buf);
+                Some(keys())
+            }
+            _ => return None,
+        };
+        self.said += 1;
+        keys
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        Some(packet_keys())
+    }
+
+    fn is_valid_retry(&self, _orig_dst_cid: ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
+        false
+    }
+
+    fn export_keying_material(
+        &self,
+        _output: &mut [u8],
+        _label: &[u8],
+        _context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        Err(ExportKeyingMaterialError)
+    }
+}
+
+fn tag(packet: u64) -> [u8; TAG_BYTES] {
+    let mut tag = [0; TAG_BYTES];
+    tag[..8].copy_from_slice(&packet.to_be_bytes());
+    tag[8..].copy_from_slice(&TAG_MARK);
+    tag
+}
+
+impl PacketKey for Plain {
+    fn encrypt(&self, _path_id: PathId, packet: u64, buf: &mut [u8], _header_len: usize) {
+        let at = buf.len() - TAG_BYTES;
+        buf[at..].copy_from_slice(&tag(packet));
+    }
+
+    fn decrypt(
+        &self,
+        _path_id: PathId,
+        packet: u64,
+        _header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        if !payload.ends_with(&tag(packet)) {
+            return Err(CryptoError);
+        }
+        payload.truncate(payload.len() - TAG_BYTES);
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        TAG_BYTES
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+impl HeaderKey for Plain {
+    fn decrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
+
+    fn encrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
+
+    fn sample_size(&self) -> usize {
+        TAG_BYTES
+    }
+}
+
+impl Keyed {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+}
+
+impl HmacKey for Keyed {
+    fn sign(&self, data: &[u8], signature_out: &mut [u8]) {
+        let mut state = SplitMix::new(self.0);
+        for byte in data {
+            state = SplitMix::new(state.next_u64() ^ u64::from(*byte));
+        }
+        for eight in signature_out.chunks_mut(8) {
+            eight.copy_from_slice(&state.next_u64().to_be_bytes()[..eight.len()]);
+        }
+    }
+
+    fn signature_len(&self) -> usize {
+        32
+    }
+
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        let mut expected = vec![0; signature.len()];
+        self.sign(data, &mut expected);
+        if expected == signature {
+            Ok(())
+        } else {
+            Err(CryptoError)
+        }
+    }
+}
+
+impl HandshakeTokenKey for Keyed {
+    /// No token is ever sent; one that was would stay as it is.
+    fn seal(&self, _token_nonce: u128, data: &mut Vec<u8>) -> Result<(), CryptoError> {
+        data.extend_from_slice(&[0; TAG_BYTES]);
+        Ok(())
+    }
+
+    fn open<'a>(&self, _token_nonce: u128, data: &'a mut [u8]) -> Result<&'a [u8], CryptoError> {
+        let length = data.len().checked_sub(TAG_BYTES).ok_or(CryptoError)?;
+        Ok(&data[..length])
+    }
+}
