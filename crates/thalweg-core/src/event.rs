@@ -125,6 +125,13 @@ impl DropCounts {
             .filter(|(_, count)| *count > 0)
     }
 
+    /// Takes away what was counted before; neither count may have shrunk since.
+    pub fn subtract(&mut self, before: &Self) {
+        for (mine, theirs) in self.0.iter_mut().zip(before.0) {
+            *mine -= theirs;
+        }
+    }
+
     /// Adds the counts of another place.
     pub fn merge(&mut self, other: &Self) {
         for (mine, theirs) in self.0.iter_mut().zip(other.0) {

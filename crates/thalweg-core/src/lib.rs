@@ -15,6 +15,7 @@
 //! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
 //! | [`routing`], [`session`] | the directory of nodes, and the deployment of plans |
 //! | [`line`], [`random`] | one direction of a line with delay, losses and a queue; numbers from a seed |
+//! | [`control`] | the control plane of a node: all of the above, joined by messages |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -31,6 +32,7 @@
 extern crate alloc;
 
 pub mod adu;
+pub mod control;
 pub mod event;
 pub mod hop;
 pub mod id;

@@ -42,6 +42,9 @@ pub const DEPLOY_MAX: Duration = Duration::from_secs(10);
 /// How long after a failed deployment another plan is asked for.
 pub const RETRY: Duration = Duration::from_secs(2);
 
+/// A lease still holds at its end and has lapsed right after, so that is when to come back for it.
+const LAPSE: Duration = Duration::from_nanos(1);
+
 /// One node's part of a plan that is to be deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -319,7 +322,7 @@ impl Session {
             let give_up = sink.pending.as_ref().map_or(Instant::NEVER, |d| d.give_up);
             sends
                 .min(give_up)
-                .min(sink.lease)
+                .min(sink.lease + LAPSE)
                 .min(sink.retry.unwrap_or(Instant::NEVER))
         };
         let retiring = self.retiring.iter().map(|(when, _)| *when);

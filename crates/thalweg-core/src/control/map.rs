@@ -1,0 +1,132 @@
+//! From the directory to the planner's input, and from its plan back to nodes by key.
+//!
+//! *The idea.* The planner speaks in names, the network in keys. A [`Map`] is made for one planning: it names every
+//! node once (two nodes of one name are told apart by their keys) and keeps both directions.
+//!
+//! Trust is the source's own configuration; slots, rates and what is secure come from the signed records. Of two ends
+//! that say different things about a link, the more careful is believed.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::{Controller, Publication};
+use crate::id::NodeId;
+use crate::model::{Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology};
+use crate::planner::Plan;
+use crate::session::Part;
+use crate::time::Duration;
+use crate::units::{Bitrate, Ratio};
+use crate::wire::record::Neighbour;
+
+/// What a link of unknown rate is taken to carry: more than any stream, so that the unknown does not stop it.
+const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
+
+/// The planner's input, with the way back to keys.
+#[derive(Clone, Debug)]
+pub(super) struct Map {
+    pub(super) snapshot: Snapshot,
+    keys: BTreeMap<NodeName, NodeId>,
+}
+
+impl Map {
+    /// Draws the map for a stream and one sink.
+    ///
+    /// Fails   a sentence that says which node is not on the map
+    pub(super) fn new(
+        control: &Controller,
+        publication: &Publication,
+        sink: NodeId,
+    ) -> Result<Self, String> {
+        let mut topology = Topology::default();
+        let mut places = BTreeMap::new();
+        let mut keys = BTreeMap::new();
+        for record in control.directory.records() {
+            let name = unique(&keys, &control.name_of(record.node), record.node);
+            let trusted = control.trusts(record.node);
+            let index = topology.add_node(name.clone(), record.slots, trusted);
+            places.insert(record.node, (index, name.clone()));
+            keys.insert(name, record.node);
+        }
+        for (near, there, far, back) in control.directory.links() {
+            let ends = [places[&near.node].0, places[&far.node].0];
+            topology.add_link(edge(ends, there, back));
+        }
+        let name = |node: NodeId| {
+            let place = places.get(&node).map(|(_, name)| name.clone());
+            place.ok_or_else(|| format!("{} is not on the map", control.name_of(node)))
+        };
+        let weights = control.settings.weights;
+        let stream = Stream {
+            name: publication.name.clone(),
+            from: name(control.id())?,
+            to: vec![name(sink)?],
+            layers: publication.layers.clone(),
+            needs: publication.needs,
+            pack_ratio: publication.pack_ratio,
+            seal_overhead: None,
+        };
+        let catalogue = Catalogue::standard(&weights, &stream);
+        Ok(Self {
+            snapshot: Snapshot {
+                topology,
+                weights,
+                stream,
+                catalogue,
+            },
+            keys,
+        })
+    }
+
+    /// Returns the parts of a plan, node by node.
+    pub(super) fn parts(&self, plan: &Plan) -> Result<Vec<Part>, String> {
+        let confidential = self.snapshot.stream.needs.confidential;
+        let mut sealed_in = vec![false];
+        sealed_in.extend(plan.links.iter().map(|link| link.sealed));
+        let part = |(name, sealed): (&NodeName, bool)| {
+            let node = self
+                .keys
+                .get(name)
+                .ok_or_else(|| format!("{name} has left the map"))?;
+            Ok(Part {
+                node: *node,
+                adapters: plan
+                    .adapters_at(name)
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
+                plaintext: !(confidential && sealed),
+            })
+        };
+        plan.path.iter().zip(sealed_in).map(part).collect()
+    }
+}
+
+/// Returns the name, or the name with a piece of the key if another node has it or it is no name.
+fn unique(taken: &BTreeMap<NodeName, NodeId>, name: &str, node: NodeId) -> NodeName {
+    let plain = name.parse().ok().filter(|name| !taken.contains_key(name));
+    plain.unwrap_or_else(|| {
+        let short: String = name.chars().filter(|c| !c.is_control()).take(20).collect();
+        let long = format!("{}@{}", short.trim(), node);
+        let cut: String = long.chars().take(60).collect();
+        cut.parse()
+            .or_else(|_| node.short().parse())
+            .expect("digits of a key are a name")
+    })
+}
+
+fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour) -> Edge {
+    let known = [there.rate, back.rate]
+        .into_iter()
+        .filter(|rate| *rate > Bitrate::ZERO)
+        .min();
+    let rtt = there.rtt.min(back.rtt);
+    let loss_ppm = there.loss_ppm.max(back.loss_ppm);
+    let mut edge = Edge::new(ends, known.unwrap_or(RATE_UNKNOWN));
+    edge.delay = Duration::from_nanos(rtt.as_nanos() / 2);
+    edge.loss = Ratio::new(f64::from(loss_ppm) / 1e6).unwrap_or(Ratio::ONE);
+    edge.secure = there.secure && back.secure;
+    edge
+}

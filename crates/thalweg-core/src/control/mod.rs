@@ -1,0 +1,297 @@
+//! The control plane of a node: one machine that owns what is decided, and decides it.
+//!
+//! *The idea.* Frames of neighbours, links that come and go, and what programs ask for go into a [`Controller`] and are
+//! handled to their end; frames to send, parts of plans to install and words for people come out. The driver gives it
+//! time, links and [`Keys`] and does what it says: a node with sockets, a simulator with a queue of events.
+//!
+//! ```text
+//!  handle_link_up, handle_link_down, handle_frame ─┐                  ┌─► Send, Note
+//!  publish, subscribe, …                          ─┤   Controller     ├─► Install, Remove      → the data path
+//!  handle_installed, handle_solved                ─┤                  ├─► Plan                 → the planner
+//!  handle_timeout                                 ─┘                  └─► Active, Found, Notice → programs
+//! ```
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | `neighbour` | own record, flooding, whose record is believed |
+//! | `routed` | signed envelopes along a route |
+//! | `source` | published streams: sessions, plans, deployment |
+//! | `sink` | wanted streams: finding the source, subscribing |
+//! | `part` | what others' plans may install here, and until when |
+//! | `map`, `planning` | from the directory to the planner's input and back |
+//! | `keys`, `note` | what it asks of cryptography; what it tells people |
+//!
+//! Two outputs want an answer: [`Output::Install`] is answered by [`Controller::handle_installed`] and
+//! [`Output::Plan`] by [`Controller::handle_solved`], for both take what the machine does not have. All else wants
+//! none. What a node sends to itself (a source that is also a sink, its own part of a plan) stays inside.
+//!
+//! *What it does not do.* No ADU passes through here; that is `thalweg_lift::route`.
+//!
+//! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
+
+mod keys;
+mod map;
+mod neighbour;
+mod note;
+mod part;
+mod planning;
+mod publication;
+mod routed;
+mod sink;
+mod source;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::model::{NodeName, Weights};
+use crate::routing::Directory;
+use crate::time::{Duration, Instant};
+use crate::units::Bitrate;
+use crate::wire::control::{self as wire, Body, Message};
+
+pub use keys::{KeyContent, KeyContext, Keys, KeysError};
+pub use neighbour::LinkStats;
+pub use note::{Note, Notice};
+pub use part::{Installation, Secrets};
+pub use planning::{Planning, Solved, Words};
+pub use publication::{Publication, PublishError};
+pub use sink::Subscription;
+pub use source::{PlanState, SinkPlan, Source};
+
+use neighbour::OwnRecord;
+use part::{Part, Pending};
+use sink::Wanted;
+
+/// What a node is, as its owner configured it.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Its key.
+    pub id: NodeId,
+    /// Its name, for people.
+    pub name: NodeName,
+    /// How many adapters plans may run here for each stream.
+    pub slots: u32,
+    /// The nodes that it knows.
+    pub peers: Vec<Peer>,
+    /// The weights of the planner's cost.
+    pub weights: Weights,
+    /// The time of day at [`Instant::ZERO`], since the start of 1970: it keeps numbers growing across restarts.
+    pub since_1970: Duration,
+}
+
+/// A node that this one knows, as its owner configured it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Peer {
+    /// Its key.
+    pub key: NodeId,
+    /// Its name, for people.
+    pub name: NodeName,
+    /// Whether it may see the plaintext of confidential streams.
+    pub trusted: bool,
+    /// What the link to it can carry, if that is known.
+    pub rate: Option<Bitrate>,
+    /// Whether nobody else can listen on the way to it.
+    pub secure: bool,
+}
+
+/// Something for the driver to do.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// Send a control frame to a neighbour, behind those before it; there is a link, or was a moment ago.
+    Send {
+        /// To whom.
+        to: NodeId,
+        /// The frame.
+        frame: Bytes,
+    },
+    /// Make a plan and give it to [`Controller::handle_solved`].
+    Plan(Planning),
+    /// Install a part of a plan in the place of the one before, and say to [`Controller::handle_installed`] how it went.
+    Install {
+        /// The part.
+        installation: Installation,
+        /// What its adapters are made of.
+        secrets: Secrets,
+    },
+    /// Forget a part of a plan.
+    Remove {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan.
+        epoch: Epoch,
+    },
+    /// From now on the publisher sends each ADU under these plans, and drops it if there are none.
+    Active {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plans.
+        epochs: Vec<Epoch>,
+    },
+    /// A wanted stream is published, for the first time or anew: its sequences start at zero.
+    Found {
+        /// The stream's name.
+        name: StreamName,
+        /// The stream.
+        stream: StreamId,
+    },
+    /// Tell those who want a stream how it is.
+    Notice {
+        /// The stream's name.
+        name: StreamName,
+        /// What to tell them.
+        notice: Notice,
+    },
+    /// Write down what happened.
+    Note(Note),
+}
+
+/// The control plane of one node.
+#[derive(Debug)]
+pub struct Controller {
+    settings: Settings,
+    peers: BTreeMap<NodeId, Peer>,
+    links: BTreeMap<NodeId, LinkStats>,
+    directory: Directory,
+    own_record: OwnRecord,
+    /// The map or what is published has changed, and sources and sinks have not heard of it.
+    is_changed: bool,
+    sources: BTreeMap<StreamId, Source>,
+    wanted: BTreeMap<StreamName, Wanted>,
+    parts: BTreeMap<(StreamId, Epoch), Part>,
+    pending: BTreeMap<(StreamId, Epoch), Pending>,
+    /// What this node sends to itself, with the route it would have taken.
+    to_self: VecDeque<(Vec<NodeId>, Body)>,
+    outputs: VecDeque<Output>,
+}
+
+impl Controller {
+    /// Returns the control plane of a node that has no links yet.
+    pub fn new(settings: Settings, now: Instant, keys: &mut dyn Keys) -> Self {
+        let peers = settings.peers.iter();
+        let mut controller = Self {
+            peers: peers.map(|peer| (peer.key, peer.clone())).collect(),
+            settings,
+            links: BTreeMap::new(),
+            directory: Directory::default(),
+            own_record: OwnRecord::default(),
+            is_changed: false,
+            sources: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            pending: BTreeMap::new(),
+            to_self: VecDeque::new(),
+            outputs: VecDeque::new(),
+        };
+        controller.announce(now, keys);
+        controller.settle(now, keys);
+        controller
+    }
+
+    /// Returns the node's key.
+    pub const fn id(&self) -> NodeId {
+        self.settings.id
+    }
+
+    /// Returns what is known of all nodes.
+    pub const fn directory(&self) -> &Directory {
+        &self.directory
+    }
+
+    /// Returns the neighbours that there are links with.
+    pub fn links(&self) -> impl Iterator<Item = (NodeId, LinkStats)> {
+        self.links.iter().map(|(peer, stats)| (*peer, *stats))
+    }
+
+    /// Returns whether this node lets another see plaintext of its streams.
+    pub fn trusts(&self, node: NodeId) -> bool {
+        node == self.id() || self.peers.get(&node).is_some_and(|peer| peer.trusted)
+    }
+
+    /// Returns the name of a node, for people.
+    pub fn name_of(&self, node: NodeId) -> String {
+        if node == self.id() {
+            return self.settings.name.to_string();
+        }
+        let configured = self.peers.get(&node).map(|peer| peer.name.to_string());
+        let recorded = || {
+            let record = self.directory.record(node);
+            record.map(|record| record.name.clone())
+        };
+        configured.or_else(recorded).unwrap_or_else(|| node.short())
+    }
+
+    /// Takes in a control frame of a neighbour.
+    pub fn handle_frame(&mut self, from: NodeId, frame: &[u8], now: Instant, keys: &mut dyn Keys) {
+        match wire::decode(frame) {
+            Ok(Message::Record { record, signature }) => {
+                self.handle_record(from, record, signature, now, keys);
+            }
+            Ok(Message::Routed(routed)) => self.handle_routed(from, routed, now, keys),
+            Err(error) => self.note(Note::FrameRefused { from, error }),
+        }
+        self.settle(now, keys);
+    }
+
+    /// Does what is due: leases that end, records and subscriptions to renew, plans to send again.
+    pub fn handle_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
+        self.expire_parts(now);
+        if self.own_record.refresh <= now {
+            self.announce(now, keys);
+        }
+        self.is_changed |= self.directory.handle_timeout(self.id(), now);
+        self.renew_wanted(now, keys);
+        self.settle(now, keys);
+    }
+
+    /// Returns when [`Controller::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Instant {
+        let sessions = self.sources.values().map(|s| s.session.poll_timeout());
+        let parts = self.parts.values().map(|part| part.lapse);
+        let asks = self.wanted.values().map(|wanted| wanted.ask);
+        let due = sessions.chain(parts).chain(asks).min();
+        due.unwrap_or(Instant::NEVER)
+            .min(self.own_record.refresh)
+            .min(self.directory.poll_timeout())
+    }
+
+    /// Returns what the driver is to do next.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// Handles what an input has set off, until nothing is left but outputs.
+    fn settle(&mut self, now: Instant, keys: &mut dyn Keys) {
+        loop {
+            if core::mem::take(&mut self.is_changed) {
+                for source in self.sources.values_mut() {
+                    source.session.handle_change();
+                }
+                self.resolve_wanted(now, keys);
+            }
+            while let Some((route, body)) = self.to_self.pop_front() {
+                self.handle_body(self.id(), route, body, now, keys);
+            }
+            self.handle_sources(now, keys);
+            if !self.is_changed && self.to_self.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn send(&mut self, to: NodeId, message: &Message) {
+        if self.links.contains_key(&to) {
+            let frame = wire::encode(message).into();
+            self.outputs.push_back(Output::Send { to, frame });
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.outputs.push_back(Output::Note(note));
+    }
+}

@@ -1,0 +1,203 @@
+//! Neighbours: links that come and go, this node's own record, and the flooding of everybody's.
+
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{Controller, Keys, Note, Output};
+use crate::id::{NodeId, StreamId, StreamName};
+use crate::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
+use crate::routing::{News, RECORD_REFRESH, Signed};
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, Ratio};
+use crate::wire::VARINT_MAX;
+use crate::wire::control::{self as wire, Message, SIGNATURE_BYTES};
+use crate::wire::record::{self, Announced, Neighbour, Record};
+
+/// What precedes a record under its signature, so that it can be taken for nothing else.
+const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
+
+/// What precedes what a stream's id is a digest of.
+const STREAM_CONTEXT: &[u8] = b"thalweg stream v1";
+
+/// What was measured of a link.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinkStats {
+    /// The smoothed round-trip time.
+    pub rtt: Duration,
+    /// The share of packets lost lately.
+    pub loss: Ratio,
+}
+
+/// When this node's record is to be made again, and the number of the last.
+#[derive(Debug, Default)]
+pub(super) struct OwnRecord {
+    sequence: u64,
+    pub(super) refresh: Instant,
+}
+
+impl Controller {
+    /// Takes in that there is a link with a neighbour: it is told all that is known.
+    pub fn handle_link_up(
+        &mut self,
+        peer: NodeId,
+        stats: LinkStats,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        self.links.insert(peer, stats);
+        let known: Vec<Bytes> = self.directory.signed().map(frame).collect();
+        for frame in known {
+            self.outputs.push_back(Output::Send { to: peer, frame });
+        }
+        self.announce(now, keys);
+        self.settle(now, keys);
+    }
+
+    /// Takes in that there is no link with a neighbour any more.
+    pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
+        if self.links.remove(&peer).is_some() {
+            self.announce(now, keys);
+            self.settle(now, keys);
+        }
+    }
+
+    /// Takes in what was measured of a link; the next record says so.
+    pub fn handle_link_stats(&mut self, peer: NodeId, stats: LinkStats) {
+        if let Some(known) = self.links.get_mut(&peer) {
+            *known = stats;
+        }
+    }
+
+    /// Makes, signs and floods this node's record.
+    pub(super) fn announce(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let record = self.make_record(now, keys);
+        let bytes = record::encode(&record);
+        let signature = keys.sign(&[RECORD_CONTEXT, &bytes].concat());
+        let signed = Signed {
+            record: bytes,
+            signature,
+        };
+        self.flood(&signed, None);
+        let news = self.directory.handle_record(record, signed, now);
+        self.is_changed |= news == News::Changed;
+    }
+
+    fn make_record(&mut self, now: Instant, keys: &dyn Keys) -> Record {
+        self.own_record.refresh = now + RECORD_REFRESH;
+        // The time of day keeps the number growing across restarts; a clock set back is outrun by one.
+        let since_1970 = self.settings.since_1970.as_micros();
+        let micros = since_1970.saturating_add(now.as_nanos() / 1_000);
+        let next = self.own_record.sequence.saturating_add(1);
+        self.own_record.sequence = micros.max(next).min(VARINT_MAX);
+        let neighbours = self.links.iter().take(NEIGHBOURS_MAX);
+        let streams = self.sources.values().filter(|source| source.is_open());
+        Record {
+            node: self.id(),
+            sequence: self.own_record.sequence,
+            name: self.settings.name.as_str().into(),
+            slots: self.settings.slots,
+            box_key: keys.box_key(),
+            neighbours: neighbours
+                .map(|(peer, stats)| self.neighbour(*peer, *stats))
+                .collect(),
+            streams: streams
+                .take(STREAMS_PER_NODE_MAX)
+                .map(super::Source::announced)
+                .collect(),
+        }
+    }
+
+    fn neighbour(&self, node: NodeId, stats: LinkStats) -> Neighbour {
+        let peer = self.peers.get(&node);
+        Neighbour {
+            node,
+            rtt: stats.rtt,
+            loss_ppm: (stats.loss.as_f64() * 1e6) as u32,
+            rate: peer.and_then(|peer| peer.rate).unwrap_or(Bitrate::ZERO),
+            secure: peer.is_none_or(|peer| peer.secure),
+        }
+    }
+
+    pub(super) fn handle_record(
+        &mut self,
+        from: NodeId,
+        bytes: Vec<u8>,
+        signature: [u8; SIGNATURE_BYTES],
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let record = match record::decode(&bytes) {
+            Ok(record) => record,
+            Err(error) => return self.note(Note::RecordRefused { from, error }),
+        };
+        let node = record.node;
+        if !keys.verify(node, &[RECORD_CONTEXT, &bytes].concat(), &signature) {
+            return self.note(Note::RecordForged { from, node });
+        }
+        if let Some(name) = borrowed_stream(&record, keys) {
+            let stream = name.clone();
+            return self.note(Note::RecordBorrows { node, stream });
+        }
+        if node == self.id() {
+            return self.outrun(record.sequence, now, keys);
+        }
+        let signed = Signed {
+            record: bytes,
+            signature,
+        };
+        let news = self.directory.handle_record(record, signed.clone(), now);
+        if matches!(news, News::Changed | News::Refreshed) {
+            self.flood(&signed, Some(from));
+        }
+        self.is_changed |= news == News::Changed;
+    }
+
+    /// A record of this node from before a restart, with a larger number than ours, must not stand.
+    fn outrun(&mut self, sequence: u64, now: Instant, keys: &mut dyn Keys) {
+        if sequence > self.own_record.sequence {
+            self.own_record.sequence = sequence;
+            self.announce(now, keys);
+        }
+    }
+
+    fn flood(&mut self, signed: &Signed, except: Option<NodeId>) {
+        let frame = frame(signed);
+        let others = self.links.keys().filter(|peer| Some(**peer) != except);
+        self.outputs.extend(others.map(|peer| Output::Send {
+            to: *peer,
+            frame: frame.clone(),
+        }));
+    }
+}
+
+/// Returns the name of a stream whose id is not that of the record's node, name and start.
+pub(super) fn borrowed_stream<'a>(record: &'a Record, keys: &dyn Keys) -> Option<&'a StreamName> {
+    let own = |stream: &Announced| stream_id(record.node, &stream.name, stream.start, keys);
+    let borrowed = record
+        .streams
+        .iter()
+        .find(|stream| stream.id != own(stream));
+    borrowed.map(|stream| &stream.name)
+}
+
+/// Returns the eight bytes of a stream on the wire.
+///
+/// They depend on the source's key, so no other node can announce, and so plan, a stream of this id.
+pub(super) fn stream_id(
+    node: NodeId,
+    name: &StreamName,
+    start: [u8; 8],
+    keys: &dyn Keys,
+) -> StreamId {
+    let message = [STREAM_CONTEXT, &node.0, &start, name.as_str().as_bytes()].concat();
+    StreamId(u64::from_be_bytes(keys.digest(&message)))
+}
+
+fn frame(signed: &Signed) -> Bytes {
+    wire::encode(&Message::Record {
+        record: signed.record.clone(),
+        signature: signed.signature,
+    })
+    .into()
+}

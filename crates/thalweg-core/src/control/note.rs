@@ -1,0 +1,161 @@
+//! What is worth telling: notes for an operator's log, and notices for subscribers.
+//!
+//! *The idea.* The machines do not log; they say what happened, and the driver writes it down with the fields and at
+//! the level that suit it. A simulator counts notes, or prints them with the virtual time.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::id::{Epoch, NodeId, StreamName};
+use crate::wire::WireError;
+
+use super::KeysError;
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Note {
+    /// A neighbour sent a frame that means nothing.
+    FrameRefused {
+        /// The neighbour.
+        from: NodeId,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// A neighbour sent a record that means nothing.
+    RecordRefused {
+        /// The neighbour.
+        from: NodeId,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// A record does not bear its node's signature.
+    RecordForged {
+        /// The neighbour that it came from.
+        from: NodeId,
+        /// Whose record it is said to be.
+        node: NodeId,
+    },
+    /// A record announces a stream whose id is not derived from its node.
+    RecordBorrows {
+        /// Whose record it is.
+        node: NodeId,
+        /// The stream.
+        stream: StreamName,
+    },
+    /// An envelope came from, or to, a node that its route does not name there.
+    EnvelopeAstray {
+        /// The neighbour that it came from.
+        from: NodeId,
+    },
+    /// An envelope does not bear its sender's signature.
+    EnvelopeForged {
+        /// Who is said to have sent it.
+        sender: NodeId,
+    },
+    /// An envelope holds what means nothing.
+    EnvelopeRefused {
+        /// Who sent it.
+        sender: NodeId,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// A program publishes a stream.
+    Published {
+        /// Its name.
+        stream: StreamName,
+    },
+    /// A program's stream is withdrawn.
+    Unpublished {
+        /// Its name.
+        stream: StreamName,
+    },
+    /// A source has no plan for a sink.
+    NoPlan {
+        /// For whom.
+        sink: NodeId,
+        /// Why.
+        reason: String,
+    },
+    /// A stream's key could not be sealed for a node.
+    KeyNotSealed {
+        /// For whom.
+        node: NodeId,
+        /// Why.
+        error: KeysError,
+    },
+    /// All nodes of a plan are ready, and ADUs travel under it.
+    PlanInForce {
+        /// For whom.
+        sink: NodeId,
+        /// Which plan.
+        epoch: Epoch,
+    },
+    /// A plan could not be deployed, or runs no more; another is made.
+    DeploymentFailed {
+        /// For whom.
+        sink: NodeId,
+        /// Which plan.
+        epoch: Epoch,
+        /// Why.
+        reason: String,
+    },
+    /// A sink's subscription ended.
+    SinkGone {
+        /// Which sink.
+        sink: NodeId,
+    },
+    /// A wanted stream has a plan that ends here.
+    Subscribed {
+        /// Its name.
+        stream: StreamName,
+    },
+    /// A part of a plan runs here from now on.
+    PartInstalled {
+        /// The stream's name.
+        stream: StreamName,
+        /// Which plan.
+        epoch: Epoch,
+        /// The adapters.
+        adapters: Vec<String>,
+    },
+    /// A part was not renewed and is forgotten.
+    PartExpired {
+        /// The stream's name.
+        stream: StreamName,
+        /// Which plan.
+        epoch: Epoch,
+    },
+}
+
+/// What a subscriber is told of its subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// Nobody publishes the stream yet.
+    Waiting,
+    /// Its publisher is gone.
+    Gone,
+    /// Its source cannot serve us now.
+    Refused {
+        /// The source's name.
+        source: String,
+        /// Why, as the source says.
+        reason: String,
+    },
+}
+
+impl Notice {
+    /// Returns the notice about this stream as a sentence.
+    pub fn sentence(&self, name: &StreamName) -> String {
+        match self {
+            Self::Waiting => format!("no node publishes `{name}` yet; waiting"),
+            Self::Gone => {
+                format!("the publisher of `{name}` is gone; waiting for it to come back")
+            }
+            Self::Refused { source, reason } => {
+                format!("{source} cannot serve `{name}` now: {reason}; waiting")
+            }
+        }
+    }
+}

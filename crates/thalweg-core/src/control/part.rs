@@ -1,0 +1,271 @@
+//! The parts of plans that run on this node: who may install one, how many, and until when.
+//!
+//! *The idea.* The table here is the truth; a driver's routes are its mirror. A part that is to be installed is given
+//! out as an [`Installation`] with its [`Secrets`], the driver says how that went, and only then is the source
+//! answered. Each part has a lease, and is removed when nobody renews it.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::routed::reversed;
+use super::{Controller, KeyContent, KeyContext, Keys, KeysError, Note, Output};
+use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::limits::EPOCHS_PER_STREAM_MAX;
+use crate::needs::{Order, Reliability};
+use crate::session::LEASE;
+use crate::time::{Duration, Instant};
+use crate::wire::control::{Body, Prepare};
+use crate::wire::record::Record;
+
+/// A lease still holds at its end and has lapsed right after.
+const LAPSE: Duration = Duration::from_nanos(1);
+
+/// One node's part of one plan of one stream: all that the data path needs, but secrets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Installation {
+    /// The stream's name.
+    pub name: StreamName,
+    /// The stream.
+    pub stream: StreamId,
+    /// The plan.
+    pub epoch: Epoch,
+    /// The stream's source, whose plan it is.
+    pub source: NodeId,
+    /// The node that ADUs come from; this one at the source.
+    pub previous: NodeId,
+    /// The node that they go to; `None` at the sink.
+    pub next: Option<NodeId>,
+    /// The adapters of this node, in order.
+    pub adapters: Vec<String>,
+    /// What happens to what is lost or late.
+    pub reliability: Reliability,
+    /// In which order ADUs leave.
+    pub order: Order,
+    /// Whether ADUs may arrive here unsealed.
+    pub plaintext: bool,
+}
+
+/// What the adapters of a part are made of beside their words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secrets {
+    /// The stream's key, if an adapter seals or opens.
+    pub key: Option<KeyContent>,
+    /// Random bits, drawn for this installation alone, that tell its sealers from all others.
+    pub instance: u64,
+}
+
+/// A part in the table.
+#[derive(Debug)]
+pub(super) struct Part {
+    installation: Installation,
+    pub(super) lapse: Instant,
+}
+
+/// A part that the driver is installing.
+#[derive(Debug)]
+pub(super) struct Pending {
+    installation: Installation,
+    /// The way to the source.
+    way: Vec<NodeId>,
+}
+
+impl Controller {
+    /// Returns the parts that run here, ordered by stream and plan.
+    pub fn installations(&self) -> impl Iterator<Item = &Installation> {
+        self.parts.values().map(|part| &part.installation)
+    }
+
+    /// Takes in how an [`Output::Install`] went; a reason is told to the source.
+    pub fn handle_installed(
+        &mut self,
+        stream: StreamId,
+        epoch: Epoch,
+        result: Result<(), String>,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let Some(pending) = self.pending.remove(&(stream, epoch)) else {
+            return;
+        };
+        let Pending { installation, way } = pending;
+        if result.is_ok() {
+            self.note(Note::PartInstalled {
+                stream: installation.name.clone(),
+                epoch,
+                adapters: installation.adapters.clone(),
+            });
+            let part = Part {
+                installation,
+                lapse: now + LEASE + LAPSE,
+            };
+            self.parts.insert((stream, epoch), part);
+        }
+        self.answer((stream, epoch), way, result, keys);
+        self.settle(now, keys);
+    }
+
+    pub(super) fn handle_prepare(
+        &mut self,
+        from: NodeId,
+        route: &[NodeId],
+        prepare: Prepare,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let (name, way) = ((prepare.stream, prepare.epoch), reversed(route));
+        let envelope = prepare.envelope.clone();
+        let installation = Installation::new(from, prepare);
+        let admitted = self.admit(&installation);
+        let renewed = match (&admitted, self.parts.get_mut(&name)) {
+            (Ok(()), Some(part)) if part.installation == installation => {
+                part.lapse = now + LEASE + LAPSE;
+                true
+            }
+            _ => false,
+        };
+        if admitted.is_err() || renewed {
+            return self.answer(name, way, admitted, keys);
+        }
+        if let Some(pending) = self.pending.get_mut(&name) {
+            // Sent again before the driver is done: the answer to the first is the answer to both.
+            pending.way = way;
+            return;
+        }
+        match self.secrets(&installation, envelope.as_deref(), keys) {
+            Ok(secrets) => {
+                self.outputs.push_back(Output::Install {
+                    installation: installation.clone(),
+                    secrets,
+                });
+                self.pending.insert(name, Pending { installation, way });
+            }
+            Err(reason) => self.answer(name, way, Err(reason), keys),
+        }
+    }
+
+    fn answer(
+        &mut self,
+        (stream, epoch): (StreamId, Epoch),
+        way: Vec<NodeId>,
+        result: Result<(), String>,
+        keys: &mut dyn Keys,
+    ) {
+        let part = self.parts.get(&(stream, epoch));
+        let ends_here = part.is_some_and(|part| part.installation.next.is_none());
+        if result.is_ok() && ends_here {
+            self.note_served(stream);
+        }
+        let body = match result {
+            Ok(()) => Body::Ready { stream, epoch },
+            Err(reason) => Body::Refuse {
+                stream,
+                epoch,
+                reason,
+            },
+        };
+        self.send_routed(way, body, keys);
+    }
+
+    /// Only who publishes a stream may install its plans, and only as many adapters as there are slots.
+    fn admit(&self, asked: &Installation) -> Result<(), String> {
+        let publishes = |record: &Record| record.streams.iter().any(|s| s.id == asked.stream);
+        if !self.directory.record(asked.source).is_some_and(publishes) {
+            let source = asked.source.short();
+            return Err(format!("{source} does not announce the stream"));
+        }
+        let (adapters, slots) = (asked.adapters.len(), self.settings.slots as usize);
+        if adapters > slots {
+            return Err(format!(
+                "{adapters} adapters are asked for, and this node has {slots} slots"
+            ));
+        }
+        let key = (asked.stream, asked.epoch);
+        if self
+            .parts
+            .get(&key)
+            .is_some_and(|part| part.installation == *asked)
+        {
+            return Ok(());
+        }
+        let of_stream = (asked.stream, Epoch(0))..=(asked.stream, Epoch(u32::MAX));
+        let others = self.parts.range(of_stream.clone()).count();
+        let coming = self.pending.range(of_stream).filter(|(k, _)| **k != key);
+        if others + coming.count() >= EPOCHS_PER_STREAM_MAX {
+            return Err(format!(
+                "{EPOCHS_PER_STREAM_MAX} plans of the stream are installed already"
+            ));
+        }
+        Ok(())
+    }
+
+    fn secrets(
+        &self,
+        installation: &Installation,
+        envelope: Option<&[u8]>,
+        keys: &mut dyn Keys,
+    ) -> Result<Secrets, String> {
+        let mut instance = [0; 8];
+        let in_words = |error: KeysError| error.to_string();
+        keys.random(&mut instance).map_err(in_words)?;
+        let key = if needs_key(&installation.adapters) {
+            let envelope = envelope.ok_or("the stream's key is missing")?;
+            let context = KeyContext {
+                source: installation.source,
+                stream: installation.stream,
+            };
+            Some(keys.open_key(envelope, context).map_err(in_words)?)
+        } else {
+            None
+        };
+        Ok(Secrets {
+            key,
+            instance: u64::from_be_bytes(instance),
+        })
+    }
+
+    /// Forgets a part, if it is the sender's own.
+    pub(super) fn handle_release(&mut self, from: NodeId, stream: StreamId, epoch: Epoch) {
+        let part = self.parts.get(&(stream, epoch));
+        if part.is_some_and(|part| part.installation.source == from) {
+            self.parts.remove(&(stream, epoch));
+            self.outputs.push_back(Output::Remove { stream, epoch });
+        }
+    }
+
+    /// Forgets the parts whose leases have ended.
+    pub(super) fn expire_parts(&mut self, now: Instant) {
+        let ended = self.parts.extract_if(.., |_, part| part.lapse <= now);
+        for ((stream, epoch), part) in ended {
+            let name = part.installation.name;
+            self.outputs.push_back(Output::Remove { stream, epoch });
+            self.outputs.push_back(Output::Note(Note::PartExpired {
+                stream: name,
+                epoch,
+            }));
+        }
+    }
+}
+
+impl Installation {
+    fn new(source: NodeId, prepare: Prepare) -> Self {
+        Self {
+            name: prepare.name,
+            stream: prepare.stream,
+            epoch: prepare.epoch,
+            source,
+            previous: prepare.previous,
+            next: prepare.next,
+            adapters: prepare.adapters,
+            reliability: prepare.reliability,
+            order: prepare.order,
+            plaintext: prepare.plaintext,
+        }
+    }
+}
+
+/// Returns whether one of a part's adapters needs the stream's key.
+pub(super) fn needs_key(adapters: &[String]) -> bool {
+    let keyed = |word: &String| matches!(word.split(':').next(), Some("seal" | "open"));
+    adapters.iter().any(keyed)
+}

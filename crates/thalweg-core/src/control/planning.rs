@@ -1,0 +1,118 @@
+//! One planning, taken out of the machine: the planner's input, and its result on the way back.
+//!
+//! *The idea.* Planning is pure, and the one thing here that takes long. So it is given out as a value: the driver
+//! calls [`Planning::solve`] (where and when it likes, with a watch in its hand) and returns the [`Solved`]. What it
+//! left out, the time taken and the words for people, costs a simulator nothing.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use super::map::Map;
+use crate::id::{NodeId, StreamId};
+use crate::model::Snapshot;
+use crate::planner::{self, Plan, Policy, Shortfall, report::Report};
+use crate::session::Part;
+use crate::time::Duration;
+
+/// A plan that is to be made.
+#[derive(Clone, Debug)]
+pub struct Planning {
+    pub(super) stream: StreamId,
+    pub(super) sink: NodeId,
+    /// Which of the sink's plannings it is: the map may have changed again meanwhile.
+    pub(super) number: u64,
+    pub(super) map: Box<Map>,
+    pub(super) policy: Policy,
+}
+
+/// A plan that was made, or why there is none.
+#[derive(Clone, Debug)]
+pub struct Solved {
+    pub(super) planning: Planning,
+    plan: Plan,
+    shortfalls: Vec<Shortfall>,
+    elapsed: Duration,
+    explanation: Option<String>,
+}
+
+/// A plan in force as people read it.
+#[derive(Clone, Debug)]
+pub struct Words {
+    /// The plan in numbers.
+    pub report: Report,
+    /// The plan in sentences, if the driver had it explained.
+    pub explanation: Option<String>,
+}
+
+impl Planning {
+    /// Returns the stream that is planned.
+    pub const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
+    /// Returns the node that it is planned for.
+    pub const fn sink(&self) -> NodeId {
+        self.sink
+    }
+
+    /// Returns the planner's input.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.map.snapshot
+    }
+
+    /// Plans.
+    ///
+    /// Cost    that of [`planner::plan`]
+    pub fn solve(self) -> Solved {
+        let (plan, shortfalls) = planner::plan(&self.map.snapshot, &self.policy);
+        Solved {
+            planning: self,
+            plan,
+            shortfalls,
+            elapsed: Duration::ZERO,
+            explanation: None,
+        }
+    }
+}
+
+impl Solved {
+    /// Returns the plan.
+    pub const fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Adds how long planning took.
+    pub const fn set_elapsed(&mut self, elapsed: Duration) {
+        self.elapsed = elapsed;
+    }
+
+    /// Adds the plan in sentences, for [`Words::explanation`].
+    ///
+    /// Cost    tens of plans
+    pub fn explain(&mut self) {
+        if self.plan.feasible {
+            let explanation = planner::explain(&self.planning.map.snapshot, &self.plan);
+            self.explanation = Some(explanation);
+        }
+    }
+
+    /// Returns the parts to deploy with the words about them, or a sentence that says what stands in the way.
+    pub(super) fn into_parts(self) -> Result<(Vec<Part>, Words), String> {
+        if !self.plan.feasible {
+            let ways: Vec<String> = self.shortfalls.iter().map(ToString::to_string).collect();
+            return Err(format!("no plan satisfies its needs: {}", ways.join("; ")));
+        }
+        let parts = self.planning.map.parts(&self.plan)?;
+        let report = Report::new(&self.plan, &self.shortfalls, self.elapsed);
+        let explanation = self.explanation;
+        Ok((
+            parts,
+            Words {
+                report,
+                explanation,
+            },
+        ))
+    }
+}

@@ -1,0 +1,79 @@
+//! A stream that a program publishes, and why it may not.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::id::{NodeId, StreamName};
+use crate::limits::{ADAPTERS_PER_NODE_MAX, LAYERS_MAX, PATH_NODES_MAX};
+use crate::model::{Layer, UTILITY_TOLERANCE};
+use crate::needs::Needs;
+use crate::planner::Planner;
+use crate::session::Part;
+
+/// A stream that is to be published.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// Its name; no other stream of this node has it.
+    pub name: StreamName,
+    /// What it requires.
+    pub needs: Needs,
+    /// Its layers, the base first; their utilities sum to 1.
+    pub layers: Vec<Layer>,
+    /// Packed size over plain size, if it is known; 1 for what does not compress.
+    pub pack_ratio: Option<f64>,
+    /// Who plans; `None` for the shortest path without adapters.
+    pub planner: Option<Planner>,
+}
+
+/// A stream cannot be published.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PublishError {
+    /// The node publishes a stream of this name already.
+    #[error("this node publishes `{0}` already: stop the other publisher or choose another name")]
+    Taken(StreamName),
+    /// The node publishes as many streams as a node may.
+    #[error("this node publishes {0} streams already, which is the limit")]
+    TooMany(usize),
+    /// The description of the stream makes no sense.
+    #[error("`{name}` cannot be published: {why}")]
+    Invalid {
+        /// Which stream.
+        name: StreamName,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Publication {
+    /// Returns what is wrong with the description, published by `node` and perhaps with a plan that is given.
+    pub(super) fn fault(&self, node: NodeId, given: Option<&[Part]>) -> Option<String> {
+        let layers = self.layers.len();
+        let utility: f64 = self.layers.iter().map(|layer| layer.utility).sum();
+        let why = if layers == 0 || layers > LAYERS_MAX {
+            format!("it has {layers} layers; a stream has 1 to {LAYERS_MAX}")
+        } else if (utility - 1.0).abs() > UTILITY_TOLERANCE {
+            format!("the utilities of its layers sum to {utility}, not to 1")
+        } else if self.needs.confidential && self.planner.is_none() {
+            "a confidential stream needs a planner, for without a plan nothing is sealed".into()
+        } else if self.needs.confidential && given.is_some() {
+            "a confidential stream is planned here, for nobody checks that a given plan seals it"
+                .into()
+        } else if given.is_some_and(|parts| parts.first().map(|part| part.node) != Some(node)) {
+            "the plan that is given does not begin at this node".into()
+        } else if given.is_some_and(is_too_long) {
+            format!(
+                "the plan that is given has more than {PATH_NODES_MAX} nodes, or a node with more than {ADAPTERS_PER_NODE_MAX} adapters"
+            )
+        } else {
+            return None;
+        };
+        Some(why)
+    }
+}
+
+/// Returns whether a plan does not fit the messages that deploy it.
+fn is_too_long(parts: &[Part]) -> bool {
+    let long = |part: &Part| part.adapters.len() > ADAPTERS_PER_NODE_MAX;
+    parts.len() > PATH_NODES_MAX || parts.iter().any(long)
+}

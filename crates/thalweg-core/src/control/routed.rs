@@ -1,0 +1,109 @@
+//! Envelopes: signed messages that travel along the nodes written on them.
+
+use alloc::vec::Vec;
+
+use super::{Controller, Keys, Note};
+use crate::id::NodeId;
+use crate::limits::PATH_NODES_MAX;
+use crate::time::Instant;
+use crate::wire::control::{self as wire, Body, Message, Routed};
+
+/// What precedes the addressee and the body under an envelope's signature.
+const ROUTED_CONTEXT: &[u8] = b"thalweg routed v1";
+
+impl Controller {
+    /// Sends a body along a route that begins here; what is for this node itself is handled before the input is done.
+    pub(super) fn send_routed(&mut self, route: Vec<NodeId>, body: Body, keys: &mut dyn Keys) {
+        let Some(&to) = route.last().filter(|_| route.len() <= PATH_NODES_MAX) else {
+            return;
+        };
+        if to == self.id() {
+            return self.to_self.push_back((route, body));
+        }
+        let body = wire::encode_body(&body);
+        let signature = keys.sign(&signed_bytes(to, &body));
+        self.pass_on(Routed {
+            route,
+            position: 0,
+            body,
+            signature,
+        });
+    }
+
+    pub(super) fn handle_routed(
+        &mut self,
+        from: NodeId,
+        routed: Routed,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let at = routed.position;
+        let here = routed.route.get(at) == Some(&self.id());
+        let came_right = at > 0 && routed.route.get(at - 1) == Some(&from);
+        if !here || !came_right {
+            return self.note(Note::EnvelopeAstray { from });
+        }
+        if at + 1 < routed.route.len() {
+            return self.pass_on(routed);
+        }
+        let sender = routed.route[0];
+        let signed = signed_bytes(self.id(), &routed.body);
+        if !keys.verify(sender, &signed, &routed.signature) {
+            return self.note(Note::EnvelopeForged { sender });
+        }
+        match wire::decode_body(&routed.body) {
+            Ok(body) => self.handle_body(sender, routed.route, body, now, keys),
+            Err(error) => self.note(Note::EnvelopeRefused { sender, error }),
+        }
+    }
+
+    fn pass_on(&mut self, mut routed: Routed) {
+        routed.position += 1;
+        let next = routed.route[routed.position];
+        self.send(next, &Message::Routed(routed));
+    }
+
+    pub(super) fn handle_body(
+        &mut self,
+        from: NodeId,
+        route: Vec<NodeId>,
+        body: Body,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        match body {
+            Body::Subscribe { stream } => self.handle_subscribe(from, &route, stream, now, keys),
+            Body::Unsubscribe { stream } => {
+                if let Some(source) = self.sources.get_mut(&stream) {
+                    source.session.handle_unsubscribe(from, now);
+                }
+            }
+            Body::Prepare(prepare) => self.handle_prepare(from, &route, prepare, now, keys),
+            Body::Ready { stream, epoch } => {
+                if let Some(source) = self.sources.get_mut(&stream) {
+                    source.session.handle_ready(from, epoch, now);
+                }
+            }
+            Body::Refuse {
+                stream,
+                epoch,
+                reason,
+            } if epoch.0 > 0 => {
+                if let Some(source) = self.sources.get_mut(&stream) {
+                    source.session.handle_refuse(from, epoch, &reason, now);
+                }
+            }
+            Body::Refuse { stream, reason, .. } => self.handle_refused(from, stream, &reason),
+            Body::Release { stream, epoch } => self.handle_release(from, stream, epoch),
+        }
+    }
+}
+
+fn signed_bytes(to: NodeId, body: &[u8]) -> Vec<u8> {
+    [ROUTED_CONTEXT, &to.0, body].concat()
+}
+
+/// Returns the way back.
+pub(super) fn reversed(route: &[NodeId]) -> Vec<NodeId> {
+    route.iter().rev().copied().collect()
+}

@@ -1,0 +1,174 @@
+//! The streams that programs on this node want: finding who publishes them, subscribing, staying subscribed.
+
+use alloc::vec::Vec;
+
+use super::{Controller, Keys, Note, Notice, Output};
+use crate::id::{NodeId, StreamId, StreamName};
+use crate::session::RENEW;
+use crate::time::{Duration, Instant};
+use crate::wire::control::Body;
+
+/// How soon a subscription that has not been answered by a plan is repeated.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// How a wanted stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subscription {
+    /// Nobody publishes it; what waits for it has been told so.
+    Waiting,
+    /// A node publishes it.
+    Found {
+        /// That node.
+        source: NodeId,
+        /// The stream, until its publisher starts anew.
+        stream: StreamId,
+        /// Whether a plan that ends here has been installed.
+        is_served: bool,
+    },
+}
+
+/// A stream that is wanted here.
+#[derive(Debug)]
+pub(super) struct Wanted {
+    subscription: Subscription,
+    /// When the source is to be asked, again or for the first time.
+    pub(super) ask: Instant,
+}
+
+impl Controller {
+    /// Wants a stream, which need not exist yet, until [`Controller::unsubscribe`]; wanting it twice is wanting it.
+    pub fn subscribe(&mut self, name: StreamName, now: Instant, keys: &mut dyn Keys) {
+        if self.wanted.contains_key(&name) {
+            return;
+        }
+        if self.publisher(&name).is_none() {
+            self.outputs.push_back(Output::Notice {
+                name: name.clone(),
+                notice: Notice::Waiting,
+            });
+        }
+        let wanted = Wanted {
+            subscription: Subscription::Waiting,
+            ask: Instant::NEVER,
+        };
+        self.wanted.insert(name, wanted);
+        self.resolve_wanted(now, keys);
+        self.settle(now, keys);
+    }
+
+    /// Does not want a stream any more.
+    pub fn unsubscribe(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
+        let wanted = self.wanted.remove(name).map(|wanted| wanted.subscription);
+        if let Some(Subscription::Found { source, stream, .. }) = wanted {
+            if let Some(way) = self.directory.path(self.id(), source) {
+                self.send_routed(way, Body::Unsubscribe { stream }, keys);
+            }
+            self.settle(now, keys);
+        }
+    }
+
+    /// Returns how a wanted stream is, `None` if it is not wanted.
+    pub fn subscription(&self, name: &StreamName) -> Option<Subscription> {
+        self.wanted.get(name).map(|wanted| wanted.subscription)
+    }
+
+    fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
+        let found = self.directory.publisher(name);
+        found.map(|(node, stream)| (node, stream.id))
+    }
+
+    /// Looks up the publishers of wanted streams.
+    pub(super) fn resolve_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let names: Vec<StreamName> = self.wanted.keys().cloned().collect();
+        for name in names {
+            let published = self.publisher(&name);
+            let Some(wanted) = self.wanted.get_mut(&name) else {
+                continue;
+            };
+            let before = match wanted.subscription {
+                Subscription::Waiting => None,
+                Subscription::Found { source, stream, .. } => Some((source, stream)),
+            };
+            if published == before {
+                continue;
+            }
+            if let Some((source, stream)) = published {
+                wanted.subscription = Subscription::Found {
+                    source,
+                    stream,
+                    is_served: false,
+                };
+                wanted.ask = now;
+                self.outputs.push_back(Output::Found { name, stream });
+            } else {
+                wanted.subscription = Subscription::Waiting;
+                wanted.ask = Instant::NEVER;
+                let notice = Notice::Gone;
+                self.outputs.push_back(Output::Notice { name, notice });
+            }
+        }
+        self.renew_wanted(now, keys);
+    }
+
+    /// Subscribes where it is due.
+    pub(super) fn renew_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let mut asks = Vec::new();
+        for wanted in self.wanted.values_mut() {
+            let Subscription::Found {
+                source,
+                stream,
+                is_served,
+            } = wanted.subscription
+            else {
+                continue;
+            };
+            if wanted.ask <= now {
+                wanted.ask = now + if is_served { RENEW } else { ASK_AGAIN };
+                asks.push((source, Body::Subscribe { stream }));
+            }
+        }
+        for (source, body) in asks {
+            if let Some(way) = self.directory.path(self.id(), source) {
+                self.send_routed(way, body, keys);
+            }
+        }
+    }
+
+    /// A plan for a wanted stream has been installed here.
+    pub(super) fn note_served(&mut self, served: StreamId) {
+        for (name, wanted) in &mut self.wanted {
+            match &mut wanted.subscription {
+                Subscription::Found {
+                    stream, is_served, ..
+                } if *stream == served && !*is_served => {
+                    *is_served = true;
+                    let stream = name.clone();
+                    self.outputs
+                        .push_back(Output::Note(Note::Subscribed { stream }));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The source says why it does not serve us now.
+    pub(super) fn handle_refused(&mut self, from: NodeId, refused: StreamId, reason: &str) {
+        let notice = Notice::Refused {
+            source: self.name_of(from),
+            reason: reason.into(),
+        };
+        for (name, wanted) in &self.wanted {
+            match wanted.subscription {
+                Subscription::Found { source, stream, .. }
+                    if stream == refused && source == from =>
+                {
+                    self.outputs.push_back(Output::Notice {
+                        name: name.clone(),
+                        notice: notice.clone(),
+                    });
+                }
+                _ => {}
+            }
+        }
+    }
+}
