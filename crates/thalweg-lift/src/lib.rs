@@ -11,6 +11,7 @@
 //! | [`module`] | what a module may do, and how it is told to do otherwise |
 //! | [`lift`] | the loop, its counters, and building one from a plan's words |
 //! | [`modules`] | one file one module: null, keep, pack, unpack, seal, open |
+//! | [`route`] | one node's part of one plan: who may send here, what becomes of an ADU, how it goes on |
 //! | [`keys`] | stream keys by epoch, and what makes nonces unrepeatable |
 //!
 //! *What it does not do.* It has no clock, socket, thread or randomness: time and seeds are arguments. It decides
@@ -24,3 +25,4 @@ pub mod lift;
 pub mod module;
 pub mod modules;
 pub mod packet;
+pub mod route;
