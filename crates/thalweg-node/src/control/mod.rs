@@ -1,57 +1,50 @@
-//! The control plane of a node: one task that owns what is decided, and decides it.
+//! The driver of the control plane: one task that brings it what happens, and does what it says.
 //!
-//! *The idea.* Everything that is not the data path comes here as an [`Input`] and is handled to its end before the
-//! next, so there is no lock and no half-done state. The thinking is done by machines of the core (the directory, one
-//! session per published stream, the planner); this task gives them time, keys and links.
+//! *The idea.* What is decided is decided by [`thalweg_core::control::Controller`], without a clock or a socket. This
+//! task has both: every [`Input`] is handed to the controller, whose outputs are then done to the end before the next
+//! input, so there is no lock and no half-done state.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `neighbour` | links up and down, own record, flooding |
-//! | `routed` | signed envelopes along a route |
-//! | `source` | published streams: sessions, planning, deployment |
-//! | `sink` | wanted streams: finding the source, subscribing |
-//! | `part` | installing what a source has prepared for this node |
-//! | `snapshot` | from the directory to the planner's input |
+//! | `neighbour` | links up and down, what they measure |
+//! | `keys` | signatures, digests, random numbers, envelopes |
+//! | `log` | notes to the log |
 //! | `report` | the status |
 //!
-//! *What it does not do.* No ADU passes through here.
+//! *What it does not do.* It decides nothing, and no ADU passes through here.
 //!
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
+mod keys;
+mod log;
 mod neighbour;
-mod part;
 mod report;
-mod routed;
-mod sink;
-mod snapshot;
-mod source;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use thalweg_core::control::{
+    Controller, Installation, Output, Planning, Secrets, Settings, Subscription,
+};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::routing::Directory;
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::wire::control::{self as wire, Message};
-use thalweg_net::{Admission, Identity, LinkEvent};
+use thalweg_net::{Admission, Clock, Identity, LinkEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::debug;
 
 use crate::config::{Config, Peer};
 use crate::envelope::BoxKey;
-use crate::forward::{Forwarder, Mail, StreamCounts};
+use crate::forward::{Forwarder, Mail, Route, StreamCounts};
 use crate::handle::{Publication, PublishError};
 use crate::status::Status;
 
-use neighbour::{OwnRecord, PeerState};
-use sink::Wanted;
-use source::Source;
+use keys::NodeKeys;
+use neighbour::PeerStates;
 
-/// How often leases, records and subscriptions are looked after when nothing happens.
+/// How often links are measured, and programs that left without a word noticed, when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
 
 /// Inputs that wait for the control task; links are held back beyond.
@@ -93,21 +86,18 @@ pub(crate) struct Published {
     pub(crate) counts: Arc<StreamCounts>,
 }
 
-/// The control plane's state.
+/// The control plane with what it decides about.
 pub(crate) struct Control {
-    id: NodeId,
-    identity: Identity,
-    box_key: BoxKey,
-    name: String,
-    config: Config,
-    peers: BTreeMap<NodeId, Peer>,
-    admission: Admission,
+    controller: Controller,
+    keys: NodeKeys,
     forwarder: Arc<Forwarder>,
-    directory: Directory,
-    own_record: OwnRecord,
-    peer_states: BTreeMap<NodeId, PeerState>,
-    sources: BTreeMap<StreamId, Source>,
-    wanted: BTreeMap<StreamName, Wanted>,
+    admission: Admission,
+    peers: BTreeMap<NodeId, Peer>,
+    peer_states: PeerStates,
+    /// Where each publisher on this node reads which plans are in force.
+    publishers: BTreeMap<StreamId, watch::Sender<Vec<Epoch>>>,
+    /// The mailboxes of each stream that is wanted on this node.
+    subscribers: BTreeMap<StreamName, Vec<mpsc::Sender<Mail>>>,
 }
 
 impl Control {
@@ -118,39 +108,34 @@ impl Control {
         admission: Admission,
         forwarder: Arc<Forwarder>,
     ) -> Self {
+        let settings = settings(&config, identity.id(), &forwarder.clock);
+        let mut keys = NodeKeys { identity, box_key };
+        let peers = config.peers.into_iter();
         Self {
-            id: identity.id(),
-            identity,
-            box_key,
-            name: config.name.to_string(),
-            peers: config
-                .peers
-                .iter()
-                .map(|peer| (peer.key, peer.clone()))
-                .collect(),
-            config,
-            admission,
+            controller: Controller::new(settings, forwarder.clock.now(), &mut keys),
+            keys,
             forwarder,
-            directory: Directory::default(),
-            own_record: OwnRecord::default(),
-            peer_states: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            wanted: BTreeMap::new(),
+            admission,
+            peers: peers.map(|peer| (peer.key, peer)).collect(),
+            peer_states: PeerStates::new(),
+            publishers: BTreeMap::new(),
+            subscribers: BTreeMap::new(),
         }
     }
 
     /// Handles inputs until there is nobody left to give any.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
-        self.announce().await;
         loop {
+            self.drain().await;
             let clock = self.forwarder.clock;
-            let due = self.poll_timeout(clock.now());
+            let now = clock.now();
+            let due = self.controller.poll_timeout().max(now).min(now + TICK);
             tokio::select! {
                 input = inputs.recv() => match input {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
-                () = clock.sleep_until(due) => self.handle_timeout().await,
+                () = clock.sleep_until(due) => self.handle_timeout(),
             }
         }
     }
@@ -159,100 +144,194 @@ impl Control {
         self.forwarder.clock.now()
     }
 
-    fn poll_timeout(&self, now: Instant) -> Instant {
-        let sessions = self
-            .sources
-            .values()
-            .map(|source| source.session.poll_timeout());
-        sessions
-            .min()
-            .unwrap_or(Instant::NEVER)
-            .max(now)
-            .min(now + TICK)
+    /// Returns the name of a node, for people.
+    fn name_of(&self, node: NodeId) -> String {
+        self.controller.name_of(node)
     }
 
     async fn handle(&mut self, input: Input) {
+        let now = self.now();
         match input {
-            Input::Frame { from, frame } => self.handle_frame(from, &frame).await,
-            Input::Link(event) => self.handle_link(event).await,
+            Input::Frame { from, frame } => {
+                self.controller
+                    .handle_frame(from, &frame, now, &mut self.keys);
+            }
+            Input::Link(event) => self.handle_link(event),
             Input::Command(Command::Publish {
                 publication,
                 given,
                 reply,
             }) => {
+                let published = self.publish(publication, given);
+                self.drain().await;
                 // A publisher that has gone meanwhile closes its watch, which the next tick sees.
-                let _ = reply.send(self.publish(publication, given).await);
+                let _ = reply.send(published);
             }
-            Input::Command(Command::Unpublish { stream }) => self.unpublish(stream).await,
-            Input::Command(Command::Subscribe { name, mailbox }) => {
-                self.want(name, mailbox).await;
-            }
+            Input::Command(Command::Unpublish { stream }) => self.unpublish(stream),
+            Input::Command(Command::Subscribe { name, mailbox }) => self.subscribe(name, mailbox),
             Input::Command(Command::Status { reply }) => {
                 let _ = reply.send(self.status());
             }
         }
     }
 
-    async fn handle_frame(&mut self, from: NodeId, frame: &[u8]) {
-        match wire::decode(frame) {
-            Ok(Message::Record { record, signature }) => {
-                self.handle_record(from, record, signature).await;
-            }
-            Ok(Message::Routed(routed)) => self.handle_routed(from, routed).await,
-            Err(error) => debug!(peer = %from.short(), %error, "control frame refused"),
-        }
-    }
-
-    async fn handle_timeout(&mut self) {
-        let now = self.now();
-        for route in self.forwarder.expire(now) {
-            debug!(stream = %route.name, epoch = route.epoch.0, "route expired without renewal");
-        }
+    fn handle_timeout(&mut self) {
         self.forwarder.mailboxes.sweep();
-        self.refresh_record(now).await;
-        if self.directory.handle_timeout(self.id, now) {
-            self.handle_change().await;
-        }
-        self.close_abandoned().await;
-        self.handle_sources(now).await;
-        self.renew_wanted(now).await;
+        self.measure_links();
+        self.close_abandoned();
+        let now = self.now();
+        self.controller.handle_timeout(now, &mut self.keys);
     }
 
-    /// The map or what is published has changed: sources plan anew, sinks look again.
-    async fn handle_change(&mut self) {
-        for source in self.sources.values_mut() {
-            source.session.handle_change();
+    fn publish(
+        &mut self,
+        publication: Publication,
+        given: Option<Vec<Part>>,
+    ) -> Result<Published, PublishError> {
+        let now = self.now();
+        let stream = self
+            .controller
+            .publish(publication, given, now, &mut self.keys)?;
+        let (active, watch) = watch::channel(Vec::new());
+        self.publishers.insert(stream, active);
+        Ok(Published {
+            stream,
+            active: watch,
+            counts: self.forwarder.ledger.row(stream),
+        })
+    }
+
+    fn unpublish(&mut self, stream: StreamId) {
+        let now = self.now();
+        self.publishers.remove(&stream);
+        self.controller.unpublish(stream, now, &mut self.keys);
+    }
+
+    /// Brings a subscriber to a stream that is, or from now on will be, wanted.
+    fn subscribe(&mut self, name: StreamName, mailbox: mpsc::Sender<Mail>) {
+        match self.controller.subscription(&name) {
+            Some(Subscription::Found { stream, .. }) => {
+                self.forwarder.mailboxes.open(stream, mailbox.clone());
+            }
+            Some(Subscription::Waiting) => {
+                let waiting = thalweg_core::control::Notice::Waiting;
+                notify(&mailbox, &waiting.sentence(&name));
+            }
+            None => {}
         }
         let now = self.now();
-        self.handle_sources(now).await;
-        self.resolve_wanted(now).await;
+        self.subscribers
+            .entry(name.clone())
+            .or_default()
+            .push(mailbox);
+        self.controller.subscribe(name, now, &mut self.keys);
     }
 
-    async fn send(&self, to: NodeId, message: &Message) {
+    /// Withdraws the streams, and ends the subscriptions, of programs that were dropped without a word.
+    fn close_abandoned(&mut self) {
+        let abandoned = |(stream, active): (&StreamId, &watch::Sender<_>)| {
+            active.is_closed().then_some(*stream)
+        };
+        let streams: Vec<StreamId> = self.publishers.iter().filter_map(abandoned).collect();
+        for stream in streams {
+            self.unpublish(stream);
+        }
+        for mailboxes in self.subscribers.values_mut() {
+            mailboxes.retain(|mailbox| !mailbox.is_closed());
+        }
+        let now = self.now();
+        for (name, _) in self.subscribers.extract_if(.., |_, left| left.is_empty()) {
+            self.controller.unsubscribe(&name, now, &mut self.keys);
+        }
+    }
+
+    /// Does what the controller says, until it says nothing more.
+    async fn drain(&mut self) {
+        while let Some(output) = self.controller.poll_output() {
+            match output {
+                Output::Send { to, frame } => self.send(to, frame).await,
+                Output::Plan(planning) => self.plan(planning),
+                Output::Install {
+                    installation,
+                    secrets,
+                } => self.install(installation, secrets),
+                Output::Remove { stream, epoch } => self.forwarder.remove(stream, epoch),
+                Output::Active { stream, epochs } => {
+                    if let Some(active) = self.publishers.get(&stream) {
+                        active.send_replace(epochs);
+                    }
+                }
+                Output::Found { name, stream } => {
+                    for mailbox in self.subscribers.get(&name).into_iter().flatten() {
+                        self.forwarder.mailboxes.open(stream, mailbox.clone());
+                        // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
+                        let _ = mailbox.try_send(Mail::Restarted);
+                    }
+                }
+                Output::Notice { name, notice } => {
+                    let sentence = notice.sentence(&name);
+                    for mailbox in self.subscribers.get(&name).into_iter().flatten() {
+                        notify(mailbox, &sentence);
+                    }
+                }
+                Output::Note(note) => log::log(&self.controller, note),
+            }
+        }
+    }
+
+    async fn send(&self, to: NodeId, frame: Bytes) {
         let Some(link) = self.forwarder.link(to) else {
             return;
         };
-        if let Err(error) = link.send_control(wire::encode(message).into()).await {
+        if let Err(error) = link.send_control(frame).await {
             debug!(peer = %to.short(), %error, "control frame not sent");
         }
     }
 
-    /// Returns whether this node lets another see plaintext of its streams.
-    fn trusts(&self, node: NodeId) -> bool {
-        node == self.id || self.peers.get(&node).is_some_and(|peer| peer.trusted)
+    fn plan(&mut self, planning: Planning) {
+        let begun = self.now();
+        let mut solved = planning.solve();
+        solved.set_elapsed(self.now().saturating_since(begun));
+        solved.explain();
+        let now = self.now();
+        self.controller.handle_solved(solved, now, &mut self.keys);
     }
 
-    /// Returns the name of a node, for people.
-    fn name_of(&self, node: NodeId) -> String {
-        if node == self.id {
-            return self.name.clone();
-        }
-        let configured = self.peers.get(&node).map(|peer| peer.name.to_string());
-        let recorded = || {
-            self.directory
-                .record(node)
-                .map(|record| record.name.clone())
-        };
-        configured.or_else(recorded).unwrap_or_else(|| node.short())
+    fn install(&mut self, installation: Installation, secrets: Secrets) {
+        let (stream, epoch) = (installation.stream, installation.epoch);
+        let (pool, ledger) = (self.forwarder.pool.clone(), &self.forwarder.ledger);
+        let built = Route::build(installation, secrets, pool, ledger);
+        let result = built
+            .map(|route| self.forwarder.install(Arc::new(route)))
+            .map_err(|error| error.to_string());
+        let now = self.now();
+        self.controller
+            .handle_installed(stream, epoch, result, now, &mut self.keys);
     }
+}
+
+/// Returns what the control plane need know of a configuration.
+fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
+    let peer = |peer: &Peer| thalweg_core::control::Peer {
+        key: peer.key,
+        name: peer.name.clone(),
+        trusted: peer.trusted,
+        rate: peer.rate,
+        secure: peer.secure,
+    };
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let running = clock.now().saturating_since(Instant::ZERO);
+    Settings {
+        id,
+        name: config.name.clone(),
+        slots: config.slots,
+        peers: config.peers.iter().map(peer).collect(),
+        weights: config.weights,
+        since_1970: Duration::from(since_1970.unwrap_or_default()).saturating_sub(running),
+    }
+}
+
+/// Tells a subscriber; one whose mailbox is full has other worries.
+fn notify(mailbox: &mpsc::Sender<Mail>, sentence: &str) {
+    let _ = mailbox.try_send(Mail::Notice(sentence.to_string()));
 }

@@ -1,5 +1,6 @@
-//! The status of the node, read off the control plane's state.
+//! The status of the node, read off the control plane and the data path.
 
+use thalweg_core::control::Source;
 use thalweg_core::id::NodeId;
 use thalweg_core::units::Bitrate;
 use thalweg_core::wire::record::Record;
@@ -12,15 +13,15 @@ use crate::status::{LinkStatus, NodeStatus, PlanStatus, RouteStatus, Status, Str
 
 impl Control {
     pub(super) fn status(&self) -> Status {
-        let own = self.directory.record(self.id);
+        let directory = self.controller.directory();
+        let own = directory.record(self.controller.id());
         Status {
             node: own.map_or_else(
-                || self.bare_node(self.id),
+                || self.bare_node(self.controller.id()),
                 |record| self.node_status(record),
             ),
             links: self.link_statuses(),
-            nodes: self
-                .directory
+            nodes: directory
                 .records()
                 .map(|record| self.node_status(record))
                 .collect(),
@@ -33,7 +34,7 @@ impl Control {
     }
 
     fn bare_node(&self, key: NodeId) -> NodeStatus {
-        let trusted = self.trusts(key);
+        let trusted = self.controller.trusts(key);
         NodeStatus {
             key,
             name: self.name_of(key),
@@ -90,7 +91,7 @@ impl Control {
             window_bps: None,
             rate_bps: peer.and_then(|peer| peer.rate).map(Bitrate::as_bps),
             secure: peer.is_none_or(|peer| peer.secure),
-            trusted: self.trusts(key),
+            trusted: self.controller.trusts(key),
             adus: self.forwarder.ledger.exposure(key).reading(),
         }
     }
@@ -113,7 +114,7 @@ impl Control {
     }
 
     fn stream_statuses(&self) -> Vec<StreamStatus> {
-        let streams = self.directory.records().flat_map(|record| {
+        let streams = self.controller.directory().records().flat_map(|record| {
             record
                 .streams
                 .iter()
@@ -121,8 +122,8 @@ impl Control {
         });
         let status = |(node, stream): (NodeId, &thalweg_core::wire::record::Announced)| {
             let counts = self.forwarder.ledger.find(stream.id);
-            let source = self.sources.get(&stream.id);
-            let sinks = source.into_iter().flat_map(|source| source.session.sinks());
+            let source = self.controller.source(stream.id);
+            let sinks = source.into_iter().flat_map(Source::sinks);
             StreamStatus {
                 name: stream.name.clone(),
                 id: stream.id.to_string(),
@@ -138,38 +139,33 @@ impl Control {
     }
 
     fn plan_statuses(&self) -> Vec<PlanStatus> {
-        let plans = self.sources.values().flat_map(|source| {
-            source
-                .plans
-                .iter()
-                .map(move |(sink, planned)| (source, sink, planned))
-        });
+        let sources = self.controller.sources();
+        let plans = sources.flat_map(|source| source.plans().map(move |plan| (source, plan)));
         plans
-            .map(|(source, sink, planned)| PlanStatus {
-                stream: source.publication.name.clone(),
-                sink: self.name_of(*sink),
-                epoch: planned.epoch.0,
-                state: planned.state,
-                reason: planned.reason.clone(),
-                report: planned.words.as_ref().map(|words| words.report.clone()),
-                explanation: planned
+            .map(|(source, (sink, plan))| PlanStatus {
+                stream: source.publication().name.clone(),
+                sink: self.name_of(sink),
+                epoch: plan.epoch.0,
+                state: plan.state.name(),
+                reason: plan.reason.clone(),
+                report: plan.words.as_ref().map(|words| words.report.clone()),
+                explanation: plan
                     .words
                     .as_ref()
-                    .map(|words| words.explanation.clone()),
+                    .and_then(|words| words.explanation.clone()),
             })
             .collect()
     }
 
     fn route_statuses(&self) -> Vec<RouteStatus> {
-        let routes = self.forwarder.routes();
-        routes
-            .iter()
-            .map(|route| RouteStatus {
-                stream: route.name.clone(),
-                epoch: route.epoch.0,
-                previous: self.name_of(route.previous),
-                next: route.next.map(|next| self.name_of(next)),
-                adapters: route.adapters.clone(),
+        let parts = self.controller.installations();
+        parts
+            .map(|part| RouteStatus {
+                stream: part.name.clone(),
+                epoch: part.epoch.0,
+                previous: self.name_of(part.previous),
+                next: part.next.map(|next| self.name_of(next)),
+                adapters: part.adapters.clone(),
             })
             .collect()
     }

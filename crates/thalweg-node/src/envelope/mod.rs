@@ -21,7 +21,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{self, EphemeralPrivateKey, PrivateKey, UnparsedPublicKey, X25519};
 use aws_lc_rs::hkdf::{self, HKDF_SHA256};
 use aws_lc_rs::rand::SystemRandom;
-use thalweg_core::id::{NodeId, StreamId};
+use thalweg_core::control::{KeyContent, KeyContext, KeysError};
 
 const SALT: &[u8] = b"thalweg envelope v1";
 const PUBLIC_BYTES: usize = 32;
@@ -33,41 +33,11 @@ pub(crate) struct BoxKey {
     public: [u8; PUBLIC_BYTES],
 }
 
-/// The key of a stream, and which of its keys it is.
-#[derive(Clone, PartialEq, Eq)]
-pub(crate) struct Content {
-    pub(crate) key_epoch: u32,
-    pub(crate) key: [u8; 32],
-}
-
-/// Whom and what an envelope is for; another context does not open it.
-#[derive(Clone, Copy)]
-pub(crate) struct Context {
-    pub(crate) source: NodeId,
-    pub(crate) stream: StreamId,
-}
-
-/// An envelope cannot be made or opened.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EnvelopeError {
-    #[error("the system gives no random numbers")]
-    Random,
-    #[error("the box key of the addressee is no X25519 key")]
-    BoxKey,
-    #[error("the envelope was not made for this node, source and stream, or was damaged")]
-    Unauthentic,
-}
-
 impl BoxKey {
-    pub(crate) fn generate() -> Result<Self, EnvelopeError> {
-        let secret = PrivateKey::generate(&X25519).map_err(|_| EnvelopeError::Random)?;
-        let public = secret
-            .compute_public_key()
-            .map_err(|_| EnvelopeError::Random)?;
-        let public = public
-            .as_ref()
-            .try_into()
-            .map_err(|_| EnvelopeError::Random)?;
+    pub(crate) fn generate() -> Result<Self, KeysError> {
+        let secret = PrivateKey::generate(&X25519).map_err(|_| KeysError::Random)?;
+        let public = secret.compute_public_key().map_err(|_| KeysError::Random)?;
+        let public = public.as_ref().try_into().map_err(|_| KeysError::Random)?;
         Ok(Self { secret, public })
     }
 
@@ -75,24 +45,27 @@ impl BoxKey {
         self.public
     }
 
-    pub(crate) fn open(&self, envelope: &[u8], context: Context) -> Result<Content, EnvelopeError> {
+    pub(crate) fn open(
+        &self,
+        envelope: &[u8],
+        context: KeyContext,
+    ) -> Result<KeyContent, KeysError> {
         let (ephemeral, sealed) = envelope
             .split_at_checked(PUBLIC_BYTES)
-            .ok_or(EnvelopeError::Unauthentic)?;
+            .ok_or(KeysError::Unauthentic)?;
         let info = info(ephemeral, &self.public, context);
         let peer = UnparsedPublicKey::new(&X25519, ephemeral);
-        let key = agreement::agree(&self.secret, peer, EnvelopeError::Unauthentic, |shared| {
+        let key = agreement::agree(&self.secret, peer, KeysError::Unauthentic, |shared| {
             Ok(derive(shared, &info))
         })?;
         let mut sealed = sealed.to_vec();
         let plain = key
             .open_in_place(once(), Aad::empty(), &mut sealed)
-            .map_err(|_| EnvelopeError::Unauthentic)?;
-        let plain: [u8; CONTENT_BYTES] = (&*plain)
-            .try_into()
-            .map_err(|_| EnvelopeError::Unauthentic)?;
+            .map_err(|_| KeysError::Unauthentic)?;
+        let plain: [u8; CONTENT_BYTES] =
+            (&*plain).try_into().map_err(|_| KeysError::Unauthentic)?;
         let (epoch, key) = plain.split_at(4);
-        Ok(Content {
+        Ok(KeyContent {
             key_epoch: u32::from_be_bytes(epoch.try_into().expect("four bytes were split off")),
             key: key.try_into().expect("32 bytes are left of 36"),
         })
@@ -101,24 +74,22 @@ impl BoxKey {
 
 /// Seals a stream's key for the node of this box key.
 pub(crate) fn seal(
-    content: &Content,
+    content: &KeyContent,
     box_key: &[u8; PUBLIC_BYTES],
-    context: Context,
-) -> Result<Vec<u8>, EnvelopeError> {
+    context: KeyContext,
+) -> Result<Vec<u8>, KeysError> {
     let secret = EphemeralPrivateKey::generate(&X25519, &SystemRandom::new())
-        .map_err(|_| EnvelopeError::Random)?;
-    let ephemeral = secret
-        .compute_public_key()
-        .map_err(|_| EnvelopeError::Random)?;
+        .map_err(|_| KeysError::Random)?;
+    let ephemeral = secret.compute_public_key().map_err(|_| KeysError::Random)?;
     let info = info(ephemeral.as_ref(), box_key, context);
     let peer = UnparsedPublicKey::new(&X25519, box_key);
-    let key = agreement::agree_ephemeral(secret, peer, EnvelopeError::BoxKey, |shared| {
+    let key = agreement::agree_ephemeral(secret, peer, KeysError::BoxKey, |shared| {
         Ok(derive(shared, &info))
     })?;
     let mut sealed = content.key_epoch.to_be_bytes().to_vec();
     sealed.extend_from_slice(&content.key);
     key.seal_in_place_append_tag(once(), Aad::empty(), &mut sealed)
-        .map_err(|_| EnvelopeError::BoxKey)?;
+        .map_err(|_| KeysError::BoxKey)?;
     Ok([ephemeral.as_ref(), &sealed].concat())
 }
 
@@ -127,7 +98,7 @@ fn once() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-fn info(ephemeral: &[u8], box_key: &[u8; PUBLIC_BYTES], context: Context) -> Vec<u8> {
+fn info(ephemeral: &[u8], box_key: &[u8; PUBLIC_BYTES], context: KeyContext) -> Vec<u8> {
     [
         ephemeral,
         box_key,

@@ -1,10 +1,11 @@
 //! Proves that an envelope opens for its addressee in its context, and for nobody and nothing else.
 
+use thalweg_core::control::{KeyContent, KeyContext, KeysError};
 use thalweg_core::id::{NodeId, StreamId};
 
-use super::{BoxKey, Content, Context, EnvelopeError, seal};
+use super::{BoxKey, seal};
 
-const CONTEXT: Context = Context {
+const CONTEXT: KeyContext = KeyContext {
     source: NodeId([7; 32]),
     stream: StreamId(9),
 };
@@ -15,18 +16,18 @@ fn an_envelope_opens_for_its_addressee_alone() {
         BoxKey::generate().expect("random"),
         BoxKey::generate().expect("random"),
     );
-    let content = Content {
+    let content = KeyContent {
         key_epoch: 3,
         key: [5; 32],
     };
     let envelope = seal(&content, &one.public(), CONTEXT).expect("a valid key");
     assert!(one.open(&envelope, CONTEXT) == Ok(content.clone()));
-    assert!(other.open(&envelope, CONTEXT) == Err(EnvelopeError::Unauthentic));
-    let elsewhere = Context {
+    assert!(other.open(&envelope, CONTEXT) == Err(KeysError::Unauthentic));
+    let elsewhere = KeyContext {
         stream: StreamId(10),
         ..CONTEXT
     };
-    assert!(one.open(&envelope, elsewhere) == Err(EnvelopeError::Unauthentic));
+    assert!(one.open(&envelope, elsewhere) == Err(KeysError::Unauthentic));
     let another = seal(&content, &one.public(), CONTEXT).expect("a valid key");
     assert_ne!(envelope, another, "each envelope has a key of its own");
 }
@@ -34,7 +35,7 @@ fn an_envelope_opens_for_its_addressee_alone() {
 #[test]
 fn no_damaged_envelope_opens() {
     let one = BoxKey::generate().expect("random");
-    let content = Content {
+    let content = KeyContent {
         key_epoch: 3,
         key: [5; 32],
     };

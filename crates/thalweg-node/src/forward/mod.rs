@@ -1,9 +1,8 @@
 //! The data path of a node: from a link, through the chain of the ADU's plan, to the next link or a mailbox.
 //!
-//! *The idea.* An ADU names its stream and its plan, and that pair names a [`Route`]: the chain to apply and where to
-//! go. Nothing is decided here that the plan has not decided. A chain that reads only headers lets the payload pass
-//! while it still arrives (cut-through, not copied); a chain that changes payloads gathers it first. Every ADU that
-//! goes no further is counted with its cause.
+//! *The idea.* An ADU names its stream and its plan, and that pair names a [`Route`], which decides
+//! ([`thalweg_lift::route`]); here it is done, with links and mailboxes. What passes while it still arrives is not
+//! copied, what must be whole is gathered first. Every ADU that goes no further is counted with its cause.
 //!
 //! *What it does not do.* It makes no routes (`control` does) and knows no socket (`thalweg-net` does).
 //!
@@ -16,13 +15,11 @@ mod route;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use bytes::Bytes;
 use thalweg_core::adu::{Adu, Flags, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::needs::{Order, Reliability};
-use thalweg_core::time::Instant;
 use thalweg_lift::packet::{Packet, Pool};
+use thalweg_lift::route::{self as plan, Refusal, Way};
 use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };
@@ -30,10 +27,7 @@ use thalweg_net::{
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
-pub(crate) use route::{Chain, Lease, Route};
-
-/// A datagram is worth it only for what surely fits one: QUIC's smallest packet less its headers and ours.
-const DATAGRAM_BYTES_MAX: usize = 1_000;
+pub(crate) use route::Route;
 
 type Table<K, V> = RwLock<HashMap<K, V>>;
 
@@ -61,25 +55,12 @@ impl Forwarder {
 
     /// Installs a route in the place of the one before.
     pub(crate) fn install(&self, route: Arc<Route>) {
-        write(&self.routes).insert((route.stream, route.epoch), route);
+        let part = route.installation();
+        write(&self.routes).insert((part.stream, part.epoch), route);
     }
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
-    }
-
-    /// Removes the routes whose lease has ended, and returns them.
-    pub(crate) fn expire(&self, now: Instant) -> Vec<Arc<Route>> {
-        let mut routes = write(&self.routes);
-        let ended: Vec<_> = routes
-            .values()
-            .filter(|route| route.lease.has_ended(now))
-            .map(Arc::clone)
-            .collect();
-        for route in &ended {
-            routes.remove(&(route.stream, route.epoch));
-        }
-        ended
     }
 
     pub(crate) fn route(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Route>> {
@@ -88,7 +69,7 @@ impl Forwarder {
 
     pub(crate) fn routes(&self) -> Vec<Arc<Route>> {
         let mut routes: Vec<_> = read(&self.routes).values().map(Arc::clone).collect();
-        routes.sort_by_key(|route| (route.stream, route.epoch));
+        routes.sort_by_key(|route| (route.installation().stream, route.installation().epoch));
         routes
     }
 
@@ -117,60 +98,54 @@ impl Forwarder {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
-        if route.previous != from.peer() {
-            self.ledger.count_unknown();
-            return adu.body.refuse(StreamCode::Protocol);
-        }
+        let way = match route.part.admit(from.peer(), &header) {
+            Ok(way) => way,
+            Err(Refusal::Stranger) => {
+                self.ledger.count_unknown();
+                return adu.body.refuse(StreamCode::Protocol);
+            }
+            Err(Refusal::Dropped(cause)) => {
+                route.counts.received();
+                route.counts.dropped(cause);
+                return adu.body.refuse(code(cause));
+            }
+        };
         route.counts.received();
-        if !route.plaintext && !header.flags.contains(Flags::SEALED) {
-            route.counts.dropped(DropCause::Exposed);
-            return adu.body.refuse(StreamCode::Protocol);
-        }
-        match &route.chain {
-            Chain::Pass => {
+        match way {
+            Way::Through => {
                 self.onward(&route, header, Payload::Arriving(adu.body))
                     .await;
             }
-            Chain::Keep(layers) if header.layer < *layers => {
-                self.onward(&route, header, Payload::Arriving(adu.body))
-                    .await;
-            }
-            Chain::Keep(_) => {
-                route.counts.dropped(DropCause::Filtered);
-                adu.body.refuse(StreamCode::Whole);
-            }
-            Chain::Lift(_) => match adu.collect().await {
-                Ok(payload) => self.carry(&route, Adu { header, payload }).await,
+            Way::Gather => match adu.collect().await {
+                Ok(payload) => self.carry_whole(&route, Adu { header, payload }).await,
                 Err(error) => route.counts.dropped(error.drop_cause()),
             },
         }
     }
 
-    /// Takes a whole ADU, from a local producer or for a chain that changes payloads, through its route.
+    /// Takes an ADU of a local producer through its route.
     pub(crate) async fn carry(&self, route: &Route, adu: Adu) {
-        match &route.chain {
-            Chain::Keep(layers) if adu.header.layer >= *layers => {
-                route.counts.dropped(DropCause::Filtered);
-            }
-            Chain::Pass | Chain::Keep(_) => {
+        match route.part.way(&adu.header) {
+            Ok(Way::Through) => {
                 self.onward(route, adu.header, Payload::Whole(adu.payload))
                     .await;
             }
-            Chain::Lift(lift) => {
-                let now = self.clock.now();
-                let carried = route::carry(lift, Packet::from(adu), now, &route.counts);
-                for packet in carried {
-                    let header = packet.header;
-                    self.onward(route, header, Payload::Whole(packet.into_bytes()))
-                        .await;
-                }
-            }
+            Ok(Way::Gather) => self.carry_whole(route, adu).await,
+            Err(cause) => route.counts.dropped(cause),
+        }
+    }
+
+    async fn carry_whole(&self, route: &Route, adu: Adu) {
+        for packet in route.carry(Packet::from(adu), self.clock.now()) {
+            let header = packet.header;
+            self.onward(route, header, Payload::Whole(packet.into_bytes()))
+                .await;
         }
     }
 
     /// Gives an ADU that has been through the chain to the next node or to the subscribers here.
     async fn onward(&self, route: &Route, header: Header, payload: Payload) {
-        let Some(next) = route.next else {
+        let Some(next) = route.installation().next else {
             return self.deliver(route, header, payload).await;
         };
         let Some(link) = self.link(next) else {
@@ -182,12 +157,12 @@ impl Forwarder {
         route.counts.sent();
         let options = SendOptions {
             carriage: carriage(route, &header, payload.bytes()),
-            priority: priority(route.order, &header),
+            priority: route.part.priority(&header),
         };
         let sending = link.send_adu(header, payload, options);
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
         // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
-        if route.reliability == Reliability::Full {
+        if route.part.is_ordered() {
             route.counts.ended(sending.await);
         } else {
             sending.detach();
@@ -206,11 +181,7 @@ impl Forwarder {
     }
 
     async fn post(&self, route: &Route, adu: Adu) {
-        let waits = if route.waits(&adu.header) {
-            Instant::NEVER
-        } else {
-            adu.header.deadline
-        };
+        let waits = route.part.waits(&adu.header);
         match self.mailboxes.post(adu, &self.clock, waits).await {
             Ok(()) => route.counts.delivered(),
             Err(cause) => route.counts.dropped(cause),
@@ -219,18 +190,12 @@ impl Forwarder {
 
     /// Ends the ordered sequences of a stream that begin here, and waits until the next nodes have all of them.
     pub(crate) async fn flush(&self, stream: StreamId) {
-        for route in self.routes() {
-            let ordered = route.stream == stream && route.reliability == Reliability::Full;
-            if let Some(link) = route
-                .next
-                .filter(|_| ordered)
-                .and_then(|next| self.link(next))
-            {
-                link.finish_ordered(OrderedId {
-                    stream,
-                    epoch: route.epoch,
-                })
-                .await;
+        let ordered =
+            |route: &Arc<Route>| route.installation().stream == stream && route.part.is_ordered();
+        for route in self.routes().into_iter().filter(ordered) {
+            let link = route.installation().next.and_then(|next| self.link(next));
+            if let Some(link) = link {
+                link.finish_ordered(sequence(&route)).await;
             }
         }
     }
@@ -243,34 +208,29 @@ impl Forwarder {
     }
 }
 
-/// Chooses how an ADU travels over the next hop, from what the stream needs.
+/// Returns how an ADU travels over the next hop, in the words of the link.
 fn carriage(route: &Route, header: &Header, payload_bytes: usize) -> Carriage {
-    let end = header.flags.contains(Flags::END);
-    match route.reliability {
-        Reliability::Full => Carriage::Ordered(OrderedId {
-            stream: route.stream,
-            epoch: route.epoch,
-        }),
-        Reliability::None if !end && payload_bytes <= DATAGRAM_BYTES_MAX => Carriage::Datagram,
-        Reliability::None | Reliability::UntilDeadline => Carriage::Stream,
+    match route.part.carriage(header, payload_bytes) {
+        plan::Carriage::Ordered => Carriage::Ordered(sequence(route)),
+        plan::Carriage::Datagram => Carriage::Datagram,
+        plan::Carriage::Stream => Carriage::Stream,
     }
 }
 
-/// Returns the priority on a link: the importance, or the same for all of a stream that goes first in, first out.
-fn priority(order: Order, header: &Header) -> u8 {
-    match order {
-        Order::Importance => header.importance.0,
-        Order::Sequence => u8::MAX / 2,
+/// Returns the name of a route's ordered sequence.
+fn sequence(route: &Route) -> OrderedId {
+    let part = route.installation();
+    OrderedId {
+        stream: part.stream,
+        epoch: part.epoch,
     }
 }
 
-/// Returns an ADU that says that a stream has ended.
-pub(crate) fn end(mut header: Header) -> Adu {
-    header.flags = Flags::END;
-    header.deadline = Instant::NEVER;
-    Adu {
-        header,
-        payload: Bytes::new(),
+/// Returns what a neighbour is told of an ADU that goes no further: that it did no wrong, or that it did.
+fn code(cause: DropCause) -> StreamCode {
+    match cause {
+        DropCause::Filtered => StreamCode::Whole,
+        _ => StreamCode::Protocol,
     }
 }
 
@@ -281,9 +241,4 @@ fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
 
 fn write<T>(lock: &RwLock<T>) -> std::sync::RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Returns whether an adapter of a plan needs the stream's key.
-pub(crate) fn needs_key(word: &str) -> bool {
-    matches!(word.split(':').next(), Some("seal" | "open"))
 }

@@ -12,10 +12,8 @@ mod subscriber;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use thalweg_core::control;
 use thalweg_core::id::{NodeId, StreamName};
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::planner::Planner;
 use thalweg_core::session::Part;
 use thalweg_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
@@ -23,6 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 use crate::control::{Command, Input};
 use crate::forward::{Forwarder, mailbox};
 use crate::status::Status;
+
+pub use thalweg_core::control::Publication;
 
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use subscriber::{Subscriber, SubscriberEvent};
@@ -34,21 +34,6 @@ pub struct Handle {
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) forwarder: Arc<Forwarder>,
     pub(crate) inputs: mpsc::Sender<Input>,
-}
-
-/// A stream that is to be published.
-#[derive(Clone, Debug)]
-pub struct Publication {
-    /// Its name; no other stream of this node has it.
-    pub name: StreamName,
-    /// What it requires.
-    pub needs: Needs,
-    /// Its layers, the base first; their utilities sum to 1.
-    pub layers: Vec<Layer>,
-    /// Packed size over plain size, if it is known; 1 for what does not compress.
-    pub pack_ratio: Option<f64>,
-    /// Who plans; `None` for the shortest path without adapters.
-    pub planner: Option<Planner>,
 }
 
 /// What is subscribed to, and how its ADUs are to come.
@@ -89,6 +74,16 @@ pub enum PublishError {
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
+}
+
+impl From<control::PublishError> for PublishError {
+    fn from(error: control::PublishError) -> Self {
+        match error {
+            control::PublishError::Taken(name) => Self::Taken(name),
+            control::PublishError::TooMany(limit) => Self::TooMany(limit),
+            control::PublishError::Invalid { name, why } => Self::Invalid { name, why },
+        }
+    }
 }
 
 impl Handle {

@@ -6,21 +6,15 @@ use bytes::Bytes;
 use thalweg_core::adu::{Adu, Flags, Header, Importance, MediaTime};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, Sequence, StreamId, StreamName};
-use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, ADUS_IN_FLIGHT_MAX};
+use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::needs::Needs;
 use thalweg_core::time::Instant;
+use thalweg_lift::route;
 use tokio::sync::watch;
 
 use super::{Handle, PublishError};
 use crate::control::{Command, Input, Published};
-use crate::forward::{self, StreamReading};
-
-/// ADUs of one publisher under way at most: half of what a link takes, so that relayed streams find room beside it.
-const WINDOW: u64 = ADUS_IN_FLIGHT_MAX as u64 / 2;
-
-/// Bytes of one publisher under way, about: 100 Mbit/s over 100 ms. What QUIC has no room for waits on streams of their
-/// own, and each is woken whenever there is some; so more under way carries less.
-const WINDOW_BYTES: u64 = 1_250_000;
+use crate::forward::StreamReading;
 
 /// How long the end of a stream waits for what is under way without a deadline.
 const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
@@ -162,7 +156,8 @@ impl Publisher {
             adu.header.epoch = epoch;
             self.handle.forwarder.carry(&route, adu).await;
         }
-        self.published.counts.settled(window(payload_bytes)).await;
+        let window = route::window(payload_bytes);
+        self.published.counts.settled(window).await;
         Ok(())
     }
 
@@ -180,7 +175,7 @@ impl Publisher {
         // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
         let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
         let header = Header::new(self.published.stream, Sequence(self.sequence));
-        let ended = self.carry(forward::end(header)).await;
+        let ended = self.carry(route::end(header)).await;
         if ended.is_ok() {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
             self.handle.forwarder.flush(self.published.stream).await;
@@ -193,11 +188,6 @@ impl Publisher {
         let _ = self.handle.inputs.send(Input::Command(command)).await;
         self.summary()
     }
-}
-
-/// Returns how many ADUs may be under way, taking all of them to be as long as this one.
-fn window(payload_bytes: u64) -> u64 {
-    (WINDOW_BYTES / payload_bytes.max(1)).clamp(1, WINDOW)
 }
 
 impl Drop for Publisher {
