@@ -25,81 +25,206 @@ mod config;
 mod control;
 mod crypto;
 mod event;
-// mod live;
-// mod ordered;
-// mod receive;
-// mod send;
+mod live;
+mod ordered;
+mod receive;
+mod send;
 mod time;
 
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::collections::VecDeque;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use noq_proto::{
+    Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple, Incoming,
+};
 use thalweg_core::adu::Header;
-use thalweg_core::hop::{CloseCode, DownCause, OrderedId, SendOptions, StreamCode};
+use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
+use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
 
 pub use self::config::PortSettings;
 pub use self::control::ControlError;
 pub use self::event::{Datagram, PortCounters, PortEvent, PortStats, RecvId, SendId, Source};
+use self::live::{Io, Live, Parts, Shared};
+use self::time::{instant, moment};
 
-/// One end of one link. It has one connection at a time, and may dial or be dialled again after that is gone.
-#[derive(Debug)]
-pub struct Port {}
+/// The other end, for a QUIC that wants an address: there is one peer, and the line leads to it.
+const PEER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 1);
+
+/// One end of one link. It has one link at a time, and may dial or be dialled again when that is gone.
+pub struct Port {
+    settings: PortSettings,
+    is_dialling: bool,
+    random: SplitMix,
+    endpoint: Endpoint,
+    /// The connection that is the link.
+    link: Option<Live>,
+    /// The connection that is being established.
+    coming: Option<Live>,
+    /// Connections that have ended and still owe the peer a word.
+    closing: Vec<(ConnectionHandle, Connection)>,
+    /// What the endpoint answers to packets of no connection.
+    answers: VecDeque<Datagram>,
+    shared: Shared,
+    sends: u64,
+    /// Where QUIC writes a packet; kept for its room.
+    buffer: Vec<u8>,
+}
 
 impl Port {
     /// Returns a port that dials its other end at once.
     ///
     /// Every random choice of QUIC follows the seed; give each port, and each start of a node, another.
     pub fn dial(now: Instant, settings: PortSettings, seed: u64) -> Self {
-        unimplemented!()
+        let mut random = SplitMix::new(seed);
+        let config = config::endpoint(&mut random);
+        let mut port = Self::new(
+            Endpoint::new(Arc::new(config), None, true),
+            random,
+            settings,
+        );
+        port.is_dialling = true;
+        port.redial(now);
+        port
     }
 
-    /// Returns a port that waits to be dialled. It takes a new connection while it has one: the old one is lost then.
+    /// Returns a port that waits to be dialled. It takes a new connection while it has a link: that is lost then, as
+    /// [`DownCause::Replaced`], for a peer dials only when it has none.
     pub fn listen(settings: PortSettings, seed: u64) -> Self {
-        unimplemented!()
+        let mut random = SplitMix::new(seed);
+        let config = config::endpoint(&mut random);
+        let server = config::server(settings, &mut random);
+        let endpoint = Endpoint::new(Arc::new(config), Some(Arc::new(server)), true);
+        Self::new(endpoint, random, settings)
+    }
+
+    fn new(endpoint: Endpoint, random: SplitMix, settings: PortSettings) -> Self {
+        Self {
+            settings,
+            is_dialling: false,
+            random,
+            endpoint,
+            link: None,
+            coming: None,
+            closing: Vec::new(),
+            answers: VecDeque::new(),
+            shared: Shared::default(),
+            sends: 0,
+            buffer: Vec::new(),
+        }
     }
 
     /// Dials again; for a port that dials, after [`PortEvent::Down`]. Otherwise nothing happens.
     pub fn redial(&mut self, now: Instant) {
-        unimplemented!()
+        if !self.is_dialling || self.link.is_some() || self.coming.is_some() {
+            return;
+        }
+        let config = config::client(self.settings, &mut self.random);
+        let dialled = self
+            .endpoint
+            .connect(moment(now), config, PEER, "peer")
+            .expect("the address is one, the version is noq's own, and eight bytes of ids are never used up");
+        self.coming = Some(Live::new(now, dialled.0, dialled.1));
     }
 
     /// Takes what came out of a line.
     pub fn handle_datagram(&mut self, now: Instant, datagram: Datagram) {
-        unimplemented!()
+        let path = FourTuple::new(PEER, None);
+        // Lines keep the marks of packets and none is congested by a mark: what was sent capable arrives so.
+        let ecn = Some(EcnCodepoint::Ect0);
+        let event = self
+            .endpoint
+            .handle(moment(now), path, ecn, datagram.0, &mut self.buffer);
+        match event {
+            Some(DatagramEvent::ConnectionEvent(handle, event)) => {
+                if let Some(quic) = self.quic(handle) {
+                    quic.handle_event(event);
+                }
+            }
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(now, incoming),
+            Some(DatagramEvent::Response(answer)) => self.answer(answer.size),
+            None => {}
+        }
+        self.buffer.clear();
+        self.run(now);
     }
 
     /// Gives out what is to be put on the line now.
     pub fn poll_datagram(&mut self, now: Instant) -> Option<Datagram> {
-        unimplemented!()
+        if let Some(answer) = self.answers.pop_front() {
+            return Some(answer);
+        }
+        loop {
+            let at = moment(now);
+            let lives = [&mut self.link, &mut self.coming].into_iter().flatten();
+            let closing = self.closing.iter_mut().map(|(_, quic)| quic);
+            for quic in lives.map(|live| &mut live.quic).chain(closing) {
+                if let Some(transmit) = quic.poll_transmit(at, NonZeroUsize::MIN, &mut self.buffer)
+                {
+                    let datagram = BytesMut::from(&self.buffer[..transmit.size]);
+                    self.buffer.clear();
+                    return Some(Datagram(datagram));
+                }
+            }
+            // Sending may have made room for something.
+            if !self.run(now) {
+                return None;
+            }
+        }
     }
 
     /// Says when to call [`Port::handle_timeout`]; `NEVER` if only something that comes in can change anything.
     pub fn poll_timeout(&self) -> Instant {
-        unimplemented!()
+        let lives = [&self.link, &self.coming].into_iter().flatten();
+        let closing = self
+            .closing
+            .iter()
+            .filter_map(|(_, quic)| quic.poll_timeout());
+        lives
+            .map(Live::poll_timeout)
+            .chain(closing.map(instant))
+            .min()
+            .unwrap_or(Instant::NEVER)
     }
 
     /// Does what is due by now: retransmissions, keep-alives, expired ADUs, a dead peer.
     pub fn handle_timeout(&mut self, now: Instant) {
-        unimplemented!()
+        for live in [&mut self.link, &mut self.coming].into_iter().flatten() {
+            live.handle_timeout(now, &mut self.shared);
+        }
+        for (_, quic) in &mut self.closing {
+            if quic.poll_timeout().is_some_and(|at| at <= moment(now)) {
+                quic.handle_timeout(moment(now));
+            }
+        }
+        self.run(now);
     }
 
     /// Gives out what has happened, in the order in which it did.
     pub fn poll_event(&mut self) -> Option<PortEvent> {
-        unimplemented!()
+        self.shared.events.pop_front()
     }
 
     /// Returns whether the link is up and takes what is to be sent.
     pub fn is_up(&self) -> bool {
-        unimplemented!()
+        self.link.as_ref().is_some_and(|live| !live.is_draining())
     }
 
     /// Queues a control frame, which goes before every ADU that is not in packets yet.
     ///
     /// Fails   the frame is above the limit; too many wait already (they go when QUIC has room); there is no link
     pub fn send_control(&mut self, now: Instant, frame: Bytes) -> Result<(), ControlError> {
-        unimplemented!()
+        control::check(&frame)?;
+        if !self.is_up() {
+            return Err(ControlError::LinkLost);
+        }
+        self.with(now, |parts, io| parts.control.send(io, frame))
+            .unwrap_or(Err(ControlError::LinkLost))
     }
 
     /// Begins to send an ADU; what becomes of it is a [`PortEvent::Outcome`], perhaps at once.
@@ -113,68 +238,224 @@ impl Port {
         source: Source,
         options: SendOptions,
     ) -> SendId {
-        unimplemented!()
+        self.sends += 1;
+        let send = SendId(self.sends);
+        let is_up = self.is_up();
+        let sent = self.with(now, |parts, io| {
+            if is_up {
+                parts.sender.begin(io, send, header, source, options);
+            } else {
+                io.outcome(send, Outcome::LinkLost);
+            }
+        });
+        if sent.is_none() {
+            self.shared.outcome(send, Outcome::LinkLost);
+        }
+        send
     }
 
     /// Takes more of a payload that arrives; the last byte finishes the ADU. Returns whether it is still being sent.
     ///
     /// Fails   panics if more comes than was announced (a caller's bug)
     pub fn push_chunk(&mut self, now: Instant, send: SendId, chunk: Bytes) -> bool {
-        unimplemented!()
+        self.with(now, |parts, io| parts.sender.push_chunk(io, send, chunk))
+            .unwrap_or(false)
     }
 
     /// Gives an ADU up, with this code to the peer: `Expired` if that is why its payload does not come, else `Cancelled`.
     ///
     /// Nothing happens to one that has ended already.
     pub fn cancel(&mut self, now: Instant, send: SendId, code: StreamCode) {
-        unimplemented!()
+        self.with(now, |parts, io| parts.sender.cancel(io, send, code));
     }
 
     /// Ends an ordered sequence after what is queued of it; [`PortEvent::OrderedEnded`] says when the peer has it.
     pub fn finish_ordered(&mut self, now: Instant, id: OrderedId) {
-        unimplemented!()
+        self.with(now, |parts, io| parts.sender.finish_ordered(io, id));
     }
 
     /// Refuses the rest of an ADU that arrives, which its sender is told; of an ordered one the rest is skipped.
     ///
-    /// No event of this ADU follows. Nothing happens to one that has ended already.
+    /// No event of this ADU follows but those that are waiting to be polled. Nothing happens to one that has ended.
     pub fn refuse(&mut self, now: Instant, recv: RecvId, code: StreamCode) {
-        unimplemented!()
+        self.with(now, |parts, io| parts.receiver.refuse(io, recv, code));
     }
 
     /// Stops reading an ADU that arrives, so that flow control holds its sender back; at most a stream's window of it
     /// comes in QUIC's buffers. Of an ordered sequence what follows waits as well.
     pub fn hold(&mut self, recv: RecvId) {
-        unimplemented!()
+        if let Some(link) = &mut self.link {
+            link.receiver.hold(recv);
+        }
     }
 
     /// Reads on.
     pub fn resume(&mut self, now: Instant, recv: RecvId) {
-        unimplemented!()
+        self.with(now, |parts, io| parts.receiver.resume(io, recv));
     }
 
     /// Sends nothing new, waits until all that was sent is acknowledged, then closes; cuts after `grace`.
     pub fn drain(&mut self, now: Instant, code: CloseCode, grace: Duration) {
-        unimplemented!()
+        if let Some(link) = &mut self.link {
+            link.begin_drain(now, &mut self.shared, code, grace);
+        }
+        self.run(now);
     }
 
     /// Closes at once; what is in flight ends as `LinkLost`. The peer learns of it if the datagram arrives.
     pub fn close(&mut self, now: Instant, code: CloseCode) {
-        unimplemented!()
+        for live in [&mut self.link, &mut self.coming].into_iter().flatten() {
+            live.close(now, code, "");
+        }
+        self.run(now);
     }
 
     /// Returns measurements of the present link.
     pub fn stats(&mut self) -> PortStats {
-        unimplemented!()
+        self.link.as_mut().map(Live::stats).unwrap_or_default()
     }
 
     /// Returns what has been counted.
     pub fn counters(&self) -> PortCounters {
-        unimplemented!()
+        self.shared.counters
     }
 
-    /// Returns how many more ADUs can be on their way at once.
+    /// Returns how many more ADUs can be on their way at once; none without a link.
     pub fn room(&self) -> u32 {
-        unimplemented!()
+        let room = |live: &Live| ADUS_IN_FLIGHT_MAX - live.sender.in_flight();
+        self.link.as_ref().map_or(0, room)
+    }
+
+    /// Works on the link, if there is one, and on what follows.
+    fn with<T>(
+        &mut self,
+        now: Instant,
+        work: impl FnOnce(&mut Parts<'_>, &mut Io<'_>) -> T,
+    ) -> Option<T> {
+        let link = self.link.as_mut()?;
+        let result = link.with(now, &mut self.shared, |parts, io| {
+            let result = work(parts, io);
+            parts.sender.admit(io);
+            result
+        });
+        self.run(now);
+        Some(result)
+    }
+
+    fn quic(&mut self, handle: ConnectionHandle) -> Option<&mut Connection> {
+        let lives = [&mut self.link, &mut self.coming].into_iter().flatten();
+        lives
+            .map(|live| (live.handle, &mut live.quic))
+            .chain(
+                self.closing
+                    .iter_mut()
+                    .map(|(handle, quic)| (*handle, quic)),
+            )
+            .find(|(candidate, _)| *candidate == handle)
+            .map(|(_, quic)| quic)
+    }
+
+    fn accept(&mut self, now: Instant, incoming: Incoming) {
+        match self
+            .endpoint
+            .accept(incoming, moment(now), &mut self.buffer, None)
+        {
+            Ok((handle, quic)) => {
+                if let Some(mut older) = self.coming.replace(Live::new(now, handle, quic)) {
+                    older.close(now, CloseCode::Duplicate, "");
+                    self.closing.push((older.handle, older.quic));
+                }
+            }
+            Err(error) => {
+                if let Some(answer) = error.response {
+                    self.answer(answer.size);
+                }
+            }
+        }
+    }
+
+    fn answer(&mut self, bytes: usize) {
+        let datagram = BytesMut::from(&self.buffer[..bytes]);
+        self.answers.push_back(Datagram(datagram));
+    }
+
+    /// Lets everything say what it has to say; returns whether anything was said.
+    fn run(&mut self, now: Instant) -> bool {
+        let mut has_moved = false;
+        loop {
+            let Self {
+                link,
+                coming,
+                endpoint,
+                shared,
+                ..
+            } = self;
+            let mut moves = false;
+            for live in [link, coming].into_iter().flatten() {
+                moves |= live.run(endpoint, now, shared);
+            }
+            moves |= self.bury(now);
+            moves |= self.establish(now);
+            if !moves {
+                break;
+            }
+            has_moved = true;
+        }
+        self.closing.retain_mut(|(handle, quic)| {
+            live::forward(&mut self.endpoint, *handle, quic);
+            while quic.poll().is_some() {}
+            !quic.is_drained()
+        });
+        has_moved
+    }
+
+    /// Takes leave of connections that are over.
+    fn bury(&mut self, now: Instant) -> bool {
+        let mut is_gone = false;
+        if let Some(mut live) = self.link.take_if(|live| live.over.is_some()) {
+            is_gone = true;
+            let cause = live.over.take().unwrap_or(DownCause::ByUs);
+            self.end(now, live, cause);
+        }
+        if let Some(mut live) = self.coming.take_if(|live| live.over.is_some()) {
+            is_gone = true;
+            let cause = live.over.take().unwrap_or(DownCause::ByUs);
+            if self.is_dialling {
+                self.end(now, live, cause);
+            } else {
+                self.closing.push((live.handle, live.quic));
+            }
+        }
+        is_gone
+    }
+
+    /// Makes a link of a connection on which both ends have greeted.
+    fn establish(&mut self, now: Instant) -> bool {
+        let Some(mut live) = self.coming.take_if(|live| live.is_greeted()) else {
+            return false;
+        };
+        if let Some(mut older) = self.link.take() {
+            older.close(now, CloseCode::Duplicate, "");
+            self.end(now, older, DownCause::Replaced);
+        }
+        self.shared.events.push_back(PortEvent::Up);
+        live.begin(now, &mut self.shared);
+        self.link = Some(live);
+        true
+    }
+
+    fn end(&mut self, now: Instant, mut live: Live, cause: DownCause) {
+        live.lose(now, &mut self.shared);
+        self.shared.events.push_back(PortEvent::Down { cause });
+        self.closing.push((live.handle, live.quic));
+    }
+}
+
+impl fmt::Debug for Port {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Port")
+            .field("is_dialling", &self.is_dialling)
+            .field("is_up", &self.is_up())
+            .finish_non_exhaustive()
     }
 }

@@ -1,1 +1,4 @@
 //! The integration tests of the simulator, one binary.
+
+mod rig;
+mod transport;

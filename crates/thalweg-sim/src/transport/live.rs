@@ -1,0 +1,349 @@
+//! One connection: from its first packet until it is lost.
+//!
+//! *The idea.* QUIC says what has happened; each word of it goes to the part that it concerns. A link is up when this
+//! end has opened its control stream and has read the first byte of the other's.
+//!
+//! *What it does not do.* It finds no peer and keeps nothing of a connection that is gone.
+//!
+//! *Sources.* `thalweg-net` `link/mod.rs`; noq 1.4 `connection.rs`, the driver that this stands in for.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use noq_proto::{
+    Connection, ConnectionError, ConnectionHandle, Endpoint, Event, PathId, StreamEvent, VarInt,
+};
+use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{DataSize, Ratio};
+
+use super::control::Control;
+use super::event::{PortCounters, PortEvent, PortStats, RecvId};
+use super::receive::Receiver;
+use super::send::Sender;
+use super::time::{instant, moment};
+
+/// How long establishing may take, the greeting included: docs/protocol.md §2.1.
+const GREETING_WAIT: Duration = Duration::from_secs(10);
+
+/// A peer's words that are kept: docs/protocol.md §2.3.
+const REASON_CHARS_MAX: usize = 200;
+
+/// What outlives a connection.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    pub(super) events: VecDeque<PortEvent>,
+    pub(super) counters: PortCounters,
+    pub(super) recvs: u64,
+}
+
+/// What the parts of a connection work on.
+pub(super) struct Io<'a> {
+    pub(super) now: Instant,
+    pub(super) quic: &'a mut Connection,
+    pub(super) shared: &'a mut Shared,
+    fault: &'a mut Option<&'static str>,
+}
+
+/// One connection and what travels on it.
+#[derive(Debug)]
+pub(super) struct Live {
+    pub(super) handle: ConnectionHandle,
+    pub(super) quic: Connection,
+    pub(super) sender: Sender,
+    pub(super) receiver: Receiver,
+    pub(super) control: Control,
+    greeting_by: Instant,
+    is_greeting: bool,
+    drain: Option<Drain>,
+    fault: Option<&'static str>,
+    pub(super) over: Option<DownCause>,
+}
+
+/// How a link is going away.
+#[derive(Clone, Copy, Debug)]
+struct Drain {
+    code: CloseCode,
+    until: Instant,
+    has_ended_control: bool,
+}
+
+impl Shared {
+    pub(super) fn next_recv(&mut self) -> RecvId {
+        self.recvs += 1;
+        RecvId(self.recvs)
+    }
+}
+
+impl Io<'_> {
+    /// Says that the link cannot go on.
+    pub(super) fn fault(&mut self, reason: &'static str) {
+        self.fault.get_or_insert(reason);
+    }
+}
+
+impl Live {
+    pub(super) fn new(now: Instant, handle: ConnectionHandle, quic: Connection) -> Self {
+        Self {
+            handle,
+            quic,
+            sender: Sender::default(),
+            receiver: Receiver::default(),
+            control: Control::default(),
+            greeting_by: now + GREETING_WAIT,
+            is_greeting: false,
+            drain: None,
+            fault: None,
+            over: None,
+        }
+    }
+
+    /// Returns whether both ends have greeted.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.is_greeting && self.receiver.is_greeted()
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.drain.is_some()
+    }
+
+    pub(super) fn poll_timeout(&self) -> Instant {
+        let quic = self.quic.poll_timeout().map_or(Instant::NEVER, instant);
+        let greeting = match self.is_greeted() {
+            true => Instant::NEVER,
+            false => self.greeting_by,
+        };
+        let drain = self.drain.map_or(Instant::NEVER, |drain| drain.until);
+        quic.min(self.sender.poll_timeout())
+            .min(self.receiver.poll_timeout())
+            .min(greeting)
+            .min(drain)
+    }
+
+    /// Does what is due.
+    pub(super) fn handle_timeout(&mut self, now: Instant, shared: &mut Shared) {
+        if self.quic.poll_timeout().is_some_and(|at| at <= moment(now)) {
+            self.quic.handle_timeout(moment(now));
+        }
+        self.with(now, shared, |live, io| {
+            live.sender.expire(io);
+            live.sender.admit(io);
+            live.receiver.expire(io);
+        });
+        if !self.is_greeted() && self.greeting_by <= now {
+            self.fault.get_or_insert("no greeting");
+        }
+        if let Some(drain) = self.drain
+            && drain.until <= now
+        {
+            self.close(now, drain.code, "");
+        }
+    }
+
+    /// Runs the parts on what they work on.
+    pub(super) fn with<T>(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        work: impl FnOnce(&mut Parts<'_>, &mut Io<'_>) -> T,
+    ) -> T {
+        let mut io = Io {
+            now,
+            quic: &mut self.quic,
+            shared,
+            fault: &mut self.fault,
+        };
+        let mut parts = Parts {
+            sender: &mut self.sender,
+            receiver: &mut self.receiver,
+            control: &mut self.control,
+        };
+        work(&mut parts, &mut io)
+    }
+
+    /// Lets QUIC and the parts say what they have to say; returns whether anything was said.
+    pub(super) fn run(
+        &mut self,
+        endpoint: &mut Endpoint,
+        now: Instant,
+        shared: &mut Shared,
+    ) -> bool {
+        let mut has_moved = false;
+        while self.over.is_none() {
+            forward(endpoint, self.handle, &mut self.quic);
+            let Some(event) = self.quic.poll() else {
+                break;
+            };
+            has_moved = true;
+            self.handle_event(now, shared, event);
+        }
+        if let Some(reason) = self.fault.take() {
+            self.close(now, CloseCode::Protocol, reason);
+        }
+        self.run_drain(now, shared);
+        has_moved
+    }
+
+    /// Takes nothing more to send, and closes when all is acknowledged.
+    pub(super) fn begin_drain(
+        &mut self,
+        now: Instant,
+        shared: &mut Shared,
+        code: CloseCode,
+        grace: Duration,
+    ) {
+        self.drain.get_or_insert(Drain {
+            code,
+            until: now + grace,
+            has_ended_control: false,
+        });
+        self.with(now, shared, |live, io| live.sender.finish_all_lanes(io));
+    }
+
+    /// Ends the connection from this side.
+    pub(super) fn close(&mut self, now: Instant, code: CloseCode, reason: &'static str) {
+        if self.over.is_none() {
+            let code = VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX);
+            let reason = Bytes::from_static(reason.as_bytes());
+            self.quic.close(moment(now), code, reason);
+            self.over = Some(DownCause::ByUs);
+        }
+    }
+
+    /// Ends everything that was on the connection.
+    pub(super) fn lose(&mut self, now: Instant, shared: &mut Shared) {
+        self.with(now, shared, |live, io| {
+            live.sender.lose(io);
+            live.receiver.lose(io);
+        });
+    }
+
+    fn run_drain(&mut self, now: Instant, shared: &mut Shared) {
+        let Some(drain) = &mut self.drain else {
+            return;
+        };
+        if !self.sender.is_idle() || !self.sender.lanes.is_idle() {
+            return;
+        }
+        let code = drain.code;
+        if !std::mem::replace(&mut drain.has_ended_control, true) {
+            self.with(now, shared, |live, io| live.control.finish(io));
+        }
+        if self.control.is_finished() {
+            self.close(now, code, "");
+        }
+    }
+
+    fn handle_event(&mut self, now: Instant, shared: &mut Shared, event: Event) {
+        match event {
+            Event::Connected => {
+                self.is_greeting = true;
+                self.with(now, shared, |live, io| live.control.greet(io));
+            }
+            Event::ConnectionLost { reason } => self.over = Some(down_cause(reason)),
+            Event::Stream(event) => self.handle_stream(now, shared, &event),
+            Event::DatagramReceived if self.is_greeted() => {
+                self.with(now, shared, |live, io| {
+                    while let Some(datagram) = io.quic.datagrams().recv() {
+                        live.receiver.handle_datagram(io, datagram);
+                    }
+                });
+            }
+            // Datagrams that came before the greeting are taken when it is there; there is one path, and nothing asks
+            // for the rest.
+            _ => {}
+        }
+    }
+
+    /// Takes everything that came before the link was up.
+    pub(super) fn begin(&mut self, now: Instant, shared: &mut Shared) {
+        self.with(now, shared, |live, io| {
+            live.receiver.begin(io);
+            while let Some(datagram) = io.quic.datagrams().recv() {
+                live.receiver.handle_datagram(io, datagram);
+            }
+        });
+    }
+
+    fn handle_stream(&mut self, now: Instant, shared: &mut Shared, event: &StreamEvent) {
+        self.with(now, shared, |live, io| {
+            match *event {
+                StreamEvent::Opened { .. } => live.receiver.accept(io),
+                StreamEvent::Readable { id } => live.receiver.read(io, id),
+                StreamEvent::Writable { id } if live.control.is_ours(id) => live.control.write(io),
+                StreamEvent::Writable { id } => live.sender.handle_writable(io, id),
+                StreamEvent::Finished { id } if live.control.is_ours(id) => {
+                    live.control.handle_finished();
+                }
+                StreamEvent::Finished { id } => live.sender.handle_finished(io, id),
+                StreamEvent::Stopped { id, .. } if live.control.is_ours(id) => {
+                    live.control.handle_finished();
+                }
+                StreamEvent::Stopped { id, error_code } => {
+                    let code = StreamCode::from_number(error_code.into_inner());
+                    live.sender.handle_stopped(io, id, code);
+                }
+                StreamEvent::Available { .. } => {
+                    live.sender.open(io);
+                    live.sender.open_lanes(io);
+                }
+            }
+            live.sender.admit(io);
+        });
+    }
+
+    pub(super) fn stats(&mut self) -> PortStats {
+        let path = self.quic.path_stats(PathId::ZERO).unwrap_or_default();
+        let stats = self.quic.stats();
+        let loss = match stats.sent_packets {
+            0 => Ratio::ZERO,
+            sent => Ratio::new(stats.lost_packets as f64 / sent as f64).unwrap_or(Ratio::ONE),
+        };
+        let queued = self.sender.queued_bytes() + self.control.queued_bytes();
+        PortStats {
+            rtt: path.rtt.into(),
+            loss,
+            congestion_window: DataSize::from_bytes(path.cwnd),
+            packets_sent: stats.sent_packets,
+            packets_lost: stats.lost_packets,
+            sent: DataSize::from_bytes(stats.udp_tx.bytes),
+            received: DataSize::from_bytes(stats.udp_rx.bytes),
+            in_flight: self.sender.in_flight(),
+            queued: DataSize::from_bytes(queued as u64),
+        }
+    }
+}
+
+/// The parts of a connection beside QUIC.
+pub(super) struct Parts<'a> {
+    pub(super) sender: &'a mut Sender,
+    pub(super) receiver: &'a mut Receiver,
+    pub(super) control: &'a mut Control,
+}
+
+/// Carries what a connection has to say to its endpoint, and the answers back.
+pub(super) fn forward(endpoint: &mut Endpoint, handle: ConnectionHandle, quic: &mut Connection) {
+    while let Some(event) = quic.poll_endpoint_events() {
+        if let Some(answer) = endpoint.handle_event(handle, event) {
+            quic.handle_event(answer);
+        }
+    }
+}
+
+/// Says in our words why a connection ended.
+fn down_cause(error: ConnectionError) -> DownCause {
+    match error {
+        ConnectionError::ApplicationClosed(close) => DownCause::ByPeer {
+            code: CloseCode::from_number(close.error_code.into_inner()),
+            reason: String::from_utf8_lossy(&close.reason)
+                .chars()
+                .filter(|c| !c.is_control())
+                .take(REASON_CHARS_MAX)
+                .collect(),
+        },
+        ConnectionError::LocallyClosed => DownCause::ByUs,
+        ConnectionError::TimedOut => DownCause::TimedOut,
+        ConnectionError::Reset => DownCause::Restarted,
+        other => DownCause::Other(other.to_string()),
+    }
+}
