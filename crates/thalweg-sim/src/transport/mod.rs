@@ -178,7 +178,8 @@ impl Port {
         }
     }
 
-    /// Says when to call [`Port::handle_timeout`]; `NEVER` if only something that comes in can change anything.
+    /// Says when to call [`Port::handle_timeout`]; `NEVER` if only something that comes in can change anything. A time
+    /// that has passed means at once: QUIC may find late that something was due.
     pub fn poll_timeout(&self) -> Instant {
         let lives = [&self.link, &self.coming].into_iter().flatten();
         let closing = self
