@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 
 use super::{Controller, Publication};
 use crate::id::NodeId;
-use crate::model::{Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology};
+use crate::model::{Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic};
 use crate::planner::Plan;
 use crate::session::Part;
 use crate::time::Duration;
@@ -67,6 +67,7 @@ impl Map {
             needs: publication.needs,
             pack_ratio: publication.pack_ratio,
             seal_overhead: None,
+            traffic: Traffic::default(),
         };
         let catalogue = Catalogue::standard(&weights, &stream);
         Ok(Self {
