@@ -73,12 +73,13 @@ fn chance(impairment: &Impairment) -> Chance {
     if mean <= 0.0 {
         return Chance::None;
     }
-    // Also for a NaN, which is no burst.
-    if !(impairment.burst > 1.0) || mean >= inside {
+    // A NaN is no burst; `max` takes the number.
+    let burst = impairment.burst.max(1.0);
+    if burst <= 1.0 || mean >= inside {
         return Chance::Each(mean.min(inside));
     }
     let bad = mean / inside;
-    let leave = (1.0 / impairment.burst).min((1.0 - bad) / bad);
+    let leave = (1.0 / burst).min((1.0 - bad) / bad);
     Chance::Bursts {
         enter: (bad * leave / (1.0 - bad)).min(1.0),
         leave,

@@ -82,7 +82,7 @@ pub struct Line<P> {
     random: SplitMix,
     waiting: VecDeque<Packet<P>>,
     waiting_size: DataSize,
-    on_line: Option<OnLine<P>>,
+    current: Option<Sending<P>>,
     /// On their way, by the time at which they come out and then by their number.
     flying: BTreeMap<(Instant, u64), Packet<P>>,
     /// Numbers what has left the line, so that two that come out at once do so in order.
@@ -100,7 +100,7 @@ struct Packet<P> {
 
 /// The packet that is being sent.
 #[derive(Debug)]
-struct OnLine<P> {
+struct Sending<P> {
     packet: Packet<P>,
     /// Up to when `left` is reckoned.
     at: Instant,
@@ -151,7 +151,7 @@ impl<P> Line<P> {
             random: SplitMix::new(seed),
             waiting: VecDeque::new(),
             waiting_size: DataSize::ZERO,
-            on_line: None,
+            current: None,
             flying: BTreeMap::new(),
             flown: 0,
             last_arrival: Instant::ZERO,
@@ -176,16 +176,16 @@ impl<P> Line<P> {
 
     /// Returns how many packets are in the queue, on the line and on their way.
     pub fn inside(&self) -> usize {
-        self.waiting.len() + usize::from(self.on_line.is_some()) + self.flying.len()
+        self.waiting.len() + usize::from(self.current.is_some()) + self.flying.len()
     }
 
     /// Changes what the direction does, from now on.
     pub fn handle_change(&mut self, now: Instant, impairment: Impairment) {
         self.advance(now);
         let rate = self.impairment.rate;
-        if let Some(on_line) = &mut self.on_line {
-            on_line.left = on_line.left.saturating_sub(sent(rate, on_line.at, now));
-            on_line.at = now;
+        if let Some(current) = &mut self.current {
+            current.left = current.left.saturating_sub(sent(rate, current.at, now));
+            current.at = now;
         }
         self.impairment = impairment;
         self.loss.handle_change(&impairment);
@@ -193,7 +193,7 @@ impl<P> Line<P> {
             self.counters.cut += self.inside() as u64;
             self.waiting.clear();
             self.waiting_size = DataSize::ZERO;
-            self.on_line = None;
+            self.current = None;
             self.flying.clear();
         }
     }
@@ -205,8 +205,8 @@ impl<P> Line<P> {
         let packet = Packet { size, content };
         if !self.impairment.up {
             self.counters.cut += 1;
-        } else if self.on_line.is_none() {
-            self.on_line = Some(OnLine::begin(now, packet));
+        } else if self.current.is_none() {
+            self.current = Some(Sending::begin(now, packet));
         } else if self.waiting.is_empty() || self.waiting_size + size <= self.impairment.queue {
             self.waiting_size += size;
             self.waiting.push_back(packet);
@@ -236,13 +236,13 @@ impl<P> Line<P> {
     }
 
     fn done_at(&self) -> Option<Instant> {
-        let on_line = self.on_line.as_ref()?;
+        let current = self.current.as_ref()?;
         let rate = u128::from(self.impairment.rate.as_bps());
         let nanos = match rate {
             0 => u64::MAX,
-            _ => u64::try_from(on_line.left.div_ceil(rate)).unwrap_or(u64::MAX),
+            _ => u64::try_from(current.left.div_ceil(rate)).unwrap_or(u64::MAX),
         };
-        Some(on_line.at + Duration::from_nanos(nanos))
+        Some(current.at + Duration::from_nanos(nanos))
     }
 
     /// Lets the line run up to `now`.
@@ -250,13 +250,13 @@ impl<P> Line<P> {
         while let Some(done) = self
             .done_at()
             .filter(|done| *done <= now && !done.is_never())
-            && let Some(on_line) = self.on_line.take()
+            && let Some(current) = self.current.take()
         {
             if let Some(next) = self.waiting.pop_front() {
                 self.waiting_size = self.waiting_size.saturating_sub(next.size);
-                self.on_line = Some(OnLine::begin(done, next));
+                self.current = Some(Sending::begin(done, next));
             }
-            self.fly(done, on_line.packet);
+            self.fly(done, current.packet);
         }
     }
 
@@ -283,7 +283,7 @@ impl<P> Line<P> {
     }
 }
 
-impl<P> OnLine<P> {
+impl<P> Sending<P> {
     fn begin(at: Instant, packet: Packet<P>) -> Self {
         let left = u128::from(packet.size.as_bytes()) * 8 * 1_000_000_000;
         Self { packet, at, left }

@@ -19,7 +19,7 @@ use thalweg_core::units::{DataSize, Ratio};
 
 use super::control::Control;
 use super::event::{PortCounters, PortEvent, PortStats, RecvId};
-use super::receive::Receiver;
+use super::receive::{self, Receiver};
 use super::send::Sender;
 use super::time::{instant, moment};
 
@@ -109,9 +109,10 @@ impl Live {
 
     pub(super) fn poll_timeout(&self) -> Instant {
         let quic = self.quic.poll_timeout().map_or(Instant::NEVER, instant);
-        let greeting = match self.is_greeted() {
-            true => Instant::NEVER,
-            false => self.greeting_by,
+        let greeting = if self.is_greeted() {
+            Instant::NEVER
+        } else {
+            self.greeting_by
         };
         let drain = self.drain.map_or(Instant::NEVER, |drain| drain.until);
         quic.min(self.sender.poll_timeout())
@@ -243,9 +244,9 @@ impl Live {
             Event::ConnectionLost { reason } => self.over = Some(down_cause(reason)),
             Event::Stream(event) => self.handle_stream(now, shared, &event),
             Event::DatagramReceived if self.is_greeted() => {
-                self.with(now, shared, |live, io| {
+                self.with(now, shared, |_, io| {
                     while let Some(datagram) = io.quic.datagrams().recv() {
-                        live.receiver.handle_datagram(io, datagram);
+                        receive::take_datagram(io, datagram);
                     }
                 });
             }
@@ -260,7 +261,7 @@ impl Live {
         self.with(now, shared, |live, io| {
             live.receiver.begin(io);
             while let Some(datagram) = io.quic.datagrams().recv() {
-                live.receiver.handle_datagram(io, datagram);
+                receive::take_datagram(io, datagram);
             }
         });
     }

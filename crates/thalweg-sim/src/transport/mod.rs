@@ -63,15 +63,17 @@ pub struct Port {
     random: SplitMix,
     endpoint: Endpoint,
     /// The connection that is the link.
-    link: Option<Live>,
+    link: Option<Box<Live>>,
     /// The connection that is being established.
-    coming: Option<Live>,
+    coming: Option<Box<Live>>,
     /// Connections that have ended and still owe the peer a word.
     closing: Vec<(ConnectionHandle, Connection)>,
     /// What the endpoint answers to packets of no connection.
     answers: VecDeque<Datagram>,
     shared: Shared,
     sends: u64,
+    /// Whether anything has come in since QUIC last had nothing to send.
+    is_stirred: bool,
     /// Where QUIC writes a packet; kept for its room.
     buffer: Vec<u8>,
 }
@@ -115,6 +117,7 @@ impl Port {
             answers: VecDeque::new(),
             shared: Shared::default(),
             sends: 0,
+            is_stirred: false,
             buffer: Vec::new(),
         }
     }
@@ -129,7 +132,8 @@ impl Port {
             .endpoint
             .connect(moment(now), config, PEER, "peer")
             .expect("the address is one, the version is noq's own, and eight bytes of ids are never used up");
-        self.coming = Some(Live::new(now, dialled.0, dialled.1));
+        self.coming = Some(Box::new(Live::new(now, dialled.0, dialled.1)));
+        self.is_stirred = true;
     }
 
     /// Takes what came out of a line.
@@ -159,7 +163,8 @@ impl Port {
         if let Some(answer) = self.answers.pop_front() {
             return Some(answer);
         }
-        loop {
+        // Nothing changes in QUIC by itself, so an idle port costs nothing.
+        while self.is_stirred {
             let at = moment(now);
             let lives = [&mut self.link, &mut self.coming].into_iter().flatten();
             let closing = self.closing.iter_mut().map(|(_, quic)| quic);
@@ -172,10 +177,9 @@ impl Port {
                 }
             }
             // Sending may have made room for something.
-            if !self.run(now) {
-                return None;
-            }
+            self.is_stirred = self.advance(now);
         }
+        None
     }
 
     /// Says when to call [`Port::handle_timeout`]; `NEVER` if only something that comes in can change anything. A time
@@ -187,7 +191,7 @@ impl Port {
             .iter()
             .filter_map(|(_, quic)| quic.poll_timeout());
         lives
-            .map(Live::poll_timeout)
+            .map(|live| live.poll_timeout())
             .chain(closing.map(instant))
             .min()
             .unwrap_or(Instant::NEVER)
@@ -313,7 +317,8 @@ impl Port {
 
     /// Returns measurements of the present link.
     pub fn stats(&mut self) -> PortStats {
-        self.link.as_mut().map(Live::stats).unwrap_or_default()
+        let link = self.link.as_mut();
+        link.map(|live| live.stats()).unwrap_or_default()
     }
 
     /// Returns what has been counted.
@@ -324,7 +329,7 @@ impl Port {
     /// Returns how many more ADUs can be on their way at once; none without a link.
     pub fn room(&self) -> u32 {
         let room = |live: &Live| ADUS_IN_FLIGHT_MAX - live.sender.in_flight();
-        self.link.as_ref().map_or(0, room)
+        self.link.as_deref().map_or(0, room)
     }
 
     /// Works on the link, if there is one, and on what follows.
@@ -362,7 +367,8 @@ impl Port {
             .accept(incoming, moment(now), &mut self.buffer, None)
         {
             Ok((handle, quic)) => {
-                if let Some(mut older) = self.coming.replace(Live::new(now, handle, quic)) {
+                if let Some(mut older) = self.coming.replace(Box::new(Live::new(now, handle, quic)))
+                {
                     older.close(now, CloseCode::Duplicate, "");
                     self.closing.push((older.handle, older.quic));
                 }
@@ -380,8 +386,14 @@ impl Port {
         self.answers.push_back(Datagram(datagram));
     }
 
+    /// Takes up what has come in.
+    fn run(&mut self, now: Instant) {
+        self.is_stirred = true;
+        self.advance(now);
+    }
+
     /// Lets everything say what it has to say; returns whether anything was said.
-    fn run(&mut self, now: Instant) -> bool {
+    fn advance(&mut self, now: Instant) -> bool {
         let mut has_moved = false;
         loop {
             let Self {
@@ -445,7 +457,7 @@ impl Port {
         true
     }
 
-    fn end(&mut self, now: Instant, mut live: Live, cause: DownCause) {
+    fn end(&mut self, now: Instant, mut live: Box<Live>, cause: DownCause) {
         live.lose(now, &mut self.shared);
         self.shared.events.push_back(PortEvent::Down { cause });
         self.closing.push((live.handle, live.quic));

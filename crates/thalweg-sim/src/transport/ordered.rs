@@ -21,7 +21,7 @@ use super::send::{Sender, Written, head, open, varint, write};
 /// The ordered sequences of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Lanes {
-    lanes: BTreeMap<OrderedId, Lane>,
+    by_id: BTreeMap<OrderedId, Lane>,
     streams: BTreeMap<StreamId, OrderedId>,
     /// Streams that have been ended and wait for the peer's word.
     ending: BTreeMap<StreamId, OrderedId>,
@@ -41,13 +41,13 @@ struct Lane {
 impl Lanes {
     /// Returns whether nothing waits for the peer.
     pub(super) fn is_idle(&self) -> bool {
-        self.ending.is_empty() && self.lanes.values().all(|lane| lane.queue.is_empty())
+        self.ending.is_empty() && self.by_id.values().all(|lane| lane.queue.is_empty())
     }
 }
 
 impl Sender {
     pub(super) fn enter_lane(&mut self, io: &mut Io<'_>, id: OrderedId, send: SendId) {
-        let lanes = &mut self.lanes.lanes;
+        let lanes = &mut self.lanes.by_id;
         if lanes.len() >= LANES_MAX && !lanes.contains_key(&id) {
             return self.end(io, send, Outcome::Overflow, None);
         }
@@ -57,7 +57,7 @@ impl Sender {
 
     /// Takes an ADU out of its lane; half written, it takes the stream with it.
     pub(super) fn leave_lane(&mut self, io: &mut Io<'_>, id: OrderedId, send: SendId) {
-        let Some(lane) = self.lanes.lanes.get_mut(&id) else {
+        let Some(lane) = self.lanes.by_id.get_mut(&id) else {
             return;
         };
         if lane.is_begun && lane.queue.front() == Some(&send) {
@@ -76,7 +76,7 @@ impl Sender {
 
     /// Ends a lane after what is queued.
     pub(super) fn finish_ordered(&mut self, io: &mut Io<'_>, id: OrderedId) {
-        match self.lanes.lanes.get_mut(&id) {
+        match self.lanes.by_id.get_mut(&id) {
             Some(lane) => {
                 lane.is_finishing = true;
                 self.run_lane(io, id);
@@ -86,7 +86,7 @@ impl Sender {
     }
 
     pub(super) fn finish_all_lanes(&mut self, io: &mut Io<'_>) {
-        let ids: Vec<_> = self.lanes.lanes.keys().copied().collect();
+        let ids: Vec<_> = self.lanes.by_id.keys().copied().collect();
         for id in ids {
             self.finish_ordered(io, id);
         }
@@ -95,7 +95,7 @@ impl Sender {
     /// Tries again those lanes that have no stream.
     pub(super) fn open_lanes(&mut self, io: &mut Io<'_>) {
         let closed = |(id, lane): (&OrderedId, &Lane)| lane.stream.is_none().then_some(*id);
-        let ids: Vec<_> = self.lanes.lanes.iter().filter_map(closed).collect();
+        let ids: Vec<_> = self.lanes.by_id.iter().filter_map(closed).collect();
         for id in ids {
             self.run_lane(io, id);
         }
@@ -104,7 +104,7 @@ impl Sender {
     pub(super) fn lose_lanes(&mut self, io: &mut Io<'_>) {
         let lanes = std::mem::take(&mut self.lanes);
         let finishing = lanes
-            .lanes
+            .by_id
             .into_iter()
             .filter(|(_, lane)| lane.is_finishing);
         let mut ids: Vec<_> = finishing.map(|(id, _)| id).collect();
@@ -116,7 +116,7 @@ impl Sender {
 
     /// Writes what QUIC takes, one ADU after the other.
     pub(super) fn run_lane(&mut self, io: &mut Io<'_>, id: OrderedId) {
-        while let Some(lane) = self.lanes.lanes.get_mut(&id) {
+        while let Some(lane) = self.lanes.by_id.get_mut(&id) {
             let Some(send) = lane.queue.front().copied() else {
                 if lane.is_finishing {
                     self.end_lane(io, id);
@@ -126,7 +126,7 @@ impl Sender {
             let Some(outcome) = self.write_front(io, id, send) else {
                 return;
             };
-            if let Some(lane) = self.lanes.lanes.get_mut(&id) {
+            if let Some(lane) = self.lanes.by_id.get_mut(&id) {
                 lane.queue.pop_front();
                 lane.is_begun = false;
             }
@@ -136,8 +136,8 @@ impl Sender {
 
     /// Writes the front of a lane; `None` if it must wait.
     fn write_front(&mut self, io: &mut Io<'_>, id: OrderedId, send: SendId) -> Option<Outcome> {
-        let Lanes { lanes, streams, .. } = &mut self.lanes;
-        let lane = lanes.get_mut(&id)?;
+        let Lanes { by_id, streams, .. } = &mut self.lanes;
+        let lane = by_id.get_mut(&id)?;
         let Some(sending) = self.sendings.get_mut(&send) else {
             return Some(Outcome::Cancelled);
         };
@@ -148,14 +148,13 @@ impl Sender {
             if let Some(code) = lane.stopped.take() {
                 return Some(Outcome::Refused(code));
             }
-            let kind = match lane.stream {
-                Some(_) => None,
-                None => {
-                    let stream = open(io.quic, rank::sequence(sending.priority))?;
-                    lane.stream = Some(stream);
-                    streams.insert(stream, id);
-                    Some(KIND_ORDERED)
-                }
+            let kind = if lane.stream.is_some() {
+                None
+            } else {
+                let stream = open(io.quic, rank::sequence(sending.priority))?;
+                lane.stream = Some(stream);
+                streams.insert(stream, id);
+                Some(KIND_ORDERED)
             };
             let head = head(kind, &sending.header, sending.payload_bytes, io.now);
             sending.unsent.push_front(head);
@@ -179,7 +178,7 @@ impl Sender {
 
     /// Ends the stream of an empty lane.
     fn end_lane(&mut self, io: &mut Io<'_>, id: OrderedId) {
-        let stream = self.lanes.lanes.remove(&id).and_then(|lane| lane.stream);
+        let stream = self.lanes.by_id.remove(&id).and_then(|lane| lane.stream);
         let Some(stream) = stream else {
             return io.ordered_ended(id, Outcome::Acknowledged);
         };
@@ -233,7 +232,7 @@ impl Sender {
         let Some(id) = self.lanes.streams.get(&stream).copied() else {
             return;
         };
-        let Some(lane) = self.lanes.lanes.get_mut(&id) else {
+        let Some(lane) = self.lanes.by_id.get_mut(&id) else {
             return;
         };
         if lane.is_begun {

@@ -114,33 +114,6 @@ impl Receiver {
         }
     }
 
-    /// Takes a datagram: one whole ADU.
-    pub(super) fn handle_datagram(&mut self, io: &mut Io<'_>, mut datagram: Bytes) {
-        let decoded = match decode_header(&datagram, io.now) {
-            Ok(Some(decoded)) if decoded.header_bytes + decoded.payload_bytes == datagram.len() => {
-                decoded
-            }
-            _ => {
-                io.shared.counters.malformed += 1;
-                return;
-            }
-        };
-        io.shared.counters.received += 1;
-        let recv = io.shared.next_recv();
-        let payload = datagram.split_off(decoded.header_bytes);
-        let events = &mut io.shared.events;
-        events.push_back(PortEvent::Adu {
-            recv,
-            header: decoded.header,
-            payload_bytes: decoded.payload_bytes,
-        });
-        if !payload.is_empty() {
-            let bytes = payload;
-            events.push_back(PortEvent::Chunk { recv, bytes });
-        }
-        events.push_back(PortEvent::End { recv });
-    }
-
     /// Gives up ADUs whose deadline has passed before they were whole.
     pub(super) fn expire(&mut self, io: &mut Io<'_>) {
         while let Some((deadline, recv)) = self.deadlines.first().copied()
@@ -471,6 +444,33 @@ impl Incoming {
         io.shared.events.push_back(PortEvent::PeerDone);
         Step::Over
     }
+}
+
+/// Takes a datagram: one whole ADU.
+pub(super) fn take_datagram(io: &mut Io<'_>, mut datagram: Bytes) {
+    let decoded = match decode_header(&datagram, io.now) {
+        Ok(Some(decoded)) if decoded.header_bytes + decoded.payload_bytes == datagram.len() => {
+            decoded
+        }
+        _ => {
+            io.shared.counters.malformed += 1;
+            return;
+        }
+    };
+    io.shared.counters.received += 1;
+    let recv = io.shared.next_recv();
+    let payload = datagram.split_off(decoded.header_bytes);
+    let events = &mut io.shared.events;
+    events.push_back(PortEvent::Adu {
+        recv,
+        header: decoded.header,
+        payload_bytes: decoded.payload_bytes,
+    });
+    if !payload.is_empty() {
+        let bytes = payload;
+        events.push_back(PortEvent::Chunk { recv, bytes });
+    }
+    events.push_back(PortEvent::End { recv });
 }
 
 impl Io<'_> {

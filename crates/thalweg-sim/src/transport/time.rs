@@ -14,7 +14,7 @@ use thalweg_core::time::{Duration, Instant};
 pub(super) type Moment = std::time::Instant;
 
 /// Far more than any timer of QUIC reaches back.
-const HEAD_START: core::time::Duration = core::time::Duration::from_secs(86_400);
+const HEAD_START: core::time::Duration = core::time::Duration::from_hours(24);
 
 fn base() -> Moment {
     static BASE: OnceLock<Moment> = OnceLock::new();

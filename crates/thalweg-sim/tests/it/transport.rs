@@ -70,7 +70,7 @@ fn control_frames_are_bounded_in_size_and_number() {
     let frame = Bytes::from(vec![0; 256 << 10]);
     let sent = (0..200).take_while(|_| rig.ports[A].send_control(rig.now, frame.clone()).is_ok());
     let sent = sent.count();
-    assert!(sent >= 64 && sent < 200, "{sent}");
+    assert!((64..200).contains(&sent), "{sent}");
     let refused = rig.ports[A].send_control(rig.now, Bytes::new());
     assert_eq!(refused, Err(ControlError::Full));
 }
@@ -477,4 +477,22 @@ fn story(seed: u64) -> u64 {
 fn same_seed_gives_the_same_trace_and_another_gives_another() {
     assert_eq!(story(21), story(21));
     assert_ne!(story(21), story(22));
+}
+
+/// Prints the hash for the test below, which runs this one in another process.
+#[test]
+fn tells_its_trace() {
+    println!("trace {:016x}", story(21));
+}
+
+#[test]
+fn same_seed_gives_the_same_trace_in_another_process() {
+    let program = std::env::current_exe().expect("this test runs");
+    let output = std::process::Command::new(program)
+        .args(["--exact", "transport::tells_its_trace", "--nocapture"])
+        .output()
+        .expect("this very program starts again");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let trace = format!("trace {:016x}", story(21));
+    assert!(said.contains(&trace), "{trace} is not in {said}");
 }
