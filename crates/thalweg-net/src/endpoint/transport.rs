@@ -4,6 +4,8 @@
 //! line of 150 kbit/s: so whatever matters more goes first at any time (see `thalweg_core::hop::rank`), buffers are bounded, and
 //! nothing large is probed at the start.
 //!
+//! `thalweg-sim`'s `transport/config.rs` is the twin of this file: who changes one changes both.
+//!
 //! *What it does not do.* It paces nothing: CUBIC does, which is noq's default (its `BBRv3` does not pace flows that
 //! send less than they may).
 //!
