@@ -8,8 +8,8 @@
 //! |---|---|
 //! | [`config`] | the configuration file and its checks |
 //! | [`node`] | assembly and shutdown |
-//! | `control` | the control task: records, plans, subscriptions |
-//! | `forward` | the data path: routes, mailboxes, counters |
+//! | `control` | the driver of `thalweg_core::control`: records, plans, subscriptions |
+//! | `forward` | the data path: `thalweg_lift::route` with links, mailboxes, counters |
 //! | `envelope` | stream keys, sealed for one node |
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |

@@ -275,7 +275,7 @@ impl Controller {
                 self.resolve_wanted(now, keys);
             }
             while let Some((route, body)) = self.to_self.pop_front() {
-                self.handle_body(self.id(), route, body, now, keys);
+                self.handle_body(self.id(), &route, body, now, keys);
             }
             self.handle_sources(now, keys);
             if !self.is_changed && self.to_self.is_empty() {

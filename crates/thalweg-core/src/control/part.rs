@@ -86,6 +86,10 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         let Some(pending) = self.pending.remove(&(stream, epoch)) else {
+            // Released before the driver was done: nobody asks for it any more, so nothing may stay.
+            if !self.parts.contains_key(&(stream, epoch)) {
+                self.outputs.push_back(Output::Remove { stream, epoch });
+            }
             return;
         };
         let Pending { installation, way } = pending;
@@ -128,11 +132,14 @@ impl Controller {
             return self.answer(name, way, admitted, keys);
         }
         if let Some(pending) = self.pending.get_mut(&name) {
-            // Sent again before the driver is done: the answer to the first is the answer to both.
-            pending.way = way;
+            // Sent again before the driver is done: the answer to the first is the answer to both. What differs is
+            // left unanswered, and sent again when it can be.
+            if pending.installation == installation {
+                pending.way = way;
+            }
             return;
         }
-        match self.secrets(&installation, envelope.as_deref(), keys) {
+        match draw_secrets(&installation, envelope.as_deref(), keys) {
             Ok(secrets) => {
                 self.outputs.push_back(Output::Install {
                     installation: installation.clone(),
@@ -199,36 +206,23 @@ impl Controller {
         Ok(())
     }
 
-    fn secrets(
-        &self,
-        installation: &Installation,
-        envelope: Option<&[u8]>,
-        keys: &mut dyn Keys,
-    ) -> Result<Secrets, String> {
-        let mut instance = [0; 8];
-        let in_words = |error: KeysError| error.to_string();
-        keys.random(&mut instance).map_err(in_words)?;
-        let key = if needs_key(&installation.adapters) {
-            let envelope = envelope.ok_or("the stream's key is missing")?;
-            let context = KeyContext {
-                source: installation.source,
-                stream: installation.stream,
-            };
-            Some(keys.open_key(envelope, context).map_err(in_words)?)
-        } else {
-            None
-        };
-        Ok(Secrets {
-            key,
-            instance: u64::from_be_bytes(instance),
-        })
-    }
-
     /// Forgets a part, if it is the sender's own.
     pub(super) fn handle_release(&mut self, from: NodeId, stream: StreamId, epoch: Epoch) {
-        let part = self.parts.get(&(stream, epoch));
-        if part.is_some_and(|part| part.installation.source == from) {
-            self.parts.remove(&(stream, epoch));
+        let name = (stream, epoch);
+        let is_own = |installation: &Installation| installation.source == from;
+        if self
+            .pending
+            .get(&name)
+            .is_some_and(|pending| is_own(&pending.installation))
+        {
+            self.pending.remove(&name);
+        }
+        if self
+            .parts
+            .get(&name)
+            .is_some_and(|part| is_own(&part.installation))
+        {
+            self.parts.remove(&name);
             self.outputs.push_back(Output::Remove { stream, epoch });
         }
     }
@@ -262,6 +256,31 @@ impl Installation {
             plaintext: prepare.plaintext,
         }
     }
+}
+
+/// Opens the stream's key if the part needs it, and draws what tells its sealers apart.
+fn draw_secrets(
+    installation: &Installation,
+    envelope: Option<&[u8]>,
+    keys: &mut dyn Keys,
+) -> Result<Secrets, String> {
+    let mut instance = [0; 8];
+    let in_words = |error: KeysError| error.to_string();
+    keys.random(&mut instance).map_err(in_words)?;
+    let key = if needs_key(&installation.adapters) {
+        let envelope = envelope.ok_or("the stream's key is missing")?;
+        let context = KeyContext {
+            source: installation.source,
+            stream: installation.stream,
+        };
+        Some(keys.open_key(envelope, context).map_err(in_words)?)
+    } else {
+        None
+    };
+    Ok(Secrets {
+        key,
+        instance: u64::from_be_bytes(instance),
+    })
 }
 
 /// Returns whether one of a part's adapters needs the stream's key.

@@ -52,7 +52,7 @@ impl Controller {
             return self.note(Note::EnvelopeForged { sender });
         }
         match wire::decode_body(&routed.body) {
-            Ok(body) => self.handle_body(sender, routed.route, body, now, keys),
+            Ok(body) => self.handle_body(sender, &routed.route, body, now, keys),
             Err(error) => self.note(Note::EnvelopeRefused { sender, error }),
         }
     }
@@ -66,19 +66,19 @@ impl Controller {
     pub(super) fn handle_body(
         &mut self,
         from: NodeId,
-        route: Vec<NodeId>,
+        route: &[NodeId],
         body: Body,
         now: Instant,
         keys: &mut dyn Keys,
     ) {
         match body {
-            Body::Subscribe { stream } => self.handle_subscribe(from, &route, stream, now, keys),
+            Body::Subscribe { stream } => self.handle_subscribe(from, route, stream, now, keys),
             Body::Unsubscribe { stream } => {
                 if let Some(source) = self.sources.get_mut(&stream) {
                     source.session.handle_unsubscribe(from, now);
                 }
             }
-            Body::Prepare(prepare) => self.handle_prepare(from, &route, prepare, now, keys),
+            Body::Prepare(prepare) => self.handle_prepare(from, route, prepare, now, keys),
             Body::Ready { stream, epoch } => {
                 if let Some(source) = self.sources.get_mut(&stream) {
                     source.session.handle_ready(from, epoch, now);

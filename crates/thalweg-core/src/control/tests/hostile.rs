@@ -1,0 +1,168 @@
+//! Proves that strangers and liars change nothing.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::super::neighbour::{borrowed_stream, stream_id};
+use super::super::{Note, Output};
+use super::{A, B, C, Fabric, FakeKeys, name, publication, signature};
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::wire::control::{self as wire, Body, Message, Prepare, Routed};
+use crate::wire::record::{Announced, Record};
+
+/// Returns an envelope of `sender` for B, as its neighbour C would bring it.
+fn envelope(sender: NodeId, route: &[NodeId], body: &Body) -> Bytes {
+    let body = wire::encode_body(body);
+    let signed = [&b"thalweg routed v1"[..], &B.0, &body].concat();
+    let routed = Routed {
+        route: route.to_vec(),
+        position: route.len() - 1,
+        body,
+        signature: signature(sender, &signed),
+    };
+    wire::encode(&Message::Routed(routed)).into()
+}
+
+fn prepare(stream: StreamId, adapters: usize) -> Body {
+    Body::Prepare(Prepare {
+        name: name(),
+        stream,
+        epoch: Epoch(9),
+        previous: C,
+        next: None,
+        adapters: vec!["null".to_string(); adapters],
+        reliability: crate::needs::Reliability::None,
+        order: crate::needs::Order::Importance,
+        plaintext: true,
+        envelope: None,
+    })
+}
+
+#[test]
+fn only_the_publisher_installs_and_only_within_the_slots() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let stream = fabric.publish(A, publication(None, false));
+    let mut attack = |frame: Bytes| {
+        fabric.at(B, |c, now, keys| c.handle_frame(C, &frame, now, keys));
+        fabric.settle();
+        let notes = core::mem::take(&mut fabric.nodes.get_mut(&B).expect("linked").notes);
+        (fabric.node(B).parts().len(), notes)
+    };
+    let (installed, _) = attack(envelope(C, &[C, B], &prepare(stream, 0)));
+    assert_eq!(installed, 0, "C does not publish the stream");
+    let (installed, notes) = attack(envelope(C, &[A, C, B], &prepare(stream, 0)));
+    assert_eq!(
+        (installed, &notes[..]),
+        (0, &[Note::EnvelopeForged { sender: A }][..])
+    );
+    let (installed, notes) = attack(envelope(A, &[A, B], &prepare(stream, 0)));
+    assert_eq!(
+        (installed, &notes[..]),
+        (0, &[Note::EnvelopeAstray { from: C }][..])
+    );
+    let (installed, _) = attack(envelope(A, &[A, C, B], &prepare(stream, 5)));
+    assert_eq!(installed, 0, "B has four slots");
+    let (installed, _) = attack(envelope(A, &[A, C, B], &prepare(stream, 4)));
+    assert_eq!(installed, 1, "the publisher may, by any way");
+    let release = Body::Release {
+        stream,
+        epoch: Epoch(9),
+    };
+    let (installed, _) = attack(envelope(C, &[C, B], &release));
+    assert_eq!(installed, 1, "another may not take it away");
+    let (installed, _) = attack(envelope(A, &[A, C, B], &release));
+    assert_eq!(installed, 0);
+}
+
+#[test]
+fn what_is_released_while_it_is_installed_does_not_stay() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let stream = fabric.publish(A, publication(None, false));
+    let (frame, epoch) = (envelope(A, &[A, C, B], &prepare(stream, 0)), Epoch(9));
+    let release = envelope(A, &[A, C, B], &Body::Release { stream, epoch });
+    let mut outputs = |frame: &[u8]| {
+        fabric.at(B, |c, now, keys| match frame {
+            [] => c.handle_installed(stream, epoch, Ok(()), now, keys),
+            frame => c.handle_frame(C, frame, now, keys),
+        });
+        let b = fabric.nodes.get_mut(&B).expect("linked");
+        core::iter::from_fn(|| b.controller.poll_output()).collect::<Vec<_>>()
+    };
+    assert!(matches!(outputs(&frame)[..], [Output::Install { .. }]));
+    assert!(outputs(&frame).is_empty(), "asked for once");
+    assert!(outputs(&release).is_empty());
+    assert!(matches!(outputs(&[])[..], [Output::Remove { .. }]));
+    assert!(fabric.node(B).parts().is_empty());
+}
+
+#[test]
+fn nobody_announces_a_stream_of_anothers() {
+    let record = |node: NodeId, publisher: NodeId| {
+        let start = [3; 8];
+        let keys = FakeKeys { id: node, drawn: 0 };
+        let stream = Announced {
+            id: stream_id(publisher, &name(), start, &keys),
+            start,
+            name: name(),
+            confidential: false,
+            layers: Vec::new(),
+        };
+        Record {
+            node,
+            sequence: 1,
+            name: "n".into(),
+            slots: 0,
+            box_key: [0; 32],
+            neighbours: Vec::new(),
+            streams: vec![stream],
+        }
+    };
+    let keys = FakeKeys { id: C, drawn: 0 };
+    assert_eq!(borrowed_stream(&record(A, A), &keys), None);
+    assert_eq!(borrowed_stream(&record(B, A), &keys), Some(&name()));
+    let mut renamed = record(A, A);
+    renamed.streams[0].name = "cam2".parse().expect("a name");
+    assert!(borrowed_stream(&renamed, &keys).is_some());
+}
+
+#[test]
+fn a_changed_record_is_not_believed_and_not_passed_on() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let known = fabric.node(A).controller.directory().signed();
+    let mut signed = known.last().expect("records").clone();
+    signed.record[40] ^= 1;
+    let frame = wire::encode(&Message::Record {
+        record: signed.record,
+        signature: signed.signature,
+    });
+    fabric.at(B, |c, now, keys| c.handle_frame(A, &frame, now, keys));
+    let outputs: Vec<_> = {
+        let b = fabric.nodes.get_mut(&B).expect("linked");
+        core::iter::from_fn(|| b.controller.poll_output()).collect()
+    };
+    assert!(
+        outputs
+            .iter()
+            .all(|output| matches!(output, Output::Note(_)))
+    );
+    assert_eq!(outputs.len(), 1);
+}
+
+proptest! {
+    #[test]
+    fn no_frame_panics_and_none_of_a_stranger_changes_the_map(
+        frame in proptest::collection::vec(any::<u8>(), 0..512),
+    ) {
+        let mut fabric = Fabric::linked(&[[A, B]]);
+        let stream = fabric.publish(A, publication(None, false));
+        fabric.subscribe(B);
+        fabric.at(B, |c, now, keys| c.handle_frame(A, &frame, now, keys));
+        fabric.settle();
+        prop_assert_eq!(fabric.node(B).controller.directory().records().count(), 2);
+        prop_assert_eq!(fabric.way(A, stream).1, [A, B]);
+    }
+}

@@ -1,0 +1,348 @@
+//! Proves the control plane over wires in memory.
+//!
+//! *How.* A [`Fabric`] of controllers on virtual time. Every output is done at once; frames arrive in order. The keys are
+//! a caricature: a signature is a checksum with the signer's key in it, an envelope names its addressee.
+
+mod hostile;
+mod streams;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{
+    Controller, Installation, KeyContent, KeyContext, Keys, KeysError, LinkStats, Note, Notice,
+    Output, Peer, Publication, Secrets, Settings,
+};
+use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::model::{Layer, Weights};
+use crate::needs::Needs;
+use crate::planner::Planner;
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, Ratio};
+use crate::wire::control::SIGNATURE_BYTES;
+
+const A: NodeId = NodeId([1; 32]);
+const B: NodeId = NodeId([2; 32]);
+const C: NodeId = NodeId([3; 32]);
+const D: NodeId = NodeId([4; 32]);
+
+const LINK: LinkStats = LinkStats {
+    rtt: Duration::from_millis(10),
+    loss: Ratio::ZERO,
+};
+
+struct FakeKeys {
+    id: NodeId,
+    drawn: u64,
+}
+
+fn checksum(parts: &[&[u8]]) -> u64 {
+    let bytes = parts.iter().copied().flatten();
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn signature(signer: NodeId, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
+    let mut signature = [0; SIGNATURE_BYTES];
+    signature[..8].copy_from_slice(&checksum(&[&signer.0, message]).to_be_bytes());
+    signature
+}
+
+impl Keys for FakeKeys {
+    fn sign(&mut self, message: &[u8]) -> [u8; SIGNATURE_BYTES] {
+        signature(self.id, message)
+    }
+
+    fn verify(&self, signer: NodeId, message: &[u8], given: &[u8; SIGNATURE_BYTES]) -> bool {
+        signature(signer, message) == *given
+    }
+
+    fn digest(&self, message: &[u8]) -> [u8; 8] {
+        checksum(&[message]).to_be_bytes()
+    }
+
+    fn random(&mut self, bytes: &mut [u8]) -> Result<(), KeysError> {
+        self.drawn += 1;
+        let drawn = checksum(&[&self.id.0, &self.drawn.to_be_bytes()]).to_be_bytes();
+        bytes
+            .iter_mut()
+            .zip(drawn.iter().cycle())
+            .for_each(|(byte, drawn)| *byte = *drawn);
+        Ok(())
+    }
+
+    fn box_key(&self) -> [u8; 32] {
+        self.id.0
+    }
+
+    fn seal_key(
+        &mut self,
+        content: &KeyContent,
+        box_key: &[u8; 32],
+        context: KeyContext,
+    ) -> Result<Vec<u8>, KeysError> {
+        let stream = context.stream.0.to_be_bytes();
+        Ok([&box_key[..], &context.source.0, &stream, &content.key].concat())
+    }
+
+    fn open_key(&self, envelope: &[u8], context: KeyContext) -> Result<KeyContent, KeysError> {
+        let stream = context.stream.0.to_be_bytes();
+        let head = [&self.id.0[..], &context.source.0, &stream].concat();
+        let key = envelope
+            .strip_prefix(&head[..])
+            .ok_or(KeysError::Unauthentic)?;
+        let key = key.try_into().map_err(|_| KeysError::Unauthentic)?;
+        Ok(KeyContent { key_epoch: 1, key })
+    }
+}
+
+/// A node, and what its driver has been told.
+struct Node {
+    controller: Controller,
+    keys: FakeKeys,
+    installed: BTreeMap<(StreamId, Epoch), (Installation, Secrets)>,
+    active: BTreeMap<StreamId, Vec<Epoch>>,
+    found: Vec<(StreamName, StreamId)>,
+    notices: Vec<Notice>,
+    notes: Vec<Note>,
+    /// Words of adapters that it does not know.
+    unknown: Vec<&'static str>,
+}
+
+#[derive(Default)]
+struct Fabric {
+    now: Instant,
+    nodes: BTreeMap<NodeId, Node>,
+    wires: Vec<[NodeId; 2]>,
+    frames: VecDeque<(NodeId, NodeId, Bytes)>,
+}
+
+fn peer(key: NodeId) -> Peer {
+    Peer {
+        key,
+        name: key.short().parse().expect("digits are a name"),
+        trusted: true,
+        rate: None,
+        secure: key != B,
+    }
+}
+
+fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
+    let settings = Settings {
+        id,
+        name: id.short().parse().expect("digits are a name"),
+        slots: 4,
+        peers: [A, B, C, D].map(peer).into(),
+        weights: Weights::default(),
+        since_1970,
+    };
+    let mut keys = FakeKeys { id, drawn: 0 };
+    Node {
+        controller: Controller::new(settings, now, &mut keys),
+        keys,
+        installed: BTreeMap::new(),
+        active: BTreeMap::new(),
+        found: Vec::new(),
+        notices: Vec::new(),
+        notes: Vec::new(),
+        unknown: Vec::new(),
+    }
+}
+
+fn name() -> StreamName {
+    "cam".parse().expect("a name")
+}
+
+fn publication(planner: Option<Planner>, confidential: bool) -> Publication {
+    Publication {
+        name: name(),
+        needs: Needs {
+            confidential,
+            ..Needs::default()
+        },
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(100),
+            utility: 1.0,
+        }],
+        pack_ratio: Some(1.0),
+        planner,
+    }
+}
+
+impl Fabric {
+    /// Returns nodes that are linked as said.
+    fn linked(wires: &[[NodeId; 2]]) -> Self {
+        let mut fabric = Self::default();
+        for wire in wires {
+            for id in wire {
+                fabric.start(*id, Duration::from_secs(1_000));
+            }
+            fabric.link(*wire);
+        }
+        fabric.settle();
+        fabric
+    }
+
+    fn start(&mut self, id: NodeId, since_1970: Duration) {
+        let now = self.now;
+        self.nodes
+            .entry(id)
+            .or_insert_with(|| node(id, since_1970, now));
+    }
+
+    fn link(&mut self, ends: [NodeId; 2]) {
+        self.wires.push(ends);
+        for (id, peer) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+            self.at(id, |c, now, keys| c.handle_link_up(peer, LINK, now, keys));
+        }
+    }
+
+    fn cut(&mut self, ends: [NodeId; 2]) {
+        self.wires.retain(|wire| *wire != ends);
+        for (id, peer) in [(ends[0], ends[1]), (ends[1], ends[0])] {
+            if self.nodes.contains_key(&id) {
+                self.at(id, |c, now, keys| c.handle_link_down(peer, now, keys));
+            }
+        }
+        self.settle();
+    }
+
+    /// Does something at a node.
+    fn at<T>(
+        &mut self,
+        id: NodeId,
+        act: impl FnOnce(&mut Controller, Instant, &mut FakeKeys) -> T,
+    ) -> T {
+        let node = self.nodes.get_mut(&id).expect("a node of the fabric");
+        act(&mut node.controller, self.now, &mut node.keys)
+    }
+
+    fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[&id]
+    }
+
+    /// Does what the nodes say, and carries frames, until nothing moves.
+    fn settle(&mut self) {
+        loop {
+            for (id, node) in &mut self.nodes {
+                while let Some(output) = node.controller.poll_output() {
+                    if let Some((to, frame)) = node.obey(output, self.now) {
+                        self.frames.push_back((*id, to, frame));
+                    }
+                }
+            }
+            let Some((from, to, frame)) = self.frames.pop_front() else {
+                return;
+            };
+            let ends = [from.min(to), from.max(to)];
+            if self.wires.contains(&ends) && self.nodes.contains_key(&to) {
+                self.at(to, |c, now, keys| c.handle_frame(from, &frame, now, keys));
+            }
+        }
+    }
+
+    /// Lets this much time pass, each node being called exactly when it asked to be.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            self.settle();
+            let due = self
+                .nodes
+                .values()
+                .map(|node| node.controller.poll_timeout());
+            let due = due.min().unwrap_or(Instant::NEVER);
+            if due > end {
+                self.now = end;
+                return;
+            }
+            assert!(due >= self.now, "a node asked to be called in the past");
+            self.now = due;
+            for (id, node) in &mut self.nodes {
+                if node.controller.poll_timeout() <= due {
+                    node.controller.handle_timeout(due, &mut node.keys);
+                    let next = node.controller.poll_timeout();
+                    assert!(next > due, "{id:?} wants to be called again at once");
+                }
+            }
+        }
+    }
+
+    fn publish(&mut self, id: NodeId, publication: Publication) -> StreamId {
+        let stream = self
+            .at(id, |c, now, keys| c.publish(publication, None, now, keys))
+            .expect("a sound publication");
+        self.settle();
+        stream
+    }
+
+    fn subscribe(&mut self, id: NodeId) {
+        self.at(id, |c, now, keys| c.subscribe(name(), now, keys));
+        self.settle();
+    }
+
+    /// Returns the way of the one plan in force, and its epoch, after checking that every node of it has its part.
+    fn way(&self, source: NodeId, stream: StreamId) -> (Epoch, Vec<NodeId>) {
+        let [epoch] = self.node(source).active[&stream][..] else {
+            panic!("not one plan in force: {:?}", self.node(source).active);
+        };
+        let mut way = vec![source];
+        loop {
+            let id = way[way.len() - 1];
+            let (part, _) = &self.node(id).installed[&(stream, epoch)];
+            assert_eq!(part.previous, way[way.len().saturating_sub(2)]);
+            match part.next {
+                Some(next) => way.push(next),
+                None => return (epoch, way),
+            }
+        }
+    }
+}
+
+impl Node {
+    /// Does what the controller says; frames are the fabric's.
+    fn obey(&mut self, output: Output, now: Instant) -> Option<(NodeId, Bytes)> {
+        match output {
+            Output::Send { to, frame } => return Some((to, frame)),
+            Output::Plan(planning) => {
+                let mut solved = planning.solve();
+                solved.explain();
+                self.controller.handle_solved(solved, now, &mut self.keys);
+            }
+            Output::Install {
+                installation,
+                secrets,
+            } => {
+                let (stream, epoch) = (installation.stream, installation.epoch);
+                let known = |word: &String| !self.unknown.contains(&word.as_str());
+                let result = if installation.adapters.iter().all(known) {
+                    let part = (installation, secrets);
+                    self.installed.insert((stream, epoch), part);
+                    Ok(())
+                } else {
+                    Err("no module has this name".to_string())
+                };
+                self.controller
+                    .handle_installed(stream, epoch, result, now, &mut self.keys);
+            }
+            Output::Remove { stream, epoch } => {
+                self.installed.remove(&(stream, epoch));
+            }
+            Output::Active { stream, epochs } => {
+                self.active.insert(stream, epochs);
+            }
+            Output::Found { name, stream } => self.found.push((name, stream)),
+            Output::Notice { notice, .. } => self.notices.push(notice),
+            Output::Note(note) => self.notes.push(note),
+        }
+        None
+    }
+
+    fn parts(&self) -> Vec<&Installation> {
+        self.controller.installations().collect()
+    }
+}

@@ -1,0 +1,266 @@
+//! Proves that plans take over, leave and come back, and that nothing outlives its lease.
+
+use alloc::string::ToString;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
+use super::{A, B, C, D, Fabric, LINK, name, publication};
+use crate::id::Epoch;
+use crate::planner::Planner;
+use crate::routing::RECORD_AGE_MAX;
+use crate::session::{LEASE, Part};
+use crate::time::Duration;
+
+#[test]
+fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    assert_eq!(fabric.node(C).notices, [Notice::Waiting]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    assert_eq!(fabric.node(C).found, [(name(), stream)]);
+    let (epoch, way) = fabric.way(A, stream);
+    assert_eq!((epoch, way), (Epoch(1), vec![A, B, C]));
+    let source = fabric.node(A).controller.source(stream).expect("published");
+    let (sink, plan) = source.plans().next().expect("one sink");
+    assert_eq!(
+        (sink, plan.state, source.active()),
+        (C, PlanState::Active, &[Epoch(1)][..])
+    );
+    let words = plan.words.as_ref().expect("a planned stream");
+    assert!(words.report.feasible && words.explanation.is_some());
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(
+        fabric.way(A, stream).0,
+        Epoch(1),
+        "renewed and not replaced"
+    );
+    for id in [A, B, C] {
+        let node = fabric.node(id);
+        let mirrored: Vec<_> = node.installed.values().map(|(part, _)| part).collect();
+        assert_eq!(
+            node.parts(),
+            mirrored,
+            "the driver's table is the controller's"
+        );
+    }
+}
+
+#[test]
+fn a_confidential_stream_is_sealed_with_one_key_that_only_the_ends_get() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
+    let (epoch, _) = fabric.way(A, stream);
+    let key = |id| fabric.node(id).installed[&(stream, epoch)].1.key.clone();
+    assert!(key(A).is_some() && key(A) == key(C) && key(B).is_none());
+    assert!(!fabric.node(C).installed[&(stream, epoch)].0.plaintext);
+    let shown = alloc::format!("{:?}", fabric.node(A).installed);
+    assert!(shown.contains("secret"), "the key itself is not shown");
+}
+
+#[test]
+fn a_relay_that_leaves_is_gone_around_and_the_plan_before_is_released() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, D], [A, C], [C, D]]);
+    fabric.subscribe(D);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    let (first, way) = fabric.way(A, stream);
+    assert_eq!(way, [A, B, D]);
+    fabric.cut([A, B]);
+    let (second, way) = fabric.way(A, stream);
+    assert!(second > first && way == [A, C, D]);
+    assert_eq!(
+        fabric.node(D).parts().len(),
+        2,
+        "both plans while ADUs are under way"
+    );
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(fabric.node(D).parts().len(), 1);
+    assert!(fabric.node(B).parts().is_empty() && fabric.node(B).installed.is_empty());
+}
+
+#[test]
+fn what_a_dead_source_leaves_behind_goes_away_by_itself() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(None, false));
+    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    fabric.nodes.remove(&A);
+    fabric.pass(LEASE + Duration::from_secs(1));
+    for id in [B, C] {
+        assert!(fabric.node(id).parts().is_empty() && fabric.node(id).installed.is_empty());
+        let expired = |note: &&Note| matches!(note, Note::PartExpired { .. });
+        assert_eq!(fabric.node(id).notes.iter().filter(expired).count(), 1);
+    }
+    fabric.cut([A, B]);
+    fabric.pass(RECORD_AGE_MAX + Duration::from_secs(1));
+    assert_eq!(fabric.node(C).notices, [Notice::Waiting, Notice::Gone]);
+    assert_eq!(
+        fabric.node(C).controller.subscription(&name()),
+        Some(Subscription::Waiting)
+    );
+}
+
+#[test]
+fn of_two_plannings_for_a_sink_only_the_later_counts() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    let mut plannings = Vec::new();
+    fabric.at(B, |c, now, keys| c.subscribe(name(), now, keys));
+    let asked = fabric.at(B, |c, _, _| {
+        core::iter::from_fn(|| c.poll_output()).find_map(|output| match output {
+            Output::Send { frame, .. } => Some(frame),
+            _ => None,
+        })
+    });
+    let asked = asked.expect("a subscription");
+    fabric.at(A, |c, now, keys| {
+        c.handle_frame(B, &asked, now, keys);
+        // The map changes while the first is made.
+        c.handle_link_down(B, now, keys);
+        c.handle_link_up(B, LINK, now, keys);
+        while let Some(output) = c.poll_output() {
+            if let Output::Plan(planning) = output {
+                plannings.push(planning);
+            }
+        }
+        let (last, stale) = plannings.split_last().expect("at least one planning");
+        assert!(!stale.is_empty());
+        for planning in stale {
+            c.handle_solved(planning.clone().solve(), now, keys);
+            assert!(c.poll_output().is_none(), "a stale plan is not deployed");
+        }
+        c.handle_solved(last.clone().solve(), now, keys);
+        let mut outputs = core::iter::from_fn(|| c.poll_output());
+        assert!(outputs.any(|output| matches!(output, Output::Install { .. })));
+        assert_eq!(
+            c.source(stream).map(|source| source.active().len()),
+            Some(0)
+        );
+    });
+}
+
+#[test]
+fn a_stream_ends_by_either_end() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    fabric.subscribe(B);
+    let stream = fabric.publish(A, publication(None, false));
+    fabric.at(B, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.settle();
+    assert_eq!(fabric.node(A).active[&stream], []);
+    fabric.subscribe(B);
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    fabric.at(A, |c, now, keys| c.unpublish(stream, now, keys));
+    fabric.settle();
+    assert_eq!(fabric.node(A).active[&stream], []);
+    assert_eq!(fabric.node(B).notices.last(), Some(&Notice::Gone));
+    fabric.pass(LEASE);
+    assert_eq!(fabric.node(A).controller.sources().count(), 0);
+    assert!(fabric.node(B).installed.is_empty());
+}
+
+#[test]
+fn a_node_subscribes_to_itself_without_a_link() {
+    let mut fabric = Fabric::default();
+    fabric.start(A, Duration::ZERO);
+    fabric.subscribe(A);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
+    assert_eq!(fabric.way(A, stream).1, [A]);
+    assert!(matches!(
+        fabric.node(A).controller.subscription(&name()),
+        Some(Subscription::Found {
+            is_served: true,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn a_part_that_cannot_be_installed_is_refused_with_the_drivers_reason() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    fabric
+        .nodes
+        .get_mut(&B)
+        .expect("linked")
+        .unknown
+        .push("fold");
+    fabric.subscribe(B);
+    let part = |node, adapter: &str| Part {
+        node,
+        adapters: vec![adapter.to_string()],
+        plaintext: true,
+    };
+    let given = vec![part(A, "null"), part(B, "fold")];
+    let publication = publication(None, false);
+    fabric
+        .at(A, |c, now, keys| {
+            c.publish(publication, Some(given), now, keys)
+        })
+        .expect("a given plan");
+    fabric.settle();
+    let source = fabric.node(A).controller.sources().next().expect("one");
+    let (_, plan) = source.plans().next().expect("one sink");
+    assert_eq!(plan.state, PlanState::Failed);
+    assert!(
+        plan.reason
+            .as_ref()
+            .is_some_and(|why| why.contains("no module has this name"))
+    );
+    let told = fabric.node(B).notices.last();
+    assert!(matches!(told, Some(Notice::Refused { .. })), "{told:?}");
+}
+
+#[test]
+fn a_restarted_node_outruns_the_record_of_its_life_before() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    let before = |fabric: &Fabric| {
+        let record = fabric.node(B).controller.directory().record(A);
+        record.expect("known").sequence
+    };
+    let old = before(&fabric);
+    fabric.nodes.remove(&A);
+    fabric.cut([A, B]);
+    // Its clock has been set back a thousand seconds, so its new record's number is smaller than the one that B has.
+    fabric.start(A, Duration::ZERO);
+    fabric.link([A, B]);
+    fabric.settle();
+    assert!(before(&fabric) > old);
+    let stream = fabric.publish(A, publication(None, false));
+    fabric.subscribe(B);
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+}
+
+#[test]
+fn what_cannot_be_published_says_why() {
+    let mut fabric = Fabric::default();
+    fabric.start(A, Duration::ZERO);
+    let mut publish = |publication, given| {
+        let result = fabric.at(A, |c, now, keys| c.publish(publication, given, now, keys));
+        result.map(drop)
+    };
+    let good = publication(Some(Planner::Exact), true);
+    let invalid = |result| matches!(result, Err(PublishError::Invalid { .. }));
+    assert!(invalid(publish(
+        Publication {
+            layers: vec![],
+            ..good.clone()
+        },
+        None
+    )));
+    assert!(invalid(publish(
+        Publication {
+            planner: None,
+            ..good.clone()
+        },
+        None
+    )));
+    assert!(invalid(publish(good.clone(), Some(vec![]))));
+    let long = Part {
+        node: A,
+        adapters: vec!["null".to_string(); crate::limits::ADAPTERS_PER_NODE_MAX + 1],
+        plaintext: true,
+    };
+    assert!(invalid(publish(publication(None, false), Some(vec![long]))));
+    assert_eq!(publish(good.clone(), None), Ok(()));
+    assert_eq!(publish(good, None), Err(PublishError::Taken(name())));
+}
