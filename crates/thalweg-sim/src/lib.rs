@@ -6,8 +6,16 @@
 //!
 //! | room | what lives there |
 //! |---|---|
+//! | [`play`] | a world as it runs: hosts, lines and weather on one queue of events |
+//! | [`host`] | one node: the product's machines, joined |
 //! | [`transport`] | one end of one link: control frames and ADUs on QUIC in virtual time |
-//! | [`traffic`] | what producers send |
+//! | [`clock`], [`keys`] | a host's skewed clock; signatures and chance from the seed |
+//! | [`traffic`], [`film`] | what producers send |
+//! | [`watch`] | who watches a run: the next six |
+//! | [`trace`] | what happens, as a hash and as lines |
+//! | [`fate`], [`reference`] | what becomes of each ADU, and what should |
+//! | [`oracle`] | what must never happen |
+//! | [`viewer`] | what a viewer of video saw |
 //! | [`report`] | what became of it, as simulator and testbed say it |
 //! | [`generate`] | worlds made up from a seed |
 //!
@@ -18,7 +26,18 @@
 //! *Sources.* `FoundationDB`'s simulation; noq-proto, the sans-IO half of the node's QUIC.
 #![forbid(unsafe_code)]
 
+pub mod clock;
+pub mod fate;
+pub mod film;
 pub mod generate;
+pub mod host;
+pub mod keys;
+pub mod oracle;
+pub mod play;
+pub mod reference;
 pub mod report;
+pub mod trace;
 pub mod traffic;
 pub mod transport;
+pub mod viewer;
+pub mod watch;

@@ -34,7 +34,8 @@ impl Clock {
 
     /// Returns what it shows at a moment of the world.
     pub fn local(&self, world: Instant) -> Instant {
-        let elapsed = i128::from(world.as_nanos()) * (MILLION + i128::from(self.drift_ppm)) / MILLION;
+        let elapsed =
+            i128::from(world.as_nanos()) * (MILLION + i128::from(self.drift_ppm)) / MILLION;
         Instant::from_nanos(elapsed as u64) + self.offset
     }
 

@@ -32,5 +32,8 @@ fn the_way_back_is_the_first_moment_that_shows_the_time() {
 fn never_stays_never_and_the_past_is_the_start() {
     let clock = Clock::new(Duration::from_secs(5), 10);
     assert!(clock.world(Instant::NEVER).is_never());
-    assert_eq!(clock.world(Instant::ZERO + Duration::from_secs(1)), Instant::ZERO);
+    assert_eq!(
+        clock.world(Instant::ZERO + Duration::from_secs(1)),
+        Instant::ZERO
+    );
 }

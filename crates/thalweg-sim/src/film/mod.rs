@@ -57,7 +57,9 @@ pub enum Shown {
 #[non_exhaustive]
 pub enum FilmError {
     /// Its layers are too small for the codec.
-    #[error("`{stream}` has layers of {budgets:?} bytes a frame without headers, which cannot be video: {source}")]
+    #[error(
+        "`{stream}` has layers of {budgets:?} bytes a frame without headers, which cannot be video: {source}"
+    )]
     Budgets {
         /// The stream.
         stream: StreamName,
@@ -100,7 +102,9 @@ impl Film {
         })?;
         let scene = Scene::new(scene::WIDTH, scene::HEIGHT)?;
         let scene = scene.with_rate((stream.traffic.frames.round() as u32).max(1));
-        let pictures: Vec<Yuv420> = (0..PICTURES as u64).map(|index| scene.frame(index)).collect();
+        let pictures: Vec<Yuv420> = (0..PICTURES as u64)
+            .map(|index| scene.frame(index))
+            .collect();
         let layers = pictures.iter().map(|picture| encoder.encode(picture));
         Ok(Self {
             layers: layers.collect::<Result<_, _>>()?,
@@ -146,6 +150,8 @@ impl Film {
 
 impl fmt::Debug for Film {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Film").field("pictures", &self.pictures.len()).finish_non_exhaustive()
+        f.debug_struct("Film")
+            .field("pictures", &self.pictures.len())
+            .finish_non_exhaustive()
     }
 }

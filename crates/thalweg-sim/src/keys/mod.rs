@@ -59,7 +59,10 @@ impl Ring {
 
 /// Returns the key by which a node of a world is known.
 pub fn node_id(name: &NodeName) -> NodeId {
-    NodeId(blake3::derive_key("thalweg simulated identity", name.as_str().as_bytes()))
+    NodeId(blake3::derive_key(
+        "thalweg simulated identity",
+        name.as_str().as_bytes(),
+    ))
 }
 
 fn box_key(secret: &[u8; 32]) -> [u8; 32] {

@@ -38,7 +38,9 @@ fn an_envelope_opens_for_its_node_its_context_and_unchanged() {
         key_epoch: 3,
         key: [9; 32],
     };
-    let sealed = a.seal_key(&content, &b.box_key(), right).expect("b has a box key");
+    let sealed = a
+        .seal_key(&content, &b.box_key(), right)
+        .expect("b has a box key");
     assert_eq!(b.open_key(&sealed, right), Ok(content));
     assert!(b.open_key(&sealed, wrong).is_err());
     assert!(a.open_key(&sealed, right).is_err());

@@ -192,7 +192,12 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
     let name = |place: usize| names.get(place).map_or("?", NodeName::as_str);
     let kind = format!("{:?}", happening.kind).to_lowercase();
     // Writing to a string cannot fail.
-    let _ = write!(text, "{} {:<8} {kind:<9}", seconds(time), name(happening.node));
+    let _ = write!(
+        text,
+        "{} {:<8} {kind:<9}",
+        seconds(time),
+        name(happening.node)
+    );
     if let Some(peer) = happening.peer {
         let _ = write!(text, " peer={}", name(peer));
     }

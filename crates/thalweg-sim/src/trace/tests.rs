@@ -6,14 +6,23 @@ use thalweg_core::time::{Duration, Instant};
 use super::{Happening, Kind, Trace};
 
 fn names() -> Vec<NodeName> {
-    ["a", "b"].map(|name| name.parse().expect("a letter")).to_vec()
+    ["a", "b"]
+        .map(|name| name.parse().expect("a letter"))
+        .to_vec()
 }
 
 fn run(is_text_wanted: bool, order: [u64; 2]) -> Trace {
     let mut trace = Trace::new(is_text_wanted);
     for sequence in order {
-        let happening = Happening::at(Kind::Handed, 0).with(1).of(0).numbers(sequence, 1);
-        trace.note(Instant::ZERO + Duration::from_millis(1_500), happening, &names());
+        let happening = Happening::at(Kind::Handed, 0)
+            .with(1)
+            .of(0)
+            .numbers(sequence, 1);
+        trace.note(
+            Instant::ZERO + Duration::from_millis(1_500),
+            happening,
+            &names(),
+        );
     }
     trace
 }

@@ -1,0 +1,134 @@
+//! Plays made-up worlds by the thousand, on all cores, and stops at the first that breaks a law.
+//!
+//! ```text
+//! soak [--seeds A..B] [--minutes N] [--trace SEED]
+//! ```
+//!
+//! *The idea.* `cargo xtask test simulate` and `cargo xtask soak` run this and not `thalweg simulate`, for it links
+//! neither sockets nor the node and is built in a moment. Cores take the next seed from a counter, so the worlds that
+//! are played do not depend on how many cores there are.
+//!
+//! *What it does not do.* It reads no world files: `thalweg simulate` does.
+
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use thalweg_sim::generate;
+use thalweg_sim::play::{Options, Played, play};
+
+/// Seeds that broke a law are collected up to this many before the rest is left.
+const FAILURES_MAX: usize = 1;
+
+/// What was asked for.
+struct Asked {
+    first: u64,
+    end: u64,
+    until: Option<Duration>,
+    failures_max: usize,
+    trace: Option<u64>,
+}
+
+fn main() -> ExitCode {
+    let asked = match parse(std::env::args().skip(1)) {
+        Ok(asked) => asked,
+        Err(sentence) => {
+            eprintln!("soak: {sentence}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(seed) = asked.trace {
+        let played = run(seed, true);
+        print!("{}", played.text.unwrap_or_default());
+        return ExitCode::SUCCESS;
+    }
+    soak(&asked)
+}
+
+fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
+    let mut asked = Asked {
+        first: 0,
+        end: 1_000,
+        until: None,
+        failures_max: FAILURES_MAX,
+        trace: None,
+    };
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(format!("`{word}` wants a value"))?;
+        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+        match word.as_str() {
+            "--seeds" => {
+                let (first, end) = value.split_once("..").ok_or("seeds are written A..B")?;
+                asked.first = number(first)?;
+                asked.end = if end.is_empty() { u64::MAX } else { number(end)? };
+            }
+            "--minutes" => asked.until = Some(Duration::from_secs(60 * number(&value)?)),
+            "--failures" => asked.failures_max = number(&value)? as usize,
+            "--trace" => asked.trace = Some(number(&value)?),
+            _ => return Err(format!("there is no option `{word}`")),
+        }
+    }
+    Ok(asked)
+}
+
+/// Plays one made-up world.
+fn run(seed: u64, is_text_wanted: bool) -> Played {
+    let world = generate::world(seed);
+    let options = Options {
+        seed,
+        is_text_wanted,
+    };
+    let films = vec![None; world.streams.len()];
+    play(&world, "generated", &films, options).expect("without video there is no picture to compare")
+}
+
+fn soak(asked: &Asked) -> ExitCode {
+    let start = Instant::now();
+    let (next, stop) = (AtomicU64::new(asked.first), AtomicBool::new(false));
+    let failures = Mutex::new(Vec::new());
+    let played = AtomicU64::new(0);
+    let work = || {
+        while !stop.load(Relaxed) && asked.until.is_none_or(|until| start.elapsed() < until) {
+            let seed = next.fetch_add(1, Relaxed);
+            if seed >= asked.end {
+                return;
+            }
+            let outcome = std::panic::catch_unwind(|| run(seed, false).report.violations);
+            let sentences = outcome.unwrap_or_else(|_| vec!["it panicked".into()]);
+            played.fetch_add(1, Relaxed);
+            if !sentences.is_empty() {
+                let mut failures = failures.lock().unwrap_or_else(PoisonError::into_inner);
+                failures.push((seed, sentences));
+                stop.store(failures.len() >= asked.failures_max, Relaxed);
+            }
+        }
+    };
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..cores {
+            scope.spawn(work);
+        }
+    });
+    let count = played.load(Relaxed);
+    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    failures.sort_unstable();
+    for (seed, sentences) in &failures {
+        println!("seed {seed}:");
+        for sentence in sentences.iter().take(5) {
+            println!("  {sentence}");
+        }
+        println!("  to replay it: thalweg simulate --generate --seed {seed} --trace trace.txt");
+    }
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "{count} worlds from seed {} played in {seconds:.1} s, {} broke a law",
+        asked.first,
+        failures.len()
+    );
+    if failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

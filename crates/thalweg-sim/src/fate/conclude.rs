@@ -1,0 +1,145 @@
+//! The end of the accounts: each passage explains itself, and the explanations become a report.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::{Carriage, Outcome};
+use thalweg_core::model::{NodeName, World};
+use thalweg_core::time::Instant;
+
+use super::{Copy, Fates, Hop, Passage};
+use crate::report::Tally;
+
+/// How an ADU ended on its way to a sink.
+#[derive(Clone, Debug, PartialEq)]
+pub enum End {
+    /// The subscriber was given it then.
+    Delivered(Instant),
+    /// It went no further, at a node or on a link, `a->b`.
+    Dropped(DropCause, String),
+    /// A datagram that left and did not arrive: the line must have lost it.
+    Vanished(usize, usize),
+    /// Nobody says what became of it; the sentence tells how far it got.
+    Unaccounted(String),
+}
+
+/// The accounts of a run, closed.
+#[derive(Clone, Debug, Default)]
+pub struct Conclusion {
+    /// For each stream, for each sink.
+    pub tallies: Vec<Vec<Tally>>,
+    /// What nobody accounts for.
+    pub holes: Vec<(Copy, String)>,
+    /// How many datagrams vanished on each direction of a link.
+    pub vanished: BTreeMap<(usize, usize), u64>,
+}
+
+impl Fates {
+    /// Returns whether all that was sent has ended, as far as can be told before the run is over.
+    pub fn is_settled(&self) -> bool {
+        let open = |passage: &Passage| {
+            passage.delivered.is_none()
+                && passage.dropped.is_none()
+                && passage
+                    .hops
+                    .iter()
+                    .all(|hop| hop.is_whole || self.is_open(hop))
+        };
+        !self
+            .streams
+            .iter()
+            .flat_map(|stream| stream.passages.iter().flatten())
+            .any(open)
+    }
+
+    /// Closes the accounts.
+    pub fn conclude(&self, world: &World, names: &[NodeName]) -> Conclusion {
+        let mut conclusion = Conclusion::default();
+        for (stream, fates) in self.streams.iter().enumerate() {
+            let deadline = world.streams[stream].needs.deadline;
+            let mut tallies = Vec::new();
+            for (sink, passages) in fates.passages.iter().enumerate() {
+                let mut tally = Tally::default();
+                for (adu, (sent, passage)) in fates.sent.iter().zip(passages).enumerate() {
+                    let bytes = sent.payload.len();
+                    tally.handle_sent(sent.importance.0, bytes);
+                    match self.end(fates.source, passage, names) {
+                        End::Delivered(at) => {
+                            let latency = at.saturating_since(sent.due);
+                            let in_time = at <= sent.due + deadline;
+                            tally.handle_delivered(sent.importance.0, bytes, latency, in_time);
+                        }
+                        End::Dropped(cause, place) => tally.handle_dropped(cause, &place, 1),
+                        End::Vanished(from, to) => {
+                            *conclusion.vanished.entry((from, to)).or_default() += 1;
+                            tally.handle_dropped(DropCause::PathLost, &link(from, to, names), 1);
+                        }
+                        End::Unaccounted(how) => {
+                            conclusion.holes.push((Copy { stream, sink, adu }, how));
+                        }
+                    }
+                }
+                tallies.push(tally);
+            }
+            conclusion.tallies.push(tallies);
+        }
+        conclusion
+    }
+
+    fn end(&self, source: usize, passage: &Passage, names: &[NodeName]) -> End {
+        if let Some(at) = passage.delivered {
+            return End::Delivered(at);
+        }
+        if let Some((cause, node)) = passage.dropped {
+            return End::Dropped(cause, names[node].to_string());
+        }
+        match passage.hops.iter().find(|hop| !hop.is_whole) {
+            Some(hop) => self.end_of_hop(hop, names),
+            None => {
+                let at = passage.hops.last().map_or(source, |hop| hop.to);
+                End::Unaccounted(format!("it was last seen whole at {}", names[at]))
+            }
+        }
+    }
+
+    /// Whether a hop may still be crossed.
+    fn is_open(&self, hop: &Hop) -> bool {
+        match hop.outcome {
+            None => !hop.is_orphan,
+            Some(Outcome::Departed) if hop.carriage != Carriage::Datagram => !self.is_cut(hop),
+            // Whether a datagram is still on its way, the lines know.
+            Some(_) => false,
+        }
+    }
+
+    /// Whether the link was down, or its far end gone, since a hop began.
+    fn is_cut(&self, hop: &Hop) -> bool {
+        let since = |at: Option<&Instant>| at.is_some_and(|at| *at >= hop.handed);
+        since(self.downs.get(&(hop.from, hop.to))) || since(self.gone.get(&hop.to))
+    }
+
+    /// Says why a hop was not crossed: the sender's word, then the receiver's, then what else is known.
+    fn end_of_hop(&self, hop: &Hop, names: &[NodeName]) -> End {
+        let place = link(hop.from, hop.to, names);
+        if let Some(cause) = hop.outcome.and_then(Outcome::drop_cause).or(hop.failed) {
+            return End::Dropped(cause, place);
+        }
+        match hop.outcome {
+            Some(Outcome::Departed) if hop.carriage == Carriage::Datagram => {
+                End::Vanished(hop.from, hop.to)
+            }
+            Some(_) if self.is_cut(hop) => End::Dropped(DropCause::PathLost, place),
+            None if hop.is_orphan => End::Dropped(DropCause::PathLost, place),
+            Some(outcome) => End::Unaccounted(format!(
+                "{place} says {} and it is not at {}",
+                outcome.name(),
+                names[hop.to]
+            )),
+            None => End::Unaccounted(format!("it was handed to {place}, which says nothing")),
+        }
+    }
+}
+
+fn link(from: usize, to: usize, names: &[NodeName]) -> String {
+    format!("{}->{}", names[from], names[to])
+}

@@ -1,0 +1,288 @@
+//! What became of every ADU on its way to every sink: the accounts of a run.
+//!
+//! *The idea.* The run sees what no node sees: both ends of every hop. Each ADU has one [`Passage`] a sink, to which every
+//! hop adds what its two ends say. At the end a passage must explain itself: it was delivered, or a node gave it up with
+//! a cause, or the first hop that it did not cross whole says why. One that cannot is a hole in the machine's accounts.
+//!
+//! ```text
+//! sent ─► handed to a link ─► begun at its far end ─► whole there ─► handed on … ─► delivered
+//!                  └─► outcome: why not                └─► dropped here: why
+//! ```
+//!
+//! With cut-through a hop begins before the one before it is whole; the first that stays unfinished is to blame.
+//!
+//! *What it does not do.* It decides nothing for the machine, which does not know of it.
+
+mod conclude;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Header, Importance};
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::{Carriage, Outcome};
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::time::Instant;
+
+pub use conclude::{Conclusion, End};
+
+/// An ADU on its way to one sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Copy {
+    /// The stream's place in the world.
+    pub stream: usize,
+    /// The sink's place among the stream's.
+    pub sink: usize,
+    /// The ADU's place among those that the producer gave.
+    pub adu: usize,
+}
+
+/// An ADU as its producer gave it.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    /// When it was due, in the world's time.
+    pub due: Instant,
+    /// Its number on the wire.
+    pub sequence: u64,
+    /// Its frame.
+    pub frame: u64,
+    /// Its layer.
+    pub layer: u8,
+    /// How much it matters.
+    pub importance: Importance,
+    /// What is to come out.
+    pub payload: Bytes,
+}
+
+/// One crossing of a link, as both ends tell it.
+#[derive(Clone, Debug)]
+struct Hop {
+    from: usize,
+    to: usize,
+    carriage: Carriage,
+    handed: Instant,
+    is_whole: bool,
+    /// What the sender says.
+    outcome: Option<Outcome>,
+    /// What the receiver says if the rest does not come.
+    failed: Option<DropCause>,
+    /// The sender is gone and says nothing more.
+    is_orphan: bool,
+}
+
+/// The way of one ADU to one sink.
+#[derive(Clone, Debug, Default)]
+struct Passage {
+    hops: Vec<Hop>,
+    dropped: Option<(DropCause, usize)>,
+    delivered: Option<Instant>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct StreamFates {
+    /// The node of the producer.
+    source: usize,
+    sent: Vec<Sent>,
+    /// One list a sink, one passage an ADU.
+    passages: Vec<Vec<Passage>>,
+}
+
+/// The accounts of all streams.
+#[derive(Clone, Debug, Default)]
+pub struct Fates {
+    streams: Vec<StreamFates>,
+    /// What a stream's bytes on the wire mean: its place, and how many ADUs it had before it was published anew.
+    published: BTreeMap<StreamId, (usize, usize)>,
+    /// Which sink a plan is for.
+    planned: BTreeMap<(StreamId, Epoch), usize>,
+    /// When links went down, by sender and receiver.
+    downs: BTreeMap<(usize, usize), Instant>,
+    /// When nodes were last gone.
+    gone: BTreeMap<usize, Instant>,
+    /// The last of each ordered sequence to arrive at a node.
+    ordered: BTreeMap<(usize, StreamId, Epoch), u64>,
+}
+
+impl Fates {
+    /// Begins the accounts of streams with these sources and so many sinks each.
+    pub fn new(streams: impl IntoIterator<Item = (usize, usize)>) -> Self {
+        let stream = |(source, sinks)| StreamFates {
+            source,
+            sent: Vec::new(),
+            passages: vec![Vec::new(); sinks],
+        };
+        Self {
+            streams: streams.into_iter().map(stream).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes in that a stream is published, for the first time or anew.
+    pub fn handle_published(&mut self, id: StreamId, stream: usize) {
+        let before = self.streams[stream].sent.len();
+        self.published.insert(id, (stream, before));
+    }
+
+    /// Takes in which sink a plan is for.
+    pub fn handle_planned(&mut self, id: StreamId, epoch: Epoch, sink: usize) {
+        self.planned.insert((id, epoch), sink);
+    }
+
+    /// Returns which ADU to which sink a header is about; `None` for the end of a stream.
+    pub fn find(&self, header: &Header) -> Option<Copy> {
+        if header.flags.contains(Flags::END) {
+            return None;
+        }
+        let (stream, before) = *self.published.get(&header.stream)?;
+        let sink = *self.planned.get(&(header.stream, header.epoch))?;
+        let adu = before + header.sequence.0 as usize;
+        (adu < self.streams[stream].sent.len()).then_some(Copy { stream, sink, adu })
+    }
+
+    /// Returns the stream's place in the world.
+    pub fn stream_of(&self, id: StreamId) -> Option<usize> {
+        self.published.get(&id).map(|(stream, _)| *stream)
+    }
+
+    /// Returns an ADU as it was sent.
+    pub fn sent(&self, copy: Copy) -> &Sent {
+        &self.streams[copy.stream].sent[copy.adu]
+    }
+
+    /// Takes in an ADU of a producer, and returns its place.
+    pub fn handle_sent(&mut self, stream: usize, sent: Sent) -> usize {
+        let fates = &mut self.streams[stream];
+        fates.sent.push(sent);
+        for passages in &mut fates.passages {
+            passages.push(Passage::default());
+        }
+        fates.sent.len() - 1
+    }
+
+    fn passage(&mut self, copy: Copy) -> &mut Passage {
+        &mut self.streams[copy.stream].passages[copy.sink][copy.adu]
+    }
+
+    /// Takes in that a node gave an ADU up; the first word counts.
+    pub fn handle_dropped(&mut self, copy: Copy, cause: DropCause, node: usize) {
+        self.passage(copy).dropped.get_or_insert((cause, node));
+    }
+
+    /// Takes in that a node handed an ADU to a link.
+    pub fn handle_handed(
+        &mut self,
+        copy: Copy,
+        [from, to]: [usize; 2],
+        carriage: Carriage,
+        now: Instant,
+    ) {
+        self.passage(copy).hops.push(Hop {
+            from,
+            to,
+            carriage,
+            handed: now,
+            is_whole: false,
+            outcome: None,
+            failed: None,
+            is_orphan: false,
+        });
+    }
+
+    fn hop(&mut self, copy: Copy, from: usize, to: usize) -> Option<&mut Hop> {
+        let hops = self.passage(copy).hops.iter_mut().rev();
+        hops.into_iter()
+            .find(|hop| hop.from == from && hop.to == to)
+    }
+
+    /// Takes in that an ADU has arrived whole. Says what is wrong if it was never sent, came before, or out of order.
+    pub fn handle_whole(
+        &mut self,
+        copy: Copy,
+        from: usize,
+        to: usize,
+        header: &Header,
+    ) -> Result<(), String> {
+        let hop = self
+            .hop(copy, from, to)
+            .ok_or("it arrived over a link that it was not handed to")?;
+        if std::mem::replace(&mut hop.is_whole, true) {
+            return Err("it arrived twice over one link".into());
+        }
+        if !matches!(hop.carriage, Carriage::Ordered(_)) {
+            return Ok(());
+        }
+        let sequence = header.sequence.0;
+        let before = self
+            .ordered
+            .insert((to, header.stream, header.epoch), sequence);
+        match before.filter(|before| *before >= sequence) {
+            Some(before) => Err(format!(
+                "it came behind sequence {before} of its ordered hop"
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes in that the rest of an ADU does not arrive.
+    pub fn handle_failed(&mut self, copy: Copy, from: usize, to: usize, cause: DropCause) {
+        if let Some(hop) = self.hop(copy, from, to) {
+            hop.failed = Some(cause);
+        }
+    }
+
+    /// Takes in what a link says of an ADU that it was handed.
+    pub fn handle_outcome(&mut self, copy: Copy, from: usize, to: usize, outcome: Outcome) {
+        if let Some(hop) = self.hop(copy, from, to) {
+            hop.outcome.get_or_insert(outcome);
+        }
+    }
+
+    /// Takes in that a subscriber was given an ADU. Says so if it had it already.
+    pub fn handle_delivered(&mut self, copy: Copy, now: Instant) -> Result<(), String> {
+        match self.passage(copy).delivered.replace(now) {
+            None => Ok(()),
+            Some(_) => Err("it was delivered twice".into()),
+        }
+    }
+
+    /// Takes in that a link is down at one of its ends.
+    pub fn handle_down(&mut self, from: usize, to: usize, now: Instant) {
+        self.downs.insert((from, to), now);
+        self.downs.insert((to, from), now);
+    }
+
+    /// Returns whether a node has been gone.
+    pub fn was_gone(&self, node: usize) -> bool {
+        self.gone.contains_key(&node)
+    }
+
+    /// Returns whether a link has been down.
+    pub fn was_down(&self, from: usize, to: usize) -> bool {
+        self.downs.contains_key(&(from, to))
+    }
+
+    /// Takes in that a node is gone with all it had in memory.
+    ///
+    /// Cost    O(ADUs sent so far)
+    pub fn handle_gone(&mut self, node: usize, now: Instant) {
+        self.gone.insert(node, now);
+        for stream in &mut self.streams {
+            let source = stream.source;
+            for passage in stream.passages.iter_mut().flatten() {
+                if passage.delivered.is_some() || passage.dropped.is_some() {
+                    continue;
+                }
+                let at = passage.hops.last().map_or(source, |hop| hop.to);
+                let is_there = passage.hops.last().is_none_or(|hop| hop.is_whole);
+                if at == node && is_there {
+                    passage.dropped = Some((DropCause::PathLost, node));
+                }
+                for hop in passage.hops.iter_mut().filter(|hop| hop.from == node) {
+                    hop.is_orphan |= hop.outcome.is_none();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Proves that a passage explains itself by the first hop that it did not cross, and that silence is a hole.
+
+use thalweg_core::adu::{Header, Importance};
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::{Carriage, Outcome};
+use thalweg_core::id::{Epoch, Sequence, StreamId};
+use thalweg_core::model::{Link, NodeName, Stream, Traffic, World};
+use thalweg_core::needs::Needs;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::Bitrate;
+
+use super::{Copy, Fates, Sent};
+
+fn names() -> Vec<NodeName> {
+    ["a", "b", "c"].map(|name| name.parse().expect("a letter")).to_vec()
+}
+
+fn world() -> World {
+    let name = |at: usize| names()[at].clone();
+    World {
+        nodes: names().into_iter().map(|name| (name, Default::default())).collect(),
+        links: vec![Link::new([name(0), name(1)], Bitrate::from_kbps(1))],
+        streams: vec![Stream {
+            name: "s".parse().expect("a letter"),
+            from: name(0),
+            to: vec![name(2)],
+            layers: Vec::new(),
+            needs: Needs {
+                deadline: Duration::from_millis(100),
+                ..Needs::default()
+            },
+            pack_ratio: None,
+            seal_overhead: None,
+            traffic: Traffic::default(),
+        }],
+        ..World::default()
+    }
+}
+
+/// Accounts with one ADU, and its copy for the one sink.
+fn one() -> (Fates, Copy, Header) {
+    let mut fates = Fates::new([(0, 1)]);
+    let id = StreamId(7);
+    fates.handle_published(id, 0);
+    fates.handle_planned(id, Epoch(1), 0);
+    fates.handle_sent(
+        0,
+        Sent {
+            due: Instant::ZERO,
+            sequence: 0,
+            frame: 0,
+            layer: 0,
+            importance: Importance(9),
+            payload: b"payload".as_slice().into(),
+        },
+    );
+    let mut header = Header::new(id, Sequence(0));
+    header.epoch = Epoch(1);
+    let copy = fates.find(&header).expect("it was sent");
+    (fates, copy, header)
+}
+
+/// Returns by what an ADU is accounted for: the cause by place, or nothing if there is a hole.
+fn accounts(fates: &Fates) -> Option<(String, String)> {
+    let conclusion = fates.conclude(&world(), &names());
+    let report = conclusion.tallies[0][0].report("s", "c");
+    assert_eq!(report.sent, 1);
+    assert_eq!(report.unaccounted as usize, conclusion.holes.len());
+    let (place, causes) = report.by_hop.into_iter().next()?;
+    Some((place, causes.into_keys().next()?))
+}
+
+fn because(place: &str, cause: DropCause) -> Option<(String, String)> {
+    Some((place.into(), cause.name().into()))
+}
+
+#[test]
+fn what_is_sent_and_not_heard_of_is_a_hole() {
+    let (mut fates, copy, _) = one();
+    assert_eq!(accounts(&fates), None);
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    assert!(!fates.is_settled());
+    fates.handle_outcome(copy, 0, 1, Outcome::Acknowledged);
+    assert_eq!(accounts(&fates), None);
+}
+
+#[test]
+fn the_first_hop_that_is_not_crossed_is_to_blame() {
+    let (mut fates, copy, _) = one();
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_handed(copy, [1, 2], Carriage::Stream, Instant::ZERO);
+    fates.handle_outcome(copy, 1, 2, Outcome::Cancelled);
+    fates.handle_outcome(copy, 0, 1, Outcome::Expired);
+    assert_eq!(accounts(&fates), because("a->b", DropCause::Expired));
+}
+
+#[test]
+fn what_arrived_is_not_blamed_on_a_late_word_of_its_sender() {
+    let (mut fates, copy, header) = one();
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    assert_eq!(fates.handle_whole(copy, 0, 1, &header), Ok(()));
+    assert!(fates.handle_whole(copy, 0, 1, &header).is_err());
+    fates.handle_outcome(copy, 0, 1, Outcome::Expired);
+    fates.handle_dropped(copy, DropCause::Filtered, 1);
+    fates.handle_dropped(copy, DropCause::PathLost, 1);
+    assert_eq!(accounts(&fates), because("b", DropCause::Filtered));
+}
+
+#[test]
+fn a_crash_explains_what_was_there_and_what_was_leaving() {
+    let (mut fates, _, _) = one();
+    fates.handle_gone(0, Instant::ZERO);
+    assert_eq!(accounts(&fates), because("a", DropCause::PathLost));
+    let (mut fates, copy, header) = one();
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_gone(0, Instant::ZERO);
+    assert_eq!(accounts(&fates), because("a->b", DropCause::PathLost));
+    // It was on the line already, and arrives.
+    assert_eq!(fates.handle_whole(copy, 0, 1, &header), Ok(()));
+    assert_eq!(fates.handle_delivered(copy, Instant::ZERO), Ok(()));
+    assert!(fates.handle_delivered(copy, Instant::ZERO).is_err());
+    assert_eq!(accounts(&fates), None);
+}
+
+#[test]
+fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
+    let (mut fates, copy, mut header) = one();
+    let id = thalweg_core::hop::OrderedId {
+        stream: header.stream,
+        epoch: header.epoch,
+    };
+    fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
+    fates.handle_outcome(copy, 0, 1, Outcome::Departed);
+    assert_eq!(accounts(&fates), None);
+    assert!(!fates.is_settled());
+    fates.handle_down(1, 0, Instant::ZERO);
+    assert!(fates.is_settled());
+    assert_eq!(accounts(&fates), because("a->b", DropCause::PathLost));
+    assert_eq!(fates.handle_whole(copy, 0, 1, &header), Ok(()));
+    fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
+    header.sequence = Sequence(0);
+    assert!(fates.handle_whole(copy, 0, 1, &header).is_err());
+}

@@ -1,0 +1,486 @@
+//! The data path of a host: what arrives, what goes on, and what became of it.
+//!
+//! *The idea.* The same three questions as in `thalweg-node`'s `forward`, put to the same [`Route`]: is it admitted, does
+//! it need its payload whole, how does it go on. What passes a node through is sent on chunk by chunk while it arrives.
+//! An ordered hop takes one ADU at a time, and what would come next is held back at the port that it comes from.
+//!
+//! *What it does not do.* A payload that passes through is not held back when the next link is slow: QUIC's window of
+//! the stream bounds what a node holds of it, as everywhere.
+
+use std::collections::VecDeque;
+
+use bytes::{Bytes, BytesMut};
+use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_lift::lift::Lift;
+use thalweg_lift::packet::Packet;
+use thalweg_lift::route::{self, Carriage, Refusal, Route, Way};
+
+use super::Host;
+use crate::fate::Copy;
+use crate::reference::Step;
+use crate::trace::{Happening, Kind};
+use crate::transport::{RecvId, SendId, Source};
+use crate::watch::Watch;
+
+/// One node's part of a plan, at work.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) route: Route,
+    pub(super) lift: Option<Lift>,
+    /// An ordered ADU has been handed to the next link, which has not taken it all yet.
+    busy: bool,
+    /// Ordered ADUs that wait for that.
+    waiting: VecDeque<(Adu, Step)>,
+    /// What is not read meanwhile.
+    held: Vec<(usize, RecvId)>,
+}
+
+/// An ADU that was handed to a port.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Transit {
+    copy: Option<Copy>,
+    stream: StreamId,
+    epoch: Epoch,
+    is_ordered: bool,
+}
+
+/// An ADU that arrives.
+#[derive(Debug)]
+pub(super) struct Intake {
+    header: Header,
+    copy: Option<Copy>,
+    action: Action,
+    /// How many bytes have come.
+    bytes: usize,
+    /// What the model says of it.
+    step: Step,
+}
+
+#[derive(Debug)]
+enum Action {
+    /// Its payload is needed whole.
+    Gather(BytesMut),
+    /// It goes on while it arrives.
+    Forward { to: usize, send: SendId },
+}
+
+impl Part {
+    pub(super) const fn new(route: Route, lift: Option<Lift>) -> Self {
+        Self {
+            route,
+            lift,
+            busy: false,
+            waiting: VecDeque::new(),
+            held: Vec::new(),
+        }
+    }
+
+    /// Returns whether an ordered ADU would have to wait.
+    pub(super) fn is_busy(&self) -> bool {
+        self.busy || !self.waiting.is_empty()
+    }
+}
+
+impl Host {
+    /// An ADU begins to arrive.
+    pub(super) fn handle_adu(
+        &mut self,
+        peer: usize,
+        recv: RecvId,
+        header: Header,
+        payload_bytes: usize,
+        watch: &mut Watch<'_>,
+    ) {
+        let copy = watch.fates.find(&header);
+        let from = self.neighbours[&peer].id;
+        let step = watch.model.step(self.place, Some(from), &header);
+        let Some(part) = self.parts.get(&(header.stream, header.epoch)) else {
+            // As the sender counts it, who is told so.
+            return self.refuse(
+                peer,
+                recv,
+                copy,
+                (DropCause::Cancelled, StreamCode::UnknownStream),
+                step,
+                watch,
+            );
+        };
+        let next = part.route.installation().next;
+        let way = match part.route.admit(from, &header) {
+            Ok(way) => way,
+            Err(Refusal::Dropped(cause)) => {
+                let code = if cause == DropCause::Filtered {
+                    StreamCode::Whole
+                } else {
+                    StreamCode::Protocol
+                };
+                return self.refuse(peer, recv, copy, (cause, code), step, watch);
+            }
+            Err(Refusal::Stranger) => {
+                let end = (DropCause::Malformed, StreamCode::Protocol);
+                return self.refuse(peer, recv, copy, end, step, watch);
+            }
+        };
+        let to = next.and_then(|next| watch.places.get(&next).copied());
+        let passes =
+            way == Way::Through && to.is_some() && !part.route.is_ordered() && payload_bytes > 0;
+        let action = if passes {
+            let to = to.expect("it was looked at above");
+            if !self
+                .neighbours
+                .get(&to)
+                .is_some_and(|next| next.port.is_up())
+            {
+                let end = (DropCause::PathLost, StreamCode::Cancelled);
+                return self.refuse(peer, recv, copy, end, step, watch);
+            }
+            self.expect_step(step, Step::Onward(self.neighbours[&to].id), copy, watch);
+            let send = self.hand(
+                to,
+                header,
+                Source::Arriving(payload_bytes),
+                payload_bytes,
+                copy,
+                watch,
+            );
+            Action::Forward { to, send }
+        } else {
+            Action::Gather(BytesMut::with_capacity(payload_bytes))
+        };
+        let intake = Intake {
+            header,
+            copy,
+            action,
+            bytes: 0,
+            step,
+        };
+        self.intakes.insert((peer, recv), intake);
+        self.hold_if_busy(peer, recv, &header);
+    }
+
+    /// Does not read more of an ordered sequence than can be sent on.
+    fn hold_if_busy(&mut self, peer: usize, recv: RecvId, header: &Header) {
+        let Some(part) = self.parts.get_mut(&(header.stream, header.epoch)) else {
+            return;
+        };
+        if part.route.is_ordered() && part.is_busy() {
+            part.held.push((peer, recv));
+            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                neighbour.port.hold(recv);
+            }
+        }
+    }
+
+    fn refuse(
+        &mut self,
+        peer: usize,
+        recv: RecvId,
+        copy: Option<Copy>,
+        (cause, code): (DropCause, StreamCode),
+        step: Step,
+        watch: &mut Watch<'_>,
+    ) {
+        let now = self.now(watch);
+        if cause != DropCause::PathLost {
+            self.expect_step(step, Step::Nowhere, copy, watch);
+        }
+        watch.dropped(self.place, copy, cause);
+        if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+            neighbour.port.refuse(now, recv, code);
+        }
+    }
+
+    /// The machine and the model must say the same of an ADU.
+    fn expect_step(&self, model: Step, machine: Step, copy: Option<Copy>, watch: &mut Watch<'_>) {
+        if model != machine && copy.is_some() {
+            let what = format!("the model says {model:?}, the machine {machine:?}");
+            watch.violate(self.place, copy, what);
+        }
+    }
+
+    /// More of an ADU arrives.
+    pub(super) fn handle_chunk(
+        &mut self,
+        peer: usize,
+        recv: RecvId,
+        chunk: &Bytes,
+        watch: &mut Watch<'_>,
+    ) {
+        let now = self.now(watch);
+        let Some(intake) = self.intakes.get_mut(&(peer, recv)) else {
+            return;
+        };
+        intake.bytes += chunk.len();
+        let copy = intake.copy;
+        watch.exposed(peer, self.place, copy, chunk);
+        match &mut intake.action {
+            Action::Gather(bytes) => bytes.extend_from_slice(chunk),
+            Action::Forward { to, send } => {
+                let (to, send) = (*to, *send);
+                watch.exposed(self.place, to, copy, chunk);
+                let is_wanted = match self.neighbours.get_mut(&to) {
+                    Some(next) => next.port.push_chunk(now, send, chunk.clone()),
+                    None => false,
+                };
+                // What is not sent on any more is still read, for it is the sender's to give up.
+                let _ = is_wanted;
+            }
+        }
+    }
+
+    /// All of an ADU is here.
+    pub(super) fn handle_whole(&mut self, peer: usize, recv: RecvId, watch: &mut Watch<'_>) {
+        let Some(intake) = self.intakes.remove(&(peer, recv)) else {
+            return;
+        };
+        let Intake {
+            header,
+            copy,
+            action,
+            step,
+            ..
+        } = intake;
+        if let Some(copy) = copy {
+            let happening = Happening::at(Kind::Arrived, self.place)
+                .with(peer)
+                .of(copy.stream);
+            watch.note(happening.numbers(header.sequence.0, u64::from(header.epoch.0)));
+            if let Err(what) = watch.fates.handle_whole(copy, peer, self.place, &header) {
+                watch.violate(self.place, Some(copy), what);
+            }
+        }
+        if let Action::Gather(bytes) = action {
+            let adu = Adu {
+                header,
+                payload: bytes.freeze(),
+            };
+            self.process(adu, copy, step, watch);
+        }
+    }
+
+    /// The rest of an ADU does not arrive.
+    pub(super) fn handle_failed(
+        &mut self,
+        peer: usize,
+        recv: RecvId,
+        cause: BodyError,
+        watch: &mut Watch<'_>,
+    ) {
+        let now = self.now(watch);
+        let Some(intake) = self.intakes.remove(&(peer, recv)) else {
+            return;
+        };
+        if let Some(copy) = intake.copy {
+            watch
+                .fates
+                .handle_failed(copy, peer, self.place, cause.drop_cause());
+        }
+        if let Action::Forward { to, send } = intake.action {
+            let code = if cause.drop_cause() == DropCause::Expired {
+                StreamCode::Expired
+            } else {
+                StreamCode::Cancelled
+            };
+            if let Some(next) = self.neighbours.get_mut(&to) {
+                next.port.cancel(now, send, code);
+            }
+        }
+    }
+
+    /// Takes a whole ADU through its part: through the lift if there is one, then onward.
+    pub(super) fn process(
+        &mut self,
+        adu: Adu,
+        copy: Option<Copy>,
+        step: Step,
+        watch: &mut Watch<'_>,
+    ) {
+        let now = self.now(watch);
+        let Some(part) = self.parts.get_mut(&(adu.header.stream, adu.header.epoch)) else {
+            return watch.dropped(self.place, copy, DropCause::PathLost);
+        };
+        let Some(lift) = &mut part.lift else {
+            return match part.route.way(&adu.header) {
+                Ok(_) => self.onward(adu, step, watch),
+                Err(cause) => {
+                    self.expect_step(step, Step::Nowhere, copy, watch);
+                    watch.dropped(self.place, copy, cause);
+                }
+            };
+        };
+        let carried = route::carry(lift, Packet::from(adu), now);
+        for (cause, _) in carried.dropped.iter() {
+            if cause != DropCause::Filtered || step != Step::Nowhere {
+                watch.violate(self.place, copy, format!("an adapter gave it up: {cause}"));
+            }
+            watch.dropped(self.place, copy, cause);
+        }
+        for packet in carried.packets {
+            self.onward(packet.into_adu(), step, watch);
+        }
+    }
+
+    /// Gives an ADU that has been through the part to the next node or to the subscribers here.
+    fn onward(&mut self, adu: Adu, step: Step, watch: &mut Watch<'_>) {
+        let copy = watch.fates.find(&adu.header);
+        let Some(part) = self.parts.get_mut(&(adu.header.stream, adu.header.epoch)) else {
+            return watch.dropped(self.place, copy, DropCause::PathLost);
+        };
+        let Some(next) = part.route.installation().next else {
+            self.expect_step(step, Step::Here, copy, watch);
+            return self.deliver(adu, copy, watch);
+        };
+        if part.route.is_ordered() && part.is_busy() {
+            return part.waiting.push_back((adu, step));
+        }
+        let is_ordered = part.route.is_ordered();
+        self.expect_step(step, Step::Onward(next), copy, watch);
+        let to = watch.places.get(&next).copied();
+        let to = to.filter(|to| {
+            self.neighbours
+                .get(to)
+                .is_some_and(|next| next.port.is_up())
+        });
+        let Some(to) = to else {
+            return watch.dropped(self.place, copy, DropCause::PathLost);
+        };
+        watch.exposed(self.place, to, copy, &adu.payload);
+        let bytes = adu.payload.len();
+        if is_ordered {
+            self.parts
+                .get_mut(&(adu.header.stream, adu.header.epoch))
+                .expect("it was found above")
+                .busy = true;
+        }
+        self.hand(
+            to,
+            adu.header,
+            Source::Whole(adu.payload),
+            bytes,
+            copy,
+            watch,
+        );
+    }
+
+    /// Hands an ADU to the port of a neighbour.
+    fn hand(
+        &mut self,
+        to: usize,
+        header: Header,
+        source: Source,
+        payload_bytes: usize,
+        copy: Option<Copy>,
+        watch: &mut Watch<'_>,
+    ) -> SendId {
+        let now = self.now(watch);
+        let (stream, epoch) = (header.stream, header.epoch);
+        let route = &self.parts[&(stream, epoch)].route;
+        let carriage = match route.carriage(&header, payload_bytes) {
+            Carriage::Ordered => hop::Carriage::Ordered(OrderedId { stream, epoch }),
+            Carriage::Datagram => hop::Carriage::Datagram,
+            Carriage::Stream => hop::Carriage::Stream,
+        };
+        let options = SendOptions {
+            carriage,
+            priority: route.priority(&header),
+        };
+        if let Some(copy) = copy {
+            let happening = Happening::at(Kind::Handed, self.place)
+                .with(to)
+                .of(copy.stream);
+            watch.note(happening.numbers(header.sequence.0, u64::from(epoch.0)));
+            watch
+                .fates
+                .handle_handed(copy, [self.place, to], carriage, watch.now);
+        }
+        self.count_under_way(stream, 1);
+        let neighbour = self
+            .neighbours
+            .get_mut(&to)
+            .expect("whoever hands has looked whether it is up");
+        let send = neighbour.port.send_adu(now, header, source, options);
+        let transit = Transit {
+            copy,
+            stream,
+            epoch,
+            is_ordered: matches!(carriage, hop::Carriage::Ordered(_)),
+        };
+        self.transits.insert((to, send), transit);
+        send
+    }
+
+    /// A link says what became of an ADU.
+    pub(super) fn handle_outcome(
+        &mut self,
+        peer: usize,
+        send: SendId,
+        outcome: Outcome,
+        watch: &mut Watch<'_>,
+    ) {
+        let Some(transit) = self.transits.remove(&(peer, send)) else {
+            return watch.violate(self.place, None, "a link says twice what became of an ADU");
+        };
+        watch.outcome(self.place, peer, transit.copy, outcome);
+        self.count_under_way(transit.stream, -1);
+        if transit.is_ordered {
+            self.send_next(transit.stream, transit.epoch, watch);
+        }
+    }
+
+    /// The next link has taken an ordered ADU: the next one goes, and what was held is read.
+    fn send_next(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let Some(part) = self.parts.get_mut(&(stream, epoch)) else {
+            return;
+        };
+        part.busy = false;
+        if let Some((adu, step)) = part.waiting.pop_front() {
+            // What waits behind it still does.
+            let rest = std::mem::take(&mut part.waiting);
+            self.onward(adu, step, watch);
+            if let Some(part) = self.parts.get_mut(&(stream, epoch)) {
+                part.waiting = rest;
+                if !part.busy && !part.waiting.is_empty() {
+                    return self.send_next(stream, epoch, watch);
+                }
+            }
+            return;
+        }
+        for (peer, recv) in std::mem::take(&mut part.held) {
+            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                neighbour.port.resume(now, recv);
+            }
+        }
+    }
+
+    /// Forgets a part and accounts for what waited in it.
+    pub(super) fn abandon_part(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let Some(part) = self.parts.remove(&(stream, epoch)) else {
+            return;
+        };
+        for (adu, _) in part.waiting {
+            let copy = watch.fates.find(&adu.header);
+            watch.dropped(self.place, copy, DropCause::PathLost);
+        }
+        for (peer, recv) in part.held {
+            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                neighbour.port.resume(now, recv);
+            }
+        }
+    }
+
+    /// Gives an ADU to the subscriber here.
+    fn deliver(&mut self, adu: Adu, copy: Option<Copy>, watch: &mut Watch<'_>) {
+        if adu.header.flags.contains(Flags::END)
+            && let Some(stream) = watch.fates.stream_of(adu.header.stream)
+        {
+            let happening = Happening::at(Kind::End, self.place).of(stream);
+            watch.note(happening.numbers(adu.header.sequence.0, 0));
+        }
+        self.post(adu, copy, watch);
+    }
+}

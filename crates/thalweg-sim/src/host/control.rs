@@ -1,0 +1,127 @@
+//! Does what the control plane says, as the node's driver does.
+
+use thalweg_core::control::{Installation, Output, Secrets};
+use thalweg_core::id::{Epoch, StreamId, StreamName};
+use thalweg_lift::route::Route;
+
+use super::Host;
+use super::carry::Part;
+use crate::trace::{Happening, Kind};
+use crate::watch::Watch;
+
+impl Host {
+    /// Does all that is asked for; returns whether anything was.
+    pub(super) fn handle_outputs(&mut self, watch: &mut Watch<'_>) -> bool {
+        let mut any = false;
+        while let Some(output) = self.controller.poll_output() {
+            any = true;
+            self.handle_output(output, watch);
+        }
+        any
+    }
+
+    fn handle_output(&mut self, output: Output, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        match output {
+            Output::Send { to, frame } => {
+                let Some(peer) = watch.places.get(&to).copied() else {
+                    return;
+                };
+                let digest = blake3::hash(&frame);
+                let mut first = [0; 8];
+                first.copy_from_slice(&digest.as_bytes()[..8]);
+                let happening = Happening::at(Kind::Control, self.place).with(peer);
+                watch.note(happening.numbers(u64::from_be_bytes(first), frame.len() as u64));
+                if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                    // A link that is going down takes no frame; the machine hears of that in a moment.
+                    let _ = neighbour.port.send_control(now, frame);
+                }
+            }
+            Output::Plan(planning) => {
+                let solved = planning.solve();
+                self.controller.handle_solved(solved, now, &mut self.keys);
+            }
+            Output::Install {
+                installation,
+                secrets,
+            } => self.install(installation, secrets, watch),
+            Output::Remove { stream, epoch } => self.remove(stream, epoch, watch),
+            Output::Active { stream, epochs } => self.activate(stream, epochs, watch),
+            Output::Found { name, stream } => self.found(&name, stream, watch),
+            Output::Notice { name, notice } => {
+                let sentence = || notice.sentence(&name);
+                watch
+                    .trace
+                    .say(watch.now, &watch.names[self.place], sentence);
+            }
+            Output::Note(note) => {
+                watch
+                    .trace
+                    .say(watch.now, &watch.names[self.place], || format!("{note:?}"));
+            }
+            // What is added later and is not known here is for other drivers.
+            #[allow(unreachable_patterns)]
+            _ => {}
+        }
+    }
+
+    fn install(&mut self, installation: Installation, secrets: Secrets, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let (stream, epoch) = (installation.stream, installation.epoch);
+        let happening = Happening::at(Kind::Install, self.place);
+        watch.note(happening.numbers(u64::from(epoch.0), installation.adapters.len() as u64));
+        let built = Route::build(installation.clone(), secrets, self.pool.clone());
+        let result = match built {
+            Ok((route, lift)) => {
+                watch.model.handle_installed(self.place, installation);
+                self.abandon_part(stream, epoch, watch);
+                self.parts.insert((stream, epoch), Part::new(route, lift));
+                Ok(())
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        self.controller
+            .handle_installed(stream, epoch, result, now, &mut self.keys);
+    }
+
+    fn remove(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
+        let happening = Happening::at(Kind::Remove, self.place);
+        watch.note(happening.numbers(u64::from(epoch.0), 0));
+        watch.model.handle_removed(self.place, stream, epoch);
+        self.abandon_part(stream, epoch, watch);
+    }
+
+    /// The publisher sends under these plans from now on.
+    fn activate(&mut self, stream: StreamId, epochs: Vec<Epoch>, watch: &mut Watch<'_>) {
+        let Some(at) = watch.fates.stream_of(stream) else {
+            return;
+        };
+        let last = epochs.last().map_or(0, |epoch| u64::from(epoch.0));
+        let happening = Happening::at(Kind::Active, self.place).of(at);
+        watch.note(happening.numbers(last, epochs.len() as u64));
+        if let Some(source) = self.controller.source(stream) {
+            for (sink, plan) in source.plans() {
+                let place = watch.places.get(&sink).map(|place| &watch.names[*place]);
+                let to = watch.world.streams[at]
+                    .to
+                    .iter()
+                    .position(|to| Some(to) == place);
+                if let Some(to) = to.filter(|_| epochs.contains(&plan.epoch)) {
+                    watch.fates.handle_planned(stream, plan.epoch, to);
+                }
+            }
+        }
+        self.set_epochs(stream, epochs);
+    }
+
+    fn found(&mut self, name: &StreamName, stream: StreamId, watch: &mut Watch<'_>) {
+        let streams = watch.world.streams.iter();
+        if let Some(at) = streams
+            .map(|stream| &stream.name)
+            .position(|other| other == name)
+        {
+            watch.note(Happening::at(Kind::Found, self.place).of(at));
+            self.restart_subscriber(at, stream, watch);
+        }
+    }
+}

@@ -1,0 +1,382 @@
+//! One virtual node: the node's own machines, with a queue of events where the node has tasks and sockets.
+//!
+//! *The idea.* What decides is the product: the control plane (`thalweg_core::control`), the routes and lifts
+//! (`thalweg_lift`), the subscriber's mailbox, QUIC in virtual time ([`crate::transport`]). A host only joins them, as
+//! `thalweg-node` does with threads:
+//!
+//! ```text
+//!            publishers ─► route, lift ─► port ═══► line
+//!  line ═══► port ─► admit ─► route, lift ─► port ═══► line        Controller: frames in and out, parts to install
+//!                                    └─► subscribers
+//! ```
+//!
+//! Everything on a host runs on its own, skewed clock; what the watch is told is in the world's time.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `neighbour` | ports: dialling, links up and down, events |
+//! | `control` | does what the control plane says |
+//! | `carry` | the data path: what arrives, what goes on, what became of it |
+//! | `publisher`, `subscriber` | programs of the world |
+//!
+//! *What it does not do.* It decides nothing that the node's machines decide, and imitates none of them.
+
+mod carry;
+mod control;
+mod neighbour;
+mod publisher;
+mod subscriber;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+use thalweg_core::control::{Controller, Peer, Settings};
+use thalweg_core::hop::CloseCode;
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_lift::lift::INPUT_PACKETS_MAX;
+use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
+
+use crate::clock::Clock;
+use crate::keys::{HostKeys, Ring, node_id};
+use crate::trace::{Happening, Kind};
+use crate::transport::{Datagram, RecvId, SendId};
+use crate::watch::Watch;
+
+use carry::{Intake, Part, Transit};
+use neighbour::Neighbour;
+pub(crate) use neighbour::next_to;
+use publisher::Publisher;
+use subscriber::Subscriber;
+
+/// How long a node that stops waits for its publishers to end: as the node does.
+const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
+
+/// How long a node that stops waits for what it has sent to be acknowledged: as the node does.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
+
+/// The time of day at which worlds begin: any number grows across restarts if this does not change.
+const SINCE_1970: Duration = Duration::from_secs(1_700_000_000);
+
+/// Where a host is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Publishers end their streams, until then on the host's clock.
+    Ending(Instant),
+    /// Links are drained, until then.
+    Draining(Instant),
+    Gone,
+}
+
+/// A datagram on its way to a neighbour.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The neighbour's place.
+    pub to: usize,
+    /// What it says.
+    pub parcel: Parcel,
+}
+
+/// A datagram with what the far end must know of the port that it comes from.
+#[derive(Debug)]
+pub struct Parcel {
+    datagram: Datagram,
+    /// Later ports have larger numbers.
+    generation: u64,
+    dials: bool,
+}
+
+/// A virtual node.
+#[derive(Debug)]
+pub struct Host {
+    place: usize,
+    clock: Clock,
+    keys: HostKeys,
+    controller: Controller,
+    dice: SplitMix,
+    neighbours: BTreeMap<usize, Neighbour>,
+    parts: BTreeMap<(StreamId, Epoch), Part>,
+    intakes: BTreeMap<(usize, RecvId), Intake>,
+    transits: BTreeMap<(usize, SendId), Transit>,
+    publishers: Vec<Publisher>,
+    subscribers: Vec<Subscriber>,
+    pool: Pool,
+    phase: Phase,
+    /// What the clock showed when it was looked at last.
+    last: Instant,
+    outgoing: VecDeque<Outgoing>,
+}
+
+/// How a host is started.
+#[derive(Debug)]
+pub struct Start {
+    /// The node's place in the world.
+    pub place: usize,
+    /// The secrets of all nodes.
+    pub ring: Rc<Ring>,
+    /// What it draws from.
+    pub seed: u64,
+    /// A number for its ports, larger than that of every port before them.
+    pub generation: u64,
+    /// The neighbours that it dials; the others are waited for.
+    pub dials: Vec<usize>,
+}
+
+impl Parcel {
+    /// Returns what it weighs on a line.
+    pub fn line_size(&self) -> thalweg_core::units::DataSize {
+        self.datagram.line_size()
+    }
+}
+
+impl Host {
+    /// Starts a node: its ports dial or wait, its programs publish and subscribe.
+    pub fn start(start: Start, watch: &mut Watch<'_>) -> Self {
+        let Start {
+            place,
+            ring,
+            seed,
+            generation,
+            dials,
+        } = start;
+        let name = watch.names[place].clone();
+        let node = watch.world.nodes[&name];
+        let clock = Clock::new(node.clock_offset, node.clock_drift_ppm);
+        let now = clock.local(watch.now);
+        let id = node_id(&name);
+        let mut dice = SplitMix::new(seed);
+        let mut keys = HostKeys::new(ring, id, dice.next_u64());
+        let settings = Settings {
+            id,
+            name,
+            slots: node.slots,
+            peers: peers(place, watch),
+            weights: watch.world.weights,
+            since_1970: SINCE_1970,
+        };
+        let controller = Controller::new(settings, now, &mut keys);
+        watch.note(Happening::at(Kind::Start, place));
+        let mut host = Self {
+            place,
+            clock,
+            keys,
+            controller,
+            neighbours: neighbour::meet(place, generation, &dials, now, &mut dice, watch),
+            dice,
+            parts: BTreeMap::new(),
+            intakes: BTreeMap::new(),
+            transits: BTreeMap::new(),
+            publishers: Vec::new(),
+            subscribers: Vec::new(),
+            pool: Pool::new(POOL_BYTES_DEFAULT),
+            phase: Phase::Running,
+            last: now,
+            outgoing: VecDeque::new(),
+        };
+        host.open_programs(watch);
+        host.settle(watch);
+        host
+    }
+
+    fn open_programs(&mut self, watch: &mut Watch<'_>) {
+        let world = watch.world;
+        let name = &watch.names[self.place];
+        let published = world
+            .streams
+            .iter()
+            .enumerate()
+            .filter(|(_, stream)| stream.from == *name);
+        let published: Vec<usize> = published.map(|(at, _)| at).collect();
+        let sink =
+            |stream: &thalweg_core::model::Stream| stream.to.iter().position(|to| to == name);
+        let wanted = world.streams.iter().enumerate();
+        let wanted: Vec<_> = wanted
+            .filter_map(|(at, stream)| Some((at, sink(stream)?)))
+            .collect();
+        for stream in published {
+            self.publish(stream, watch);
+        }
+        for (stream, sink) in wanted {
+            self.subscribe(stream, sink, watch);
+        }
+    }
+
+    fn now(&self, watch: &Watch<'_>) -> Instant {
+        self.clock.local(watch.now)
+    }
+
+    /// Takes a datagram that came out of a line.
+    pub fn handle_parcel(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
+        self.receive(from, parcel, watch);
+        self.settle(watch);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        self.time_neighbours(now, watch);
+        if self.controller.poll_timeout() <= now {
+            self.measure_links();
+            self.controller.handle_timeout(now, &mut self.keys);
+        }
+        self.settle(watch);
+    }
+
+    /// Begins to stop: publishers end their streams, then links are drained.
+    pub fn handle_stop(&mut self, watch: &mut Watch<'_>) {
+        if self.phase == Phase::Running {
+            watch.note(Happening::at(Kind::Stop, self.place));
+            let now = self.now(watch);
+            self.phase = Phase::Ending(now + PUBLISHERS_GRACE);
+            self.finish_publishers(now);
+            self.settle(watch);
+        }
+    }
+
+    /// Ends the streams of its publishers, for the world is over.
+    pub fn handle_end(&mut self, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        self.finish_publishers(now);
+        self.settle(watch);
+    }
+
+    /// Returns whether it has stopped.
+    pub const fn is_gone(&self) -> bool {
+        matches!(self.phase, Phase::Gone)
+    }
+
+    /// Gives out what is to be put on lines now.
+    pub fn poll_outgoing(&mut self, watch: &Watch<'_>) -> Option<Outgoing> {
+        let now = self.now(watch);
+        if let Some(outgoing) = self.outgoing.pop_front() {
+            return Some(outgoing);
+        }
+        for (to, neighbour) in &mut self.neighbours {
+            if let Some(parcel) = neighbour.poll_parcel(now) {
+                return Some(Outgoing { to: *to, parcel });
+            }
+        }
+        None
+    }
+
+    /// Says when [`Host::handle_timeout`] has something to do, in the world's time.
+    pub fn poll_timeout(&self, watch: &Watch<'_>) -> Instant {
+        let ports = self.neighbours.values().map(Neighbour::poll_timeout);
+        let readers = self.subscribers.iter().map(Subscriber::poll_timeout);
+        let phase = match self.phase {
+            Phase::Ending(until) | Phase::Draining(until) => until,
+            Phase::Running | Phase::Gone => Instant::NEVER,
+        };
+        let local = ports.chain(readers).min().unwrap_or(Instant::NEVER);
+        let local = local.min(self.controller.poll_timeout()).min(phase);
+        let publishers = self
+            .publishers
+            .iter()
+            .map(|publisher| publisher.poll_timeout(self.clock));
+        let publishers = publishers.min().unwrap_or(Instant::NEVER);
+        self.clock.world(local).min(publishers).max(watch.now)
+    }
+
+    /// Lets one thing lead to another until nothing is left to do at this moment.
+    fn settle(&mut self, watch: &mut Watch<'_>) {
+        loop {
+            let mut is_busy = self.handle_outputs(watch);
+            is_busy |= self.handle_port_events(watch);
+            is_busy |= self.pump_publishers(watch);
+            is_busy |= self.advance_phase(watch);
+            if !is_busy {
+                break;
+            }
+        }
+        self.serve_subscribers(watch);
+        self.check(watch);
+    }
+
+    fn advance_phase(&mut self, watch: &Watch<'_>) -> bool {
+        let now = self.now(watch);
+        match self.phase {
+            Phase::Ending(until)
+                if until <= now || self.publishers.iter().all(Publisher::is_over) =>
+            {
+                for neighbour in self.neighbours.values_mut() {
+                    neighbour.drain(now, CloseCode::Shutdown, SHUTDOWN_GRACE);
+                }
+                self.phase = Phase::Draining(now + SHUTDOWN_GRACE);
+                true
+            }
+            Phase::Draining(until) => {
+                let is_drained = self
+                    .neighbours
+                    .values()
+                    .all(|neighbour| !neighbour.port.is_up());
+                if until <= now || is_drained {
+                    self.phase = Phase::Gone;
+                }
+                false
+            }
+            _ => false,
+        }
+    }
+
+    /// Looks whether the host is within its bounds.
+    fn check(&mut self, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        if now < self.last {
+            let what = format!("its clock went back from {} to {now}", self.last);
+            watch.violate(self.place, None, what);
+        }
+        self.last = now;
+        let records = self.controller.directory().records().count();
+        if records > RECORDS_MAX {
+            watch.violate(self.place, None, format!("it keeps {records} records"));
+        }
+        let flows = 2 * ADUS_IN_FLIGHT_MAX as usize * self.neighbours.len().max(1);
+        let flowing = self.intakes.len().max(self.transits.len());
+        if flowing > flows {
+            let what = format!("{flowing} ADUs are on their way, and {flows} is the bound");
+            watch.violate(self.place, None, what);
+        }
+        let mut plans: BTreeMap<StreamId, usize> = BTreeMap::new();
+        for ((stream, _), part) in &self.parts {
+            *plans.entry(*stream).or_default() += 1;
+            let inside = part
+                .lift
+                .as_ref()
+                .map_or(0, thalweg_lift::lift::Lift::packets_inside);
+            if inside > INPUT_PACKETS_MAX {
+                watch.violate(self.place, None, format!("{inside} packets wait in a lift"));
+            }
+        }
+        if let Some(most) = plans
+            .values()
+            .max()
+            .filter(|most| **most > EPOCHS_PER_STREAM_MAX)
+        {
+            let what = format!("{most} plans of one stream are installed");
+            watch.violate(self.place, None, what);
+        }
+    }
+}
+
+/// Returns what the owner of a node configures: all other nodes, and what is known of the links to those next to it.
+fn peers(place: usize, watch: &Watch<'_>) -> Vec<Peer> {
+    let name = &watch.names[place];
+    let others = watch.world.nodes.iter().filter(|(other, _)| *other != name);
+    let peer = |(other, node): (&thalweg_core::model::NodeName, &thalweg_core::model::Node)| {
+        let joins = |link: &&thalweg_core::model::Link| {
+            link.ends.contains(other) && link.ends.contains(name)
+        };
+        let link = watch.world.links.iter().find(joins);
+        Peer {
+            key: node_id(other),
+            name: other.clone(),
+            trusted: node.trusted,
+            rate: link.map(|link| link.rate),
+            secure: link.is_none_or(|link| link.secure),
+        }
+    };
+    others.map(peer).collect()
+}

@@ -1,0 +1,269 @@
+//! The ports of a host: one a neighbour, dialling again when it must.
+//!
+//! *The idea.* Real nodes dial each other from both ends and keep one link. Here the end that started later dials, and
+//! the other waits: a port has a number, and when a dial with a larger one comes, the port here is given up for one that
+//! answers. So a node that was restarted is back at once, as it is in the field, and does not wait for a timeout.
+//!
+//! *Sources.* `thalweg-net`, `endpoint/dial.rs` (waits between dials), `endpoint/registry.rs` (which link is kept).
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use thalweg_core::control::LinkStats;
+use thalweg_core::hop::CloseCode;
+use thalweg_core::id::NodeId;
+use thalweg_core::model::{NodeName, World};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::{Duration, Instant};
+
+use super::{Host, Parcel};
+use crate::keys::node_id;
+use crate::trace::{Happening, Kind};
+use crate::transport::{Port, PortEvent, PortSettings};
+use crate::watch::Watch;
+
+/// The first and the longest wait between dials: as the node's.
+const BACKOFF: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+
+/// A neighbour and the port to it.
+#[derive(Debug)]
+pub(super) struct Neighbour {
+    pub(super) id: NodeId,
+    pub(super) port: Port,
+    generation: u64,
+    dials: bool,
+    /// When to dial again.
+    redial: Instant,
+    backoff: Duration,
+    was_up: bool,
+    is_closing: bool,
+}
+
+/// Returns the places of the nodes next to this one; parallel links are one, as two nodes keep one connection.
+pub(crate) fn next_to(place: usize, world: &World) -> Vec<usize> {
+    let names: Vec<_> = world.nodes.keys().collect();
+    let at = |name: &NodeName| names.iter().position(|other| *other == name);
+    let far = |ends: &[NodeName; 2]| match [at(&ends[0])?, at(&ends[1])?] {
+        [a, b] if a == place => Some(b),
+        [a, b] if b == place => Some(a),
+        _ => None,
+    };
+    let mut all: Vec<usize> = world
+        .links
+        .iter()
+        .filter_map(|link| far(&link.ends))
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Makes a port to each neighbour.
+pub(super) fn meet(
+    place: usize,
+    generation: u64,
+    dials: &[usize],
+    now: Instant,
+    dice: &mut SplitMix,
+    watch: &Watch<'_>,
+) -> BTreeMap<usize, Neighbour> {
+    let mut make = |peer: usize| {
+        let dials = dials.contains(&peer);
+        let settings = PortSettings::default();
+        let port = if dials {
+            Port::dial(now, settings, dice.next_u64())
+        } else {
+            Port::listen(settings, dice.next_u64())
+        };
+        let neighbour = Neighbour {
+            id: node_id(&watch.names[peer]),
+            port,
+            generation,
+            dials,
+            redial: Instant::NEVER,
+            backoff: BACKOFF[0],
+            was_up: false,
+            is_closing: false,
+        };
+        (peer, neighbour)
+    };
+    next_to(place, watch.world)
+        .into_iter()
+        .map(&mut make)
+        .collect()
+}
+
+impl Neighbour {
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.port.poll_timeout().min(self.redial)
+    }
+
+    pub(super) fn poll_parcel(&mut self, now: Instant) -> Option<Parcel> {
+        let datagram = self.port.poll_datagram(now)?;
+        Some(Parcel {
+            datagram,
+            generation: self.generation,
+            dials: self.dials,
+        })
+    }
+
+    pub(super) fn drain(&mut self, now: Instant, code: CloseCode, grace: Duration) {
+        self.is_closing = true;
+        self.redial = Instant::NEVER;
+        self.port.drain(now, code, grace);
+    }
+
+    fn stats(&mut self) -> LinkStats {
+        let stats = self.port.stats();
+        LinkStats {
+            rtt: stats.rtt,
+            loss: stats.loss,
+        }
+    }
+
+    /// Returns how long to wait before the next dial: none after a link that was up, then twice as long each time.
+    fn wait(&mut self, dice: &mut SplitMix) -> Duration {
+        if std::mem::take(&mut self.was_up) {
+            self.backoff = BACKOFF[0];
+            return Duration::ZERO;
+        }
+        let quarters = 3_000 + dice.next_below(2_001);
+        let wait = Duration::from_nanos(self.backoff.as_nanos() / 4_000 * quarters);
+        self.backoff = Duration::from_nanos(self.backoff.as_nanos() * 2).min(BACKOFF[1]);
+        wait
+    }
+}
+
+impl Host {
+    /// Takes a datagram in; one of a newer port that dials replaces a port here that dials too.
+    pub(super) fn receive(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let Some(neighbour) = self.neighbours.get_mut(&from) else {
+            return;
+        };
+        if parcel.dials && neighbour.dials && parcel.generation > neighbour.generation {
+            neighbour.port.close(now, CloseCode::Duplicate);
+            self.drain_events(from, watch);
+            let seed = self.dice.next_u64();
+            let Some(neighbour) = self.neighbours.get_mut(&from) else {
+                return;
+            };
+            neighbour.port = Port::listen(PortSettings::default(), seed);
+            neighbour.dials = false;
+            neighbour.redial = Instant::NEVER;
+            neighbour.generation = parcel.generation;
+        }
+        if let Some(neighbour) = self.neighbours.get_mut(&from) {
+            neighbour.port.handle_datagram(now, parcel.datagram);
+        }
+    }
+
+    /// Gives each port its time.
+    pub(super) fn time_neighbours(&mut self, now: Instant, _watch: &mut Watch<'_>) {
+        for neighbour in self.neighbours.values_mut() {
+            if neighbour.redial <= now {
+                neighbour.redial = Instant::NEVER;
+                neighbour.port.redial(now);
+            }
+            if neighbour.port.poll_timeout() <= now {
+                neighbour.port.handle_timeout(now);
+            }
+        }
+    }
+
+    /// Tells the control plane what was measured.
+    pub(super) fn measure_links(&mut self) {
+        for neighbour in self
+            .neighbours
+            .values_mut()
+            .filter(|neighbour| neighbour.port.is_up())
+        {
+            let stats = neighbour.stats();
+            self.controller.handle_link_stats(neighbour.id, stats);
+        }
+    }
+
+    /// Handles what all ports have to say; returns whether one had.
+    pub(super) fn handle_port_events(&mut self, watch: &mut Watch<'_>) -> bool {
+        let peers: Vec<usize> = self.neighbours.keys().copied().collect();
+        let mut any = false;
+        for peer in peers {
+            any |= self.drain_events(peer, watch);
+        }
+        any
+    }
+
+    fn drain_events(&mut self, peer: usize, watch: &mut Watch<'_>) -> bool {
+        let mut any = false;
+        while let Some(event) = self
+            .neighbours
+            .get_mut(&peer)
+            .and_then(|neighbour| neighbour.port.poll_event())
+        {
+            any = true;
+            self.handle_port_event(peer, event, watch);
+        }
+        any
+    }
+
+    fn handle_port_event(&mut self, peer: usize, event: PortEvent, watch: &mut Watch<'_>) {
+        match event {
+            PortEvent::Up => self.link_up(peer, watch),
+            PortEvent::Down { cause } => {
+                watch
+                    .trace
+                    .say(watch.now, &watch.names[self.place], || cause.to_string());
+                self.link_down(peer, watch);
+            }
+            PortEvent::Control(frame) => self.handle_control(peer, &frame, watch),
+            PortEvent::Adu {
+                recv,
+                header,
+                payload_bytes,
+            } => self.handle_adu(peer, recv, header, payload_bytes, watch),
+            PortEvent::Chunk { recv, bytes } => self.handle_chunk(peer, recv, &bytes, watch),
+            PortEvent::End { recv } => self.handle_whole(peer, recv, watch),
+            PortEvent::Failed { recv, cause } => self.handle_failed(peer, recv, cause, watch),
+            PortEvent::Outcome { send, outcome } => self.handle_outcome(peer, send, outcome, watch),
+            PortEvent::OrderedEnded { id, .. } => self.handle_flushed(peer, id),
+            // It says no more; its connection ends by itself. What is added later is no concern of a host's.
+            _ => {}
+        }
+    }
+
+    fn link_up(&mut self, peer: usize, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        watch.note(Happening::at(Kind::LinkUp, self.place).with(peer));
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else {
+            return;
+        };
+        neighbour.was_up = true;
+        neighbour.backoff = BACKOFF[0];
+        let (id, stats) = (neighbour.id, neighbour.stats());
+        self.controller
+            .handle_link_up(id, stats, now, &mut self.keys);
+    }
+
+    fn link_down(&mut self, peer: usize, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        watch.note(Happening::at(Kind::LinkDown, self.place).with(peer));
+        watch.fates.handle_down(self.place, peer, watch.now);
+        let Some(neighbour) = self.neighbours.get_mut(&peer) else {
+            return;
+        };
+        if neighbour.dials && !neighbour.is_closing {
+            neighbour.redial = now + neighbour.wait(&mut self.dice);
+        }
+        let id = neighbour.id;
+        self.controller.handle_link_down(id, now, &mut self.keys);
+        self.forget_flushes(peer);
+    }
+
+    fn handle_control(&mut self, peer: usize, frame: &Bytes, watch: &Watch<'_>) {
+        let now = self.now(watch);
+        if let Some(neighbour) = self.neighbours.get(&peer) {
+            let id = neighbour.id;
+            self.controller.handle_frame(id, frame, now, &mut self.keys);
+        }
+    }
+}

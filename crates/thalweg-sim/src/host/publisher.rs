@@ -1,0 +1,326 @@
+//! A producer of the world and its end of a stream, as a program with a `Publisher` of the node has it.
+//!
+//! *The idea.* ADUs are given when they are due, one after another: each goes out under every plan in force before the
+//! next does, and the publisher waits while too many are under way. At its end it does what the node's publisher does:
+//!
+//! ```text
+//! sending ─► settling: what is under way ends ─► ending: the end of the stream is under way ─► flushing ─► withdrawn
+//! ```
+//!
+//! *What it does not do.* Nothing is sent that was due while the node was away: a camera that is off takes no pictures.
+//!
+//! *Sources.* `thalweg-node`, `handle/publisher.rs`.
+
+use std::collections::BTreeSet;
+
+use thalweg_core::adu::{Adu, Header};
+use thalweg_core::control::Publication;
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::OrderedId;
+use thalweg_core::id::{Epoch, Sequence, StreamId};
+use thalweg_core::planner::Planner;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_lift::route::{self, window};
+
+use super::Host;
+use crate::clock::Clock;
+use crate::fate::{Copy, Sent};
+use crate::traffic::{self, Due, Producer};
+use crate::watch::Watch;
+
+/// How long the end of a stream waits for what is under way without a deadline: as the node's publisher does.
+const FINISH_MAX: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Sending,
+    /// Until then on the host's clock.
+    Settling(Instant),
+    Ending(Instant),
+    Flushing,
+    Over,
+}
+
+/// A producer at work.
+#[derive(Debug)]
+pub(super) struct Publisher {
+    /// The stream's place in the world.
+    at: usize,
+    stream: StreamId,
+    dues: Producer,
+    /// What is given next.
+    next: Option<Due>,
+    /// How many ADUs it has given.
+    given: u64,
+    epochs: Vec<Epoch>,
+    under_way: u64,
+    /// How many may be under way before the next is given.
+    room: u64,
+    /// The next has to wait, until an outcome comes.
+    is_held: bool,
+    stage: Stage,
+    /// Ordered sequences whose end has not been acknowledged.
+    flushing: BTreeSet<(usize, OrderedId)>,
+}
+
+impl Publisher {
+    pub(super) const fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
+    /// Says when it has something to do, in the world's time.
+    pub(super) fn poll_timeout(&self, clock: Clock) -> Instant {
+        match self.stage {
+            // While it is held back, an outcome wakes it.
+            Stage::Sending if self.is_held => Instant::NEVER,
+            Stage::Sending => self
+                .next
+                .map_or(Instant::NEVER, |due| Instant::ZERO + due.at),
+            Stage::Settling(until) | Stage::Ending(until) => clock.world(until),
+            Stage::Flushing | Stage::Over => Instant::NEVER,
+        }
+    }
+}
+
+impl Host {
+    /// Publishes a stream of the world; its producer goes on with what is due from now on.
+    pub(super) fn publish(&mut self, at: usize, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let stream = &watch.world.streams[at];
+        let publication = Publication {
+            name: stream.name.clone(),
+            needs: stream.needs,
+            layers: stream.layers.clone(),
+            pack_ratio: stream.pack_ratio,
+            planner: Some(Planner::Exact),
+        };
+        let published = self
+            .controller
+            .publish(publication, None, now, &mut self.keys);
+        let id = match published {
+            Ok(id) => id,
+            Err(error) => {
+                return watch.violate(self.place, None, format!("it cannot publish: {error}"));
+            }
+        };
+        watch.fates.handle_published(id, at);
+        let mut dues = Producer::new(stream, watch.world.length(), at as u64);
+        // What comes back begins with a whole frame.
+        let next = dues.find(|due| due.layer == 0 && Instant::ZERO + due.at >= watch.now);
+        self.publishers.push(Publisher {
+            at,
+            stream: id,
+            dues,
+            next,
+            given: 0,
+            epochs: Vec::new(),
+            under_way: 0,
+            room: u64::MAX,
+            is_held: false,
+            stage: Stage::Sending,
+            flushing: BTreeSet::new(),
+        });
+    }
+
+    pub(super) fn set_epochs(&mut self, stream: StreamId, epochs: Vec<Epoch>) {
+        if let Some(publisher) = self
+            .publishers
+            .iter_mut()
+            .find(|publisher| publisher.stream == stream)
+        {
+            publisher.epochs = epochs;
+        }
+    }
+
+    /// Counts what of a local publisher's is under way.
+    pub(super) fn count_under_way(&mut self, stream: StreamId, change: i64) {
+        if let Some(publisher) = self
+            .publishers
+            .iter_mut()
+            .find(|publisher| publisher.stream == stream)
+        {
+            publisher.under_way = publisher.under_way.saturating_add_signed(change);
+        }
+    }
+
+    /// Tells the publishers to give nothing more.
+    pub(super) fn finish_publishers(&mut self, now: Instant) {
+        for publisher in &mut self.publishers {
+            if publisher.stage == Stage::Sending {
+                publisher.stage = Stage::Settling(now + FINISH_MAX);
+            }
+        }
+    }
+
+    /// Lets each publisher do what it can; returns whether one could.
+    pub(super) fn pump_publishers(&mut self, watch: &mut Watch<'_>) -> bool {
+        let mut any = false;
+        for at in 0..self.publishers.len() {
+            while self.pump(at, watch) {
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn pump(&mut self, at: usize, watch: &mut Watch<'_>) -> bool {
+        let now = self.now(watch);
+        let is_held = self.is_held(at);
+        let publisher = &mut self.publishers[at];
+        let is_settled = publisher.under_way == 0 && !is_held;
+        publisher.is_held = is_held || publisher.under_way > publisher.room;
+        match publisher.stage {
+            Stage::Sending if publisher.is_held => false,
+            Stage::Sending => match publisher.next {
+                None => {
+                    publisher.stage = Stage::Settling(now + FINISH_MAX);
+                    true
+                }
+                Some(due) if Instant::ZERO + due.at <= watch.now => {
+                    publisher.next = publisher.dues.next();
+                    self.give(at, due, watch);
+                    true
+                }
+                Some(_) => false,
+            },
+            Stage::Settling(until) if is_settled || until <= now => {
+                publisher.stage = Stage::Ending(now + FINISH_MAX);
+                let header = Header::new(publisher.stream, Sequence(publisher.given));
+                let end = route::end(header);
+                self.carry(at, &end, None, watch);
+                true
+            }
+            Stage::Ending(until) if is_settled || until <= now => {
+                self.flush(at, watch);
+                true
+            }
+            Stage::Flushing if publisher.flushing.is_empty() => {
+                publisher.stage = Stage::Over;
+                let stream = publisher.stream;
+                self.controller.unpublish(stream, now, &mut self.keys);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether an ordered hop of the stream has not taken the ADU before.
+    fn is_held(&self, at: usize) -> bool {
+        let publisher = &self.publishers[at];
+        let parts = publisher.epochs.iter();
+        parts
+            .filter_map(|epoch| self.parts.get(&(publisher.stream, *epoch)))
+            .any(|part| part.route.is_ordered() && part.is_busy())
+    }
+
+    /// Gives an ADU that is due.
+    fn give(&mut self, at: usize, due: Due, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let publisher = &mut self.publishers[at];
+        let place = publisher.at;
+        let payload = match &watch.films[place] {
+            Some(film) => film.payload(due.frame, due.layer),
+            None => traffic::payload(place as u64, due.sequence, due.payload_bytes),
+        };
+        let header = Header {
+            media_time: due.media_time,
+            importance: due.importance,
+            layer: due.layer,
+            depends_on: due.depends_on,
+            deadline: now + watch.world.streams[place].needs.deadline,
+            flags: due.flags,
+            ..Header::new(publisher.stream, Sequence(publisher.given))
+        };
+        publisher.given += 1;
+        publisher.room = window(payload.len() as u64);
+        let sent = Sent {
+            due: Instant::ZERO + due.at,
+            sequence: header.sequence.0,
+            frame: due.frame,
+            layer: due.layer,
+            importance: due.importance,
+            payload: payload.clone(),
+        };
+        let adu = watch.sent(self.place, place, sent);
+        self.carry(at, &Adu { header, payload }, Some(adu), watch);
+    }
+
+    /// Sends an ADU under every plan in force; a sink without one misses it.
+    fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
+        let publisher = &self.publishers[at];
+        let (stream, place, epochs) = (publisher.stream, publisher.at, publisher.epochs.clone());
+        let mut served = BTreeSet::new();
+        for epoch in epochs {
+            let mut adu = adu.clone();
+            adu.header.epoch = epoch;
+            let copy = watch.fates.find(&adu.header);
+            served.extend(copy.map(|copy| copy.sink));
+            let step = watch.model.step(self.place, None, &adu.header);
+            if self.parts.contains_key(&(stream, epoch)) {
+                self.process(adu, copy, step, watch);
+            } else {
+                watch.dropped(self.place, copy, DropCause::PathLost);
+            }
+        }
+        let Some(adu) = number else {
+            return;
+        };
+        for sink in 0..watch.world.streams[place].to.len() {
+            if !served.contains(&sink) {
+                let copy = Copy {
+                    stream: place,
+                    sink,
+                    adu,
+                };
+                watch.dropped(self.place, Some(copy), DropCause::NoSubscriber);
+            }
+        }
+    }
+
+    /// Ends the ordered sequences of a stream that begin here.
+    fn flush(&mut self, at: usize, watch: &Watch<'_>) {
+        let now = self.now(watch);
+        let publisher = &mut self.publishers[at];
+        publisher.stage = Stage::Flushing;
+        let stream = publisher.stream;
+        let ordered = self
+            .parts
+            .iter()
+            .filter(|((of, _), part)| *of == stream && part.route.is_ordered());
+        let ends: Vec<_> = ordered
+            .filter_map(|((_, epoch), part)| {
+                let to = watch.places.get(&part.route.installation().next?)?;
+                let id = OrderedId {
+                    stream,
+                    epoch: *epoch,
+                };
+                Some((*to, id))
+            })
+            .collect();
+        for (to, id) in ends {
+            let Some(neighbour) = self
+                .neighbours
+                .get_mut(&to)
+                .filter(|next| next.port.is_up())
+            else {
+                continue;
+            };
+            self.publishers[at].flushing.insert((to, id));
+            neighbour.port.finish_ordered(now, id);
+        }
+    }
+
+    /// An ordered sequence has come to its end.
+    pub(super) fn handle_flushed(&mut self, peer: usize, id: OrderedId) {
+        for publisher in &mut self.publishers {
+            publisher.flushing.remove(&(peer, id));
+        }
+    }
+
+    /// A link is down, and with it the ends that were waited for.
+    pub(super) fn forget_flushes(&mut self, peer: usize) {
+        for publisher in &mut self.publishers {
+            publisher.flushing.retain(|(to, _)| *to != peer);
+        }
+    }
+}

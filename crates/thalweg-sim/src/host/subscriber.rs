@@ -1,0 +1,174 @@
+//! A subscriber of the world, as a program with a `Subscriber` of the node has it.
+//!
+//! *The idea.* A stream in sequence comes through the node's own [`Resequencer`], any other as it arrives. A subscriber
+//! stays when its stream has ended, and reads on if it is published anew. What it is given must be what the model says.
+//!
+//! *Sources.* `thalweg-node`, `handle/subscriber.rs`.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::adu::{Adu, Flags};
+use thalweg_core::event::DropCause;
+use thalweg_core::id::StreamId;
+use thalweg_core::limits::MAILBOX_ADUS_MAX;
+use thalweg_core::mailbox::{END_PATIENCE, Resequencer};
+use thalweg_core::needs::Order;
+use thalweg_core::time::Instant;
+
+use super::Host;
+use crate::fate::Copy;
+use crate::watch::Watch;
+
+/// A subscriber at work.
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    /// The stream's place in the world.
+    at: usize,
+    in_sequence: bool,
+    stream: Option<StreamId>,
+    resequencer: Resequencer,
+    /// What waits in the resequencer.
+    waiting: BTreeMap<u64, Copy>,
+    received: u64,
+    /// How many ADUs the stream had, and until when the rest is waited for.
+    ending: Option<(u64, Instant)>,
+    has_ended: bool,
+    /// What it was given since the model was asked last.
+    given: Vec<u64>,
+}
+
+impl Subscriber {
+    pub(super) fn poll_timeout(&self) -> Instant {
+        if self.has_ended || !self.in_sequence {
+            return Instant::NEVER;
+        }
+        self.resequencer.poll_timeout()
+    }
+
+    /// Whether all has come that the end of the stream announced, or is not waited for any more.
+    fn is_over(&self, now: Instant) -> bool {
+        self.has_ended
+            || self
+                .ending
+                .is_some_and(|(total, until)| self.received >= total || now >= until)
+    }
+}
+
+impl Host {
+    /// Subscribes to a stream of the world.
+    pub(super) fn subscribe(&mut self, at: usize, _sink: usize, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let stream = &watch.world.streams[at];
+        let in_sequence = stream.needs.order == Order::Sequence;
+        watch.model.handle_subscribed((self.place, at), in_sequence);
+        self.subscribers.push(Subscriber {
+            at,
+            in_sequence,
+            stream: None,
+            resequencer: Resequencer::default(),
+            waiting: BTreeMap::new(),
+            received: 0,
+            ending: None,
+            has_ended: false,
+            given: Vec::new(),
+        });
+        self.controller
+            .subscribe(stream.name.clone(), now, &mut self.keys);
+    }
+
+    /// The stream is another from now on; what waits of the one before is not read any more.
+    pub(super) fn restart_subscriber(
+        &mut self,
+        at: usize,
+        stream: StreamId,
+        watch: &mut Watch<'_>,
+    ) {
+        let Some(subscriber) = self
+            .subscribers
+            .iter_mut()
+            .find(|subscriber| subscriber.at == at)
+        else {
+            return;
+        };
+        subscriber.stream = Some(stream);
+        subscriber.resequencer = Resequencer::default();
+        subscriber.received = 0;
+        subscriber.ending = None;
+        subscriber.has_ended = false;
+        watch.model.handle_found((self.place, at), stream);
+        for copy in std::mem::take(&mut subscriber.waiting).into_values() {
+            watch.dropped(self.place, Some(copy), DropCause::Cancelled);
+        }
+    }
+
+    /// Puts an ADU into the mailbox of its subscriber.
+    pub(super) fn post(&mut self, adu: Adu, copy: Option<Copy>, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let stream = adu.header.stream;
+        let reader = self
+            .subscribers
+            .iter_mut()
+            .find(|reader| reader.stream == Some(stream));
+        let Some(reader) = reader.filter(|reader| !reader.is_over(now)) else {
+            // As a mailbox that nobody reads any more.
+            return watch.dropped(self.place, copy, DropCause::Cancelled);
+        };
+        watch
+            .model
+            .handle_arrived((self.place, reader.at), &adu.header, now);
+        let is_end = adu.header.flags.contains(Flags::END);
+        let sequence = adu.header.sequence.0;
+        if reader.in_sequence {
+            let late = reader.resequencer.late();
+            reader.resequencer.handle_adu(adu, now);
+            if reader.resequencer.late() > late {
+                return watch.dropped(self.place, copy, DropCause::Expired);
+            }
+            if let Some(copy) = copy {
+                reader.waiting.insert(sequence, copy);
+            }
+        } else if is_end {
+            reader.ending = Some((sequence, now + END_PATIENCE));
+        } else {
+            reader.received += 1;
+            reader.given.push(sequence);
+            if let Some(copy) = copy {
+                watch.delivered(self.place, copy, &adu.payload);
+            }
+        }
+    }
+
+    /// Gives subscribers what is in sequence now, and compares with the model.
+    pub(super) fn serve_subscribers(&mut self, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        for reader in &mut self.subscribers {
+            while !reader.has_ended
+                && let Some(adu) = reader.resequencer.poll_adu(now)
+            {
+                let sequence = adu.header.sequence.0;
+                let copy = reader.waiting.remove(&sequence);
+                if adu.header.flags.contains(Flags::END) {
+                    reader.has_ended = true;
+                    continue;
+                }
+                reader.given.push(sequence);
+                if let Some(copy) = copy {
+                    watch.delivered(self.place, copy, &adu.payload);
+                }
+            }
+            if reader.waiting.len() > MAILBOX_ADUS_MAX + 1 {
+                let what = format!("{} ADUs wait for their turn", reader.waiting.len());
+                watch.violate(self.place, None, what);
+            }
+            let given = std::mem::take(&mut reader.given);
+            let expected = watch.model.take_expected((self.place, reader.at), now);
+            if given != expected {
+                let name = &watch.world.streams[reader.at].name;
+                let what = format!(
+                    "the model delivers {expected:?} of `{name}` and the machine {given:?}"
+                );
+                watch.violate(self.place, None, what);
+            }
+        }
+    }
+}

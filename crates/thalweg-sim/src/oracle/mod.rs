@@ -1,0 +1,119 @@
+//! What must never happen, as sentences with time, node, stream and sequence.
+//!
+//! *The idea.* A simulator that only shows averages finds nothing. Whoever sees something that no seed may bring about
+//! says so here; the run goes on, so that the rest of the trace shows what came of it, and counts as failed.
+//!
+//! | law | where it is watched |
+//! |---|---|
+//! | nothing is delivered twice, or with other bytes than were sent | `fate` |
+//! | a stream in sequence is delivered in sequence; an ordered hop keeps its order | `fate`, `reference` |
+//! | each ADU is delivered or has a cause and a place | `fate`, at the end |
+//! | the machine delivers what the simple model predicts, in that order | `reference` |
+//! | no plaintext of a confidential stream on an insecure link or an untrusted node | [`Secrecy`] |
+//! | queues and tables are within `limits` | `host` |
+//! | clocks do not go backwards | `host` |
+//!
+//! *What it does not do.* It mends nothing and stops nothing.
+
+use std::fmt;
+
+use thalweg_core::id::StreamName;
+use thalweg_core::model::NodeName;
+use thalweg_core::time::Instant;
+
+#[cfg(test)]
+mod tests;
+
+/// Violations that are kept; a broken run has thousands of the same.
+const VIOLATIONS_MAX: usize = 64;
+
+/// Bytes by which a piece of a payload is known again: by chance, once in 2⁶⁴ pieces.
+const PIECE_BYTES: usize = 8;
+
+/// Something that must never happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// When, in the world's time.
+    pub time: Instant,
+    /// At which node.
+    pub node: NodeName,
+    /// Of which stream, if it is about one.
+    pub stream: Option<StreamName>,
+    /// Which ADU, if it is about one.
+    pub sequence: Option<u64>,
+    /// What, as the end of a sentence.
+    pub what: String,
+}
+
+/// The violations of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Violations {
+    kept: Vec<Violation>,
+    total: u64,
+}
+
+/// Tells whether bytes give away a payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Secrecy;
+
+impl Violations {
+    /// Adds one.
+    pub fn add(&mut self, violation: Violation) {
+        self.total += 1;
+        if self.kept.len() < VIOLATIONS_MAX {
+            self.kept.push(violation);
+        }
+    }
+
+    /// Returns how many there were.
+    pub const fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Returns the first of them, and a sentence about the rest.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut sentences: Vec<String> = self.kept.iter().map(ToString::to_string).collect();
+        let more = self.total - self.kept.len() as u64;
+        if more > 0 {
+            sentences.push(format!("and {more} more violations"));
+        }
+        sentences
+    }
+}
+
+impl Secrecy {
+    /// Returns whether bytes on their way hold a piece of a payload that may not be seen.
+    ///
+    /// Pieces are looked for at the start, in the middle and at the end of the payload, anywhere in the bytes.
+    ///
+    /// Cost    O(bytes)
+    pub fn is_broken(payload: &[u8], bytes: &[u8]) -> bool {
+        if payload.len() < PIECE_BYTES {
+            // Too short to be told from chance, unless it is all there is.
+            return payload.len() >= PIECE_BYTES / 2 && bytes == payload;
+        }
+        let last = payload.len() - PIECE_BYTES;
+        let pieces = [0, last / 2, last].map(|at| &payload[at..at + PIECE_BYTES]);
+        bytes
+            .windows(PIECE_BYTES)
+            .any(|window| pieces.contains(&window))
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "at {:.6} s on {}",
+            self.time.as_nanos() as f64 / 1e9,
+            self.node
+        )?;
+        if let Some(stream) = &self.stream {
+            write!(f, ", stream `{stream}`")?;
+        }
+        if let Some(sequence) = self.sequence {
+            write!(f, ", sequence {sequence}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}

@@ -1,0 +1,370 @@
+//! Plays a world: hosts, lines and weather on one queue of events, in virtual time.
+//!
+//! *The idea.* Events are ordered by time and then by the order in which they were planned, so there is one course of
+//! things for each seed. Between two events nothing happens, so a world of which nothing is asked costs nothing. When the
+//! world's time is over the producers end their streams, and the run goes on until all that was sent is accounted for.
+//!
+//! ```text
+//! take the next event ─► lines give out packets, hosts do what is due, weather changes
+//!         ▲                 └─► hosts put packets on lines ─► when lines and hosts want to be asked again
+//!         └──────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! *What it does not do.* It decides nothing for a host, and nothing in it depends on the machine that it runs on.
+
+mod queue;
+mod weather;
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use thalweg_core::line::{Impairment, Line};
+use thalweg_core::model::{Link, World};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::{Duration, Instant};
+
+use crate::film::{Film, FilmError};
+use crate::host::{Host, Parcel, Start, next_to};
+use crate::keys::Ring;
+use crate::report::{LinkReport, Player, Report};
+use crate::watch::Watch;
+
+use queue::{Event, Queue};
+
+/// How long after its end a world is given at most to account for everything: a link that is dead is found so after 8 s,
+/// and a publisher waits twice 30 s for its end.
+const SETTLE_MAX: Duration = Duration::from_secs(90);
+
+/// How often it is looked at whether all is accounted for.
+const SETTLE_LOOK: Duration = Duration::from_millis(100);
+
+/// How a world is played.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// The seed of all dice.
+    pub seed: u64,
+    /// Whether the trace is wanted as text.
+    pub is_text_wanted: bool,
+}
+
+/// A world that was played.
+#[derive(Clone, Debug)]
+pub struct Played {
+    /// What became of its streams.
+    pub report: Report,
+    /// What happened, line by line, if that was wanted.
+    pub text: Option<String>,
+    /// How many things happened.
+    pub happenings: u64,
+    /// The world's time at which all was accounted for.
+    pub ended: Duration,
+}
+
+/// A link with its two directions.
+#[derive(Debug)]
+struct Road {
+    link: Link,
+    ends: [usize; 2],
+    /// From the first end to the second, and back.
+    lines: [Line<Parcel>; 2],
+    /// When each direction is asked next.
+    asked: [Instant; 2],
+}
+
+/// A run.
+struct Run<'w> {
+    watch: Watch<'w>,
+    queue: Queue,
+    hosts: Vec<Option<Host>>,
+    /// When each host is asked next.
+    asked: Vec<Instant>,
+    roads: Vec<Road>,
+    /// Which road and direction leads from one node to another.
+    ways: BTreeMap<(usize, usize), (usize, usize)>,
+    ring: Rc<Ring>,
+    dice: SplitMix,
+    generation: u64,
+}
+
+/// Films what the video streams of a world show; the films serve any number of runs.
+///
+/// Cost    half a second a stream of video, in a release build
+pub fn films(world: &World) -> Result<Vec<Option<Arc<Film>>>, FilmError> {
+    let film = |stream: &thalweg_core::model::Stream| match stream.traffic.video {
+        true => Film::new(stream).map(|film| Some(Arc::new(film))),
+        false => Ok(None),
+    };
+    world.streams.iter().map(film).collect()
+}
+
+/// Plays a world, which is sound.
+///
+/// Fails   only if the pictures of a film cannot be compared
+pub fn play(
+    world: &World,
+    name: &str,
+    films: &[Option<Arc<Film>>],
+    options: Options,
+) -> Result<Played, FilmError> {
+    let mut run = Run::new(world, films, options);
+    let length = Instant::ZERO + world.length();
+    run.go(length);
+    run.watch.now = run.watch.now.max(length);
+    run.conclude(name, options)
+}
+
+impl<'w> Run<'w> {
+    fn new(world: &'w World, films: &[Option<Arc<Film>>], options: Options) -> Self {
+        let watch = Watch::new(world, films, options.is_text_wanted);
+        let mut dice = SplitMix::new(options.seed);
+        let place = |name| watch.names.iter().position(|other| other == name);
+        let mut roads = Vec::new();
+        let mut ways = BTreeMap::new();
+        for link in &world.links {
+            let [Some(a), Some(b)] = [place(&link.ends[0]), place(&link.ends[1])] else {
+                continue;
+            };
+            let impairment = Impairment::from(link);
+            let seeds = [dice.next_u64(), dice.next_u64()];
+            // Two nodes keep one connection, so of parallel links the first is used.
+            ways.entry((a, b)).or_insert((roads.len(), 0));
+            ways.entry((b, a)).or_insert((roads.len(), 1));
+            roads.push(Road {
+                link: link.clone(),
+                ends: [a, b],
+                lines: seeds.map(|seed| Line::new(impairment, seed)),
+                asked: [Instant::NEVER; 2],
+            });
+        }
+        let nodes = watch.names.len();
+        let ring = Rc::new(Ring::new(&watch.names));
+        Self {
+            watch,
+            queue: Queue::default(),
+            hosts: (0..nodes).map(|_| None).collect(),
+            asked: vec![Instant::NEVER; nodes],
+            roads,
+            ways,
+            ring,
+            dice,
+            generation: 0,
+        }
+    }
+
+    /// Lets the world run, and then settle.
+    fn go(&mut self, length: Instant) {
+        for place in 0..self.hosts.len() {
+            let neighbours = next_to(place, self.watch.world).into_iter();
+            // Of two that start together the first dials.
+            self.start(place, neighbours.filter(|peer| *peer > place).collect());
+        }
+        for (at, event) in self.watch.world.events.iter().enumerate() {
+            self.queue
+                .plan(Instant::ZERO + event.time, Event::Weather(at));
+        }
+        self.queue.plan(length, Event::Over);
+        while let Some((time, event)) = self.queue.next() {
+            if time > length + SETTLE_MAX {
+                return;
+            }
+            self.watch.now = time;
+            match event {
+                Event::Line(road, side) => self.ask_line(road, side),
+                Event::Host(place) => self.ask_host(place),
+                Event::Weather(at) => self.change(at),
+                Event::Over => self.end_streams(),
+                Event::Look => {}
+            }
+            if matches!(event, Event::Over | Event::Look) {
+                if self.is_settled() {
+                    return;
+                }
+                self.queue.plan(time + SETTLE_LOOK, Event::Look);
+            }
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let mut lines = self.roads.iter().flat_map(|road| &road.lines);
+        self.watch.fates.is_settled() && lines.all(|line| line.inside() == 0)
+    }
+
+    fn start(&mut self, place: usize, dials: Vec<usize>) {
+        if self.hosts[place].is_some() {
+            return;
+        }
+        self.generation += 1;
+        let start = Start {
+            place,
+            ring: Rc::clone(&self.ring),
+            seed: self.dice.next_u64(),
+            generation: self.generation,
+            dials,
+        };
+        self.hosts[place] = Some(Host::start(start, &mut self.watch));
+        self.serve(place);
+    }
+
+    fn ask_host(&mut self, place: usize) {
+        if self.asked[place] != self.watch.now {
+            return;
+        }
+        self.asked[place] = Instant::NEVER;
+        if let Some(host) = &mut self.hosts[place] {
+            host.handle_timeout(&mut self.watch);
+            self.serve(place);
+        }
+    }
+
+    /// Puts what a host sends on its lines, and plans when it is asked again.
+    fn serve(&mut self, place: usize) {
+        while let Some(outgoing) = self.hosts[place]
+            .as_mut()
+            .and_then(|host| host.poll_outgoing(&self.watch))
+        {
+            let Some(&(road, side)) = self.ways.get(&(place, outgoing.to)) else {
+                continue;
+            };
+            let line = &mut self.roads[road].lines[side];
+            let size = outgoing.parcel.line_size();
+            line.handle_packet(self.watch.now, size, outgoing.parcel);
+            self.plan_line(road, side);
+        }
+        let Some(host) = &mut self.hosts[place] else {
+            return;
+        };
+        if host.is_gone() {
+            return self.forget(place);
+        }
+        let next = host.poll_timeout(&self.watch);
+        if next < self.asked[place] {
+            self.asked[place] = next;
+            self.queue.plan(next, Event::Host(place));
+        }
+    }
+
+    /// A node is gone with all it had in memory.
+    fn forget(&mut self, place: usize) {
+        self.hosts[place] = None;
+        self.asked[place] = Instant::NEVER;
+        self.watch.fates.handle_gone(place, self.watch.now);
+        self.watch.model.handle_gone(place);
+    }
+
+    fn plan_line(&mut self, road: usize, side: usize) {
+        let next = self.roads[road].lines[side].poll_timeout();
+        let asked = &mut self.roads[road].asked[side];
+        if next < *asked {
+            *asked = next;
+            self.queue.plan(next, Event::Line(road, side));
+        }
+    }
+
+    fn ask_line(&mut self, road: usize, side: usize) {
+        if self.roads[road].asked[side] != self.watch.now {
+            return;
+        }
+        self.roads[road].asked[side] = Instant::NEVER;
+        let [a, b] = self.roads[road].ends;
+        let (from, to) = if side == 0 { (a, b) } else { (b, a) };
+        while let Some(parcel) = self.roads[road].lines[side].poll_packet(self.watch.now) {
+            if let Some(host) = &mut self.hosts[to] {
+                host.handle_parcel(from, parcel, &mut self.watch);
+                self.serve(to);
+            }
+        }
+        self.plan_line(road, side);
+    }
+
+    fn end_streams(&mut self) {
+        for place in 0..self.hosts.len() {
+            if let Some(host) = &mut self.hosts[place] {
+                host.handle_end(&mut self.watch);
+                self.serve(place);
+            }
+        }
+    }
+
+    /// Closes the accounts and makes the report.
+    fn conclude(mut self, name: &str, options: Options) -> Result<Played, FilmError> {
+        let world = self.watch.world;
+        let conclusion = self.watch.fates.conclude(world, &self.watch.names);
+        for (copy, how) in conclusion.holes {
+            let sink = &world.streams[copy.stream].to[copy.sink];
+            let node = self
+                .watch
+                .names
+                .iter()
+                .position(|name| name == sink)
+                .unwrap_or_default();
+            let what = format!("nobody says what became of it: {how}");
+            self.watch.violate(node, Some(copy), what);
+        }
+        self.check_vanished(&conclusion.vanished);
+        let mut streams = Vec::new();
+        for (at, (stream, tallies)) in world.streams.iter().zip(&conclusion.tallies).enumerate() {
+            for (sink, (name, tally)) in stream.to.iter().zip(tallies).enumerate() {
+                let mut report = tally.report(stream.name.as_str(), name.as_str());
+                if let Some(viewer) = self.watch.viewers.get(&(at, sink)) {
+                    report.psnr = viewer.report()?;
+                }
+                streams.push(report);
+            }
+        }
+        let report = Report {
+            world: name.to_owned(),
+            by: Player::Simulator,
+            seed: options.seed,
+            seconds: world.length().as_secs_f64(),
+            trace_hash: Some(format!("{:016x}", self.watch.trace.hash())),
+            streams,
+            links: self.links(),
+            violations: self.watch.violations.sentences(),
+        };
+        Ok(Played {
+            report,
+            happenings: self.watch.trace.happenings(),
+            text: self.watch.trace.take_text(),
+            ended: self.watch.now.saturating_since(Instant::ZERO),
+        })
+    }
+
+    /// A datagram that did not arrive was lost by its line: there are no more of the one than of the other.
+    fn check_vanished(&mut self, vanished: &BTreeMap<(usize, usize), u64>) {
+        for (&(from, to), &count) in vanished {
+            let Some(&(road, side)) = self.ways.get(&(from, to)) else {
+                continue;
+            };
+            let counters = self.roads[road].lines[side].counters();
+            let lost = counters.lost + counters.overflowed + counters.cut;
+            // What arrived where nobody was is counted as arrived by the line.
+            let was_away = self.watch.fates.was_gone(to) || self.watch.fates.was_down(from, to);
+            if count > lost && !was_away {
+                let to = self.watch.names[to].clone();
+                let what =
+                    format!("{count} datagrams to {to} vanished, and its line lost {lost} packets");
+                self.watch.violate(from, None, what);
+            }
+        }
+    }
+
+    fn links(&self) -> Vec<LinkReport> {
+        let mut links = Vec::new();
+        for road in &self.roads {
+            let [a, b] = road.ends.map(|end| self.watch.names[end].to_string());
+            for (line, (from, to)) in road.lines.iter().zip([(&a, &b), (&b, &a)]) {
+                let counters = line.counters();
+                links.push(LinkReport {
+                    from: from.clone(),
+                    to: to.clone(),
+                    packets: counters.packets,
+                    bytes: counters.bytes,
+                    lost: counters.lost + counters.cut,
+                    overflowed: counters.overflowed,
+                });
+            }
+        }
+        links
+    }
+}

@@ -1,0 +1,88 @@
+//! What happens to a world while it runs: its links change, its nodes stop, crash and start.
+
+use thalweg_core::line::Impairment;
+use thalweg_core::model::{Change, Link, LinkChange, NodeAction, NodeName};
+
+use super::Run;
+use crate::host::next_to;
+use crate::trace::{Happening, Kind};
+
+impl Run<'_> {
+    /// Lets the world's event of this number happen.
+    pub(super) fn change(&mut self, at: usize) {
+        let world = self.watch.world;
+        match &world.events[at].change {
+            Change::Link { ends, set } => self.change_links(ends, *set),
+            Change::Node { name, action } => {
+                let place = self.watch.names.iter().position(|other| other == name);
+                if let Some(place) = place {
+                    self.act(place, *action);
+                }
+            }
+        }
+    }
+
+    fn change_links(&mut self, ends: &[NodeName; 2], set: LinkChange) {
+        for at in 0..self.roads.len() {
+            let road = &mut self.roads[at];
+            let [a, b] = &road.link.ends;
+            if !(ends.contains(a) && ends.contains(b)) {
+                continue;
+            }
+            apply(&mut road.link, set);
+            let impairment = Impairment::from(&road.link);
+            for line in &mut road.lines {
+                line.handle_change(self.watch.now, impairment);
+            }
+            let rate = if road.link.up {
+                road.link.rate.as_bps()
+            } else {
+                0
+            };
+            let happening = Happening::at(Kind::Weather, road.ends[0]).with(road.ends[1]);
+            self.watch.note(happening.numbers(at as u64, rate));
+            for side in 0..2 {
+                // What was planned for the line as it was comes to nothing.
+                self.roads[at].asked[side] = thalweg_core::time::Instant::NEVER;
+                self.plan_line(at, side);
+            }
+        }
+    }
+
+    fn act(&mut self, place: usize, action: NodeAction) {
+        match action {
+            NodeAction::Start => self.start(place, next_to(place, self.watch.world)),
+            NodeAction::Crash => {
+                if self.hosts[place].is_some() {
+                    self.watch.note(Happening::at(Kind::Crash, place));
+                    self.forget(place);
+                }
+            }
+            NodeAction::Stop => {
+                if let Some(host) = &mut self.hosts[place] {
+                    host.handle_stop(&mut self.watch);
+                    self.serve(place);
+                }
+            }
+        }
+    }
+}
+
+fn apply(link: &mut Link, set: LinkChange) {
+    let LinkChange {
+        rate,
+        delay,
+        jitter,
+        reorder,
+        loss,
+        burst,
+        up,
+    } = set;
+    link.rate = rate.unwrap_or(link.rate);
+    link.delay = delay.unwrap_or(link.delay);
+    link.jitter = jitter.unwrap_or(link.jitter);
+    link.reorder = reorder.unwrap_or(link.reorder);
+    link.loss = loss.unwrap_or(link.loss);
+    link.burst = burst.unwrap_or(link.burst);
+    link.up = up.unwrap_or(link.up);
+}

@@ -1,0 +1,196 @@
+//! A model of delivery that is too simple to be wrong, beside the machine that is not.
+//!
+//! *The idea.* The model is told what is installed where and what arrives where, and nothing of queues, lifts, sockets
+//! and sessions. From these it says what the machine must do:
+//!
+//! * an ADU that arrives at a node whose part of its plan fits goes on to the next node, unless the part keeps fewer
+//!   layers; everything else goes no further;
+//! * at its sink it is delivered, as it was sent, once;
+//! * in sequence, if the stream's order says so: what is missing is waited for no longer than the deadline of the first
+//!   that waits, or than the patience of the mailbox, and what comes after its place was given up is not delivered.
+//!
+//! The machine must then deliver exactly that, in that order, before its clock moves on.
+//!
+//! *What it does not do.* It does not predict what a line loses or who is late: those are facts that it is told.
+//!
+//! *Sources.* docs/protocol.md §7; `thalweg_core::mailbox`, whose patience it borrows and whose code it does not.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg_core::adu::{Flags, Header};
+use thalweg_core::control::Installation;
+use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::limits::MAILBOX_ADUS_MAX;
+use thalweg_core::mailbox::{END_PATIENCE, PATIENCE, START_PATIENCE};
+use thalweg_core::time::Instant;
+
+/// A subscriber: the node, and the stream's place in the world.
+pub type ReaderId = (usize, usize);
+
+/// What the model says of an ADU at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It goes on to this node, if there is a link.
+    Onward(NodeId),
+    /// It is for a subscriber here.
+    Here,
+    /// It goes no further.
+    Nowhere,
+}
+
+/// The model.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    parts: BTreeMap<(usize, StreamId, Epoch), Installation>,
+    readers: BTreeMap<ReaderId, Reader>,
+}
+
+/// One subscriber.
+#[derive(Clone, Debug, Default)]
+struct Reader {
+    in_sequence: bool,
+    stream: Option<StreamId>,
+    /// What has come and waits for its turn: until when it waits, and whether it is the end.
+    waiting: BTreeMap<u64, (Instant, bool)>,
+    /// What has had its turn.
+    given: BTreeSet<u64>,
+    /// Until when one who joins in the middle waits for earlier ones.
+    start: Option<Instant>,
+    has_ended: bool,
+    /// As they arrive: how many there were, and until when the rest is waited for.
+    ending: Option<(u64, Instant)>,
+    /// What is to be delivered next.
+    expected: Vec<u64>,
+}
+
+impl Model {
+    /// Takes in that a node has installed a part.
+    pub fn handle_installed(&mut self, node: usize, part: Installation) {
+        self.parts.insert((node, part.stream, part.epoch), part);
+    }
+
+    /// Takes in that a node has forgotten a part.
+    pub fn handle_removed(&mut self, node: usize, stream: StreamId, epoch: Epoch) {
+        self.parts.remove(&(node, stream, epoch));
+    }
+
+    /// Takes in that somebody subscribes.
+    pub fn handle_subscribed(&mut self, reader: ReaderId, in_sequence: bool) {
+        let reader = self.readers.entry(reader).or_default();
+        reader.in_sequence = in_sequence;
+    }
+
+    /// Takes in which stream a subscriber's is from now on; its numbers start anew.
+    pub fn handle_found(&mut self, reader: ReaderId, stream: StreamId) {
+        let reader = self.readers.entry(reader).or_default();
+        *reader = Reader {
+            in_sequence: reader.in_sequence,
+            stream: Some(stream),
+            ..Reader::default()
+        };
+    }
+
+    /// Takes in that a node is gone, with its parts and its subscribers.
+    pub fn handle_gone(&mut self, node: usize) {
+        self.parts.retain(|(at, _, _), _| *at != node);
+        self.readers.retain(|(at, _), _| *at != node);
+    }
+
+    /// Says what becomes of an ADU at a node, as its producer gave it (`from` is `None`) or as it came.
+    pub fn step(&self, node: usize, from: Option<NodeId>, header: &Header) -> Step {
+        let Some(part) = self.parts.get(&(node, header.stream, header.epoch)) else {
+            return Step::Nowhere;
+        };
+        let is_sealed = header.flags.contains(Flags::SEALED);
+        let is_stranger = from.is_some_and(|from| from != part.previous);
+        let is_exposed = from.is_some() && !part.plaintext && !is_sealed;
+        let layers = part
+            .adapters
+            .iter()
+            .filter_map(|word| word.strip_prefix("keep:")?.parse::<u8>().ok());
+        let is_filtered = layers.min().is_some_and(|layers| header.layer >= layers);
+        match part.next {
+            _ if is_stranger || is_exposed || is_filtered => Step::Nowhere,
+            Some(next) => Step::Onward(next),
+            None => Step::Here,
+        }
+    }
+
+    /// Takes in that an ADU is at its sink, whole; `deadline` is on the clock of `now`.
+    pub fn handle_arrived(&mut self, reader: ReaderId, header: &Header, now: Instant) {
+        let Some(reader) = self.readers.get_mut(&reader) else {
+            return;
+        };
+        let sequence = header.sequence.0;
+        let is_end = header.flags.contains(Flags::END);
+        if reader.stream != Some(header.stream) || reader.given.contains(&sequence) {
+            return;
+        }
+        if !reader.in_sequence {
+            let is_over = reader
+                .ending
+                .is_some_and(|(total, until)| reader.given.len() as u64 >= total || until <= now);
+            if is_end {
+                reader.ending = Some((sequence, now + END_PATIENCE));
+            } else if !is_over {
+                reader.given.insert(sequence);
+                reader.expected.push(sequence);
+            }
+            return;
+        }
+        if reader.given.last().is_some_and(|last| *last > sequence) {
+            return;
+        }
+        let patience = if is_end { END_PATIENCE } else { PATIENCE };
+        let until = header.deadline.min(now + patience);
+        reader
+            .start
+            .get_or_insert(header.deadline.min(now + START_PATIENCE));
+        reader.waiting.entry(sequence).or_insert((until, is_end));
+    }
+
+    /// Says what each subscriber on a node must have been given by now, and forgets it.
+    pub fn take_expected(&mut self, reader: ReaderId, now: Instant) -> Vec<u64> {
+        let Some(reader) = self.readers.get_mut(&reader) else {
+            return Vec::new();
+        };
+        reader.release(now);
+        std::mem::take(&mut reader.expected)
+    }
+}
+
+impl Reader {
+    /// Lets out what has its turn.
+    fn release(&mut self, now: Instant) {
+        while let Some((&sequence, &(until, is_end))) = self.waiting.first_key_value() {
+            if self.has_ended {
+                return;
+            }
+            let is_next = match self.given.last() {
+                Some(last) => sequence == last + 1,
+                None => sequence == 0,
+            };
+            let is_joining = self.given.is_empty();
+            let may_go = if is_next || self.waiting.len() > MAILBOX_ADUS_MAX && !is_joining {
+                true
+            } else if is_joining {
+                self.start.is_some_and(|start| start <= now)
+            } else {
+                until <= now
+            };
+            if !may_go {
+                return;
+            }
+            self.waiting.pop_first();
+            self.given.insert(sequence);
+            if is_end {
+                self.has_ended = true;
+            } else {
+                self.expected.push(sequence);
+            }
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Who watches a run: the trace, the accounts, the model and the list of violations, in one hand.
+//!
+//! *The idea.* A host says here what it does, and nothing that it does depends on what is said. So the watch sees all
+//! hosts at once, which no host can.
+//!
+//! *What it does not do.* It is no part of the machine.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::Outcome;
+use thalweg_core::id::NodeId;
+use thalweg_core::model::{NodeName, World};
+use thalweg_core::time::Instant;
+
+use crate::fate::{Copy, Fates, Sent};
+use crate::film::Film;
+use crate::keys::node_id;
+use crate::oracle::{Secrecy, Violation, Violations};
+use crate::reference::Model;
+use crate::trace::{Happening, Kind, Trace};
+use crate::viewer::Viewer;
+
+/// The watch over a run.
+#[derive(Debug)]
+pub struct Watch<'w> {
+    /// The world's time.
+    pub now: Instant,
+    /// What is played.
+    pub world: &'w World,
+    /// The nodes, in the order of the world.
+    pub names: Vec<NodeName>,
+    /// Their places, by key.
+    pub places: BTreeMap<NodeId, usize>,
+    /// What happens.
+    pub trace: Trace,
+    /// What becomes of each ADU.
+    pub fates: Fates,
+    /// What should become of it.
+    pub model: Model,
+    /// What should not have happened.
+    pub violations: Violations,
+    /// Those who look at video, by stream and sink.
+    pub viewers: BTreeMap<(usize, usize), Viewer>,
+    /// What they look at, by stream.
+    pub films: Vec<Option<Arc<Film>>>,
+    /// Pairs of nodes whose link may be listened to.
+    insecure: BTreeSet<(usize, usize)>,
+    trusted: Vec<bool>,
+}
+
+impl<'w> Watch<'w> {
+    /// Begins to watch a world.
+    pub fn new(world: &'w World, films: &[Option<Arc<Film>>], is_text_wanted: bool) -> Self {
+        let names: Vec<NodeName> = world.nodes.keys().cloned().collect();
+        let place = |name: &NodeName| names.iter().position(|other| other == name);
+        let mut insecure = BTreeSet::new();
+        for link in world.links.iter().filter(|link| !link.secure) {
+            if let [Some(a), Some(b)] = [place(&link.ends[0]), place(&link.ends[1])] {
+                insecure.extend([(a, b), (b, a)]);
+            }
+        }
+        let streams = world.streams.iter().map(|stream| {
+            let source = place(&stream.from).unwrap_or_default();
+            (source, stream.to.len())
+        });
+        let mut viewers = BTreeMap::new();
+        for (at, (stream, film)) in world.streams.iter().zip(films).enumerate() {
+            for sink in 0..stream.to.len() {
+                if let Some(film) = film {
+                    let viewer = Viewer::new(Arc::clone(film), stream.needs.deadline);
+                    viewers.insert((at, sink), viewer);
+                }
+            }
+        }
+        Self {
+            now: Instant::ZERO,
+            places: (0..)
+                .zip(&names)
+                .map(|(place, name)| (node_id(name), place))
+                .collect(),
+            trace: Trace::new(is_text_wanted),
+            fates: Fates::new(streams),
+            model: Model::default(),
+            violations: Violations::default(),
+            viewers,
+            films: films.to_vec(),
+            insecure,
+            trusted: world.nodes.values().map(|node| node.trusted).collect(),
+            names,
+            world,
+        }
+    }
+
+    /// Notes something that happens.
+    pub fn note(&mut self, happening: Happening) {
+        self.trace.note(self.now, happening, &self.names);
+    }
+
+    /// Notes a violation of a law.
+    pub fn violate(&mut self, node: usize, copy: Option<Copy>, what: impl Into<String>) {
+        let violation = Violation {
+            time: self.now,
+            node: self.names[node].clone(),
+            stream: copy.map(|copy| self.world.streams[copy.stream].name.clone()),
+            sequence: copy.map(|copy| self.fates.sent(copy).sequence),
+            what: what.into(),
+        };
+        self.trace.say(self.now, &self.names[node], || {
+            format!("VIOLATION {violation}")
+        });
+        self.violations.add(violation);
+    }
+
+    /// Notes an ADU that a producer gives.
+    pub fn sent(&mut self, node: usize, stream: usize, sent: Sent) -> usize {
+        let happening = Happening::at(Kind::Sent, node).of(stream);
+        self.note(happening.numbers(sent.sequence, sent.payload.len() as u64));
+        for sink in 0..self.world.streams[stream].to.len() {
+            if let Some(viewer) = self.viewers.get_mut(&(stream, sink)) {
+                viewer.handle_sent(sent.frame, sent.due);
+            }
+        }
+        self.fates.handle_sent(stream, sent)
+    }
+
+    /// Notes that a node gives an ADU up.
+    pub fn dropped(&mut self, node: usize, copy: Option<Copy>, cause: DropCause) {
+        let Some(copy) = copy else {
+            return;
+        };
+        let sequence = self.fates.sent(copy).sequence;
+        let happening = Happening::at(Kind::Dropped, node).of(copy.stream);
+        self.note(happening.numbers(sequence, cause.index() as u64));
+        self.fates.handle_dropped(copy, cause, node);
+    }
+
+    /// Notes what a link says of an ADU.
+    pub fn outcome(&mut self, node: usize, peer: usize, copy: Option<Copy>, outcome: Outcome) {
+        let Some(copy) = copy else {
+            return;
+        };
+        let sequence = self.fates.sent(copy).sequence;
+        let ended = outcome
+            .drop_cause()
+            .map_or(0, |cause| 1 + cause.index() as u64);
+        let happening = Happening::at(Kind::Outcome, node)
+            .with(peer)
+            .of(copy.stream);
+        self.note(happening.numbers(sequence, ended));
+        self.fates.handle_outcome(copy, node, peer, outcome);
+    }
+
+    /// Notes that a subscriber is given an ADU, and looks whether it is the one that was sent.
+    pub fn delivered(&mut self, node: usize, copy: Copy, payload: &[u8]) {
+        let sent = self.fates.sent(copy);
+        let (sequence, frame, layer) = (sent.sequence, sent.frame, sent.layer);
+        let is_same = sent.payload == payload;
+        let happening = Happening::at(Kind::Delivered, node).of(copy.stream);
+        self.note(happening.numbers(sequence, payload.len() as u64));
+        if !is_same {
+            self.violate(
+                node,
+                Some(copy),
+                "it was delivered with other bytes than it was sent with",
+            );
+        }
+        if let Err(what) = self.fates.handle_delivered(copy, self.now) {
+            self.violate(node, Some(copy), what);
+        }
+        let now = self.now;
+        if let Some(viewer) = self.viewers.get_mut(&(copy.stream, copy.sink)) {
+            viewer.handle_delivered(frame, layer, now);
+        }
+    }
+
+    /// Looks whether bytes that go from one node to another give away what they may not.
+    pub fn exposed(&mut self, from: usize, to: usize, copy: Option<Copy>, bytes: &[u8]) {
+        let Some(copy) = copy else {
+            return;
+        };
+        let is_open = self.insecure.contains(&(from, to)) || !self.trusted[to];
+        if !is_open || !self.world.streams[copy.stream].needs.confidential {
+            return;
+        }
+        if Secrecy::is_broken(&self.fates.sent(copy).payload, bytes) {
+            let to = self.names[to].clone();
+            self.violate(
+                from,
+                Some(copy),
+                format!(
+                    "its plaintext goes to {to}, over an insecure link or to an untrusted node"
+                ),
+            );
+        }
+    }
+}
