@@ -37,6 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("thalweg-cli", EVERY),
     ("thalweg-bench", EVERY),
+    ("thalweg-testbed", EVERY),
     ("xtask", &[]),
 ];
 

@@ -1,0 +1,197 @@
+//! The command line, and which room does what it asks for.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use thalweg_core::model::{NodeName, World};
+use thalweg_testbed::calibrate;
+use thalweg_testbed::exit::{self, Failure};
+use thalweg_testbed::network::Network;
+use thalweg_testbed::system::{leftovers, privilege};
+use thalweg_world::{Format, load_str};
+use tokio::signal::unix::{SignalKind, signal};
+
+const EXAMPLES: &str = "\
+Examples:
+  cargo xtask testbed worlds/demo.toml
+  cargo xtask testbed worlds/demo.toml --json > demo.testbed.json
+  cargo xtask testbed worlds/demo.toml --node camera -- ping -c 3 {relay}
+  cargo xtask testbed --calibrate
+
+In a command, {NAME} stands for the address of that node as the node of --node reaches it.
+";
+
+/// Play a world on the real kernel: a network namespace a node, a line a link, real node processes.
+#[derive(Debug, Parser)]
+#[command(
+    name = "testbed",
+    bin_name = "cargo xtask testbed",
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true,
+    after_help = format!("{EXAMPLES}\n{}", exit::HELP)
+)]
+pub struct Arguments {
+    /// The world to play.
+    world: Option<PathBuf>,
+
+    /// Measure the instrument itself with ping and iperf3, and compare with what its links are to be.
+    #[arg(long, conflicts_with = "world")]
+    calibrate: bool,
+
+    /// Print one JSON object instead of a text for people.
+    #[arg(long)]
+    json: bool,
+
+    /// Determines which packets are lost, late or held back, and what producers send.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// The node inside which COMMAND runs.
+    #[arg(long, value_name = "NAME", requires = "command")]
+    node: Option<NodeName>,
+
+    /// Runs this inside a node's namespace instead of the world's nodes and streams.
+    #[arg(last = true, value_name = "COMMAND", requires = "world")]
+    command: Vec<String>,
+
+    #[command(subcommand)]
+    pub role: Option<Role>,
+}
+
+/// What the program does in a child of its own.
+#[derive(Debug, Subcommand)]
+pub enum Role {
+    /// Becomes another program inside a namespace.
+    #[command(hide = true)]
+    Inside {
+        #[arg(long)]
+        namespace: PathBuf,
+        #[arg(long)]
+        parent: u32,
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+}
+
+/// Does what the command line asks for; returns the exit code.
+pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
+    let tools = if arguments.calibrate {
+        privilege::TO_CALIBRATE
+    } else {
+        privilege::TO_RUN
+    };
+    let world = arguments.world.as_deref().map(load).transpose()?;
+    if world.is_none() && !arguments.calibrate {
+        return Err(Failure::BadInput(
+            "name a world, or --calibrate; --help tells more".into(),
+        ));
+    }
+    privilege::check(tools)?;
+    if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
+        eprintln!("testbed: {sentence}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    runtime.block_on(unless_asked_to_end(async {
+        match &world {
+            None => calibrate(arguments).await,
+            Some(world) if !arguments.command.is_empty() => command(arguments, world).await,
+            Some(_) => Ok(0),
+        }
+    }))
+}
+
+/// Gives up what it does, and so takes it down, when somebody asks the process to end.
+async fn unless_asked_to_end(
+    work: impl Future<Output = Result<u8, Failure>>,
+) -> Result<u8, Failure> {
+    let hear = |kind| signal(kind).context("the system does not let this program hear signals");
+    let mut interrupt = hear(SignalKind::interrupt())?;
+    let mut terminate = hear(SignalKind::terminate())?;
+    let mut hangup = hear(SignalKind::hangup())?;
+    let asked = async {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+    };
+    tokio::select! {
+        done = work => done,
+        () = asked => Err(anyhow::anyhow!("asked to end; what was built has been taken down").into()),
+    }
+}
+
+fn load(path: &Path) -> Result<World, Failure> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path);
+    let text =
+        text.map_err(|error| Failure::BadInput(format!("cannot read the world {shown}: {error}")))?;
+    let world = load_str(&text, Format::of_file_name(&shown), &shown);
+    world.map_err(|error| Failure::BadInput(error.to_string()))
+}
+
+async fn calibrate(arguments: &Arguments) -> Result<u8, Failure> {
+    let calibration = calibrate::run(arguments.seed).await?;
+    if arguments.json {
+        let json = serde_json::to_string(&calibration).context("figures are numbers")?;
+        println!("{json}");
+    } else {
+        print!("{}", calibration.table());
+    }
+    if calibration.is_within() {
+        return Ok(0);
+    }
+    Err(anyhow::anyhow!("the instrument is out of its bounds; is the machine busy?").into())
+}
+
+/// Runs one command inside a node's namespace, with the links as the world begins.
+async fn command(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
+    let names: Vec<_> = world.nodes.keys().map(NodeName::as_str).collect();
+    let node = arguments
+        .node
+        .as_ref()
+        .filter(|node| world.nodes.contains_key(*node));
+    let node = node.ok_or_else(|| {
+        let choice = names.join(", ");
+        Failure::BadInput(format!(
+            "a command runs inside a node: give --node and one of {choice}"
+        ))
+    })?;
+    let words: Vec<String> = arguments
+        .command
+        .iter()
+        .map(|word| with_addresses(word, world, node))
+        .collect();
+    let network = Network::build(world, arguments.seed)?;
+    let (program, rest) = words.split_first().expect("it is not empty");
+    let mut command = tokio::process::Command::from(network.command(node, program)?);
+    command
+        .args(rest)
+        .stdin(Stdio::inherit())
+        .kill_on_drop(true);
+    let status = command.status().await.context("cannot start the command")?;
+    network.take_down()?;
+    // Killed by a signal: as a shell says it.
+    let signal = std::os::unix::process::ExitStatusExt::signal(&status).unwrap_or(0);
+    Ok(status.code().unwrap_or(128 + signal) as u8)
+}
+
+/// Puts in the address of each neighbour that is named in braces.
+fn with_addresses(word: &str, world: &World, node: &NodeName) -> String {
+    let mut word = word.to_owned();
+    for (number, link) in world.links.iter().enumerate() {
+        for (near, far) in [(0, 1), (1, 0)] {
+            if link.ends[near] == *node {
+                let address = thalweg_testbed::network::addresses_of(number).ends[far];
+                word = word.replace(&format!("{{{}}}", link.ends[far]), &address.to_string());
+            }
+        }
+    }
+    word
+}

@@ -1,0 +1,91 @@
+//! One quantity of one link: what the world says, what was measured, and how far they may be apart.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// What was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Quantity {
+    /// In kbit/s, headers included; within 3 %.
+    Rate,
+    /// In milliseconds, one way, the median; within 1 ms.
+    Delay,
+    /// In percent; within 0.5 points.
+    Loss,
+}
+
+/// A measured quantity.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Figure {
+    /// The link.
+    pub link: &'static str,
+    /// What was measured of it.
+    pub quantity: Quantity,
+    /// What the world says, in the quantity's unit.
+    pub world: f64,
+    /// What was found.
+    pub measured: f64,
+    /// Whether this is of a second round, the first having been out of bounds.
+    pub measured_again: bool,
+}
+
+impl Quantity {
+    const fn words(self) -> (&'static str, &'static str, &'static str, f64) {
+        match self {
+            Self::Rate => ("rate", "kbit/s", "%", 3.0),
+            Self::Delay => ("delay", "ms", "ms", 1.0),
+            Self::Loss => ("loss", "%", "points", 0.5),
+        }
+    }
+}
+
+impl Figure {
+    /// Returns a figure of the first round.
+    pub const fn new(link: &'static str, quantity: Quantity, world: f64, measured: f64) -> Self {
+        Self {
+            link,
+            quantity,
+            world,
+            measured,
+            measured_again: false,
+        }
+    }
+
+    /// Returns how far the measured is from the world's, in percent of it for a rate, else in the quantity's unit.
+    pub fn error(&self) -> f64 {
+        let difference = self.measured - self.world;
+        match self.quantity {
+            Quantity::Rate => difference / self.world * 100.0,
+            Quantity::Delay | Quantity::Loss => difference,
+        }
+    }
+
+    /// Returns whether that is within the bound.
+    pub fn is_within(&self) -> bool {
+        // Not so for a NaN, which is no measurement.
+        self.error().abs() <= self.quantity.words().3
+    }
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, unit, error_unit, bound) = self.quantity.words();
+        let (link, world, measured, error) = (self.link, self.world, self.measured, self.error());
+        write!(
+            f,
+            "{link:<6} {name:<5} {world:>9.1} {unit:<6} {measured:>9.2} {error:>+7.2} {error_unit:<6} ±{bound}{}{}",
+            if self.measured_again {
+                ", measured again"
+            } else {
+                ""
+            },
+            if self.is_within() {
+                ""
+            } else {
+                "  OUT OF BOUNDS"
+            },
+        )
+    }
+}

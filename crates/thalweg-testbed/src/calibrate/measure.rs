@@ -1,0 +1,235 @@
+//! The foreign programs that measure a link, and what their words mean.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use thalweg_core::model::NodeName;
+use thalweg_core::units::DataSize;
+use tokio::task::LocalSet;
+
+use super::{Figure, Quantity, Subject};
+use crate::network::{Network, addresses_of};
+use crate::system::program;
+
+/// IPv4 and UDP headers.
+const HEADER_BYTES: f64 = 28.0;
+
+/// An echo of `ping`: 56 bytes of payload, 8 of ICMP, 20 of IPv4.
+const ECHO: DataSize = DataSize::from_bytes(84);
+
+/// Echoes, ten a second.
+const ECHOES: usize = 50;
+
+/// How long `iperf3` sends.
+const SECONDS: u32 = 10;
+
+/// How long each program may take: its own time and a few round trips by satellite, or the queue of a slow link.
+const PATIENCE: Duration = Duration::from_secs(25);
+
+/// How long a server of `iperf3` may take to listen.
+const LISTENING: Duration = Duration::from_millis(500);
+
+/// Measures some of the subjects, all of them at once: first with idle links, then under load.
+pub async fn all(
+    network: &Network,
+    subjects: impl IntoIterator<Item = &Subject>,
+) -> anyhow::Result<Vec<Figure>> {
+    let subjects: Vec<&'static Subject> = {
+        let names: Vec<&str> = subjects.into_iter().map(|subject| subject.name).collect();
+        let known = super::SUBJECTS.iter();
+        known
+            .filter(|subject| names.contains(&subject.name))
+            .collect()
+    };
+    let mut figures = Vec::new();
+    let local = LocalSet::new();
+    let mut pings = Vec::new();
+    for subject in &subjects {
+        pings.push((
+            *subject,
+            local.spawn_local(ping(network.command(&subject.ends()[0], "ping")?, subject)),
+        ));
+    }
+    local
+        .run_until(async {
+            for (subject, ping) in pings {
+                figures.push(delay(subject, &ping.await??)?);
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+    let mut loads = Vec::new();
+    for subject in &subjects {
+        let [client, server] = subject.ends();
+        let commands = [server, client].map(|node: NodeName| network.command(&node, "iperf3"));
+        let [server, client] = commands;
+        loads.push((
+            *subject,
+            local.spawn_local(iperf3(server?, client?, subject)),
+        ));
+    }
+    local
+        .run_until(async {
+            for (subject, load) in loads {
+                let json: Value =
+                    serde_json::from_str(&load.await??).context("iperf3 printed no JSON")?;
+                figures.push(if subject.loss == 0 {
+                    rate(subject, &json)?
+                } else {
+                    loss(subject, &json)?
+                });
+            }
+            anyhow::Ok(())
+        })
+        .await?;
+    Ok(figures)
+}
+
+impl Subject {
+    /// Returns the address of the second end.
+    fn target(&self) -> String {
+        let place = super::SUBJECTS
+            .iter()
+            .position(|other| other.name == self.name);
+        let place = place.expect("every subject is one of them");
+        addresses_of(place).ends[1].to_string()
+    }
+
+    /// Payload of each packet: fast links have large ones, where packets are counted they are many.
+    const fn payload_bytes(&self) -> u64 {
+        match (self.kbps, self.loss) {
+            (0..1_000, _) => 400,
+            (_, 0) => 1_200,
+            _ => 200,
+        }
+    }
+
+    /// Payload bits a second that are sent: a little more than a link carries, or half where its losses are counted.
+    const fn payload_bps(&self) -> u64 {
+        let payload = self.kbps * 1_000 * self.payload_bytes() / (self.payload_bytes() + 28);
+        if self.loss == 0 {
+            payload / 20 * 21
+        } else {
+            payload / 2
+        }
+    }
+}
+
+async fn ping(mut command: Command, subject: &'static Subject) -> anyhow::Result<String> {
+    let count = ECHOES.to_string();
+    command.args([
+        "-n",
+        "-i",
+        "0.1",
+        "-W",
+        "2",
+        "-c",
+        &count,
+        &subject.target(),
+    ]);
+    program::run_within(command, PATIENCE).await
+}
+
+/// Runs server and client, and returns what the server says, for it knows what arrived.
+async fn iperf3(
+    mut server: Command,
+    mut client: Command,
+    subject: &'static Subject,
+) -> anyhow::Result<String> {
+    server.args(["--server", "--one-off", "--json"]);
+    let (bitrate, length) = (
+        subject.payload_bps().to_string(),
+        subject.payload_bytes().to_string(),
+    );
+    client.args([
+        "--client",
+        &subject.target(),
+        "--udp",
+        "--bitrate",
+        &bitrate,
+        "--length",
+        &length,
+    ]);
+    client.args([
+        "--time",
+        &SECONDS.to_string(),
+        "--connect-timeout",
+        "5000",
+        "--json",
+    ]);
+    let calling = async {
+        tokio::time::sleep(LISTENING).await;
+        program::run_within(client, PATIENCE).await
+    };
+    let (said, _) = tokio::try_join!(program::run_within(server, PATIENCE), calling)?;
+    Ok(said)
+}
+
+/// Reads the times of `ping`'s echoes.
+fn delay(subject: &Subject, said: &str) -> anyhow::Result<Figure> {
+    let mut times: Vec<f64> = said
+        .lines()
+        .filter_map(|line| {
+            line.split_once("time=")?
+                .1
+                .split_whitespace()
+                .next()?
+                .parse()
+                .ok()
+        })
+        .collect();
+    times.sort_by(f64::total_cmp);
+    let median = times.get(times.len() / 2);
+    let median =
+        median.with_context(|| format!("no echo came back on `{}`: {said}", subject.name))?;
+    let own = subject.rate().time_for(ECHO).as_millis_f64();
+    Ok(Figure::new(
+        subject.name,
+        Quantity::Delay,
+        subject.delay_ms as f64,
+        median / 2.0 - own,
+    ))
+}
+
+/// Reads what arrived in the seconds between the first and the last, in which the line was full.
+fn rate(subject: &Subject, said: &Value) -> anyhow::Result<Figure> {
+    let intervals = said["intervals"]
+        .as_array()
+        .context("iperf3 tells no intervals")?;
+    let inner = intervals
+        .get(2..intervals.len().saturating_sub(2))
+        .unwrap_or_default();
+    let sum = |key: &str| {
+        inner
+            .iter()
+            .filter_map(|interval| interval["sum"][key].as_f64())
+            .sum::<f64>()
+    };
+    let (bytes, seconds) = (sum("bytes"), sum("seconds"));
+    let payload = subject.payload_bytes() as f64;
+    let kbps = bytes * (payload + HEADER_BYTES) / payload * 8.0 / seconds / 1e3;
+    Ok(Figure::new(
+        subject.name,
+        Quantity::Rate,
+        subject.kbps as f64,
+        kbps,
+    ))
+}
+
+fn loss(subject: &Subject, said: &Value) -> anyhow::Result<Figure> {
+    let sum = &said["end"]["sum"];
+    let count = |key: &str| {
+        sum[key]
+            .as_f64()
+            .with_context(|| format!("iperf3 tells no {key}"))
+    };
+    let percent = count("lost_packets")? / count("packets")? * 100.0;
+    Ok(Figure::new(
+        subject.name,
+        Quantity::Loss,
+        f64::from(subject.loss) / 10.0,
+        percent,
+    ))
+}

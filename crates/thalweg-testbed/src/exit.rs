@@ -1,0 +1,37 @@
+//! How a run ends: a code for scripts and one sentence for people.
+
+use crate::system::privilege::Missing;
+
+/// The table that `--help` ends with.
+pub const HELP: &str = "\
+Exit codes:
+  0  done
+  1  it failed while running, or a calibration figure is out of its bounds
+  2  bad usage or a world that cannot be; nothing was started
+  5  this machine or this user cannot build a testbed: no root, no `ip`, no /dev/net/tun
+With `-- COMMAND` the code is the command's own.";
+
+/// Why a run did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// What it was given cannot be used; nothing was started.
+    #[error("{0}")]
+    BadInput(String),
+    /// This machine or this user cannot.
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    /// It failed while running.
+    #[error("{0:#}")]
+    Failed(#[from] anyhow::Error),
+}
+
+impl Failure {
+    /// Returns the exit code.
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::BadInput(_) => 2,
+            Self::Missing(_) => 5,
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The nodes' namespaces and the links between them, as the kernel has them.
+//!
+//! *The idea.* One network namespace a node. A link is two TUN devices, one in the namespace of each end, with the two
+//! addresses of a /30 of its own; what the kernel puts into one comes out of the other after the line
+//! ([`crate::emulator`]) is done with it. No address has a route but on its own link: who is not a neighbour is reached
+//! by nobody but Thalweg, and nothing goes around the line.
+//!
+//! ```text
+//!  ┌ namespace camera ────┐      emulator       ┌ namespace relay ─────┐
+//!  │ thalweg node ─ link0 │═► line a→b ════════►│ link0 ─ thalweg node │
+//!  │          10.77.0.1   │◄════════ line b→a ◄═│ 10.77.0.2            │
+//!  └──────────────────────┘                     └──────────────────────┘
+//! ```
+//!
+//! *What it does not do.* It uses neither veth nor `tbf`: docs/decisions says why.
+//!
+//! *Sources.* `ip-netns(8)`; Mininet for the idea of a network of namespaces.
+
+mod address;
+
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use thalweg_core::line::Impairment;
+use thalweg_core::model::{NodeName, World};
+
+pub use address::{LinkAddresses, addresses_of};
+
+use crate::emulator::{Cables, Emulator};
+use crate::system::owner::Owner;
+use crate::system::{inside, leftovers, program, tun};
+
+/// The largest packet, the usual one of Ethernet and of most roads of the internet.
+const MTU: u32 = 1_500;
+
+/// Packets that a device holds for the emulator. It is transit, not the link's queue: at 1 Gbit/s a millisecond has 83.
+const TRANSIT_PACKETS: u32 = 1_000;
+
+/// A world's network, up until it is dropped.
+pub struct Network {
+    owner: Owner,
+    folder: PathBuf,
+    world: World,
+    nodes: Vec<NodeName>,
+    emulator: Emulator,
+}
+
+impl Network {
+    /// Builds the network of a world; the seed determines what its lines do to packets.
+    ///
+    /// Fails   the kernel or `ip` refuses something; what was made until then is gone again
+    pub fn build(world: &World, seed: u64) -> anyhow::Result<Self> {
+        let owner = Owner::this();
+        let guard = Guard(owner);
+        let folder = std::env::temp_dir().join(owner.to_string());
+        // Keys are in there.
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+        let nodes: Vec<NodeName> = world.nodes.keys().cloned().collect();
+        for place in 0..nodes.len() {
+            let name = namespace_name(owner, place);
+            program::run(Command::new("ip").args(["netns", "add", &name]), "")?;
+        }
+        let mut cables = Vec::new();
+        for (number, link) in world.links.iter().enumerate() {
+            let [a, b] = [0, 1].map(|end| {
+                let place = place_of(&nodes, &link.ends[end]);
+                let namespace = leftovers::namespace_path(&namespace_name(owner, place));
+                tun::open_in(&namespace, &device(number))
+                    .with_context(|| format!("cannot make a TUN device for `{}`", link.ends[end]))
+            });
+            cables.push(Cables {
+                ends: [a?, b?],
+                impairment: Impairment::from(link),
+            });
+        }
+        for (place, name) in nodes.iter().enumerate() {
+            let namespace = namespace_name(owner, place);
+            let mut ip = Command::new("ip");
+            program::run(
+                ip.args(["-netns", &namespace, "-batch", "-"]),
+                &setting_up(world, name),
+            )?;
+        }
+        let emulator = Emulator::start(cables, seed)?;
+        std::mem::forget(guard);
+        Ok(Self {
+            owner,
+            folder,
+            world: world.clone(),
+            nodes,
+            emulator,
+        })
+    }
+
+    /// Returns the folder of the run, which goes with it.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns the world as it was when the network was built.
+    pub const fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Returns what moves the packets.
+    pub const fn emulator(&self) -> &Emulator {
+        &self.emulator
+    }
+
+    /// Returns the path of a node's namespace.
+    pub fn namespace(&self, node: &NodeName) -> PathBuf {
+        let place = place_of(&self.nodes, node);
+        leftovers::namespace_path(&namespace_name(self.owner, place))
+    }
+
+    /// Returns a command that runs inside a node's namespace and dies with this process.
+    pub fn command(&self, node: &NodeName, program: &str) -> anyhow::Result<Command> {
+        inside::command(&self.namespace(node), program)
+    }
+
+    /// Takes the network down, and says what could not be.
+    pub fn take_down(self) -> anyhow::Result<()> {
+        let owner = self.owner;
+        drop(self);
+        leftovers::sweep_of(owner).map(drop)
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        // Only what cannot be removed is an error; the next run tries again and says so.
+        let _ = leftovers::sweep_of(self.owner);
+    }
+}
+
+/// Takes away what was made if the building fails halfway.
+struct Guard(Owner);
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let _ = leftovers::sweep_of(self.0);
+    }
+}
+
+fn namespace_name(owner: Owner, place: usize) -> String {
+    format!("{owner}-{place}")
+}
+
+fn device(link: usize) -> String {
+    format!("link{link}")
+}
+
+fn place_of(nodes: &[NodeName], name: &NodeName) -> usize {
+    let found = nodes.iter().position(|node| node == name);
+    found.expect("a world that was loaded names only nodes that it has")
+}
+
+/// Returns the lines for `ip -batch` that set up a node's interfaces.
+fn setting_up(world: &World, node: &NodeName) -> String {
+    let mut lines = String::from("link set lo up\n");
+    for (number, link) in world.links.iter().enumerate() {
+        for (end, _) in link
+            .ends
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| *name == node)
+        {
+            let address = addresses_of(number).ends[end];
+            let device = device(number);
+            lines += &format!(
+                "address add {address}/30 dev {device}\nlink set {device} mtu {MTU} txqueuelen {TRANSIT_PACKETS} up\n"
+            );
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests;

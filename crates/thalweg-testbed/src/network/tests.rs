@@ -1,0 +1,46 @@
+//! Proves which addresses links get and what `ip` is told, as text.
+
+use std::net::Ipv4Addr;
+
+use thalweg_core::model::{Link, Node, NodeName, World};
+use thalweg_core::units::Bitrate;
+
+use super::{addresses_of, setting_up};
+
+fn name(text: &str) -> NodeName {
+    text.parse().expect("a valid name")
+}
+
+#[test]
+fn no_two_ends_share_an_address() {
+    let mut seen: Vec<Ipv4Addr> = (0..1_000)
+        .flat_map(|link| addresses_of(link).ends)
+        .collect();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 2_000);
+    assert_eq!(
+        addresses_of(0).ends,
+        [Ipv4Addr::new(10, 77, 0, 1), Ipv4Addr::new(10, 77, 0, 2)]
+    );
+    assert_eq!(addresses_of(64).ends[0], Ipv4Addr::new(10, 77, 1, 1));
+}
+
+#[test]
+fn a_node_has_a_device_for_each_of_its_links_and_no_other() {
+    let mut world = World::default();
+    for node in ["a", "b", "c"] {
+        world.nodes.insert(name(node), Node::default());
+    }
+    for ends in [["a", "b"], ["b", "c"], ["c", "a"]] {
+        world
+            .links
+            .push(Link::new(ends.map(name), Bitrate::from_kbps(1)));
+    }
+    assert_eq!(
+        setting_up(&world, &name("a")),
+        "link set lo up\n\
+         address add 10.77.0.1/30 dev link0\nlink set link0 mtu 1500 txqueuelen 1000 up\n\
+         address add 10.77.0.10/30 dev link2\nlink set link2 mtu 1500 txqueuelen 1000 up\n"
+    );
+}

@@ -1,0 +1,15 @@
+//! The machine's one clock, which all processes of a run read alike.
+//!
+//! *The idea.* `CLOCK_MONOTONIC` counts from the same moment for every process of a machine, in every network namespace,
+//! and nobody sets it. A time of day would jump.
+
+use rustix::time::{ClockId, clock_gettime};
+use thalweg_core::time::Instant;
+
+/// Returns the time since the machine started.
+pub fn now() -> Instant {
+    let time = clock_gettime(ClockId::Monotonic);
+    let secs = u64::try_from(time.tv_sec).expect("this clock begins at zero");
+    let nanos = u64::try_from(time.tv_nsec).expect("nanoseconds of a second are not negative");
+    Instant::from_nanos(secs * 1_000_000_000 + nanos)
+}

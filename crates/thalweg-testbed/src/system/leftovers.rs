@@ -1,0 +1,119 @@
+//! Takes away what a run made, at its end or, if it was killed, at the start of the next.
+//!
+//! *The idea.* A run makes two kinds of things that outlive it: namespaces and one folder, both with its owner in their
+//! names. Processes in such a namespace are its own, whatever became of their parents. TUN devices and the line are the
+//! process's own and go with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::owner::Owner;
+use super::program;
+
+/// Where `ip netns` keeps its namespaces.
+const NAMESPACES: &str = "/run/netns";
+
+/// What was taken away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Swept {
+    /// Whose it was: ids of processes.
+    pub owners: Vec<u32>,
+    /// Namespaces.
+    pub namespaces: usize,
+    /// Processes that still ran in them.
+    pub processes: usize,
+    /// Folders.
+    pub folders: usize,
+}
+
+/// Returns the path of a namespace, for who wants to go there.
+pub fn namespace_path(name: &str) -> PathBuf {
+    Path::new(NAMESPACES).join(name)
+}
+
+/// Takes away what runs left that are no more.
+///
+/// Fails   something of theirs cannot be removed
+pub fn sweep_dead() -> anyhow::Result<Swept> {
+    sweep(|owner| !owner.lives())
+}
+
+/// Takes away all that one owner made.
+///
+/// Fails   something cannot be removed
+pub fn sweep_of(of: Owner) -> anyhow::Result<Swept> {
+    sweep(|owner| owner == of)
+}
+
+fn sweep(mut is_prey: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
+    let mut swept = Swept::default();
+    let mut prey = |folder: &Path| -> Vec<(Owner, String)> {
+        names(folder)
+            .into_iter()
+            .filter_map(|name| Some((Owner::of_name(&name)?.0, name)))
+            .filter(|(owner, _)| is_prey(*owner))
+            .collect()
+    };
+    let namespaces = prey(Path::new(NAMESPACES));
+    let folders = prey(&std::env::temp_dir());
+    for (owner, name) in namespaces {
+        swept.owners.push(owner.pid);
+        swept.processes += empty(&name);
+        program::run(Command::new("ip").args(["netns", "delete", &name]), "")?;
+        swept.namespaces += 1;
+    }
+    for (owner, name) in folders {
+        swept.owners.push(owner.pid);
+        let folder = std::env::temp_dir().join(name);
+        fs::remove_dir_all(&folder)
+            .with_context(|| format!("cannot remove {}", folder.display()))?;
+        swept.folders += 1;
+    }
+    swept.owners.sort_unstable();
+    swept.owners.dedup();
+    Ok(swept)
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    // Without the folder nothing is in it.
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().into_string().ok())
+        .collect()
+}
+
+/// Kills what runs in a namespace.
+fn empty(namespace: &str) -> usize {
+    let list = program::run(Command::new("ip").args(["netns", "pids", namespace]), "");
+    let pids = list.unwrap_or_default();
+    let pids = pids.split_whitespace().filter_map(|pid| pid.parse().ok());
+    // It may have ended by itself in the meantime.
+    pids.filter_map(Pid::from_raw)
+        .filter(|pid| kill_process(*pid, Signal::KILL).is_ok())
+        .count()
+}
+
+impl Swept {
+    /// Returns what was taken away as one sentence; `None` if nothing was.
+    pub fn sentence(&self) -> Option<String> {
+        if self.owners.is_empty() {
+            return None;
+        }
+        let count = |number: usize, one: &str, many: &str| match number {
+            1 => format!("1 {one}"),
+            _ => format!("{number} {many}"),
+        };
+        let owners: Vec<_> = self.owners.iter().map(ToString::to_string).collect();
+        Some(format!(
+            "removed what a killed run left behind (process {}): {}, {}, {}",
+            owners.join(", "),
+            count(self.namespaces, "namespace", "namespaces"),
+            count(self.processes, "process", "processes"),
+            count(self.folders, "folder", "folders"),
+        ))
+    }
+}

@@ -1,0 +1,76 @@
+//! Who a namespace or a folder belongs to: a process by its id and the moment at which it started.
+//!
+//! *The idea.* Ids of processes come round again, starting times do not: together they name one process of this boot.
+//! They stand in the name of all that a run makes, `thalweg-ID-STARTED-…`, so two runs never meet, and whether an owner
+//! still lives can be asked of `/proc` alone.
+//!
+//! *Sources.* `proc(5)`, `/proc/pid/stat`.
+
+use std::fmt;
+use std::fs;
+
+/// What every name begins with.
+pub const PREFIX: &str = "thalweg";
+
+/// One process of this boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// Its id.
+    pub pid: u32,
+    /// When it started, in the kernel's ticks.
+    started: u64,
+}
+
+impl Owner {
+    /// Returns this process.
+    pub fn this() -> Self {
+        let pid = std::process::id();
+        Self {
+            pid,
+            started: started(pid).expect("this process runs, and /proc is there"),
+        }
+    }
+
+    /// Returns the owner that a name begins with, and the rest of the name.
+    pub fn of_name(name: &str) -> Option<(Self, &str)> {
+        let rest = name.strip_prefix(PREFIX)?.strip_prefix('-')?;
+        let (pid, rest) = rest.split_once('-')?;
+        let (started, rest) = rest.split_once('-').unwrap_or((rest, ""));
+        Some((
+            Self {
+                pid: pid.parse().ok()?,
+                started: started.parse().ok()?,
+            },
+            rest,
+        ))
+    }
+
+    /// Returns whether the process still runs.
+    pub fn lives(self) -> bool {
+        started(self.pid) == Some(self.started)
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PREFIX}-{}-{}", self.pid, self.started)
+    }
+}
+
+fn started(pid: u32) -> Option<u64> {
+    started_of(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// Returns the 22nd field; the second, the program's name, may hold spaces and parentheses of its own.
+fn started_of(stat: &str) -> Option<u64> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    // A process that has ended and is not waited for yet lives no longer.
+    let mut fields = fields.split_whitespace();
+    if matches!(fields.next()?, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

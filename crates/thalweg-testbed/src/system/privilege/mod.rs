@@ -1,0 +1,97 @@
+//! Whether this machine lets a testbed be built, and in one sentence what to do if not.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use crate::system::tun;
+
+/// A program that the testbed runs, and the Debian package that brings it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// The package.
+    pub package: &'static str,
+}
+
+/// What every run needs.
+pub const TO_RUN: &[Tool] = &[Tool {
+    name: "ip",
+    package: "iproute2",
+}];
+
+/// What calibration needs besides.
+pub const TO_CALIBRATE: &[Tool] = &[
+    TO_RUN[0],
+    Tool {
+        name: "iperf3",
+        package: "iperf3",
+    },
+    Tool {
+        name: "ping",
+        package: "iputils-ping",
+    },
+];
+
+/// This machine, or this user, cannot build a testbed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Missing(String);
+
+/// Returns `Ok` if all is there.
+///
+/// Fails   with one sentence that names all that is missing and what to do
+pub fn check(tools: &[Tool]) -> Result<(), Missing> {
+    let absent: Vec<Tool> = tools
+        .iter()
+        .copied()
+        .filter(|tool| find(tool.name).is_none())
+        .collect();
+    let root = rustix::process::geteuid().is_root();
+    match sentence(root, Path::new(tun::CLONE_DEVICE).exists(), &absent) {
+        None => Ok(()),
+        Some(sentence) => Err(Missing(sentence)),
+    }
+}
+
+fn sentence(root: bool, tun: bool, absent: &[Tool]) -> Option<String> {
+    let mut parts = Vec::new();
+    if !root {
+        parts.push(
+            "it makes network namespaces and so needs root: run the same line with sudo".to_owned(),
+        );
+    }
+    if !tun {
+        parts.push(format!(
+            "{} is not there: `modprobe tun`, or give the container the device",
+            tun::CLONE_DEVICE
+        ));
+    }
+    if !absent.is_empty() {
+        let names: Vec<_> = absent
+            .iter()
+            .map(|tool| format!("`{}`", tool.name))
+            .collect();
+        let mut install = String::from("apt-get install");
+        for tool in absent {
+            let _ = write!(install, " {}", tool.package);
+        }
+        parts.push(format!(
+            "{} not on the PATH: {install}",
+            names.join(" and ")
+        ));
+    }
+    (!parts.is_empty()).then(|| format!("the testbed cannot be built here: {}", parts.join("; ")))
+}
+
+/// Returns where a program of this name is.
+pub fn find(name: &str) -> Option<PathBuf> {
+    // A user's PATH may lack the folders of the system's own programs.
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut folders = std::env::split_paths(&path).chain(usual);
+    folders.find_map(|folder| Some(folder.join(name)).filter(|file| file.is_file()))
+}
+
+#[cfg(test)]
+mod tests;
