@@ -8,6 +8,10 @@
 //! | [`system`] | what is asked of the machine: namespaces, TUN devices, children, the clock, privileges |
 //! | [`emulator`] | the thread that moves packets along the lines |
 //! | [`network`] | a world's namespaces and links |
+//! | [`fabric`] | the nodes as processes |
+//! | [`role`] | producer and subscriber, which the program is in its children |
+//! | [`play`] | a world from its first packet to its report |
+//! | [`score`] | what was given against what was received |
 //! | [`calibrate`] | the instrument measured by foreign programs |
 //! | [`exit`] | codes and the one sentence |
 //!
@@ -19,5 +23,9 @@
 pub mod calibrate;
 pub mod emulator;
 pub mod exit;
+pub mod fabric;
 pub mod network;
+pub mod play;
+pub mod role;
+pub mod score;
 pub mod system;

@@ -11,18 +11,13 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-use crate::arguments::{Arguments, Role};
+use crate::arguments::Arguments;
 use thalweg_testbed::exit::Failure;
-use thalweg_testbed::system::inside;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let outcome = match &arguments.role {
-        Some(Role::Inside {
-            namespace,
-            parent,
-            words,
-        }) => Err(inside::become_program(namespace, *parent, words).into()),
+        Some(role) => arguments::play_role(role),
         None => arguments::run(&arguments),
     };
     match outcome {

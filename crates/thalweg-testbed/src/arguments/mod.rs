@@ -1,5 +1,7 @@
 //! The command line, and which room does what it asks for.
 
+mod text;
+
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,7 +12,9 @@ use thalweg_core::model::{NodeName, World};
 use thalweg_testbed::calibrate;
 use thalweg_testbed::exit::{self, Failure};
 use thalweg_testbed::network::Network;
-use thalweg_testbed::system::{leftovers, privilege};
+use thalweg_testbed::play::{self, Options};
+use thalweg_testbed::role::{self, Part};
+use thalweg_testbed::system::{inside, leftovers, privilege};
 use thalweg_world::{Format, load_str};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,6 +61,14 @@ pub struct Arguments {
     #[arg(last = true, value_name = "COMMAND", requires = "world")]
     command: Vec<String>,
 
+    /// The program `thalweg`; the one beside this program unless given.
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+
+    /// Keep the nodes' logs in this folder.
+    #[arg(long, value_name = "FOLDER")]
+    logs: Option<PathBuf>,
+
     #[command(subcommand)]
     pub role: Option<Role>,
 }
@@ -64,6 +76,12 @@ pub struct Arguments {
 /// What the program does in a child of its own.
 #[derive(Debug, Subcommand)]
 pub enum Role {
+    /// Produces a stream.
+    #[command(hide = true)]
+    Produce(Part),
+    /// Subscribes to a stream.
+    #[command(hide = true)]
+    Subscribe(Part),
     /// Becomes another program inside a namespace.
     #[command(hide = true)]
     Inside {
@@ -93,17 +111,34 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
         eprintln!("testbed: {sentence}");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
-    runtime.block_on(unless_asked_to_end(async {
+    runtime()?.block_on(unless_asked_to_end(async {
         match &world {
             None => calibrate(arguments).await,
             Some(world) if !arguments.command.is_empty() => command(arguments, world).await,
-            Some(_) => Ok(0),
+            Some(world) => play(arguments, world).await,
         }
     }))
+}
+
+/// Plays a role to its end.
+pub fn play_role(role: &Role) -> Result<u8, Failure> {
+    let runtime = runtime()?;
+    match role {
+        Role::Produce(part) => runtime.block_on(role::produce(part))?,
+        Role::Subscribe(part) => runtime.block_on(role::subscribe(part))?,
+        Role::Inside {
+            namespace,
+            parent,
+            words,
+        } => return Err(inside::become_program(namespace, *parent, words).into()),
+    }
+    Ok(0)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Failure> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().build();
+    Ok(runtime.context("cannot start the runtime")?)
 }
 
 /// Gives up what it does, and so takes it down, when somebody asks the process to end.
@@ -148,6 +183,45 @@ async fn calibrate(arguments: &Arguments) -> Result<u8, Failure> {
         return Ok(0);
     }
     Err(anyhow::anyhow!("the instrument is out of its bounds; is the machine busy?").into())
+}
+
+async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
+    let films = play::films(world).map_err(|error| Failure::BadInput(error.to_string()))?;
+    let options = Options {
+        seed: arguments.seed,
+        program: program(arguments)?,
+        logs: arguments.logs.clone(),
+    };
+    let path = arguments.world.as_deref().unwrap_or(Path::new(""));
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let played = play::play(world, &name, &films, &options).await?;
+    for remark in &played.remarks {
+        eprintln!("testbed: {remark}");
+    }
+    if arguments.json {
+        let json = serde_json::to_string(&played.report).context("a report is text and numbers")?;
+        println!("{json}");
+    } else {
+        print!("{}", text::of(&played.report));
+    }
+    match played.report.violations.len() {
+        0 => Ok(0),
+        count => Err(anyhow::anyhow!("{count} thing(s) happened that never should").into()),
+    }
+}
+
+/// Returns the program `thalweg`: as told, else the one beside this program.
+fn program(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    let beside =
+        || -> anyhow::Result<PathBuf> { Ok(inside::this_program()?.with_file_name("thalweg")) };
+    let program = arguments.program.clone().map_or_else(beside, Ok)?;
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(Failure::BadInput(format!(
+        "there is no program {}: build it with `cargo build -p thalweg-cli`, or name it with --program",
+        program.display()
+    )))
 }
 
 /// Runs one command inside a node's namespace, with the links as the world begins.

@@ -1,0 +1,207 @@
+//! The world's nodes as processes: each with a configuration made from the world, in a namespace of its own.
+//!
+//! *The idea.* What runs is `thalweg node`, as an operator runs it, with a file as an operator writes it: keys and
+//! addresses of the neighbours, whom to trust, what a link is said to carry. What it knows of the world beyond that it
+//! finds out.
+//!
+//! *What it does not do.* It gives no node another clock: `clock_offset` and `clock_drift_ppm` are the simulator's.
+
+mod config;
+mod process;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use thalweg_core::model::{NodeAction, NodeName};
+use thalweg_node::local::Client;
+
+pub use process::Process;
+
+use crate::network::Network;
+use crate::system::program;
+
+/// The nodes of a network.
+pub struct Fabric<'n> {
+    network: &'n Network,
+    program: PathBuf,
+    places: BTreeMap<NodeName, Place>,
+}
+
+/// A node's files, and its process if it runs.
+struct Place {
+    config: PathBuf,
+    socket: PathBuf,
+    log: PathBuf,
+    process: Option<Process>,
+}
+
+impl<'n> Fabric<'n> {
+    /// Writes the nodes' keys and configurations; `program` is `thalweg`, the program.
+    ///
+    /// Fails   the program does not run, a file cannot be written
+    pub fn lay_out(network: &'n Network, program: &Path) -> anyhow::Result<Self> {
+        let (world, folder) = (network.world(), network.folder());
+        let files = |place: usize, kind: &str| folder.join(format!("{place}.{kind}"));
+        let mut keys = BTreeMap::new();
+        for (place, name) in world.nodes.keys().enumerate() {
+            let mut id = Command::new(program);
+            id.arg("id").arg("--key").arg(files(place, "key"));
+            keys.insert(name.clone(), program::run(&mut id, "")?.trim().to_owned());
+        }
+        let mut places = BTreeMap::new();
+        for (place, name) in world.nodes.keys().enumerate() {
+            let config = files(place, "toml");
+            fs::write(&config, config::text(world, name, place, &keys))
+                .with_context(|| format!("cannot write {}", config.display()))?;
+            let place = Place {
+                config,
+                socket: files(place, "sock"),
+                log: files(place, "log"),
+                process: None,
+            };
+            places.insert(name.clone(), place);
+        }
+        Ok(Self {
+            network,
+            program: program.to_owned(),
+            places,
+        })
+    }
+
+    /// Starts every node, and waits until all of them listen.
+    ///
+    /// Fails   a node ends instead, or takes too long; with the last that it said
+    pub async fn start_all(&mut self) -> anyhow::Result<()> {
+        let names: Vec<NodeName> = self.places.keys().cloned().collect();
+        for name in &names {
+            self.spawn(name)?;
+        }
+        for (name, place) in &mut self.places {
+            if let Some(process) = &mut place.process {
+                process
+                    .listens()
+                    .await
+                    .with_context(|| format!("node `{name}` did not start"))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn spawn(&mut self, name: &NodeName) -> anyhow::Result<()> {
+        let program = self
+            .program
+            .to_str()
+            .context("the program's path is no UTF-8")?;
+        let mut command = self.network.command(name, program)?;
+        let place = self
+            .places
+            .get_mut(name)
+            .context("the world has no such node")?;
+        command.arg("node").arg("--config").arg(&place.config);
+        place.process = Some(Process::start(command, &place.log)?);
+        Ok(())
+    }
+
+    /// Does to a node what an event says; a node that runs cannot start, and one that does not cannot end.
+    ///
+    /// Fails   it cannot be started
+    pub async fn act(&mut self, name: &NodeName, action: NodeAction) -> anyhow::Result<()> {
+        let place = self
+            .places
+            .get_mut(name)
+            .context("the world has no such node")?;
+        match (action, &mut place.process) {
+            (NodeAction::Start, None) => self.spawn(name)?,
+            (NodeAction::Start, Some(process)) if process.is_told_to_end() => {
+                process.stop().await;
+                self.spawn(name)?;
+            }
+            // It drains its links while the world goes on.
+            (NodeAction::Stop, Some(process)) => process.terminate(),
+            (NodeAction::Crash, Some(process)) => {
+                process.crash().await;
+                place.process = None;
+            }
+            (NodeAction::Start, Some(_)) | (NodeAction::Stop | NodeAction::Crash, None) => {}
+        }
+        Ok(())
+    }
+
+    /// Returns the local socket of a node.
+    pub fn socket(&self, name: &NodeName) -> &Path {
+        let place = self.places.get(name);
+        &place
+            .expect("a world that was loaded names only nodes that it has")
+            .socket
+    }
+
+    /// Returns how each node is that runs and answers.
+    pub async fn status(&self) -> BTreeMap<NodeName, Value> {
+        let mut all = BTreeMap::new();
+        for (name, place) in self
+            .places
+            .iter()
+            .filter(|(_, place)| place.process.is_some())
+        {
+            let ask = async { Client::connect(&place.socket).await?.status().await };
+            // A node that is busy ending or beginning has no answer; it is asked again.
+            if let Ok(Ok(status)) = tokio::time::timeout(process::ANSWER_MAX, ask).await {
+                all.insert(name.clone(), status);
+            }
+        }
+        all
+    }
+
+    /// Returns the nodes that ended although nothing told them to, with the last that each said.
+    pub fn fallen(&mut self) -> Vec<(NodeName, String)> {
+        let mut fallen = Vec::new();
+        for (name, place) in &mut self.places {
+            if let Some(process) = &mut place.process
+                && let Some(said) = process.ended()
+            {
+                if !process.is_told_to_end() {
+                    fallen.push((name.clone(), said));
+                }
+                place.process = None;
+            }
+        }
+        fallen
+    }
+
+    /// Copies what each node logged to a folder, which is made.
+    ///
+    /// Fails   a file cannot be written
+    pub fn keep_logs(&self, folder: &Path) -> anyhow::Result<()> {
+        let failed = || format!("cannot keep the logs in {}", folder.display());
+        fs::create_dir_all(folder).with_context(failed)?;
+        for (number, place) in self
+            .places
+            .values()
+            .enumerate()
+            .filter(|(_, place)| place.log.exists())
+        {
+            fs::copy(&place.log, folder.join(format!("{number}.log"))).with_context(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Stops every node in good order.
+    pub async fn stop_all(&mut self) {
+        for place in self.places.values_mut() {
+            if let Some(process) = &mut place.process {
+                process.terminate();
+            }
+        }
+        for place in self.places.values_mut() {
+            if let Some(mut process) = place.process.take() {
+                process.stop().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! One `thalweg node`, from its start to its end.
+
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+use tokio::process::{Child, ChildStdout};
+
+use crate::system::program;
+
+/// How long a node may take until it listens, on a machine that does much else.
+const START_MAX: Duration = Duration::from_secs(15);
+
+/// How long a node may take to end in good order before it is killed.
+const STOP_MAX: Duration = Duration::from_secs(10);
+
+/// How long a node may take to say how it is.
+pub const ANSWER_MAX: Duration = Duration::from_secs(2);
+
+/// A node's process; it is killed when this is dropped.
+pub struct Process {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    log: PathBuf,
+    is_told_to_end: bool,
+}
+
+impl Process {
+    /// Starts a node; what it logs goes to a file, after what its predecessor logged.
+    pub fn start(command: Command, log: &Path) -> anyhow::Result<Self> {
+        let shown = program::show(&command);
+        let file = |log: &Path| -> std::io::Result<File> {
+            OpenOptions::new().create(true).append(true).open(log)
+        };
+        let errors = file(log).with_context(|| format!("cannot write {}", log.display()))?;
+        let mut child = tokio::process::Command::from(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("`{shown}` did not run"))?;
+        let out = child.stdout.take().expect("it was piped above");
+        Ok(Self {
+            child,
+            out: BufReader::new(out),
+            log: log.to_owned(),
+            is_told_to_end: false,
+        })
+    }
+
+    /// Waits until the node says that it listens.
+    pub async fn listens(&mut self) -> anyhow::Result<()> {
+        let mut line = String::new();
+        let said = tokio::time::timeout(START_MAX, self.out.read_line(&mut line)).await;
+        match said {
+            Ok(Ok(1..)) => Ok(()),
+            Ok(_) => bail!("it ended: {}", self.last_words()),
+            Err(_) => bail!(
+                "it does not listen after {} s: {}",
+                START_MAX.as_secs(),
+                self.last_words()
+            ),
+        }
+    }
+
+    /// Returns the last that the node said, if it has ended.
+    pub fn ended(&mut self) -> Option<String> {
+        let status = self.child.try_wait().ok()??;
+        Some(format!("{status}: {}", self.last_words()))
+    }
+
+    /// Returns whether the node was told to end.
+    pub const fn is_told_to_end(&self) -> bool {
+        self.is_told_to_end
+    }
+
+    /// Tells the node to end.
+    pub fn terminate(&mut self) {
+        self.is_told_to_end = true;
+        let pid = self
+            .child
+            .id()
+            .and_then(|id| Pid::from_raw(id.cast_signed()));
+        if let Some(pid) = pid {
+            // It may have ended already.
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    }
+
+    /// Tells the node to end and waits; kills it if that takes too long.
+    pub async fn stop(&mut self) {
+        self.terminate();
+        if tokio::time::timeout(STOP_MAX, self.child.wait())
+            .await
+            .is_err()
+        {
+            self.crash().await;
+        }
+    }
+
+    /// Kills the node.
+    pub async fn crash(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill().await;
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines()
+            .next_back()
+            .unwrap_or("it said nothing")
+            .to_owned()
+    }
+}

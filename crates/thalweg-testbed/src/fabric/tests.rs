@@ -1,0 +1,72 @@
+//! Proves that what is written for a node is a configuration that the node reads, and says what the world says.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use thalweg_core::model::{Link, Node, NodeName, World};
+use thalweg_core::units::Bitrate;
+use thalweg_node::Config;
+
+use super::config;
+
+fn name(text: &str) -> NodeName {
+    text.parse().expect("a valid name")
+}
+
+fn world() -> World {
+    let mut world = World::default();
+    for (node, trusted) in [("a", true), ("the \"relay\"", false), ("z", true)] {
+        let node = (
+            name(node),
+            Node {
+                slots: 3,
+                trusted,
+                ..Node::default()
+            },
+        );
+        world.nodes.insert(node.0, node.1);
+    }
+    for ends in [["a", "the \"relay\""], ["the \"relay\"", "z"]] {
+        world.links.push(Link {
+            secure: false,
+            ..Link::new(ends.map(name), Bitrate::from_kbps(150))
+        });
+    }
+    world
+}
+
+#[test]
+fn each_node_reads_its_configuration() {
+    let world = world();
+    let keys: BTreeMap<NodeName, String> = (world.nodes.keys().cloned())
+        .zip(["11", "22", "33"].map(|byte| byte.repeat(32)))
+        .collect();
+    let config = |node: &str, place| {
+        let text = config::text(&world, &name(node), place, &keys);
+        Config::parse(&text, "node.toml", Path::new("/x")).expect(&text)
+    };
+    let relay = config("the \"relay\"", 1);
+    assert_eq!((relay.slots, relay.peers.len()), (3, 2));
+    assert_eq!(relay.weights, world.weights);
+    assert_eq!(relay.socket.as_deref(), Some(Path::new("/x/1.sock")));
+    let peer = |of: &Config, other: &str| {
+        let found = of.peers.iter().find(|peer| peer.name == name(other));
+        found.cloned().expect("every other node is a peer")
+    };
+    // One end of each link dials, and knows where.
+    assert!(peer(&relay, "a").addresses.is_empty());
+    assert_eq!(
+        peer(&relay, "z").addresses,
+        ["10.77.0.6:7400".parse().expect("an address")]
+    );
+    let relay_at_a = peer(&config("a", 0), "the \"relay\"");
+    assert_eq!(
+        relay_at_a.addresses,
+        ["10.77.0.2:7400".parse().expect("an address")]
+    );
+    assert_eq!(relay_at_a.rate, Some(Bitrate::from_kbps(150)));
+    assert!(!relay_at_a.trusted && !relay_at_a.secure && relay_at_a.connect);
+    // Who is further away is known, trusted, and not dialled.
+    let far = peer(&config("a", 0), "z");
+    assert!(far.trusted && !far.connect && far.addresses.is_empty() && far.rate.is_none());
+}

@@ -1,0 +1,183 @@
+//! What the nodes counted: drops by node, stream and cause, and payloads that were sealed or not.
+//!
+//! *The idea.* Nodes are asked again and again, for one that crashes takes its counters along, and none tells of a stream
+//! that was withdrawn: the last answer counts. Only the source says at the end what it counted to the end. What a node
+//! counts for a stream is of all its sinks together.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use thalweg_core::event::DropCause;
+use thalweg_core::model::{NodeName, World};
+
+/// Counts by stream and cause.
+type Drops = BTreeMap<(Publication, &'static str), u64>;
+
+/// A stream's name, and its bytes on the wire: published anew, it is counted anew.
+type Publication = (String, String);
+
+/// What nodes have counted so far.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    nodes: BTreeMap<NodeName, Row>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Row {
+    /// Of processes of this node that are no more.
+    before: Drops,
+    /// As the present process said last.
+    last: Drops,
+    /// Whether any payload went readable over a link on which others can listen, to whom.
+    exposed_to: Vec<String>,
+}
+
+impl Ledger {
+    /// Takes in what nodes said.
+    pub fn handle_status(&mut self, all: &BTreeMap<NodeName, Value>) {
+        for (node, status) in all {
+            let row = self.nodes.entry(node.clone()).or_default();
+            for (key, count) in drops(status) {
+                let last = row.last.entry(key).or_default();
+                // Counters only grow.
+                *last = count.max(*last);
+            }
+            for link in status["links"].as_array().into_iter().flatten() {
+                let is_closed = link["secure"] == true && link["trusted"] == true;
+                let name = link["name"].as_str().unwrap_or_default().to_owned();
+                let is_exposed = !is_closed && link["adus"]["plain"].as_u64() > Some(0);
+                if is_exposed && !row.exposed_to.contains(&name) {
+                    row.exposed_to.push(name);
+                }
+            }
+        }
+    }
+
+    /// Takes in what a stream's source says of it at its end.
+    pub fn handle_summary(&mut self, node: &NodeName, stream: &str, summary: &Value) {
+        let row = self.nodes.entry(node.clone()).or_default();
+        let known = row.last.keys().map(|(publication, _)| publication);
+        let publication = known.filter(|(name, _)| name == stream).max().cloned();
+        let publication = publication.unwrap_or_else(|| (stream.to_owned(), String::new()));
+        for (cause, count) in causes(summary) {
+            let last = row.last.entry((publication.clone(), cause)).or_default();
+            *last = count.max(*last);
+        }
+    }
+
+    /// Takes in that a node's process is no more.
+    pub fn handle_gone(&mut self, node: &NodeName) {
+        if let Some(row) = self.nodes.get_mut(node) {
+            for (key, count) in std::mem::take(&mut row.last) {
+                *row.before.entry(key).or_default() += count;
+            }
+        }
+    }
+
+    /// Returns what was dropped of a stream: node, cause, how many.
+    pub fn drops(&self, stream: &str) -> Vec<(String, DropCause, u64)> {
+        let mut all = Vec::new();
+        for (node, row) in &self.nodes {
+            for cause in DropCause::ALL {
+                let counts = row.before.iter().chain(&row.last);
+                let count = counts
+                    .filter(|(((name, _), of), _)| name == stream && *of == cause.name())
+                    .map(|(_, count)| count)
+                    .sum();
+                if count > 0 {
+                    all.push((node.to_string(), cause, count));
+                }
+            }
+        }
+        all
+    }
+
+    /// Returns a sentence for each link on which a payload was readable that should not have been.
+    ///
+    /// Nodes count by link and not by stream, so this can be told only of worlds in which every stream is confidential.
+    pub fn exposures(&self, world: &World) -> Vec<String> {
+        if !world.streams.iter().all(|stream| stream.needs.confidential) {
+            return Vec::new();
+        }
+        let rows = self.nodes.iter();
+        rows.flat_map(|(node, row)| {
+            row.exposed_to.iter().map(move |to| {
+                format!("`{node}` sent a readable payload of a confidential stream to `{to}`, where others can see it")
+            })
+        })
+        .collect()
+    }
+}
+
+fn drops(status: &Value) -> Drops {
+    let mut drops = Drops::new();
+    for stream in status["streams"].as_array().into_iter().flatten() {
+        let text = |key: &str| stream[key].as_str().unwrap_or_default().to_owned();
+        for (cause, count) in causes(&stream["counts"]) {
+            drops.insert(((text("name"), text("id")), cause), count);
+        }
+    }
+    drops
+}
+
+/// Returns what is known of `dropped` in a node's counters of a stream.
+fn causes(counts: &Value) -> Vec<(&'static str, u64)> {
+    let dropped = counts["dropped"].as_object().into_iter().flatten();
+    let cause = |(name, count): (&String, &Value)| {
+        let known = DropCause::ALL
+            .into_iter()
+            .find(|known| known.name() == name)?;
+        Some((known.name(), count.as_u64()?))
+    };
+    dropped.filter_map(cause).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves that what a crashed node counted is not lost, nor counted twice.
+
+    use serde_json::json;
+
+    use super::{BTreeMap, DropCause, Ledger, NodeName, World};
+
+    fn node() -> NodeName {
+        "relay".parse().expect("a valid name")
+    }
+
+    fn said(expired: u64) -> BTreeMap<NodeName, serde_json::Value> {
+        let status = json!({
+            "streams": [{"name": "s", "id": "00", "counts": {"dropped": {"expired": expired, "no such": 3}}}],
+            "links": [{"name": "base", "secure": false, "trusted": true, "adus": {"plain": expired, "sealed": 0}}],
+        });
+        BTreeMap::from([(node(), status)])
+    }
+
+    #[test]
+    fn processes_of_a_node_add_up() {
+        let mut ledger = Ledger::default();
+        ledger.handle_status(&said(0));
+        assert_eq!(ledger.drops("s"), []);
+        assert!(ledger.exposures(&World::default()).is_empty());
+        ledger.handle_status(&said(3));
+        ledger.handle_status(&said(5));
+        ledger.handle_gone(&node());
+        assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 5)]);
+        ledger.handle_status(&said(2));
+        assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 7)]);
+        assert_eq!(ledger.drops("other"), []);
+        // A stream that was withdrawn is not told of any more; what was, stands.
+        ledger.handle_status(&BTreeMap::from([(node(), json!({"streams": []}))]));
+        assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 7)]);
+        ledger.handle_summary(
+            &node(),
+            "s",
+            &json!({"dropped": {"expired": 4, "filtered": 1}}),
+        );
+        let all = [
+            ("relay".into(), DropCause::Expired, 9),
+            ("relay".into(), DropCause::Filtered, 1),
+        ];
+        assert_eq!(ledger.drops("s"), all);
+        assert_eq!(ledger.exposures(&World::default()).len(), 1);
+    }
+}

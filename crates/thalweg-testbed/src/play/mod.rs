@@ -1,0 +1,293 @@
+//! Plays a world on the real kernel, from its first packet to the report.
+//!
+//! *The idea.* The order of things stands here and nowhere else, and it is the simulator's: nodes start, producers publish
+//! and sinks subscribe, and the world's time begins; links and nodes change when the world says; at its end producers
+//! end their streams, and what is under way is waited for. All times are bounded.
+//!
+//! ```text
+//! network ─► nodes listen ─► roles ready ─► world begins … events … world ends ─► streams end ─► nodes stop ─► report
+//! ```
+//!
+//! *What it does not do.* It waits for no plan: what a producer gives before there is one is told as `no-subscriber`, as
+//! the simulator tells it. A world that is not about its first seconds lets its streams start later.
+
+mod ledger;
+mod roles;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use anyhow::Context as _;
+use thalweg_core::line::Impairment;
+use thalweg_core::model::{Change, Event, Link, NodeAction, World};
+use thalweg_core::time::{Duration, Instant};
+use thalweg_sim::film::Film;
+use thalweg_sim::report::{LinkReport, Player, Report};
+
+use ledger::Ledger;
+use roles::Roles;
+
+use crate::fabric::Fabric;
+use crate::network::Network;
+use crate::score::{self, Score};
+use crate::system::clock;
+
+/// How often nodes are asked how they are, so that little is lost of one that crashes or of a stream that ends.
+const LOOK: StdDuration = StdDuration::from_millis(200);
+
+/// How long after the world's end its streams may end: a publisher waits twice 30 s for what has no deadline.
+const SETTLE_MAX: StdDuration = StdDuration::from_secs(70);
+
+/// The time between the word that the world begins and its beginning, so that all have heard it.
+const HEARING: Duration = Duration::from_millis(50);
+
+/// How a world is played.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Determines what lines do to packets.
+    pub seed: u64,
+    /// The program `thalweg`.
+    pub program: PathBuf,
+    /// Where the nodes' logs are to be kept.
+    pub logs: Option<PathBuf>,
+}
+
+/// A world that was played.
+#[derive(Debug)]
+pub struct Played {
+    /// What became of its streams.
+    pub report: Report,
+    /// What a reader of the report should know of the run, a sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// Films what the video streams of a world show.
+///
+/// Fails   a layer is too small for the codec
+pub fn films(world: &World) -> anyhow::Result<Vec<Option<Arc<Film>>>> {
+    let streams = world.streams.iter();
+    let film = |video: bool, stream| video.then(|| Film::new(stream).map(Arc::new)).transpose();
+    let films = streams.map(|stream| film(stream.traffic.video, stream));
+    Ok(films.collect::<Result<_, _>>()?)
+}
+
+/// Plays a world.
+///
+/// Fails   the network cannot be built, a node does not start, a role does not answer; everything is taken down then
+pub async fn play(
+    world: &World,
+    name: &str,
+    films: &[Option<Arc<Film>>],
+    options: &Options,
+) -> anyhow::Result<Played> {
+    let network = Network::build(world, options.seed)?;
+    let mut fabric = Fabric::lay_out(&network, &options.program)?;
+    let played = run(&network, &mut fabric, name, films, options).await;
+    fabric.stop_all().await;
+    if let Some(logs) = &options.logs {
+        fabric.keep_logs(logs)?;
+    }
+    drop(fabric);
+    let played = played?;
+    network.take_down()?;
+    Ok(played)
+}
+
+async fn run(
+    network: &Network,
+    fabric: &mut Fabric<'_>,
+    name: &str,
+    films: &[Option<Arc<Film>>],
+    options: &Options,
+) -> anyhow::Result<Played> {
+    let world = network.world();
+    fabric.start_all().await?;
+    let mut roles = Roles::start(network, fabric)?;
+    roles.ready().await?;
+    let begin = clock::now() + HEARING;
+    roles.begin(begin).await?;
+    let mut ledger = Ledger::default();
+    let mut remarks = remarks_before(world);
+    live(
+        network,
+        fabric,
+        &mut roles,
+        &mut ledger,
+        &mut remarks,
+        begin,
+    )
+    .await?;
+    roles.settle().await;
+    ledger.handle_status(&fabric.status().await);
+    roles.end().await;
+    for (node, stream, summary) in roles.summaries().await {
+        ledger.handle_summary(&node, &stream, &summary);
+    }
+    let lateness = network.emulator().lateness();
+    remarks.push(format!(
+        "the emulator let 99 % of packets out within {:.2} ms of their moment, and all within {:.2} ms",
+        lateness.within(0.99).as_millis_f64(),
+        lateness.most().as_millis_f64(),
+    ));
+    let mut report = Report {
+        world: name.to_owned(),
+        by: Player::Testbed,
+        seed: options.seed,
+        seconds: world.length().as_secs_f64(),
+        trace_hash: None,
+        streams: Vec::new(),
+        links: links(network),
+        violations: ledger.exposures(world),
+    };
+    for (stream, film) in world.streams.iter().zip(films) {
+        let sent = roles.given(stream)?;
+        for sink in &stream.to {
+            let received = roles.received(stream, sink)?;
+            let drops = ledger.drops(stream.name.as_str());
+            let Score { stream, violations } = score::score(
+                stream,
+                sink.as_str(),
+                &sent,
+                &received,
+                &drops,
+                film.clone(),
+            )?;
+            report.streams.push(stream);
+            report.violations.extend(violations);
+        }
+    }
+    Ok(Played { report, remarks })
+}
+
+/// Lets the world run to its end, and its streams to theirs.
+async fn live(
+    network: &Network,
+    fabric: &mut Fabric<'_>,
+    roles: &mut Roles,
+    ledger: &mut Ledger,
+    remarks: &mut Vec<String>,
+    begin: Instant,
+) -> anyhow::Result<()> {
+    let mut weather = Weather::new(network.world());
+    let end = begin + network.world().length();
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let now = clock::now();
+        let until = |moment: Instant| tokio::time::sleep(moment.saturating_since(now).into());
+        let next = weather.next().map_or(end, |time| begin + time);
+        tokio::select! {
+            biased;
+            () = until(next), if next < end || now < end => {
+                while let Some(event) = weather.due(clock::now().saturating_since(begin)) {
+                    change(network, fabric, ledger, &mut weather, &event).await?;
+                }
+            }
+            _ = look.tick() => {
+                ledger.handle_status(&fabric.status().await);
+                for (node, said) in fabric.fallen() {
+                    ledger.handle_gone(&node);
+                    remarks.push(format!("node `{node}` ended although nothing told it to: {said}"));
+                }
+            }
+            () = roles.producers_end(), if now >= end => return Ok(()),
+            () = until(end + Duration::from(SETTLE_MAX)) => {
+                remarks.push(format!("not every stream ended within {} s of the world", SETTLE_MAX.as_secs()));
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The links as they are, and the events that are to come.
+struct Weather {
+    links: Vec<Link>,
+    /// The last is the next.
+    events: Vec<Event>,
+}
+
+impl Weather {
+    fn new(world: &World) -> Self {
+        let mut events = world.events.clone();
+        events.sort_by_key(|event| event.time);
+        events.reverse();
+        Self {
+            links: world.links.clone(),
+            events,
+        }
+    }
+
+    fn next(&self) -> Option<Duration> {
+        self.events.last().map(|event| event.time)
+    }
+
+    fn due(&mut self, since: Duration) -> Option<Event> {
+        self.next().filter(|time| *time <= since)?;
+        self.events.pop()
+    }
+}
+
+async fn change(
+    network: &Network,
+    fabric: &mut Fabric<'_>,
+    ledger: &mut Ledger,
+    weather: &mut Weather,
+    event: &Event,
+) -> anyhow::Result<()> {
+    match &event.change {
+        Change::Link { ends, set } => {
+            for (number, link) in weather.links.iter_mut().enumerate() {
+                if link.joins(ends) {
+                    link.apply(set);
+                    network.emulator().set(number, Impairment::from(&*link));
+                }
+            }
+        }
+        Change::Node { name, action } => {
+            if *action != NodeAction::Start {
+                ledger.handle_status(&fabric.status().await);
+                ledger.handle_gone(name);
+            }
+            fabric
+                .act(name, *action)
+                .await
+                .with_context(|| format!("node `{name}`"))?;
+        }
+    }
+    Ok(())
+}
+
+fn remarks_before(world: &World) -> Vec<String> {
+    let skewed = world
+        .nodes
+        .iter()
+        .filter(|(_, node)| node.clock_offset != Duration::ZERO || node.clock_drift_ppm != 0);
+    let names: Vec<_> = skewed.map(|(name, _)| format!("`{name}`")).collect();
+    if names.is_empty() {
+        return Vec::new();
+    }
+    vec![format!(
+        "the clock of {} is this machine's: skewed clocks are the simulator's",
+        names.join(", ")
+    )]
+}
+
+fn links(network: &Network) -> Vec<LinkReport> {
+    let counters = network.emulator().counters();
+    let links = network.world().links.iter().zip(counters);
+    links
+        .flat_map(|(link, counters)| {
+            let [a, b] = &link.ends;
+            [(a, b), (b, a)].into_iter().zip(counters)
+        })
+        .map(|((from, to), counters)| LinkReport {
+            from: from.to_string(),
+            to: to.to_string(),
+            packets: counters.packets,
+            bytes: counters.bytes,
+            lost: counters.lost + counters.cut,
+            overflowed: counters.overflowed,
+        })
+        .collect()
+}

@@ -1,0 +1,165 @@
+//! The producer of a stream: gives its node what the world says, when it is due.
+
+use std::sync::Arc;
+use std::time::Duration as StdDuration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use thalweg_core::model::{Stream, World};
+use thalweg_core::planner::Planner;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_node::local::{Client, LocalError, LocalPublisher};
+use thalweg_node::{Outgoing, Publication};
+use thalweg_sim::film::Film;
+use thalweg_sim::traffic::{self, Due, Producer};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::note::{Note, Notes};
+use super::{AGAIN, BEGIN, OVER, Part, READY, SUMMARY, fingerprint, say, sleep_until};
+use crate::system::clock;
+
+/// How long a publisher may take to end its stream: it waits twice 30 s for what is under way without a deadline.
+const FINISH_MAX: StdDuration = StdDuration::from_secs(65);
+
+/// Plays the producer of a stream to the end of the world.
+///
+/// Fails   the testbed goes without a word, or the notes cannot be written
+pub async fn produce(part: &Part) -> anyhow::Result<()> {
+    let (world, stream) = part.load()?;
+    let film = if stream.traffic.video {
+        Some(Arc::new(Film::new(&stream)?))
+    } else {
+        None
+    };
+    let mut work = Work {
+        part,
+        notes: Notes::create(&part.notes)?,
+        film,
+        dues: Producer::new(&stream, world.length(), part.stream as u64),
+        stream,
+        world,
+        begin: Instant::ZERO,
+    };
+    let publisher = work.publish(Instant::NEVER).await;
+    say(READY);
+    work.begin = begin().await?;
+    work.run(publisher).await?;
+    say(OVER);
+    Ok(())
+}
+
+/// Waits to be told when the world begins.
+async fn begin() -> anyhow::Result<Instant> {
+    let mut line = String::new();
+    let mut input = BufReader::new(tokio::io::stdin());
+    input.read_line(&mut line).await?;
+    let nanos = line
+        .trim()
+        .strip_prefix(BEGIN)
+        .and_then(|rest| rest.trim().parse().ok());
+    nanos
+        .map(Instant::from_nanos)
+        .context("the testbed has not said when the world begins")
+}
+
+struct Work<'p> {
+    part: &'p Part,
+    world: World,
+    stream: Stream,
+    film: Option<Arc<Film>>,
+    dues: Producer,
+    notes: Notes,
+    begin: Instant,
+}
+
+impl Work<'_> {
+    /// Publishes the stream as soon as there is a node; `None` if there is none until then.
+    async fn publish(&self, until: Instant) -> Option<LocalPublisher> {
+        while clock::now() < until {
+            let publication = Publication {
+                name: self.stream.name.clone(),
+                needs: self.stream.needs,
+                layers: self.stream.layers.clone(),
+                pack_ratio: self.stream.pack_ratio,
+                planner: Some(Planner::Exact),
+            };
+            let published = async {
+                let client = Client::connect(&self.part.socket).await?;
+                client.publish(publication).await
+            };
+            match published.await {
+                Ok(publisher) => return Some(publisher),
+                Err(_) => tokio::time::sleep(AGAIN).await,
+            }
+        }
+        None
+    }
+
+    async fn run(&mut self, publisher: Option<LocalPublisher>) -> anyhow::Result<()> {
+        let end = self.begin + self.world.length();
+        let mut publisher = publisher;
+        let mut next = self.dues.next();
+        while let Some(due) = next {
+            let Some(node) = &mut publisher else {
+                publisher = self.publish(end).await;
+                let since = clock::now().saturating_since(self.begin);
+                // A camera that is off takes no pictures, and what comes back begins with a whole frame.
+                next = Some(due)
+                    .into_iter()
+                    .chain(&mut self.dues)
+                    .find(|due| due.layer == 0 && due.at >= since);
+                if publisher.is_none() {
+                    return Ok(());
+                }
+                continue;
+            };
+            sleep_until(self.begin + due.at).await;
+            let outgoing = self.outgoing(&due);
+            self.notes
+                .write(note(self.begin, &due, &outgoing.payload))?;
+            if Self::is_gone(node.send(outgoing).await) {
+                publisher = None;
+            }
+            next = self.dues.next();
+        }
+        if let Some(publisher) = publisher {
+            // What does not end by then is what the report calls unaccounted.
+            let summary = tokio::time::timeout(FINISH_MAX, publisher.finish()).await;
+            if let Ok(Ok(summary)) = summary {
+                say(&format!("{SUMMARY} {summary}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_gone<T>(sent: Result<T, LocalError>) -> bool {
+        sent.is_err()
+    }
+
+    fn outgoing(&self, due: &Due) -> Outgoing {
+        let payload: Bytes = match &self.film {
+            Some(film) => film.payload(due.frame, due.layer),
+            None => traffic::payload(self.part.stream as u64, due.sequence, due.payload_bytes),
+        };
+        Outgoing {
+            media_time: due.media_time,
+            importance: due.importance,
+            layer: due.layer,
+            flags: due.flags,
+            depends_on: due.depends_on,
+            payload,
+        }
+    }
+}
+
+fn note(begin: Instant, due: &Due, payload: &Bytes) -> Note {
+    Note {
+        at: clock::now().as_nanos(),
+        due: (begin + Duration::from_nanos(due.at.as_nanos())).as_nanos(),
+        media_us: due.media_time.as_micros(),
+        layer: due.layer,
+        importance: due.importance.0,
+        bytes: payload.len(),
+        fingerprint: fingerprint(payload),
+    }
+}
