@@ -6,17 +6,27 @@
 //!
 //! *What it does not do.* It asserts nothing: what is fast enough is for a reader or a gate to say.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 mod benches;
 mod callgrind;
+mod compare;
+mod feed;
+mod hot;
+mod nearest;
+mod progress;
 mod report;
 mod sample;
 
 use benches::{BENCHES, Bench};
-use report::Report;
+use compare::Verdict;
+use report::{Figure, Report};
+
+/// The exit code of a comparison in which a metric got worse beyond both spreads.
+const WORSE: u8 = 3;
 
 /// Measures Thalweg, each figure beside its baseline, both in one run.
 #[derive(Parser)]
@@ -25,22 +35,27 @@ use report::Report;
     after_help = "Examples:
   cargo run --release -p thalweg-bench -- --list
   cargo run --release -p thalweg-bench -- BM-D1
-  cargo run --release -p thalweg-bench -- BM-D1 --json > lift.jsonl
-  cargo run --release -p thalweg-bench -- BM-D1 --instructions
-  cargo run --release -p thalweg-bench -- lift --quick
+  cargo run --release -p thalweg-bench -- lift --json > lift.jsonl
+  cargo run --release -p thalweg-bench -- lift --compare lift.jsonl
+  cargo run --release -p thalweg-bench -- --compare old.jsonl --with new.jsonl
+  cargo run --release -p thalweg-bench -- IC
+  cargo run --release -p thalweg-bench -- delivery --quick
 
 Every value is a median; `spread` is the distance of the quartiles in the value's own unit, `n` the number of samples.
-Build with --release, or the figures mean nothing."
+Build with --release, or the figures mean nothing.
+
+Exit codes: 0 measured; 1 a measurement failed; 2 the command line was wrong, or a file of figures; 3 it was compared,
+and a metric is worse by more than either run's spread."
 )]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a flag of the command line, and none excludes another"
 )]
 struct Arguments {
-    /// Ids (BM-D1), groups (lift), or `all`.
+    /// Ids (BM-D1), groups (lift), or `all`; with --compare and none, those that the earlier run has.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// Print the ids, their groups and what they measure.
+    /// Print the ids, their groups, what they measure and their metrics.
     #[arg(long)]
     list: bool,
     /// Print one JSON object a line instead of a table.
@@ -49,9 +64,20 @@ struct Arguments {
     /// Take fewer samples: to see that it runs, not what it gives.
     #[arg(long)]
     quick: bool,
-    /// Count instructions only (needs valgrind); without this flag they are counted beside the timings.
+    /// Count instructions only (needs valgrind): of the named benchmarks, or of all hot paths.
     #[arg(long)]
     instructions: bool,
+    /// Compare with an earlier run's --json, per metric; beside --json the comparison goes to standard error.
+    #[arg(long, value_name = "OLD.json")]
+    compare: Option<PathBuf>,
+    /// Measure nothing, and compare with this run's --json.
+    #[arg(
+        long,
+        value_name = "NEW.json",
+        requires = "compare",
+        conflicts_with = "ids"
+    )]
+    with: Option<PathBuf>,
     /// Run a fixed workload and report nothing: what `callgrind` or a profiler is let loose on.
     #[arg(long, value_name = "WORKLOAD", hide = true)]
     workload: Option<String>,
@@ -66,55 +92,94 @@ pub(crate) struct Settings {
     pub(crate) instructions_only: bool,
 }
 
+/// Why the program ends without success.
+enum Failure {
+    /// The command line or a file that it names: exit code 2.
+    Misuse(String),
+    /// A measurement.
+    Broken(anyhow::Error),
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    if let Some(workload) = &arguments.workload {
-        return status(benches::run_workload(workload));
-    }
-    if arguments.list {
-        for bench in BENCHES {
-            println!("{:<8} {:<10} {}", bench.id, bench.group, bench.about);
-        }
-        return ExitCode::SUCCESS;
-    }
-    match chosen(&arguments.ids) {
-        Ok(benches) => status(run(&benches, &arguments)),
-        Err(sentence) => {
+    let done = dispatch(&arguments);
+    progress::clear();
+    match done {
+        Ok(code) => code,
+        Err(Failure::Misuse(sentence)) => {
             eprintln!("thalweg-bench: {sentence}");
             ExitCode::from(2)
         }
-    }
-}
-
-fn status(result: anyhow::Result<()>) -> ExitCode {
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
+        Err(Failure::Broken(error)) => {
             eprintln!("thalweg-bench: {error:#}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Returns the benchmarks that the words mean, or a sentence about the first that means none.
-fn chosen(words: &[String]) -> Result<Vec<&'static Bench>, String> {
-    if words.is_empty() {
-        return Err(
-            "which benchmark? name an id or a group, or `all`; --list shows them".to_owned(),
-        );
+fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if let Some(workload) = &arguments.workload {
+        benches::run_workload(workload).map_err(Failure::Broken)?;
+        return Ok(ExitCode::SUCCESS);
     }
-    for word in words {
+    if arguments.list {
+        print!("{}", benches::list());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let old = arguments.compare.as_deref().map(report::read);
+    let old = old.transpose().map_err(misuse)?;
+    let new = match &arguments.with {
+        Some(path) => report::read(path).map_err(misuse)?,
+        None => run(&chosen(arguments, old.as_deref())?, arguments).map_err(Failure::Broken)?,
+    };
+    Ok(old.map_or(ExitCode::SUCCESS, |old| {
+        show_changes(&old, &new, arguments.json)
+    }))
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "it stands where a function of an error is wanted"
+)]
+fn misuse(error: anyhow::Error) -> Failure {
+    Failure::Misuse(format!("{error:#}"))
+}
+
+/// Returns the benchmarks that the words mean, or a sentence about the first that means none.
+fn chosen(arguments: &Arguments, old: Option<&[Figure]>) -> Result<Vec<&'static Bench>, Failure> {
+    let words: Vec<&str> = match (&arguments.ids[..], old) {
+        ([], Some(old)) => old.iter().map(|figure| &*figure.id).collect(),
+        ([], None) if arguments.instructions => vec![benches::INSTRUCTIONS],
+        (words, _) => words.iter().map(String::as_str).collect(),
+    };
+    if words.is_empty() {
+        let sentence = "which benchmark? name an id or a group, or `all`; --list shows them";
+        return Err(Failure::Misuse(sentence.to_owned()));
+    }
+    for word in &words {
         if !BENCHES.iter().any(|bench| bench.is_meant_by(word)) {
-            return Err(format!(
-                "no benchmark or group is called `{word}`; --list shows them"
-            ));
+            return Err(Failure::Misuse(unknown(word)));
         }
     }
     let is_meant = |bench: &&Bench| words.iter().any(|word| bench.is_meant_by(word));
     Ok(BENCHES.iter().filter(is_meant).collect())
 }
 
-fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<()> {
+fn unknown(word: &str) -> String {
+    let names = BENCHES.iter().flat_map(|bench| [bench.id, bench.group]);
+    let near: Vec<String> = nearest::nearest(word, names)
+        .into_iter()
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let meant = if near.is_empty() {
+        String::new()
+    } else {
+        format!(" (nearest: {})", near.join(", "))
+    };
+    format!("no benchmark or group is called `{word}`{meant}; --list shows them")
+}
+
+fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>> {
     if cfg!(debug_assertions) {
         eprintln!(
             "thalweg-bench: this is a debug build; figures of a release build are what counts"
@@ -126,7 +191,26 @@ fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<()> {
     };
     let mut report = Report::new(arguments.json);
     for bench in benches {
+        progress::show(format_args!("{}: {}", bench.id, bench.about));
         (bench.run)(&settings, &mut report)?;
     }
-    Ok(())
+    Ok(report.into_figures())
+}
+
+fn show_changes(old: &[Figure], new: &[Figure], is_json: bool) -> ExitCode {
+    let changes = compare::compare(old, new);
+    let text = compare::text(&changes);
+    // Standard output is for the figures, where a program reads it.
+    if is_json {
+        eprint!("{text}");
+    } else {
+        print!("\n{text}");
+    }
+    if changes
+        .iter()
+        .any(|change| change.verdict == Verdict::Worse)
+    {
+        return ExitCode::from(WORSE);
+    }
+    ExitCode::SUCCESS
 }

@@ -1,22 +1,28 @@
-//! What is printed: one JSON object a line, or a table for people.
+//! What is printed, one JSON object a line or a table for people; and how an earlier run's lines are read again.
 
-use serde::Serialize;
+use std::borrow::Cow;
+use std::path::Path;
 
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+use crate::progress;
 use crate::sample::Summary;
 
 /// One figure beside its baseline.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Figure {
     /// The benchmark's id.
-    pub(crate) id: &'static str,
+    pub(crate) id: Cow<'static, str>,
     /// What is measured.
     pub(crate) metric: String,
-    /// The median.
+    /// The median; NaN, in JSON `null`, where there was no sample.
+    #[serde(deserialize_with = "number_or_null")]
     pub(crate) value: f64,
     /// Its unit.
-    pub(crate) unit: &'static str,
+    pub(crate) unit: Cow<'static, str>,
     /// What it is compared with.
-    pub(crate) baseline: Option<&'static str>,
+    pub(crate) baseline: Option<Cow<'static, str>>,
     /// The baseline's value in the same unit.
     pub(crate) baseline_value: Option<f64>,
     /// `value / baseline_value`.
@@ -24,7 +30,13 @@ pub(crate) struct Figure {
     /// Samples the value is the median of.
     pub(crate) n: usize,
     /// Distance of the quartiles, in the same unit.
+    #[serde(deserialize_with = "number_or_null")]
     pub(crate) spread: f64,
+}
+
+/// JSON has no NaN: it is written as `null`.
+fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or(f64::NAN))
 }
 
 /// Where figures go, as they are measured.
@@ -32,6 +44,7 @@ pub(crate) struct Figure {
 pub(crate) struct Report {
     json: bool,
     has_header: bool,
+    figures: Vec<Figure>,
 }
 
 impl Figure {
@@ -43,10 +56,10 @@ impl Figure {
         summary: Summary,
     ) -> Self {
         Self {
-            id,
+            id: Cow::Borrowed(id),
             metric: metric.into(),
             value: summary.median,
-            unit,
+            unit: Cow::Borrowed(unit),
             baseline: None,
             baseline_value: None,
             ratio: None,
@@ -58,7 +71,7 @@ impl Figure {
     /// Puts a baseline beside it.
     #[must_use]
     pub(crate) fn beside(mut self, baseline: &'static str, baseline_value: f64) -> Self {
-        self.baseline = Some(baseline);
+        self.baseline = Some(Cow::Borrowed(baseline));
         self.baseline_value = Some(baseline_value);
         self.ratio = (baseline_value != 0.0).then(|| self.value / baseline_value);
         self
@@ -71,6 +84,7 @@ impl Report {
         Self {
             json,
             has_header: false,
+            figures: Vec::new(),
         }
     }
 
@@ -79,8 +93,15 @@ impl Report {
         self.json
     }
 
+    /// Returns everything that was reported.
+    pub(crate) fn into_figures(self) -> Vec<Figure> {
+        self.figures
+    }
+
     /// Prints one figure.
     pub(crate) fn add(&mut self, figure: &Figure) -> anyhow::Result<()> {
+        progress::clear();
+        self.figures.push(figure.clone());
         if self.json {
             println!("{}", serde_json::to_string(figure)?);
             return Ok(());
@@ -88,12 +109,12 @@ impl Report {
         if !self.has_header {
             self.has_header = true;
             println!(
-                "{:<7} {:<40} {:>10} {:>9} {:<13} {:>10} {:>8} {:>4}  baseline",
+                "{:<7} {:<48} {:>10} {:>9} {:<13} {:>10} {:>8} {:>5}  baseline",
                 "id", "metric", "value", "± spread", "unit", "baseline", "ratio", "n"
             );
         }
         println!(
-            "{:<7} {:<40} {:>10} {:>9} {:<13} {:>10} {:>8} {:>4}  {}",
+            "{:<7} {:<48} {:>10} {:>9} {:<13} {:>10} {:>8} {:>5}  {}",
             figure.id,
             figure.metric,
             short(figure.value),
@@ -102,10 +123,30 @@ impl Report {
             figure.baseline_value.map_or_else(String::new, short),
             figure.ratio.map_or_else(String::new, |r| format!("{r:.3}")),
             figure.n,
-            figure.baseline.unwrap_or_default(),
+            figure.baseline.as_deref().unwrap_or_default(),
         );
         Ok(())
     }
+}
+
+/// Reads figures that were printed with `--json`; lines that are empty are passed over.
+///
+/// Fails   no such file, or a line that is no figure: the path and the line are named
+pub(crate) fn read(path: &Path) -> anyhow::Result<Vec<Figure>> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("cannot read figures from {}", path.display()))?;
+    let lines = text
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| !line.trim().is_empty());
+    lines
+        .map(|(at, line)| {
+            serde_json::from_str(line).with_context(|| {
+                let (path, line) = (path.display(), at + 1);
+                format!("{path}:{line}: no figure as `--json` prints them")
+            })
+        })
+        .collect()
 }
 
 /// Prints figures side by side, for people: the first column to the left, the others to the right.
@@ -120,6 +161,7 @@ pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
                 .unwrap_or(0)
         })
         .collect();
+    progress::clear();
     println!("\n{title}");
     for row in [&header].into_iter().chain(rows) {
         let line: Vec<String> = widths
@@ -134,10 +176,12 @@ pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-fn short(value: f64) -> String {
-    if value.abs() >= 1000.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.2}")
+/// Writes a number for people, with three or more digits that say something.
+pub(crate) fn short(value: f64) -> String {
+    match value.abs() {
+        1000.0.. => format!("{value:.0}"),
+        0.1.. => format!("{value:.2}"),
+        _ if value == 0.0 => "0".to_owned(),
+        _ => format!("{value:.2e}"),
     }
 }

@@ -60,6 +60,32 @@ pub(crate) fn nanos_each(rounds: u64, work: impl FnOnce(u64)) -> f64 {
     start.elapsed().as_nanos() as f64 / rounds as f64
 }
 
+/// Samples two sides in turns, the other one first in every second round; the first round warms up and is not counted.
+///
+/// Whoever goes first finds the caches as the other left them, and the machine's mood changes from round to round:
+/// this way both meet both. Whatever has a ratio is measured by this, or by a loop of its own that does the same.
+pub(crate) fn in_turns(
+    samples: usize,
+    mut ours: impl FnMut() -> anyhow::Result<f64>,
+    mut theirs: impl FnMut() -> anyhow::Result<f64>,
+) -> anyhow::Result<(Vec<f64>, Vec<f64>)> {
+    let (mut our_samples, mut their_samples) = (Vec::new(), Vec::new());
+    for round in 0..=samples {
+        let (our, their) = if round % 2 == 0 {
+            let our = ours()?;
+            (our, theirs()?)
+        } else {
+            let their = theirs()?;
+            (ours()?, their)
+        };
+        if round > 0 {
+            our_samples.push(our);
+            their_samples.push(their);
+        }
+    }
+    Ok((our_samples, their_samples))
+}
+
 /// Returns intercept and slope of the line through the points that a few outliers do not move.
 ///
 /// ```text
@@ -84,7 +110,24 @@ pub(crate) fn line(points: &[(f64, f64)]) -> (f64, f64) {
 mod tests {
     //! Proves the arithmetic on examples that can be done by hand.
 
-    use super::{Summary, line};
+    use std::cell::RefCell;
+
+    use super::{Summary, in_turns, line};
+
+    #[test]
+    fn sides_take_turns_in_going_first_and_the_first_round_does_not_count() {
+        let order = RefCell::new(String::new());
+        let side = |name: char| {
+            let order = &order;
+            move || {
+                order.borrow_mut().push(name);
+                Ok(order.borrow().len() as f64)
+            }
+        };
+        let (ours, theirs) = in_turns(2, side('a'), side('b')).expect("neither fails");
+        assert_eq!(order.borrow().as_str(), "abbaab");
+        assert_eq!((ours, theirs), (vec![4.0, 5.0], vec![3.0, 6.0]));
+    }
 
     #[test]
     fn a_median_is_in_the_middle() {

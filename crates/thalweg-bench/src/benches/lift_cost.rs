@@ -20,13 +20,21 @@ use thalweg_lift::module::Module;
 use thalweg_lift::modules::Null;
 use thalweg_lift::packet::{Packet, Pool};
 
-use super::lift_modules;
 use crate::report::{Figure, Report};
 use crate::sample::{Summary, line, nanos_each};
 use crate::{Settings, callgrind};
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-D1";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &[
+    "lift_ns_per_adu",
+    "lift_ns_per_module",
+    "lift_first_adu_ns",
+    "lift_instructions_per_adu",
+    "lift_instructions_per_module",
+];
 
 const PUBLISHED: &str = "Da CaPo++ 1999 published";
 const PLAIN: &str = "malloc and boxed calls";
@@ -49,7 +57,6 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         modules(settings, report)?;
         lengths(settings, report)?;
         first(settings, report)?;
-        lift_modules::run(settings, report)?;
     }
     if callgrind::is_installed() {
         return instructions(report);

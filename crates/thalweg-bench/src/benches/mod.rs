@@ -1,15 +1,26 @@
-//! The benchmarks: one file one id.
+//! The benchmarks: one file, or one folder, one id.
 //!
-//! To add one, write its file and put it into [`BENCHES`].
+//! *To add one*, write its file, name it below and put a row into [`BENCHES`]: an id, a group, a sentence, its metrics,
+//! and a function that measures and reports. Sides of a ratio alternate ([`crate::sample::in_turns`], or a loop that
+//! does the same), what takes long says so by [`crate::progress::show`], and each figure goes out as it is known, by
+//! [`crate::report::Report::add`]. What needs nodes or sockets stands behind the feature `nodes`, so that instructions
+//! can be counted by a program that builds in a minute.
 
 use anyhow::bail;
 
 use crate::Settings;
 use crate::report::Report;
 
+#[cfg(feature = "nodes")]
 mod delivery;
+mod instructions;
 mod lift_cost;
 mod lift_modules;
+#[cfg(test)]
+mod tests;
+
+/// The benchmark that `--instructions` means when it names none.
+pub(crate) const INSTRUCTIONS: &str = instructions::ID;
 
 /// A benchmark.
 pub(crate) struct Bench {
@@ -19,6 +30,8 @@ pub(crate) struct Bench {
     pub(crate) group: &'static str,
     /// What it measures, in a line.
     pub(crate) about: &'static str,
+    /// What its metrics are called, up to the first dot; what follows that says of which case.
+    pub(crate) metrics: &'static [&'static str],
     /// Measures.
     pub(crate) run: fn(&Settings, &mut Report) -> anyhow::Result<()>,
 }
@@ -28,14 +41,31 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: lift_cost::ID,
         group: "lift",
-        about: "cost of the lift per ADU and per module, and of each module at 1 kB",
+        about: "cost of the lift per ADU and per module, by modules and by size",
+        metrics: lift_cost::METRICS,
         run: lift_cost::run,
     },
+    Bench {
+        id: lift_modules::ID,
+        group: "lift",
+        about: "cost of each module at 1,000 B",
+        metrics: lift_modules::METRICS,
+        run: lift_modules::run,
+    },
+    #[cfg(feature = "nodes")]
     Bench {
         id: delivery::ID,
         group: "delivery",
         about: "latency and throughput over 1 to 4 nodes, against plain QUIC and UDP",
+        metrics: delivery::METRICS,
         run: delivery::run,
+    },
+    Bench {
+        id: instructions::ID,
+        group: "instructions",
+        about: "instructions of each hot path, counted by callgrind; cargo xtask instructions holds them to a ratchet",
+        metrics: instructions::METRICS,
+        run: instructions::run,
     },
 ];
 
@@ -46,10 +76,25 @@ impl Bench {
     }
 }
 
-/// Runs what `callgrind` counts, `lift:MODULES:ADUS`, or a profiler looks at, `delivery:SIDE:HOPS:BYTES:MILLISECONDS`.
+/// Returns a line for each benchmark: id, group, what it measures, and its metrics.
+pub(crate) fn list() -> String {
+    let line = |bench: &Bench| {
+        let metrics = bench.metrics.join(" ");
+        format!(
+            "{:<8} {:<13} {}: {metrics}\n",
+            bench.id, bench.group, bench.about
+        )
+    };
+    BENCHES.iter().map(line).collect()
+}
+
+/// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),
+        ["hot", path, rounds] => instructions::workload(path, rounds.parse()?),
+        #[cfg(feature = "nodes")]
         ["delivery", side, hops, bytes, millis] => {
             delivery::workload(side, hops.parse()?, bytes.parse()?, millis.parse()?)
         }

@@ -14,8 +14,8 @@ fn the_list_names_every_id() {
     let output = run(&["--list"]);
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    for id in ["BM-D1", "BM-P3"] {
-        assert!(said.contains(id), "{said}");
+    for word in ["BM-D1", "BM-P3", "lift_ns_per_adu", "hop_added_p50_us"] {
+        assert!(said.contains(word), "{said}");
     }
 }
 
@@ -31,8 +31,43 @@ fn an_unknown_id_is_refused_with_a_sentence() {
 }
 
 #[test]
+fn an_unknown_id_is_answered_with_the_nearest() {
+    let said = String::from_utf8(run(&["BM-D8"]).stderr).expect("sentences are UTF-8");
+    assert!(said.contains("nearest: `BM-D1`, `BM-D2`"), "{said}");
+}
+
+#[test]
+fn two_files_are_compared_and_what_got_worse_is_the_exit_code() {
+    let file = |name: &str, value: f64| {
+        let path = std::env::temp_dir().join(format!("thalweg-{}-{name}", std::process::id()));
+        let line = format!(
+            r#"{{"id":"BM-D1","metric":"lift_ns_per_adu","value":{value},"unit":"ns","baseline":null,"baseline_value":null,"ratio":null,"n":9,"spread":1.0}}"#
+        );
+        std::fs::write(&path, line).expect("the folder for temporary files can be written");
+        path
+    };
+    let (old, new) = (file("old.jsonl", 50.0), file("new.jsonl", 60.0));
+    let [old, new] = [&old, &new].map(|path| path.to_str().expect("the path is UTF-8"));
+    for (before, after, code) in [
+        (old, new, 3),
+        (new, old, 0),
+        (old, old, 0),
+        (old, "none", 2),
+    ] {
+        let output = run(&["--compare", before, "--with", after]);
+        assert_eq!(output.status.code(), Some(code), "{before} {after}");
+    }
+    let said = String::from_utf8(run(&["--compare", old, "--with", new]).stdout);
+    let said = said.expect("tables are UTF-8");
+    assert!(said.contains("+20.0 %  yes, WORSE"), "{said}");
+    for path in [old, new] {
+        std::fs::remove_file(path).expect("it was written above");
+    }
+}
+
+#[test]
 fn every_figure_is_an_object_with_the_agreed_keys() {
-    let output = run(&["BM-D1", "--json", "--quick"]);
+    let output = run(&["lift", "--json", "--quick"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
@@ -57,6 +92,14 @@ fn every_figure_is_an_object_with_the_agreed_keys() {
             "{line}"
         );
         metrics.push(figure["metric"].as_str().expect("a name").to_owned());
+    }
+    let listed = String::from_utf8(run(&["--list"]).stdout).expect("the list is UTF-8");
+    for metric in &metrics {
+        let name = metric.split('.').next().expect("a split has a first part");
+        assert!(
+            listed.split_whitespace().any(|word| word == name),
+            "{metric}"
+        );
     }
     for metric in ["lift_ns_per_adu", "lift_ns_per_module"] {
         assert!(metrics.iter().any(|name| name == metric), "{metric}");

@@ -37,11 +37,23 @@ use thalweg_core::needs::Reliability;
 use tokio::task::JoinSet;
 
 use self::batch::{Batch, Load, Loss, Taken};
-use crate::Settings;
 use crate::report::Report;
+use crate::{Settings, progress};
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-P3";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &[
+    "hop_added_p50_us",
+    "throughput_vs_quic",
+    "delivery_p50_us",
+    "delivery_p99_us",
+    "throughput_mbps",
+    "throughput_cpu_ns_per_byte",
+    "throughput_cores_busy",
+    "delivery_loss",
+];
 
 const LENGTHS_BYTES: [usize; 4] = [100, 1_000, 10_000, 60_000];
 const HOPS_MAX: usize = 3;
@@ -151,6 +163,7 @@ async fn measure(rounds: usize) -> anyhow::Result<Measured> {
     let mut cells: Vec<Cell> = cells().collect();
     // One round more than asked for: the first warms up and is not counted.
     for round in 0..=rounds {
+        progress::show(format_args!("{ID}: round {round} of {rounds}"));
         // All that is paced before all that is not, for a full batch leaves work behind.
         for cell in &cells {
             let taken = carry(&mut ways, *cell, cell.paced()).await?;

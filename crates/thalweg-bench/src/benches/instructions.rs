@@ -1,0 +1,46 @@
+//! IC: the instructions of each hot path, counted by `callgrind`.
+//!
+//! *The idea.* A count does not depend on the machine's mood, so a change of two in a hundred is a change of the code:
+//! `cargo xtask instructions` holds the counts to a committed file.
+//!
+//! *What it does not do.* It says nothing about caches, branches or memory: an instruction is not a nanosecond.
+
+use anyhow::Context as _;
+
+use crate::hot::{HOT_PATHS, HotPath};
+use crate::report::{Figure, Report};
+use crate::sample::Summary;
+use crate::{Settings, callgrind, progress};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "IC";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &["instructions", "instructions_with_c"];
+
+/// Counts every path.
+///
+/// Fails   where there is no valgrind, for there is nothing else to report
+pub(crate) fn run(_: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    anyhow::ensure!(callgrind::is_installed(), callgrind::MISSING);
+    for path in HOT_PATHS {
+        progress::show(format_args!("{ID}: {}", path.name));
+        let workload = format!("hot:{}", path.name);
+        let count =
+            callgrind::instructions_each(&workload, path.rounds).with_context(|| path.name)?;
+        let kind = METRICS[usize::from(path.with_c)];
+        let metric = format!("{kind}.{}", path.name);
+        let figure = Figure::new(ID, metric, "instructions", Summary::exact(count));
+        report.add(&figure)?;
+    }
+    Ok(())
+}
+
+/// Runs one path and nothing else.
+pub(crate) fn workload(name: &str, rounds: u64) -> anyhow::Result<()> {
+    let is_meant = |path: &&HotPath| path.name == name;
+    let path = HOT_PATHS.iter().find(is_meant);
+    let path = path.with_context(|| format!("no hot path is called `{name}`"))?;
+    (path.run)(rounds);
+    Ok(())
+}

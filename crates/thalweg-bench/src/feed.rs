@@ -1,0 +1,79 @@
+//! ADUs for a lift with modules in it, and the loop that carries them: what timings and counts of modules share.
+//!
+//! *The idea.* The payload is readable text, which packs about as well as telemetry in text does; what an unpacker or an
+//! opener is fed was made from it by the other half. Each ADU enters as a copy in a pooled buffer, as it does where it
+//! comes off a link, so every cost includes that copy.
+
+use std::hint::black_box;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use thalweg_core::adu::Header;
+use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::time::Instant;
+use thalweg_lift::keys::{KeyEpoch, KeyRing, SealInstance, StreamKey};
+use thalweg_lift::lift::{Lift, Materials};
+use thalweg_lift::packet::{Packet, Pool};
+
+const STREAM: StreamId = StreamId(1);
+
+/// ADUs that are ready to go in.
+pub(crate) type Inputs = Vec<(Header, Bytes)>;
+
+/// Returns a lift of the modules that a plan's words mean; an opener in it has opened nothing yet.
+pub(crate) fn lift(words: &[&str], pool: &Pool) -> anyhow::Result<Lift> {
+    let mut materials = Materials {
+        stream: STREAM,
+        keys: KeyRing::with_key(KeyEpoch(0), StreamKey::new([7; 32])),
+        instance: SealInstance::from_random(1),
+    };
+    Lift::from_spec(words.iter().copied(), &mut materials, pool.clone())
+        .with_context(|| format!("a lift of {words:?}"))
+}
+
+/// Returns so many ADUs of text, or what the modules `made_by` make of them.
+pub(crate) fn inputs(
+    made_by: &[&str],
+    length_bytes: usize,
+    adus: u64,
+    pool: &Pool,
+) -> anyhow::Result<Inputs> {
+    let mut maker = lift(made_by, pool)?;
+    let text = text(length_bytes);
+    let made = (0..adus).map(|sequence| {
+        let header = Header::new(STREAM, Sequence(sequence));
+        maker
+            .handle_forward(Packet::copied(header, &text, pool)?, Instant::ZERO)
+            .expect("each packet is taken out before the next");
+        let packet = maker.poll_forward().context("text packs and seals")?;
+        Ok((packet.header, Bytes::copy_from_slice(packet.payload())))
+    });
+    made.collect()
+}
+
+/// Carries every input through a lift.
+pub(crate) fn carry(lift: &mut Lift, pool: &Pool, inputs: &[(Header, Bytes)]) {
+    for (header, payload) in inputs {
+        let packet = Packet::copied(*header, payload, pool)
+            .expect("one packet at a time is within any pool");
+        lift.handle_forward(packet, Instant::ZERO)
+            .expect("each packet is taken out before the next");
+        let out = lift.poll_forward();
+        drop(black_box(out.expect("what is well made goes through")));
+    }
+}
+
+fn text(length_bytes: usize) -> Vec<u8> {
+    (0..)
+        .flat_map(|n: u32| {
+            format!(
+                "t={} lat=46.{} lon=7.{};",
+                n.wrapping_mul(40),
+                n.wrapping_mul(7919) % 10_000,
+                n.wrapping_mul(104_729) % 10_000
+            )
+            .into_bytes()
+        })
+        .take(length_bytes)
+        .collect()
+}

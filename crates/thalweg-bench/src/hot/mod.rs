@@ -1,0 +1,94 @@
+//! The hot paths: what runs for each ADU, each record or each plan, in a form whose instructions can be counted.
+//!
+//! *The idea.* A path is a function of a number of rounds whose preparation does not depend on that number. `callgrind`
+//! counts it with N and with 2·N rounds; the difference over N is one round alone, and is the same on any day.
+//!
+//! *To add one*, put a row into [`HOT_PATHS`] and run `cargo xtask instructions --write`.
+//!
+//! | file | paths |
+//! |---|---|
+//! | `lift` | a module, or several, in a lift |
+//! | `values` | headers, records, the directory, putting back into sequence |
+//! | `planning` | a plan |
+
+mod lift;
+mod planning;
+mod values;
+
+/// One path.
+pub(crate) struct HotPath {
+    /// Its name, as the ratchet file has it.
+    pub(crate) name: &'static str,
+    /// Rounds of the shorter of both runs.
+    pub(crate) rounds: u64,
+    /// Whether code in C or assembler has a part in it, so that the C compiler's version matters.
+    pub(crate) with_c: bool,
+    /// Runs it so many times.
+    pub(crate) run: fn(u64),
+}
+
+/// A path that is Rust alone.
+const fn rust(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
+    HotPath {
+        name,
+        rounds,
+        with_c: false,
+        run,
+    }
+}
+
+/// A path with a cipher or a packer in it that is not.
+const fn with_c(name: &'static str, rounds: u64, run: fn(u64)) -> HotPath {
+    HotPath {
+        with_c: true,
+        ..rust(name, rounds, run)
+    }
+}
+
+/// Every path, modules at 1,000 bytes.
+pub(crate) const HOT_PATHS: &[HotPath] = &[
+    rust("lift_adu", 5_000, lift::empty),
+    rust("lift_10_null_modules", 5_000, lift::null_modules),
+    rust("keep", 5_000, lift::keep),
+    rust("pack_lz4", 500, lift::pack_lz4),
+    with_c("pack_zstd", 250, lift::pack_zstd),
+    rust("unpack_lz4", 1_000, lift::unpack_lz4),
+    with_c("unpack_zstd", 500, lift::unpack_zstd),
+    with_c("seal_aes256", 1_000, lift::seal_aes256),
+    with_c("seal_chacha20", 1_000, lift::seal_chacha20),
+    with_c("open_aes256", 1_000, lift::open_aes256),
+    with_c("open_chacha20", 1_000, lift::open_chacha20),
+    rust("header_encode", 20_000, values::encode_header),
+    rust("header_decode", 20_000, values::decode_header),
+    rust("record_encode", 2_000, values::encode_record),
+    rust("record_decode", 2_000, values::decode_record),
+    rust("directory_record", 2_000, values::handle_record),
+    rust("directory_path", 500, values::find_path),
+    rust("resequence_in_order", 5_000, values::resequence_in_order),
+    rust("resequence_swapped", 5_000, values::resequence_swapped),
+    rust("plan_chain_of_6", 10, planning::chain_of_6),
+];
+
+#[cfg(test)]
+mod tests {
+    //! Proves that every path runs and that names are told apart.
+
+    use std::collections::BTreeSet;
+
+    use super::HOT_PATHS;
+
+    #[test]
+    fn every_path_runs() {
+        for path in HOT_PATHS {
+            // Shown only if it panics: it names the culprit.
+            println!("{}", path.name);
+            (path.run)(1);
+        }
+    }
+
+    #[test]
+    fn every_path_has_a_name_of_its_own() {
+        let names: BTreeSet<_> = HOT_PATHS.iter().map(|path| path.name).collect();
+        assert_eq!(names.len(), HOT_PATHS.len());
+    }
+}
