@@ -7,6 +7,7 @@
 //! workspace (its test replays the fuzz corpora, and for that its dev-dependencies name the decoders' crates).
 
 mod fuzz;
+mod instructions;
 mod media;
 mod place;
 mod scan;
@@ -34,7 +35,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, doc, tidy",
+        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, doc, instructions, tidy",
         run: steps::run,
     },
     Command {
@@ -57,6 +58,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--seconds", "--list"],
         about: "Runs the named fuzz targets, or all, for N seconds each (60 unless told)",
         run: fuzz::run,
+    },
+    Command {
+        name: "instructions",
+        arguments: "[--write]",
+        flags: &["--write"],
+        about: "Counts the hot paths' instructions (needs valgrind) and refuses more than are written down, or writes them",
+        run: instructions::run,
     },
 ];
 

@@ -88,6 +88,8 @@ struct Arguments {
 pub(crate) struct Settings {
     /// Samples of each figure.
     pub(crate) samples: usize,
+    /// Whether it is only to be seen that everything runs.
+    pub(crate) is_quick: bool,
     /// Count instructions and take no timings.
     pub(crate) instructions_only: bool,
 }
@@ -187,6 +189,7 @@ fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>>
     }
     let settings = Settings {
         samples: if arguments.quick { 5 } else { 201 },
+        is_quick: arguments.quick,
         instructions_only: arguments.instructions,
     };
     let mut report = Report::new(arguments.json);

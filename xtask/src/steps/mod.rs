@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, media, tidy};
+use crate::{Failure, instructions, media, tidy};
 use cargo::{Counts, Shared};
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
@@ -66,6 +66,12 @@ const STEPS: &[Step] = &[
         about: "the reference builds without a warning",
         needs: Some("tools"),
         run: cargo::document,
+    },
+    Step {
+        name: "instructions",
+        about: "no hot path takes more instructions than are written down",
+        needs: Some("tools"),
+        run: |_| instructions::run(&[]),
     },
     Step {
         name: "tidy",

@@ -21,7 +21,7 @@ use thalweg_lift::modules::Null;
 use thalweg_lift::packet::{Packet, Pool};
 
 use crate::report::{Figure, Report};
-use crate::sample::{Summary, line, nanos_each};
+use crate::sample::{Summary, in_turns, line, nanos_each};
 use crate::{Settings, callgrind};
 
 /// The benchmark's id.
@@ -156,18 +156,18 @@ fn lengths(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
     let pool = Pool::default();
     let mut lift = lift_of(MODULES, &pool)?;
     let mut plain = plain_of(MODULES);
-    let mut samples = vec![(Vec::new(), Vec::new()); LENGTHS_BYTES.len()];
-    for sample in 0..=settings.samples {
-        for (len, (ours, theirs)) in LENGTHS_BYTES.into_iter().zip(&mut samples) {
-            let our = nanos_each(ADUS_PER_SAMPLE, |n| carry(&mut lift, &pool, len, n));
-            let their = nanos_each(ADUS_PER_SAMPLE, |n| carry_plain(&mut plain, len, n));
-            if sample > 0 {
-                ours.push(our);
-                theirs.push(their);
-            }
-        }
-    }
-    for (len, (ours, theirs)) in LENGTHS_BYTES.into_iter().zip(samples) {
+    for len in LENGTHS_BYTES {
+        let our = || {
+            Ok(nanos_each(ADUS_PER_SAMPLE, |n| {
+                carry(&mut lift, &pool, len, n);
+            }))
+        };
+        let their = || {
+            Ok(nanos_each(ADUS_PER_SAMPLE, |n| {
+                carry_plain(&mut plain, len, n);
+            }))
+        };
+        let (ours, theirs) = in_turns(settings.samples, our, their)?;
         let metric = format!("lift_ns_per_adu.modules_{MODULES}.bytes_{len}");
         let figure = Figure::new(ID, metric, "ns", Summary::of(ours));
         report.add(&figure.beside(PLAIN, Summary::of(theirs).median))?;

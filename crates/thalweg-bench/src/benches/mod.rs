@@ -15,7 +15,7 @@ use crate::report::Report;
 mod delivery;
 mod instructions;
 mod lift_cost;
-mod lift_modules;
+mod modules;
 #[cfg(test)]
 mod tests;
 
@@ -46,11 +46,11 @@ pub(crate) const BENCHES: &[Bench] = &[
         run: lift_cost::run,
     },
     Bench {
-        id: lift_modules::ID,
+        id: modules::ID,
         group: "lift",
-        about: "cost of each module at 1,000 B",
-        metrics: lift_modules::METRICS,
-        run: lift_modules::run,
+        about: "cost of each module at 1,000 B, and a cost model that predicts chains, beside their measurement",
+        metrics: modules::METRICS,
+        run: modules::run,
     },
     #[cfg(feature = "nodes")]
     Bench {
@@ -59,6 +59,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "latency and throughput over 1 to 4 nodes, against plain QUIC and UDP",
         metrics: delivery::METRICS,
         run: delivery::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: delivery::loss::ID,
+        group: "delivery",
+        about: "loss by cause and throughput by size over 4 nodes, against plain QUIC and UDP",
+        metrics: delivery::loss::METRICS,
+        run: delivery::loss::run,
     },
     Bench {
         id: instructions::ID,

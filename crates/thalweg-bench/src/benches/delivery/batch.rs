@@ -20,6 +20,9 @@ const ARRIVAL_MAX: Duration = Duration::from_secs(20);
 /// How long one waits for stragglers where something may be lost.
 const STRAGGLERS_MAX: Duration = Duration::from_millis(100);
 
+/// The same where what is lost is what is measured, so that a busy machine makes no loss.
+const LOST_MAX: Duration = Duration::from_secs(2);
+
 /// How long a sender that lost some waits before its last message, so that this one finds room.
 const BREATH: Duration = Duration::from_millis(20);
 
@@ -48,6 +51,8 @@ pub(super) enum Load {
     Paced(u64),
     /// As many as the way takes, for so long.
     Full(Duration),
+    /// So many messages, one each so long; for zero, as fast as the way takes them.
+    Counted { adus: u64, every: Duration },
 }
 
 /// What came of a batch.
@@ -123,23 +128,49 @@ async fn send<S: Sender>(batch: Batch, begun: u64, sender: &mut S) -> anyhow::Re
                 sender.send(message.clone()).await?;
                 sent += 1;
             }
-            if batch.loss == Loss::InOrder {
-                tokio::time::sleep(BREATH).await;
+            sent += 1;
+            send_last(batch, begun, sent, sender).await?;
+        }
+        Load::Counted { adus, every } => {
+            let message = way::stamp(blank(), begun, None);
+            let mut due = Instant::now();
+            while sent + 1 < adus {
+                // A timer is a millisecond wide: what is due meanwhile goes at once.
+                if due > Instant::now() {
+                    tokio::time::sleep_until(due).await;
+                }
+                due += every;
+                sender.send(message.clone()).await?;
+                sent += 1;
             }
             sent += 1;
-            sender.send(way::stamp(blank(), begun, Some(sent))).await?;
+            send_last(batch, begun, sent, sender).await?;
         }
     }
     Ok(sent)
 }
 
+/// Sends the message that says how many there are.
+async fn send_last<S: Sender>(
+    batch: Batch,
+    begun: u64,
+    total: u64,
+    sender: &mut S,
+) -> anyhow::Result<()> {
+    if batch.loss == Loss::InOrder {
+        tokio::time::sleep(BREATH).await;
+    }
+    let message = way::stamp(way::blank(batch.length_bytes), begun, Some(total));
+    sender.send(message).await
+}
+
 async fn receive<R: Receiver>(batch: Batch, begun: u64, receiver: &mut R) -> anyhow::Result<Taken> {
     let mut taken = Taken::default();
     let received = AtomicU64::new(0);
-    let patience = if batch.loss == Loss::None {
-        ARRIVAL_MAX
-    } else {
-        STRAGGLERS_MAX
+    let patience = match (batch.loss, batch.load) {
+        (Loss::None, _) => ARRIVAL_MAX,
+        (Loss::AnyOrder, Load::Counted { .. }) => LOST_MAX,
+        _ => STRAGGLERS_MAX,
     };
     let is_whole = tokio::select! {
         whole = take(batch, begun, receiver, &mut taken, &received) => {

@@ -169,7 +169,7 @@ impl Cell {
     }
 
     fn is_ours(self) -> bool {
-        !matches!(self.line.side, Side::Quic | Side::Udp)
+        !self.line.side.is_plain()
     }
 
     /// Whether it promises what a QUIC stream does, give or take the order.

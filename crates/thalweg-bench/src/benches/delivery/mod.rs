@@ -12,6 +12,7 @@
 //! | `batch` | one batch over one way |
 //! | `thalweg`, `quic`, `udp` | the ways |
 //! | `figures`, `tables` | from samples to figures, and side by side for people |
+//! | `loss` | BM-P4, over the same ways |
 //!
 //! *What it does not do.* It shows nothing about real links: there is no delay, no loss and no bottleneck but the cores,
 //! of which all nodes of a way share the same two.
@@ -20,6 +21,7 @@
 
 mod batch;
 mod figures;
+pub(crate) mod loss;
 mod quic;
 mod tables;
 #[cfg(test)]
@@ -204,19 +206,11 @@ async fn ways(tasks: &mut JoinSet<()>) -> anyhow::Result<BTreeMap<Line, Way>> {
 }
 
 async fn way(line: Line, chain: &thalweg::Chain, tasks: &mut JoinSet<()>) -> anyhow::Result<Way> {
-    let reliability = match line.side {
-        Side::Quic => return quic::way(line.hops, tasks).await.map(Way::quic),
-        Side::Udp => return udp::way(line.hops, tasks).await.map(Way::udp),
-        Side::UntilDeadline => Reliability::UntilDeadline,
-        Side::Full => Reliability::Full,
-        Side::Unreliable => Reliability::None,
-    };
-    let shape = thalweg::Shape {
-        hops: line.hops,
-        adapters: line.adapters,
-        reliability,
-    };
-    chain.way(shape).await.map(Way::thalweg)
+    match (line.side, line.shape()) {
+        (_, Some(shape)) => chain.way(shape).await.map(Way::thalweg),
+        (Side::Udp, None) => udp::way(line.hops, tasks).await.map(Way::udp),
+        (_, None) => quic::way(line.hops, tasks).await.map(Way::quic),
+    }
 }
 
 /// Returns what is measured, in the order of sizes, hops, adapters and sides.
@@ -252,7 +246,29 @@ fn cells() -> impl Iterator<Item = Cell> {
     })
 }
 
+impl Line {
+    /// Returns what nodes are to carry; `None` where it is not they who carry.
+    fn shape(self) -> Option<thalweg::Shape> {
+        let reliability = match self.side {
+            Side::UntilDeadline => Reliability::UntilDeadline,
+            Side::Full => Reliability::Full,
+            Side::Unreliable => Reliability::None,
+            Side::Quic | Side::Udp => return None,
+        };
+        Some(thalweg::Shape {
+            hops: self.hops,
+            adapters: self.adapters,
+            reliability,
+        })
+    }
+}
+
 impl Side {
+    /// Whether no node of ours carries it.
+    fn is_plain(self) -> bool {
+        matches!(self, Self::Quic | Self::Udp)
+    }
+
     fn word(self) -> &'static str {
         match self {
             Self::UntilDeadline => "until_deadline",

@@ -4,6 +4,7 @@
 //! own through as many of them as it has hops. Its plan is given, not made, so that null adapters stand where the
 //! experiment wants them: all on one node, as in the original, which is the relay of two hops.
 
+use std::collections::BTreeMap;
 use std::time::Duration as StdDuration;
 
 use anyhow::Context as _;
@@ -46,6 +47,13 @@ pub(super) struct Shape {
     pub(super) reliability: Reliability,
 }
 
+impl Shape {
+    /// Returns the name of its stream.
+    fn name(self) -> String {
+        format!("{:?}/{}/{}", self.reliability, self.hops, self.adapters)
+    }
+}
+
 impl Chain {
     /// Starts nodes in a chain; they run until the tasks are dropped.
     pub(super) async fn start(nodes: usize, tasks: &mut JoinSet<()>) -> anyhow::Result<Self> {
@@ -73,7 +81,7 @@ impl Chain {
 
     /// Opens a way through the first nodes.
     pub(super) async fn way(&self, shape: Shape) -> anyhow::Result<(Sender, Receiver)> {
-        let name = format!("{:?}/{}/{}", shape.reliability, shape.hops, shape.adapters);
+        let name = shape.name();
         let needs = needs(shape.reliability);
         let options = SubscribeOptions {
             name: name.parse()?,
@@ -105,6 +113,25 @@ impl Chain {
             .await
             .with_context(|| format!("no plan for `{name}` in {PLAN_MAX:?}"))??;
         Ok((Sender(publisher), Receiver(subscriber)))
+    }
+
+    /// Returns how many ADUs of a way the nodes have dropped so far, by cause.
+    pub(super) async fn dropped(
+        &self,
+        shape: Shape,
+    ) -> anyhow::Result<BTreeMap<&'static str, u64>> {
+        let name = shape.name();
+        let mut sums = BTreeMap::new();
+        for node in &self.0 {
+            let status = node.status().await.context("a node stopped")?;
+            let streams = status.streams.into_iter();
+            for stream in streams.filter(|stream| stream.name.as_str() == name) {
+                for (cause, count) in stream.counts.dropped {
+                    *sums.entry(cause).or_default() += count;
+                }
+            }
+        }
+        Ok(sums)
     }
 }
 

@@ -1,0 +1,185 @@
+//! The file of counts as a value, and what it says of new counts.
+
+use std::collections::BTreeMap;
+
+/// By how much a count may grow.
+const TOLERANCE: f64 = 0.02;
+
+/// The head of the file.
+const HEAD: &str = "\
+# Instructions of one round of each hot path of thalweg-bench (an ADU, a record, a plan), modules at 1,000 bytes.
+# `cargo xtask instructions` refuses a count that is more than 2 % above; `--write` writes this file anew.
+# Counts depend on these tools; with another rustc or libc nothing is compared, with another cc or valgrind only [rust].
+";
+
+/// Counts by name.
+pub type Counts = BTreeMap<String, (Kind, f64)>;
+
+/// What a path is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Rust alone.
+    Rust,
+    /// C or assembler has a part in it.
+    WithC,
+}
+
+/// What counts depend on beside our code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tools {
+    pub rustc: String,
+    pub libc: String,
+    pub cc: String,
+    pub valgrind: String,
+}
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Ratchet {
+    pub tools: Tools,
+    pub counts: Counts,
+}
+
+/// What a comparison comes to.
+#[derive(Debug, Default)]
+pub struct Verdict {
+    /// To be read.
+    pub notes: Vec<String>,
+    /// To be put right.
+    pub faults: Vec<String>,
+}
+
+impl Ratchet {
+    /// Reads the file's own few lines; others are passed over, and a count that is then missing is a fault.
+    pub fn read(text: &str) -> Self {
+        let mut ratchet = Self::default();
+        let mut kind = None;
+        for line in text.lines() {
+            kind = match line.trim() {
+                "[rust]" => Some(Kind::Rust),
+                "[with_c]" => Some(Kind::WithC),
+                _ => kind,
+            };
+            let Some((key, value)) = line.split_once('=') else {
+                continue;
+            };
+            let (key, value) = (key.trim(), value.trim());
+            match (kind, value.parse::<f64>()) {
+                (Some(kind), Ok(count)) => {
+                    ratchet.counts.insert(key.to_owned(), (kind, count));
+                }
+                (None, _) => ratchet.tools.set(key, value.trim_matches('"')),
+                (Some(_), Err(_)) => {}
+            }
+        }
+        ratchet
+    }
+
+    /// Returns the file's text.
+    pub fn text(&self) -> String {
+        let mut text = HEAD.to_owned();
+        for (name, version) in self.tools.named() {
+            text += &[name, " = \"", &version.replace('"', "'"), "\"\n"].concat();
+        }
+        for (section, kind) in [("rust", Kind::Rust), ("with_c", Kind::WithC)] {
+            text += &["\n[", section, "]\n"].concat();
+            for (name, (_, count)) in self.counts.iter().filter(|(_, entry)| entry.0 == kind) {
+                text += &[name, " = ", &format!("{count:.1}"), "\n"].concat();
+            }
+        }
+        text
+    }
+}
+
+impl Tools {
+    fn named(&self) -> [(&'static str, &str); 4] {
+        [
+            ("rustc", &self.rustc),
+            ("libc", &self.libc),
+            ("cc", &self.cc),
+            ("valgrind", &self.valgrind),
+        ]
+    }
+
+    fn set(&mut self, name: &str, version: &str) {
+        let place = match name {
+            "rustc" => &mut self.rustc,
+            "libc" => &mut self.libc,
+            "cc" => &mut self.cc,
+            "valgrind" => &mut self.valgrind,
+            _ => return,
+        };
+        version.clone_into(place);
+    }
+
+    /// Returns a sentence for each tool that is not the one of the file, with its name.
+    fn other_than(&self, written: &Self) -> Vec<(&'static str, String)> {
+        let pairs = self.named().into_iter().zip(written.named());
+        pairs
+            .filter(|((_, now), (_, then))| now.replace('"', "'") != *then)
+            .map(|((name, now), (_, then))| (name, format!("{name} is `{now}`, and was `{then}`")))
+            .collect()
+    }
+}
+
+/// Compares counts with those that are written down.
+pub fn compare(written: &Ratchet, now: &Ratchet) -> Verdict {
+    let mut verdict = Verdict::default();
+    let others = now.tools.other_than(&written.tools);
+    let is_all = |name: &str| ["rustc", "libc"].contains(&name);
+    if others.iter().any(|(name, _)| is_all(name)) {
+        let sentences: Vec<&str> = others.iter().map(|(_, text)| text.as_str()).collect();
+        verdict.notes.push(format!(
+            "instructions: nothing is compared, for the counts were written with other tools: {}; `cargo xtask instructions --write` on a commit that you trust writes them anew",
+            sentences.join("; ")
+        ));
+        return verdict;
+    }
+    let mut compared = 0;
+    for (name, (kind, count)) in &now.counts {
+        match written.counts.get(name) {
+            None => verdict.faults.push(format!(
+                "{name}: {count:.1} instructions, and none are written down"
+            )),
+            Some(_) if *kind == Kind::WithC && !others.is_empty() => {
+                let (_, sentence) = &others[0];
+                verdict
+                    .notes
+                    .push(format!("{name}: not compared, for {sentence}"));
+            }
+            Some((_, before)) => {
+                compared += 1;
+                verdict.hold(name, *before, *count);
+            }
+        }
+    }
+    for name in written
+        .counts
+        .keys()
+        .filter(|name| !now.counts.contains_key(*name))
+    {
+        verdict.faults.push(format!(
+            "{name}: written down, and no hot path is called so any more"
+        ));
+    }
+    let sum = format!(
+        "instructions: {compared} counts compared, {} to put right",
+        verdict.faults.len()
+    );
+    verdict.notes.push(sum);
+    verdict
+}
+
+impl Verdict {
+    fn hold(&mut self, name: &str, before: f64, now: f64) {
+        let change = 100.0 * (now / before - 1.0);
+        let line =
+            format!("{name}: {now:.1} instructions, {before:.1} are written down ({change:+.1} %)");
+        if now > before * (1.0 + TOLERANCE) {
+            self.faults.push(line + ": more than 2 % worse");
+        } else if now < before * (1.0 - TOLERANCE) {
+            self.notes
+                .push(line + ": better; `cargo xtask instructions --write` keeps it so");
+        }
+    }
+}
