@@ -6,6 +6,7 @@
 //! *What it does not do.* It is no part of the product: nothing depends on it, and it depends on no crate of the
 //! workspace (its test replays the fuzz corpora, and for that its dev-dependencies name the decoders' crates).
 
+mod figures;
 mod fuzz;
 mod instructions;
 mod media;
@@ -65,6 +66,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--write"],
         about: "Counts the hot paths' instructions (needs valgrind) and refuses more than are written down, or writes them",
         run: instructions::run,
+    },
+    Command {
+        name: "figures",
+        arguments: "FILE… [--out FOLDER] [--note TEXT]",
+        flags: &["--out", "--note"],
+        about: "Draws SVG figures from what `thalweg-bench ID --json` printed, into docs/figures unless told",
+        run: figures::run,
     },
 ];
 

@@ -13,8 +13,10 @@ use clap::Parser;
 
 mod benches;
 mod callgrind;
+mod chart;
 mod compare;
 mod feed;
+mod figures;
 mod hot;
 mod nearest;
 mod progress;
@@ -32,6 +34,7 @@ const WORSE: u8 = 3;
 #[derive(Parser)]
 #[command(
     name = "thalweg-bench",
+    args_conflicts_with_subcommands = true,
     after_help = "Examples:
   cargo run --release -p thalweg-bench -- --list
   cargo run --release -p thalweg-bench -- BM-D1
@@ -40,6 +43,7 @@ const WORSE: u8 = 3;
   cargo run --release -p thalweg-bench -- --compare old.jsonl --with new.jsonl
   cargo run --release -p thalweg-bench -- IC
   cargo run --release -p thalweg-bench -- delivery --quick
+  cargo run --release -p thalweg-bench -- figures lift.jsonl --out figures
 
 Every value is a median; `spread` is the distance of the quartiles in the value's own unit, `n` the number of samples.
 Build with --release, or the figures mean nothing.
@@ -52,6 +56,8 @@ and a metric is worse by more than either run's spread."
     reason = "each is a flag of the command line, and none excludes another"
 )]
 struct Arguments {
+    #[command(subcommand)]
+    command: Option<Subcommand>,
     /// Ids (BM-D1), groups (lift), or `all`; with --compare and none, those that the earlier run has.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
@@ -81,6 +87,11 @@ struct Arguments {
     /// Run a fixed workload and report nothing: what `callgrind` or a profiler is let loose on.
     #[arg(long, value_name = "WORKLOAD", hide = true)]
     workload: Option<String>,
+}
+
+#[derive(clap::Subcommand)]
+enum Subcommand {
+    Figures(figures::Arguments),
 }
 
 /// How a benchmark is to be run.
@@ -120,6 +131,10 @@ fn main() -> ExitCode {
 }
 
 fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    if let Some(Subcommand::Figures(figures)) = &arguments.command {
+        figures::run(figures).map_err(Failure::Broken)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if let Some(workload) = &arguments.workload {
         benches::run_workload(workload).map_err(Failure::Broken)?;
         return Ok(ExitCode::SUCCESS);

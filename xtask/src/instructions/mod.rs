@@ -87,8 +87,8 @@ fn tools() -> Result<Tools, Failure> {
     })
 }
 
-/// Builds the benchmark program and returns where cargo put it.
-fn build() -> Result<PathBuf, Failure> {
+/// Builds the benchmark program, without nodes and sockets, and returns where cargo put it.
+pub fn build() -> Result<PathBuf, Failure> {
     let mut cargo = place::cargo();
     cargo.args([
         "build",

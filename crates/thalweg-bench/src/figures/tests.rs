@@ -1,0 +1,50 @@
+//! Proves that what is drawn is what was measured, and that what was not is left out.
+
+use super::Measured;
+use super::drawings::DRAWINGS;
+use crate::report::Figure;
+use crate::sample::Summary;
+
+fn figure(id: &'static str, metric: &str, value: f64) -> Figure {
+    let summary = Summary {
+        median: value,
+        spread: 2.0,
+        n: 9,
+    };
+    Figure::new(id, metric, "us", summary)
+}
+
+#[test]
+fn without_figures_nothing_is_drawn() {
+    for drawing in DRAWINGS {
+        assert!(
+            (drawing.chart)(&Measured(Vec::new())).is_none(),
+            "{}",
+            drawing.name
+        );
+    }
+}
+
+#[test]
+fn a_value_a_baseline_and_the_last_of_several_are_found() {
+    let metric = "delivery_p50_us.hops_2.bytes_100";
+    let measured = Measured(vec![
+        figure("BM-P3", metric, 1.0),
+        figure("BM-P3", metric, 3.0).beside("plain UDP", 7.0),
+    ]);
+    let point = measured
+        .point("BM-P3", metric, 100.0)
+        .expect("it was measured");
+    assert_eq!((point.x, point.y, point.spread), (100.0, 3.0, 1.0));
+    let beside = measured.beside("BM-P3", metric, "plain UDP", 100.0);
+    assert_eq!(beside.map(|point| point.y), Some(7.0));
+    assert_eq!(
+        measured.beside("BM-P3", metric, "plain QUIC stream", 1.0),
+        None
+    );
+    let drawn = DRAWINGS
+        .iter()
+        .filter(|drawing| (drawing.chart)(&measured).is_some());
+    let names: Vec<_> = drawn.map(|drawing| drawing.name).collect();
+    assert_eq!(names, ["bm-p3-latency", "bm-p3-adapters"]);
+}
