@@ -55,9 +55,31 @@ fn people_get_a_table_and_words() {
 }
 
 #[test]
-fn planners_to_come_and_unknown_streams_exit_2() {
-    let err = plan(&["--planner", "heuristic"]).exits(2).err();
-    assert!(err.contains("not available yet"), "{err}");
+fn each_planner_plans_and_all_stand_side_by_side() {
+    let names = ["exact", "heuristic", "exhaustive", "incremental"];
+    for planner in names {
+        let out = plan(&["--planner", planner, "--json"]).exits(0).out();
+        assert!(out.contains("\"feasible\":true"), "{planner}: {out}");
+    }
+    let table = plan(&["--compare"]).exits(0).out();
+    let rows = table.lines().skip(1);
+    let first = rows.filter_map(|row| row.split_whitespace().next());
+    assert_eq!(first.collect::<Vec<_>>(), names);
+    let out = plan(&["--compare", "--json"]).exits(0).out();
+    let reports: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    let cost = |planner: &str| reports[planner]["cost"].as_f64().expect("a cost");
+    assert!(
+        names
+            .iter()
+            .all(|planner| cost("exact") <= cost(planner) + 1e-9)
+    );
+}
+
+#[test]
+fn unknown_planners_and_streams_exit_2() {
+    plan(&["--planner", "best"])
+        .exits(2)
+        .says(&["`best` is not a planner", "exact"]);
     plan(&["--stream", "nothing"])
         .exits(2)
         .says(&["no stream `nothing`", "scene"]);

@@ -16,7 +16,7 @@ use super::cost::Cost;
 use super::search;
 use super::states::States;
 use crate::limits::ADAPTERS_PER_NODE_MAX;
-use crate::model::{Adapter, LinkIndex, Snapshot, Topology};
+use crate::model::{Adapter, Catalogue, LinkIndex, Snapshot, Topology};
 use crate::time::Duration;
 
 /// Which constraints only cost a penalty instead of binding.
@@ -147,6 +147,11 @@ impl<'a> Problem<'a> {
 
     pub(super) fn topology(&self) -> &'a Topology {
         &self.snapshot.topology
+    }
+
+    /// Returns the adapters there are.
+    pub(super) fn catalogue(&self) -> &'a Catalogue {
+        &self.snapshot.catalogue
     }
 
     /// Returns the links out of a node.

@@ -9,16 +9,17 @@
 //! | `bounds` | what the rest of the way costs at least, per node |
 //! | `search` | best-first over Pareto labels, on walks |
 //! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
+//! | `chain` | the other planners: heuristic, exhaustive and incremental, for one path at a time |
 //! | `shortfall` | lifts one constraint after another and reports what each would take |
 //! | `check` | verifies a plan against its snapshot by other means than the search |
 //! | [`report`], `explain` | the plan as JSON and in words |
 //!
-//! *What it does not do.* One stream and one sink: trees, several streams and the other planners of the design come
-//! with their own modules beside `exact`. It reads no clock; who wants to know the time taken measures around it.
+//! *What it does not do.* It reads no clock; who wants to know the time taken measures around it.
 //!
 //! *Sources.* docs/planner.md.
 
 mod bounds;
+mod chain;
 mod check;
 mod cost;
 mod exact;
@@ -59,13 +60,39 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
         Ok(ends) => ends,
         Err(violation) => return (Plan::default(), vec![Shortfall::of_input(violation)]),
     };
-    match policy.planner {
-        Planner::Exact => {}
-    }
     let problem = Problem::new(snapshot, ends, Relaxation::default());
+    if policy.planner != Planner::Exact {
+        return plan_on_paths(snapshot, &problem, *policy);
+    }
     match problem.solve(policy.labels_max) {
         Ok(Some(route)) => (Plan::of_route(snapshot, &route, true), Vec::new()),
         Ok(None) => shortfall::least_bad(snapshot, ends, policy.labels_max),
+        Err(exhausted) => (Plan::default(), vec![exhausted.into()]),
+    }
+}
+
+/// Plans with one of the planners that are given paths. What the best of their plans breaks is the shortfall.
+fn plan_on_paths(
+    snapshot: &Snapshot,
+    problem: &Problem<'_>,
+    policy: Policy,
+) -> (Plan, Vec<Shortfall>) {
+    match chain::plan(problem, policy.planner, policy.labels_max) {
+        Ok(Some(best)) => {
+            let plan = Plan::of_route(snapshot, &best.route, best.feasible);
+            if best.feasible {
+                return (plan, Vec::new());
+            }
+            let lacks = check(snapshot, &plan);
+            let shortfalls = vec![Shortfall::of_broken(lacks)];
+            let plan = if shortfalls[0].shows_plaintext() {
+                Plan::default()
+            } else {
+                plan
+            };
+            (plan, shortfalls)
+        }
+        Ok(None) => (Plan::default(), vec![Shortfall::no_path(snapshot)]),
         Err(exhausted) => (Plan::default(), vec![exhausted.into()]),
     }
 }

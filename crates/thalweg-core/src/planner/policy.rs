@@ -1,6 +1,6 @@
 //! Which planner is to plan, and how.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
@@ -11,7 +11,7 @@ use crate::limits::PLAN_LABELS_MAX;
 pub struct Policy {
     /// Which planner.
     pub planner: Planner,
-    /// How many labels one search may keep before it gives up.
+    /// How many labels one search may keep, or combinations one enumeration may try, before it gives up.
     pub labels_max: u32,
 }
 
@@ -31,38 +31,55 @@ pub enum Planner {
     /// Finds a plan of least cost, by dynamic programming.
     #[default]
     Exact,
+    /// Selects remedies link by link, merges and relocates them: Panda's.
+    Heuristic,
+    /// Tries all positions of the selected remedies: the baseline that the heuristic is compared with.
+    Exhaustive,
+    /// Each node for the link ahead only: what serves until a better plan is there.
+    Incremental,
 }
 
-/// There is no such planner, or not yet.
+/// There is no such planner.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlannerUnavailable {
-    /// A planner of the design that is not available yet.
-    #[error("the planner `{0}` is not available yet: use exact")]
-    NotYet(String),
     /// No planner has this name.
-    #[error("`{0}` is not a planner: use exact")]
+    #[error("`{0}` is not a planner: use exact, heuristic, exhaustive or incremental")]
     Unknown(String),
+}
+
+impl Planner {
+    /// Every planner, in the order in which they are compared.
+    pub const ALL: [Self; 4] = [
+        Self::Exact,
+        Self::Heuristic,
+        Self::Exhaustive,
+        Self::Incremental,
+    ];
+
+    /// Returns its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::Heuristic => "heuristic",
+            Self::Exhaustive => "exhaustive",
+            Self::Incremental => "incremental",
+        }
+    }
 }
 
 impl FromStr for Planner {
     type Err = PlannerUnavailable;
 
     fn from_str(text: &str) -> Result<Self, PlannerUnavailable> {
-        match text {
-            "exact" => Ok(Self::Exact),
-            "heuristic" | "exhaustive" | "incremental" => {
-                Err(PlannerUnavailable::NotYet(text.to_string()))
-            }
-            _ => Err(PlannerUnavailable::Unknown(text.chars().take(80).collect())),
-        }
+        let mut all = Self::ALL.into_iter();
+        let known = all.find(|planner| planner.name() == text);
+        known.ok_or_else(|| PlannerUnavailable::Unknown(text.chars().take(80).collect()))
     }
 }
 
 impl fmt::Display for Planner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Exact => f.write_str("exact"),
-        }
+        f.pad(self.name())
     }
 }

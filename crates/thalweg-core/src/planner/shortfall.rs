@@ -72,6 +72,44 @@ impl Shortfall {
         }
     }
 
+    /// Returns what the best plan of a planner that is not exact breaks.
+    pub(super) fn of_broken(lacks: Vec<Violation>) -> Self {
+        let need_of = |lack: &Violation| match lack {
+            Violation::Late { .. } => Need::Deadline,
+            Violation::SlowLink { .. } => Need::Rate,
+            Violation::FewSlots { .. } => Need::Slots,
+            Violation::PlainLink { .. } | Violation::PlainNode { .. } => Need::Confidential,
+            _ => Need::Several,
+        };
+        let need = lacks.first().map_or(Need::Several, need_of);
+        let alone = lacks.iter().all(|lack| need_of(lack) == need);
+        Self {
+            need: if alone { need } else { Need::Several },
+            lacks,
+        }
+    }
+
+    /// Returns that no links lead from source to sink.
+    pub(super) fn no_path(snapshot: &Snapshot) -> Self {
+        let from = snapshot.stream.from.clone();
+        let to = snapshot.stream.to[0].clone();
+        Self {
+            need: Need::Path,
+            lacks: vec![Violation::NoPath { from, to }],
+        }
+    }
+
+    /// Returns whether what it describes would show plaintext where none may be seen.
+    pub(super) fn shows_plaintext(&self) -> bool {
+        let shows = |lack: &Violation| {
+            matches!(
+                lack,
+                Violation::PlainLink { .. } | Violation::PlainNode { .. }
+            )
+        };
+        self.lacks.iter().any(shows)
+    }
+
     /// Returns what would mend it, in words.
     pub fn fix(&self) -> String {
         let fixes: Vec<String> = self.lacks.iter().map(fix_of).collect();
@@ -236,14 +274,9 @@ impl Ways<'_> {
     /// Returns what was found; if that is nothing, there is no path, or the search gave up.
     fn end(mut self) -> (Plan, Vec<Shortfall>) {
         if self.shortfalls.is_empty() {
-            let topology = &self.snapshot.topology;
-            let [from, to] = self.ends.map(|end| topology.nodes()[end].name.clone());
             self.shortfalls.push(match self.exhausted {
                 Some(exhausted) => exhausted.into(),
-                None => Shortfall {
-                    need: Need::Path,
-                    lacks: vec![Violation::NoPath { from, to }],
-                },
+                None => Shortfall::no_path(self.snapshot),
             });
         }
         (self.best.unwrap_or_default(), self.shortfalls)

@@ -162,6 +162,11 @@ impl States {
         u16::from(self.layers - 1) << self.bits
     }
 
+    /// Returns the state of so many layers with these transforms on.
+    pub(super) fn state(&self, layers: u8, bits: usize) -> u16 {
+        (u16::from(layers - 1) << self.bits) | bits as u16
+    }
+
     /// Returns whether a stream may be delivered in this state.
     pub(super) fn is_goal(&self, state: u16) -> bool {
         self.pattern_of(state) == 0 && self.layers_of(state) >= self.least_layers

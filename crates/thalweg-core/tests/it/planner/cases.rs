@@ -11,15 +11,15 @@ use super::worlds::name;
 
 /// A network under construction.
 #[derive(Default)]
-struct Net(Topology);
+pub struct Net(Topology);
 
 impl Net {
-    fn node(mut self, name: &str, slots: u32) -> Self {
+    pub fn node(mut self, name: &str, slots: u32) -> Self {
         self.0.add_node(super::worlds::name(name), slots, true);
         self
     }
 
-    fn blind(mut self, name: &str, slots: u32) -> Self {
+    pub fn blind(mut self, name: &str, slots: u32) -> Self {
         self.0.add_node(super::worlds::name(name), slots, false);
         self
     }
@@ -29,7 +29,7 @@ impl Net {
     }
 
     /// Adds a link; the name of an insecure one has a `~` between the ends.
-    fn link(mut self, ends: &str, kbps: u64, delay_ms: u64) -> Self {
+    pub fn link(mut self, ends: &str, kbps: u64, delay_ms: u64) -> Self {
         let (a, b) = ends.split_once(['-', '~']).expect("two ends");
         let mut edge = Edge::new([self.at(a), self.at(b)], Bitrate::from_kbps(kbps));
         edge.delay = Duration::from_millis(delay_ms);
@@ -39,7 +39,7 @@ impl Net {
     }
 
     /// Asks for a stream from `s` to `t` whose layers have these rates and equal utilities.
-    fn stream(self, layers_kbps: &[u64], needs: Needs) -> Snapshot {
+    pub fn stream(self, layers_kbps: &[u64], needs: Needs) -> Snapshot {
         let utility = 1.0 / layers_kbps.len() as f64;
         let layer = |kbps: &u64| Layer {
             rate: Bitrate::from_kbps(*kbps),
@@ -59,14 +59,14 @@ impl Net {
     }
 }
 
-fn confidential() -> Needs {
+pub fn confidential() -> Needs {
     Needs {
         confidential: true,
         ..Needs::default()
     }
 }
 
-fn within(ms: u64) -> Needs {
+pub fn within(ms: u64) -> Needs {
     Needs {
         deadline: Duration::from_millis(ms),
         ..Needs::default()
@@ -91,7 +91,7 @@ fn path(plan: &Plan) -> String {
     names.join(" ")
 }
 
-fn chains(plan: &Plan) -> String {
+pub fn chains(plan: &Plan) -> String {
     let chain = |node| {
         let adapters: Vec<_> = plan
             .adapters_at(node)

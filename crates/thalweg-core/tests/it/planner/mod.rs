@@ -4,4 +4,5 @@ mod brute;
 mod cases;
 mod laws;
 mod oracle;
+mod planners;
 mod worlds;

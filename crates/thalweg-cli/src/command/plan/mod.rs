@@ -15,11 +15,14 @@ use crate::exit::{Code, Failure, Outcome, fail};
 use crate::terminal::{self, Colour, Paint};
 use crate::{input, table};
 
+mod compare;
+
 const EXAMPLES: &str = "\
 Examples:
   thalweg plan worlds/demo.toml
   thalweg plan worlds/demo.toml --explain
   thalweg plan worlds/demo.toml --stream scene --json | jq .cost
+  thalweg plan worlds/demo.toml --compare
 
 Exits 3 if no plan satisfies the stream's needs, and says what would have to change.";
 
@@ -42,6 +45,10 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
+    /// Print what all planners make of the stream, side by side.
+    #[arg(long, conflicts_with_all = ["explain", "planner"])]
+    compare: bool,
+
     /// Say in words and numbers why the plan is what it is.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
@@ -55,6 +62,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         planner: arguments.planner,
         ..Policy::default()
     };
+    if arguments.compare {
+        return run_compare(&snapshot, policy, arguments.json);
+    }
     let start = Instant::now();
     let (plan, shortfalls) = planner::plan(&snapshot, &policy);
     let report = Report::new(&plan, &shortfalls, start.elapsed().into());
@@ -72,6 +82,24 @@ pub fn run(arguments: &Arguments) -> Outcome {
         Code::Done
     } else {
         Code::Infeasible
+    })
+}
+
+/// Prints what every planner makes of a stream; exits as the exact one would.
+fn run_compare(snapshot: &Snapshot, policy: Policy, as_json: bool) -> Outcome {
+    let reports = compare::all(snapshot, policy);
+    let text = if as_json {
+        compare::json(&reports)?
+    } else {
+        compare::table(snapshot, &reports, Colour::of_stdout())
+    };
+    terminal::print(&text)?;
+    let exact = reports
+        .iter()
+        .find(|(planner, _)| *planner == Planner::Exact);
+    Ok(match exact {
+        Some((_, report)) if report.feasible => Code::Done,
+        _ => Code::Infeasible,
     })
 }
 

@@ -1,0 +1,71 @@
+//! `thalweg plan WORLD --compare`: all planners side by side, on one stream.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use thalweg_core::model::{NodeName, Snapshot};
+use thalweg_core::planner::report::Report;
+use thalweg_core::planner::{self, Planner, Policy};
+
+use crate::table;
+use crate::terminal::Colour;
+
+/// Plans with every planner, in the order in which they are compared.
+pub(super) fn all(snapshot: &Snapshot, policy: Policy) -> Vec<(Planner, Report)> {
+    let report = |planner| {
+        let policy = Policy { planner, ..policy };
+        let start = Instant::now();
+        let (plan, shortfalls) = planner::plan(snapshot, &policy);
+        let report = Report::new(&plan, &shortfalls, start.elapsed().into());
+        (planner, report)
+    };
+    Planner::ALL.map(report).to_vec()
+}
+
+/// Returns the reports as one JSON object by the planners' names.
+pub(super) fn json(reports: &[(Planner, Report)]) -> serde_json::Result<String> {
+    let by_name: BTreeMap<&str, &Report> = reports
+        .iter()
+        .map(|(planner, report)| (planner.name(), report))
+        .collect();
+    Ok(serde_json::to_string(&by_name)? + "\n")
+}
+
+/// Returns one row a planner.
+pub(super) fn table(snapshot: &Snapshot, reports: &[(Planner, Report)], colour: Colour) -> String {
+    let heading = [
+        "planner", "feasible", "cost", "adapters", "layers", "utility", "delay", "time", "path",
+    ];
+    let mut rows = vec![heading.map(String::from)];
+    for (planner, report) in reports {
+        rows.push(row(snapshot, *planner, report));
+    }
+    table::lay_out(&rows, colour)
+}
+
+fn row(snapshot: &Snapshot, planner: Planner, report: &Report) -> [String; 9] {
+    let verdict = if report.feasible { "yes" } else { "no" };
+    let elapsed = format!("{:.0} us", report.elapsed_us);
+    if report.path.is_empty() {
+        let mut row = [const { String::new() }; 9];
+        row[0] = planner.to_string();
+        verdict.clone_into(&mut row[1]);
+        row[7] = elapsed;
+        return row;
+    }
+    let adapters = report.placements.iter().map(|chain| chain.adapters.len());
+    let kept = snapshot.stream.layers.iter().take(report.layers.into());
+    let utility: f64 = kept.map(|layer| layer.utility).sum();
+    let names: Vec<&str> = report.path.iter().map(NodeName::as_str).collect();
+    [
+        planner.to_string(),
+        verdict.to_owned(),
+        format!("{:.4}", report.cost),
+        adapters.sum::<usize>().to_string(),
+        format!("{} of {}", report.layers, snapshot.stream.layers.len()),
+        format!("{:.1} %", utility * 100.0),
+        format!("{} ms", report.delay_ms),
+        elapsed,
+        names.join(" → "),
+    ]
+}

@@ -1,0 +1,53 @@
+//! The local planner: each node looks at the link ahead and at nothing else.
+//!
+//! *The idea.* A node runs what the link ahead requires of the stream that arrives, the node behind that link undoes it.
+//! A DO for which a node has no room, or which it may not see, moves upstream to the nearest that has and may, an UNDO
+//! downstream; a span that grows over another joins it.
+//!
+//! *Sources.* PA-15; docs/planner.md §8.
+
+use super::layout::{Layout, Span};
+use super::{Chain, Worth};
+
+impl Chain<'_, '_> {
+    /// Cost    O(path² · adapters)
+    pub(super) fn incremental(&self) -> (Worth, Layout) {
+        let mut layout = Layout::new(self.nodes.len(), self.pairs.len());
+        let mut layers = self.problem.states.layers();
+        for link in 0..self.arcs.len() {
+            let remedy = self.remedy(link, layers);
+            if remedy.layers < layers {
+                layers = remedy.layers;
+                let at = self.nearest(&layout, None, (0..=link).rev());
+                layout.keep(at.unwrap_or(link), layers);
+            }
+            for pair in 0..self.pairs.len() {
+                if remedy.has(pair) && !layout.covers(pair, link) {
+                    let from = self.nearest(&layout, Some(pair), (0..=link).rev());
+                    let to = self.nearest(&layout, Some(pair), link + 1..self.nodes.len());
+                    let span = Span {
+                        from: from.unwrap_or(link),
+                        to: to.unwrap_or(link + 1),
+                    };
+                    layout.cover(pair, span);
+                }
+            }
+        }
+        (self.worth(&layout), layout)
+    }
+
+    /// Returns the first of these nodes that has a slot left and may see what the adapter sees.
+    fn nearest(
+        &self,
+        layout: &Layout,
+        pair: Option<usize>,
+        mut nodes: impl Iterator<Item = usize>,
+    ) -> Option<usize> {
+        nodes.find(|at| {
+            let node = self.nodes[*at];
+            let place = &self.problem.topology().nodes()[node as usize];
+            let blind = pair.is_some() && self.problem.hides_at(node);
+            !blind && layout.used(*at) < usize::from(place.slots)
+        })
+    }
+}

@@ -1,0 +1,71 @@
+//! What a link requires of the stream that crosses it.
+//!
+//! *The idea.* PA-6: a link that is fast and safe enough requires nothing; a slow one first what shrinks the stream and
+//! can be undone, then the loss of layers; an insecure one what hides.
+
+use super::super::states::fits;
+use super::Chain;
+
+/// What must be so on one link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Remedy {
+    /// Layers kept.
+    pub(super) layers: u8,
+    /// The pairs that are on, one bit each by their place in the chain's list.
+    pub(super) pairs: u32,
+}
+
+impl Remedy {
+    pub(super) fn has(self, pair: usize) -> bool {
+        self.pairs >> pair & 1 == 1
+    }
+}
+
+impl Chain<'_, '_> {
+    /// Returns the most layers that fit a link, of at most so many, with the fewest transforms, of those the least
+    /// rate; what comes closest if nothing fits.
+    pub(super) fn remedy(&self, link: usize, layers: u8) -> Remedy {
+        let states = &self.problem.states;
+        let arc = &self.arcs[link];
+        let rate = self.problem.topology().links()[arc.link as usize].rate;
+        let mut closest: Option<(f64, Remedy)> = None;
+        for kept in (states.least_layers()..=layers).rev() {
+            let mut fitting: Option<(u32, f64, Remedy)> = None;
+            for pairs in 0..1u32 << self.pairs.len() {
+                let remedy = Remedy {
+                    layers: kept,
+                    pairs,
+                };
+                let state = self.state_of(remedy);
+                if arc.hide && !states.is_hidden(state) {
+                    continue;
+                }
+                let bps = states.rate_bps(state);
+                let better = |held: f64| bps < held;
+                if closest.is_none_or(|(held, _)| better(held)) {
+                    closest = Some((bps, remedy));
+                }
+                let key = (pairs.count_ones(), bps);
+                let fewer = |(count, held, _)| key.0 < count || key.0 == count && better(held);
+                if fits(bps, rate) && fitting.is_none_or(fewer) {
+                    fitting = Some((key.0, bps, remedy));
+                }
+            }
+            if let Some((_, _, remedy)) = fitting {
+                return remedy;
+            }
+        }
+        closest.map_or(Remedy { layers, pairs: 0 }, |(_, remedy)| remedy)
+    }
+
+    /// Returns the state that a remedy asks for.
+    fn state_of(&self, remedy: Remedy) -> u16 {
+        let mut bits = 0usize;
+        for (at, pair) in self.pairs.iter().enumerate() {
+            if remedy.has(at) {
+                bits |= 1 << pair.bit;
+            }
+        }
+        self.problem.states.state(remedy.layers, bits)
+    }
+}
