@@ -12,6 +12,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::product::{LinkUse, Plan};
+use crate::limits::PATH_NODES_MAX;
 use crate::model::{Adapter, Catalogue, Edge, NodeName, PACK, Profile, Role, SEAL, Snapshot};
 use crate::time::Duration;
 use crate::units::Bitrate;
@@ -83,6 +84,14 @@ pub enum Violation {
         takes_ms: f64,
         /// The deadline.
         allows_ms: f64,
+    },
+    /// The path has more nodes than can be deployed.
+    #[error("the path has {nodes} nodes, {most} are the most")]
+    LongPath {
+        /// Its nodes.
+        nodes: u32,
+        /// [`crate::limits::PATH_NODES_MAX`].
+        most: u32,
     },
     /// The stream has, or would arrive with, a wrong number of layers.
     #[error(
@@ -247,8 +256,14 @@ impl<'a> Walk<'a> {
         self.on.get(transform).is_some_and(|on| *on)
     }
 
-    /// Checks that no node comes twice and that adapters are placed on the path only.
+    /// Checks that the path is not too long, no node comes twice and adapters are placed on the path only.
     fn check_places(&mut self, plan: &Plan) {
+        if plan.path.len() > PATH_NODES_MAX {
+            self.violations.push(Violation::LongPath {
+                nodes: plan.path.len() as u32,
+                most: PATH_NODES_MAX as u32,
+            });
+        }
         for (at, node) in plan.path.iter().enumerate() {
             if plan.path[..at].contains(node) {
                 self.broken(node.as_str(), "the node is visited twice");

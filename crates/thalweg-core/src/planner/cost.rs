@@ -19,6 +19,8 @@ pub(super) struct Cost(u128);
 
 impl Cost {
     pub(super) const ZERO: Self = Self(0);
+    /// No way at all; sums stop here.
+    pub(super) const MAX: Self = Self(u128::MAX);
     /// One term is capped here, so that no sum of a plan's terms overflows.
     const TERM_MAX: Self = Self(1 << 100);
 
@@ -31,6 +33,25 @@ impl Cost {
             return Self(u128::from(quanta as u64));
         }
         Self(quanta as u128).min(Self::TERM_MAX)
+    }
+
+    pub(super) const fn from_quanta(quanta: u64) -> Self {
+        Self(quanta as u128)
+    }
+
+    /// Returns the quanta, or the most that fit.
+    pub(super) fn quanta(self) -> u64 {
+        u64::try_from(self.0).unwrap_or(u64::MAX)
+    }
+
+    /// Returns so many quanta so many times.
+    pub(super) fn product(quanta: u64, times: u64) -> Self {
+        Self(u128::from(quanta) * u128::from(times))
+    }
+
+    /// Returns how many quanta each of so many get.
+    pub(super) fn shared(self, among: u64) -> u64 {
+        Self(self.0 / u128::from(among.max(1))).quanta()
     }
 
     pub(super) fn as_f64(self) -> f64 {

@@ -6,7 +6,8 @@
 //! | room | what it does |
 //! |---|---|
 //! | `states` | layers × transforms of one stream, and the steps that adapters make between them |
-//! | `bounds` | what the rest of the way costs at least, per node |
+//! | `problem` | the snapshot as dense arrays: links by node, what a node may see, what a hop costs |
+//! | `reach`, `potential`, `dual` | what the rest of the way costs at least, as far as anyone asks |
 //! | `search` | best-first over Pareto labels, on walks |
 //! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
 //! | `chain` | the other planners: heuristic, exhaustive and incremental, for one path at a time |
@@ -18,14 +19,17 @@
 //!
 //! *Sources.* docs/planner.md.
 
-mod bounds;
 mod chain;
 mod check;
 mod cost;
+mod dual;
 mod exact;
 mod explain;
 mod policy;
+mod potential;
+mod problem;
 mod product;
+mod reach;
 pub mod report;
 mod search;
 mod shortfall;
@@ -46,7 +50,7 @@ pub use policy::{Planner, PlannerUnavailable, Policy};
 pub use product::{CostParts, LinkUse, Placement, Plan};
 pub use shortfall::{Need, Shortfall};
 
-use exact::{Problem, Relaxation};
+use problem::{Problem, Relaxation};
 
 /// Plans one stream to its one sink.
 ///
@@ -64,7 +68,7 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
     if policy.planner != Planner::Exact {
         return plan_on_paths(snapshot, &problem, *policy);
     }
-    match problem.solve(policy.labels_max) {
+    match exact::solve(&problem, policy.labels_max) {
         Ok(Some(route)) => (Plan::of_route(snapshot, &route, true), Vec::new()),
         Ok(None) => shortfall::least_bad(snapshot, ends, policy.labels_max),
         Err(exhausted) => (Plan::default(), vec![exhausted.into()]),

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use super::exact::{Move, Route};
+use super::problem::{Move, Route};
 use super::states::States;
 use crate::model::{Adapter, LinkIndex, NodeName, PACK, SEAL, Snapshot};
 use crate::time::Duration;
@@ -133,7 +133,7 @@ impl Plan {
         }
         place(&mut plan.placements, node, &mut here);
         plan.layers = states.layers_of(state);
-        let quality = states.quality(plan.layers);
+        let quality = states.quality(state);
         plan.cost = (run + links + quality).as_f64();
         plan.cost_parts = CostParts {
             adapters: run.as_f64(),

@@ -1,12 +1,13 @@
 //! Best-first search over labels: node, state, slots used here.
 //!
 //! *The idea.* A label is a way from the source to a node in a state. Labels pop in the order of cost so far + lower
-//! bound of the rest, so the first to arrive is cheapest; those that cost the same arrive before any dearer one. A label
-//! is dropped when another at the same place is at least as good in *every* respect that can matter later:
+//! bound of the rest, so the first to arrive is cheapest; those that cost the same arrive before any dearer one. The
+//! bounds are computed as the labels ask for them (`dual`): one whose bound has grown goes back to its place. A label is
+//! dropped when another at the same place is at least as good in *every* respect that can matter later:
 //!
 //! - the total order: cost, adapters, hops, node names, adapters' texts, link indices;
 //! - slots used at this node;
-//! - delay, if the deadline is watched;
+//! - delay, if the deadline is watched; hops, if the length is;
 //! - the watched nodes it has visited, as a subset.
 //!
 //! *What it does not do.* It searches walks: only watched nodes, source and sink are visited once (`exact` closes the
@@ -19,9 +20,11 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::{Ordering, Reverse};
 
-use super::bounds::Bounds;
 use super::cost::Cost;
-use super::exact::{Exhausted, Move, Problem, Route, Watch};
+use super::dual::Guides;
+use super::exact::Watch;
+use super::potential::Sums;
+use super::problem::{Exhausted, Move, Problem, Route};
 use super::states::Step;
 use crate::model::{Adapter, LinkIndex};
 use crate::time::Duration;
@@ -60,14 +63,22 @@ enum Via {
     Hop(u32),
 }
 
+/// Returns what a label has summed up.
+fn sums(label: &Label) -> Sums {
+    Sums {
+        cost: label.cost,
+        delay_ns: label.delay_ns,
+        hops: u32::from(label.hops),
+    }
+}
+
 /// The order in which labels pop, and the label.
 type Entry = Reverse<(Cost, u16, u16, u32)>;
 
-struct Search<'a, 'b> {
-    problem: &'b Problem<'a>,
-    bounds: &'b Bounds,
+struct Search<'a, 'p, 'b> {
+    problem: &'p Problem<'a>,
+    guides: &'b mut Guides<'p, 'a>,
     watch: &'b Watch,
-    deadline_ns: u64,
     labels: Vec<Label>,
     /// The watched nodes that each label has visited, `words` words a label.
     visited: Vec<u64>,
@@ -78,9 +89,9 @@ struct Search<'a, 'b> {
 }
 
 /// Returns the best walk that keeps what is watched, or `None` if there is none.
-pub(super) fn best_walk(
-    problem: &Problem<'_>,
-    bounds: &Bounds,
+pub(super) fn best_walk<'p, 'a>(
+    problem: &'p Problem<'a>,
+    guides: &mut Guides<'p, 'a>,
     watch: &Watch,
     labels_max: u32,
 ) -> Result<Option<Route>, Exhausted> {
@@ -88,9 +99,8 @@ pub(super) fn best_walk(
     let places = problem.topology().nodes().len() * problem.states.count();
     let mut search = Search {
         problem,
-        bounds,
+        guides,
         watch,
-        deadline_ns: problem.deadline().as_nanos(),
         labels: Vec::new(),
         visited: Vec::new(),
         words,
@@ -102,17 +112,16 @@ pub(super) fn best_walk(
     Ok(best.map(|best| search.route(best)))
 }
 
-impl Search<'_, '_> {
+impl Search<'_, '_, '_> {
     fn start(&mut self) {
         let source = self.problem.source as u32;
         let state = self.problem.states.start();
         if self.problem.hides_at(source) && !self.problem.states.is_hidden(state) {
             return;
         }
-        let layers = self.problem.states.layers();
         self.visited.resize(self.words, 0);
         self.add(Label {
-            cost: self.problem.states.quality(layers),
+            cost: self.problem.states.quality(state),
             delay_ns: 0,
             parent: NONE,
             next: NONE,
@@ -136,6 +145,13 @@ impl Search<'_, '_> {
             }
             let label = self.labels[index as usize];
             if !label.alive {
+                continue;
+            }
+            let raised = self
+                .guides
+                .raised(&sums(&label), label.node, label.state, cost);
+            if raised > cost {
+                self.push(index, raised);
                 continue;
             }
             let at_sink = label.node as usize == self.problem.sink;
@@ -233,18 +249,13 @@ impl Search<'_, '_> {
 
     /// Adds a label whose visited words are in place already, unless it cannot arrive or another is as good.
     fn add(&mut self, mut label: Label) {
-        let node = label.node as usize;
-        let cap = self.bounds.caps[node];
-        let late = self.watch.deadline
-            && label.delay_ns.saturating_add(self.bounds.delays[node]) > self.deadline_ns;
-        if cap == 0 || late {
+        let bound = self.guides.bound(&sums(&label), label.node, label.state);
+        if bound == Cost::MAX {
             self.visited.truncate(self.labels.len() * self.words);
             return;
         }
-        let states = &self.problem.states;
-        let layers = states.layers_of(label.state);
-        let rest = self.bounds.links[node] + states.lost(layers, layers.min(cap));
-        let place = node * states.count() + usize::from(label.state);
+        let states = self.problem.states.count();
+        let place = label.node as usize * states + usize::from(label.state);
         let index = self.labels.len() as u32;
         label.next = NONE;
         self.labels.push(label);
@@ -255,8 +266,15 @@ impl Search<'_, '_> {
         }
         self.labels[index as usize].next = self.heads[place];
         self.heads[place] = index;
-        let key = (label.cost + rest, label.adapters, label.hops, index);
-        self.heap.push(Reverse(key));
+        self.push(index, bound);
+    }
+
+    fn push(&mut self, index: u32, bound: Cost) {
+        let label = &self.labels[index as usize];
+        if bound < Cost::MAX {
+            let key = (bound, label.adapters, label.hops, index);
+            self.heap.push(Reverse(key));
+        }
     }
 
     /// Returns whether a label at the place beats the new one, and drops those that the new one beats.
@@ -287,7 +305,7 @@ impl Search<'_, '_> {
         if a.slots > b.slots || a.cost.exceeds(b.cost) {
             return false;
         }
-        if self.watch.deadline && a.delay_ns > b.delay_ns {
+        if self.watch.deadline && a.delay_ns > b.delay_ns || self.watch.length && a.hops > b.hops {
             return false;
         }
         let (seen, allowed) = (self.visited_of(one), self.visited_of(other));

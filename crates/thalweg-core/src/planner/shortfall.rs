@@ -17,7 +17,8 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Violation, check, rate};
-use super::exact::{Exhausted, Problem, Relaxation};
+use super::exact;
+use super::problem::{Exhausted, Problem, Relaxation};
 use super::product::Plan;
 use crate::model::Snapshot;
 
@@ -28,6 +29,8 @@ use crate::model::Snapshot;
 pub enum Need {
     /// The path must be quick enough.
     Deadline,
+    /// The path must be short enough to be deployed.
+    Length,
     /// Links must be fast enough.
     Rate,
     /// Nodes must have room for adapters.
@@ -76,6 +79,7 @@ impl Shortfall {
     pub(super) fn of_broken(lacks: Vec<Violation>) -> Self {
         let need_of = |lack: &Violation| match lack {
             Violation::Late { .. } => Need::Deadline,
+            Violation::LongPath { .. } => Need::Length,
             Violation::SlowLink { .. } => Need::Rate,
             Violation::FewSlots { .. } => Need::Slots,
             Violation::PlainLink { .. } | Violation::PlainNode { .. } => Need::Confidential,
@@ -156,6 +160,9 @@ fn fix_of(lack: &Violation) -> String {
             "allow {takes_ms} ms ({} ms more), or make a link quicker",
             takes_ms - allows_ms
         ),
+        Violation::LongPath { nodes, most } => {
+            format!("link nodes so that {} fewer are on the way", nodes - most)
+        }
         Violation::NoPath { from, to } => {
             format!("link {from} with {to}, directly or through other nodes")
         }
@@ -179,6 +186,7 @@ pub(super) fn least_bad(
     let none = Relaxation::default();
     let all_but_trust = Relaxation {
         deadline: true,
+        length: true,
         rate: true,
         slots: true,
         trust: false,
@@ -200,6 +208,13 @@ pub(super) fn least_bad(
             Need::Deadline,
             Relaxation {
                 deadline: true,
+                ..none
+            },
+        ),
+        (
+            Need::Length,
+            Relaxation {
+                length: true,
                 ..none
             },
         ),
@@ -256,7 +271,7 @@ impl Ways<'_> {
             return;
         }
         let problem = Problem::new(self.snapshot, self.ends, relaxation);
-        match problem.solve(self.labels_max) {
+        match exact::solve(&problem, self.labels_max) {
             Ok(Some(route)) => {
                 let plan = Plan::of_route(self.snapshot, &route, false);
                 let lacks = check(self.snapshot, &plan);

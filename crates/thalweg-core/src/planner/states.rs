@@ -15,12 +15,12 @@
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use crate::model::{Adapter, Catalogue, Role, Snapshot};
+use crate::model::{Adapter, Catalogue, Profile, Role, Snapshot};
 use crate::time::Duration;
 use crate::units::Bitrate;
 
 /// How far a rate may exceed a link's, relatively: products of decimal ratios miss whole numbers by less than this.
-const RATE_TOLERANCE: f64 = 1e-9;
+pub(super) const RATE_TOLERANCE: f64 = 1e-9;
 
 /// Returns whether a stream of this rate fits a link.
 pub(super) fn fits(rate_bps: f64, link: Bitrate) -> bool {
@@ -40,6 +40,14 @@ pub(super) struct Step {
     pub(super) delay: Duration,
 }
 
+/// The same seen from the state after it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct BackStep {
+    pub(super) from: u16,
+    pub(super) cost: Cost,
+    pub(super) delay: Duration,
+}
+
 /// All states of one stream.
 #[derive(Debug)]
 pub(super) struct States {
@@ -50,13 +58,16 @@ pub(super) struct States {
     rates: Vec<f64>,
     /// By transform bits: whether the payload is hidden.
     hidden: Vec<bool>,
-    /// By layers, 0 to all: Λ · (1 − Σ u).
+    /// By state: the cost of what delivery in it would lack.
     quality: Vec<Cost>,
     /// By layers, 0 to all: the lowest rate of any state with so many.
     least_rates: Vec<f64>,
     /// The steps of state `s` are `steps[first[s]..first[s + 1]]`.
     steps: Vec<Step>,
     first: Vec<u32>,
+    /// The steps to state `s` are `back_steps[first_back[s]..first_back[s + 1]]`.
+    back_steps: Vec<BackStep>,
+    first_back: Vec<u32>,
 }
 
 impl States {
@@ -81,10 +92,12 @@ impl States {
                     on.any(|(bit, transform)| transform.hides && is_on(pattern, bit))
                 })
                 .collect(),
-            quality: alloc::vec![Cost::from_f64(snapshot.weights.quality)],
+            quality: Vec::with_capacity(stream.layers.len() * patterns),
             least_rates: alloc::vec![0.0],
             steps: Vec::new(),
             first: Vec::with_capacity(stream.layers.len() * patterns + 1),
+            back_steps: Vec::new(),
+            first_back: Vec::new(),
         };
         for layer in &stream.layers {
             utility += layer.utility;
@@ -99,57 +112,76 @@ impl States {
                 }
                 least = if rate < least { rate } else { least };
                 states.rates.push(rate);
+                let lost = Cost::from_f64(snapshot.weights.quality * (1.0 - utility));
+                states.quality.push(lost);
             }
             states.least_rates.push(least);
-            let lost = Cost::from_f64(snapshot.weights.quality * (1.0 - utility));
-            states.quality.push(lost);
         }
         states.tabulate_steps(catalogue);
+        states.tabulate_back_steps();
         states
     }
 
     fn tabulate_steps(&mut self, catalogue: &Catalogue) {
-        for state in 0..self.rates.len() {
-            self.first.push(self.steps.len() as u32);
-            for profile in &catalogue.profiles {
-                let hidden = self.is_hidden(state as u16);
-                if profile.needs_plaintext && hidden {
-                    continue;
+        let mut steps = Vec::new();
+        for state in 0..self.rates.len() as u16 {
+            self.first.push(steps.len() as u32);
+            let hidden = self.is_hidden(state);
+            let able = |profile: &&Profile| !(profile.needs_plaintext && hidden);
+            for profile in catalogue.profiles.iter().filter(able) {
+                self.push_steps(&mut steps, state, profile);
+            }
+        }
+        self.first.push(steps.len() as u32);
+        self.steps = steps;
+    }
+
+    /// Adds the steps that an adapter can make in a state.
+    fn push_steps(&self, steps: &mut Vec<Step>, state: u16, profile: &Profile) {
+        let mbps = self.rates[usize::from(state)] / 1e6;
+        let run_cost = Cost::from_f64(profile.cost_per_mbps * mbps);
+        let step = |adapter, to: u16| Step {
+            adapter,
+            to,
+            run_cost,
+            cost: run_cost + self.lost(state, to),
+            delay: profile.delay,
+        };
+        let bit_of = |bit: usize| (bit < self.bits as usize).then_some(1u16 << bit);
+        match profile.role {
+            Role::Keep => {
+                let layers = self.layers_of(state);
+                for kept in self.least_layers..layers {
+                    let to = state - (u16::from(layers - kept) << self.bits);
+                    steps.push(step(Adapter::Keep(kept), to));
                 }
-                let run_cost = Cost::from_f64(profile.cost_per_mbps * (self.rates[state] / 1e6));
-                let step = |adapter, to: usize, lost| Step {
-                    adapter,
-                    to: to as u16,
-                    run_cost,
-                    cost: run_cost + lost,
-                    delay: profile.delay,
-                };
-                let bit_of = |bit: usize| (bit < self.bits as usize).then_some(1usize << bit);
-                match profile.role {
-                    Role::Keep => {
-                        let layers = self.layers_of(state as u16);
-                        for kept in self.least_layers..layers {
-                            let to = state - (usize::from(layers - kept) << self.bits);
-                            let lost = self.lost(layers, kept);
-                            self.steps.push(step(Adapter::Keep(kept), to, lost));
-                        }
-                    }
-                    Role::Do(bit) => {
-                        if let Some(mask) = bit_of(bit).filter(|mask| state & mask == 0) {
-                            let step = step(profile.adapter, state | mask, Cost::ZERO);
-                            self.steps.push(step);
-                        }
-                    }
-                    Role::Undo(bit) => {
-                        if let Some(mask) = bit_of(bit).filter(|mask| state & mask != 0) {
-                            let step = step(profile.adapter, state & !mask, Cost::ZERO);
-                            self.steps.push(step);
-                        }
-                    }
+            }
+            Role::Do(bit) => {
+                if let Some(mask) = bit_of(bit).filter(|mask| state & mask == 0) {
+                    steps.push(step(profile.adapter, state | mask));
+                }
+            }
+            Role::Undo(bit) => {
+                if let Some(mask) = bit_of(bit).filter(|mask| state & mask != 0) {
+                    steps.push(step(profile.adapter, state & !mask));
                 }
             }
         }
-        self.first.push(self.steps.len() as u32);
+    }
+
+    fn tabulate_back_steps(&mut self) {
+        let mut back: Vec<(u16, BackStep)> = Vec::with_capacity(self.steps.len());
+        for from in 0..self.count() as u16 {
+            back.extend(self.steps(from).iter().map(|step| {
+                let Step { cost, delay, .. } = *step;
+                (step.to, BackStep { from, cost, delay })
+            }));
+        }
+        back.sort_by_key(|(to, _)| *to);
+        let ends = 0..=self.count() as u16;
+        let first = ends.map(|state| back.partition_point(|(to, _)| *to < state) as u32);
+        self.first_back = first.collect();
+        self.back_steps = back.into_iter().map(|(_, step)| step).collect();
     }
 
     /// Returns how many states there are.
@@ -207,14 +239,21 @@ impl States {
         self.least_rates[usize::from(layers)]
     }
 
-    /// Returns Λ · (1 − Σ u) of so many layers.
-    pub(super) fn quality(&self, layers: u8) -> Cost {
-        self.quality[usize::from(layers)]
+    /// Returns the cost of what delivery in a state would lack.
+    pub(super) fn quality(&self, state: u16) -> Cost {
+        self.quality[usize::from(state)]
     }
 
-    /// Returns what going from one number of layers to a lower one gives up.
-    pub(super) fn lost(&self, from: u8, to: u8) -> Cost {
+    /// Returns what going from one state to another gives up.
+    pub(super) fn lost(&self, from: u16, to: u16) -> Cost {
         self.quality(to).saturating_sub(self.quality(from))
+    }
+
+    /// Returns every adapter that leads to a state.
+    pub(super) fn steps_to(&self, state: u16) -> &[BackStep] {
+        let state = usize::from(state);
+        let [first, end] = [state, state + 1].map(|at| self.first_back[at] as usize);
+        &self.back_steps[first..end]
     }
 
     /// Returns every adapter that works in a state.

@@ -13,7 +13,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::super::exact::Exhausted;
+use super::super::problem::Exhausted;
 use super::layout::{Layout, Span};
 use super::{Chain, Worth};
 

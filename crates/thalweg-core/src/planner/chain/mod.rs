@@ -29,8 +29,8 @@ mod select;
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use super::exact::{Arc, Exhausted, Move, Problem, Route};
 use super::policy::Planner;
+use super::problem::{Arc, Exhausted, Move, Problem, Route};
 use crate::model::{Adapter, Catalogue, LinkIndex, Role};
 use crate::time::Duration;
 use layout::Layout;

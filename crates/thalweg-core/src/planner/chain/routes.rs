@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::super::cost::Cost;
-use super::super::exact::{Arc, Problem};
+use super::super::problem::{Arc, Problem};
 use crate::limits::PATH_NODES_MAX;
 
 /// Returns the paths to be tried, each as its links from the source on; none twice, none too long.

@@ -425,3 +425,35 @@ impl ReverseAdapters for Vec<thalweg_core::planner::Placement> {
         self[0].adapters.reverse();
     }
 }
+
+/// A chain of so many nodes between `s` and `t`, both included.
+fn chain(nodes: usize) -> Net {
+    let inner = |at: usize| format!("n{at}");
+    let mut net = Net::default().node("s", 3);
+    for at in 1..nodes - 1 {
+        net = net.node(&inner(at), 3);
+    }
+    net = net.node("t", 3).link("s-n1", 10_000, 1);
+    for at in 1..nodes - 2 {
+        net = net.link(&format!("n{at}-n{}", at + 1), 10_000, 1);
+    }
+    net.link(&format!("n{}-t", nodes - 2), 10_000, 1)
+}
+
+#[test]
+fn a_path_too_long_to_deploy_is_no_plan() {
+    let snapshot = chain(32).stream(&[100], Needs::default());
+    assert_eq!(solve(&snapshot).path.len(), 32);
+    let snapshot = chain(33).stream(&[100], Needs::default());
+    let found = shortfalls(&snapshot);
+    assert_eq!(found[0].need, Need::Length);
+    let text = found[0].to_string();
+    assert_eq!(text, "the path has 33 nodes, 32 are the most");
+}
+
+#[test]
+fn a_dear_path_short_enough_wins_over_a_cheap_one_too_long() {
+    let net = chain(40).node("x", 3).link("s-x", 110, 1);
+    let snapshot = net.link("x-t", 110, 1).stream(&[100], Needs::default());
+    assert_eq!(path(&solve(&snapshot)), "s x t");
+}

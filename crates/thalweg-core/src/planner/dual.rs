@@ -1,0 +1,232 @@
+//! The bounds that a search asks for: cost alone, and cost with prices on the sums that bind.
+//!
+//! *The idea.* With a price λ on delay, no walk in time costs less than
+//!
+//! ```text
+//! L(λ) = min over walks of (cost + λ · delay) − λ · T
+//! ```
+//!
+//! and the same, from a label on, bounds what that label can still come to. L is concave and piecewise linear; the best
+//! λ is found by cutting planes: the next one is where the lines of the cheapest late walk and the cheapest walk in time
+//! cross. A price on hops bounds the length in the same way. The bound need not be tight for the search to be exact,
+//! only for it to be short.
+//!
+//! *Sources.* docs/planner.md §4; Handler and Zang 1980; Jüttner et al. 2001 (LARAC).
+
+use super::cost::Cost;
+use super::exact::Watch;
+use super::potential::{Potential, Prices, Sums};
+use super::problem::Problem;
+use super::reach::Reach;
+
+/// How many prices are tried for one sum. Each costs a sweep; the gap seldom closes further.
+const PRICES_MAX: usize = 10;
+
+/// Lower bounds on what a label can come to.
+pub(super) struct Guides<'p, 'a> {
+    problem: &'p Problem<'a>,
+    reach: &'p Reach,
+    /// Without prices.
+    plain: Potential<'p, 'a>,
+    /// With prices, and what the bounds on the sums are worth at these prices.
+    priced: Option<(Prices, Potential<'p, 'a>, Cost)>,
+    /// The least delay to delivery, if the deadline is watched.
+    quickest: Option<Potential<'p, 'a>>,
+    /// The fewest hops to the sink by node, if the length is watched.
+    shortest: Option<Reach>,
+    /// How far beyond a label's bound the potential is raised; grows when it was not far enough.
+    ahead: Cost,
+}
+
+/// A sum with a bound.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Bounded {
+    Delay,
+    Hops,
+}
+
+impl Bounded {
+    fn of(self, sums: &Sums) -> u64 {
+        match self {
+            Self::Delay => sums.delay_ns,
+            Self::Hops => u64::from(sums.hops),
+        }
+    }
+
+    fn most(self, problem: &Problem<'_>) -> u64 {
+        match self {
+            Self::Delay => problem.deadline().as_nanos(),
+            Self::Hops => u64::from(problem.hops_max()),
+        }
+    }
+
+    fn priced(self, base: Prices, price: u64) -> Prices {
+        match self {
+            Self::Delay => Prices {
+                delay: price,
+                ..base
+            },
+            Self::Hops => Prices { hop: price, ..base },
+        }
+    }
+}
+
+impl<'p, 'a> Guides<'p, 'a> {
+    /// Returns the bound on cost, `None` if no walk leads to delivery at all.
+    pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach) -> Option<Self> {
+        let mut plain = Potential::new(problem, reach, Prices::COST);
+        let least = plain.at_start()?;
+        Some(Self {
+            problem,
+            reach,
+            plain,
+            priced: None,
+            quickest: None,
+            shortest: None,
+            ahead: Cost::from_quanta(least.shared(1024)),
+        })
+    }
+
+    /// Returns what the cheapest walk without slots sums up to.
+    pub(super) fn cheapest(&self) -> Sums {
+        self.plain.walk()
+    }
+
+    /// Prices the sums that are watched; returns whether any walk can keep them.
+    pub(super) fn watch(&mut self, watch: &Watch) -> bool {
+        let problem = self.problem;
+        if watch.deadline && self.quickest.is_none() {
+            let mut quickest = Potential::new(problem, self.reach, Prices::DELAY);
+            let deadline = Cost::from_quanta(problem.deadline().as_nanos());
+            if quickest.at_start().is_none_or(|least| deadline < least) {
+                return false;
+            }
+            // Beyond the deadline nobody asks: what is not settled now cannot be in time.
+            quickest.raise(deadline + Cost::from_quanta(1));
+            self.quickest = Some(quickest);
+        }
+        if watch.length && self.shortest.is_none() {
+            let shortest = Reach::of(problem, problem.sink);
+            if shortest.hops[problem.source] > problem.hops_max() {
+                return false;
+            }
+            self.shortest = Some(shortest);
+        }
+        let mut prices = Prices::COST;
+        for (watched, bounded) in [
+            (watch.deadline, Bounded::Delay),
+            (watch.length, Bounded::Hops),
+        ] {
+            if watched {
+                prices = self.ascend(prices, bounded);
+            }
+        }
+        true
+    }
+
+    /// Looks for the price at which the bound is highest, the prices of other sums being given, and keeps it.
+    fn ascend(&mut self, base: Prices, bounded: Bounded) -> Prices {
+        let most = bounded.most(self.problem);
+        let (mut beyond, mut within): (Option<Sums>, Option<Sums>) = (None, None);
+        let mut highest: Option<(Cost, Prices)> = None;
+        let mut prices = base;
+        for _ in 0..PRICES_MAX {
+            let mut potential = Potential::new(self.problem, self.reach, prices);
+            let Some(least) = potential.at_start() else {
+                break;
+            };
+            let walk = potential.walk();
+            let worth = self.worth(prices);
+            let bound = least.saturating_sub(worth);
+            if highest.is_none_or(|(held, _)| bound >= held) {
+                highest = Some((bound, prices));
+                self.priced = Some((prices, potential, worth));
+            }
+            // The dual is solved where a walk that is known already comes out again.
+            let known = [beyond, within].into_iter().flatten();
+            let mut known = known.map(|sums| prices.sum(sums.cost, sums.delay_ns, sums.hops));
+            if known.any(|sum| sum == least) {
+                break;
+            }
+            if bounded.of(&walk) > most {
+                beyond = Some(walk);
+            } else {
+                within = Some(walk);
+            }
+            prices = match (beyond, within) {
+                (Some(beyond), Some(within)) => {
+                    let at = |sums: Sums| base.sum(sums.cost, sums.delay_ns, sums.hops);
+                    let dearer = at(within).saturating_sub(at(beyond));
+                    let apart = bounded.of(&beyond) - bounded.of(&within);
+                    bounded.priced(base, dearer.shared(apart))
+                }
+                (Some(beyond), None) => {
+                    let held = match bounded {
+                        Bounded::Delay => prices.delay,
+                        Bounded::Hops => prices.hop,
+                    };
+                    let first = beyond.cost.shared(bounded.of(&beyond)).max(1);
+                    bounded.priced(base, held.saturating_mul(8).max(first))
+                }
+                _ => break,
+            };
+        }
+        highest.map_or(base, |(_, prices)| prices)
+    }
+
+    /// Returns what the bounds on the sums are worth at these prices.
+    fn worth(&self, prices: Prices) -> Cost {
+        let deadline = if prices.delay > 0 {
+            self.problem.deadline().as_nanos()
+        } else {
+            0
+        };
+        let hops = if prices.hop > 0 {
+            self.problem.hops_max()
+        } else {
+            0
+        };
+        prices.sum(Cost::ZERO, deadline, hops)
+    }
+
+    /// Returns a lower bound of what a label comes to; the largest if it comes to nothing.
+    pub(super) fn bound(&self, sums: &Sums, node: u32, state: u16) -> Cost {
+        let problem = self.problem;
+        if let Some(quickest) = &self.quickest {
+            let least = quickest.at(node, state);
+            let arrival = Cost::from_quanta(sums.delay_ns) + least;
+            if Cost::from_quanta(problem.deadline().as_nanos()) < arrival {
+                return Cost::MAX;
+            }
+        }
+        if let Some(shortest) = &self.shortest {
+            let hops = sums.hops.saturating_add(shortest.hops[node as usize]);
+            if hops > problem.hops_max() {
+                return Cost::MAX;
+            }
+        }
+        let plain = sums.cost + self.plain.at(node, state);
+        let Some((prices, potential, worth)) = &self.priced else {
+            return plain;
+        };
+        let rest = potential.at(node, state);
+        if rest == Cost::MAX {
+            return rest;
+        }
+        let paid = prices.sum(sums.cost, sums.delay_ns, sums.hops) + rest;
+        plain.max(paid.saturating_sub(*worth))
+    }
+
+    /// Returns the bound of a label whose bound was `held`, after looking further if that may raise it.
+    pub(super) fn raised(&mut self, sums: &Sums, node: u32, state: u16, held: Cost) -> Cost {
+        match &mut self.priced {
+            None => self.plain.raise(held + self.ahead),
+            Some((_, potential, worth)) => potential.raise(held + *worth + self.ahead),
+        }
+        let raised = self.bound(sums, node, state);
+        if raised > held {
+            self.ahead += self.ahead;
+        }
+        raised
+    }
+}

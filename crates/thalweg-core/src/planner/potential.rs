@@ -1,0 +1,268 @@
+//! What the rest of the way costs at least, from a node in a state to delivery.
+//!
+//! *The idea.* Leave out slots, the ban on visiting a node twice, and every bound on sums (deadline, hops); what is left
+//! is a shortest path among places *(node, state)*, and its exact length is a bound that knows rates, trust, layers and
+//! adapters. It is found from the sink outwards, guided by what it takes at least to get from the source to a place, and
+//! only as far as anyone asks: a search from the source raises the level to that of its own labels. Below the level
+//! values are exact; above it, level − guide is still a bound.
+//!
+//! Sums may have prices: a price on delay or hops makes the bound one on cost + price · sum, which is how a binding
+//! deadline guides the search (`dual`).
+//!
+//! *Sources.* docs/planner.md §4; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable A*).
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::cost::Cost;
+use super::problem::Problem;
+use super::reach::Reach;
+
+/// What a path pays for beside its cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Prices {
+    /// Whether it pays its cost; if not, the bound is one on delay and hops alone.
+    pub(super) cost: bool,
+    /// Quanta per nanosecond.
+    pub(super) delay: u64,
+    /// Quanta per hop.
+    pub(super) hop: u64,
+}
+
+impl Prices {
+    /// The cost and nothing else.
+    pub(super) const COST: Self = Self {
+        cost: true,
+        delay: 0,
+        hop: 0,
+    };
+    /// The delay and nothing else, in nanoseconds.
+    pub(super) const DELAY: Self = Self {
+        cost: false,
+        delay: 1,
+        hop: 0,
+    };
+
+    /// Returns what these sums come to.
+    pub(super) fn sum(self, cost: Cost, delay_ns: u64, hops: u32) -> Cost {
+        let paid = if self.cost { cost } else { Cost::ZERO };
+        if self.delay == 0 && self.hop == 0 {
+            return paid;
+        }
+        paid + Cost::product(self.delay, delay_ns) + Cost::product(self.hop, u64::from(hops))
+    }
+}
+
+/// What a walk sums up to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    pub(super) cost: Cost,
+    pub(super) delay_ns: u64,
+    pub(super) hops: u32,
+}
+
+/// Lower bounds by place, computed as far as asked for.
+pub(super) struct Potential<'p, 'a> {
+    problem: &'p Problem<'a>,
+    reach: &'p Reach,
+    prices: Prices,
+    /// By state: the least rate in Mbit/s that the stream had before, and what it lost in quality.
+    tolls: Vec<(f64, Cost)>,
+    /// By place, `node · states + state`: what the rest costs, exact if below the level.
+    best: Vec<Cost>,
+    heap: BinaryHeap<Reverse<(Cost, u32)>>,
+    level: Cost,
+}
+
+impl<'p, 'a> Potential<'p, 'a> {
+    /// Starts at the sink; nothing is computed yet.
+    pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach, prices: Prices) -> Self {
+        let states = &problem.states;
+        let toll = |state: u16| {
+            let layers = states.layers_of(state);
+            let mbps = states.least_rate_bps(layers) / 1e6;
+            (mbps, states.lost(states.start(), state))
+        };
+        let mut potential = Self {
+            problem,
+            reach,
+            prices,
+            tolls: (0..states.count() as u16).map(toll).collect(),
+            best: vec![Cost::MAX; problem.nodes() * states.count()],
+            heap: BinaryHeap::new(),
+            level: Cost::ZERO,
+        };
+        for state in 0..states.count() as u16 {
+            if states.is_goal(state) && problem.may_be(problem.sink as u32, state) {
+                potential.offer(problem.sink as u32, state, Cost::ZERO);
+            }
+        }
+        potential
+    }
+
+    fn place(&self, node: u32, state: u16) -> usize {
+        node as usize * self.problem.states.count() + usize::from(state)
+    }
+
+    /// Returns what it takes at least to get from the source to a place.
+    fn guide(&self, node: u32, state: u16) -> Cost {
+        let at = node as usize;
+        let hops = self.reach.hops[at];
+        if hops == u32::MAX {
+            return Cost::MAX;
+        }
+        let cost = if self.prices.cost {
+            let (mbps, lost) = self.tolls[usize::from(state)];
+            lost + Cost::from_f64(mbps * self.reach.slowness[at])
+        } else {
+            Cost::ZERO
+        };
+        self.prices.sum(cost, self.reach.delays[at], hops)
+    }
+
+    /// Returns a lower bound of what the rest costs from a place; the largest if there is no way.
+    pub(super) fn at(&self, node: u32, state: u16) -> Cost {
+        let best = self.best[self.place(node, state)];
+        if self.level == Cost::MAX {
+            return best;
+        }
+        best.min(self.level.saturating_sub(self.guide(node, state)))
+    }
+
+    /// Returns the exact value at the source's start, `None` if there is no way.
+    pub(super) fn at_start(&mut self) -> Option<Cost> {
+        let start = (self.problem.source as u32, self.problem.states.start());
+        loop {
+            let best = self.best[self.place(start.0, start.1)];
+            if best < self.level {
+                return Some(best);
+            }
+            if self.level == Cost::MAX {
+                return None;
+            }
+            self.settle_next();
+        }
+    }
+
+    /// Settles all places whose value and guide together are below a level.
+    pub(super) fn raise(&mut self, level: Cost) {
+        while self.level < level {
+            self.settle_next();
+        }
+    }
+
+    /// Settles the next place, and sets the level below which all are settled.
+    fn settle_next(&mut self) {
+        let Some(Reverse((key, place))) = self.heap.pop() else {
+            self.level = Cost::MAX;
+            return;
+        };
+        let states = self.problem.states.count() as u32;
+        let (node, state) = (place / states, (place % states) as u16);
+        let value = self.best[place as usize];
+        // A place may be offered again for less; then the dearer offer is stale.
+        if value + self.guide(node, state) == key {
+            self.spread(node, state, value);
+        }
+        self.level = match self.heap.peek() {
+            Some(Reverse((next, _))) => *next,
+            None => Cost::MAX,
+        };
+    }
+
+    /// Offers a settled value to all places from which one move leads here.
+    fn spread(&mut self, node: u32, state: u16, value: Cost) {
+        let problem = self.problem;
+        if problem.may_adapt(node) {
+            for back in problem.states.steps_to(state) {
+                if problem.may_be(node, back.from) {
+                    let cost = back.cost + problem.delay_penalty(back.delay);
+                    let paid = self.prices.sum(cost, back.delay.as_nanos(), 0);
+                    self.offer(node, back.from, value + paid);
+                }
+            }
+        }
+        if node as usize == problem.source {
+            return;
+        }
+        for arc in problem.arcs_from(node) {
+            if arc.to as usize == problem.sink || !problem.may_be(arc.to, state) {
+                continue;
+            }
+            if let Some(cost) = problem.hop_cost(arc, state) {
+                let paid = self.prices.sum(cost, arc.delay_ns, 1);
+                self.offer(arc.to, state, value + paid);
+            }
+        }
+    }
+
+    fn offer(&mut self, node: u32, state: u16, value: Cost) {
+        let place = self.place(node, state);
+        if value < self.best[place] {
+            let guide = self.guide(node, state);
+            if guide < Cost::MAX {
+                self.best[place] = value;
+                self.heap.push(Reverse((value + guide, place as u32)));
+            }
+        }
+    }
+
+    /// Returns what the best walk from the start sums up to; its values must be settled.
+    pub(super) fn walk(&self) -> Sums {
+        let problem = self.problem;
+        let (mut node, mut state) = (problem.source as u32, problem.states.start());
+        let mut sums = Sums::default();
+        let mut left = self.best[self.place(node, state)];
+        // Moves without a price could lead in a circle; adapters or hops bound the walk anyway.
+        for _ in 0..problem.nodes() * problem.states.count() {
+            if node as usize == problem.sink && problem.states.is_goal(state) {
+                break;
+            }
+            let Some((to, next, by)) = self.successor(node, state, left) else {
+                break;
+            };
+            sums.cost += by.cost;
+            sums.delay_ns = sums.delay_ns.saturating_add(by.delay_ns);
+            sums.hops += by.hops;
+            (node, state) = (to, next);
+            left = self.best[self.place(node, state)];
+        }
+        sums
+    }
+
+    /// Returns a move along which the value falls by exactly what the move costs, nearest to delivery first.
+    fn successor(&self, node: u32, state: u16, left: Cost) -> Option<(u32, u16, Sums)> {
+        let problem = self.problem;
+        let fits = |to: u32, next: u16, by: &Sums| {
+            let paid = self.prices.sum(by.cost, by.delay_ns, by.hops);
+            self.best[self.place(to, next)] + paid == left
+        };
+        if problem.may_adapt(node) {
+            for step in problem.states.steps(state) {
+                let by = Sums {
+                    cost: step.cost + problem.delay_penalty(step.delay),
+                    delay_ns: step.delay.as_nanos(),
+                    hops: 0,
+                };
+                if problem.may_be(node, step.to) && fits(node, step.to, &by) {
+                    return Some((node, step.to, by));
+                }
+            }
+        }
+        for arc in problem.arcs_from(node) {
+            if let Some(cost) = problem.hop_cost(arc, state) {
+                let by = Sums {
+                    cost,
+                    delay_ns: arc.delay_ns,
+                    hops: 1,
+                };
+                if fits(arc.to, state, &by) {
+                    return Some((arc.to, state, by));
+                }
+            }
+        }
+        None
+    }
+}

@@ -1,0 +1,269 @@
+//! A snapshot made ready for searching: nodes, links and states as dense arrays.
+//!
+//! *The idea.* What the searches ask again and again is computed once: links by node, both ways; what a node may see and
+//! how many adapters it runs; what an adapter does in a state. A constraint may be lifted; breaking it then costs a
+//! penalty above anything worth comparing.
+//!
+//! *Sources.* docs/planner.md §2, §3.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::cost::Cost;
+use super::states::{RATE_TOLERANCE, States};
+use crate::limits::{ADAPTERS_PER_NODE_MAX, PATH_NODES_MAX};
+use crate::model::{Adapter, Catalogue, Edge, LinkIndex, Snapshot, Topology};
+use crate::time::Duration;
+
+/// Which constraints only cost a penalty instead of binding.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "five independent constraints, each kept or lifted"
+)]
+pub(super) struct Relaxation {
+    pub(super) deadline: bool,
+    pub(super) length: bool,
+    pub(super) rate: bool,
+    pub(super) slots: bool,
+    pub(super) trust: bool,
+}
+
+/// What a lifted constraint costs per unit of breach (a second, a hop, a link's rate, an adapter, a plaintext link):
+/// above any cost that is worth comparing, so that the least breach comes first.
+const PENALTY: f64 = 1e9;
+
+/// A direction of a link that is up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Arc {
+    pub(super) to: u32,
+    pub(super) link: u32,
+    pub(super) rate_bps: f64,
+    /// What it may carry at most, tolerance included.
+    pub(super) most_bps: f64,
+    pub(super) delay_ns: u64,
+    /// Whether the stream must be hidden on it.
+    pub(super) hide: bool,
+}
+
+/// What a node gives.
+#[derive(Clone, Copy, Debug)]
+struct Spot {
+    slots: u8,
+    /// Whether every state at it must be hidden.
+    hide: bool,
+}
+
+/// One move of a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Move {
+    /// An adapter at the present node.
+    Run(Adapter),
+    /// Over a link to the next node.
+    Hop { link: LinkIndex, to: usize },
+}
+
+/// A way from source to sink.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    pub(super) source: usize,
+    pub(super) moves: Vec<Move>,
+    pub(super) delay: Duration,
+}
+
+impl Route {
+    /// Returns how many links it takes.
+    pub(super) fn hops(&self) -> u32 {
+        let hops = self
+            .moves
+            .iter()
+            .filter(|step| matches!(step, Move::Hop { .. }));
+        hops.count() as u32
+    }
+}
+
+/// A search kept as many labels as it may, and had not found the best way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Exhausted {
+    pub(super) labels: u32,
+}
+
+/// A snapshot made ready for searching.
+pub(super) struct Problem<'a> {
+    snapshot: &'a Snapshot,
+    pub(super) states: States,
+    pub(super) source: usize,
+    pub(super) sink: usize,
+    pub(super) relaxation: Relaxation,
+    spots: Vec<Spot>,
+    arcs: Vec<Arc>,
+    first_arc: Vec<u32>,
+}
+
+impl<'a> Problem<'a> {
+    pub(super) fn new(
+        snapshot: &'a Snapshot,
+        [source, sink]: [usize; 2],
+        relaxation: Relaxation,
+    ) -> Self {
+        let confidential = snapshot.stream.needs.confidential;
+        let spot = |place: &crate::model::Place| Spot {
+            slots: place.slots,
+            hide: confidential && !relaxation.trust && !place.trusted,
+        };
+        let (arcs, first_arc) = arcs_of(&snapshot.topology, confidential);
+        Self {
+            snapshot,
+            states: States::new(snapshot),
+            source,
+            sink,
+            relaxation,
+            spots: snapshot.topology.nodes().iter().map(spot).collect(),
+            arcs,
+            first_arc,
+        }
+    }
+
+    pub(super) fn topology(&self) -> &'a Topology {
+        &self.snapshot.topology
+    }
+
+    /// Returns the adapters there are.
+    pub(super) fn catalogue(&self) -> &'a Catalogue {
+        &self.snapshot.catalogue
+    }
+
+    /// Returns how many nodes there are.
+    pub(super) fn nodes(&self) -> usize {
+        self.spots.len()
+    }
+
+    /// Returns the links out of a node; as links carry both ways alike, they are also those into it.
+    pub(super) fn arcs_from(&self, node: u32) -> &[Arc] {
+        let node = node as usize;
+        &self.arcs[self.first_arc[node] as usize..self.first_arc[node + 1] as usize]
+    }
+
+    /// Returns the latest arrival, `NEVER` if any is in time.
+    pub(super) fn deadline(&self) -> Duration {
+        if self.relaxation.deadline {
+            Duration::NEVER
+        } else {
+            self.snapshot.stream.needs.deadline
+        }
+    }
+
+    /// Returns how many hops a path may have.
+    pub(super) fn hops_max(&self) -> u32 {
+        if self.relaxation.length {
+            u32::MAX
+        } else {
+            PATH_NODES_MAX as u32 - 1
+        }
+    }
+
+    /// Returns whether every state at a node must be hidden.
+    pub(super) fn hides_at(&self, node: u32) -> bool {
+        self.spots[node as usize].hide
+    }
+
+    /// Returns whether a stream may be in a state at a node.
+    pub(super) fn may_be(&self, node: u32, state: u16) -> bool {
+        !self.hides_at(node) || self.states.is_hidden(state)
+    }
+
+    /// Returns what one more adapter costs at a node that already runs some, or `None` if there is no slot.
+    pub(super) fn slot_penalty(&self, node: u32, used: u8) -> Option<Cost> {
+        if used < self.spots[node as usize].slots {
+            return Some(Cost::ZERO);
+        }
+        let free = self.relaxation.slots && usize::from(used) < ADAPTERS_PER_NODE_MAX;
+        free.then(|| Cost::from_f64(PENALTY))
+    }
+
+    /// Returns whether a node may run adapters at all.
+    pub(super) fn may_adapt(&self, node: u32) -> bool {
+        self.slot_penalty(node, 0).is_some()
+    }
+
+    /// Returns whether a link may carry the least rate that the stream can have.
+    pub(super) fn is_of_use(&self, arc: &Arc) -> bool {
+        let least = self.states.least_layers();
+        self.relaxation.rate || self.states.least_rate_bps(least) <= arc.most_bps
+    }
+
+    /// Returns what it costs to cross a link in a state, or `None` if that may not be.
+    pub(super) fn hop_cost(&self, arc: &Arc, state: u16) -> Option<Cost> {
+        let rate_bps = self.states.rate_bps(state);
+        let too_fast = rate_bps > arc.most_bps;
+        let shown = arc.hide && !self.states.is_hidden(state);
+        let relaxation = &self.relaxation;
+        if too_fast && !relaxation.rate || shown && !relaxation.trust {
+            return None;
+        }
+        let mut cost = super::product::link_cost(rate_bps, arc.rate_bps);
+        if too_fast {
+            cost += Cost::from_f64(PENALTY * (rate_bps / arc.rate_bps - 1.0));
+        }
+        if shown {
+            cost += Cost::from_f64(PENALTY);
+        }
+        if relaxation.length {
+            cost += Cost::from_f64(PENALTY);
+        }
+        Some(cost + self.delay_penalty(Duration::from_nanos(arc.delay_ns)))
+    }
+
+    /// Returns what a delay costs where the deadline is lifted.
+    pub(super) fn delay_penalty(&self, delay: Duration) -> Cost {
+        if self.relaxation.deadline {
+            Cost::from_f64(PENALTY * delay.as_secs_f64())
+        } else {
+            Cost::ZERO
+        }
+    }
+}
+
+/// Returns the directions of all links that are up, by the node they leave, and where each node's begin.
+fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
+    let nodes = topology.nodes().len();
+    let mut first_arc = vec![0u32; nodes + 1];
+    let usable = |edge: &&Edge| edge.up && edge.rate.as_bps() > 0;
+    for edge in topology.links().iter().filter(usable) {
+        for end in edge.ends {
+            first_arc[end.0 as usize + 1] += 1;
+        }
+    }
+    for node in 1..first_arc.len() {
+        first_arc[node] += first_arc[node - 1];
+    }
+    let nowhere = Arc {
+        to: 0,
+        link: 0,
+        rate_bps: 0.0,
+        most_bps: 0.0,
+        delay_ns: 0,
+        hide: false,
+    };
+    let mut arcs = vec![nowhere; first_arc[nodes] as usize];
+    let mut filled = first_arc.clone();
+    for (link, edge) in topology.links().iter().enumerate() {
+        if !usable(&edge) {
+            continue;
+        }
+        let rate_bps = edge.rate.as_bps() as f64;
+        for end in edge.ends {
+            let place = &mut filled[end.0 as usize];
+            arcs[*place as usize] = Arc {
+                to: edge.far_end(end).0,
+                link: link as u32,
+                rate_bps,
+                most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
+                delay_ns: edge.delay.as_nanos(),
+                hide: confidential && topology.must_seal(edge),
+            };
+            *place += 1;
+        }
+    }
+    (arcs, first_arc)
+}
