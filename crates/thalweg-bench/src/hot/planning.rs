@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use thalweg_core::model::{Edge, Layer, Snapshot, Stream, Topology, Weights};
+use thalweg_core::model::{Edge, Layer, Snapshot, Stream, Topology, Traffic, Weights};
 use thalweg_core::needs::Needs;
 use thalweg_core::planner::{self, Policy};
 use thalweg_core::time::Duration;
@@ -48,6 +48,7 @@ fn snapshot() -> anyhow::Result<Snapshot> {
         },
         pack_ratio: None,
         seal_overhead: None,
+        traffic: Traffic::default(),
     };
     Ok(Snapshot::new(topology, Weights::default(), stream))
 }
