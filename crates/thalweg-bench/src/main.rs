@@ -19,6 +19,8 @@ mod feed;
 mod figures;
 mod hot;
 mod nearest;
+#[cfg(feature = "nodes")]
+mod peers;
 mod progress;
 mod report;
 mod sample;
@@ -44,6 +46,8 @@ const WORSE: u8 = 3;
   cargo run --release -p thalweg-bench -- IC
   cargo run --release -p thalweg-bench -- delivery --quick
   cargo run --release -p thalweg-bench -- figures lift.jsonl --out figures
+  cargo run --release -p thalweg-bench -- relay --install-peers
+  cargo run --release -p thalweg-bench -- relay --peers socat,zenohd --json
 
 Every value is a median; `spread` is the distance of the quartiles in the value's own unit, `n` the number of samples.
 Build with --release, or the figures mean nothing.
@@ -84,6 +88,18 @@ struct Arguments {
         conflicts_with = "ids"
     )]
     with: Option<PathBuf>,
+    /// Of the relays of others measure these only; they are named with --list-peers.
+    #[cfg(feature = "nodes")]
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
+    peers: Vec<String>,
+    /// Print the relays of others: which version is here, or what is missing and what brings it.
+    #[cfg(feature = "nodes")]
+    #[arg(long)]
+    list_peers: bool,
+    /// Install those that are missing first, into the cache folder; two of them take 10 to 15 minutes each.
+    #[cfg(feature = "nodes")]
+    #[arg(long)]
+    install_peers: bool,
     /// Run a fixed workload and report nothing: what `callgrind` or a profiler is let loose on.
     #[arg(long, value_name = "WORKLOAD", hide = true)]
     workload: Option<String>,
@@ -95,7 +111,7 @@ enum Subcommand {
 }
 
 /// How a benchmark is to be run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Settings {
     /// Samples of each figure.
     pub(crate) samples: usize,
@@ -103,6 +119,9 @@ pub(crate) struct Settings {
     pub(crate) is_quick: bool,
     /// Count instructions and take no timings.
     pub(crate) instructions_only: bool,
+    /// Relays of others to measure beside ours.
+    #[cfg(feature = "nodes")]
+    pub(crate) peers: Vec<&'static peers::Peer>,
 }
 
 /// Why the program ends without success.
@@ -143,6 +162,10 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
         print!("{}", benches::list());
         return Ok(ExitCode::SUCCESS);
     }
+    #[cfg(feature = "nodes")]
+    if is_about_peers_only(arguments)? {
+        return Ok(ExitCode::SUCCESS);
+    }
     let old = arguments.compare.as_deref().map(report::read);
     let old = old.transpose().map_err(misuse)?;
     let new = match &arguments.with {
@@ -152,6 +175,20 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(old.map_or(ExitCode::SUCCESS, |old| {
         show_changes(&old, &new, arguments.json)
     }))
+}
+
+/// Installs and lists relays of others as told, and returns whether that was all.
+#[cfg(feature = "nodes")]
+fn is_about_peers_only(arguments: &Arguments) -> Result<bool, Failure> {
+    let peers = peers::named(&arguments.peers).map_err(misuse)?;
+    if arguments.install_peers {
+        peers::install(&peers).map_err(Failure::Broken)?;
+    }
+    let is_all = arguments.list_peers || (arguments.install_peers && arguments.ids.is_empty());
+    if is_all {
+        print!("{}", peers::list(&peers));
+    }
+    Ok(is_all)
 }
 
 #[expect(
@@ -206,6 +243,8 @@ fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>>
         samples: if arguments.quick { 5 } else { 201 },
         is_quick: arguments.quick,
         instructions_only: arguments.instructions,
+        #[cfg(feature = "nodes")]
+        peers: peers::named(&arguments.peers)?,
     };
     let mut report = Report::new(arguments.json);
     for bench in benches {

@@ -16,6 +16,8 @@ mod delivery;
 mod instructions;
 mod lift_cost;
 mod modules;
+#[cfg(feature = "nodes")]
+mod relay;
 #[cfg(test)]
 mod tests;
 
@@ -68,6 +70,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         metrics: delivery::loss::METRICS,
         run: delivery::loss::run,
     },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: relay::ID,
+        group: "relay",
+        about: "what a relay adds and computes, against socat, srt-live-transmit, zenohd, moq-relay and mediamtx",
+        metrics: relay::METRICS,
+        run: relay::run,
+    },
     Bench {
         id: instructions::ID,
         group: "instructions",
@@ -97,7 +107,7 @@ pub(crate) fn list() -> String {
 }
 
 /// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
-/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`.
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or is the relay of the comparison, `relay-node`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),
@@ -106,6 +116,8 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
         ["delivery", side, hops, bytes, millis] => {
             delivery::workload(side, hops.parse()?, bytes.parse()?, millis.parse()?)
         }
+        #[cfg(feature = "nodes")]
+        [relay::thalweg::RELAY] => relay::thalweg::relay(),
         _ => bail!("no workload is called `{workload}`"),
     }
 }

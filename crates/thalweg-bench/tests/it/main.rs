@@ -112,3 +112,47 @@ fn every_figure_is_an_object_with_the_agreed_keys() {
         "{said}"
     );
 }
+
+#[cfg(feature = "nodes")]
+#[test]
+fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
+    let here = run(&["--list-peers", "--peers", "socat"]);
+    let here = String::from_utf8_lossy(&here.stdout).into_owned();
+    let output = run(&["relay", "--json", "--quick", "--peers", "socat"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let is_here = !here.contains("missing");
+    if !is_here {
+        assert!(said.contains("socat is missing"), "{said}");
+        assert!(said.contains("apt-get install socat"), "{said}");
+    }
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let mut metrics = Vec::new();
+    for line in text.lines() {
+        let figure: serde_json::Value = serde_json::from_str(line).expect("one object a line");
+        let baseline = figure["baseline"].as_str();
+        assert_eq!(baseline, is_here.then_some("socat"), "{line}");
+        assert!(figure["value"].is_f64(), "{line}");
+        metrics.push(figure["metric"].as_str().expect("a name").to_owned());
+    }
+    for metric in [
+        "relay_added_p50_us.bytes_1000",
+        "relay_added_p99_us.bytes_10000",
+        "relay_cpu_us_per_mbit.bytes_1000",
+        "relay_loss.bytes_10000",
+    ] {
+        assert!(metrics.iter().any(|name| name == metric), "{metric}");
+    }
+}
+
+#[cfg(feature = "nodes")]
+#[test]
+fn a_peer_that_there_is_not_is_refused_with_the_names_of_those_that_there_are() {
+    let output = run(&["relay", "--peers", "zenoh"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        said.contains("`zenoh`") && said.contains("zenohd"),
+        "{said}"
+    );
+}

@@ -1,0 +1,211 @@
+//! From the rounds of RC to figures.
+//!
+//! *The idea.* What a relay adds is reckoned within a round, for what disturbs a round disturbs both of its lines; the
+//! value is then the median over the rounds.
+
+use std::collections::BTreeMap;
+
+use super::load::Taken;
+use super::side::Side;
+use super::{ID, LENGTHS_BYTES};
+use crate::peers::line::Way;
+use crate::report::{Figure, Report, short, table};
+use crate::sample::{Summary, quantile};
+
+/// What the metrics are called, without the size.
+pub(super) const METRICS: &[&str] = &[
+    "relay_added_p50_us",
+    "relay_added_p99_us",
+    "relay_cpu_us_per_mbit",
+    "relay_loss",
+    "relay_direct_p50_us",
+    "relay_through_p50_us",
+    "relay_through_p99_us",
+];
+
+/// Metrics that answer the question; the others say from what, for programs and in the table.
+const ANSWERS: usize = 3;
+
+/// One batch over one line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Round {
+    p50_us: f64,
+    p99_us: f64,
+    lost: f64,
+    /// Of the relay, where there is one.
+    cpu_us_per_mbit: f64,
+}
+
+type Cell = (&'static str, usize, Way);
+
+/// Every batch of every line.
+#[derive(Debug, Default)]
+pub(super) struct Measured(BTreeMap<Cell, Vec<Round>>);
+
+impl Round {
+    pub(super) fn of(length_bytes: usize, taken: &Taken) -> Self {
+        let arrived = taken.latencies_us.len() as f64;
+        let mbit = arrived * length_bytes as f64 * 8.0 / 1e6;
+        let cpu = taken.relay_cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / mbit);
+        Self {
+            p50_us: quantile(&taken.latencies_us, 0.5),
+            p99_us: quantile(&taken.latencies_us, 0.99),
+            lost: 1.0 - arrived / f64::from(taken.sent),
+            cpu_us_per_mbit: cpu.unwrap_or(f64::NAN),
+        }
+    }
+}
+
+impl Measured {
+    /// Adds what a side carried in a round.
+    pub(super) fn add(&mut self, side: &'static str, rounds: Vec<(usize, Way, Round)>) {
+        for (length_bytes, way, round) in rounds {
+            self.0
+                .entry((side, length_bytes, way))
+                .or_default()
+                .push(round);
+        }
+    }
+
+    /// Returns a metric of a side, by its place in [`METRICS`].
+    fn metric(&self, side: &'static str, length_bytes: usize, metric: usize) -> Summary {
+        let rounds = |way| {
+            self.0
+                .get(&(side, length_bytes, way))
+                .map_or(&[][..], |r| r)
+        };
+        let (direct, through) = (rounds(Way::Direct), rounds(Way::Through));
+        let added = |of: fn(&Round) -> f64| {
+            let pairs = through.iter().zip(direct);
+            pairs
+                .map(|(through, direct)| of(through) - of(direct))
+                .collect()
+        };
+        let each = |rounds: &[Round], of: fn(&Round) -> f64| rounds.iter().map(of).collect();
+        Summary::of(match METRICS[metric] {
+            "relay_added_p50_us" => added(|round| round.p50_us),
+            "relay_added_p99_us" => added(|round| round.p99_us),
+            "relay_cpu_us_per_mbit" => each(through, |round| round.cpu_us_per_mbit),
+            "relay_loss" => each(through, |round| round.lost),
+            "relay_direct_p50_us" => each(direct, |round| round.p50_us),
+            "relay_through_p50_us" => each(through, |round| round.p50_us),
+            "relay_through_p99_us" => each(through, |round| round.p99_us),
+            other => unreachable!("{other} is none of the metrics"),
+        })
+    }
+}
+
+/// Reports everything, ours beside each peer: for people the metrics that answer, and a table of all relays.
+pub(super) fn report(
+    measured: &Measured,
+    sides: &[Side],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let Some((ours, peers)) = sides.split_first() else {
+        return Ok(());
+    };
+    let shown = if report.is_json() {
+        METRICS.len()
+    } else {
+        ANSWERS
+    };
+    for length_bytes in LENGTHS_BYTES {
+        for (metric, name) in METRICS.iter().enumerate().take(shown) {
+            let of = |side: &Side| measured.metric(side.name, length_bytes, metric);
+            let name = format!("{name}.bytes_{length_bytes}");
+            let figure = Figure::new(ID, name, unit(METRICS[metric]), of(ours));
+            if peers.is_empty() {
+                report.add(&figure)?;
+            }
+            for peer in peers {
+                report.add(&figure.clone().beside(peer.name, of(peer).median))?;
+            }
+        }
+    }
+    if !report.is_json() {
+        for length_bytes in LENGTHS_BYTES {
+            print(measured, sides, length_bytes);
+        }
+        println!();
+        for side in sides {
+            println!("  {} {}: {}", side.name, side.version, side.carries);
+        }
+    }
+    Ok(())
+}
+
+fn unit(metric: &str) -> &'static str {
+    match metric {
+        "relay_cpu_us_per_mbit" => "us/Mbit",
+        "relay_loss" => "share",
+        _ => "us",
+    }
+}
+
+fn print(measured: &Measured, sides: &[Side], length_bytes: usize) {
+    let row = |side: &Side| {
+        let metric = |at| {
+            let Summary { median, spread, .. } = measured.metric(side.name, length_bytes, at);
+            format!("{} ± {}", short(median), short(spread))
+        };
+        let name = side.name.to_owned();
+        std::iter::once(name)
+            .chain((0..METRICS.len()).map(metric))
+            .collect()
+    };
+    let rows: Vec<Vec<String>> = sides.iter().map(row).collect();
+    let header = [
+        "relay",
+        "added p50 µs",
+        "added p99 µs",
+        "µs CPU/Mbit",
+        "lost",
+        "direct p50 µs",
+        "through p50 µs",
+        "through p99 µs",
+    ];
+    table(&format!("{length_bytes} bytes"), &header, &rows);
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves the arithmetic of a round and of what is added, by hand.
+
+    use std::time::Duration;
+
+    use super::super::load::Taken;
+    use super::{METRICS, Measured, Round};
+    use crate::peers::line::Way;
+
+    fn round(latency_us: f64) -> Round {
+        let taken = Taken {
+            latencies_us: vec![latency_us; 3],
+            sent: 4,
+            relay_cpu: Some(Duration::from_micros(48)),
+        };
+        Round::of(1_000, &taken)
+    }
+
+    #[test]
+    fn processor_time_is_per_megabit_that_arrived() {
+        let round = round(7.0);
+        assert_eq!((round.p50_us, round.p99_us, round.lost), (7.0, 7.0, 0.25));
+        assert!((round.cpu_us_per_mbit - 2_000.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_added_is_the_difference_within_a_round() {
+        let mut measured = Measured::default();
+        for (direct, through) in [(10.0, 15.0), (100.0, 104.0), (20.0, 26.0)] {
+            let rounds = [(Way::Direct, direct), (Way::Through, through)];
+            let rounds = rounds.map(|(way, latency)| (1_000, way, round(latency)));
+            measured.add("a", rounds.to_vec());
+        }
+        let of = |metric| measured.metric("a", 1_000, metric);
+        assert_eq!((of(0).median, of(0).n), (5.0, 3));
+        for metric in 0..METRICS.len() {
+            assert!(of(metric).median.is_finite());
+            assert!(measured.metric("b", 1_000, metric).median.is_nan());
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! RC, the relay comparison: what a relay adds to the latency of an ADU and what it computes for it, ours and others'.
+//!
+//! *The idea.* A sender and a receiver in this process, a relay in its own between them, everything on loopback. Of each
+//! transport there are two lines, one through the relay and one without it, and what a relay adds is the difference of
+//! the two within a round: what the ends cost, clients of the peer's protocol among it, is in both. In each round every
+//! side carries one batch directly and one through its relay, the other way round in every second round, so that a
+//! neighbour on the machine meets all.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `load` | a batch of ADUs at a fixed rate, and what came of it |
+//! | `side` | one relay with both lines, ours or a peer's |
+//! | `thalweg` | our lines |
+//! | `figures` | from rounds to figures, and a table for people |
+//!
+//! *What it does not do.* It shows nothing of real links: no delay, no loss, no bottleneck. Relays promise different
+//! things for what they add; docs/benchmarks.md says which may be compared with which. A peer that is missing is named,
+//! and so is one that does not carry; the others go on.
+
+mod figures;
+mod load;
+mod side;
+pub(crate) mod thalweg;
+
+use std::time::Duration;
+
+use anyhow::bail;
+
+use self::figures::{Measured, Round};
+use self::load::Load;
+use self::side::Side;
+use crate::peers::line::Way;
+use crate::report::Report;
+use crate::{Settings, progress};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "RC";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = figures::METRICS;
+
+const LENGTHS_BYTES: [usize; 2] = [1_000, 10_000];
+
+/// Of the payload, full and quick: 1,250 ADUs of 1,000 bytes a second, which none of the clients has trouble with.
+const RATES_BPS: [f64; 2] = [10e6, 5e6];
+const LASTING: [Duration; 2] = [Duration::from_secs(2), Duration::from_millis(300)];
+
+const ROUNDS_MIN: usize = 3;
+/// Samples of the other benchmarks that take as long as a round here.
+const SAMPLES_A_ROUND: usize = 28;
+
+/// Measures and reports everything of RC.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    if settings.instructions_only {
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
+    let mut failed = Vec::new();
+    let mut sides = vec![Side::thalweg(&std::env::current_exe()?, &runtime)?];
+    for peer in &settings.peers {
+        progress::show(format_args!("{ID}: starting {}", peer.name));
+        let ready = match peer.find() {
+            Ok(ready) => ready,
+            Err(missing) => {
+                tell(&format!(
+                    "{missing}; --install-peers installs what has a package"
+                ));
+                continue;
+            }
+        };
+        match Side::peer(&ready) {
+            Ok(side) => sides.push(side),
+            Err(error) => failed.push(format!("{error:#}")),
+        }
+    }
+    let mut measured = Measured::default();
+    let rounds = (settings.samples / SAMPLES_A_ROUND).max(ROUNDS_MIN);
+    // One round more than asked for: the first warms up and is not counted.
+    for round in 0..=rounds {
+        sides.retain_mut(|side| {
+            progress::show(format_args!(
+                "{ID}: {}, round {round} of {rounds}",
+                side.name
+            ));
+            match carry(side, round, settings.is_quick) {
+                Ok(_) if round == 0 => true,
+                Ok(taken) => {
+                    measured.add(side.name, taken);
+                    true
+                }
+                Err(error) => {
+                    failed.push(format!("{error:#}"));
+                    false
+                }
+            }
+        });
+        sides.reverse();
+    }
+    sides.sort_by_key(|side| side.place);
+    figures::report(&measured, &sides, report)?;
+    drop(sides);
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    if !failed.is_empty() {
+        bail!("not everything was measured: {}", failed.join("; "));
+    }
+    Ok(())
+}
+
+/// Carries a batch of each length over both ways of a side.
+fn carry(
+    side: &mut Side,
+    round: usize,
+    is_quick: bool,
+) -> anyhow::Result<Vec<(usize, Way, Round)>> {
+    let mut ways = [Way::Direct, Way::Through];
+    if round % 2 == 1 {
+        ways.reverse();
+    }
+    let mut rounds = Vec::new();
+    let quick = usize::from(is_quick);
+    for length_bytes in LENGTHS_BYTES {
+        for way in ways {
+            let load = Load::of(
+                length_bytes,
+                side.piece_bytes,
+                RATES_BPS[quick],
+                LASTING[quick],
+            );
+            let taken = side.carry(way, load)?;
+            rounds.push((length_bytes, way, Round::of(length_bytes, &taken)));
+        }
+    }
+    Ok(rounds)
+}
+
+fn tell(sentence: &str) {
+    progress::clear();
+    eprintln!("thalweg-bench: {sentence}");
+}

@@ -1,0 +1,167 @@
+//! Relays of others, to be measured beside ours: what they are, how each is found, installed, started and ended.
+//!
+//! *The idea.* One small file a peer says which programs it needs and starts a [`Line`] with them, on loopback, on free
+//! ports. Everything else (finding, installing, watching, ending, sending, receiving) is the same for all. A peer whose
+//! programs are missing is named, with what would bring them; it is never passed over without a word.
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `socat`, `srt`, `zenoh`, `moq`, `mediamtx` | the peers |
+//! | `install` | programs: where, which version, how to get them |
+//! | `line` | from UDP to UDP, by way of a peer |
+//! | `process` | a program that never outlives the bench |
+//!
+//! *What it does not do.* It tunes nobody: peers run as their documents start them, but for what a loopback line without
+//! outside contacts needs; each file says what that is. peers/README.md tells how to add one.
+
+mod install;
+pub(crate) mod line;
+mod mediamtx;
+mod moq;
+pub(crate) mod process;
+mod socat;
+mod srt;
+#[cfg(test)]
+mod tests;
+mod zenoh;
+
+use anyhow::{Context as _, ensure};
+
+use self::install::{Found, Package, Program};
+use self::line::{Line, Way};
+
+/// Pieces as large as any ADU that is sent.
+const ANY_BYTES: usize = 60_000;
+
+/// A relay of others.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    /// What it is called, here and in figures.
+    pub(crate) name: &'static str,
+    /// What it carries ADUs by, and how it is set.
+    pub(crate) carries: &'static str,
+    /// What it needs; the first is the relay, and its version is the peer's.
+    programs: &'static [Program],
+    /// The largest datagram that its line takes; a longer ADU goes in as several.
+    pub(crate) piece_bytes: usize,
+    start: fn(&[Found], Way) -> anyhow::Result<Line>,
+}
+
+/// Every peer, in the order of the output.
+pub(crate) const PEERS: &[Peer] = &[
+    socat::PEER,
+    srt::PEER,
+    zenoh::PEER,
+    moq::PEER,
+    mediamtx::PEER,
+];
+
+/// A peer whose programs are all there.
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) peer: &'static Peer,
+    programs: Vec<Found>,
+}
+
+impl Peer {
+    /// Looks for its programs; without them all, returns a sentence that names what is missing and what brings it.
+    pub(crate) fn find(&'static self) -> Result<Ready, String> {
+        let found: Vec<_> = self.programs.iter().map(Program::find).collect();
+        let missing = self.programs.iter().zip(&found);
+        let missing: Vec<String> = missing
+            .filter(|(_, found)| found.is_none())
+            .map(|(program, _)| format!("{} (`{}`)", program.name, program.advice()))
+            .collect();
+        if missing.is_empty() {
+            let programs = found.into_iter().flatten().collect();
+            return Ok(Ready {
+                peer: self,
+                programs,
+            });
+        }
+        Err(format!("{} is missing: {}", self.name, missing.join(", ")))
+    }
+
+    /// Returns where it stands in [`PEERS`].
+    pub(crate) fn place(&self) -> usize {
+        let place = PEERS.iter().position(|peer| peer.name == self.name);
+        place.unwrap_or(PEERS.len())
+    }
+}
+
+impl Ready {
+    /// Returns the version of its relay.
+    pub(crate) fn version(&self) -> &str {
+        &self.programs[0].version
+    }
+
+    /// Starts a line. To be called from a thread that lives as long as the line is to.
+    pub(crate) fn start(&self, way: Way) -> anyhow::Result<Line> {
+        (self.peer.start)(&self.programs, way)
+            .with_context(|| format!("{} cannot be started", self.peer.name))
+    }
+}
+
+/// Returns the peers of these names, or all if none is named.
+///
+/// Fails   a name that is no peer's: the sentence shows those there are
+pub(crate) fn named(names: &[String]) -> anyhow::Result<Vec<&'static Peer>> {
+    if names.is_empty() {
+        return Ok(PEERS.iter().collect());
+    }
+    let peer = |name: &String| {
+        let known = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>();
+        PEERS
+            .iter()
+            .find(|peer| peer.name == name)
+            .with_context(|| {
+                format!(
+                    "no peer is called `{name}`; there are {}",
+                    known().join(", ")
+                )
+            })
+    };
+    names.iter().map(peer).collect()
+}
+
+/// Installs what these peers have not got. One that cannot be had is named and the others go on.
+///
+/// Fails   at the end, if one that has a package could not be installed
+pub(crate) fn install(peers: &[&'static Peer]) -> anyhow::Result<()> {
+    let mut failed = Vec::new();
+    for peer in peers {
+        for program in peer.programs.iter().filter(|p| p.find().is_none()) {
+            if let Package::Nowhere = program.package {
+                eprintln!("thalweg-bench: {}: {}", program.name, program.advice());
+                continue;
+            }
+            let installed = program.install();
+            if let Err(error) = installed {
+                failed.push(format!("{error:#}"));
+            } else if program.find().is_none() {
+                let name = program.name;
+                failed.push(format!("{name} was installed and still does not run"));
+            }
+        }
+    }
+    ensure!(
+        failed.is_empty(),
+        "not all peers are there: {}",
+        failed.join("; ")
+    );
+    Ok(())
+}
+
+/// Returns a line for each peer: its name, its version or what is missing, and what it carries by.
+pub(crate) fn list(peers: &[&'static Peer]) -> String {
+    let line = |peer: &&'static Peer| match peer.find() {
+        Ok(ready) => format!(
+            "{:<18} {:<12} {}\n",
+            peer.name,
+            ready.version(),
+            peer.carries
+        ),
+        Err(missing) => format!("{:<18} {:<12} {missing}\n", peer.name, "missing"),
+    };
+    peers.iter().map(line).collect()
+}

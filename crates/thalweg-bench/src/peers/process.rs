@@ -1,0 +1,170 @@
+//! A program beside the bench: started, watched, and ended whatever becomes of the bench.
+//!
+//! *The idea.* Whoever drops a [`Process`] kills it, so an error and a panic end it. For what ends the bench without a
+//! word, a signal, it is started through `setpriv --pdeathsig` where there is one: the kernel then kills it together
+//! with the thread that started it, so the bench starts programs on its main thread. What it says on standard error is
+//! kept, the last of it, for the sentence that tells why it ended.
+//!
+//! *What it does not do.* It waits for no readiness: whether a line carries is asked by sending something over it.
+//!
+//! *Sources.* proc(5) for the fields of `stat`; Linux' Documentation/scheduler/sched-stats.rst for `schedstat`.
+
+use std::collections::VecDeque;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+
+use super::install;
+
+/// What is kept of what a program says.
+const SAID_BYTES_MAX: usize = 2_000;
+
+/// Kernel ticks a second in `stat`: what the interface says, whatever the kernel's own clock does.
+const TICKS_PER_SECOND: u64 = 100;
+
+/// A running program.
+#[derive(Debug)]
+pub(crate) struct Process {
+    name: String,
+    child: Child,
+    said: Arc<Mutex<VecDeque<u8>>>,
+}
+
+impl Process {
+    /// Starts a program. To be called from a thread that lives as long as the program is to.
+    pub(crate) fn start(command: &Command) -> anyhow::Result<Self> {
+        let program = Path::new(command.get_program());
+        let name = program.file_name().unwrap_or(program.as_os_str());
+        let name = name.to_string_lossy().into_owned();
+        let mut command = tied(command);
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("`{name}` did not start"))?;
+        let said = Arc::new(Mutex::new(VecDeque::new()));
+        let stderr = child.stderr.take().expect("it was asked for above");
+        let kept = Arc::clone(&said);
+        std::thread::spawn(move || keep(stderr, &kept));
+        Ok(Self { name, child, said })
+    }
+
+    /// Returns the first line of its standard output; what follows is not read, and it must not say much more.
+    pub(crate) fn first_line(&mut self) -> anyhow::Result<String> {
+        let stdout = self.child.stdout.take();
+        let stdout = stdout.context("a first line is read once")?;
+        let mut line = String::new();
+        BufReader::new(stdout).read_line(&mut line)?;
+        if line.is_empty() {
+            bail!("{} ended before it was ready: {}", self.name, self.said());
+        }
+        Ok(line.trim_end().to_owned())
+    }
+
+    /// Fails if it has ended, with what it said last.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        match self.child.try_wait()? {
+            Some(status) => bail!("{} ended ({status}): {}", self.name, self.said()),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the end of what it said on standard error.
+    pub(crate) fn said(&self) -> String {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let bytes: Vec<u8> = said.iter().copied().collect();
+        let text = String::from_utf8_lossy(&bytes).trim().to_owned();
+        if text.is_empty() {
+            "it said nothing".to_owned()
+        } else {
+            text
+        }
+    }
+
+    /// Returns what it has computed so far, in user space and in the kernel, all threads together.
+    pub(crate) fn cpu(&self) -> anyhow::Result<Duration> {
+        cpu(Path::new(&format!("/proc/{}", self.child.id())))
+            .with_context(|| format!("what {} computed cannot be read", self.name))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // One that has ended by itself cannot be killed, and need not be.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Returns the same command, tied to the life of this thread where the system can.
+fn tied(command: &Command) -> Command {
+    let mut tied = match install::on_path("setpriv") {
+        Some(setpriv) => {
+            let mut tied = Command::new(setpriv);
+            tied.args(["--pdeathsig", "KILL", "--"])
+                .arg(command.get_program());
+            tied
+        }
+        None => Command::new(command.get_program()),
+    };
+    tied.args(command.get_args());
+    for (key, value) in command.get_envs() {
+        match value {
+            Some(value) => tied.env(key, value),
+            None => tied.env_remove(key),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        tied.current_dir(folder);
+    }
+    tied
+}
+
+fn keep(mut from: impl std::io::Read, said: &Mutex<VecDeque<u8>>) {
+    let mut buffer = [0; 1_024];
+    while let Ok(length @ 1..) = from.read(&mut buffer) {
+        let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
+        said.extend(&buffer[..length]);
+        let surplus = said.len().saturating_sub(SAID_BYTES_MAX);
+        said.drain(..surplus);
+    }
+}
+
+/// Reads what a process computed: nanoseconds where the kernel counts them for each thread, else ticks of 10 ms.
+fn cpu(folder: &Path) -> anyhow::Result<Duration> {
+    let threads = std::fs::read_dir(folder.join("task"))?;
+    let nanos: Option<u64> = threads
+        .map(|thread| {
+            let mut text = String::new();
+            let file = std::fs::File::open(thread.ok()?.path().join("schedstat"));
+            file.ok()?.read_to_string(&mut text).ok()?;
+            nanos_of_schedstat(&text)
+        })
+        .sum();
+    if let Some(nanos) = nanos {
+        return Ok(Duration::from_nanos(nanos));
+    }
+    let stat = std::fs::read_to_string(folder.join("stat"))?;
+    let ticks = ticks_of_stat(&stat).context("`stat` has too few fields")?;
+    Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+}
+
+/// Returns the time on the processor, the first of a thread's three numbers.
+pub(super) fn nanos_of_schedstat(text: &str) -> Option<u64> {
+    text.split_whitespace().next()?.parse().ok()
+}
+
+/// Returns `utime + stime`, fields 14 and 15; the second, the name, may hold spaces and closing brackets.
+pub(super) fn ticks_of_stat(text: &str) -> Option<u64> {
+    let after_name = &text[text.rfind(')')? + 1..];
+    let mut fields = after_name.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(user + system)
+}
