@@ -10,6 +10,7 @@ mod figures;
 mod fuzz;
 mod instructions;
 mod media;
+mod peers;
 mod place;
 mod scan;
 mod steps;
@@ -52,6 +53,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &[],
         about: "Sets up the real clip and the FFmpeg program that the real-process test uses, in the cache folder",
         run: media::run,
+    },
+    Command {
+        name: "peers",
+        arguments: "[--install]",
+        flags: &["--install"],
+        about: "Lists the relays of others that benchmarks compare with; --install brings those that have a package",
+        run: peers::run,
     },
     Command {
         name: "fuzz",
