@@ -56,12 +56,19 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     };
     while let Some(word) = words.next() {
         let value = words.next().ok_or(format!("`{word}` wants a value"))?;
-        let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
+        let number = |text: &str| {
+            text.parse::<u64>()
+                .map_err(|_| format!("`{text}` is no number"))
+        };
         match word.as_str() {
             "--seeds" => {
                 let (first, end) = value.split_once("..").ok_or("seeds are written A..B")?;
                 asked.first = number(first)?;
-                asked.end = if end.is_empty() { u64::MAX } else { number(end)? };
+                asked.end = if end.is_empty() {
+                    u64::MAX
+                } else {
+                    number(end)?
+                };
             }
             "--minutes" => asked.until = Some(Duration::from_secs(60 * number(&value)?)),
             "--failures" => asked.failures_max = number(&value)? as usize,
@@ -80,7 +87,8 @@ fn run(seed: u64, is_text_wanted: bool) -> Played {
         is_text_wanted,
     };
     let films = vec![None; world.streams.len()];
-    play(&world, "generated", &films, options).expect("without video there is no picture to compare")
+    play(&world, "generated", &films, options)
+        .expect("without video there is no picture to compare")
 }
 
 fn soak(asked: &Asked) -> ExitCode {
@@ -111,7 +119,9 @@ fn soak(asked: &Asked) -> ExitCode {
         }
     });
     let count = played.load(Relaxed);
-    let mut failures = failures.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut failures = failures
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner);
     failures.sort_unstable();
     for (seed, sentences) in &failures {
         println!("seed {seed}:");

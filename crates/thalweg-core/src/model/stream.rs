@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{NodeName, Weights, text};
 use crate::id::StreamName;
 use crate::needs::Needs;
+use crate::planner::Planner;
 use crate::time::Duration;
 use crate::units::{Bitrate, Ratio};
 
@@ -51,6 +52,8 @@ pub struct Traffic {
     pub spread: Ratio,
     /// Whether the frames are pictures of the test scene, layered, so that their quality can be measured.
     pub video: bool,
+    /// Who plans at its source.
+    pub planner: Planner,
     /// When the producer begins.
     #[serde(
         deserialize_with = "text::read_duration",
@@ -69,6 +72,7 @@ impl Default for Traffic {
             key_every: 1,
             spread: Ratio::ZERO,
             video: false,
+            planner: Planner::Exact,
             start: Duration::ZERO,
             stop: None,
         }

@@ -4,6 +4,8 @@ use alloc::string::String;
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::limits::PLAN_LABELS_MAX;
 
 /// How to plan.
@@ -25,7 +27,8 @@ impl Default for Policy {
 }
 
 /// A planner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Planner {
     /// Finds a plan of least cost, by dynamic programming.

@@ -12,13 +12,18 @@ use thalweg_core::units::Bitrate;
 use super::{Copy, Fates, Sent};
 
 fn names() -> Vec<NodeName> {
-    ["a", "b", "c"].map(|name| name.parse().expect("a letter")).to_vec()
+    ["a", "b", "c"]
+        .map(|name| name.parse().expect("a letter"))
+        .to_vec()
 }
 
 fn world() -> World {
     let name = |at: usize| names()[at].clone();
     World {
-        nodes: names().into_iter().map(|name| (name, Default::default())).collect(),
+        nodes: names()
+            .into_iter()
+            .map(|name| (name, Default::default()))
+            .collect(),
         links: vec![Link::new([name(0), name(1)], Bitrate::from_kbps(1))],
         streams: vec![Stream {
             name: "s".parse().expect("a letter"),

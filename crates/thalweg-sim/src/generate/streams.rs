@@ -2,6 +2,7 @@
 
 use thalweg_core::model::{Layer, NodeName, Stream, Traffic};
 use thalweg_core::needs::{Needs, Order, Reliability};
+use thalweg_core::planner::Planner;
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, Ratio};
@@ -76,5 +77,6 @@ fn traffic(length: Duration, dice: &mut SplitMix) -> Traffic {
         video: false,
         start: Duration::from_millis(dice.next_below(800)),
         stop: (dice.next_below(3) == 0).then(|| Duration::from_millis(stop)),
+        planner: Planner::Exact,
     }
 }

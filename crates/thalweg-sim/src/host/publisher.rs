@@ -18,7 +18,6 @@ use thalweg_core::control::Publication;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::planner::Planner;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
@@ -92,7 +91,7 @@ impl Host {
             needs: stream.needs,
             layers: stream.layers.clone(),
             pack_ratio: stream.pack_ratio,
-            planner: Some(Planner::Exact),
+            planner: Some(stream.traffic.planner),
         };
         let published = self
             .controller

@@ -6,7 +6,6 @@ use std::time::Duration as StdDuration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use thalweg_core::model::{Stream, World};
-use thalweg_core::planner::Planner;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_node::local::{Client, LocalError, LocalPublisher};
 use thalweg_node::{Outgoing, Publication};
@@ -81,7 +80,7 @@ impl Work<'_> {
                 needs: self.stream.needs,
                 layers: self.stream.layers.clone(),
                 pack_ratio: self.stream.pack_ratio,
-                planner: Some(Planner::Exact),
+                planner: Some(self.stream.traffic.planner),
             };
             let published = async {
                 let client = Client::connect(&self.part.socket).await?;
