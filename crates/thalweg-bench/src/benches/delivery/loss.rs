@@ -78,7 +78,12 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     } else {
         (BATCHES, ADUS_A_BATCH)
     };
-    self::report(&on_two_cores(measure(batches, adus))?, report)
+    // Nodes and ways of its own for each size, so that a long run has told something before it ends.
+    for length_bytes in LENGTHS_BYTES {
+        let measured = on_two_cores(measure(length_bytes, batches, adus))?;
+        self::report(&measured, report)?;
+    }
+    Ok(())
 }
 
 fn cell(length_bytes: usize, side: Side) -> Cell {
@@ -90,32 +95,31 @@ fn cell(length_bytes: usize, side: Side) -> Cell {
     Cell { length_bytes, line }
 }
 
-async fn measure(batches: usize, adus: u64) -> anyhow::Result<Measured> {
+async fn measure(length_bytes: usize, batches: usize, adus: u64) -> anyhow::Result<Measured> {
     let mut tasks = JoinSet::new();
     let chain = thalweg::Chain::start(1 + HOPS_MAX, &mut tasks).await?;
     let mut ways = BTreeMap::new();
     for side in SIDES {
-        let Cell { line, .. } = cell(0, side);
+        let Cell { line, .. } = cell(length_bytes, side);
         ways.insert(line, way(line, &chain, &mut tasks).await?);
     }
     let mut ways = Ways { ways, chain };
     let mut measured = Measured::new();
-    for length_bytes in LENGTHS_BYTES {
-        let every = ways.warm_up(length_bytes, adus).await?;
-        for (pace, every) in [(Pace::Full, Duration::ZERO), (Pace::Even, every)] {
-            let mut sides = SIDES;
-            for batch in 1..=batches {
-                progress::show(format_args!(
-                    "{ID}: {length_bytes} bytes, {}, batch {batch} of {batches}",
-                    pace.word()
-                ));
-                for side in sides {
-                    let cell = cell(length_bytes, side);
-                    let sum = measured.entry((cell, pace)).or_default();
-                    ways.take(cell, Load::Counted { adus, every }, sum).await?;
-                }
-                sides.reverse();
+    let every = ways.warm_up(length_bytes, adus).await?;
+    for (pace, every) in [(Pace::Full, Duration::ZERO), (Pace::Even, every)] {
+        let mut sides = SIDES;
+        for batch in 1..=batches {
+            let word = pace.word();
+            progress::show(format_args!(
+                "{ID}: {length_bytes} bytes, {word}, batch {batch} of {batches}"
+            ));
+            for side in sides {
+                let cell = cell(length_bytes, side);
+                let sum = measured.entry((cell, pace)).or_default();
+                let load = Load::Counted { adus, every };
+                ways.take(cell, load, sum).await?;
             }
+            sides.reverse();
         }
     }
     drop(ways);

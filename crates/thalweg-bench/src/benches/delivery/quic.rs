@@ -1,4 +1,5 @@
-//! A plain QUIC stream: one unidirectional stream of quinn with its defaults, messages one after the other.
+//! A plain QUIC stream: one unidirectional stream of quinn, kept alive and else with its defaults, messages one after
+//! the other.
 //!
 //! *The idea.* The least that a program would write that wants its messages encrypted, whole and in order. A relay
 //! takes the chunks of one stream as they arrive and writes them to the next, without a copy; it knows no messages.
@@ -7,10 +8,11 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use quinn::{ClientConfig, Endpoint, RecvStream, SendStream, ServerConfig};
+use quinn::{ClientConfig, Endpoint, RecvStream, SendStream, ServerConfig, TransportConfig};
 use rustls::RootCertStore;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio::task::JoinSet;
@@ -19,6 +21,9 @@ use super::way::{self, Message};
 
 /// The name in the certificate.
 const NAME: &str = "localhost";
+
+/// How long a connection is silent at most; without it one would be lost while the other sides have their turn.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Chunks that a relay takes in one call.
 const CHUNKS: usize = 32;
@@ -102,10 +107,11 @@ fn configs() -> anyhow::Result<(ServerConfig, ClientConfig)> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone())?;
     let server = ServerConfig::with_single_cert(vec![certificate], key.into())?;
-    Ok((
-        server,
-        ClientConfig::with_root_certificates(Arc::new(roots))?,
-    ))
+    let mut client = ClientConfig::with_root_certificates(Arc::new(roots))?;
+    let mut transport = TransportConfig::default();
+    transport.keep_alive_interval(Some(KEEP_ALIVE));
+    client.transport_config(Arc::new(transport));
+    Ok((server, client))
 }
 
 fn endpoint(server: ServerConfig, client: ClientConfig) -> anyhow::Result<Endpoint> {
