@@ -10,9 +10,13 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 776.0;
 const TOP: f64 = 48.0;
 const BOTTOM: f64 = 360.0;
-const LEGEND: f64 = BOTTOM + 68.0;
+const X_LABEL: f64 = BOTTOM + 52.0;
+const LEGEND: f64 = BOTTOM + 80.0;
 const LEGEND_ROW: f64 = 22.0;
 const LEGEND_COLUMNS: usize = 3;
+const SOURCE_ROW: f64 = 18.0;
+/// About as wide as a letter is.
+const LETTER: f64 = 7.5;
 
 /// Colours for light paper, then for dark; a series beyond the last begins again.
 const COLOURS: [(&str, &str); 7] = [
@@ -27,7 +31,8 @@ const COLOURS: [(&str, &str); 7] = [
 
 pub(super) fn svg(chart: &Chart) -> String {
     let rows = chart.plot.series().len().div_ceil(LEGEND_COLUMNS) as f64;
-    let height = LEGEND + rows * LEGEND_ROW + 18.0;
+    let source = LEGEND + rows * LEGEND_ROW + 8.0;
+    let height = source + SOURCE_ROW * chart.source.len() as f64;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n<title>{}</title>\n{}<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\n",
         escaped(&chart.title),
@@ -41,7 +46,10 @@ pub(super) fn svg(chart: &Chart) -> String {
         Plot::Bars { groups, bars } => draw_bars(&mut out, groups, bars, &y),
     }
     legend(&mut out, &chart.plot);
-    text(&mut out, (LEFT, height - 8.0), "small", &chart.source);
+    for (at, line) in chart.source.iter().enumerate() {
+        let y = source + at as f64 * SOURCE_ROW;
+        text(&mut out, (LEFT, y), "small", line);
+    }
     out + "</svg>\n"
 }
 
@@ -87,7 +95,7 @@ fn rules(out: &mut String, chart: &Chart, y: &Axis) {
         BOTTOM - TOP
     );
     let middle = f64::midpoint(LEFT, RIGHT);
-    text(out, (middle, BOTTOM + 44.0), "middle", &chart.x_label);
+    text(out, (middle, X_LABEL), "middle", &chart.x_label);
     let side = f64::midpoint(TOP, BOTTOM);
     let _ = writeln!(
         out,
@@ -139,14 +147,12 @@ fn draw_lines(out: &mut String, x_scale: Scale, lines: &[Series], y: &Axis) {
 fn draw_bars(out: &mut String, groups: &[String], bars: &[Series], y: &Axis) {
     let group_width = (RIGHT - LEFT) / groups.len().max(1) as f64;
     let bar_width = 0.8 * group_width / bars.len().max(1) as f64;
+    // Two rows in turns where long names would meet.
+    let letters = groups.iter().map(|name| name.chars().count()).max();
+    let is_close = letters.unwrap_or(0) as f64 * LETTER > group_width;
     for (at, name) in groups.iter().enumerate() {
         let middle = LEFT + (at as f64 + 0.5) * group_width;
-        // Two rows in turns, so that long names do not meet.
-        let row = if groups.len() > 6 && at % 2 == 1 {
-            31.0
-        } else {
-            17.0
-        };
+        let row = if is_close && at % 2 == 1 { 32.0 } else { 17.0 };
         text(out, (middle, BOTTOM + row), "middle", name);
     }
     for (at, series) in bars.iter().enumerate() {

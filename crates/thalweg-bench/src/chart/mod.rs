@@ -35,8 +35,8 @@ pub(crate) struct Chart {
     pub(crate) y_scale: Scale,
     /// What is drawn.
     pub(crate) plot: Plot,
-    /// Where the data comes from, in small letters at the bottom.
-    pub(crate) source: String,
+    /// Where the data comes from, in small letters at the bottom, line by line.
+    pub(crate) source: Vec<String>,
 }
 
 /// How an axis grows.

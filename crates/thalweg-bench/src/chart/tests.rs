@@ -14,7 +14,7 @@ fn chart(plot: Plot) -> Chart {
         y_label: "us".into(),
         y_scale: Scale::Even,
         plot,
-        source: "a test".into(),
+        source: vec!["a test".into()],
     }
 }
 

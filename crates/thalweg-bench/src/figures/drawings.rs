@@ -71,7 +71,7 @@ fn by_size(title: &str, y_label: &str, y_scale: Scale, id: &str, plot: Plot) -> 
         y_label: y_label.to_owned(),
         y_scale,
         plot,
-        source: format!("thalweg-bench {id}; {SPREADS}"),
+        source: vec![format!("thalweg-bench {id}; {SPREADS}")],
     }
 }
 
@@ -105,7 +105,9 @@ fn lift(measured: &Measured) -> Option<Chart> {
         y_label: "time (ns)".to_owned(),
         y_scale: Scale::Tenfold,
         plot,
-        source: format!("thalweg-bench {ID}; {SPREADS}; 1999: 170 MHz"),
+        source: vec![format!(
+            "thalweg-bench {ID}; {SPREADS}; 1999: an Ultra 170E"
+        )],
     })
 }
 
@@ -154,7 +156,7 @@ fn modules(measured: &Measured) -> Option<Chart> {
         y_label: "time of an ADU (ns)".to_owned(),
         y_scale: Scale::Tenfold,
         plot,
-        source: format!("thalweg-bench BM-D2; {SPREADS}"),
+        source: vec![format!("thalweg-bench BM-D2; {SPREADS}")],
     })
 }
 
@@ -173,7 +175,7 @@ fn model(measured: &Measured) -> Option<Chart> {
         y_label: "time of an ADU (ns)".to_owned(),
         y_scale: Scale::Even,
         plot,
-        source: format!("thalweg-bench BM-D2; {SPREADS}"),
+        source: vec![format!("thalweg-bench BM-D2; {SPREADS}")],
     })
 }
 
@@ -232,7 +234,7 @@ fn adapters(measured: &Measured) -> Option<Chart> {
         y_label: "median latency (us)".to_owned(),
         y_scale: Scale::Even,
         plot: lines(Scale::Even, LENGTHS_BYTES.map(of))?,
-        source: format!("thalweg-bench {ID}; {SPREADS}"),
+        source: vec![format!("thalweg-bench {ID}; {SPREADS}")],
     })
 }
 

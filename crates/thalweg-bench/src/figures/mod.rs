@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<()> {
             continue;
         };
         if !arguments.note.is_empty() {
-            chart.source = format!("{} · {}", chart.source, arguments.note);
+            chart.source.push(arguments.note.clone());
         }
         write(&path, &chart.svg())?;
         println!("{}", path.display());

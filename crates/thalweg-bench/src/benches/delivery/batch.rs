@@ -220,10 +220,13 @@ async fn take<R: Receiver>(
             taken.latencies_us.push(latency as f64 / 1e3);
         }
         let count = received.fetch_add(1, Relaxed) + 1;
-        taken.lasted = Duration::from_nanos(now - begun);
         // The last may overtake others where messages have no order.
         total = total.or(message.total);
         let is_end = message.total.is_some() && batch.loss == Loss::InOrder;
+        // The breath before such an end is no part of what the others took.
+        if !is_end || count == 1 {
+            taken.lasted = Duration::from_nanos(now - begun);
+        }
         if is_end || total == Some(count) {
             return Ok(());
         }

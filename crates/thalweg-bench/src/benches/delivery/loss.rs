@@ -37,7 +37,7 @@ const SIDES: [Side; 4] = [Side::UntilDeadline, Side::Full, Side::Quic, Side::Udp
 const BATCHES: usize = 10;
 const ADUS_A_BATCH: u64 = 2_000;
 /// Of a run that is only to show that it runs.
-const QUICK: (usize, u64) = (2, 200);
+const QUICK: (usize, u64) = (2, 500);
 
 /// How long ledgers are given to name what is missing.
 const LEDGER_MAX: Duration = Duration::from_secs(2);
