@@ -67,19 +67,19 @@ impl Program {
         Some(Found { path, version })
     }
 
-    /// Returns what a person would type to install it, or would have to do.
+    /// Returns what brings it, for a sentence: a command between backticks, or what a person would have to do.
     pub(crate) fn advice(&self) -> String {
         match &self.package {
-            Package::Debian(name) => format!("apt-get install {name}"),
+            Package::Debian(name) => format!("`apt-get install {name}`"),
             Package::Crate {
                 name,
                 version,
                 flags,
             } => {
                 let words = ["cargo install", name, "--version", version];
-                [&words, *flags].concat().join(" ")
+                format!("`{}`", [&words, *flags].concat().join(" "))
             }
-            Package::Python { version } => format!("pip install {}=={version}", self.name),
+            Package::Python { version } => format!("`pip install {}=={version}`", self.name),
             Package::Nowhere => format!("no package: put `{}` on the PATH", self.name),
         }
     }
@@ -91,7 +91,7 @@ impl Program {
             Package::Debian(name) => {
                 ensure!(
                     is_root(),
-                    "{} needs root to be installed: `{advice}`",
+                    "{} needs root to be installed: {advice}",
                     self.name
                 );
                 eprintln!("thalweg-bench: {advice}");

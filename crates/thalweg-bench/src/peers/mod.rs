@@ -70,7 +70,7 @@ impl Peer {
         let missing = self.programs.iter().zip(&found);
         let missing: Vec<String> = missing
             .filter(|(_, found)| found.is_none())
-            .map(|(program, _)| format!("{} (`{}`)", program.name, program.advice()))
+            .map(|(program, _)| format!("{} ({})", program.name, program.advice()))
             .collect();
         if missing.is_empty() {
             let programs = found.into_iter().flatten().collect();

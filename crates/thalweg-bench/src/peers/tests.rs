@@ -79,7 +79,7 @@ fn what_is_missing_is_named_with_what_brings_it() {
     assert_eq!(
         missing,
         "absent is missing: thalweg-no-such-relay (`cargo install no-such-relay --version 1.2.3 --locked`), \
-         thalweg-no-such-client (`no package: put `thalweg-no-such-client` on the PATH`)"
+         thalweg-no-such-client (no package: put `thalweg-no-such-client` on the PATH)"
     );
     assert!(list(&[&ABSENT]).contains("absent is missing"));
 }
