@@ -104,10 +104,14 @@ pub enum Violation {
         /// Layers needed at least.
         needs: u32,
     },
+    /// Each sink alone can be reached, but no tree to all of them was found.
+    #[error("no tree was found that leads to {sink} and to the other sinks")]
+    NoTree {
+        /// One of the sinks.
+        sink: NodeName,
+    },
     /// The stream does not have exactly one sink.
-    #[error(
-        "the stream has {count} sinks; a plan for several is not available yet: plan each alone"
-    )]
+    #[error("the stream has {count} sinks, a path leads to one: plan a tree, or each alone")]
     Sinks {
         /// How many.
         count: u32,

@@ -87,6 +87,33 @@ impl<'p, 'a> Guides<'p, 'a> {
         })
     }
 
+    /// Returns the bound on cost for a search that begins in many places; no sum is priced.
+    pub(super) fn from_everywhere(problem: &'p Problem<'a>, nowhere: &'p Reach) -> Self {
+        Self {
+            problem,
+            reach: nowhere,
+            plain: Potential::new(problem, nowhere, Prices::COST),
+            priced: None,
+            quickest: None,
+            shortest: None,
+            ahead: Cost::from_f64(1e-3),
+        }
+    }
+
+    /// Prunes by the sums that are watched, without prices.
+    pub(super) fn prune(&mut self, watch: &Watch) {
+        let problem = self.problem;
+        if watch.deadline && self.quickest.is_none() {
+            let mut quickest = Potential::new(problem, self.reach, Prices::DELAY);
+            let deadline = Cost::from_quanta(problem.deadline().as_nanos());
+            quickest.raise(deadline + Cost::from_quanta(1));
+            self.quickest = Some(quickest);
+        }
+        if watch.length && self.shortest.is_none() {
+            self.shortest = Some(Reach::of(problem, problem.sink));
+        }
+    }
+
     /// Returns what the cheapest walk without slots sums up to.
     pub(super) fn cheapest(&self) -> Sums {
         self.plain.walk()

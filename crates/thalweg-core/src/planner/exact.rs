@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use super::dual::Guides;
 use super::problem::{Exhausted, Move, Problem, Route};
 use super::reach::Reach;
-use super::search;
+use super::search::{self, Seed};
 
 /// What a search has to watch beyond cost, rates, slots and trust.
 pub(super) struct Watch {
@@ -28,18 +28,37 @@ pub(super) struct Watch {
     pub(super) once_count: u32,
 }
 
+impl Watch {
+    fn nothing(problem: &Problem<'_>) -> Self {
+        Self {
+            deadline: false,
+            length: false,
+            once: vec![None; problem.nodes()],
+            once_count: 0,
+        }
+    }
+
+    /// Watches nodes that were visited twice.
+    fn visit_once(&mut self, twice: Vec<usize>) {
+        for node in twice {
+            let bit = &mut self.once[node];
+            debug_assert!(bit.is_none(), "a watched node was visited twice");
+            if bit.is_none() {
+                *bit = Some(self.once_count);
+                self.once_count += 1;
+            }
+        }
+    }
+}
+
 /// Returns the best route, or `None` if there is none.
 pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Route>, Exhausted> {
     let reach = Reach::of(problem, problem.source);
     let Some(mut guides) = Guides::new(problem, &reach) else {
         return Ok(None);
     };
-    let mut watch = Watch {
-        deadline: false,
-        length: false,
-        once: vec![None; problem.nodes()],
-        once_count: 0,
-    };
+    let mut watch = Watch::nothing(problem);
+    let seeds = [Seed::source(problem)];
     // What the cheapest walk without slots breaks, the cheapest with slots most likely breaks too.
     let walk = guides.cheapest();
     let mut late = walk.delay_ns > problem.deadline().as_nanos();
@@ -52,7 +71,8 @@ pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Rou
         if (late || long) && !guides.watch(&watch) {
             return Ok(None);
         }
-        let Some(route) = search::best_walk(problem, &mut guides, &watch, labels_max)? else {
+        let Some(route) = search::best_walk(problem, &mut guides, &watch, &seeds, labels_max)?
+        else {
             return Ok(None);
         };
         late = route.delay > problem.deadline();
@@ -61,14 +81,34 @@ pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Rou
         if twice.is_empty() && !late && !long {
             return Ok(Some(route));
         }
-        for node in twice {
-            let bit = &mut watch.once[node];
-            debug_assert!(bit.is_none(), "a watched node was visited twice");
-            if bit.is_none() {
-                *bit = Some(watch.once_count);
-                watch.once_count += 1;
-            }
+        watch.visit_once(twice);
+    }
+}
+
+/// Returns the best route that goes on from any of several places; nodes that are closed are not entered.
+pub(super) fn solve_from(
+    problem: &Problem<'_>,
+    seeds: &[Seed],
+    labels_max: u32,
+) -> Result<Option<Route>, Exhausted> {
+    let nowhere = Reach::everywhere(problem);
+    let mut guides = Guides::from_everywhere(problem, &nowhere);
+    let mut watch = Watch::nothing(problem);
+    loop {
+        let Some(route) = search::best_walk(problem, &mut guides, &watch, seeds, labels_max)?
+        else {
+            return Ok(None);
+        };
+        let late = route.delay > problem.deadline();
+        let long = route.hops() > problem.hops_max();
+        let twice = visited_twice(problem, &route);
+        if twice.is_empty() && !late && !long {
+            return Ok(Some(route));
         }
+        watch.deadline |= late;
+        watch.length |= long;
+        guides.prune(&watch);
+        watch.visit_once(twice);
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `search` | best-first over Pareto labels, on walks |
 //! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
 //! | `chain` | the other planners: heuristic, exhaustive and incremental, for one path at a time |
+//! | `tree` | one stream to several sinks, one copy on each link |
 //! | `shortfall` | lifts one constraint after another and reports what each would take |
 //! | `check` | verifies a plan against its snapshot by other means than the search |
 //! | [`report`], `explain` | the plan as JSON and in words |
@@ -34,6 +35,7 @@ pub mod report;
 mod search;
 mod shortfall;
 mod states;
+mod tree;
 
 #[cfg(test)]
 mod tests;
@@ -49,6 +51,7 @@ pub use explain::explain;
 pub use policy::{Planner, PlannerUnavailable, Policy};
 pub use product::{CostParts, LinkUse, Placement, Plan};
 pub use shortfall::{Need, Shortfall};
+pub use tree::{Sink, Tree, check_tree, plan_tree};
 
 use problem::{Problem, Relaxation};
 

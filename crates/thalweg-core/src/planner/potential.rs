@@ -184,7 +184,7 @@ impl<'p, 'a> Potential<'p, 'a> {
                 }
             }
         }
-        if node as usize == problem.source {
+        if !problem.may_enter(node) {
             return;
         }
         for arc in problem.arcs_from(node) {

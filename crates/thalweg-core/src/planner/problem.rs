@@ -13,6 +13,7 @@ use super::cost::Cost;
 use super::states::{RATE_TOLERANCE, States};
 use crate::limits::{ADAPTERS_PER_NODE_MAX, PATH_NODES_MAX};
 use crate::model::{Adapter, Catalogue, Edge, LinkIndex, Snapshot, Topology};
+use crate::needs::Needs;
 use crate::time::Duration;
 
 /// Which constraints only cost a penalty instead of binding.
@@ -95,16 +96,26 @@ pub(super) struct Problem<'a> {
     pub(super) source: usize,
     pub(super) sink: usize,
     pub(super) relaxation: Relaxation,
+    needs: Needs,
+    /// By node: whether no link may be taken to it.
+    closed: Vec<bool>,
     spots: Vec<Spot>,
     arcs: Vec<Arc>,
     first_arc: Vec<u32>,
 }
 
 impl<'a> Problem<'a> {
-    pub(super) fn new(
+    /// Prepares the way to one sink with the stream's needs.
+    pub(super) fn new(snapshot: &'a Snapshot, ends: [usize; 2], relaxation: Relaxation) -> Self {
+        Self::with_needs(snapshot, ends, relaxation, snapshot.stream.needs)
+    }
+
+    /// Prepares the way to one sink with needs of its own; what is confidential is for the stream to say.
+    pub(super) fn with_needs(
         snapshot: &'a Snapshot,
         [source, sink]: [usize; 2],
         relaxation: Relaxation,
+        needs: Needs,
     ) -> Self {
         let confidential = snapshot.stream.needs.confidential;
         let spot = |place: &crate::model::Place| Spot {
@@ -112,9 +123,13 @@ impl<'a> Problem<'a> {
             hide: confidential && !relaxation.trust && !place.trusted,
         };
         let (arcs, first_arc) = arcs_of(&snapshot.topology, confidential);
+        let mut closed = vec![false; snapshot.topology.nodes().len()];
+        closed[source] = true;
         Self {
             snapshot,
-            states: States::new(snapshot),
+            states: States::new(snapshot, needs.least_layers.max(1)),
+            needs,
+            closed,
             source,
             sink,
             relaxation,
@@ -149,7 +164,7 @@ impl<'a> Problem<'a> {
         if self.relaxation.deadline {
             Duration::NEVER
         } else {
-            self.snapshot.stream.needs.deadline
+            self.needs.deadline
         }
     }
 
@@ -160,6 +175,24 @@ impl<'a> Problem<'a> {
         } else {
             PATH_NODES_MAX as u32 - 1
         }
+    }
+
+    /// Forbids to take a link to these nodes, and allows it to all others.
+    pub(super) fn close_only(&mut self, nodes: Vec<u32>) {
+        self.closed.fill(false);
+        for node in nodes {
+            self.closed[node as usize] = true;
+        }
+    }
+
+    /// Returns whether a link may be taken to a node.
+    pub(super) fn may_enter(&self, node: u32) -> bool {
+        !self.closed[node as usize]
+    }
+
+    /// Returns how many adapters a node may run.
+    pub(super) fn slots(&self, node: u32) -> u8 {
+        self.spots[node as usize].slots
     }
 
     /// Returns whether every state at a node must be hidden.

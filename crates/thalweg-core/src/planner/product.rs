@@ -83,7 +83,7 @@ impl Plan {
     /// Walks a route and sums up what it costs, free of any penalty that found it.
     pub(super) fn of_route(snapshot: &Snapshot, route: &Route, feasible: bool) -> Self {
         let topology = &snapshot.topology;
-        let states = States::new(snapshot);
+        let states = States::new(snapshot, 1);
         let name = |node: usize| topology.nodes()[node].name.clone();
         let mut plan = Self {
             feasible,

@@ -24,6 +24,16 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    /// Returns sums that bound nothing: from many nodes at once, each is within reach.
+    pub(super) fn everywhere(problem: &Problem<'_>) -> Self {
+        let nodes = problem.nodes();
+        Self {
+            slowness: vec![0.0; nodes],
+            delays: vec![0; nodes],
+            hops: vec![0; nodes],
+        }
+    }
+
     /// Cost    O(links · log nodes)
     pub(super) fn of(problem: &Problem<'_>, from: usize) -> Self {
         let slow = sweep(problem, from, |arc| Cost::from_f64(1e6 / arc.rate_bps));

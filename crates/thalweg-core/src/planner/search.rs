@@ -75,6 +75,38 @@ fn sums(label: &Label) -> Sums {
 /// The order in which labels pop, and the label.
 type Entry = Reverse<(Cost, u16, u16, u32)>;
 
+/// Where a search begins: the source, or a place on a tree that is there already.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seed {
+    /// The seed before the last move, by its place in the list.
+    pub(super) parent: Option<u32>,
+    /// The last move, `None` at the source.
+    pub(super) via: Option<Move>,
+    pub(super) node: u32,
+    pub(super) state: u16,
+    pub(super) delay: Duration,
+    pub(super) adapters: u16,
+    pub(super) hops: u16,
+    /// Slots in use at the node.
+    pub(super) slots: u8,
+}
+
+impl Seed {
+    /// Returns the stream as it is produced.
+    pub(super) fn source(problem: &Problem<'_>) -> Self {
+        Self {
+            parent: None,
+            via: None,
+            node: problem.source as u32,
+            state: problem.states.start(),
+            delay: Duration::ZERO,
+            adapters: 0,
+            hops: 0,
+            slots: 0,
+        }
+    }
+}
+
 struct Search<'a, 'p, 'b> {
     problem: &'p Problem<'a>,
     guides: &'b mut Guides<'p, 'a>,
@@ -93,6 +125,7 @@ pub(super) fn best_walk<'p, 'a>(
     problem: &'p Problem<'a>,
     guides: &mut Guides<'p, 'a>,
     watch: &Watch,
+    seeds: &[Seed],
     labels_max: u32,
 ) -> Result<Option<Route>, Exhausted> {
     let words = watch.once_count.div_ceil(64) as usize;
@@ -107,32 +140,39 @@ pub(super) fn best_walk<'p, 'a>(
         heads: vec![NONE; places],
         heap: BinaryHeap::new(),
     };
-    search.start();
+    search.start(seeds);
     let best = search.run(labels_max)?;
     Ok(best.map(|best| search.route(best)))
 }
 
 impl Search<'_, '_, '_> {
-    fn start(&mut self) {
-        let source = self.problem.source as u32;
-        let state = self.problem.states.start();
-        if self.problem.hides_at(source) && !self.problem.states.is_hidden(state) {
-            return;
+    /// Adds a label for each seed; it keeps its place in the list even if it leads nowhere, for others go on from it.
+    fn start(&mut self, seeds: &[Seed]) {
+        for (index, seed) in seeds.iter().enumerate() {
+            let label = Label {
+                cost: self.problem.states.quality(seed.state),
+                delay_ns: seed.delay.as_nanos(),
+                parent: seed.parent.unwrap_or(NONE),
+                next: NONE,
+                node: seed.node,
+                via: match seed.via {
+                    None => Via::Start,
+                    Some(Move::Run(adapter)) => Via::Run(adapter),
+                    Some(Move::Hop { link, .. }) => Via::Hop(link.0),
+                },
+                state: seed.state,
+                adapters: seed.adapters,
+                hops: seed.hops,
+                slots: seed.slots,
+                alive: true,
+            };
+            self.labels.push(label);
+            self.visited.resize(self.labels.len() * self.words, 0);
+            if self.problem.may_be(seed.node, seed.state) {
+                let bound = self.guides.bound(&sums(&label), seed.node, seed.state);
+                self.enter(index as u32, bound);
+            }
         }
-        self.visited.resize(self.words, 0);
-        self.add(Label {
-            cost: self.problem.states.quality(state),
-            delay_ns: 0,
-            parent: NONE,
-            next: NONE,
-            node: source,
-            via: Via::Start,
-            state,
-            adapters: 0,
-            hops: 0,
-            slots: 0,
-            alive: true,
-        });
     }
 
     /// Pops labels until no better one can reach the goal.
@@ -204,7 +244,7 @@ impl Search<'_, '_, '_> {
     fn hop(&mut self, index: u32, label: &Label) {
         let problem = self.problem;
         for arc in problem.arcs_from(label.node) {
-            if arc.to as usize == problem.source {
+            if !problem.may_enter(arc.to) {
                 continue;
             }
             let bit = self.watch.once[arc.to as usize];
@@ -254,19 +294,27 @@ impl Search<'_, '_, '_> {
             self.visited.truncate(self.labels.len() * self.words);
             return;
         }
-        let states = self.problem.states.count();
-        let place = label.node as usize * states + usize::from(label.state);
         let index = self.labels.len() as u32;
         label.next = NONE;
         self.labels.push(label);
-        if self.is_beaten(place, index) {
+        if !self.enter(index, bound) {
             self.labels.pop();
             self.visited.truncate(self.labels.len() * self.words);
-            return;
+        }
+    }
+
+    /// Lets a label that is in the list take part, and returns whether it does: whether no other beats it.
+    fn enter(&mut self, index: u32, bound: Cost) -> bool {
+        let label = &self.labels[index as usize];
+        let states = self.problem.states.count();
+        let place = label.node as usize * states + usize::from(label.state);
+        if self.is_beaten(place, index) {
+            return false;
         }
         self.labels[index as usize].next = self.heads[place];
         self.heads[place] = index;
         self.push(index, bound);
+        true
     }
 
     fn push(&mut self, index: u32, bound: Cost) {

@@ -44,6 +44,7 @@ pub(super) struct Step {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackStep {
     pub(super) from: u16,
+    pub(super) run_cost: Cost,
     pub(super) cost: Cost,
     pub(super) delay: Duration,
 }
@@ -71,7 +72,8 @@ pub(super) struct States {
 }
 
 impl States {
-    pub(super) fn new(snapshot: &Snapshot) -> Self {
+    /// Tabulates the states of a stream of which so many layers are worth delivering.
+    pub(super) fn new(snapshot: &Snapshot, least_layers: u8) -> Self {
         let stream = &snapshot.stream;
         let catalogue = &snapshot.catalogue;
         let transforms = catalogue.transforms.len().min(Catalogue::TRANSFORMS_MAX);
@@ -84,7 +86,7 @@ impl States {
         let mut states = Self {
             bits: transforms.len() as u32,
             layers: stream.layers.len() as u8,
-            least_layers: stream.least_layers(),
+            least_layers,
             rates: Vec::with_capacity(stream.layers.len() * patterns),
             hidden: (0..patterns)
                 .map(|pattern| {
@@ -173,8 +175,13 @@ impl States {
         let mut back: Vec<(u16, BackStep)> = Vec::with_capacity(self.steps.len());
         for from in 0..self.count() as u16 {
             back.extend(self.steps(from).iter().map(|step| {
-                let Step { cost, delay, .. } = *step;
-                (step.to, BackStep { from, cost, delay })
+                let back = BackStep {
+                    from,
+                    run_cost: step.run_cost,
+                    cost: step.cost,
+                    delay: step.delay,
+                };
+                (step.to, back)
             }));
         }
         back.sort_by_key(|(to, _)| *to);

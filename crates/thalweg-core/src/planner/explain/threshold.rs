@@ -53,7 +53,7 @@ pub(super) fn next_layer(snapshot: &Snapshot, plan: &Plan) -> String {
 
 /// Returns the rates of all states with so many layers, least first, rounded up.
 fn rates_of(snapshot: &Snapshot, layers: u8) -> Vec<Bitrate> {
-    let states = States::new(snapshot);
+    let states = States::new(snapshot, 1);
     let with = (0..states.count() as u16).filter(|state| states.layers_of(*state) == layers);
     let mut rates: Vec<Bitrate> = with.map(|state| rate(states.rate_bps(state))).collect();
     rates.sort_unstable();

@@ -1,8 +1,10 @@
 //! The planner against an oracle, against its laws, and on cases a person can follow.
 
 mod brute;
+mod brute_tree;
 mod cases;
 mod laws;
 mod oracle;
 mod planners;
+mod trees;
 mod worlds;

@@ -1,0 +1,109 @@
+//! What no tree can cost less than.
+//!
+//! *The idea.* Leave out slots, deadlines, the length of paths and the ban on entering a node twice. Then the best tree
+//! below a place *(node, state)* that serves a set of sinks either splits there into two that serve a part each, or
+//! begins with one move:
+//!
+//! ```text
+//! d[S][x] = min( min over S = A ∪ B of d[A][x] + d[B][x],  min over moves x → y of cost + d[S][y] )
+//! ```
+//!
+//! The second is a shortest path from the values of the first, so each set is one sweep. Every tree is such a one, so
+//! the value at the source's start is a bound.
+//!
+//! *Sources.* docs/planner.md §9; Dreyfus and Wagner 1971; Erickson, Monma, Veinott 1987.
+
+use alloc::collections::BinaryHeap;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::super::cost::Cost;
+use super::super::problem::Problem;
+
+/// More sinks than this are not attempted: work grows as 3 to their number.
+const SINKS_MAX: usize = 8;
+
+/// Returns a lower bound on the cost of all trees, `None` if it would take more steps than allowed.
+///
+/// Cost    O(3^sinks · places + 2^sinks · moves · log places) time, O(2^sinks · places) memory
+pub(super) fn least(problem: &Problem<'_>, sinks: &[Problem<'_>], steps_max: u32) -> Option<Cost> {
+    let count = sinks.len();
+    let places = problem.nodes() * problem.states.count();
+    let steps = 3u64
+        .saturating_pow(count as u32)
+        .saturating_mul(places as u64);
+    if count > SINKS_MAX || steps > u64::from(steps_max) {
+        return None;
+    }
+    let mut values: Vec<Vec<Cost>> = vec![Vec::new(); 1 << count];
+    for set in 1usize..1 << count {
+        let mut value = vec![Cost::MAX; places];
+        if set.is_power_of_two() {
+            let sink = &sinks[set.trailing_zeros() as usize];
+            for state in 0..problem.states.count() as u16 {
+                if sink.states.is_goal(state) && problem.may_be(sink.sink as u32, state) {
+                    let place = sink.sink * problem.states.count() + usize::from(state);
+                    value[place] = problem.states.quality(state);
+                }
+            }
+        }
+        // Each pair of parts once: the part that holds the set's lowest sink is the first.
+        let lowest = set & set.wrapping_neg();
+        let mut part = (set - 1) & set;
+        while part > 0 {
+            if part & lowest != 0 {
+                let halves = values[part].iter().zip(&values[set ^ part]);
+                for (held, (a, b)) in value.iter_mut().zip(halves) {
+                    *held = (*held).min(*a + *b);
+                }
+            }
+            part = (part - 1) & set;
+        }
+        sweep(problem, &mut value);
+        values[set] = value;
+    }
+    let start = problem.source * problem.states.count() + usize::from(problem.states.start());
+    Some(values[(1 << count) - 1][start])
+}
+
+/// Lowers every place's value to what the best way to another place costs with the value there.
+fn sweep(problem: &Problem<'_>, value: &mut [Cost]) {
+    let states = problem.states.count();
+    let begun = value
+        .iter()
+        .enumerate()
+        .filter(|(_, cost)| **cost < Cost::MAX);
+    let mut heap: BinaryHeap<Reverse<(Cost, u32)>> = begun
+        .map(|(place, cost)| Reverse((*cost, place as u32)))
+        .collect();
+    while let Some(Reverse((cost, place))) = heap.pop() {
+        if value[place as usize] < cost {
+            continue;
+        }
+        let (node, state) = (place as usize / states, (place as usize % states) as u16);
+        let mut offer = |node: usize, state: u16, cost: Cost| {
+            let place = node * states + usize::from(state);
+            if cost < value[place] {
+                value[place] = cost;
+                heap.push(Reverse((cost, place as u32)));
+            }
+        };
+        if problem.may_adapt(node as u32) {
+            for back in problem.states.steps_to(state) {
+                if problem.may_be(node as u32, back.from) {
+                    offer(node, back.from, cost + back.run_cost);
+                }
+            }
+        }
+        if node != problem.source {
+            for arc in problem.arcs_from(node as u32) {
+                if problem.may_be(arc.to, state)
+                    && let Some(hop) = problem.hop_cost(arc, state)
+                {
+                    offer(arc.to as usize, state, cost + hop);
+                }
+            }
+        }
+    }
+}
