@@ -17,6 +17,8 @@ mod instructions;
 mod lift_cost;
 mod modules;
 #[cfg(feature = "nodes")]
+mod quality;
+#[cfg(feature = "nodes")]
 mod relay;
 #[cfg(test)]
 mod tests;
@@ -69,6 +71,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "loss by cause and throughput by size over 4 nodes, against plain QUIC and UDP",
         metrics: delivery::loss::METRICS,
         run: delivery::loss::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: quality::ID,
+        group: "quality",
+        about: "what a viewer sees over a slow link by what is done to the stream; needs root, for it is played by the testbed",
+        metrics: quality::METRICS,
+        run: quality::run,
     },
     #[cfg(feature = "nodes")]
     Bench {
