@@ -56,6 +56,39 @@ fn the_diamond_goes_by_the_town_unless_in_a_hurry_or_cut() {
 }
 
 #[test]
+fn every_rung_of_the_ladder_loads_and_carries_both_of_its_streams() {
+    let folder = format!("{}/../../worlds/ladder", env!("CARGO_MANIFEST_DIR"));
+    let entries = std::fs::read_dir(folder).expect("the ladder is in the repository");
+    let mut rungs: Vec<String> = entries
+        .map(|entry| entry.expect("an entry").file_name().into_string())
+        .map(|name| name.expect("names in UTF-8"))
+        .collect();
+    rungs.sort();
+    let expected = [
+        "4g.toml",
+        "congested-wifi.toml",
+        "geo.toml",
+        "good-wifi.toml",
+        "leo.toml",
+        "office-lan.toml",
+        "radio-150.toml",
+        "weak-4g.toml",
+    ];
+    assert_eq!(rungs, expected);
+    for rung in rungs {
+        let world = load(&format!("ladder/{rung}"));
+        assert_eq!(world.streams.len(), 2, "{rung}");
+        for stream in &world.streams {
+            let layers = plan_of(&world, stream.name.as_str()).layers;
+            // The narrow radio has no room for the camera's third layer.
+            let all = stream.layers.len()
+                - usize::from(rung == "radio-150.toml" && stream.layers.len() > 1);
+            assert_eq!(usize::from(layers), all, "{rung}: {}", stream.name);
+        }
+    }
+}
+
+#[test]
 fn the_report_has_the_keys_of_the_design() {
     let plan = plan_of(&load("pa9.toml"), "video");
     let report = Report::new(&plan, &[], Duration::from_micros(42));
