@@ -12,6 +12,7 @@
 //! | [`role`] | producer and subscriber, which the program is in its children |
 //! | [`play`] | a world from its first packet to its report |
 //! | [`score`] | what was given against what was received |
+//! | [`ladder`] | many worlds, beside the simulator |
 //! | [`calibrate`] | the instrument measured by foreign programs |
 //! | [`exit`] | codes and the one sentence |
 //!
@@ -24,6 +25,7 @@ pub mod calibrate;
 pub mod emulator;
 pub mod exit;
 pub mod fabric;
+pub mod ladder;
 pub mod network;
 pub mod play;
 pub mod role;

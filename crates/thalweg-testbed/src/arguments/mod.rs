@@ -9,8 +9,10 @@ use std::process::Stdio;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use thalweg_core::model::{NodeName, World};
+use thalweg_sim::report::Report;
 use thalweg_testbed::calibrate;
 use thalweg_testbed::exit::{self, Failure};
+use thalweg_testbed::ladder::{self, Rung};
 use thalweg_testbed::network::Network;
 use thalweg_testbed::play::{self, Options};
 use thalweg_testbed::role::{self, Part};
@@ -24,6 +26,7 @@ Examples:
   cargo xtask testbed worlds/demo.toml --json > demo.testbed.json
   cargo xtask testbed worlds/demo.toml --node camera -- ping -c 3 {relay}
   cargo xtask testbed --calibrate
+  cargo xtask testbed --ladder ladder-results
 
 In a command, {NAME} stands for the address of that node as the node of --node reaches it.
 ";
@@ -44,6 +47,14 @@ pub struct Arguments {
     /// Measure the instrument itself with ping and iperf3, and compare with what its links are to be.
     #[arg(long, conflicts_with = "world")]
     calibrate: bool,
+
+    /// Play every world of --worlds here and in the simulator, write what both say into this folder, print a table.
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["world", "calibrate"])]
+    ladder: Option<PathBuf>,
+
+    /// The worlds of --ladder.
+    #[arg(long, value_name = "FOLDER", default_value = "worlds/ladder")]
+    worlds: PathBuf,
 
     /// Print one JSON object instead of a text for people.
     #[arg(long)]
@@ -102,9 +113,9 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
         privilege::TO_RUN
     };
     let world = arguments.world.as_deref().map(load).transpose()?;
-    if world.is_none() && !arguments.calibrate {
+    if world.is_none() && !arguments.calibrate && arguments.ladder.is_none() {
         return Err(Failure::BadInput(
-            "name a world, or --calibrate; --help tells more".into(),
+            "name a world, --calibrate or --ladder; --help tells more".into(),
         ));
     }
     privilege::check(tools)?;
@@ -113,6 +124,7 @@ pub fn run(arguments: &Arguments) -> Result<u8, Failure> {
     }
     runtime()?.block_on(unless_asked_to_end(async {
         match &world {
+            None if arguments.ladder.is_some() => ladder(arguments).await,
             None => calibrate(arguments).await,
             Some(world) if !arguments.command.is_empty() => command(arguments, world).await,
             Some(world) => play(arguments, world).await,
@@ -186,25 +198,63 @@ async fn calibrate(arguments: &Arguments) -> Result<u8, Failure> {
 }
 
 async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
+    let path = arguments.world.as_deref().unwrap_or(Path::new(""));
+    let report = played(arguments, world, path).await?;
+    if arguments.json {
+        let json = serde_json::to_string(&report).context("a report is text and numbers")?;
+        println!("{json}");
+    } else {
+        print!("{}", text::of(&report));
+    }
+    never(report.violations.len())
+}
+
+/// Plays a world that was read from a path.
+async fn played(arguments: &Arguments, world: &World, path: &Path) -> Result<Report, Failure> {
     let films = play::films(world).map_err(|error| Failure::BadInput(error.to_string()))?;
     let options = Options {
         seed: arguments.seed,
         program: program(arguments)?,
         logs: arguments.logs.clone(),
     };
-    let path = arguments.world.as_deref().unwrap_or(Path::new(""));
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let played = play::play(world, &name, &films, &options).await?;
     for remark in &played.remarks {
         eprintln!("testbed: {remark}");
     }
-    if arguments.json {
-        let json = serde_json::to_string(&played.report).context("a report is text and numbers")?;
-        println!("{json}");
-    } else {
-        print!("{}", text::of(&played.report));
+    Ok(played.report)
+}
+
+async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
+    let folder = arguments.ladder.as_deref().unwrap_or(Path::new(""));
+    let shown = folder.display();
+    let thalweg = program(arguments)?;
+    let mut worlds = Vec::new();
+    // A mistake in the last world is told before the first is played.
+    for path in ladder::worlds(&arguments.worlds)
+        .map_err(|error| Failure::BadInput(format!("{error:#}")))?
+    {
+        worlds.push((load(&path)?, path));
     }
-    match played.report.violations.len() {
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
+    let (mut rungs, mut violations) = (Vec::new(), 0);
+    for (world, path) in &worlds {
+        eprintln!("testbed: playing {}", path.display());
+        let testbed = played(arguments, world, path).await?;
+        ladder::keep(folder, "testbed", &testbed)?;
+        let simulator = ladder::simulate(&thalweg, path, arguments.seed).await?;
+        if let Some(report) = &simulator {
+            ladder::keep(folder, "sim", report)?;
+        }
+        violations += testbed.violations.len();
+        rungs.push(Rung { testbed, simulator });
+    }
+    println!("{}\n\n{}", ladder::machine(), ladder::table(&rungs));
+    never(violations)
+}
+
+fn never(violations: usize) -> Result<u8, Failure> {
+    match violations {
         0 => Ok(0),
         count => Err(anyhow::anyhow!("{count} thing(s) happened that never should").into()),
     }

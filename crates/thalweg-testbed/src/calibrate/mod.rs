@@ -177,9 +177,9 @@ impl Calibration {
         for figure in &self.figures {
             let _ = writeln!(text, "{figure}");
         }
-        let _ = write!(
+        let _ = writeln!(
             text,
-            "the emulator let 99 % of packets out within {:.2} ms of their moment, and all within {:.2} ms\n",
+            "the emulator let 99 % of packets out within {:.2} ms of their moment, and all within {:.2} ms",
             self.late_ms_p99, self.late_ms_max
         );
         text

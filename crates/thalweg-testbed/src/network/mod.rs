@@ -18,6 +18,7 @@
 
 mod address;
 
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,8 @@ fn setting_up(world: &World, node: &NodeName) -> String {
         {
             let address = addresses_of(number).ends[end];
             let device = device(number);
-            lines += &format!(
+            let _ = write!(
+                lines,
                 "address add {address}/30 dev {device}\nlink set {device} mtu {MTU} txqueuelen {TRANSIT_PACKETS} up\n"
             );
         }

@@ -34,7 +34,7 @@ use crate::score::{self, Score};
 use crate::system::clock;
 
 /// How often nodes are asked how they are, so that little is lost of one that crashes or of a stream that ends.
-const LOOK: StdDuration = StdDuration::from_millis(200);
+const LOOK: StdDuration = StdDuration::from_millis(500);
 
 /// How long after the world's end its streams may end: a publisher waits twice 30 s for what has no deadline.
 const SETTLE_MAX: StdDuration = StdDuration::from_secs(70);

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use thalweg_core::model::{Stream, World};
 use thalweg_core::time::{Duration, Instant};
-use thalweg_node::local::{Client, LocalError, LocalPublisher};
+use thalweg_node::local::{Client, LocalPublisher};
 use thalweg_node::{Outgoing, Publication};
 use thalweg_sim::film::Film;
 use thalweg_sim::traffic::{self, Due, Producer};
@@ -116,7 +116,7 @@ impl Work<'_> {
             let outgoing = self.outgoing(&due);
             self.notes
                 .write(note(self.begin, &due, &outgoing.payload))?;
-            if Self::is_gone(node.send(outgoing).await) {
+            if node.send(outgoing).await.is_err() {
                 publisher = None;
             }
             next = self.dues.next();
@@ -129,10 +129,6 @@ impl Work<'_> {
             }
         }
         Ok(())
-    }
-
-    fn is_gone<T>(sent: Result<T, LocalError>) -> bool {
-        sent.is_err()
     }
 
     fn outgoing(&self, due: &Due) -> Outgoing {

@@ -1,0 +1,80 @@
+//! The ladder: every world of a folder on the testbed and in the simulator, side by side.
+//!
+//! *The idea.* One command writes what both say of each world, as JSON, and prints one table, as Markdown with its date
+//! and machine, so that the table of docs/testbed.md is made and never typed. The two agree where delivered share and
+//! median latency are within [`AGREEMENT_PERCENT`] of each other; where they do not, one of them is wrong, or the
+//! difference is explained.
+//!
+//! *What it does not do.* It simulates nothing itself: `thalweg simulate` does. A program without that command leaves its
+//! columns empty.
+
+mod machine;
+mod table;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use thalweg_sim::report::Report;
+
+pub use machine::machine;
+pub use table::{AGREEMENT_PERCENT, table};
+
+use crate::system::program;
+
+/// How long the simulator may take for a world.
+const SIMULATE_MAX: Duration = Duration::from_mins(2);
+
+/// A world as both played it.
+#[derive(Clone, Debug)]
+pub struct Rung {
+    /// What the testbed says.
+    pub testbed: Report,
+    /// What the simulator says; nothing if the program has none.
+    pub simulator: Option<Report>,
+}
+
+/// Returns the worlds of a folder, by name.
+///
+/// Fails   there is none
+pub fn worlds(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let shown = folder.display();
+    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {shown}"))?;
+    let mut worlds: Vec<PathBuf> = entries
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|found| found == "toml"))
+        .collect();
+    worlds.sort();
+    anyhow::ensure!(!worlds.is_empty(), "{shown} holds no world");
+    Ok(worlds)
+}
+
+/// Lets the simulator play a world; `None` if the program has no simulator.
+///
+/// Fails   it fails, or says what cannot be read
+pub async fn simulate(thalweg: &Path, world: &Path, seed: u64) -> anyhow::Result<Option<Report>> {
+    let mut help = Command::new(thalweg);
+    if program::run(help.args(["simulate", "--help"]), "").is_err() {
+        return Ok(None);
+    }
+    let mut command = Command::new(thalweg);
+    command
+        .arg("simulate")
+        .arg(world)
+        .args(["--json", "--seed", &seed.to_string()]);
+    let said = program::run_within(command, SIMULATE_MAX).await?;
+    let report = serde_json::from_str(&said).context("the simulator's report cannot be read")?;
+    Ok(Some(report))
+}
+
+/// Writes a report into a folder, as `NAME.BY.json`.
+pub fn keep(folder: &Path, by: &str, report: &Report) -> anyhow::Result<()> {
+    let path = folder.join(format!("{}.{by}.json", report.world));
+    let json = serde_json::to_string_pretty(report).context("a report is text and numbers")?;
+    fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests;

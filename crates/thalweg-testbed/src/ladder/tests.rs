@@ -1,0 +1,50 @@
+//! Proves that the table says what both said, and marks where they disagree.
+
+use thalweg_core::event::DropCause;
+use thalweg_core::time::Duration;
+use thalweg_sim::report::{Player, Report, Tally};
+
+use super::{Rung, table};
+
+fn report(by: Player, delivered: u64, latency_ms: u64) -> Report {
+    let mut tally = Tally::default();
+    for number in 0..10 {
+        tally.handle_sent(200, 100);
+        if number < delivered {
+            tally.handle_delivered(200, 100, Duration::from_millis(latency_ms), true);
+        } else {
+            tally.handle_dropped(DropCause::Expired, "a", 1);
+        }
+    }
+    Report {
+        world: "geo".into(),
+        by,
+        seed: 1,
+        seconds: 1.0,
+        trace_hash: None,
+        streams: vec![tally.report("s", "b")],
+        links: Vec::new(),
+        violations: Vec::new(),
+    }
+}
+
+#[test]
+fn differences_are_of_the_simulators_and_great_ones_stand_out() {
+    let rung = Rung {
+        testbed: report(Player::Testbed, 9, 105),
+        simulator: Some(report(Player::Simulator, 5, 100)),
+    };
+    let text = table(&[rung]);
+    let line = "| geo | s | 10 | 50.0 % | 90.0 % | **+80.0 %** | 100.0 ms | 105.0 ms | +5.0 % |";
+    assert_eq!(text.lines().nth(2), Some(line));
+}
+
+#[test]
+fn without_a_simulator_its_columns_are_empty() {
+    let rung = Rung {
+        testbed: report(Player::Testbed, 10, 20),
+        simulator: None,
+    };
+    let line = "| geo | s | 10 | – | 100.0 % | – | – | 20.0 ms | – |";
+    assert_eq!(table(&[rung]).lines().nth(2), Some(line));
+}

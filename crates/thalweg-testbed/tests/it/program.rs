@@ -1,0 +1,82 @@
+//! Runs the program, and waits for what it says.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use thalweg_testbed::system::privilege;
+
+/// The demo's world.
+pub const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../worlds/demo.toml");
+
+/// A run that has ended: its code, and what it said on standard output and standard error.
+pub struct Run {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+/// Returns the program with these arguments.
+pub fn testbed(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg-testbed"));
+    command.args(arguments);
+    command
+}
+
+/// Runs the program to its end.
+pub fn run(arguments: &[&str]) -> Run {
+    let output = testbed(arguments).output().expect("the program was built");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Run {
+        code: output.status.code(),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
+}
+
+/// Returns whether this user and this machine can build a testbed; says so if not.
+pub fn is_possible() -> bool {
+    match privilege::check(privilege::TO_RUN) {
+        Ok(()) => true,
+        Err(missing) => {
+            println!("not run: {missing}");
+            false
+        }
+    }
+}
+
+/// A run whose command inside the namespace has begun and does not end by itself.
+pub struct Held {
+    pub child: Child,
+    pub out: BufReader<ChildStdout>,
+}
+
+/// Starts a run that holds its network up until it is ended.
+pub fn hold() -> Held {
+    let words = [
+        "--node",
+        "relay",
+        "--",
+        "sh",
+        "-c",
+        "echo begun; exec sleep 60",
+    ];
+    let mut child = testbed(&[&[DEMO], &words[..]].concat())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was built");
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("text");
+    assert_eq!(line, "begun\n");
+    Held { child, out }
+}
+
+/// Returns the names of all namespaces that a process made.
+pub fn namespaces_of(pid: u32) -> Vec<String> {
+    let output = Command::new("ip").args(["netns", "list"]).output();
+    let list = String::from_utf8_lossy(&output.expect("ip is there").stdout).into_owned();
+    let prefix = format!("thalweg-{pid}-");
+    let names = list.lines().filter(|name| name.starts_with(&prefix));
+    names.map(str::to_owned).collect()
+}
