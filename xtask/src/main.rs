@@ -14,6 +14,7 @@ mod peers;
 mod place;
 mod scan;
 mod steps;
+mod testbed;
 mod tidy;
 
 use std::process::ExitCode;
@@ -37,7 +38,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, doc, instructions, tidy",
+        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, testbed, doc, instructions, tidy",
         run: steps::run,
     },
     Command {
@@ -60,6 +61,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--install"],
         about: "Lists the relays of others that benchmarks compare with; --install brings those that have a package",
         run: peers::run,
+    },
+    Command {
+        name: "testbed",
+        arguments: "WORLD [--json] | WORLD --node NAME -- COMMAND… | --calibrate | --ladder FOLDER",
+        flags: testbed::FLAGS,
+        about: "Plays a world on the real kernel, by real nodes in network namespaces; needs root",
+        run: testbed::run,
     },
     Command {
         name: "fuzz",
@@ -113,9 +121,9 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         print!("{}", help());
         return Err(Failure::Misuse("a command is missing".into()));
     };
-    if matches!(name.as_str(), "--help" | "-h" | "help")
-        || rest.iter().any(|a| a == "--help" || a == "-h")
-    {
+    // The testbed has a help of its own, and its command after `--` may have one too.
+    let is_for_us = name != "testbed" && rest.iter().any(|a| a == "--help" || a == "-h");
+    if matches!(name.as_str(), "--help" | "-h" | "help") || is_for_us {
         print!("{}", help());
         return Ok(());
     }
@@ -144,6 +152,7 @@ Examples:
   cargo xtask test                       everything, as CI does
   cargo xtask test fmt clippy            two steps only
   cargo xtask tidy                       the test of the house, as `file:line: what, and what to do`
+  cargo xtask testbed worlds/demo.toml   the demo's world on the real kernel
   cargo xtask fuzz adu_header --seconds 600
 
 Exit codes: 0 done, 1 a check failed or a tool is missing, 2 the command line was wrong.

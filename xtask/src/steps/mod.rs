@@ -3,8 +3,8 @@
 //! *The idea.* A person and CI run the same. All steps run even if one fails, so that one run shows all there is to put
 //! right; only what needs a failed step's result is left out, and is said to be. The last line counts tests.
 //!
-//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]); a missing tool is a sentence
-//! that says which command brings it.
+//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]) and, by root, the programs that
+//! measure the testbed (see [`crate::testbed`]); any other missing tool is a sentence that says which command brings it.
 
 mod cargo;
 #[cfg(test)]
@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, instructions, media, tidy};
+use crate::{Failure, instructions, media, testbed, tidy};
 use cargo::{Counts, Shared};
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
@@ -60,6 +60,12 @@ const STEPS: &[Step] = &[
         about: "unit, integration, property and doc tests",
         needs: Some("build"),
         run: cargo::test,
+    },
+    Step {
+        name: "testbed",
+        about: "the testbed's links are what their worlds say; by root only",
+        needs: Some("build"),
+        run: |_| testbed::calibrate(),
     },
     Step {
         name: "doc",

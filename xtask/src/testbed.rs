@@ -1,0 +1,143 @@
+//! `cargo xtask testbed`: builds the testbed and the program that it plays with, and becomes it.
+//!
+//! *The idea.* The testbed is a program with a command line of its own; this only sets up what it needs and gets out of
+//! the way. It *becomes* the program rather than waiting for it, so that Ctrl-C and a kill reach the one that cleans up.
+//! The programs that it runs come from three Debian packages; where `apt-get` and root are there, what is missing is
+//! installed, and said to be.
+//!
+//! *What it does not do.* It judges nothing: whether this machine can is the testbed's to say, in one sentence.
+
+use std::env;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, place};
+
+/// Flags of the testbed's command line, for the check of the documents' commands.
+pub const FLAGS: &[&str] = &[
+    "--calibrate",
+    "--json",
+    "--ladder",
+    "--logs",
+    "--node",
+    "--program",
+    "--seed",
+    "--worlds",
+];
+
+/// Programs that the testbed runs, and the Debian packages that bring them.
+const PROGRAMS: [(&str, &str); 3] = [
+    ("ip", "iproute2"),
+    ("iperf3", "iperf3"),
+    ("ping", "iputils-ping"),
+];
+
+/// The exit code with which the testbed says that this machine or this user cannot.
+const MISSING: i32 = 5;
+
+/// Builds and becomes the testbed; returns only why it did not.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    set_up();
+    let program = build(&[
+        "--release",
+        "--bins",
+        "--package=thalweg-testbed",
+        "--package=thalweg-cli",
+    ])?;
+    let mut command = Command::new(&program);
+    command.args(arguments);
+    // Paths on the command line are the caller's, not the root's.
+    let error = command.exec();
+    Err(place::failed("cannot run", &program, &error))
+}
+
+/// Calibrates the testbed as a step of all checks: not run where the machine cannot, with the reason.
+pub fn calibrate() -> Result<(), Failure> {
+    set_up();
+    // What the step before has built: another choice of targets would be another build.
+    let program = build(&["--workspace", "--all-targets"])?;
+    let mut command = Command::new(&program);
+    command.arg("--calibrate");
+    let shown = place::show(&command);
+    println!("$ {shown}");
+    let status = command.status();
+    let status = status.map_err(|error| place::failed("cannot run", &program, &error))?;
+    match status.code() {
+        Some(0) => Ok(()),
+        Some(MISSING) => {
+            println!("calibration was NOT RUN: see the sentence above");
+            Ok(())
+        }
+        _ => Err(Failure::Broken(format!("`{shown}` failed ({status})"))),
+    }
+}
+
+/// Installs what is missing, where that can be done; where not, the testbed says what to do.
+fn set_up() {
+    let missing: Vec<&str> = PROGRAMS
+        .into_iter()
+        .filter(|(program, _)| !is_there(program))
+        .map(|(_, package)| package)
+        .collect();
+    let is_root = Path::new("/proc/self").metadata().is_ok_and(|this| {
+        // The owner of a process's folder is its effective user.
+        std::os::unix::fs::MetadataExt::uid(&this) == 0
+    });
+    if missing.is_empty() || !is_root || !is_there("apt-get") {
+        return;
+    }
+    println!(
+        "installing {} from Debian for the testbed",
+        missing.join(" and ")
+    );
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive");
+    apt.args(["install", "--yes", "--quiet", "--no-install-recommends"]);
+    if let Err(Failure::Broken(said) | Failure::Misuse(said)) = place::output(apt.args(&missing)) {
+        println!("{said}\nto install it: apt-get update, then the same again");
+    }
+}
+
+fn is_there(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path)
+        .chain(usual)
+        .any(|folder| folder.join(program).is_file())
+}
+
+/// Builds the testbed, and the program `thalweg` beside it, and returns where cargo put it.
+fn build(targets: &[&str]) -> Result<PathBuf, Failure> {
+    let mut cargo = place::cargo();
+    cargo.args(["build", "--quiet", "--locked", "--message-format=json"]);
+    let messages = place::output(cargo.args(targets))?;
+    let values = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    // The program's unit tests are an executable of the same name.
+    let mut programs = values.filter(|value| {
+        value["target"]["name"] == "thalweg-testbed" && value["profile"]["test"] == false
+    });
+    let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
+    path.ok_or_else(|| {
+        Failure::Broken("the package thalweg-testbed builds no program of its name".into())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves that the flags that documents may quote are those of the testbed.
+
+    use super::{FLAGS, place};
+
+    #[test]
+    fn the_flags_are_those_of_the_testbeds_command_line() {
+        let path = place::root().join("crates/thalweg-testbed/src/arguments/mod.rs");
+        let source = std::fs::read_to_string(path).expect("the testbed is in the workspace");
+        for flag in FLAGS {
+            let field = format!("    {}: ", &flag[2..]);
+            assert!(source.contains(&field), "{flag} is no field of Arguments");
+        }
+    }
+}
