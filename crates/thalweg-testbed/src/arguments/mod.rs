@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long)]
     json: bool,
 
-    /// Determines which packets are lost, late or held back, and what producers send.
+    /// Determines which packets are lost, late or held back.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 

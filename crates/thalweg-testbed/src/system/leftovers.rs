@@ -2,7 +2,7 @@
 //!
 //! *The idea.* A run makes two kinds of things that outlive it: namespaces and one folder, both with its owner in their
 //! names. Processes in such a namespace are its own, whatever became of their parents. TUN devices and the line are the
-//! process's own and go with it.
+//! process's own and go with it. Two runs may sweep at once: what has gone meanwhile is gone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,14 +63,19 @@ fn sweep(mut is_prey: impl FnMut(Owner) -> bool) -> anyhow::Result<Swept> {
     for (owner, name) in namespaces {
         swept.owners.push(owner.pid);
         swept.processes += empty(&name);
-        program::run(Command::new("ip").args(["netns", "delete", &name]), "")?;
+        let deleted = program::run(Command::new("ip").args(["netns", "delete", &name]), "");
+        if namespace_path(&name).exists() {
+            deleted?;
+        }
         swept.namespaces += 1;
     }
     for (owner, name) in folders {
         swept.owners.push(owner.pid);
         let folder = std::env::temp_dir().join(name);
-        fs::remove_dir_all(&folder)
-            .with_context(|| format!("cannot remove {}", folder.display()))?;
+        let removed = fs::remove_dir_all(&folder);
+        if folder.exists() {
+            removed.with_context(|| format!("cannot remove {}", folder.display()))?;
+        }
         swept.folders += 1;
     }
     swept.owners.sort_unstable();
