@@ -3,7 +3,7 @@
 A group is a QUIC stream of its own, so each ADU travels alone, as over Thalweg. The bench has both UDP ends and the only
 clock; what this costs stands on both sides of its subtraction.
 
-usage: moq_end.py entry|exit connect|listen ADDRESS UDP_PORT
+usage: moq_end.py entry|exit connect|listen ADDRESS UDP_PORT SESSIONS
 """
 
 import asyncio
@@ -13,12 +13,15 @@ import time
 
 import moq
 
-end, verb, address, port = sys.argv[1:]
+end, verb, address, port, sessions = sys.argv[1:]
 PATH, TRACK = "thalweg-bench", "adus"
 
 # How old a group may be when a newer one is there, as long as the deadline of ours; with the default, none, a group that
 # comes after its successor is left out.
 AGE_MICROS_MAX = 60_000_000
+
+# Many sessions at once would overrun the one socket that counts what they got, so they hand on what names an ADU.
+HEAD_BYTES = 65535 if sessions == "1" else 64
 
 
 def publish(origin, sock):
@@ -37,6 +40,16 @@ def publish(origin, sock):
     return broadcast, track
 
 
+async def subscribe(url, sock):
+    async with moq.Client(url, tls_verify=False, websocket_enabled=False) as client:
+        broadcast = await client.announced_broadcast(PATH)
+        track = await broadcast.subscribe_track(
+            TRACK, moq.Subscription(max_age_us=AGE_MICROS_MAX)
+        )
+        async for group in track.groups_as_arrived():
+            sock.send((await anext(group)).payload[:HEAD_BYTES])
+
+
 async def run():
     sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     url = f"https://{address}"
@@ -51,13 +64,7 @@ async def run():
             held = publish(client, sock)
             await asyncio.Event().wait()
     sock.connect(("127.0.0.1", int(port)))
-    async with moq.Client(url, tls_verify=False, websocket_enabled=False) as client:
-        broadcast = await client.announced_broadcast(PATH)
-        track = await broadcast.subscribe_track(
-            TRACK, moq.Subscription(max_age_us=AGE_MICROS_MAX)
-        )
-        async for group in track.groups_as_arrived():
-            sock.send((await anext(group)).payload)
+    await asyncio.gather(*(subscribe(url, sock) for _ in range(int(sessions))))
 
 
 asyncio.run(run())

@@ -88,6 +88,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         metrics: relay::METRICS,
         run: relay::run,
     },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: relay::fan::ID,
+        group: "relay",
+        about: "what a relay's core forwards to many subscribers, against zenohd and moq-relay",
+        metrics: relay::fan::METRICS,
+        run: relay::fan::run,
+    },
     Bench {
         id: instructions::ID,
         group: "instructions",
@@ -117,7 +125,7 @@ pub(crate) fn list() -> String {
 }
 
 /// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
-/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or is the relay of the comparison, `relay-node`.
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or is the relay of the comparison, `relay-node:SINKS`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),
@@ -127,7 +135,7 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
             delivery::workload(side, hops.parse()?, bytes.parse()?, millis.parse()?)
         }
         #[cfg(feature = "nodes")]
-        [relay::thalweg::RELAY] => relay::thalweg::relay(),
+        [relay::thalweg::RELAY, sinks] => relay::thalweg::relay(sinks.parse()?),
         _ => bail!("no workload is called `{workload}`"),
     }
 }

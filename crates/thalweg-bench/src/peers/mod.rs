@@ -33,6 +33,9 @@ use self::line::{Line, Way};
 /// Pieces as large as any ADU that is sent.
 const ANY_BYTES: usize = 60_000;
 
+/// Starts a line with so many exits.
+type Fan = fn(&[Found], usize) -> anyhow::Result<Line>;
+
 /// A relay of others.
 #[derive(Debug)]
 pub(crate) struct Peer {
@@ -45,6 +48,8 @@ pub(crate) struct Peer {
     /// The largest datagram that its line takes; a longer ADU goes in as several.
     pub(crate) piece_bytes: usize,
     start: fn(&[Found], Way) -> anyhow::Result<Line>,
+    /// Starts a line through the relay with so many exits, each on a connection of its own; all come out at one port.
+    fan: Option<Fan>,
 }
 
 /// Every peer, in the order of the output.
@@ -82,6 +87,11 @@ impl Peer {
         Err(format!("{} is missing: {}", self.name, missing.join(", ")))
     }
 
+    /// Returns whether it serves many subscribers by itself.
+    pub(crate) fn fans_out(&self) -> bool {
+        self.fan.is_some()
+    }
+
     /// Returns where it stands in [`PEERS`].
     pub(crate) fn place(&self) -> usize {
         let place = PEERS.iter().position(|peer| peer.name == self.name);
@@ -99,6 +109,13 @@ impl Ready {
     pub(crate) fn start(&self, way: Way) -> anyhow::Result<Line> {
         (self.peer.start)(&self.programs, way)
             .with_context(|| format!("{} cannot be started", self.peer.name))
+    }
+
+    /// Starts a line through the relay with so many exits, if the peer is one that has them.
+    pub(crate) fn fan(&self, exits: usize) -> Option<anyhow::Result<Line>> {
+        let fan = self.peer.fan?;
+        let line = fan(&self.programs, exits);
+        Some(line.with_context(|| format!("{} cannot be started", self.peer.name)))
     }
 }
 

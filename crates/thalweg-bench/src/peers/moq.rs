@@ -31,10 +31,11 @@ pub(super) const PEER: Peer = Peer {
         },
     ],
     piece_bytes: ANY_BYTES,
-    start,
+    start: |programs, way| line(programs, way, 1),
+    fan: Some(|programs, exits| line(programs, Way::Through, exits)),
 };
 
-fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {
+fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
     let (relay, python) = (&programs[0].path, &programs[1].path);
     let out = line::socket()?;
     let into = line::free_udp()?;
@@ -43,8 +44,10 @@ fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {
         out.local_addr()?.port().to_string(),
     );
     let address = line::free_udp()?.to_string();
-    let end =
-        |end: &str, verb: &str, port: &str| line::script(python, END, &[end, verb, &address, port]);
+    let end = |end: &str, verb: &str, port: &str| {
+        let sessions = if end == "exit" { exits } else { 1 }.to_string();
+        line::script(python, END, &[end, verb, &address, port, &sessions])
+    };
     let line = Line::bare(into, out);
     if way == Way::Direct {
         let entry = end("entry", "listen", &entry_port)?;

@@ -17,6 +17,7 @@ pub(super) const PEER: Peer = Peer {
     }],
     piece_bytes: ANY_BYTES,
     start,
+    fan: None,
 };
 
 fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {

@@ -29,6 +29,7 @@ pub(super) const PEER: Peer = Peer {
     }],
     piece_bytes: PIECE_BYTES,
     start,
+    fan: None,
 };
 
 fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {

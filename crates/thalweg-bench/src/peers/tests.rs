@@ -71,6 +71,7 @@ static ABSENT: Peer = Peer {
     ],
     piece_bytes: 1,
     start: |_, _| anyhow::bail!("it is not there"),
+    fan: None,
 };
 
 #[test]

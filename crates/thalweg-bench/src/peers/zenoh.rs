@@ -33,10 +33,11 @@ pub(super) const PEER: Peer = Peer {
         },
     ],
     piece_bytes: ANY_BYTES,
-    start,
+    start: |programs, way| line(programs, way, 1),
+    fan: Some(|programs, exits| line(programs, Way::Through, exits)),
 };
 
-fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {
+fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
     let (router, python) = (&programs[0].path, &programs[1].path);
     let out = line::socket()?;
     let into = line::free_udp()?;
@@ -47,7 +48,8 @@ fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {
     let endpoint = format!("tcp/{}", line::free_tcp()?);
     let end = |words: [&str; 3], port: &str| {
         let [end, mode, verb] = words;
-        line::script(python, END, &[end, mode, verb, &endpoint, port])
+        let sessions = if end == "exit" { exits } else { 1 }.to_string();
+        line::script(python, END, &[end, mode, verb, &endpoint, port, &sessions])
     };
     let line = Line::bare(into, out);
     if way == Way::Direct {

@@ -50,7 +50,7 @@ impl Round {
         Self {
             p50_us: quantile(&taken.latencies_us, 0.5),
             p99_us: quantile(&taken.latencies_us, 0.99),
-            lost: 1.0 - arrived / f64::from(taken.sent),
+            lost: 1.0 - arrived / f64::from(taken.due),
             cpu_us_per_mbit: cpu.unwrap_or(f64::NAN),
         }
     }
@@ -180,7 +180,7 @@ mod tests {
     fn round(latency_us: f64) -> Round {
         let taken = Taken {
             latencies_us: vec![latency_us; 3],
-            sent: 4,
+            due: 4,
             relay_cpu: Some(Duration::from_micros(48)),
         };
         Round::of(1_000, &taken)

@@ -2,7 +2,7 @@
 //!
 //! *The idea.* A thread sends each ADU when it is due, another receives; both are the bench's, so there is one clock and
 //! the sender writes it into the ADU. What a line takes only in pieces goes in as several datagrams at once, and has
-//! arrived when the last piece has.
+//! arrived when the last piece has; where an ADU comes out more than once, it is one piece.
 //!
 //! ```text
 //! piece = time of sending (8) ‖ batch (4) ‖ ADU of the batch (4) ‖ pieces of the ADU (4) ‖ zeros
@@ -39,6 +39,8 @@ pub(super) struct Load {
     /// The largest piece that the line takes.
     pub(super) piece_bytes: usize,
     pub(super) count: u32,
+    /// How often each ADU comes out: once for each subscriber.
+    pub(super) copies: u32,
     /// From one ADU to the next.
     pub(super) pace: Duration,
 }
@@ -46,9 +48,10 @@ pub(super) struct Load {
 /// What came of a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken {
-    /// Of each ADU that arrived whole.
+    /// Of each ADU that arrived whole, at each subscriber.
     pub(super) latencies_us: Vec<f64>,
-    pub(super) sent: u32,
+    /// How many should have.
+    pub(super) due: u32,
     /// What the relay computed meanwhile, where there is one.
     pub(super) relay_cpu: Option<Duration>,
 }
@@ -73,6 +76,7 @@ impl Load {
             length_bytes,
             piece_bytes,
             count: count as u32,
+            copies: 1,
             pace,
         }
     }
@@ -133,10 +137,10 @@ fn receive(
     let mut arrived = vec![0; load.count as usize];
     let mut piece = Vec::new();
     let mut taken = Taken {
-        sent: load.count,
+        due: load.count * load.copies,
         ..Taken::default()
     };
-    while taken.latencies_us.len() < arrived.len() && Instant::now() < over {
+    while taken.latencies_us.len() < taken.due as usize && Instant::now() < over {
         if !receiver.recv(&mut piece, LOOK)? {
             continue;
         }
@@ -149,7 +153,7 @@ fn receive(
             continue;
         };
         *pieces += 1;
-        if *pieces == stamp.pieces {
+        if *pieces % stamp.pieces.max(1) == 0 {
             let latency = now.saturating_sub(stamp.sent_nanos);
             taken.latencies_us.push(latency as f64 / 1e3);
         }
@@ -232,7 +236,7 @@ mod tests {
         assert_eq!((load.count, load.pace), (5, Duration::from_millis(1)));
         let taken = carry(load, 7, &mut In(sender, 0), &mut Out(receiver));
         let taken = taken.expect("memory does not fail");
-        assert_eq!((taken.sent, taken.latencies_us.len()), (5, 4));
+        assert_eq!((taken.due, taken.latencies_us.len()), (5, 4));
     }
 
     #[test]

@@ -11,12 +11,14 @@
 //! | `load` | a batch of ADUs at a fixed rate, and what came of it |
 //! | `side` | one relay with both lines, ours or a peer's |
 //! | `thalweg` | our lines |
+//! | `fan` | RF: one producer, many subscribers |
 //! | `figures` | from rounds to figures, and a table for people |
 //!
 //! *What it does not do.* It shows nothing of real links: no delay, no loss, no bottleneck. Relays promise different
 //! things for what they add; docs/benchmarks.md says which may be compared with which. A peer that is missing is named,
 //! and so is one that does not carry; the others go on.
 
+pub(crate) mod fan;
 mod figures;
 mod load;
 mod side;
@@ -25,11 +27,13 @@ pub(crate) mod thalweg;
 use std::time::Duration;
 
 use anyhow::bail;
+use tokio::runtime::Runtime;
 
 use self::figures::{Measured, Round};
 use self::load::Load;
 use self::side::Side;
 use crate::peers::line::Way;
+use crate::peers::{Peer, Ready};
 use crate::report::Report;
 use crate::{Settings, progress};
 
@@ -54,23 +58,12 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     if settings.instructions_only {
         return Ok(());
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()?;
+    let runtime = runtime()?;
     let mut failed = Vec::new();
     let mut sides = vec![Side::thalweg(&std::env::current_exe()?, &runtime)?];
     for peer in &settings.peers {
         progress::show(format_args!("{ID}: starting {}", peer.name));
-        let ready = match peer.find() {
-            Ok(ready) => ready,
-            Err(missing) => {
-                tell(&format!(
-                    "{missing}; --install-peers installs what has a package"
-                ));
-                continue;
-            }
-        };
+        let Some(ready) = find(peer) else { continue };
         match Side::peer(&ready) {
             Ok(side) => sides.push(side),
             Err(error) => failed.push(format!("{error:#}")),
@@ -136,7 +129,18 @@ fn carry(
     Ok(rounds)
 }
 
-fn tell(sentence: &str) {
-    progress::clear();
-    eprintln!("thalweg-bench: {sentence}");
+/// Looks for a peer's programs, and names what is missing.
+fn find(peer: &'static Peer) -> Option<Ready> {
+    let found = peer.find();
+    let tell = |missing| {
+        progress::clear();
+        eprintln!("thalweg-bench: {missing}; --install-peers installs what has a package");
+    };
+    found.map_err(tell).ok()
+}
+
+/// Returns what our nodes run on.
+fn runtime() -> std::io::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build()
 }

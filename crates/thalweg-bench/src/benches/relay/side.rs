@@ -19,6 +19,8 @@ const READY_MAX: Duration = Duration::from_secs(20);
 /// More than any datagram.
 const BUFFER_BYTES: usize = 1 << 16;
 
+const THALWEG_CARRIES: &str = "QUIC, encrypted: until-deadline, a stream for each ADU";
+
 /// A relay and its lines.
 pub(super) struct Side {
     /// Where it stands in the output.
@@ -27,7 +29,8 @@ pub(super) struct Side {
     pub(super) version: String,
     pub(super) carries: &'static str,
     pub(super) piece_bytes: usize,
-    direct: Ends,
+    direct: Option<Ends>,
+    copies: u32,
     through: Ends,
     batches: u32,
 }
@@ -51,9 +54,10 @@ impl Side {
             place: 0,
             name: "thalweg",
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            carries: "QUIC, encrypted: until-deadline, a stream for each ADU",
+            carries: THALWEG_CARRIES,
             piece_bytes: usize::MAX,
-            direct: line(Way::Direct)?,
+            direct: Some(line(Way::Direct)?),
+            copies: 1,
             through: line(Way::Through)?,
             batches: 0,
         };
@@ -71,7 +75,8 @@ impl Side {
             version: ready.version().to_owned(),
             carries: peer.carries,
             piece_bytes: peer.piece_bytes,
-            direct: line(Way::Direct)?,
+            direct: Some(line(Way::Direct)?),
+            copies: 1,
             through: line(Way::Through)?,
             batches: 0,
         };
@@ -79,11 +84,55 @@ impl Side {
         Ok(side)
     }
 
+    /// Starts ours with so many subscribers, each on a node of its own, and no direct line.
+    pub(super) fn thalweg_fan(
+        program: &Path,
+        copies: u8,
+        runtime: &Runtime,
+    ) -> anyhow::Result<Self> {
+        let line = thalweg::fan(program, copies, runtime)?;
+        let mut side = Self {
+            place: 0,
+            name: "thalweg",
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            carries: THALWEG_CARRIES,
+            piece_bytes: usize::MAX,
+            direct: None,
+            copies: copies.into(),
+            through: Ends::Thalweg(Box::new(line)),
+            batches: 0,
+        };
+        side.wait()?;
+        Ok(side)
+    }
+
+    /// Starts a peer's with so many subscribers, each on a connection of its own, if it is one that has them.
+    pub(super) fn peer_fan(ready: &Ready, copies: u8) -> Option<anyhow::Result<Self>> {
+        let line = ready.fan(copies.into())?;
+        Some(line.and_then(Ends::udp).and_then(|through| {
+            let peer = ready.peer;
+            let mut side = Self {
+                place: 1 + peer.place(),
+                name: peer.name,
+                version: ready.version().to_owned(),
+                carries: peer.carries,
+                piece_bytes: peer.piece_bytes,
+                direct: None,
+                copies: copies.into(),
+                through,
+                batches: 0,
+            };
+            side.wait()?;
+            Ok(side)
+        }))
+    }
+
     /// Carries a batch, and reads what the relay computed meanwhile.
     ///
     /// Fails   a line over which nothing arrived
     pub(super) fn carry(&mut self, way: Way, load: Load) -> anyhow::Result<Taken> {
-        let taken = self.try_carry(way, load)?;
+        let copies = self.copies;
+        let taken = self.try_carry(way, Load { copies, ..load })?;
         if taken.latencies_us.is_empty() {
             let said = self.ends(way).said();
             bail!("{}: nothing arrived ({way:?}): {said}", self.name);
@@ -109,20 +158,30 @@ impl Side {
         Ok(taken)
     }
 
-    /// Waits until both lines carry.
+    /// Waits until its lines carry, to every subscriber.
     fn wait(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
-        for way in [Way::Direct, Way::Through] {
-            let probe = Load {
-                length_bytes: 100,
-                piece_bytes: 100,
-                count: 3,
-                pace: Duration::from_millis(50),
-            };
-            while self.try_carry(way, probe)?.latencies_us.is_empty() {
+        let probe = Load {
+            length_bytes: 100,
+            piece_bytes: 100,
+            count: 3,
+            copies: self.copies,
+            pace: Duration::from_millis(50),
+        };
+        let direct = self.direct.as_ref().map(|_| Way::Direct);
+        for way in direct.into_iter().chain([Way::Through]) {
+            loop {
+                let taken = self.try_carry(way, probe)?;
+                let arrived = taken.latencies_us.len();
+                if arrived == taken.due as usize {
+                    break;
+                }
                 if begun.elapsed() > READY_MAX {
                     let (name, said) = (self.name, self.ends(way).said());
-                    bail!("{name} does not carry after {READY_MAX:?} ({way:?}): {said}");
+                    let due = taken.due;
+                    bail!(
+                        "{name} carries {arrived} of {due} after {READY_MAX:?} ({way:?}): {said}"
+                    );
                 }
             }
         }
@@ -131,7 +190,10 @@ impl Side {
 
     fn ends(&mut self, way: Way) -> &mut Ends {
         match way {
-            Way::Direct => &mut self.direct,
+            Way::Direct => {
+                let direct = self.direct.as_mut();
+                direct.expect("what has a relay only is asked for nothing else")
+            }
             Way::Through => &mut self.through,
         }
     }

@@ -22,16 +22,23 @@ use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 
 use super::load;
 use crate::peers::line::Way;
 use crate::peers::process::Process;
 
-/// What this program is told to be the relay.
+/// What this program is told to be the relay, with the number of sinks behind a colon.
 pub(crate) const RELAY: &str = "relay-node";
 
 /// Far above what any ADU takes, so that none expires.
 const DEADLINE: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(60);
+
+/// What carries.
+const STREAM: &str = "bench/relay";
+
+/// ADUs that wait to be counted.
+const ARRIVED_MAX: usize = 1_024;
 
 /// How long a plan may take to come into force.
 const PLAN_MAX: Duration = Duration::from_secs(20);
@@ -39,9 +46,10 @@ const PLAN_MAX: Duration = Duration::from_secs(20);
 /// A node's place, which is its seed too.
 type Place = u8;
 
-const DIRECT: &[Place] = &[1, 2];
-const THROUGH: &[Place] = &[3, 4, 5];
-const RELAY_PLACE: Place = THROUGH[1];
+const DIRECT: [Place; 2] = [1, 2];
+/// The producer, the relay, and then the sinks.
+const PRODUCER_PLACE: Place = 3;
+const RELAY_PLACE: Place = 4;
 
 /// What carries over Thalweg.
 pub(super) struct Line {
@@ -57,93 +65,139 @@ pub(super) struct Sender {
 
 pub(super) struct Receiver {
     runtime: tokio::runtime::Handle,
-    subscriber: Subscriber,
+    subscribers: Subscribers,
+}
+
+enum Subscribers {
+    One(Subscriber),
+    /// Each has a task that takes what it gets and hands it on.
+    Many(mpsc::Receiver<Bytes>),
 }
 
 /// Starts a line; `program` is this one.
 pub(super) fn line(program: &Path, way: Way, runtime: &Runtime) -> anyhow::Result<Line> {
-    let mut relay = match way {
-        Way::Direct => None,
-        Way::Through => Some(Process::start(
-            Command::new(program).args(["--workload", RELAY]),
-        )?),
-    };
-    let address = relay.as_mut().map(|relay| -> anyhow::Result<SocketAddr> {
-        let line = relay.first_line()?;
-        line.parse()
-            .with_context(|| format!("the relay said `{line}`"))
-    });
-    let address = address.transpose()?;
-    let (publisher, subscriber) = runtime.block_on(open(way, address))?;
-    let runtime = runtime.handle().clone();
-    let sender = Sender {
-        runtime: runtime.clone(),
-        publisher,
-    };
-    let receiver = Receiver {
-        runtime,
-        subscriber,
-    };
-    Ok(Line {
-        sender,
-        receiver,
-        relay,
-    })
+    match way {
+        Way::Direct => open(None, &DIRECT, runtime),
+        Way::Through => fan(program, 1, runtime),
+    }
+}
+
+/// Starts a line through the relay with so many sinks, each a node.
+pub(super) fn fan(program: &Path, sinks: u8, runtime: &Runtime) -> anyhow::Result<Line> {
+    let word = format!("{RELAY}:{sinks}");
+    let mut relay = Process::start(Command::new(program).args(["--workload", &word]))?;
+    let line = relay.first_line()?;
+    let address = line
+        .parse()
+        .with_context(|| format!("the relay said `{line}`"))?;
+    open(Some((relay, address)), &through(sinks), runtime)
 }
 
 /// Is the relay, until the process is ended: says its address on a line, and forwards.
-pub(crate) fn relay() -> anyhow::Result<()> {
+pub(crate) fn relay(sinks: u8) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let node = node(RELAY_PLACE, THROUGH, |_| Vec::new()).await?;
+        let node = node(RELAY_PLACE, &through(sinks), None).await?;
         println!("{}", address_of(&node.handle())?);
         node.run(std::future::pending()).await?;
         Ok(())
     })
 }
 
-async fn open(way: Way, relay: Option<SocketAddr>) -> anyhow::Result<(Publisher, Subscriber)> {
-    let places = match way {
-        Way::Direct => DIRECT,
-        Way::Through => THROUGH,
+fn through(sinks: u8) -> Vec<Place> {
+    (PRODUCER_PLACE..=RELAY_PLACE.saturating_add(sinks)).collect()
+}
+
+fn open(
+    relay: Option<(Process, SocketAddr)>,
+    places: &[Place],
+    runtime: &Runtime,
+) -> anyhow::Result<Line> {
+    let address = relay.as_ref().map(|(_, address)| *address);
+    let (publisher, subscribers) = runtime.block_on(connect(address, places))?;
+    let runtime = runtime.handle().clone();
+    Ok(Line {
+        sender: Sender {
+            runtime: runtime.clone(),
+            publisher,
+        },
+        receiver: Receiver {
+            runtime,
+            subscribers,
+        },
+        relay: relay.map(|(relay, _)| relay),
+    })
+}
+
+/// Starts the nodes of this process, and waits until there is a plan.
+async fn connect(
+    relay: Option<SocketAddr>,
+    places: &[Place],
+) -> anyhow::Result<(Publisher, Subscribers)> {
+    let relay = relay.map(|address| (RELAY_PLACE, address));
+    let producer = run(node(places[0], places, relay).await?);
+    // Who has no relay dials the producer.
+    let dialled = match relay {
+        Some(relay) => relay,
+        None => (places[0], address_of(&producer)?),
     };
-    let (first, last) = (places[0], places[places.len() - 1]);
-    let to_relay = |place| {
-        let addresses = relay.filter(|_| place == RELAY_PLACE);
-        addresses.into_iter().collect()
-    };
-    let producer = run(node(first, places, to_relay).await?);
-    let dialled = address_of(&producer)?;
-    let to_producer = |place| match relay {
-        Some(_) => to_relay(place),
-        None if place == first => vec![dialled],
-        None => Vec::new(),
-    };
-    let sink = run(node(last, places, to_producer).await?);
-    let name = "bench/relay".parse()?;
-    let subscriber = sink
-        .subscribe(SubscribeOptions {
-            name,
+    let sinks = places[1..].iter().filter(|place| **place != RELAY_PLACE);
+    let mut subscribers = Vec::new();
+    for place in sinks.clone() {
+        let sink = run(node(*place, places, Some(dialled)).await?);
+        let options = SubscribeOptions {
+            name: STREAM.parse()?,
             in_sequence: false,
-        })
-        .await;
-    let plan = places.iter().map(|place| Part {
-        node: identity(*place).id(),
-        adapters: Vec::new(),
-        plaintext: true,
-    });
-    let mut publisher = producer.publish_by(publication()?, plan.collect()).await?;
+        };
+        subscribers.push(sink.subscribe(options).await);
+    }
+    let publication = publication()?;
+    let mut publisher = match sinks.count() {
+        // The way is given, so that it is the one that is measured.
+        1 => {
+            let plan = places.iter().map(|place| Part {
+                node: identity(*place).id(),
+                adapters: Vec::new(),
+                plaintext: true,
+            });
+            producer.publish_by(publication, plan.collect()).await?
+        }
+        // A way is given to one sink only; here there is but one for each.
+        _ => producer.publish(publication).await?,
+    };
     tokio::time::timeout(PLAN_MAX, publisher.wanted())
         .await
         .with_context(|| format!("no plan in {PLAN_MAX:?}"))??;
-    Ok((publisher, subscriber))
+    Ok((publisher, Subscribers::of(subscribers)))
+}
+
+impl Subscribers {
+    fn of(mut subscribers: Vec<Subscriber>) -> Self {
+        if subscribers.len() == 1 {
+            return Self::One(subscribers.remove(0));
+        }
+        let (sender, receiver) = mpsc::channel(ARRIVED_MAX);
+        for mut subscriber in subscribers {
+            let sender = sender.clone();
+            tokio::spawn(async move {
+                while let Some(event) = subscriber.recv().await {
+                    if let SubscriberEvent::Adu(adu) = event
+                        && sender.send(adu.payload).await.is_err()
+                    {
+                        return;
+                    }
+                }
+            });
+        }
+        Self::Many(receiver)
+    }
 }
 
 fn publication() -> anyhow::Result<Publication> {
     Ok(Publication {
-        name: "bench/relay".parse()?,
+        name: STREAM.parse()?,
         needs: Needs {
             reliability: Reliability::UntilDeadline,
             deadline: DEADLINE,
@@ -158,11 +212,11 @@ fn publication() -> anyhow::Result<Publication> {
     })
 }
 
-/// Assembles the node of a place, which may be dialled by its neighbours and dials those that have an address.
+/// Assembles the node of a place, which may be dialled by its neighbours and dials the one whose address is given.
 async fn node(
     place: Place,
     places: &[Place],
-    addresses: impl Fn(Place) -> Vec<SocketAddr>,
+    dialled: Option<(Place, SocketAddr)>,
 ) -> anyhow::Result<Node> {
     let mut config = Config::new(name(place).parse()?, "unused.key".into());
     // No way but the one that is measured.
@@ -170,12 +224,13 @@ async fn node(
     let others = places.iter().filter(|other| **other != place);
     config.peers = others
         .map(|other| {
+            let dialled = dialled.filter(|(place, _)| place == other);
             Ok(Peer {
                 name: name(*other).parse()?,
                 key: identity(*other).id(),
-                addresses: addresses(*other),
-                // Places are in the order of the line.
-                connect: other.abs_diff(place) == 1,
+                addresses: dialled.into_iter().map(|(_, address)| address).collect(),
+                // Through the relay everybody has one neighbour, which is it.
+                connect: places.len() == 2 || [place, *other].contains(&RELAY_PLACE),
                 trusted: true,
                 secure: true,
                 rate: None,
@@ -222,18 +277,27 @@ impl load::Sender for Sender {
 
 impl load::Receiver for Receiver {
     fn recv(&mut self, piece: &mut Vec<u8>, wait: Duration) -> anyhow::Result<bool> {
-        let subscriber = &mut self.subscriber;
-        let event = self
-            .runtime
-            .block_on(async move { tokio::time::timeout(wait, subscriber.recv()).await });
-        match event {
-            Err(_) | Ok(Some(SubscriberEvent::Notice(_))) => Ok(false),
-            Ok(None) => anyhow::bail!("the stream ended early"),
-            Ok(Some(SubscriberEvent::Adu(adu))) => {
-                piece.clear();
-                piece.extend_from_slice(&adu.payload);
-                Ok(true)
+        let runtime = &self.runtime;
+        let payload = match &mut self.subscribers {
+            Subscribers::Many(arrived) => {
+                let next = async move { tokio::time::timeout(wait, arrived.recv()).await };
+                match runtime.block_on(next) {
+                    Err(_) => return Ok(false),
+                    Ok(payload) => payload,
+                }
             }
-        }
+            Subscribers::One(subscriber) => {
+                let next = async move { tokio::time::timeout(wait, subscriber.recv()).await };
+                match runtime.block_on(next) {
+                    Err(_) | Ok(Some(SubscriberEvent::Notice(_))) => return Ok(false),
+                    Ok(Some(SubscriberEvent::Adu(adu))) => Some(adu.payload),
+                    Ok(None) => None,
+                }
+            }
+        };
+        let payload = payload.context("the stream ended early")?;
+        piece.clear();
+        piece.extend_from_slice(&payload);
+        Ok(true)
     }
 }
