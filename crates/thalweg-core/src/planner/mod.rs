@@ -11,6 +11,7 @@
 //! | `search` | best-first over Pareto labels, on walks |
 //! | `exact` | tightens the walks to simple paths, and the deadline, until the best one is a plan |
 //! | `chain` | the other planners: heuristic, exhaustive and incremental, for one path at a time |
+//! | `many` | many streams on one network, by importance |
 //! | `tree` | one stream to several sinks, one copy on each link |
 //! | `shortfall` | lifts one constraint after another and reports what each would take |
 //! | `check` | verifies a plan against its snapshot by other means than the search |
@@ -26,6 +27,7 @@ mod cost;
 mod dual;
 mod exact;
 mod explain;
+mod many;
 mod policy;
 mod potential;
 mod problem;
@@ -48,6 +50,7 @@ use crate::model::{NodeName, Snapshot};
 
 pub use check::{Violation, check};
 pub use explain::explain;
+pub use many::{Admission, Demand, Shared, check_all, plan_all};
 pub use policy::{Planner, PlannerUnavailable, Policy};
 pub use product::{CostParts, LinkUse, Placement, Plan};
 pub use shortfall::{Need, Shortfall};

@@ -191,7 +191,7 @@ impl<'p, 'a> Potential<'p, 'a> {
             if arc.to as usize == problem.sink || !problem.may_be(arc.to, state) {
                 continue;
             }
-            if let Some(cost) = problem.hop_cost(arc, state) {
+            if let Some(cost) = problem.back_cost(arc, state) {
                 let paid = self.prices.sum(cost, arc.delay_ns, 1);
                 self.offer(arc.to, state, value + paid);
             }

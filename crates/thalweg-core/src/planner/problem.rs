@@ -42,6 +42,8 @@ pub(super) struct Arc {
     pub(super) rate_bps: f64,
     /// What it may carry at most, tolerance included.
     pub(super) most_bps: f64,
+    /// The same of the other direction.
+    pub(super) back_most_bps: f64,
     pub(super) delay_ns: u64,
     /// Whether the stream must be hidden on it.
     pub(super) hide: bool,
@@ -153,7 +155,7 @@ impl<'a> Problem<'a> {
         self.spots.len()
     }
 
-    /// Returns the links out of a node; as links carry both ways alike, they are also those into it.
+    /// Returns the links out of a node; they are also those into it.
     pub(super) fn arcs_from(&self, node: u32) -> &[Arc] {
         let node = node as usize;
         &self.arcs[self.first_arc[node] as usize..self.first_arc[node + 1] as usize]
@@ -219,10 +221,31 @@ impl<'a> Problem<'a> {
         self.slot_penalty(node, 0).is_some()
     }
 
-    /// Returns whether a link may carry the least rate that the stream can have.
+    /// Returns whether a link may carry the least rate that the stream can have, this way or the other.
     pub(super) fn is_of_use(&self, arc: &Arc) -> bool {
-        let least = self.states.least_layers();
-        self.relaxation.rate || self.states.least_rate_bps(least) <= arc.most_bps
+        let least = self.states.least_rate_bps(self.states.least_layers());
+        self.relaxation.rate || least <= arc.most_bps || least <= arc.back_most_bps
+    }
+
+    /// Takes a rate away from what a link may carry from a node on; what it costs to use stays.
+    pub(super) fn burden(&mut self, from: u32, link: LinkIndex, bps: f64) {
+        let range =
+            self.first_arc[from as usize] as usize..self.first_arc[from as usize + 1] as usize;
+        let Some(arc) = self.arcs[range].iter_mut().find(|arc| arc.link == link.0) else {
+            return;
+        };
+        arc.most_bps -= bps;
+        let to = arc.to;
+        let range = self.first_arc[to as usize] as usize..self.first_arc[to as usize + 1] as usize;
+        if let Some(back) = self.arcs[range].iter_mut().find(|arc| arc.link == link.0) {
+            back.back_most_bps -= bps;
+        }
+    }
+
+    /// Returns what it costs to come over a link from its far end in a state, or `None` if that may not be.
+    pub(super) fn back_cost(&self, arc: &Arc, state: u16) -> Option<Cost> {
+        let most_bps = arc.back_most_bps;
+        self.hop_cost(&Arc { most_bps, ..*arc }, state)
     }
 
     /// Returns what it costs to cross a link in a state, or `None` if that may not be.
@@ -275,6 +298,7 @@ fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
         link: 0,
         rate_bps: 0.0,
         most_bps: 0.0,
+        back_most_bps: 0.0,
         delay_ns: 0,
         hide: false,
     };
@@ -292,6 +316,7 @@ fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
                 link: link as u32,
                 rate_bps,
                 most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
+                back_most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
                 delay_ns: edge.delay.as_nanos(),
                 hide: confidential && topology.must_seal(edge),
             };

@@ -99,7 +99,7 @@ fn sweep(problem: &Problem<'_>, value: &mut [Cost]) {
         if node != problem.source {
             for arc in problem.arcs_from(node as u32) {
                 if problem.may_be(arc.to, state)
-                    && let Some(hop) = problem.hop_cost(arc, state)
+                    && let Some(hop) = problem.back_cost(arc, state)
                 {
                     offer(arc.to as usize, state, cost + hop);
                 }

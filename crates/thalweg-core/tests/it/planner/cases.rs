@@ -86,7 +86,7 @@ fn shortfalls(snapshot: &Snapshot) -> Vec<Shortfall> {
     shortfalls
 }
 
-fn path(plan: &Plan) -> String {
+pub fn path(plan: &Plan) -> String {
     let names: Vec<_> = plan.path.iter().map(ToString::to_string).collect();
     names.join(" ")
 }

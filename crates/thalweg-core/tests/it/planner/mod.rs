@@ -6,5 +6,6 @@ mod cases;
 mod laws;
 mod oracle;
 mod planners;
+mod streams;
 mod trees;
 mod worlds;
