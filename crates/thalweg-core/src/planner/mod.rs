@@ -14,6 +14,7 @@
 //! | `many` | many streams on one network, by importance |
 //! | `tree` | one stream to several sinks, one copy on each link |
 //! | `shortfall` | lifts one constraint after another and reports what each would take |
+//! | `change` | what leads from one plan to the next, and whether it is worth it |
 //! | `check` | verifies a plan against its snapshot by other means than the search |
 //! | [`report`], `explain` | the plan as JSON and in words |
 //!
@@ -22,6 +23,7 @@
 //! *Sources.* docs/planner.md.
 
 mod chain;
+mod change;
 mod check;
 mod cost;
 mod dual;
@@ -48,6 +50,7 @@ use alloc::vec::Vec;
 use crate::limits::LAYERS_MAX;
 use crate::model::{NodeName, Snapshot};
 
+pub use change::{Step, Switching, Verdict, diff, reconsider, stays_best};
 pub use check::{Violation, check};
 pub use explain::explain;
 pub use many::{Admission, Demand, Shared, check_all, plan_all};

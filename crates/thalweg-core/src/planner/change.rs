@@ -1,0 +1,232 @@
+//! From one plan to the next: what would have to be done, and whether that is worth it.
+//!
+//! *The idea.* A plan costs while it is in force, a change costs once. So both are put in one unit, cost × time: a plan
+//! is replaced if what it would save until the session ends, or until the network is expected to change again, exceeds
+//! what its steps take. That keeps a plan through small changes, and lets a short session keep the plan that was quick
+//! to make. A plan that has come to break something is replaced whatever it takes.
+//!
+//! *Sources.* docs/planner.md §11; PA-19, PA-27.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+
+use super::check::assess;
+use super::product::Plan;
+use super::shortfall::Shortfall;
+use super::{Policy, plan};
+use crate::model::{Adapter, Edge, LinkIndex, NodeName, Snapshot};
+use crate::time::Duration;
+
+/// One thing to be done on one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Step {
+    /// The node becomes part of the path.
+    Join {
+        /// Which.
+        node: NodeName,
+    },
+    /// The node is no longer part of the path.
+    Leave {
+        /// Which.
+        node: NodeName,
+    },
+    /// An adapter starts, so that it runs at this place of the node's new chain.
+    Start {
+        /// Where.
+        node: NodeName,
+        /// Which.
+        adapter: Adapter,
+        /// Its place in the chain.
+        at: usize,
+    },
+    /// An adapter stops, which runs at this place of the node's old chain.
+    Stop {
+        /// Where.
+        node: NodeName,
+        /// Which.
+        adapter: Adapter,
+        /// Its place in the chain.
+        at: usize,
+    },
+    /// The node sends over another link from now on.
+    Send {
+        /// Which.
+        node: NodeName,
+        /// The far end of the link.
+        to: NodeName,
+        /// The link.
+        link: LinkIndex,
+    },
+}
+
+/// What changes cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Switching {
+    /// Cost × seconds of one step.
+    pub step: f64,
+    /// How long a network is expected to stay as it is.
+    pub horizon: Duration,
+    /// How long the session still lasts, if that is known.
+    pub session: Duration,
+}
+
+/// What is to become of a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It stays: nothing better was found, or what is better would not pay.
+    Keep {
+        /// What the better plan would save, in cost × seconds.
+        gain: f64,
+        /// What changing to it would take, in cost × seconds.
+        price: f64,
+    },
+    /// It is replaced.
+    Replace {
+        /// By this one.
+        plan: Plan,
+        /// Through these steps.
+        steps: Vec<Step>,
+        /// What this one does not satisfy.
+        shortfalls: Vec<Shortfall>,
+    },
+}
+
+impl Default for Switching {
+    /// A step is worth one cost unit for a second; a network stays as it is for a minute.
+    fn default() -> Self {
+        Self {
+            step: 1.0,
+            horizon: Duration::from_secs(60),
+            session: Duration::NEVER,
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join { node } => write!(f, "{node} joins"),
+            Self::Leave { node } => write!(f, "{node} leaves"),
+            Self::Start { node, adapter, .. } => write!(f, "{node} starts {adapter}"),
+            Self::Stop { node, adapter, .. } => write!(f, "{node} stops {adapter}"),
+            Self::Send { node, to, .. } => write!(f, "{node} sends to {to}"),
+        }
+    }
+}
+
+/// Returns the least set of steps that make one plan of another.
+///
+/// Nodes of the new path come first, from the sink on, then those that leave: what is to receive is ready before
+/// anything is sent to it. Chains differ by a longest common subsequence, so no adapter is stopped to be started again.
+///
+/// Cost    O(path · adapters²)
+pub fn diff(old: &Plan, new: &Plan) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for (at, node) in new.path.iter().enumerate().rev() {
+        if !old.path.contains(node) {
+            steps.push(Step::Join { node: node.clone() });
+        }
+        differ(
+            node,
+            old.adapters_at(node),
+            new.adapters_at(node),
+            &mut steps,
+        );
+        let sent = old.links.iter().find(|link| link.from == *node);
+        if let Some(link) = new.links.get(at)
+            && sent.is_none_or(|sent| sent.link != link.link)
+        {
+            steps.push(Step::Send {
+                node: node.clone(),
+                to: link.to.clone(),
+                link: link.link,
+            });
+        }
+    }
+    for node in old.path.iter().filter(|node| !new.path.contains(node)) {
+        steps.push(Step::Leave { node: node.clone() });
+    }
+    steps
+}
+
+/// Adds the steps that make one chain of another.
+fn differ(node: &NodeName, old: &[Adapter], new: &[Adapter], steps: &mut Vec<Step>) {
+    // common[i][j]: the longest common subsequence of old[i..] and new[j..].
+    let mut common = vec![vec![0usize; new.len() + 1]; old.len() + 1];
+    for i in (0..old.len()).rev() {
+        for j in (0..new.len()).rev() {
+            common[i][j] = if old[i] == new[j] {
+                common[i + 1][j + 1] + 1
+            } else {
+                common[i + 1][j].max(common[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    while i < old.len() || j < new.len() {
+        if i < old.len() && j < new.len() && old[i] == new[j] {
+            (i, j) = (i + 1, j + 1);
+        } else if j == new.len() || i < old.len() && common[i + 1][j] >= common[i][j + 1] {
+            let (node, adapter) = (node.clone(), old[i]);
+            steps.push(Step::Stop {
+                node,
+                adapter,
+                at: i,
+            });
+            i += 1;
+        } else {
+            let (node, adapter) = (node.clone(), new[j]);
+            steps.push(Step::Start {
+                node,
+                adapter,
+                at: j,
+            });
+            j += 1;
+        }
+    }
+}
+
+/// Returns whether a plan that was best stays so when one link changes: it does not use the link, and the link has
+/// nothing that it had not before. No plan anew is needed then.
+///
+/// Cost    O(path)
+pub fn stays_best(plan: &Plan, link: LinkIndex, before: &Edge, after: &Edge) -> bool {
+    let unused = plan.links.iter().all(|used| used.link != link);
+    let no_better = after.rate <= before.rate
+        && after.delay >= before.delay
+        && before.secure >= after.secure
+        && before.up >= after.up;
+    plan.feasible && unused && no_better
+}
+
+/// Decides what is to become of a plan in a network that may have changed.
+///
+/// A plan that breaks something now is replaced. Another is replaced if, for as long as things stay,
+///
+/// ```text
+/// (cost of the old − cost of the new) · min(session, horizon) > steps · price of a step
+/// ```
+pub fn reconsider(
+    snapshot: &Snapshot,
+    old: &Plan,
+    policy: &Policy,
+    switching: &Switching,
+) -> Verdict {
+    let (old_cost, broken) = assess(snapshot, old);
+    let (new, shortfalls) = plan(snapshot, policy);
+    let steps = diff(old, &new);
+    let lasting = switching.session.min(switching.horizon);
+    let gain = (old_cost - new.cost) * lasting.as_secs_f64();
+    let price = switching.step * steps.len() as f64;
+    let worse = !new.feasible || gain <= price;
+    if broken.is_empty() && worse || steps.is_empty() {
+        return Verdict::Keep { gain, price };
+    }
+    Verdict::Replace {
+        plan: new,
+        steps,
+        shortfalls,
+    }
+}

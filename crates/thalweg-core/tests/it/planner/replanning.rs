@@ -1,0 +1,139 @@
+//! Replanning: steps lead from the old plan to the new and are as few as can be, a plan is kept unless change pays, and
+//! a change that cannot matter needs no planning.
+
+use proptest::prelude::*;
+use thalweg_core::model::{Adapter, LinkIndex, Snapshot};
+use thalweg_core::needs::Needs;
+use thalweg_core::planner::{
+    Plan, Policy, Step, Switching, Verdict, diff, plan, reconsider, stays_best,
+};
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+
+use super::cases::{Net, path};
+use super::worlds::{self, Dice};
+
+fn solve(snapshot: &Snapshot) -> Plan {
+    plan(snapshot, &Policy::default()).0
+}
+
+/// Applies the steps that concern a node's chain: stops from the back, then starts from the front.
+fn changed(chain: &[Adapter], node: &str, steps: &[Step]) -> Vec<Adapter> {
+    let mut chain = chain.to_vec();
+    for step in steps.iter().rev() {
+        match step {
+            Step::Stop { node: here, at, .. } if here.as_str() == node => {
+                chain.remove(*at);
+            }
+            _ => {}
+        }
+    }
+    for step in steps {
+        match step {
+            Step::Start {
+                node: here,
+                adapter,
+                at,
+            } if here.as_str() == node => {
+                chain.insert(*at, *adapter);
+            }
+            _ => {}
+        }
+    }
+    chain
+}
+
+/// Returns the same world with one link changed.
+fn with_one_link_changed(before: &Snapshot, dice: &mut Dice) -> (Snapshot, LinkIndex) {
+    let mut after = before.clone();
+    let at = dice.below(before.topology.links().len());
+    let link = &mut after.topology.links_mut()[at];
+    match dice.below(4) {
+        0 => link.rate = Bitrate::from_kbps(dice.pick(&[60, 100, 300, 1_000])),
+        1 => link.delay = Duration::from_millis(dice.pick(&[0, 10, 60])),
+        2 => link.up = !link.up,
+        _ => link.secure = !link.secure,
+    }
+    (after, LinkIndex(at as u32))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn steps_make_the_new_plan_of_the_old(seed: u64) {
+        let before = worlds::random(seed);
+        let (after, _) = with_one_link_changed(&before, &mut Dice::new(!seed));
+        let (old, new) = (solve(&before), solve(&after));
+        let steps = diff(&old, &new);
+        prop_assert_eq!(steps.is_empty(), old.path == new.path && old.placements == new.placements
+            && old.links.iter().map(|link| link.link).eq(new.links.iter().map(|link| link.link)));
+        for node in &new.path {
+            let chain = changed(old.adapters_at(node), node.as_str(), &steps);
+            prop_assert_eq!(&chain[..], new.adapters_at(node));
+        }
+        prop_assert!(diff(&new, &new).is_empty());
+    }
+
+    #[test]
+    fn a_change_that_cannot_matter_does_not(seed: u64) {
+        let before = worlds::random(seed);
+        let old = solve(&before);
+        let (after, link) = with_one_link_changed(&before, &mut Dice::new(!seed));
+        let [was, is] = [&before, &after].map(|snapshot| snapshot.topology.link(link));
+        if stays_best(&old, link, was, is) {
+            prop_assert_eq!(old, solve(&after));
+        }
+    }
+}
+
+fn two_ways(slow_kbps: u64) -> Snapshot {
+    Net::default()
+        .node("s", 0)
+        .node("x", 0)
+        .node("y", 0)
+        .node("t", 0)
+        .link("s-x", 1_000, 0)
+        .link("x-t", slow_kbps, 0)
+        .link("s-y", 1_000, 0)
+        .link("y-t", 900, 0)
+        .stream(&[500], Needs::default())
+}
+
+#[test]
+fn a_plan_is_kept_unless_change_pays_before_the_session_ends() {
+    let old = solve(&two_ways(1_000));
+    assert_eq!(path(&old), "s x t");
+    let policy = Policy::default();
+    // The other way is cheaper by 500/510 − 500/900 = 0.425; going there takes four steps.
+    let now = two_ways(510);
+    let within = |session| Switching {
+        session,
+        ..Switching::default()
+    };
+    let short = reconsider(&now, &old, &policy, &within(Duration::from_secs(9)));
+    assert!(matches!(short, Verdict::Keep { .. }), "{short:?}");
+    let long = reconsider(&now, &old, &policy, &within(Duration::from_secs(10)));
+    let Verdict::Replace { plan, steps, .. } = long else {
+        panic!("{long:?}");
+    };
+    assert_eq!(path(&plan), "s y t");
+    let said: Vec<_> = steps.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        ["y joins", "y sends to t", "s sends to y", "x leaves"]
+    );
+}
+
+#[test]
+fn a_plan_that_breaks_something_is_replaced_at_once() {
+    let old = solve(&two_ways(1_000));
+    let dear = Switching {
+        step: 1e9,
+        ..Switching::default()
+    };
+    let verdict = reconsider(&two_ways(100), &old, &Policy::default(), &dear);
+    assert!(matches!(verdict, Verdict::Replace { .. }), "{verdict:?}");
+    let same = reconsider(&two_ways(1_000), &old, &Policy::default(), &dear);
+    assert!(matches!(same, Verdict::Keep { .. }), "{same:?}");
+}
