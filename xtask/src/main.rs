@@ -13,6 +13,7 @@ mod media;
 mod peers;
 mod place;
 mod scan;
+mod soak;
 mod steps;
 mod testbed;
 mod tidy;
@@ -38,7 +39,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, testbed, doc, instructions, tidy",
+        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, simulate, testbed, doc, instructions, tidy",
         run: steps::run,
     },
     Command {
@@ -89,6 +90,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--out", "--note"],
         about: "Draws SVG figures from what `thalweg-bench ID --json` printed, into docs/figures unless told",
         run: figures::run,
+    },
+    Command {
+        name: "soak",
+        arguments: "--minutes N [--from SEED]",
+        flags: &["--minutes", "--from"],
+        about: "Plays made-up worlds in virtual time for N minutes, and stops at the first that breaks a law",
+        run: soak::run,
     },
 ];
 
@@ -154,6 +162,7 @@ Examples:
   cargo xtask tidy                       the test of the house, as `file:line: what, and what to do`
   cargo xtask testbed worlds/demo.toml   the demo's world on the real kernel
   cargo xtask fuzz adu_header --seconds 600
+  cargo xtask soak --minutes 60          an hour of worlds that nobody thought of
 
 Exit codes: 0 done, 1 a check failed or a tool is missing, 2 the command line was wrong.
 "

@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, instructions, media, testbed, tidy};
+use crate::{Failure, instructions, media, soak, testbed, tidy};
 use cargo::{Counts, Shared};
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
@@ -60,6 +60,12 @@ const STEPS: &[Step] = &[
         about: "unit, integration, property and doc tests",
         needs: Some("build"),
         run: cargo::test,
+    },
+    Step {
+        name: "simulate",
+        about: "a thousand made-up worlds in virtual time keep every law",
+        needs: Some("tools"),
+        run: |_| soak::check(),
     },
     Step {
         name: "testbed",

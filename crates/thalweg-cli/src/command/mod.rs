@@ -4,6 +4,7 @@
 //! and only for commands that wait for something.
 
 mod check;
+mod compare;
 mod completions;
 mod config;
 mod demo;
@@ -12,6 +13,7 @@ mod ls;
 mod node;
 mod plan;
 mod publish;
+mod simulate;
 mod subscribe;
 
 #[cfg(test)]
@@ -39,6 +41,8 @@ pub struct Cli {
 enum Command {
     Demo(demo::Arguments),
     Plan(plan::Arguments),
+    Simulate(simulate::Arguments),
+    Compare(compare::Arguments),
     Node(node::Arguments),
     Ls(ls::Arguments),
     Publish(publish::Arguments),
@@ -59,6 +63,8 @@ pub fn run(cli: Cli) -> Outcome {
     log::start(cli.log.as_deref(), default)?;
     match cli.command {
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Simulate(arguments) => simulate::run(&arguments),
+        Command::Compare(arguments) => compare::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
         Command::Id(arguments) => id::run(&arguments),
         Command::Config(arguments) => config::run(&arguments),

@@ -20,7 +20,8 @@ Exit codes:
   1  it failed while running: a full disk, a lost node, a port in use
   2  bad usage, configuration, key or world; nothing was started
   3  no plan satisfies the stream's needs; the shortfalls say why
-  4  no running node answers at the socket";
+  4  no running node answers at the socket
+  5  a simulated world broke a law, or two reports differ by too much";
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Code {
     Infeasible = 3,
     /// No running node answers at the socket.
     NoNode = 4,
+    /// A simulated world broke a law, or two reports differ by too much.
+    Broken = 5,
 }
 
 /// Why a command did not do what was asked, and the code it exits with.

@@ -30,7 +30,7 @@ pub struct Conclusion {
     pub tallies: Vec<Vec<Tally>>,
     /// What nobody accounts for.
     pub holes: Vec<(Copy, String)>,
-    /// How many datagrams vanished on each direction of a link.
+    /// How many bytes of payload vanished in datagrams, on each direction of a link.
     pub vanished: BTreeMap<(usize, usize), u64>,
 }
 
@@ -71,7 +71,7 @@ impl Fates {
                         }
                         End::Dropped(cause, place) => tally.handle_dropped(cause, &place, 1),
                         End::Vanished(from, to) => {
-                            *conclusion.vanished.entry((from, to)).or_default() += 1;
+                            *conclusion.vanished.entry((from, to)).or_default() += bytes as u64;
                             tally.handle_dropped(DropCause::PathLost, &link(from, to, names), 1);
                         }
                         End::Unaccounted(how) => {

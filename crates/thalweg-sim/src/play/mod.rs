@@ -36,6 +36,9 @@ use queue::{Event, Queue};
 /// and a publisher waits twice 30 s for its end.
 const SETTLE_MAX: Duration = Duration::from_secs(90);
 
+/// The largest packet that QUIC is set up to send.
+const PACKET_BYTES_MAX: u64 = 1_452;
+
 /// How often it is looked at whether all is accounted for.
 const SETTLE_LOOK: Duration = Duration::from_millis(100);
 
@@ -330,9 +333,9 @@ impl<'w> Run<'w> {
         })
     }
 
-    /// A datagram that did not arrive was lost by its line: there are no more of the one than of the other.
+    /// A datagram that did not arrive was lost by its line, several of them in one packet perhaps.
     fn check_vanished(&mut self, vanished: &BTreeMap<(usize, usize), u64>) {
-        for (&(from, to), &count) in vanished {
+        for (&(from, to), &bytes) in vanished {
             let Some(&(road, side)) = self.ways.get(&(from, to)) else {
                 continue;
             };
@@ -340,7 +343,7 @@ impl<'w> Run<'w> {
             let lost = counters.lost + counters.overflowed + counters.cut;
             // What arrived where nobody was is counted as arrived by the line.
             let was_away = self.watch.fates.was_gone(to) || self.watch.fates.was_down(from, to);
-            if count > lost && !was_away {
+            if bytes > lost * PACKET_BYTES_MAX && !was_away {
                 let to = self.watch.names[to].clone();
                 let what =
                     format!("{count} datagrams to {to} vanished, and its line lost {lost} packets");

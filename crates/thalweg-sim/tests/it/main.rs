@@ -2,3 +2,4 @@
 
 mod rig;
 mod transport;
+mod worlds;

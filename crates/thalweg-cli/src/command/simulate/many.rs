@@ -1,0 +1,152 @@
+//! A range of seeds on all cores.
+//!
+//! *The idea.* Cores take the next seed from a counter and send what came of it to one who puts it in order; so what is
+//! printed does not depend on how many cores there are. At the first broken law the rest is left.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use thalweg_sim::report::{Player, Report};
+
+use super::{Arguments, Seeds, Timed, Worlds, describe, judge};
+use crate::exit::{Code, Failure, Outcome};
+use crate::terminal::{self, Colour};
+
+/// Seeds that have been played and wait for an earlier one, for each core: a slow seed holds up so many.
+const AHEAD_PER_CORE: usize = 256;
+
+/// Plays all of them.
+pub(super) fn run(worlds: &Worlds<'_>, seeds: Seeds, arguments: &Arguments) -> Outcome {
+    let start = Instant::now();
+    let bar = progress(seeds);
+    let (next, stop) = (AtomicU64::new(seeds.first), AtomicBool::new(false));
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (results, arrived) = mpsc::sync_channel(AHEAD_PER_CORE * cores);
+    let work = |results: mpsc::SyncSender<(u64, Result<Timed, Failure>)>| {
+        while !stop.load(Relaxed) {
+            let seed = next.fetch_add(1, Relaxed);
+            // Nobody listens any more once a law was broken.
+            if seed >= seeds.end || results.send((seed, play(worlds, seed, arguments))).is_err() {
+                return;
+            }
+        }
+    };
+    let mut gathered = Gathered::default();
+    let outcome = std::thread::scope(|scope| {
+        for _ in 0..cores {
+            let results = results.clone();
+            scope.spawn(|| work(results));
+        }
+        drop(results);
+        let outcome = gathered.gather(&arrived, seeds, &stop, arguments, &bar);
+        // Frees those who wait for room to send.
+        drop(arrived);
+        outcome
+    });
+    bar.finish_and_clear();
+    outcome?;
+    conclude(&gathered, worlds, arguments, start)
+}
+
+fn conclude(
+    gathered: &Gathered,
+    worlds: &Worlds<'_>,
+    arguments: &Arguments,
+    start: Instant,
+) -> Outcome {
+    let count = gathered.reports.len();
+    if !arguments.json {
+        let mut text = describe::many(&gathered.reports, Colour::of_stdout());
+        let seconds = start.elapsed().as_secs_f64();
+        let virtual_seconds: f64 = gathered.reports.iter().map(|report| report.seconds).sum();
+        text += &format!("{count} seeds, {virtual_seconds:.0} s of worlds, played in {seconds:.1} s\n");
+        if let Some(ms) = gathered.mean_ms() {
+            text += &format!("{ms:.2} ms of one core for each simulated second\n");
+        }
+        terminal::print(&text)?;
+    }
+    let broken = gathered.reports.iter().find(|report| !report.violations.is_empty());
+    Ok(broken.map_or(Code::Done, |report| judge(report, worlds, arguments)))
+}
+
+fn play(worlds: &Worlds<'_>, seed: u64, arguments: &Arguments) -> Result<Timed, Failure> {
+    let played = catch_unwind(AssertUnwindSafe(|| worlds.play(seed, false, arguments.timing)));
+    match played {
+        Ok(played) => played.map(|(timed, _)| timed),
+        // The panic itself has been printed; the seed fails like any other.
+        Err(_) => Ok(Timed {
+            report: Report {
+                world: String::new(),
+                by: Player::Simulator,
+                seed,
+                seconds: 0.0,
+                trace_hash: None,
+                streams: Vec::new(),
+                links: Vec::new(),
+                violations: vec!["it panicked, as said above".into()],
+            },
+            cpu_ms_per_second: None,
+        }),
+    }
+}
+
+/// What has come, in the order of the seeds.
+#[derive(Default)]
+struct Gathered {
+    reports: Vec<Report>,
+    ms: Vec<f64>,
+    early: BTreeMap<u64, Timed>,
+}
+
+impl Gathered {
+    fn gather(
+        &mut self,
+        arrived: &mpsc::Receiver<(u64, Result<Timed, Failure>)>,
+        seeds: Seeds,
+        stop: &AtomicBool,
+        arguments: &Arguments,
+        bar: &ProgressBar,
+    ) -> Result<(), Failure> {
+        let mut next = seeds.first;
+        for (seed, result) in arrived {
+            bar.inc(1);
+            let result = result.inspect_err(|_| stop.store(true, Relaxed))?;
+            self.early.insert(seed, result);
+            while let Some(timed) = self.early.remove(&next) {
+                next += 1;
+                if arguments.json {
+                    let line = serde_json::to_string(&timed)? + "\n";
+                    terminal::print(&line).inspect_err(|_| stop.store(true, Relaxed))?;
+                }
+                let is_broken = !timed.report.violations.is_empty();
+                self.ms.extend(timed.cpu_ms_per_second);
+                self.reports.push(timed.report);
+                if is_broken {
+                    stop.store(true, Relaxed);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn mean_ms(&self) -> Option<f64> {
+        (!self.ms.is_empty()).then(|| self.ms.iter().sum::<f64>() / self.ms.len() as f64)
+    }
+}
+
+fn progress(seeds: Seeds) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let target = ProgressDrawTarget::stderr_with_hz(5);
+    let bar = ProgressBar::with_draw_target(Some(seeds.end - seeds.first), target);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} seeds  {per_sec}  {eta} left");
+    bar.set_style(style.expect("the template is well formed"));
+    bar
+}

@@ -1,0 +1,231 @@
+//! `thalweg simulate WORLD`: a world played in virtual time, for people or as JSON; or a thousand of them.
+//!
+//! *The idea.* `thalweg_sim` plays and judges; this gives it worlds and seeds, cores and a clock to measure with, and says
+//! what came of it. A run that broke a law ends with the line that repeats it.
+
+mod describe;
+mod many;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use clap::Args;
+use serde::Serialize;
+use thalweg_core::model::World;
+use thalweg_core::time::Duration;
+use thalweg_sim::film::Film;
+use thalweg_sim::generate;
+use thalweg_sim::play::{Options, films, play};
+use thalweg_sim::report::Report;
+
+use crate::exit::{Code, Failure, OrCode as _, Outcome};
+use crate::input;
+use crate::terminal::{self, Colour};
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg simulate worlds/demo.toml
+  thalweg simulate worlds/demo.toml --seed 7 --trace trace.txt
+  thalweg simulate worlds/demo.toml --seeds 0..1000
+  thalweg simulate worlds/demo.toml --json | jq '.streams[].delivered'
+  thalweg simulate --generate --seeds 0..1000
+
+Exits 5 if a law was broken (an ADU delivered twice or out of order or not accounted for,
+plaintext where none may be), and prints the line that replays the seed.";
+
+/// What a generated world is called.
+const GENERATED: &str = "generated";
+
+/// Play a world in virtual time: the nodes' own machines over its links, with its weather, from one seed.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The world (TOML, or JSON by a name that ends in .json).
+    #[arg(required_unless_present = "generate", conflicts_with = "generate")]
+    world: Option<PathBuf>,
+
+    /// Make worlds up instead, one for each seed: small networks with every kind of stream and weather.
+    #[arg(long)]
+    generate: bool,
+
+    /// The seed of all dice.
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "seeds")]
+    seed: u64,
+
+    /// All seeds from A up to but not B, on all cores; stops at the first that breaks a law.
+    #[arg(long, value_name = "A..B")]
+    seeds: Option<Seeds>,
+
+    /// How long the world runs, in its own seconds, instead of what it says.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    seconds: Option<u64>,
+
+    /// Print one JSON object for each seed, one a line.
+    #[arg(long)]
+    json: bool,
+
+    /// Write what happens, line by line, to this file; `-` for standard output.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "json"])]
+    trace: Option<PathBuf>,
+
+    /// Say how long a simulated second takes on this machine.
+    #[arg(long)]
+    timing: bool,
+}
+
+/// A range of seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    first: u64,
+    end: u64,
+}
+
+/// A report with what it took to make it.
+#[derive(Clone, Debug, Serialize)]
+struct Timed {
+    #[serde(flatten)]
+    report: Report,
+    /// Milliseconds of one core for each second of the world; only if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ms_per_second: Option<f64>,
+}
+
+/// Where the worlds come from.
+enum Worlds<'a> {
+    /// One world, whatever the seed.
+    File {
+        world: World,
+        path: &'a Path,
+        films: Vec<Option<Arc<Film>>>,
+    },
+    /// One for each seed.
+    Generated { length: Option<Duration> },
+}
+
+impl FromStr for Seeds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("`{text}` is no range of seeds: write it as 0..1000");
+        let (first, end) = text.split_once("..").ok_or_else(bad)?;
+        let number = |text: &str| text.parse().map_err(|_| bad());
+        let (first, end) = (number(first)?, number(end)?);
+        if first >= end {
+            return Err(format!("`{text}` has no seed in it: the second number is not part of the range"));
+        }
+        Ok(Self { first, end })
+    }
+}
+
+/// Plays and prints.
+pub fn run(arguments: &Arguments) -> Outcome {
+    let worlds = Worlds::new(arguments)?;
+    match arguments.seeds {
+        Some(seeds) => many::run(&worlds, seeds, arguments),
+        None => one(&worlds, arguments),
+    }
+}
+
+fn one(worlds: &Worlds<'_>, arguments: &Arguments) -> Outcome {
+    let (timed, text) = worlds.play(arguments.seed, arguments.trace.is_some(), arguments.timing)?;
+    if let (Some(path), Some(text)) = (&arguments.trace, text) {
+        write_trace(path, &text)?;
+    }
+    let is_trace_printed = arguments.trace.as_deref() == Some(Path::new("-"));
+    if arguments.json {
+        terminal::print(&(serde_json::to_string(&timed)? + "\n"))?;
+    } else if !is_trace_printed {
+        terminal::print(&describe::one(&timed, Colour::of_stdout()))?;
+    }
+    Ok(judge(&timed.report, worlds, arguments))
+}
+
+fn write_trace(path: &Path, text: &str) -> Result<(), Failure> {
+    if path == Path::new("-") {
+        return Ok(terminal::print(text)?);
+    }
+    std::fs::write(path, text).with_context(|| format!("cannot write the trace to {}", path.display()))?;
+    Ok(())
+}
+
+/// Says which laws were broken and how to see it again; returns the code to exit with.
+fn judge(report: &Report, worlds: &Worlds<'_>, arguments: &Arguments) -> Code {
+    if report.violations.is_empty() {
+        return Code::Done;
+    }
+    for sentence in report.violations.iter().take(5) {
+        terminal::complain(sentence);
+    }
+    let more = report.violations.len().saturating_sub(5);
+    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    terminal::complain(&format!(
+        "seed {} broke a law{more}; to replay it: {}",
+        report.seed,
+        worlds.replay(report.seed, arguments)
+    ));
+    Code::Broken
+}
+
+impl<'a> Worlds<'a> {
+    fn new(arguments: &'a Arguments) -> Result<Self, Failure> {
+        let length = arguments.seconds.map(Duration::from_secs);
+        let Some(path) = &arguments.world else {
+            return Ok(Self::Generated { length });
+        };
+        let mut world = input::load_world(path)?;
+        world.length = length.or(world.length);
+        let films = films(&world)
+            .with_context(|| format!("{} cannot be played", path.display()))
+            .or_code(Code::BadInput)?;
+        Ok(Self::File { world, path, films })
+    }
+
+    /// Plays the world of a seed; the trace is there if it is wanted.
+    fn play(
+        &self,
+        seed: u64,
+        is_text_wanted: bool,
+        is_timed: bool,
+    ) -> Result<(Timed, Option<String>), Failure> {
+        let options = Options {
+            seed,
+            is_text_wanted,
+        };
+        let start = Instant::now();
+        let played = match self {
+            Self::File { world, path, films } => {
+                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                play(world, &name, films, options)
+            }
+            Self::Generated { length } => {
+                let mut world = generate::world(seed);
+                world.length = length.or(world.length);
+                let films = vec![None; world.streams.len()];
+                play(&world, GENERATED, &films, options)
+            }
+        };
+        let elapsed_ms = start.elapsed().as_secs_f64() * 1e3;
+        let played = played.context("the pictures cannot be compared")?;
+        let seconds = played.ended.as_secs_f64();
+        let timed = Timed {
+            report: played.report,
+            cpu_ms_per_second: is_timed.then(|| elapsed_ms / seconds),
+        };
+        Ok((timed, played.text))
+    }
+
+    /// Returns the line that plays a seed again, with its trace.
+    fn replay(&self, seed: u64, arguments: &Arguments) -> String {
+        let world = match self {
+            Self::File { path, .. } => path.display().to_string(),
+            Self::Generated { .. } => "--generate".to_owned(),
+        };
+        let seconds = arguments.seconds.map(|seconds| format!(" --seconds {seconds}")).unwrap_or_default();
+        format!("thalweg simulate {world} --seed {seed}{seconds} --trace trace.txt")
+    }
+}

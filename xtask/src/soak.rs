@@ -1,0 +1,89 @@
+//! Made-up worlds in virtual time: a thousand in every check, and as many as there is time for in a soak.
+//!
+//! *The idea.* Both run the example `soak` of `thalweg-sim`, a release build that links neither sockets nor the node. It
+//! stops at the first world that breaks a law and prints the line that replays it.
+
+use crate::{Failure, place};
+
+/// Where a soak begins unless told: after the seeds that every check plays.
+const FIRST: u64 = 1_000;
+
+/// The seeds that every check plays.
+const CHECKED: &str = "0..1000";
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    minutes: u64,
+    first: u64,
+}
+
+/// Plays worlds for so many minutes.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    let Asked { minutes, first } = parse(arguments)?;
+    soak(&["--seeds", &format!("{first}.."), "--minutes", &minutes.to_string()])
+}
+
+/// Plays the worlds that every check plays.
+pub fn check() -> Result<(), Failure> {
+    soak(&["--seeds", CHECKED])
+}
+
+fn parse(arguments: &[String]) -> Result<Asked, Failure> {
+    let mut asked = Asked {
+        minutes: 0,
+        first: FIRST,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let misuse = |sentence: &str| Failure::Misuse(format!("`{word}` {sentence}"));
+        let slot = match word.as_str() {
+            "--minutes" => &mut asked.minutes,
+            "--from" => &mut asked.first,
+            _ => return Err(misuse("is no option of soak: there are --minutes and --from")),
+        };
+        let number = words.next().and_then(|number| number.parse().ok());
+        *slot = number.ok_or_else(|| misuse("needs a whole number"))?;
+    }
+    if asked.minutes == 0 {
+        return Err(Failure::Misuse("soak needs `--minutes N`, with N above 0".into()));
+    }
+    Ok(asked)
+}
+
+fn soak(arguments: &[&str]) -> Result<(), Failure> {
+    let mut command = place::cargo();
+    command.args(["run", "--release", "--locked", "--package", "thalweg-sim", "--example", "soak", "--"]);
+    command.args(arguments);
+    let shown = place::show(&command);
+    println!("$ {shown}");
+    let status = command
+        .status()
+        .map_err(|error| Failure::Broken(format!("`{shown}` did not start: {error}")))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(Failure::Broken(format!("a world broke a law, see above: `{shown}` ({status})")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves that a soak is told how long and from where, and nothing else.
+
+    use super::{Asked, FIRST, parse};
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_soak_knows_its_minutes_and_its_first_seed() {
+        let asked = |minutes, first| Asked { minutes, first };
+        assert_eq!(parse(&words("--minutes 5")).expect("enough"), asked(5, FIRST));
+        assert_eq!(parse(&words("--from 9 --minutes 1")).expect("enough"), asked(1, 9));
+        for bad in ["", "--minutes", "--minutes 0", "--minutes x", "--seeds 0..9"] {
+            assert!(parse(&words(bad)).is_err(), "{bad}");
+        }
+    }
+}
