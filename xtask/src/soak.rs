@@ -21,7 +21,12 @@ struct Asked {
 /// Plays worlds for so many minutes.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
     let Asked { minutes, first } = parse(arguments)?;
-    soak(&["--seeds", &format!("{first}.."), "--minutes", &minutes.to_string()])
+    soak(&[
+        "--seeds",
+        &format!("{first}.."),
+        "--minutes",
+        &minutes.to_string(),
+    ])
 }
 
 /// Plays the worlds that every check plays.
@@ -40,20 +45,35 @@ fn parse(arguments: &[String]) -> Result<Asked, Failure> {
         let slot = match word.as_str() {
             "--minutes" => &mut asked.minutes,
             "--from" => &mut asked.first,
-            _ => return Err(misuse("is no option of soak: there are --minutes and --from")),
+            _ => {
+                return Err(misuse(
+                    "is no option of soak: there are --minutes and --from",
+                ));
+            }
         };
         let number = words.next().and_then(|number| number.parse().ok());
         *slot = number.ok_or_else(|| misuse("needs a whole number"))?;
     }
     if asked.minutes == 0 {
-        return Err(Failure::Misuse("soak needs `--minutes N`, with N above 0".into()));
+        return Err(Failure::Misuse(
+            "soak needs `--minutes N`, with N above 0".into(),
+        ));
     }
     Ok(asked)
 }
 
 fn soak(arguments: &[&str]) -> Result<(), Failure> {
     let mut command = place::cargo();
-    command.args(["run", "--release", "--locked", "--package", "thalweg-sim", "--example", "soak", "--"]);
+    command.args([
+        "run",
+        "--release",
+        "--locked",
+        "--package",
+        "thalweg-sim",
+        "--example",
+        "soak",
+        "--",
+    ]);
     command.args(arguments);
     let shown = place::show(&command);
     println!("$ {shown}");
@@ -63,7 +83,9 @@ fn soak(arguments: &[&str]) -> Result<(), Failure> {
     if status.success() {
         Ok(())
     } else {
-        Err(Failure::Broken(format!("a world broke a law, see above: `{shown}` ({status})")))
+        Err(Failure::Broken(format!(
+            "a world broke a law, see above: `{shown}` ({status})"
+        )))
     }
 }
 
@@ -80,9 +102,21 @@ mod tests {
     #[test]
     fn a_soak_knows_its_minutes_and_its_first_seed() {
         let asked = |minutes, first| Asked { minutes, first };
-        assert_eq!(parse(&words("--minutes 5")).expect("enough"), asked(5, FIRST));
-        assert_eq!(parse(&words("--from 9 --minutes 1")).expect("enough"), asked(1, 9));
-        for bad in ["", "--minutes", "--minutes 0", "--minutes x", "--seeds 0..9"] {
+        assert_eq!(
+            parse(&words("--minutes 5")).expect("enough"),
+            asked(5, FIRST)
+        );
+        assert_eq!(
+            parse(&words("--from 9 --minutes 1")).expect("enough"),
+            asked(1, 9)
+        );
+        for bad in [
+            "",
+            "--minutes",
+            "--minutes 0",
+            "--minutes x",
+            "--seeds 0..9",
+        ] {
             assert!(parse(&words(bad)).is_err(), "{bad}");
         }
     }

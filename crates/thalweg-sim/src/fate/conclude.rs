@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
 use thalweg_core::model::{NodeName, World};
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 
 use super::{Copy, Fates, Hop, Passage};
 use crate::report::Tally;
+
+/// After so long without anything moving, what QUIC has and does not say is not coming: an outage of 8 s ends a link.
+const QUIET: Duration = Duration::from_secs(10);
 
 /// How an ADU ended on its way to a sink.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,20 +39,18 @@ pub struct Conclusion {
 
 impl Fates {
     /// Returns whether all that was sent has ended, as far as can be told before the run is over.
-    pub fn is_settled(&self) -> bool {
-        let open = |passage: &Passage| {
+    pub fn is_settled(&self, now: Instant) -> bool {
+        let is_quiet = now >= self.moved + QUIET;
+        let is_open = |passage: &Passage| {
             passage.delivered.is_none()
                 && passage.dropped.is_none()
-                && passage
-                    .hops
-                    .iter()
-                    .all(|hop| hop.is_whole || self.is_open(hop))
+                && (passage.hops.iter()).all(|hop| hop.is_whole || self.is_open(hop, is_quiet))
         };
-        !self
+        let mut passages = self
             .streams
             .iter()
-            .flat_map(|stream| stream.passages.iter().flatten())
-            .any(open)
+            .flat_map(|stream| stream.passages.iter().flatten());
+        !passages.any(is_open)
     }
 
     /// Closes the accounts.
@@ -103,19 +104,22 @@ impl Fates {
     }
 
     /// Whether a hop may still be crossed.
-    fn is_open(&self, hop: &Hop) -> bool {
+    fn is_open(&self, hop: &Hop, is_quiet: bool) -> bool {
         match hop.outcome {
             None => !hop.is_orphan,
             Some(Outcome::Departed) if hop.carriage != Carriage::Datagram => !self.is_cut(hop),
-            // Whether a datagram is still on its way, the lines know.
+            // It may wait in QUIC for an outage to end.
+            Some(Outcome::Departed) => !is_quiet && !self.is_cut(hop),
             Some(_) => false,
         }
     }
 
-    /// Whether the link was down, or its far end gone, since a hop began.
+    /// Whether the link was down, or one of its ends gone, since a hop began.
     fn is_cut(&self, hop: &Hop) -> bool {
         let since = |at: Option<&Instant>| at.is_some_and(|at| *at >= hop.handed);
-        since(self.downs.get(&(hop.from, hop.to))) || since(self.gone.get(&hop.to))
+        since(self.downs.get(&(hop.from, hop.to)))
+            || since(self.gone.get(&hop.from))
+            || since(self.gone.get(&hop.to))
     }
 
     /// Says why a hop was not crossed: the sender's word, then the receiver's, then what else is known.

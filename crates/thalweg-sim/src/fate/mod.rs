@@ -97,6 +97,8 @@ pub struct Fates {
     published: BTreeMap<StreamId, (usize, usize)>,
     /// Which sink a plan is for.
     planned: BTreeMap<(StreamId, Epoch), usize>,
+    /// When an ADU was handed to a link, or arrived, last.
+    moved: Instant,
     /// When links went down, by sender and receiver.
     downs: BTreeMap<(usize, usize), Instant>,
     /// When nodes were last gone.
@@ -178,6 +180,7 @@ impl Fates {
         carriage: Carriage,
         now: Instant,
     ) {
+        self.moved = now;
         self.passage(copy).hops.push(Hop {
             from,
             to,
@@ -203,7 +206,9 @@ impl Fates {
         from: usize,
         to: usize,
         header: &Header,
+        now: Instant,
     ) -> Result<(), String> {
+        self.moved = now;
         let hop = self
             .hop(copy, from, to)
             .ok_or("it arrived over a link that it was not handed to")?;

@@ -84,7 +84,7 @@ fn what_is_sent_and_not_heard_of_is_a_hole() {
     let (mut fates, copy, _) = one();
     assert_eq!(accounts(&fates), None);
     fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
-    assert!(!fates.is_settled());
+    assert!(!fates.is_settled(Instant::ZERO));
     fates.handle_outcome(copy, 0, 1, Outcome::Acknowledged);
     assert_eq!(accounts(&fates), None);
 }
@@ -103,8 +103,15 @@ fn the_first_hop_that_is_not_crossed_is_to_blame() {
 fn what_arrived_is_not_blamed_on_a_late_word_of_its_sender() {
     let (mut fates, copy, header) = one();
     fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
-    assert_eq!(fates.handle_whole(copy, 0, 1, &header), Ok(()));
-    assert!(fates.handle_whole(copy, 0, 1, &header).is_err());
+    assert_eq!(
+        fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
+        Ok(())
+    );
+    assert!(
+        fates
+            .handle_whole(copy, 0, 1, &header, Instant::ZERO)
+            .is_err()
+    );
     fates.handle_outcome(copy, 0, 1, Outcome::Expired);
     fates.handle_dropped(copy, DropCause::Filtered, 1);
     fates.handle_dropped(copy, DropCause::PathLost, 1);
@@ -121,7 +128,10 @@ fn a_crash_explains_what_was_there_and_what_was_leaving() {
     fates.handle_gone(0, Instant::ZERO);
     assert_eq!(accounts(&fates), because("a->b", DropCause::PathLost));
     // It was on the line already, and arrives.
-    assert_eq!(fates.handle_whole(copy, 0, 1, &header), Ok(()));
+    assert_eq!(
+        fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
+        Ok(())
+    );
     assert_eq!(fates.handle_delivered(copy, Instant::ZERO), Ok(()));
     assert!(fates.handle_delivered(copy, Instant::ZERO).is_err());
     assert_eq!(accounts(&fates), None);
@@ -137,12 +147,19 @@ fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
     fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
     fates.handle_outcome(copy, 0, 1, Outcome::Departed);
     assert_eq!(accounts(&fates), None);
-    assert!(!fates.is_settled());
+    assert!(!fates.is_settled(Instant::ZERO));
     fates.handle_down(1, 0, Instant::ZERO);
-    assert!(fates.is_settled());
+    assert!(fates.is_settled(Instant::ZERO));
     assert_eq!(accounts(&fates), because("a->b", DropCause::PathLost));
-    assert_eq!(fates.handle_whole(copy, 0, 1, &header), Ok(()));
+    assert_eq!(
+        fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
+        Ok(())
+    );
     fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
     header.sequence = Sequence(0);
-    assert!(fates.handle_whole(copy, 0, 1, &header).is_err());
+    assert!(
+        fates
+            .handle_whole(copy, 0, 1, &header, Instant::ZERO)
+            .is_err()
+    );
 }

@@ -248,7 +248,10 @@ impl Host {
                 .with(peer)
                 .of(copy.stream);
             watch.note(happening.numbers(header.sequence.0, u64::from(header.epoch.0)));
-            if let Err(what) = watch.fates.handle_whole(copy, peer, self.place, &header) {
+            if let Err(what) = watch
+                .fates
+                .handle_whole(copy, peer, self.place, &header, watch.now)
+            {
                 watch.violate(self.place, Some(copy), what);
             }
         }

@@ -83,6 +83,8 @@ impl Host {
         stream: StreamId,
         watch: &mut Watch<'_>,
     ) {
+        // What came of the stream before is compared first.
+        self.serve_subscribers(watch);
         let Some(subscriber) = self
             .subscribers
             .iter_mut()

@@ -28,6 +28,7 @@ use crate::film::{Film, FilmError};
 use crate::host::{Host, Parcel, Start, next_to};
 use crate::keys::Ring;
 use crate::report::{LinkReport, Player, Report};
+use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
 
 use queue::{Event, Queue};
@@ -190,7 +191,7 @@ impl<'w> Run<'w> {
 
     fn is_settled(&self) -> bool {
         let mut lines = self.roads.iter().flat_map(|road| &road.lines);
-        self.watch.fates.is_settled() && lines.all(|line| line.inside() == 0)
+        self.watch.fates.is_settled(self.watch.now) && lines.all(|line| line.inside() == 0)
     }
 
     fn start(&mut self, place: usize, dials: Vec<usize>) {
@@ -238,6 +239,7 @@ impl<'w> Run<'w> {
             return;
         };
         if host.is_gone() {
+            self.watch.note(Happening::at(Kind::Gone, place));
             return self.forget(place);
         }
         let next = host.poll_timeout(&self.watch);
@@ -341,12 +343,14 @@ impl<'w> Run<'w> {
             };
             let counters = self.roads[road].lines[side].counters();
             let lost = counters.lost + counters.overflowed + counters.cut;
-            // What arrived where nobody was is counted as arrived by the line.
-            let was_away = self.watch.fates.was_gone(to) || self.watch.fates.was_down(from, to);
+            // What arrived where nobody was is counted as arrived by the line, and what waited in QUIC is lost with it.
+            let fates = &self.watch.fates;
+            let was_away = fates.was_gone(from) || fates.was_gone(to) || fates.was_down(from, to);
             if bytes > lost * PACKET_BYTES_MAX && !was_away {
                 let to = self.watch.names[to].clone();
-                let what =
-                    format!("{count} datagrams to {to} vanished, and its line lost {lost} packets");
+                let what = format!(
+                    "{bytes} bytes of datagrams to {to} vanished, and its line lost {lost} packets"
+                );
                 self.watch.violate(from, None, what);
             }
         }

@@ -63,6 +63,8 @@ pub enum Kind {
     End = 17,
     /// A subscriber is told that its stream is now this one.
     Found = 18,
+    /// A node that was told to stop has stopped.
+    Gone = 19,
 }
 
 /// One thing that happens.
@@ -205,9 +207,13 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
         let _ = write!(text, " stream={stream}");
     }
     let labels = match happening.kind {
-        Kind::Start | Kind::Stop | Kind::Crash | Kind::LinkUp | Kind::LinkDown | Kind::Found => {
-            ["", ""]
-        }
+        Kind::Start
+        | Kind::Stop
+        | Kind::Crash
+        | Kind::LinkUp
+        | Kind::LinkDown
+        | Kind::Found
+        | Kind::Gone => ["", ""],
         Kind::Weather => ["link", "bps"],
         Kind::Control => ["digest", "bytes"],
         Kind::Install => ["epoch", "adapters"],

@@ -35,7 +35,11 @@ fn the_course_of_a_seed_is_the_same_on_every_machine() {
     for (seed, hash) in GOLDEN {
         let played = generated(seed);
         assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
-        assert_eq!(played.report.trace_hash.as_deref(), Some(hash), "seed {seed}");
+        assert_eq!(
+            played.report.trace_hash.as_deref(),
+            Some(hash),
+            "seed {seed}"
+        );
     }
 }
 
@@ -53,11 +57,26 @@ fn every_adu_of_every_stream_is_in_one_sum() {
     for seed in 10..16 {
         for stream in generated(seed).report.streams {
             let ended = stream.delivered + stream.cancelled + stream.lost;
-            assert_eq!((stream.sent, stream.unaccounted), (ended, 0), "seed {seed}: {stream:?}");
+            assert_eq!(
+                (stream.sent, stream.unaccounted),
+                (ended, 0),
+                "seed {seed}: {stream:?}"
+            );
             let caused: u64 = stream.by_cause.values().sum();
-            assert_eq!(caused, stream.cancelled + stream.lost, "seed {seed}: {stream:?}");
-            let placed: u64 = stream.by_hop.values().flat_map(|causes| causes.values()).sum();
-            assert_eq!(placed, caused, "seed {seed}: every cause has its place: {stream:?}");
+            assert_eq!(
+                caused,
+                stream.cancelled + stream.lost,
+                "seed {seed}: {stream:?}"
+            );
+            let placed: u64 = stream
+                .by_hop
+                .values()
+                .flat_map(|causes| causes.values())
+                .sum();
+            assert_eq!(
+                placed, caused,
+                "seed {seed}: every cause has its place: {stream:?}"
+            );
         }
     }
 }

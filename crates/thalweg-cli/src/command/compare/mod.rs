@@ -66,7 +66,10 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let second = load(&arguments.second)?;
     let rows = compare(&first, &second).or_else(|sentence| {
         let [a, b] = [&arguments.first, &arguments.second].map(|path| path.display().to_string());
-        fail(Code::BadInput, format!("{a} and {b} cannot be compared: {sentence}"))
+        fail(
+            Code::BadInput,
+            format!("{a} and {b} cannot be compared: {sentence}"),
+        )
     })?;
     let text = if arguments.json {
         serde_json::to_string_pretty(&rows)? + "\n"
@@ -87,15 +90,30 @@ fn load(path: &Path) -> Result<Report, Failure> {
 
 /// Returns the figures of both, or why they are not of one world.
 fn compare(first: &Report, second: &Report) -> Result<Vec<Row>, String> {
-    let file = |world: &str| Path::new(world).file_name().unwrap_or(OsStr::new(world)).to_owned();
+    let file = |world: &str| {
+        Path::new(world)
+            .file_name()
+            .unwrap_or(OsStr::new(world))
+            .to_owned()
+    };
     if file(&first.world) != file(&second.world) {
-        return Err(format!("one is of the world `{}`, the other of `{}`", first.world, second.world));
+        return Err(format!(
+            "one is of the world `{}`, the other of `{}`",
+            first.world, second.world
+        ));
     }
     if (first.seconds - second.seconds).abs() > 1e-6 {
-        return Err(format!("one ran for {} s, the other for {} s", first.seconds, second.seconds));
+        return Err(format!(
+            "one ran for {} s, the other for {} s",
+            first.seconds, second.seconds
+        ));
     }
     let names = |report: &Report| -> Vec<String> {
-        let mut names: Vec<String> = report.streams.iter().map(|s| format!("{} to {}", s.stream, s.sink)).collect();
+        let mut names: Vec<String> = report
+            .streams
+            .iter()
+            .map(|s| format!("{} to {}", s.stream, s.sink))
+            .collect();
         names.sort();
         names
     };
@@ -104,7 +122,10 @@ fn compare(first: &Report, second: &Report) -> Result<Vec<Row>, String> {
         return Err(format!("one has the streams {a}, the other {b}"));
     }
     let rows = first.streams.iter().flat_map(|one| {
-        let other = second.streams.iter().find(|other| (&other.stream, &other.sink) == (&one.stream, &one.sink));
+        let other = second
+            .streams
+            .iter()
+            .find(|other| (&other.stream, &other.sink) == (&one.stream, &one.sink));
         other.map(|other| figures(one, other)).unwrap_or_default()
     });
     Ok(rows.collect())
@@ -121,11 +142,18 @@ fn figures(one: &StreamReport, other: &StreamReport) -> Vec<Row> {
         row("PSNR Y dB", false, &|s| Some(s.psnr?.y_db)),
         row("PSNR Cb dB", false, &|s| Some(s.psnr?.cb_db)),
     ];
-    rows.into_iter().filter(|row| row.first.is_some() || row.second.is_some()).collect()
+    rows.into_iter()
+        .filter(|row| row.first.is_some() || row.second.is_some())
+        .collect()
 }
 
 impl Row {
-    fn new(of: &StreamReport, figure: &'static str, claimed: bool, [first, second]: [Option<f64>; 2]) -> Self {
+    fn new(
+        of: &StreamReport,
+        figure: &'static str,
+        claimed: bool,
+        [first, second]: [Option<f64>; 2],
+    ) -> Self {
         let difference_percent = match (first, second) {
             (Some(first), Some(second)) if first == second => Some(0.0),
             (Some(first), Some(second)) if first != 0.0 => Some((second / first - 1.0) * 100.0),
@@ -153,13 +181,24 @@ fn describe(first: &Report, second: &Report, rows: &[Row], colour: Colour) -> St
     }
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{}  {} s\n", colour.paint(Paint::Bold, &first.world), first.seconds);
+    let _ = writeln!(
+        text,
+        "{}  {} s\n",
+        colour.paint(Paint::Bold, &first.world),
+        first.seconds
+    );
     let heading = ["stream", "sink", "figure", &one, &other, "difference", ""];
     let mut lines = vec![heading.map(String::from)];
     let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.2}"));
     for row in rows {
-        let difference = row.difference_percent.map_or("–".to_owned(), |percent| format!("{percent:+.1} %"));
-        let mark = if row.beyond { format!("beyond {BEYOND_PERCENT} %") } else { String::new() };
+        let difference = row
+            .difference_percent
+            .map_or("–".to_owned(), |percent| format!("{percent:+.1} %"));
+        let mark = if row.beyond {
+            format!("beyond {BEYOND_PERCENT} %")
+        } else {
+            String::new()
+        };
         lines.push([
             row.stream.clone(),
             row.sink.clone(),
@@ -175,7 +214,10 @@ fn describe(first: &Report, second: &Report, rows: &[Row], colour: Colour) -> St
     let verdict = if count == 0 {
         colour.paint(Paint::Green, "delivered shares and median latencies agree")
     } else {
-        colour.paint(Paint::Red, &format!("{count} delivered shares or median latencies differ"))
+        colour.paint(
+            Paint::Red,
+            &format!("{count} delivered shares or median latencies differ"),
+        )
     };
     let _ = writeln!(text, "\n{verdict} (within {BEYOND_PERCENT} %)");
     text

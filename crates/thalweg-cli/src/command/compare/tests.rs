@@ -45,8 +45,14 @@ fn ten_percent_agree_and_more_does_not() {
     let seen: Vec<_> = rows.iter().map(|row| (row.figure, row.beyond)).collect();
     assert_eq!(seen, [("delivered %", false), ("latency p50 ms", true)]);
     let text = describe(&first, &second, &rows, Colour::NEVER);
-    assert!(text.contains("+12.0 %") && text.contains("beyond 10 %"), "{text}");
-    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(
+        text.contains("+12.0 %") && text.contains("beyond 10 %"),
+        "{text}"
+    );
+    assert!(
+        text.lines().all(|line| line.chars().count() <= 80),
+        "{text}"
+    );
 }
 
 #[test]
@@ -61,11 +67,23 @@ fn a_figure_that_one_lacks_does_not_agree() {
 fn reports_of_different_worlds_are_refused_with_a_sentence() {
     let first = report("w.toml", Player::Simulator, 80, None);
     let other = report("v.toml", Player::Testbed, 80, None);
-    assert!(compare(&first, &other).expect_err("two worlds").contains("`v.toml`"));
+    assert!(
+        compare(&first, &other)
+            .expect_err("two worlds")
+            .contains("`v.toml`")
+    );
     let mut longer = report("w.toml", Player::Testbed, 80, None);
     longer.seconds = 20.0;
-    assert!(compare(&first, &longer).expect_err("two lengths").contains("20 s"));
+    assert!(
+        compare(&first, &longer)
+            .expect_err("two lengths")
+            .contains("20 s")
+    );
     let mut renamed = report("w.toml", Player::Testbed, 80, None);
     renamed.streams[0].sink = "desk".into();
-    assert!(compare(&first, &renamed).expect_err("two sinks").contains("desk"));
+    assert!(
+        compare(&first, &renamed)
+            .expect_err("two sinks")
+            .contains("desk")
+    );
 }

@@ -15,7 +15,11 @@ pub(super) fn one(timed: &Timed, colour: Colour) -> String {
     let world = colour.paint(Paint::Bold, &report.world);
     let hash = report.trace_hash.as_deref().unwrap_or("none");
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "{world}  {} s  seed {}  trace {hash}", report.seconds, report.seed);
+    let _ = writeln!(
+        text,
+        "{world}  {} s  seed {}  trace {hash}",
+        report.seconds, report.seed
+    );
     if let Some(ms) = timed.cpu_ms_per_second {
         let _ = writeln!(text, "{ms:.2} ms of one core for each simulated second");
     }
@@ -29,7 +33,10 @@ pub(super) fn one(timed: &Timed, colour: Colour) -> String {
     text.push('\n');
     text.push_str(&links(report, colour));
     let verdict = match report.violations.len() {
-        0 => colour.paint(Paint::Green, "every ADU is accounted for, no law was broken"),
+        0 => colour.paint(
+            Paint::Green,
+            "every ADU is accounted for, no law was broken",
+        ),
         count => colour.paint(Paint::Red, &format!("{count} violations")),
     };
     let _ = writeln!(text, "\n{verdict}");
@@ -37,11 +44,27 @@ pub(super) fn one(timed: &Timed, colour: Colour) -> String {
 }
 
 fn streams(report: &Report, colour: Colour) -> String {
-    let heading = ["stream", "sink", "sent", "delivered", "in time", "cancelled", "lost", "p50 ms", "p99 ms", "Y dB", "Cb dB"];
+    let heading = [
+        "stream",
+        "sink",
+        "sent",
+        "delivered",
+        "in time",
+        "cancelled",
+        "lost",
+        "p50 ms",
+        "p99 ms",
+        "Y dB",
+        "Cb dB",
+    ];
     let mut rows = vec![heading.map(String::from)];
     for stream in &report.streams {
         let psnr = |db: fn(&thalweg_sim::report::PsnrReport) -> f64| {
-            stream.psnr.as_ref().map(|psnr| format!("{:.1}", db(psnr))).unwrap_or_default()
+            stream
+                .psnr
+                .as_ref()
+                .map(|psnr| format!("{:.1}", db(psnr)))
+                .unwrap_or_default()
         };
         rows.push([
             short(&stream.stream, 16),
@@ -101,21 +124,39 @@ pub(super) fn many(reports: &[Report], colour: Colour) -> String {
     let Some(first) = reports.first() else {
         return String::new();
     };
-    let is_one_world = reports.iter().all(|report| report.streams.len() == first.streams.len() && report.world == first.world);
+    let is_one_world = reports
+        .iter()
+        .all(|report| report.streams.len() == first.streams.len() && report.world == first.world);
     if !is_one_world {
         return String::new();
     }
-    let heading = ["stream", "sink", "delivered least", "median", "p50 ms", "p99 ms", "Y dB", "Cb dB"];
+    let heading = [
+        "stream",
+        "sink",
+        "delivered least",
+        "median",
+        "p50 ms",
+        "p99 ms",
+        "Y dB",
+        "Cb dB",
+    ];
     let mut rows = vec![heading.map(String::from)];
     for (at, stream) in first.streams.iter().enumerate() {
-        let all: Vec<&StreamReport> = reports.iter().filter_map(|report| report.streams.get(at)).collect();
+        let all: Vec<&StreamReport> = reports
+            .iter()
+            .filter_map(|report| report.streams.get(at))
+            .collect();
         let over = |value: &dyn Fn(&StreamReport) -> Option<f64>| {
             let mut values: Vec<f64> = all.iter().filter_map(|stream| value(stream)).collect();
             values.sort_by(f64::total_cmp);
             values
         };
         let shares = over(&|stream| Some(stream.delivered_share()));
-        let share = |share: Option<f64>| share.map(|share| format!("{:.1} %", share * 100.0)).unwrap_or_default();
+        let share = |share: Option<f64>| {
+            share
+                .map(|share| format!("{:.1} %", share * 100.0))
+                .unwrap_or_default()
+        };
         let decibel = |db: Option<f64>| db.map(|db| format!("{db:.1}")).unwrap_or_default();
         rows.push([
             short(&stream.stream, 16),

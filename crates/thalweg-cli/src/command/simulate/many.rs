@@ -64,18 +64,24 @@ fn conclude(
         let mut text = describe::many(&gathered.reports, Colour::of_stdout());
         let seconds = start.elapsed().as_secs_f64();
         let virtual_seconds: f64 = gathered.reports.iter().map(|report| report.seconds).sum();
-        text += &format!("{count} seeds, {virtual_seconds:.0} s of worlds, played in {seconds:.1} s\n");
+        text +=
+            &format!("{count} seeds, {virtual_seconds:.0} s of worlds, played in {seconds:.1} s\n");
         if let Some(ms) = gathered.mean_ms() {
             text += &format!("{ms:.2} ms of one core for each simulated second\n");
         }
         terminal::print(&text)?;
     }
-    let broken = gathered.reports.iter().find(|report| !report.violations.is_empty());
+    let broken = gathered
+        .reports
+        .iter()
+        .find(|report| !report.violations.is_empty());
     Ok(broken.map_or(Code::Done, |report| judge(report, worlds, arguments)))
 }
 
 fn play(worlds: &Worlds<'_>, seed: u64, arguments: &Arguments) -> Result<Timed, Failure> {
-    let played = catch_unwind(AssertUnwindSafe(|| worlds.play(seed, false, arguments.timing)));
+    let played = catch_unwind(AssertUnwindSafe(|| {
+        worlds.play(seed, false, arguments.timing)
+    }));
     match played {
         Ok(played) => played.map(|(timed, _)| timed),
         // The panic itself has been printed; the seed fails like any other.

@@ -116,7 +116,9 @@ impl FromStr for Seeds {
         let number = |text: &str| text.parse().map_err(|_| bad());
         let (first, end) = (number(first)?, number(end)?);
         if first >= end {
-            return Err(format!("`{text}` has no seed in it: the second number is not part of the range"));
+            return Err(format!(
+                "`{text}` has no seed in it: the second number is not part of the range"
+            ));
         }
         Ok(Self { first, end })
     }
@@ -149,7 +151,8 @@ fn write_trace(path: &Path, text: &str) -> Result<(), Failure> {
     if path == Path::new("-") {
         return Ok(terminal::print(text)?);
     }
-    std::fs::write(path, text).with_context(|| format!("cannot write the trace to {}", path.display()))?;
+    std::fs::write(path, text)
+        .with_context(|| format!("cannot write the trace to {}", path.display()))?;
     Ok(())
 }
 
@@ -162,7 +165,11 @@ fn judge(report: &Report, worlds: &Worlds<'_>, arguments: &Arguments) -> Code {
         terminal::complain(sentence);
     }
     let more = report.violations.len().saturating_sub(5);
-    let more = if more > 0 { format!(" (and {more} more)") } else { String::new() };
+    let more = if more > 0 {
+        format!(" (and {more} more)")
+    } else {
+        String::new()
+    };
     terminal::complain(&format!(
         "seed {} broke a law{more}; to replay it: {}",
         report.seed,
@@ -199,7 +206,10 @@ impl<'a> Worlds<'a> {
         let start = Instant::now();
         let played = match self {
             Self::File { world, path, films } => {
-                let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+                let name = path
+                    .file_name()
+                    .unwrap_or(path.as_os_str())
+                    .to_string_lossy();
                 play(world, &name, films, options)
             }
             Self::Generated { length } => {
@@ -225,7 +235,10 @@ impl<'a> Worlds<'a> {
             Self::File { path, .. } => path.display().to_string(),
             Self::Generated { .. } => "--generate".to_owned(),
         };
-        let seconds = arguments.seconds.map(|seconds| format!(" --seconds {seconds}")).unwrap_or_default();
+        let seconds = arguments
+            .seconds
+            .map(|seconds| format!(" --seconds {seconds}"))
+            .unwrap_or_default();
         format!("thalweg simulate {world} --seed {seed}{seconds} --trace trace.txt")
     }
 }

@@ -4,7 +4,13 @@ use super::Seeds;
 
 #[test]
 fn a_range_of_seeds_leaves_out_its_end() {
-    assert_eq!("0..1000".parse(), Ok(Seeds { first: 0, end: 1_000 }));
+    assert_eq!(
+        "0..1000".parse(),
+        Ok(Seeds {
+            first: 0,
+            end: 1_000
+        })
+    );
     for bad in ["7", "7..", "7..7", "9..7", "a..b", "0..=9"] {
         let error = bad.parse::<Seeds>().expect_err(bad);
         assert!(error.contains(bad), "{error}");
