@@ -41,6 +41,7 @@ fn main() -> ExitCode {
     if let Some(seed) = asked.trace {
         let played = run(seed, true);
         print!("{}", played.text.unwrap_or_default());
+        eprintln!("trace {}", played.report.trace_hash.unwrap_or_default());
         return ExitCode::SUCCESS;
     }
     soak(&asked)

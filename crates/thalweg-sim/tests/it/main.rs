@@ -1,5 +1,6 @@
 //! The integration tests of the simulator, one binary.
 
+mod regressions;
 mod rig;
 mod transport;
 mod worlds;
