@@ -108,19 +108,24 @@ impl<'n> Fabric<'n> {
         Ok(())
     }
 
-    /// Does to a node what an event says; a node that runs cannot start, and one that does not cannot end.
+    /// Does to a node what an event says; a node that runs cannot start, and one that does not cannot end. Returns
+    /// whether there is a new process.
     ///
     /// Fails   it cannot be started
-    pub async fn act(&mut self, name: &NodeName, action: NodeAction) -> anyhow::Result<()> {
+    pub async fn act(&mut self, name: &NodeName, action: NodeAction) -> anyhow::Result<bool> {
         let place = self
             .places
             .get_mut(name)
             .context("the world has no such node")?;
         match (action, &mut place.process) {
-            (NodeAction::Start, None) => self.spawn(name)?,
+            (NodeAction::Start, None) => {
+                self.spawn(name)?;
+                return Ok(true);
+            }
             (NodeAction::Start, Some(process)) if process.is_told_to_end() => {
                 process.stop().await;
                 self.spawn(name)?;
+                return Ok(true);
             }
             // It drains its links while the world goes on.
             (NodeAction::Stop, Some(process)) => process.terminate(),
@@ -130,7 +135,7 @@ impl<'n> Fabric<'n> {
             }
             (NodeAction::Start, Some(_)) | (NodeAction::Stop | NodeAction::Crash, None) => {}
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Returns the local socket of a node.

@@ -65,8 +65,8 @@ impl Ledger {
         }
     }
 
-    /// Takes in that a node's process is no more.
-    pub fn handle_gone(&mut self, node: &NodeName) {
+    /// Takes in that a node has a new process, which counts anew.
+    pub fn handle_anew(&mut self, node: &NodeName) {
         if let Some(row) = self.nodes.get_mut(node) {
             for (key, count) in std::mem::take(&mut row.last) {
                 *row.before.entry(key).or_default() += count;
@@ -160,7 +160,7 @@ mod tests {
         assert!(ledger.exposures(&World::default()).is_empty());
         ledger.handle_status(&said(3));
         ledger.handle_status(&said(5));
-        ledger.handle_gone(&node());
+        ledger.handle_anew(&node());
         assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 5)]);
         ledger.handle_status(&said(2));
         assert_eq!(ledger.drops("s"), [("relay".into(), DropCause::Expired, 7)]);

@@ -187,7 +187,6 @@ async fn live(
             _ = look.tick() => {
                 ledger.handle_status(&fabric.status().await);
                 for (node, said) in fabric.fallen() {
-                    ledger.handle_gone(&node);
                     remarks.push(format!("node `{node}` ended although nothing told it to: {said}"));
                 }
             }
@@ -247,12 +246,11 @@ async fn change(
         Change::Node { name, action } => {
             if *action != NodeAction::Start {
                 ledger.handle_status(&fabric.status().await);
-                ledger.handle_gone(name);
             }
-            fabric
-                .act(name, *action)
-                .await
-                .with_context(|| format!("node `{name}`"))?;
+            let acted = fabric.act(name, *action).await;
+            if acted.with_context(|| format!("node `{name}`"))? {
+                ledger.handle_anew(name);
+            }
         }
     }
     Ok(())

@@ -159,6 +159,8 @@ fn task(rest: &[String]) -> Option<String> {
     };
     let unknown = rest
         .iter()
+        // What follows is the line of another program.
+        .take_while(|word| *word != "--")
         .find(|word| word.starts_with("--") && !command.flags.contains(&flag(word)))?;
     (unknown != "--help").then(|| format!("`cargo xtask {name}` has no flag `{}`", flag(unknown)))
 }
