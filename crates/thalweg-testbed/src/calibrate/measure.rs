@@ -60,8 +60,8 @@ pub async fn all(network: &Network, subjects: &[&'static Subject]) -> anyhow::Re
 
 /// Returns a command that measures: it goes before what else the machine does, as the emulator does.
 fn measuring(network: &Network, node: &NodeName, program: &str) -> anyhow::Result<Command> {
-    let mut command = network.command(node, "nice")?;
-    command.args(["--adjustment", "-20", program]);
+    let mut command = network.command(node, "chrt")?;
+    command.args(["--fifo", "1", program]);
     Ok(command)
 }
 

@@ -31,6 +31,10 @@ pub const TO_CALIBRATE: &[Tool] = &[
         name: "ping",
         package: "iputils-ping",
     },
+    Tool {
+        name: "chrt",
+        package: "util-linux",
+    },
 ];
 
 /// This machine, or this user, cannot build a testbed.

@@ -14,8 +14,8 @@ fn all_that_is_missing_is_in_one_sentence() {
         "needs root",
         "sudo",
         "/dev/net/tun",
-        "`ip` and `iperf3` and `ping`",
-        "apt-get install iproute2 iperf3 iputils-ping",
+        "`ip` and `iperf3` and `ping` and `chrt`",
+        "apt-get install iproute2 iperf3 iputils-ping util-linux",
     ] {
         assert!(said.contains(part), "`{part}` is not in: {said}");
     }
