@@ -125,17 +125,21 @@ impl Control {
 
     /// Handles inputs until there is nobody left to give any.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
+        let clock = self.forwarder.clock;
+        // Kept from turn to turn: inputs that come more often than it must not put it off for ever.
+        let mut tick = clock.now() + TICK;
         loop {
             self.drain().await;
-            let clock = self.forwarder.clock;
-            let now = clock.now();
-            let due = self.controller.poll_timeout().max(now).min(now + TICK);
+            let due = self.controller.poll_timeout().max(clock.now()).min(tick);
             tokio::select! {
                 input = inputs.recv() => match input {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
-                () = clock.sleep_until(due) => self.handle_timeout(),
+                () = clock.sleep_until(due) => {
+                    self.handle_timeout();
+                    tick = clock.now() + TICK;
+                }
             }
         }
     }

@@ -6,3 +6,4 @@ mod fabric;
 mod given;
 mod local;
 mod reroute;
+mod watched;

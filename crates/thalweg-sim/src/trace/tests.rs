@@ -46,5 +46,8 @@ fn a_line_says_when_where_and_what() {
 
 #[test]
 fn the_hash_is_the_same_on_every_machine() {
-    assert_eq!(format!("{:016x}", run(false, [1, 2]).hash()), "3ad835b541c57a31");
+    assert_eq!(
+        format!("{:016x}", run(false, [1, 2]).hash()),
+        "3ad835b541c57a31"
+    );
 }

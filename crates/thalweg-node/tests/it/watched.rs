@@ -1,0 +1,63 @@
+//! Proves that a node which is asked often how it is still does what is due.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::units::Bitrate;
+use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+
+use crate::fabric::{self, PATIENCE};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_asked_often_still_does_what_is_due() {
+    let nodes = fabric::chain(&["n0", "n1"], |_| true).await;
+    for node in &nodes {
+        let handle = node.handle.clone();
+        tokio::spawn(async move {
+            while handle.status().await.is_some() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        });
+    }
+    let publication = |layers| Publication {
+        name: "cam".parse().expect("a name"),
+        needs: Needs::default(),
+        layers,
+        pack_ratio: None,
+        planner: None,
+    };
+    let layers = vec![Layer {
+        rate: Bitrate::from_kbps(500),
+        utility: 1.0,
+    }];
+    let name = "cam".parse().expect("a name");
+    let in_sequence = true;
+    let options = SubscribeOptions { name, in_sequence };
+    let mut subscriber = nodes[1].handle.subscribe(options).await;
+    let publisher = nodes[0].handle.publish(publication(layers)).await;
+    let mut publisher = publisher.expect("it is published");
+    let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+    wanted.expect("a plan in time").expect("the node runs");
+    let outgoing = Outgoing {
+        media_time: MediaTime::from_micros(0),
+        importance: Importance(200),
+        layer: 0,
+        flags: Flags::NONE,
+        depends_on: 0,
+        payload: Bytes::from_static(b"through"),
+    };
+    publisher.send(outgoing).await.expect("the node runs");
+    loop {
+        let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;
+        if let SubscriberEvent::Adu(adu) = event.expect("in time").expect("the stream goes on") {
+            assert_eq!(&adu.payload[..], b"through");
+            break;
+        }
+    }
+    for node in nodes {
+        node.stop().await;
+    }
+}
