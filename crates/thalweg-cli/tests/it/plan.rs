@@ -109,3 +109,45 @@ fn an_infeasible_world_exits_3_with_what_would_mend_it() {
     .exits(3)
     .says(&["no plan satisfies the needs of `scene`"]);
 }
+
+#[test]
+fn several_sinks_make_a_tree_and_a_picture() {
+    let folder = tempdir().expect("a directory");
+    let world = r#"
+        node.s = { slots = 4 }
+        node.m = { slots = 1, trusted = false }
+        node.t = { slots = 4 }
+        node.u = { slots = 4 }
+        link = [
+            { ends = ["s", "m"], rate = "2 Mbit/s", delay = "5 ms", secure = false },
+            { ends = ["m", "t"], rate = "2 Mbit/s", delay = "5 ms" },
+            { ends = ["m", "u"], rate = "150 kbit/s", delay = "5 ms" },
+        ]
+        [[stream]]
+        name = "cam"
+        from = "s"
+        to = ["t", "u"]
+        layers = [{ rate = "100 kbit/s", utility = 0.6 }, { rate = "900 kbit/s", utility = 0.4 }]
+        needs = { confidential = true }
+        pack_ratio = 1.0
+    "#;
+    std::fs::write(folder.path().join("tree.toml"), world).expect("room");
+    let arguments = ["plan", "tree.toml", "--json", "--svg", "tree.svg"];
+    let out = run(folder.path(), &arguments).exits(0).out();
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(report["proven"], true, "{out}");
+    assert_eq!(report["paths"][0]["layers"], 2);
+    assert_eq!(report["paths"][1]["layers"], 1);
+    let picture = std::fs::read_to_string(folder.path().join("tree.svg")).expect("a picture");
+    for word in [
+        "<svg",
+        "m (untrusted)",
+        "keep:1",
+        "sealed",
+        "102 kbit/s of 150 kbit/s (68 %)",
+    ] {
+        assert!(picture.contains(word), "{word}: {picture}");
+    }
+    let text = run(folder.path(), &["plan", "tree.toml"]).exits(0).out();
+    assert!(text.contains("over 3 links, one copy each"), "{text}");
+}

@@ -16,6 +16,8 @@ use crate::terminal::{self, Colour, Paint};
 use crate::{input, table};
 
 mod compare;
+mod picture;
+mod tree;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -23,6 +25,7 @@ Examples:
   thalweg plan worlds/demo.toml --explain
   thalweg plan worlds/demo.toml --stream scene --json | jq .cost
   thalweg plan worlds/demo.toml --compare
+  thalweg plan worlds/demo.toml --svg plan.svg
 
 Exits 3 if no plan satisfies the stream's needs, and says what would have to change.";
 
@@ -49,6 +52,10 @@ pub struct Arguments {
     #[arg(long, conflicts_with_all = ["explain", "planner"])]
     compare: bool,
 
+    /// Draw the network and the plan on it into a file.
+    #[arg(long, value_name = "FILE", conflicts_with = "compare")]
+    svg: Option<PathBuf>,
+
     /// Say in words and numbers why the plan is what it is.
     #[arg(long, conflicts_with = "json")]
     explain: bool,
@@ -65,6 +72,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
     if arguments.compare {
         return run_compare(&snapshot, policy, arguments.json);
     }
+    if snapshot.stream.to.len() > 1 && policy.planner == Planner::Exact {
+        return run_tree(&snapshot, policy, arguments);
+    }
     let start = Instant::now();
     let (plan, shortfalls) = planner::plan(&snapshot, &policy);
     let report = Report::new(&plan, &shortfalls, start.elapsed().into());
@@ -78,11 +88,47 @@ pub fn run(arguments: &Arguments) -> Outcome {
         text
     };
     terminal::print(&text)?;
+    draw(arguments, &snapshot, &[plan])?;
     Ok(if report.feasible {
         Code::Done
     } else {
         Code::Infeasible
     })
+}
+
+/// Plans a stream with several sinks and prints the tree.
+fn run_tree(snapshot: &Snapshot, policy: Policy, arguments: &Arguments) -> Outcome {
+    let planned = tree::plan(snapshot, policy);
+    let text = if arguments.json {
+        planned.json()?
+    } else {
+        planned.text(snapshot, arguments.explain, Colour::of_stdout())
+    };
+    terminal::print(&text)?;
+    draw(arguments, snapshot, planned.paths())?;
+    Ok(if planned.is_feasible() {
+        Code::Done
+    } else {
+        Code::Infeasible
+    })
+}
+
+/// Writes the picture, if one is wanted.
+fn draw(
+    arguments: &Arguments,
+    snapshot: &Snapshot,
+    plans: &[planner::Plan],
+) -> Result<(), Failure> {
+    let Some(file) = &arguments.svg else {
+        return Ok(());
+    };
+    match std::fs::write(file, picture::draw(snapshot, plans)) {
+        Ok(()) => Ok(()),
+        Err(error) => fail(
+            Code::Failed,
+            format!("cannot write {}: {error}", file.display()),
+        ),
+    }
 }
 
 /// Prints what every planner makes of a stream; exits as the exact one would.
