@@ -143,7 +143,10 @@ fn draw_links(
         let parallel = drawn.entry([a.min(b), a.max(b)]).or_default();
         let bow = f64::from(*parallel) * 44.0;
         *parallel += 1;
-        let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0 + bow);
+        let middle = (
+            f64::midpoint(from.0, to.0),
+            f64::midpoint(from.1, to.1) + bow,
+        );
         let mut links = plans.iter().flat_map(|plan| &plan.links);
         let used = links.find(|link| link.link.0 as usize == at);
         let load = used.map_or(0.0, |link| link.rate_bps / edge.rate.as_bps() as f64);
@@ -183,7 +186,7 @@ fn draw_links(
         };
         for (line, word) in words.iter().enumerate() {
             let weight = if used.is_some() { "#1f2937" } else { "#94a3b8" };
-            let y = middle.1 - 10.0 + 15.0 * line as f64 - 10.0 * (words.len() - 1) as f64;
+            let y = middle.1 - 14.0 + 15.0 * line as f64 - 10.0 * (words.len() - 1) as f64;
             label(svg, middle.0, y, 12, weight, word);
         }
     }
