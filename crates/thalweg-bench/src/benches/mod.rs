@@ -16,6 +16,7 @@ mod delivery;
 mod instructions;
 mod lift_cost;
 mod modules;
+mod planning;
 #[cfg(feature = "nodes")]
 mod quality;
 #[cfg(feature = "nodes")]
@@ -95,6 +96,27 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "what a relay's core forwards to many subscribers, against zenohd and moq-relay",
         metrics: relay::fan::METRICS,
         run: relay::fan::run,
+    },
+    Bench {
+        id: planning::chains::ID,
+        group: "planning",
+        about: "planners on 1,000 random chains: misses, feasibility, time by nodes and adapters",
+        metrics: planning::chains::METRICS,
+        run: planning::chains::run,
+    },
+    Bench {
+        id: planning::chains::ID_LOCAL,
+        group: "planning",
+        about: "the local planner against the exact one, time and cost by nodes",
+        metrics: planning::chains::METRICS_LOCAL,
+        run: planning::chains::run_local,
+    },
+    Bench {
+        id: planning::scale::ID,
+        group: "planning",
+        about: "the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, replanning",
+        metrics: planning::scale::METRICS,
+        run: planning::scale::run,
     },
     Bench {
         id: instructions::ID,

@@ -1,0 +1,269 @@
+//! PL-SCALE: the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, and replanning.
+//!
+//! Graphs are geometric (nodes in a square, linked within the radius that gives eight neighbours) and scale-free (each
+//! new node linked with three, in proportion to their links: Barabási and Albert 1999). Links have 150 kbit/s to
+//! 20 Mbit/s and 20 ms at most and a bit, a fifth of them insecure; nodes have 1 to 4 slots, one in seven is not trusted.
+//! For trees all nodes are trusted and no link is below 1 Mbit/s, so that every sink can be reached.
+//! Streams have three layers, are confidential, and go 12 hops far or as far as there is. With a deadline, it is 0.9 of
+//! what the best plan without one takes.
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+use thalweg_core::model::{
+    Edge, Layer, LinkIndex, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights,
+};
+use thalweg_core::needs::Needs;
+use thalweg_core::planner::{Planner, Policy, Sink, plan_tree, stays_best};
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+
+use super::dice::Dice;
+use super::timed;
+use crate::Settings;
+use crate::report::{Figure, Report};
+use crate::sample::{Summary, line};
+
+pub(crate) const ID: &str = "PL-SCALE";
+pub(crate) const METRICS: &[&str] = &[
+    "plan_ms_10",
+    "plan_ms_100",
+    "plan_ms_1000",
+    "plan_ms_10000",
+    "growth_exponent",
+    "tree_ms",
+    "tree_cost_over_apart",
+    "replan_over_plan",
+];
+
+const KINDS: [&str; 2] = ["geometric", "scale_free"];
+
+/// Returns pairs of nodes, and how far apart they are, 1 at most.
+fn pairs(dice: &mut Dice, kind: &str, count: usize) -> Vec<(usize, usize, f64)> {
+    if kind == "geometric" {
+        return geometric(dice, count);
+    }
+    let mut ends = vec![0usize, 1, 0, 2, 1, 2];
+    let mut pairs = vec![(0, 1, 0.5), (0, 2, 0.5), (1, 2, 0.5)];
+    for node in 3..count {
+        let mut near: Vec<usize> = Vec::new();
+        while near.len() < 3 {
+            let other = dice.pick(&ends);
+            if !near.contains(&other) {
+                near.push(other);
+            }
+        }
+        for other in near {
+            pairs.push((node, other, dice.unit()));
+            ends.extend([node, other]);
+        }
+    }
+    pairs
+}
+
+fn geometric(dice: &mut Dice, count: usize) -> Vec<(usize, usize, f64)> {
+    let radius = (8.0 / (std::f64::consts::PI * count as f64)).sqrt();
+    let mut points: Vec<(f64, f64)> = (0..count).map(|_| (dice.unit(), dice.unit())).collect();
+    // Sorted by one coordinate, neighbours stand within a window.
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut pairs = Vec::new();
+    for (at, here) in points.iter().enumerate() {
+        let within = points[at + 1..]
+            .iter()
+            .take_while(|there| there.0 - here.0 < radius);
+        for (step, there) in within.enumerate() {
+            let apart = (here.0 - there.0).hypot(here.1 - there.1) / radius;
+            if apart < 1.0 {
+                pairs.push((at, at + 1 + step, apart));
+            }
+        }
+    }
+    pairs
+}
+
+/// Returns a graph with a stream to so many sinks, `None` where the source reaches too few.
+fn world(seed: u64, kind: &str, count: usize, sinks: usize) -> anyhow::Result<Option<Snapshot>> {
+    let mut dice = Dice::new(seed);
+    let mut topology = Topology::default();
+    for at in 0..count {
+        let slots = 1 + dice.below(4) as u32;
+        // Each of many sinks must be one that can be reached, or there is no tree to measure.
+        let trusted = dice.chance(86) || sinks > 1;
+        topology.add_node(format!("n{at}").parse()?, slots, trusted);
+    }
+    for (a, b, apart) in pairs(&mut dice, kind, count) {
+        let ends = [a, b].map(|end| NodeIndex(end as u32));
+        let slowest = if sinks > 1 { 1_000 } else { 150 };
+        let kbps = dice.pick(&[slowest, 1_000, 2_000, 5_000, 10_000, 20_000]);
+        let mut edge = Edge::new(ends, Bitrate::from_kbps(kbps));
+        let micros = apart * 20_000.0 + dice.below(5_000) as f64;
+        edge.delay = Duration::from_micros(micros as u64);
+        edge.secure = dice.chance(80);
+        topology.add_link(edge);
+    }
+    let from = dice.below(count);
+    let hops = hops(&topology, from);
+    let far = hops.iter().flatten().copied().max().unwrap_or(0).min(12);
+    let mut there: Vec<usize> = (0..count)
+        .filter(|node| hops[*node].is_some_and(|hops| hops > 0 && (hops >= far || sinks > 1)))
+        .collect();
+    let mut to = Vec::new();
+    while to.len() < sinks && !there.is_empty() {
+        let node = there.swap_remove(dice.below(there.len()));
+        to.push(topology.nodes()[node].name.clone());
+    }
+    if to.len() < sinks {
+        return Ok(None);
+    }
+    let layers = [(400, 0.5), (600, 0.3), (1_000, 0.2)].map(|(kbps, utility)| Layer {
+        rate: Bitrate::from_kbps(kbps),
+        utility,
+    });
+    let stream = Stream {
+        name: "scale".parse()?,
+        from: topology.nodes()[from].name.clone(),
+        to,
+        layers: layers.to_vec(),
+        needs: Needs {
+            confidential: true,
+            ..Needs::default()
+        },
+        pack_ratio: None,
+        seal_overhead: None,
+        traffic: Traffic::default(),
+    };
+    Ok(Some(Snapshot::new(topology, Weights::default(), stream)))
+}
+
+/// Returns each node's hops from one, `None` out of reach.
+fn hops(topology: &Topology, from: usize) -> Vec<Option<u32>> {
+    let mut near = vec![Vec::new(); topology.nodes().len()];
+    for edge in topology.links() {
+        let [a, b] = edge.ends.map(|end| end.0 as usize);
+        near[a].push(b);
+        near[b].push(a);
+    }
+    let mut hops = vec![None; near.len()];
+    hops[from] = Some(0);
+    let mut queue = std::collections::VecDeque::from([(from, 0)]);
+    while let Some((node, so_far)) = queue.pop_front() {
+        for next in &near[node] {
+            if hops[*next].is_none() {
+                hops[*next] = Some(so_far + 1);
+                queue.push_back((*next, so_far + 1));
+            }
+        }
+    }
+    hops
+}
+
+/// Measures plans by size, trees, and replanning.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    for kind in KINDS {
+        for late in [false, true] {
+            by_size(settings, report, kind, late)?;
+        }
+    }
+    trees(settings, report)?;
+    replanning(settings, report)
+}
+
+fn by_size(settings: &Settings, report: &mut Report, kind: &str, late: bool) -> anyhow::Result<()> {
+    let what = if late { "deadline" } else { "free" };
+    let mut points = Vec::new();
+    for count in [10usize, 100, 1_000, 10_000] {
+        let worlds = settings.samples.min(if count == 10_000 { 12 } else { 60 }) as u64;
+        let mut millis = Vec::new();
+        for seed in 0..worlds {
+            let Some(mut snapshot) = world(seed, kind, count, 1)? else {
+                continue;
+            };
+            let (plan, micros) = timed(&snapshot, Planner::Exact);
+            if !plan.feasible {
+                continue;
+            }
+            if !late {
+                millis.push(micros / 1e3);
+                continue;
+            }
+            let nanos = plan.delay.as_nanos() / 10 * 9;
+            snapshot.stream.needs.deadline = Duration::from_nanos(nanos);
+            let (plan, micros) = timed(&snapshot, Planner::Exact);
+            if plan.feasible {
+                millis.push(micros / 1e3);
+            }
+        }
+        let summary = Summary::of(millis);
+        points.push(((count as f64).ln(), summary.median.ln()));
+        let metric = format!("plan_ms_{count}.{kind}.{what}");
+        report.add(&Figure::new(ID, metric, "ms", summary))?;
+    }
+    let (_, slope) = line(&points);
+    let metric = format!("growth_exponent.{kind}.{what}");
+    report.add(&Figure::new(ID, metric, "1", Summary::exact(slope)))
+}
+
+/// Measures trees, and what sharing saves against the ways apart.
+fn trees(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    for (nodes, sinks) in [(100, 10), (1_000, 10), (1_000, 100)] {
+        let (mut millis, mut ratios) = (Vec::new(), Vec::new());
+        for seed in 0..settings.samples.min(5) as u64 {
+            let Some(snapshot) = world(seed, "scale_free", nodes, sinks)? else {
+                continue;
+            };
+            let sinks = Sink::all_of(&snapshot.stream);
+            let start = Instant::now();
+            let (tree, _) = plan_tree(&snapshot, &sinks, &Policy::default());
+            if tree.feasible {
+                millis.push(start.elapsed().as_secs_f64() * 1e3);
+                ratios.push(tree.cost / tree.apart);
+            }
+        }
+        let metric = format!("tree_ms.{nodes}_nodes.{sinks}_sinks");
+        report.add(&Figure::new(ID, metric, "ms", Summary::of(millis)))?;
+        let metric = format!("tree_cost_over_apart.{nodes}_nodes.{sinks}_sinks");
+        report.add(&Figure::new(ID, metric, "x", Summary::of(ratios)))?;
+    }
+    Ok(())
+}
+
+/// Changes one random link after another, to half or twice its rate, and compares what replanning takes with planning
+/// anew: sums of times, so that changes which matter weigh as much as they take.
+fn replanning(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    let mut ratios = Vec::new();
+    for seed in 0..settings.samples.min(20) as u64 {
+        let Some(before) = world(seed, "geometric", 1_000, 1)? else {
+            continue;
+        };
+        let (old, _) = timed(&before, Planner::Exact);
+        if !old.feasible {
+            continue;
+        }
+        let mut dice = Dice::new(!seed);
+        let (mut anew, mut again) = (0.0, 0.0);
+        for _ in 0..20 {
+            let mut after = before.clone();
+            let at = dice.below(after.topology.links().len());
+            let link = after.topology.links_mut().get_mut(at).context("a link")?;
+            let bps = link.rate.as_bps();
+            link.rate = Bitrate::from_bps(if dice.chance(50) { bps / 2 } else { bps * 2 });
+            let index = LinkIndex(at as u32);
+            let (_, micros) = timed(&after, Planner::Exact);
+            anew += micros;
+            let start = Instant::now();
+            let [was, is] = [&before, &after].map(|world| world.topology.link(index));
+            let stays = std::hint::black_box(stays_best(&old, index, was, is));
+            again += start.elapsed().as_nanos() as f64 / 1e3;
+            if !stays {
+                again += timed(&after, Planner::Exact).1;
+            }
+        }
+        ratios.push(again / anew);
+    }
+    report.add(&Figure::new(
+        ID,
+        "replan_over_plan",
+        "x",
+        Summary::of(ratios),
+    ))
+}
