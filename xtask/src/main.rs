@@ -6,6 +6,7 @@
 //! *What it does not do.* It is no part of the product: nothing depends on it, and it depends on no crate of the
 //! workspace (its test replays the fuzz corpora, and for that its dev-dependencies name the decoders' crates).
 
+mod debian;
 mod figures;
 mod fuzz;
 mod instructions;
@@ -39,7 +40,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, simulate, testbed, doc, instructions, tidy",
+        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, simulate, testbed, fuzz, doc, instructions, tidy",
         run: steps::run,
     },
     Command {

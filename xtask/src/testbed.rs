@@ -7,12 +7,11 @@
 //!
 //! *What it does not do.* It judges nothing: whether this machine can is the testbed's to say, in one sentence.
 
-use std::env;
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{Failure, place};
+use crate::{Failure, debian, place};
 
 /// Flags of the testbed's command line, for the check of the documents' commands.
 pub const FLAGS: &[&str] = &[
@@ -38,7 +37,7 @@ const MISSING: i32 = 5;
 
 /// Builds and becomes the testbed; returns only why it did not.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
-    set_up();
+    debian::install("the testbed", &PROGRAMS);
     let program = build(&[
         "--release",
         "--bins",
@@ -54,7 +53,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Calibrates the testbed as a step of all checks: not run where the machine cannot, with the reason.
 pub fn calibrate() -> Result<(), Failure> {
-    set_up();
+    debian::install("the testbed", &PROGRAMS);
     // What the step before has built: another choice of targets would be another build.
     let program = build(&["--workspace", "--all-targets"])?;
     let mut command = Command::new(&program);
@@ -71,40 +70,6 @@ pub fn calibrate() -> Result<(), Failure> {
         }
         _ => Err(Failure::Broken(format!("`{shown}` failed ({status})"))),
     }
-}
-
-/// Installs what is missing, where that can be done; where not, the testbed says what to do.
-fn set_up() {
-    let missing: Vec<&str> = PROGRAMS
-        .into_iter()
-        .filter(|(program, _)| !is_there(program))
-        .map(|(_, package)| package)
-        .collect();
-    let is_root = Path::new("/proc/self").metadata().is_ok_and(|this| {
-        // The owner of a process's folder is its effective user.
-        std::os::unix::fs::MetadataExt::uid(&this) == 0
-    });
-    if missing.is_empty() || !is_root || !is_there("apt-get") {
-        return;
-    }
-    println!(
-        "installing {} from Debian for the testbed",
-        missing.join(" and ")
-    );
-    let mut apt = Command::new("apt-get");
-    apt.env("DEBIAN_FRONTEND", "noninteractive");
-    apt.args(["install", "--yes", "--quiet", "--no-install-recommends"]);
-    if let Err(Failure::Broken(said) | Failure::Misuse(said)) = place::output(apt.args(&missing)) {
-        println!("{said}\nto install it: apt-get update, then the same again");
-    }
-}
-
-fn is_there(program: &str) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
-    env::split_paths(&path)
-        .chain(usual)
-        .any(|folder| folder.join(program).is_file())
 }
 
 /// Builds the testbed, and the program `thalweg` beside it, and returns where cargo put it.

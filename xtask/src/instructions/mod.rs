@@ -5,7 +5,7 @@
 //! the tools that made the program, so the file names those too; where other tools are at work nothing is compared, and
 //! that is said.
 //!
-//! *What it does not do.* It installs nothing: without valgrind it fails with the command that brings it. It builds the
+//! *What it does not do.* Without valgrind, where it cannot install it, it fails with the command that brings it. It builds the
 //! benchmark program without nodes and sockets, which takes about a minute and a half on two cores, once.
 
 mod ratchet;
@@ -18,7 +18,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{Failure, place};
+use crate::{Failure, debian, place};
 use ratchet::{Counts, Kind, Ratchet, Tools};
 
 /// Where the counts are written down.
@@ -65,6 +65,7 @@ pub fn run(arguments: &[String]) -> Result<(), Failure> {
 
 /// Returns what the counts depend on beside our code.
 fn tools() -> Result<Tools, Failure> {
+    debian::install("counting instructions", &[("valgrind", "valgrind")]);
     let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
     let valgrind = place::output(Command::new("valgrind").arg("--version")).map_err(|_| {
         let sentence = "instructions are counted by valgrind, which is not installed: apt-get install valgrind (or your system's package of that name)";

@@ -4,7 +4,7 @@
 //! right; only what needs a failed step's result is left out, and is said to be. The last line counts tests.
 //!
 //! *What it does not do.* It installs nothing but the test media (see [`crate::media`]) and, by root, the programs that
-//! measure the testbed (see [`crate::testbed`]); any other missing tool is a sentence that says which command brings it.
+//! measure (see [`crate::debian`]); any other missing tool is a sentence that says which command brings it.
 
 mod cargo;
 #[cfg(test)]
@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, instructions, media, soak, testbed, tidy};
+use crate::{Failure, fuzz, instructions, media, soak, testbed, tidy};
 use cargo::{Counts, Shared};
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
@@ -72,6 +72,12 @@ const STEPS: &[Step] = &[
         about: "the testbed's links are what their worlds say; by root only",
         needs: Some("build"),
         run: |_| testbed::calibrate(),
+    },
+    Step {
+        name: "fuzz",
+        about: "a few seconds of hostile bytes for every decoder; in CI, for it builds them all again",
+        needs: Some("tools"),
+        run: |_| fuzz_in_ci(),
     },
     Step {
         name: "doc",
@@ -192,4 +198,16 @@ fn conclude(ends: &[(&Step, Outcome, Duration)]) -> Result<(), Failure> {
         failed.join(", "),
         again.join(", ")
     )))
+}
+
+/// Seconds that each target has in CI: what a change broke shows at once or takes hours.
+const FUZZ_SECONDS: &str = "5";
+
+/// Runs every fuzz target for a few seconds where `CI` is set; elsewhere says that it was not, and what does.
+fn fuzz_in_ci() -> Result<(), Failure> {
+    if std::env::var_os("CI").is_none() {
+        println!("fuzzing was NOT RUN, for this is not CI: `cargo xtask fuzz` does it");
+        return Ok(());
+    }
+    fuzz::run(&["--seconds".into(), FUZZ_SECONDS.into()])
 }

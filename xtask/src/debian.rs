@@ -1,0 +1,56 @@
+//! Programs that come from Debian's packages: installed where that can be done, named where not.
+//!
+//! *The idea.* A check that needs a program should not fail on a new machine for want of it, if one command brings it. By
+//! root on Debian that command is run, and said to be; elsewhere whoever needs the program says what is missing.
+//!
+//! *What it does not do.* It never asks for a password, and installs nothing that is there already.
+
+use std::env;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::{Failure, place};
+
+/// Installs those of these programs, named with their packages, that are missing; `purpose` is for the person who reads.
+pub fn install(purpose: &str, programs: &[(&str, &str)]) {
+    let missing: Vec<&str> = programs
+        .iter()
+        .filter(|(program, _)| !is_there(program))
+        .map(|(_, package)| *package)
+        .collect();
+    // The owner of a process's folder is its effective user.
+    let is_root = Path::new("/proc/self")
+        .metadata()
+        .is_ok_and(|this| this.uid() == 0);
+    if missing.is_empty() || !is_root || !is_there("apt-get") {
+        return;
+    }
+    println!(
+        "installing {} from Debian for {purpose}",
+        missing.join(" and ")
+    );
+    if get(&missing).is_ok() {
+        return;
+    }
+    // A new machine may not have the lists of packages yet.
+    let _ = place::output(Command::new("apt-get").args(["update", "--quiet"]));
+    if let Err(Failure::Broken(said) | Failure::Misuse(said)) = get(&missing) {
+        println!("{said}");
+    }
+}
+
+fn get(packages: &[&str]) -> Result<String, Failure> {
+    let mut apt = Command::new("apt-get");
+    apt.env("DEBIAN_FRONTEND", "noninteractive");
+    apt.args(["install", "--yes", "--quiet", "--no-install-recommends"]);
+    place::output(apt.args(packages))
+}
+
+fn is_there(program: &str) -> bool {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let usual = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    env::split_paths(&path)
+        .chain(usual)
+        .any(|folder| folder.join(program).is_file())
+}
