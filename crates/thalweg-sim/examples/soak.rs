@@ -9,6 +9,10 @@
 //! are played do not depend on how many cores there are.
 //!
 //! *What it does not do.* It reads no world files: `thalweg simulate` does.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "this program is a hand: it runs what is pure on all cores until the time is over"
+)]
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -94,13 +94,11 @@ impl Fates {
         if let Some((cause, node)) = passage.dropped {
             return End::Dropped(cause, names[node].to_string());
         }
-        match passage.hops.iter().find(|hop| !hop.is_whole) {
-            Some(hop) => self.end_of_hop(hop, names),
-            None => {
-                let at = passage.hops.last().map_or(source, |hop| hop.to);
-                End::Unaccounted(format!("it was last seen whole at {}", names[at]))
-            }
+        if let Some(hop) = passage.hops.iter().find(|hop| !hop.is_whole) {
+            return self.end_of_hop(hop, names);
         }
+        let at = passage.hops.last().map_or(source, |hop| hop.to);
+        End::Unaccounted(format!("it was last seen whole at {}", names[at]))
     }
 
     /// Whether a hop may still be crossed.

@@ -22,7 +22,7 @@ pub(super) fn link(ends: [NodeName; 2], dice: &mut SplitMix) -> Link {
         jitter: Duration::from_micros(jitter_ms * 10 * spread),
         reorder: share(if dice.next_below(4) == 0 { 10 } else { 0 }),
         loss: share(loss_permille * dice.next_below(3) / 2),
-        burst: burst as f64,
+        burst: f64::from(burst),
         secure: dice.next_below(4) > 0,
         queue: DataSize::from_kib(8 << dice.next_below(5)),
         ..Link::new(ends, Bitrate::from_bps(kbps * 10 * spread))

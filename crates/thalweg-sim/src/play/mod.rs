@@ -95,11 +95,11 @@ struct Run<'w> {
 ///
 /// Cost    half a second a stream of video, in a release build
 pub fn films(world: &World) -> Result<Vec<Option<Arc<Film>>>, FilmError> {
-    let film = |stream: &thalweg_core::model::Stream| match stream.traffic.video {
-        true => Film::new(stream).map(|film| Some(Arc::new(film))),
-        false => Ok(None),
-    };
-    world.streams.iter().map(film).collect()
+    let film = |stream| Film::new(stream).map(Arc::new);
+    let streams = world.streams.iter();
+    streams
+        .map(|stream| stream.traffic.video.then(|| film(stream)).transpose())
+        .collect()
 }
 
 /// Plays a world, which is sound.

@@ -61,7 +61,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
                     _ => Case::ALL.len() - 1 - turn,
                 };
                 let case = Case::ALL[at];
-                progress::show(&format!("{ID} {kbps} kbit/s: {}", case.name()));
+                progress::show(format!("{ID} {kbps} kbit/s: {}", case.name()));
                 let world = worlds::text(case, *kbps, settings.is_quick);
                 seen[at].push(testbed.play(&world, round as u64 + 1)?);
             }

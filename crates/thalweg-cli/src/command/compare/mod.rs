@@ -155,8 +155,11 @@ impl Row {
         [first, second]: [Option<f64>; 2],
     ) -> Self {
         let difference_percent = match (first, second) {
-            (Some(first), Some(second)) if first == second => Some(0.0),
-            (Some(first), Some(second)) if first != 0.0 => Some((second / first - 1.0) * 100.0),
+            // Nothing and nothing are the same, though no share of nothing is a number.
+            (Some(first), Some(second)) if first.abs() + second.abs() <= 0.0 => Some(0.0),
+            (Some(first), Some(second)) if first.abs() > 0.0 => {
+                Some((second / first - 1.0) * 100.0)
+            }
             _ => None,
         };
         Self {

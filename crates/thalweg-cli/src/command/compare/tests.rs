@@ -1,5 +1,7 @@
 //! Proves that differences are reckoned, marked and judged, and that reports of different worlds are refused.
 
+use std::collections::BTreeMap;
+
 use thalweg_sim::report::{Percentiles, Player, Report, StreamReport};
 
 use super::{compare, describe};
@@ -23,8 +25,8 @@ fn report(world: &str, by: Player, delivered: u64, p50: Option<f64>) -> Report {
             unaccounted: 0,
             bytes_sent: 1,
             bytes_delivered: 1,
-            by_cause: Default::default(),
-            by_hop: Default::default(),
+            by_cause: BTreeMap::new(),
+            by_hop: BTreeMap::new(),
             by_importance: Vec::new(),
             latency_ms: Percentiles {
                 p50,

@@ -4,6 +4,7 @@
 //! printed does not depend on how many cores there are. At the first broken law the rest is left.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -64,10 +65,12 @@ fn conclude(
         let mut text = describe::many(&gathered.reports, Colour::of_stdout());
         let seconds = start.elapsed().as_secs_f64();
         let virtual_seconds: f64 = gathered.reports.iter().map(|report| report.seconds).sum();
-        text +=
-            &format!("{count} seeds, {virtual_seconds:.0} s of worlds, played in {seconds:.1} s\n");
+        let _ = writeln!(
+            text,
+            "{count} seeds, {virtual_seconds:.0} s of worlds, played in {seconds:.1} s"
+        );
         if let Some(ms) = gathered.mean_ms() {
-            text += &format!("{ms:.2} ms of one core for each simulated second\n");
+            let _ = writeln!(text, "{ms:.2} ms of one core for each simulated second");
         }
         terminal::print(&text)?;
     }
