@@ -29,6 +29,9 @@ Exits 5 if a delivered share or a median latency differs by more than 10 %.";
 /// What may differ before it is marked, in percent of the first report's value.
 const BEYOND_PERCENT: f64 = 10.0;
 
+/// What the quotient of two floats may be off: 88 over 80 is a hair above 1.1.
+const ROUNDING: f64 = 1e-9;
+
 /// Set two reports of one world side by side: what was delivered, how late, how good it looked.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -169,7 +172,8 @@ impl Row {
             first,
             second,
             difference_percent,
-            beyond: difference_percent.is_none_or(|percent| percent.abs() > BEYOND_PERCENT),
+            beyond: difference_percent
+                .is_none_or(|percent| percent.abs() > BEYOND_PERCENT + ROUNDING),
             claimed,
         }
     }
