@@ -14,7 +14,7 @@
 //! | [`model`] | topology, links, streams, weights: the planner's input |
 //! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
 //! | [`routing`], [`session`] | the directory of nodes, and the deployment of plans |
-//! | [`line`], [`random`] | one direction of a line with delay, losses and a queue; numbers from a seed |
+//! | [`mod@line`], [`random`] | one direction of a line with delay, losses and a queue; numbers from a seed |
 //! | [`control`] | the control plane of a node: all of the above, joined by messages |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |

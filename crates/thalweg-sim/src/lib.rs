@@ -13,7 +13,7 @@
 //! | [`traffic`], [`film`] | what producers send |
 //! | [`watch`] | who watches a run: the next six |
 //! | [`trace`] | what happens, as a hash and as lines |
-//! | [`fate`], [`reference`] | what becomes of each ADU, and what should |
+//! | [`fate`], [`mod@reference`] | what becomes of each ADU, and what should |
 //! | [`oracle`] | what must never happen |
 //! | [`viewer`] | what a viewer of video saw |
 //! | [`report`] | what became of it, as simulator and testbed say it |

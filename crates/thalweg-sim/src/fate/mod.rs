@@ -1,6 +1,6 @@
 //! What became of every ADU on its way to every sink: the accounts of a run.
 //!
-//! *The idea.* The run sees what no node sees: both ends of every hop. Each ADU has one [`Passage`] a sink, to which every
+//! *The idea.* The run sees what no node sees: both ends of every hop. Each ADU has one `Passage` a sink, to which every
 //! hop adds what its two ends say. At the end a passage must explain itself: it was delivered, or a node gave it up with
 //! a cause, or the first hop that it did not cross whole says why. One that cannot is a hole in the machine's accounts.
 //!
