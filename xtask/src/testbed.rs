@@ -21,6 +21,7 @@ pub const FLAGS: &[&str] = &[
     "--logs",
     "--node",
     "--program",
+    "--rounds",
     "--seed",
     "--worlds",
 ];

@@ -56,6 +56,10 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = "worlds/ladder")]
     worlds: PathBuf,
 
+    /// How often the testbed plays each world of --ladder, each time with the next seed.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    rounds: usize,
+
     /// Print one JSON object instead of a text for people.
     #[arg(long)]
     json: bool,
@@ -199,7 +203,7 @@ async fn calibrate(arguments: &Arguments) -> Result<u8, Failure> {
 
 async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
     let path = arguments.world.as_deref().unwrap_or(Path::new(""));
-    let report = played(arguments, world, path).await?;
+    let report = played(arguments, world, path, arguments.seed).await?;
     if arguments.json {
         let json = serde_json::to_string(&report).context("a report is text and numbers")?;
         println!("{json}");
@@ -210,14 +214,19 @@ async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
 }
 
 /// Plays a world that was read from a path.
-async fn played(arguments: &Arguments, world: &World, path: &Path) -> Result<Report, Failure> {
+async fn played(
+    arguments: &Arguments,
+    world: &World,
+    path: &Path,
+    seed: u64,
+) -> Result<Report, Failure> {
     let films = play::films(world).map_err(|error| Failure::BadInput(error.to_string()))?;
     let options = Options {
-        seed: arguments.seed,
+        seed,
         program: program(arguments)?,
         logs: arguments.logs.clone(),
     };
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
     let played = play::play(world, &name, &films, &options).await?;
     for remark in &played.remarks {
         eprintln!("testbed: {remark}");
@@ -240,14 +249,17 @@ async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
     let (mut rungs, mut violations) = (Vec::new(), 0);
     for (world, path) in &worlds {
         eprintln!("testbed: playing {}", path.display());
-        let testbed = played(arguments, world, path).await?;
-        ladder::keep(folder, "testbed", &testbed)?;
-        let simulator = ladder::simulate(&thalweg, path, arguments.seed).await?;
-        if let Some(report) = &simulator {
-            ladder::keep(folder, "sim", report)?;
+        let mut rung = Rung::default();
+        for seed in (arguments.seed..).take(arguments.rounds) {
+            rung.testbed
+                .push(played(arguments, world, path, seed).await?);
         }
-        violations += testbed.violations.len();
-        rungs.push(Rung { testbed, simulator });
+        rung.simulator = ladder::simulate(&thalweg, path, arguments.seed).await?;
+        for report in rung.testbed.iter().chain(&rung.simulator) {
+            ladder::keep(folder, report)?;
+            violations += report.violations.len();
+        }
+        rungs.push(rung);
     }
     println!("{}\n\n{}", ladder::machine(), ladder::table(&rungs));
     never(violations)

@@ -1,9 +1,9 @@
 //! The ladder: every world of a folder on the testbed and in the simulator, side by side.
 //!
 //! *The idea.* One command writes what both say of each world, as JSON, and prints one table, as Markdown with its date
-//! and machine, so that the table of docs/testbed.md is made and never typed. The two agree where delivered share and
-//! median latency are within [`AGREEMENT_PERCENT`] of each other; where they do not, one of them is wrong, or the
-//! difference is explained.
+//! and machine, so that the table of docs/testbed.md is made and never typed. Weather differs from seed to seed, so each plays
+//! a world several times, and medians are compared. The two agree where delivered share and median latency are within
+//! [`AGREEMENT_PERCENT`] of each other; where they do not, one of them is wrong, or the difference is explained.
 //!
 //! *What it does not do.* It simulates nothing itself: `thalweg simulate` does. A program without that command leaves its
 //! columns empty.
@@ -17,7 +17,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use thalweg_sim::report::Report;
+use thalweg_sim::report::{Player, Report};
 
 pub use machine::machine;
 pub use table::{AGREEMENT_PERCENT, table};
@@ -27,13 +27,16 @@ use crate::system::program;
 /// How long the simulator may take for a world.
 const SIMULATE_MAX: Duration = Duration::from_mins(2);
 
-/// A world as both played it.
-#[derive(Clone, Debug)]
+/// Seeds that the simulator plays: it takes a moment, and weather varies.
+const SEEDS: u64 = 21;
+
+/// A world as both played it, a report a seed.
+#[derive(Clone, Debug, Default)]
 pub struct Rung {
     /// What the testbed says.
-    pub testbed: Report,
+    pub testbed: Vec<Report>,
     /// What the simulator says; nothing if the program has none.
-    pub simulator: Option<Report>,
+    pub simulator: Vec<Report>,
 }
 
 /// Returns the worlds of a folder, by name.
@@ -51,29 +54,42 @@ pub fn worlds(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(worlds)
 }
 
-/// Lets the simulator play a world; `None` if the program has no simulator.
+/// Lets the simulator play a world, from a seed on; nothing if the program has no simulator.
 ///
 /// Fails   it fails, or says what cannot be read
-pub async fn simulate(thalweg: &Path, world: &Path, seed: u64) -> anyhow::Result<Option<Report>> {
+pub async fn simulate(thalweg: &Path, world: &Path, seed: u64) -> anyhow::Result<Vec<Report>> {
     let mut help = Command::new(thalweg);
     if program::run(help.args(["simulate", "--help"]), "").is_err() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let mut command = Command::new(thalweg);
-    command
-        .arg("simulate")
-        .arg(world)
-        .args(["--json", "--seed", &seed.to_string()]);
+    command.arg("simulate").arg(world).args([
+        "--json",
+        "--seeds",
+        &format!("{seed}..{}", seed + SEEDS),
+    ]);
     let said = program::run_within(command, SIMULATE_MAX).await?;
-    let report = serde_json::from_str(&said).context("the simulator's report cannot be read")?;
-    Ok(Some(report))
+    let reports = serde_json::Deserializer::from_str(&said).into_iter();
+    reports
+        .collect::<Result<_, _>>()
+        .context("the simulator's reports cannot be read")
 }
 
-/// Writes a report into a folder, as `NAME.BY.json`.
-pub fn keep(folder: &Path, by: &str, report: &Report) -> anyhow::Result<()> {
-    let path = folder.join(format!("{}.{by}.json", report.world));
+/// Writes a report into a folder, as `NAME.BY.SEED.json`.
+pub fn keep(folder: &Path, report: &Report) -> anyhow::Result<()> {
+    let name = stem(report);
+    let by = match report.by {
+        Player::Simulator => "simulator",
+        Player::Testbed => "testbed",
+    };
+    let path = folder.join(format!("{name}.{by}.{}.json", report.seed));
     let json = serde_json::to_string_pretty(report).context("a report is text and numbers")?;
     fs::write(&path, json + "\n").with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Returns the name of a report's world without the ending of its file.
+fn stem(report: &Report) -> &str {
+    report.world.strip_suffix(".toml").unwrap_or(&report.world)
 }
 
 #[cfg(test)]

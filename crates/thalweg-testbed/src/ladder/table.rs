@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use thalweg_sim::report::StreamReport;
+use thalweg_sim::report::{Report, StreamReport};
 
-use super::Rung;
+use super::{Rung, stem};
 
 /// How far simulator and testbed may be apart without an explanation, in percent.
 pub const AGREEMENT_PERCENT: f64 = 10.0;
 
-/// Returns one line for each stream and sink of each world.
+/// Returns one line for each stream and sink of each world: medians over the runs of each player.
 ///
 /// Differences are the testbed's from the simulator's, in percent of the simulator's; those above
 /// [`AGREEMENT_PERCENT`] are in bold.
@@ -19,28 +19,46 @@ pub fn table(rungs: &[Rung]) -> String {
          |---|---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for rung in rungs {
-        for real in &rung.testbed.streams {
-            let streams = rung.simulator.iter().flat_map(|report| &report.streams);
-            let mut same = streams.filter(|one| one.stream == real.stream && one.sink == real.sink);
+        let Some(first) = rung.testbed.first() else {
+            continue;
+        };
+        for real in &first.streams {
             let share = |stream: &StreamReport| Some(stream.delivered_share() * 100.0);
-            let median = |stream: &StreamReport| stream.latency_ms.p50;
-            let virtual_ = same.next();
+            let latency = |stream: &StreamReport| stream.latency_ms.p50;
+            let both = |figure: &dyn Fn(&StreamReport) -> Option<f64>| {
+                [&rung.simulator, &rung.testbed].map(|reports| median(reports, real, figure))
+            };
             let _ = writeln!(
                 text,
                 "| {} | {} | {} | {} | {} |",
-                rung.testbed.world,
+                stem(first),
                 real.stream,
                 real.sent,
-                columns(virtual_.and_then(share), share(real), "%"),
-                columns(virtual_.and_then(median), median(real), "ms"),
+                columns(both(&share), "%"),
+                columns(both(&latency), "ms"),
             );
         }
     }
     text
 }
 
+/// Returns the median of a figure of a stream over some runs, the lower of two in the middle.
+fn median(
+    reports: &[Report],
+    of: &StreamReport,
+    figure: &dyn Fn(&StreamReport) -> Option<f64>,
+) -> Option<f64> {
+    let streams = reports.iter().flat_map(|report| &report.streams);
+    let mut figures: Vec<f64> = streams
+        .filter(|stream| stream.stream == of.stream && stream.sink == of.sink)
+        .filter_map(figure)
+        .collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len().saturating_sub(1) / 2).copied()
+}
+
 /// Returns what both say and how far they are apart.
-fn columns(simulator: Option<f64>, testbed: Option<f64>, unit: &str) -> String {
+fn columns([simulator, testbed]: [Option<f64>; 2], unit: &str) -> String {
     let cell =
         |value: Option<f64>| value.map_or_else(|| "–".into(), |value| format!("{value:.1} {unit}"));
     let difference = match (simulator, testbed) {

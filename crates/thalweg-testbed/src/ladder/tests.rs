@@ -17,7 +17,7 @@ fn report(by: Player, delivered: u64, latency_ms: u64) -> Report {
         }
     }
     Report {
-        world: "geo".into(),
+        world: "geo.toml".into(),
         by,
         seed: 1,
         seconds: 1.0,
@@ -31,8 +31,10 @@ fn report(by: Player, delivered: u64, latency_ms: u64) -> Report {
 #[test]
 fn differences_are_of_the_simulators_and_great_ones_stand_out() {
     let rung = Rung {
-        testbed: report(Player::Testbed, 9, 105),
-        simulator: Some(report(Player::Simulator, 5, 100)),
+        testbed: vec![report(Player::Testbed, 9, 105)],
+        simulator: [(5, 100), (2, 300), (6, 90)]
+            .map(|(delivered, latency_ms)| report(Player::Simulator, delivered, latency_ms))
+            .to_vec(),
     };
     let text = table(&[rung]);
     let line = "| geo | s | 10 | 50.0 % | 90.0 % | **+80.0 %** | 100.0 ms | 105.0 ms | +5.0 % |";
@@ -42,8 +44,8 @@ fn differences_are_of_the_simulators_and_great_ones_stand_out() {
 #[test]
 fn without_a_simulator_its_columns_are_empty() {
     let rung = Rung {
-        testbed: report(Player::Testbed, 10, 20),
-        simulator: None,
+        testbed: vec![report(Player::Testbed, 10, 20)],
+        simulator: Vec::new(),
     };
     let line = "| geo | s | 10 | – | 100.0 % | – | – | 20.0 ms | – |";
     assert_eq!(table(&[rung]).lines().nth(2), Some(line));

@@ -39,7 +39,7 @@ pub(crate) const ID: &str = "BM-P8";
 pub(crate) const METRICS: &[&str] = &["psnr_y_db", "psnr_cb_db", "frames_in_time_share"];
 
 /// How often each case is played, in full.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 2;
 
 /// Plays every case at every rate and reports what the viewer saw.
 ///

@@ -64,7 +64,7 @@ pub(super) fn text(case: Case, kbps: u32, is_quick: bool) -> String {
         _ => "exact",
     };
     let confidential = case.is_confidential();
-    let seconds = if is_quick { 3 } else { 8 };
+    let seconds = if is_quick { 3 } else { 6 };
     format!(
         r#"length = "{seconds} s"
 
