@@ -64,7 +64,7 @@ pub(super) fn text(case: Case, kbps: u32, is_quick: bool) -> String {
         _ => "exact",
     };
     let confidential = case.is_confidential();
-    let seconds = if is_quick { 3 } else { 6 };
+    let seconds = if is_quick { 3 } else { 7 };
     format!(
         r#"length = "{seconds} s"
 
@@ -114,7 +114,7 @@ layers = [
   {{ rate = "280 kbit/s", utility = 0.03 }},
 ]
 needs = {{ confidential = {confidential}, deadline = "500 ms", least_layers = 1 }}
-traffic = {{ frames = 12, video = true, planner = "{planner}" }}
+traffic = {{ frames = 12, video = true, planner = "{planner}", start = "1 s" }}
 "#
     )
 }
