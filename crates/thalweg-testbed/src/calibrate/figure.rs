@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// What was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Quantity {
     /// In kbit/s, headers included; within 3 %.
@@ -27,8 +27,8 @@ pub struct Figure {
     pub world: f64,
     /// What was found.
     pub measured: f64,
-    /// Whether this is of a second round, the first having been out of bounds.
-    pub measured_again: bool,
+    /// The round in which it was found, from 1; it is measured again when it was out of bounds.
+    pub round: u32,
 }
 
 impl Quantity {
@@ -49,7 +49,7 @@ impl Figure {
             quantity,
             world,
             measured,
-            measured_again: false,
+            round: 1,
         }
     }
 
@@ -76,10 +76,10 @@ impl fmt::Display for Figure {
         write!(
             f,
             "{link:<6} {name:<5} {world:>9.1} {unit:<6} {measured:>9.2} {error:>+7.2} {error_unit:<6} ±{bound}{}{}",
-            if self.measured_again {
-                ", measured again"
+            if self.round > 1 {
+                format!(", round {}", self.round)
             } else {
-                ""
+                String::new()
             },
             if self.is_within() {
                 ""

@@ -34,11 +34,16 @@ const SECONDS: u32 = 10;
 /// How long each program may take: its own time and a few round trips by satellite, or the queue of a slow link.
 const PATIENCE: Duration = Duration::from_secs(25);
 
+/// What a program found, or why it did not.
+type Measured = anyhow::Result<Figure>;
+
 /// How long a server of `iperf3` may take to listen.
 const LISTENING: Duration = Duration::from_millis(500);
 
-/// Measures some of the subjects, all of them at once: first with idle links, then under load.
-pub async fn all(network: &Network, subjects: &[&'static Subject]) -> anyhow::Result<Vec<Figure>> {
+/// Measures some of the subjects, all of them at once: first with idle links, then under load; each may fail by itself.
+///
+/// Fails   no program can be started in the network
+pub async fn all(network: &Network, subjects: &[&'static Subject]) -> anyhow::Result<Vec<Measured>> {
     let mut pings = Vec::new();
     for subject in subjects {
         pings.push(ping(
@@ -58,23 +63,24 @@ pub async fn all(network: &Network, subjects: &[&'static Subject]) -> anyhow::Re
     Ok(figures)
 }
 
-/// Returns a command that measures: it goes before what else the machine does, as the emulator does.
+/// Returns a command that measures: it goes before other ordinary programs, and shares the machine with its like, for
+/// `iperf3` waits for its next moment by looking at the clock.
 fn measuring(network: &Network, node: &NodeName, program: &str) -> anyhow::Result<Command> {
-    let mut command = network.command(node, "chrt")?;
-    command.args(["--fifo", "1", program]);
+    let mut command = network.command(node, "nice")?;
+    command.args(["-n", "-20", program]);
     Ok(command)
 }
 
 /// Waits for all; whatever still runs when this is dropped is dropped, and so killed.
 async fn at_once(
-    all: Vec<impl Future<Output = anyhow::Result<Figure>> + 'static>,
-) -> anyhow::Result<Vec<Figure>> {
+    all: Vec<impl Future<Output = Measured> + 'static>,
+) -> anyhow::Result<Vec<Measured>> {
     let local = LocalSet::new();
     let tasks: Vec<_> = all.into_iter().map(|one| local.spawn_local(one)).collect();
     let figures = local.run_until(async {
         let mut figures = Vec::new();
         for task in tasks {
-            figures.push(task.await??);
+            figures.push(task.await?);
         }
         Ok(figures)
     });
@@ -114,7 +120,7 @@ impl Subject {
     }
 }
 
-async fn ping(mut command: Command, subject: &'static Subject) -> anyhow::Result<Figure> {
+async fn ping(mut command: Command, subject: &'static Subject) -> Measured {
     let count = ECHOES.to_string();
     command.args(["-n", "-i", "0.1", "-W", "2", "-c", &count]);
     command.arg(subject.target());
@@ -126,7 +132,7 @@ async fn iperf3(
     mut server: Command,
     mut client: Command,
     subject: &'static Subject,
-) -> anyhow::Result<Figure> {
+) -> Measured {
     server.args(["--server", "--one-off", "--json"]);
     let [seconds, bitrate, length] = [
         u64::from(SECONDS),
@@ -156,7 +162,7 @@ async fn iperf3(
 }
 
 /// Reads the times of `ping`'s echoes.
-fn delay(subject: &Subject, said: &str) -> anyhow::Result<Figure> {
+fn delay(subject: &Subject, said: &str) -> Measured {
     let mut times: Vec<f64> = said
         .lines()
         .filter_map(|line| {
@@ -182,7 +188,7 @@ fn delay(subject: &Subject, said: &str) -> anyhow::Result<Figure> {
 }
 
 /// Reads what arrived in the seconds between the first and the last, in which the line was full.
-fn rate(subject: &Subject, said: &Value) -> anyhow::Result<Figure> {
+fn rate(subject: &Subject, said: &Value) -> Measured {
     let intervals = said["intervals"]
         .as_array()
         .context("iperf3 tells no intervals")?;
@@ -211,7 +217,7 @@ fn rate(subject: &Subject, said: &Value) -> anyhow::Result<Figure> {
     ))
 }
 
-fn loss(subject: &Subject, said: &Value) -> anyhow::Result<Figure> {
+fn loss(subject: &Subject, said: &Value) -> Measured {
     let sum = &said["end"]["sum"];
     let count = |key: &str| {
         sum[key]

@@ -167,7 +167,7 @@ fn go_first() -> anyhow::Result<()> {
     rustix::process::setpriority_process(None, -20)?;
     let thread = rustix::thread::gettid().as_raw_nonzero().to_string();
     program::run(
-        Command::new("chrt").args(["--fifo", "--pid", "1", &thread]),
+        Command::new("chrt").args(["--fifo", "--pid", "2", &thread]),
         "",
     )
     .map(drop)
