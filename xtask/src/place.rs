@@ -9,10 +9,13 @@ use std::process::Command;
 
 use crate::Failure;
 
-/// Returns the root of the workspace.
+/// Returns the root of the workspace that this runs for.
+///
+/// What `cargo run` says now goes before where this was compiled: clones that share a target folder share the program.
 pub fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest
+    let compiled = || env!("CARGO_MANIFEST_DIR").into();
+    let manifest = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(compiled);
+    Path::new(&manifest)
         .parent()
         .expect("xtask lies in a folder of the workspace")
         .to_owned()
