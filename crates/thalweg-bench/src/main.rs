@@ -142,6 +142,7 @@ fn main() -> ExitCode {
             eprintln!("thalweg-bench: {sentence}");
             ExitCode::from(2)
         }
+        Err(Failure::Broken(error)) if report::is_unread(&error) => ExitCode::SUCCESS,
         Err(Failure::Broken(error)) => {
             eprintln!("thalweg-bench: {error:#}");
             ExitCode::FAILURE
@@ -159,7 +160,7 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     if arguments.list {
-        print!("{}", benches::list());
+        report::print(&benches::list());
         return Ok(ExitCode::SUCCESS);
     }
     #[cfg(feature = "nodes")]
@@ -186,7 +187,7 @@ fn is_about_peers_only(arguments: &Arguments) -> Result<bool, Failure> {
     }
     let is_all = arguments.list_peers || (arguments.install_peers && arguments.ids.is_empty());
     if is_all {
-        print!("{}", peers::list(&peers));
+        report::print(&peers::list(&peers));
     }
     Ok(is_all)
 }
@@ -261,7 +262,7 @@ fn show_changes(old: &[Figure], new: &[Figure], is_json: bool) -> ExitCode {
     if is_json {
         eprint!("{text}");
     } else {
-        print!("\n{text}");
+        report::print(&format!("\n{text}"));
     }
     if changes
         .iter()

@@ -1,6 +1,8 @@
 //! What is printed, one JSON object a line or a table for people; and how an earlier run's lines are read again.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -99,21 +101,32 @@ impl Report {
     }
 
     /// Prints one figure.
+    ///
+    /// Fails   nobody reads standard output any more, as after `| head`: [`is_unread`] tells
     pub(crate) fn add(&mut self, figure: &Figure) -> anyhow::Result<()> {
         progress::clear();
         self.figures.push(figure.clone());
         if self.json {
-            println!("{}", serde_json::to_string(figure)?);
+            writeln!(io::stdout(), "{}", serde_json::to_string(figure)?)?;
             return Ok(());
         }
         if !self.has_header {
             self.has_header = true;
-            println!(
+            writeln!(
+                io::stdout(),
                 "{:<7} {:<48} {:>10} {:>9} {:<13} {:>10} {:>8} {:>5}  baseline",
-                "id", "metric", "value", "± spread", "unit", "baseline", "ratio", "n"
-            );
+                "id",
+                "metric",
+                "value",
+                "± spread",
+                "unit",
+                "baseline",
+                "ratio",
+                "n"
+            )?;
         }
-        println!(
+        writeln!(
+            io::stdout(),
             "{:<7} {:<48} {:>10} {:>9} {:<13} {:>10} {:>8} {:>5}  {}",
             figure.id,
             figure.metric,
@@ -124,7 +137,7 @@ impl Report {
             figure.ratio.map_or_else(String::new, |r| format!("{r:.3}")),
             figure.n,
             figure.baseline.as_deref().unwrap_or_default(),
-        );
+        )?;
         Ok(())
     }
 }
@@ -162,7 +175,7 @@ pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
         })
         .collect();
     progress::clear();
-    println!("\n{title}");
+    let mut text = format!("\n{title}\n");
     for row in [&header].into_iter().chain(rows) {
         let line: Vec<String> = widths
             .iter()
@@ -172,8 +185,22 @@ pub(crate) fn table(title: &str, header: &[&str], rows: &[Vec<String>]) {
                 _ => format!("{:>width$}", cell(row, at)),
             })
             .collect();
-        println!("  {}", line.join("  ").trim_end());
+        let _ = writeln!(text, "  {}", line.join("  ").trim_end());
     }
+    print(&text);
+}
+
+/// Prints a text; where nobody reads it any more, nobody misses it.
+pub(crate) fn print(text: &str) {
+    let _ = io::stdout().write_all(text.as_bytes());
+}
+
+/// Returns whether a run ended because nobody reads standard output any more.
+pub(crate) fn is_unread(error: &anyhow::Error) -> bool {
+    let mut causes = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>());
+    causes.any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Writes a number for people, with three or more digits that say something.

@@ -1,6 +1,6 @@
 //! Proves what the command line promises: lists, refusals with a sentence, and figures with the agreed keys.
 
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_thalweg-bench"))
@@ -17,6 +17,22 @@ fn the_list_names_every_id() {
     for word in ["BM-D1", "BM-P3", "lift_ns_per_adu", "hop_added_p50_us"] {
         assert!(said.contains(word), "{said}");
     }
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_run_in_good_order() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_thalweg-bench"))
+        .args(["BM-D1", "--quick"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was built for this test");
+    // As `| head` does once it has enough.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends by itself");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("panicked"), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
 }
 
 #[test]

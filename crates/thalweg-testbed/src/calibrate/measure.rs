@@ -43,7 +43,10 @@ const LISTENING: Duration = Duration::from_millis(500);
 /// Measures some of the subjects, all of them at once: first with idle links, then under load; each may fail by itself.
 ///
 /// Fails   no program can be started in the network
-pub async fn all(network: &Network, subjects: &[&'static Subject]) -> anyhow::Result<Vec<Measured>> {
+pub async fn all(
+    network: &Network,
+    subjects: &[&'static Subject],
+) -> anyhow::Result<Vec<Measured>> {
     let mut pings = Vec::new();
     for subject in subjects {
         pings.push(ping(
@@ -128,11 +131,7 @@ async fn ping(mut command: Command, subject: &'static Subject) -> Measured {
 }
 
 /// Runs server and client, and reads what the server says, for it knows what arrived.
-async fn iperf3(
-    mut server: Command,
-    mut client: Command,
-    subject: &'static Subject,
-) -> Measured {
+async fn iperf3(mut server: Command, mut client: Command, subject: &'static Subject) -> Measured {
     server.args(["--server", "--one-off", "--json"]);
     let [seconds, bitrate, length] = [
         u64::from(SECONDS),

@@ -126,10 +126,9 @@ pub(super) fn report(
         for length_bytes in LENGTHS_BYTES {
             print(measured, sides, length_bytes);
         }
-        println!();
-        for side in sides {
-            println!("  {} {}: {}", side.name, side.version, side.carries);
-        }
+        let of = |side: &Side| format!("  {} {}: {}\n", side.name, side.version, side.carries);
+        let carried: String = sides.iter().map(of).collect();
+        crate::report::print(&format!("\n{carried}"));
     }
     Ok(())
 }
