@@ -3,11 +3,9 @@
 //! The idea: the thin place where this crate meets `thalweg_core::adu`. A source adds what only it knows (stream,
 //! sequence, deadline) with [`Marks::header`].
 
-use thalweg_core::adu::{Flags, Header, Importance, MediaTime};
+use thalweg_core::adu::{AdaptationPolicy, Flags, Header, Importance, MediaTime};
 use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::time::Instant;
-
-use crate::nal::layer_importance;
 
 /// The fields of an ADU's header that follow from the media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,9 +27,15 @@ pub struct Marks {
 impl Marks {
     /// The marks of one layer of a layered picture whose layers are sent in order, base first.
     ///
-    /// Each layer depends on the one before it; the base is a key, for every picture stands alone; the last layer is
+    /// The policy says how much it matters in which picture, by its number in the stream. Each layer depends on the one before it; the base is a key, for every picture stands alone; the last layer is
     /// discardable.
-    pub fn of_layer(media_time: MediaTime, layer: u8, layers: u8) -> Self {
+    pub fn of_layer(
+        policy: &AdaptationPolicy,
+        picture: u64,
+        media_time: MediaTime,
+        layer: u8,
+        layers: u8,
+    ) -> Self {
         let flags = match layer {
             0 => Flags::KEY,
             n if n + 1 == layers => Flags::DISCARDABLE,
@@ -40,7 +44,7 @@ impl Marks {
         Self {
             media_time,
             decode_time: media_time,
-            importance: layer_importance(layer),
+            importance: policy.importance(picture, layer, layers),
             layer,
             depends_on: u32::from(layer > 0),
             flags,
@@ -71,7 +75,7 @@ mod tests {
     fn layers_lean_on_the_one_below() {
         let time = MediaTime::from_90khz(7500);
         let marks: Vec<_> = (0..8)
-            .map(|layer| Marks::of_layer(time, layer, 8))
+            .map(|layer| Marks::of_layer(&AdaptationPolicy::Layers, 0, time, layer, 8))
             .collect();
         assert_eq!(marks[0].flags, Flags::KEY);
         assert_eq!(marks[7].flags, Flags::DISCARDABLE);

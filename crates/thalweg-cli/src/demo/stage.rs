@@ -5,6 +5,7 @@ use std::sync::mpsc as thread_mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use thalweg_core::adu::AdaptationPolicy;
 use thalweg_core::model::{Stream, World};
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
@@ -180,7 +181,7 @@ impl Side {
         let screen = Arc::new(Screen::default());
         let (frames, queue) = mpsc::channel(BACKLOG_FRAMES_MAX);
         let movers = [
-            tokio::spawn(send(publisher, queue)),
+            tokio::spawn(send(publisher, queue, stream.traffic.adaptation)),
             tokio::spawn(receive(subscriber, Arc::clone(&screen))),
         ];
         Ok(Self {
@@ -210,11 +211,16 @@ impl Taker {
     }
 }
 
-async fn send(mut publisher: Publisher, mut queue: mpsc::Receiver<Arc<Shot>>) {
+async fn send(
+    mut publisher: Publisher,
+    mut queue: mpsc::Receiver<Arc<Shot>>,
+    policy: AdaptationPolicy,
+) {
     while let Some(shot) = queue.recv().await {
         let time = viewer::media_time(shot.index, camera::FPS);
         for (layer, payload) in (0..).zip(&shot.layers) {
-            let marks = Marks::of_layer(time, layer, shot.layers.len() as u8);
+            let layers = shot.layers.len() as u8;
+            let marks = Marks::of_layer(&policy, shot.index as u64, time, layer, layers);
             let outgoing = Outgoing {
                 media_time: marks.media_time,
                 importance: marks.importance,

@@ -14,8 +14,11 @@ use bytes::Bytes;
 use crate::id::{Epoch, Sequence, StreamId};
 use crate::time::Instant;
 
+pub mod policy;
 #[cfg(test)]
 mod tests;
+
+pub use policy::AdaptationPolicy;
 
 /// How much an ADU matters: 255 most, 0 least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{NodeName, Weights, text};
+use crate::adu::AdaptationPolicy;
 use crate::id::StreamName;
 use crate::needs::Needs;
 use crate::planner::Planner;
@@ -54,6 +55,8 @@ pub struct Traffic {
     pub video: bool,
     /// Who plans at its source.
     pub planner: Planner,
+    /// What is given up first when a link carries less than the stream: gives ADUs their importance.
+    pub adaptation: AdaptationPolicy,
     /// When the producer begins.
     #[serde(
         deserialize_with = "text::read_duration",
@@ -73,6 +76,7 @@ impl Default for Traffic {
             spread: Ratio::ZERO,
             video: false,
             planner: Planner::Exact,
+            adaptation: AdaptationPolicy::Layers,
             start: Duration::ZERO,
             stop: None,
         }

@@ -13,7 +13,7 @@ mod scan;
 #[cfg(test)]
 mod tests;
 
-pub use role::{Importance, Role, layer_importance};
+pub use role::{Importance, Role};
 pub use scan::{NalUnits, nal_units};
 
 /// The codecs understood.

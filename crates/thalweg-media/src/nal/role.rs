@@ -12,7 +12,7 @@
 //! | unknown PIDs, data, sections | 200 |
 //! | reference picture | 190, less 1 for each reference since the key picture down to 130, less 8 a sub-layer |
 //! | non-reference picture | 64, less 8 a sub-layer |
-//! | layer *ℓ* of layered video | 255 − 24 *ℓ* |
+//! | layered video | as its stream's `AdaptationPolicy` says |
 //!
 //! A reference picture late in its group is depended on by fewer than an early one.
 
@@ -52,9 +52,4 @@ impl Role {
             Self::NonReference => 64 - sublayer,
         })
     }
-}
-
-/// The importance of a layer of layered video.
-pub fn layer_importance(layer: u8) -> Importance {
-    Importance(255u8.saturating_sub(layer.saturating_mul(24)))
 }

@@ -78,5 +78,6 @@ fn traffic(length: Duration, dice: &mut SplitMix) -> Traffic {
         start: Duration::from_millis(dice.next_below(800)),
         stop: (dice.next_below(3) == 0).then(|| Duration::from_millis(stop)),
         planner: Planner::Exact,
+        ..Traffic::default()
     }
 }

@@ -13,14 +13,13 @@
 //!
 //! *What it does not do.* It encodes no pictures: a stream of video has the sizes of its encoder (`Stream::traffic`).
 //!
-//! *Sources.* docs/planner.md §6, `stream.traffic`; spec PL-2 (a frame as several ADUs by importance).
+//! *Sources.* docs/planner.md §6, `stream.traffic`; spec PL-2 (a frame as several ADUs by importance), PL-18.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::adu::{AdaptationPolicy, Flags, Importance, MediaTime};
 use thalweg_core::model::Stream;
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
-use thalweg_media::nal::layer_importance;
 
 #[cfg(test)]
 mod tests;
@@ -66,6 +65,7 @@ pub struct Producer {
     budgets: Vec<f64>,
     frames: f64,
     key_every: u64,
+    adaptation: AdaptationPolicy,
     spread: f64,
     start: Duration,
     stop: Duration,
@@ -89,6 +89,7 @@ impl Producer {
                 .collect(),
             frames: traffic.frames,
             key_every: u64::from(traffic.key_every.max(1)),
+            adaptation: traffic.adaptation,
             spread: traffic.spread.as_f64(),
             start: traffic.start,
             stop: traffic.stop.map_or(length, |stop| stop.min(length)),
@@ -124,7 +125,8 @@ impl Iterator for Producer {
             self.scale = 1.0 + self.spread * (2.0 * self.random.next_unit() - 1.0);
         }
         let is_key = self.frame.is_multiple_of(self.key_every);
-        let importance = layer_importance(self.layer as u8).0;
+        let (layer, layers) = (self.layer as u8, self.budgets.len() as u8);
+        let importance = self.adaptation.importance(self.frame, layer, layers).0;
         let importance = if is_key {
             importance
         } else {
@@ -134,7 +136,7 @@ impl Iterator for Producer {
             at,
             sequence: self.frame * self.budgets.len() as u64 + self.layer as u64,
             frame: self.frame,
-            layer: self.layer as u8,
+            layer,
             importance: Importance(importance),
             flags: if is_key && self.layer == 0 {
                 Flags::KEY
