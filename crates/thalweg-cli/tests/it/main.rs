@@ -8,4 +8,5 @@ mod fabric;
 mod input;
 mod plan;
 mod program;
+mod simulate;
 mod usage;

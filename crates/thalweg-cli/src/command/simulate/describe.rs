@@ -24,14 +24,20 @@ pub(super) fn one(timed: &Timed, colour: Colour) -> String {
         let _ = writeln!(text, "{ms:.2} ms of one core for each simulated second");
     }
     text.push('\n');
-    text.push_str(&streams(report, colour));
+    if report.streams.is_empty() {
+        text.push_str("the world has no streams, so nothing was sent\n");
+    } else {
+        text.push_str(&streams(report, colour));
+    }
     let drops = drops(report, colour);
     if !drops.is_empty() {
         text.push('\n');
         text.push_str(&drops);
     }
-    text.push('\n');
-    text.push_str(&links(report, colour));
+    if !report.links.is_empty() {
+        text.push('\n');
+        text.push_str(&links(report, colour));
+    }
     let verdict = match report.violations.len() {
         0 => colour.paint(
             Paint::Green,
