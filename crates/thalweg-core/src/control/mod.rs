@@ -269,8 +269,10 @@ impl Controller {
     fn settle(&mut self, now: Instant, keys: &mut dyn Keys) {
         loop {
             if core::mem::take(&mut self.is_changed) {
+                let directory = &self.directory;
                 for source in self.sources.values_mut() {
-                    source.session.handle_change();
+                    let is_joined = |from, to| directory.is_joined(from, to);
+                    source.session.handle_change(is_joined);
                 }
                 self.resolve_wanted(now, keys);
             }

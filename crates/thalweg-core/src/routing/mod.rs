@@ -168,6 +168,15 @@ impl Directory {
         None
     }
 
+    /// Returns whether both of two nodes list the other.
+    pub fn is_joined(&self, near: NodeId, far: NodeId) -> bool {
+        let lists = |from, to| {
+            let record = self.record(from);
+            record.is_some_and(|record| record.neighbours.iter().any(|there| there.node == to))
+        };
+        lists(near, far) && lists(far, near)
+    }
+
     fn mutual_neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
         let near = self
             .record(node)

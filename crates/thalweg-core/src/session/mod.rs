@@ -13,6 +13,9 @@
 //! side while one takes over, and no ADU meets half of each. Everything installed has a lease and is renewed: what a
 //! dead source leaves behind goes away by itself.
 //!
+//! A node that was restarted has forgotten its part, and the map shows it without its links for a moment. So where the
+//! way of a plan was broken and the same plan is found again, it is sent to all its nodes at once, as if it were new.
+//!
 //! *What it does not do.* It neither plans nor sends nor holds keys; it says what is wanted ([`Output`]).
 //!
 //! *Sources.* spec PA-20…PA-29 (planning protocol, switch-over) and 1(d) "Planning protocol as message sequence".
@@ -75,7 +78,7 @@ pub enum Output {
         /// What to install.
         part: Part,
     },
-    /// From now on ADUs for this sink carry this epoch.
+    /// From now on ADUs for this sink carry this epoch; said again when a plan that was doubted is in force after all.
     Switched {
         /// For whom.
         sink: NodeId,
@@ -130,6 +133,8 @@ struct Deployment {
     waiting_for: BTreeSet<NodeId>,
     send_next: Instant,
     give_up: Instant,
+    /// The map has shown its way broken since all its nodes had their parts: one may have been restarted.
+    is_doubted: bool,
 }
 
 impl Session {
@@ -155,36 +160,37 @@ impl Session {
 
     /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
     ///
-    /// A plan equal to the active one is not deployed again.
+    /// A plan equal to the active one is not deployed again; if its way was broken meanwhile, its nodes are told again.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
         let sink = self.sinks.get_mut(&node)?;
         sink.retry = None;
-        if sink
-            .active
-            .as_ref()
-            .is_some_and(|active| active.parts == parts)
-        {
+        if let Some(active) = sink.active.as_mut().filter(|active| active.parts == parts) {
             sink.pending = None;
+            if core::mem::take(&mut active.is_doubted) {
+                active.begin(now);
+                self.handle_timeout(now);
+            }
             return None;
         }
-        if sink
-            .pending
-            .as_ref()
-            .is_some_and(|pending| pending.parts == parts)
-        {
+        if let Some(pending) = sink.pending.as_mut().filter(|plan| plan.parts == parts) {
+            if core::mem::take(&mut pending.is_doubted) {
+                pending.begin(now);
+                self.handle_timeout(now);
+            }
             return None;
         }
         self.epoch_last += 1;
         let epoch = Epoch(self.epoch_last);
-        let waiting_for = parts.iter().map(|part| part.node).collect();
-        let give_up = now + DEPLOY_MAX;
-        sink.pending = Some(Deployment {
+        let mut deployment = Deployment {
             epoch,
             parts,
-            waiting_for,
+            waiting_for: BTreeSet::new(),
             send_next: now,
-            give_up,
-        });
+            give_up: now,
+            is_doubted: false,
+        };
+        deployment.begin(now);
+        sink.pending = Some(deployment);
         self.handle_timeout(now);
         Some(epoch)
     }
@@ -196,8 +202,14 @@ impl Session {
         }
     }
 
-    /// Takes in that the map changed: every sink's plan is asked for anew.
-    pub fn handle_change(&mut self) {
+    /// Takes in that the map changed: every sink's plan is asked for anew, and those whose nodes are not joined one to
+    /// the next are doubted.
+    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
+        for sink in self.sinks.values_mut() {
+            for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
+                deployment.is_doubted |= !deployment.is_joined(&is_joined);
+            }
+        }
         let wanted = self
             .sinks
             .keys()
@@ -210,26 +222,24 @@ impl Session {
 
     /// Takes in that a node has installed its part.
     pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
-        let Some((&node, sink)) = self.sinks.iter_mut().find(|(_, sink)| {
-            sink.pending
-                .as_ref()
-                .is_some_and(|pending| pending.epoch == epoch)
-        }) else {
-            return;
-        };
-        let Some(pending) = &mut sink.pending else {
-            return;
-        };
-        pending.waiting_for.remove(&from);
-        if !pending.waiting_for.is_empty() {
-            return;
+        for (node, sink) in &mut self.sinks {
+            let mut deployments = sink.pending.iter_mut().chain(&mut sink.active);
+            let Some(deployment) = deployments.find(|deployment| deployment.epoch == epoch) else {
+                continue;
+            };
+            // A renewal is answered like the rest; nobody waits for that.
+            if !deployment.waiting_for.remove(&from) || !deployment.waiting_for.is_empty() {
+                return;
+            }
+            deployment.send_next = now + RENEW;
+            if let Some(pending) = sink.pending.take_if(|pending| pending.epoch == epoch)
+                && let Some(before) = sink.active.replace(pending)
+            {
+                self.retiring.push((now + LEASE, before));
+            }
+            let sink = *node;
+            return self.outputs.push_back(Output::Switched { sink, epoch });
         }
-        pending.send_next = now + RENEW;
-        if let Some(before) = core::mem::replace(&mut sink.active, sink.pending.take()) {
-            self.retiring.push((now + LEASE, before));
-        }
-        self.outputs
-            .push_back(Output::Switched { sink: node, epoch });
     }
 
     /// Takes in that a node will not install its part; the word of a node outside the plan does not count.
@@ -288,11 +298,11 @@ impl Session {
                 Some(pending) if pending.give_up <= now => {
                     failed.push((*node, pending.epoch, silence(pending)));
                 }
-                Some(pending) => pending.send_due(now, RESEND, &mut self.outputs),
+                Some(pending) => pending.send_due(now, &mut self.outputs),
                 None => {}
             }
             if let Some(active) = &mut sink.active {
-                active.send_due(now, RENEW, &mut self.outputs);
+                active.send_due(now, &mut self.outputs);
             }
         }
         for (node, epoch, reason) in failed {
@@ -358,13 +368,30 @@ impl Deployment {
         self.parts.iter().any(|part| part.node == node)
     }
 
-    /// Sends the parts that are due: while deploying to those that have not answered, then to all, as renewal.
-    fn send_due(&mut self, now: Instant, again: Duration, outputs: &mut VecDeque<Output>) {
+    /// Has every node told its part, and wait for all their answers.
+    fn begin(&mut self, now: Instant) {
+        self.waiting_for = self.parts.iter().map(|part| part.node).collect();
+        self.send_next = now;
+        self.give_up = now + DEPLOY_MAX;
+    }
+
+    fn is_joined(&self, is_joined: impl Fn(NodeId, NodeId) -> bool) -> bool {
+        self.parts
+            .windows(2)
+            .all(|pair| is_joined(pair[0].node, pair[1].node))
+    }
+
+    /// Sends the parts that are due: at first to those that have not answered, then to all, as renewal.
+    fn send_due(&mut self, now: Instant, outputs: &mut VecDeque<Output>) {
         if self.send_next > now {
             return;
         }
-        self.send_next = now + again;
+        // One that is still to take over is given up then; one in force stays so, with a node that is slow to answer.
+        if self.give_up <= now {
+            self.waiting_for.clear();
+        }
         let renewal = self.waiting_for.is_empty();
+        self.send_next = now + if renewal { RENEW } else { RESEND };
         for (position, part) in self.parts.iter().enumerate() {
             if renewal || self.waiting_for.contains(&part.node) {
                 outputs.push_back(Output::Prepare {

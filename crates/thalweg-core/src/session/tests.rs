@@ -130,9 +130,53 @@ fn the_same_plan_is_not_deployed_twice() {
         session.handle_plan(SINK, parts("null"), Instant::ZERO),
         None
     );
-    session.handle_change();
-    session.handle_change();
+    session.handle_change(|_, _| true);
+    session.handle_change(|_, _| true);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
+    assert_eq!(
+        session.handle_plan(SINK, parts("null"), Instant::ZERO),
+        None
+    );
+    assert_eq!(outputs(&mut session), []);
+}
+
+#[test]
+fn a_plan_whose_way_was_broken_is_told_again_until_all_have_it() {
+    let (mut session, epoch) = deployed("null");
+    let now = Instant::ZERO;
+    session.handle_change(|from, to| (from, to) != (RELAY, SINK));
+    session.handle_no_plan(SINK, now);
+    session.handle_change(|_, _| true);
+    outputs(&mut session);
+    assert_eq!(session.handle_plan(SINK, parts("null"), now), None);
+    assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, epoch)]);
+    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
+    session.handle_ready(SOURCE, epoch, now);
+    session.handle_ready(SINK, epoch, now);
+    session.handle_timeout(now + RESEND);
+    assert_eq!(prepared(&outputs(&mut session)), [RELAY]);
+    session.handle_ready(RELAY, epoch, now + RESEND);
+    let switched = Output::Switched { sink: SINK, epoch };
+    assert_eq!(outputs(&mut session), [switched]);
+    session.handle_timeout(now + RESEND + RENEW - Duration::from_nanos(1));
+    assert_eq!(outputs(&mut session), []);
+}
+
+#[test]
+fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_end() {
+    let (mut session, _) = deployed("null");
+    session.handle_change(|_, _| false);
+    session.handle_plan(SINK, parts("null"), Instant::ZERO);
+    for second in 0..DEPLOY_MAX.as_millis() / RESEND.as_millis() {
+        session.handle_timeout(Instant::ZERO + Duration::from_secs(second));
+    }
+    outputs(&mut session);
+    let end = Instant::ZERO + DEPLOY_MAX;
+    session.handle_timeout(end);
+    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
+    assert_eq!(session.active().count(), 1);
+    session.handle_timeout(end + RESEND);
+    assert_eq!(outputs(&mut session), []);
 }
 
 #[test]

@@ -211,6 +211,29 @@ fn a_part_that_cannot_be_installed_is_refused_with_the_drivers_reason() {
 }
 
 #[test]
+fn a_relay_that_was_restarted_is_told_its_part_again_at_once() {
+    for wires in [[[A, B], [B, C]], [[B, C], [A, B]]] {
+        let mut fabric = Fabric::linked(&wires);
+        fabric.subscribe(C);
+        let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
+        let before = fabric.way(A, stream);
+        fabric.nodes.remove(&B);
+        fabric.wires.clear();
+        fabric.pass(Duration::from_millis(500));
+        // Its neighbours hear of its new life before they have missed it: the new link takes the place of the old.
+        fabric.start(B, Duration::from_secs(2_000));
+        for wire in wires {
+            fabric.link(wire);
+            fabric.settle();
+        }
+        assert_eq!(fabric.way(A, stream), before, "no time has passed");
+        let source = fabric.node(A).controller.source(stream).expect("published");
+        let (_, plan) = source.plans().next().expect("one sink");
+        assert_eq!((plan.state, &plan.reason), (PlanState::Active, &None));
+    }
+}
+
+#[test]
 fn a_restarted_node_outruns_the_record_of_its_life_before() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     let before = |fabric: &Fabric| {
