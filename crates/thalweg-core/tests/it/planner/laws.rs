@@ -13,7 +13,7 @@ fn solve(snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
 }
 
 /// Returns the same topology with nodes and links changed; indices stay.
-fn changed(
+pub fn changed(
     topology: &Topology,
     mut node: impl FnMut(usize, &mut Place),
     mut link: impl FnMut(usize, &mut Edge),

@@ -6,6 +6,7 @@ mod cases;
 mod laws;
 mod oracle;
 mod planners;
+mod relations;
 mod replanning;
 mod streams;
 mod trees;
