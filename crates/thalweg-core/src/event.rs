@@ -41,6 +41,11 @@ pub enum DropCause {
     Exposed,
     /// Nobody subscribes to its stream.
     NoSubscriber,
+    /// A bounded queue was full, and it mattered least there.
+    #[serde(rename = "pre-empted")]
+    Preempted,
+    /// It has more bytes than the path carries until its deadline.
+    Oversized,
 }
 
 /// How many ADUs were dropped, by cause.
@@ -49,7 +54,7 @@ pub struct DropCounts([u64; DropCause::ALL.len()]);
 
 impl DropCause {
     /// Every cause, in the order of [`DropCause::index`].
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Expired,
         Self::Filtered,
         Self::Dependant,
@@ -64,6 +69,8 @@ impl DropCause {
         Self::Duplicate,
         Self::Exposed,
         Self::NoSubscriber,
+        Self::Preempted,
+        Self::Oversized,
     ];
 
     /// Returns the position in [`DropCause::ALL`].
@@ -88,6 +95,8 @@ impl DropCause {
             Self::Duplicate => "duplicate",
             Self::Exposed => "exposed",
             Self::NoSubscriber => "no-subscriber",
+            Self::Preempted => "pre-empted",
+            Self::Oversized => "oversized",
         }
     }
 }

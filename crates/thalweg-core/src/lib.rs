@@ -16,6 +16,7 @@
 //! | [`routing`], [`session`] | the directory of nodes, and the deployment of plans |
 //! | [`mod@line`], [`random`] | one direction of a line with delay, losses and a queue; numbers from a seed |
 //! | [`control`] | the control plane of a node: all of the above, joined by messages |
+//! | [`outbox`] | what waits to be sent over one link, and what goes next |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -41,6 +42,7 @@ pub mod line;
 pub mod mailbox;
 pub mod model;
 pub mod needs;
+pub mod outbox;
 pub mod planner;
 pub mod random;
 pub mod routing;

@@ -5,6 +5,8 @@
 //!
 //! *Sources.* Each number states its reason.
 
+use crate::units::DataSize;
+
 /// Payload bytes of one ADU: a 4K intra frame at high quality is about 4 MiB; twice that leaves room.
 pub const ADU_PAYLOAD_BYTES_MAX: usize = 8 << 20;
 
@@ -46,6 +48,15 @@ pub const ADUS_IN_FLIGHT_MAX: u32 = 4096;
 
 /// Plans of one stream that a node keeps: the present, the one before it, and those of other sinks.
 pub const EPOCHS_PER_STREAM_MAX: usize = 64;
+
+/// ADUs in the outbox of one link: half a second of 256,000 small ones; with the lists about them 30 MB.
+pub const OUTBOX_ADUS_MAX: usize = 128 << 10;
+
+/// Payload that waits in the outbox of one link: half a second at 1 Gbit/s.
+pub const OUTBOX_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
+
+/// Flows in the outbox of one link: every stream of a node under two plans, the present and the next.
+pub const OUTBOX_FLOWS_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
 
 /// ADUs in the mailbox of one local subscriber.
 pub const MAILBOX_ADUS_MAX: usize = 4096;
@@ -93,6 +104,11 @@ const _: () = assert!(
 const _: () = assert!(
     ADU_PAYLOAD_BYTES_MAX < (1 << 30),
     "a payload's length fits a four-byte varint"
+);
+const _: () = assert!(
+    OUTBOX_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64
+        && OUTBOX_BYTES_MAX.as_bytes() <= u32::MAX as u64,
+    "the largest ADU fits an outbox, and whatever fits one is counted in four bytes"
 );
 const _: () = assert!(
     ADAPTERS_PER_NODE_MAX <= MODULES_PER_LIFT_MAX,

@@ -1,0 +1,140 @@
+//! Who is let in, and who makes room.
+//!
+//! *The idea.* An ADU that cannot be of use is refused at once, with the reason: its producer can still do better. When a
+//! bound is reached, room comes from the flow that holds most for its weight, so none can crowd out another: what that
+//! one would send last is dropped, if it is worth less than what comes.
+//!
+//! *What it does not do.* It takes no ADU for late because of what is queued before it: that may still change.
+//!
+//! *Sources.* RFC 8290 §4.1 for dropping from the longest queue.
+
+use super::slab::{Slot, State};
+use super::{Entry, Outbox, Refused, Ticket};
+use crate::event::DropCause;
+use crate::time::Instant;
+use crate::units::DataSize;
+
+impl Outbox {
+    /// Returns the slot that an ADU will have, once there is room and reason for it.
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        flow: u32,
+        entry: &Entry,
+    ) -> Result<Slot, Refused> {
+        if entry.deadline <= now {
+            let late = now.saturating_since(entry.deadline);
+            return Err(Refused::Expired { late });
+        }
+        let size = DataSize::from_bytes(entry.bytes as u64);
+        if let Some(rate) = self.rate
+            && !entry.deadline.is_never()
+        {
+            let carried = rate * entry.deadline.saturating_since(now);
+            if size > carried {
+                return Err(Refused::Oversized { size, carried });
+            }
+        }
+        self.check_base(flow, entry)?;
+        let overflow = Refused::Overflow {
+            adus: self.live,
+            queued: self.queued(),
+        };
+        let bytes = u32::try_from(entry.bytes).map_err(|_| overflow)?;
+        let slot = Slot {
+            flow,
+            flow_generation: self.flows[flow as usize].generation,
+            importance: entry.importance.0,
+            bytes,
+            available: u32::try_from(entry.available_bytes).map_or(bytes, |b| b.min(bytes)),
+            deadline: entry.deadline,
+            sequence: entry.sequence.0,
+            base: entry.depends_on.map(|base| base.0),
+            ..Slot::default()
+        };
+        if !self.make_room(&slot) {
+            return Err(overflow);
+        }
+        // Its base may have made the room.
+        self.check_base(flow, entry)?;
+        Ok(slot)
+    }
+
+    fn check_base(&self, flow: u32, entry: &Entry) -> Result<(), Refused> {
+        match entry.depends_on {
+            Some(base) if self.flows[flow as usize].lost.contains(base.0) => {
+                Err(Refused::Dependant { base })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Drops what is worth less than this ADU until it has room; returns whether it has.
+    fn make_room(&mut self, slot: &Slot) -> bool {
+        let bytes = u64::from(slot.bytes);
+        let bytes_max = self.settings.bytes_max.as_bytes();
+        if bytes > bytes_max {
+            return false;
+        }
+        loop {
+            let is_full = self.live >= self.settings.adus_max;
+            if !is_full && self.queued_bytes + bytes <= bytes_max {
+                // Those dropped and not yet polled keep their slots; they are bounded as well.
+                return self.slab.used() < 2 * self.settings.adus_max;
+            }
+            let victim = self.greediest(slot.flow, bytes, is_full);
+            let flow = &mut self.flows[victim as usize];
+            let Some((key, last)) = flow.queue.last(&self.slab) else {
+                return false;
+            };
+            if victim == slot.flow && key <= flow.queue.key(slot) {
+                return false;
+            }
+            self.drop_with_dependants(last, DropCause::Preempted);
+        }
+    }
+
+    /// Returns the flow that would hold most for its weight, counting what is about to come; that one's own in doubt.
+    fn greediest(&self, arriving: u32, bytes: u64, by_number: bool) -> u32 {
+        let held = |index: u32| {
+            let flow = &self.flows[index as usize];
+            let comes = u64::from(index == arriving);
+            let held = if by_number {
+                flow.queue.len() as u64 + comes
+            } else {
+                flow.bytes + comes * bytes
+            };
+            (held, u64::from(flow.weight.get()))
+        };
+        let mut greediest = (arriving, held(arriving));
+        for index in 0..self.flows.len() as u32 {
+            let (held, weight) = held(index);
+            let (most, its_weight) = greediest.1;
+            if u128::from(held) * u128::from(its_weight) > u128::from(most) * u128::from(weight) {
+                greediest = (index, (held, weight));
+            }
+        }
+        greediest.0
+    }
+
+    pub(super) fn enter(&mut self, mut slot: Slot) -> Ticket {
+        let (flow_index, sequence, base) = (slot.flow, slot.sequence, slot.base);
+        slot.state = State::Queued;
+        self.live += 1;
+        self.queued_bytes += u64::from(slot.bytes);
+        let flow = &mut self.flows[flow_index as usize];
+        flow.bytes += u64::from(slot.bytes);
+        flow.lost.remove(sequence);
+        let index = self.slab.insert(slot);
+        self.slab[index].is_known = self.families.add_adu(flow_index, sequence, index);
+        if let Some(base) = base {
+            self.families
+                .add_child(&mut self.slab, flow_index, base, index);
+        }
+        self.stamp += 1;
+        self.alarms.set(&mut self.slab, index, self.stamp);
+        flow.queue.insert(&mut self.slab, index, self.stamp);
+        self.join(flow_index);
+        self.slab.ticket(index)
+    }
+}

@@ -1,0 +1,224 @@
+//! Where the queued ADUs are kept, and the list of those that were dropped.
+//!
+//! *The idea.* One array of slots, reused; a slot's generation tells a new tenant from an old one's ticket. Whoever is
+//! dropped keeps its slot, linked into a list, until that has been told: so what waits to be told is bounded too, and
+//! the list is the work list of a drop that draws others with it.
+//!
+//! *What it does not do.* It knows no order.
+
+use alloc::vec::Vec;
+use core::ops::{Index, IndexMut};
+
+use super::{NONE, Ticket};
+use crate::event::DropCause;
+use crate::time::Instant;
+
+/// The slots.
+#[derive(Debug)]
+pub(super) struct Slab {
+    slots: Vec<Slot>,
+    free: u32,
+    /// Slots in use, those of the dropped included.
+    used: usize,
+    dropped_first: u32,
+    dropped_last: u32,
+}
+
+/// One ADU.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) generation: u32,
+    pub(super) state: State,
+    pub(super) flow: u32,
+    pub(super) flow_generation: u32,
+    pub(super) importance: u8,
+    /// Whether a chunk of it has been handed over.
+    pub(super) begun: bool,
+    /// Whether the table of families has it under its sequence.
+    pub(super) is_known: bool,
+    /// Whether those that need it cannot be used any more.
+    pub(super) is_lost: bool,
+    pub(super) bytes: u32,
+    pub(super) available: u32,
+    pub(super) sent: u32,
+    pub(super) deadline: Instant,
+    pub(super) sequence: u64,
+    pub(super) base: Option<u64>,
+    /// The stamp of its node in the order of its flow; what bears another is a husk.
+    pub(super) place: u64,
+    /// The same among the deadlines.
+    pub(super) alarm: u64,
+    pub(super) sibling_before: u32,
+    pub(super) sibling_after: u32,
+    /// The next free or dropped slot.
+    pub(super) next: u32,
+}
+
+/// How far an ADU has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Free,
+    /// Not all of it has been handed over.
+    Queued,
+    /// All of it has, and its end is not known.
+    Departed,
+    Dropped(DropCause),
+}
+
+impl Default for Slab {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            free: NONE,
+            used: 0,
+            dropped_first: NONE,
+            dropped_last: NONE,
+        }
+    }
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self {
+            generation: 0,
+            state: State::Free,
+            flow: NONE,
+            flow_generation: 0,
+            importance: 0,
+            begun: false,
+            is_known: false,
+            is_lost: false,
+            bytes: 0,
+            available: 0,
+            sent: 0,
+            deadline: Instant::NEVER,
+            sequence: 0,
+            base: None,
+            place: 0,
+            alarm: 0,
+            sibling_before: NONE,
+            sibling_after: NONE,
+            next: NONE,
+        }
+    }
+}
+
+impl Slot {
+    /// Returns how much can be handed over now; an empty ADU can be, once.
+    pub(super) fn sendable(&self) -> Option<u32> {
+        let bytes = self.available - self.sent;
+        (bytes > 0 || (self.bytes == 0 && !self.begun)).then_some(bytes)
+    }
+
+    pub(super) fn is_live(&self) -> bool {
+        matches!(self.state, State::Queued | State::Departed)
+    }
+}
+
+impl Slab {
+    pub(super) fn used(&self) -> usize {
+        self.used
+    }
+
+    /// Gives a slot to a new tenant.
+    pub(super) fn insert(&mut self, slot: Slot) -> u32 {
+        self.used += 1;
+        if self.free == NONE {
+            let index = u32::try_from(self.slots.len()).expect("the bound on ADUs is far below");
+            self.slots.push(slot);
+            return index;
+        }
+        let index = self.free;
+        let tenant = &mut self[index];
+        let (next, generation) = (tenant.next, tenant.generation);
+        *tenant = Slot { generation, ..slot };
+        self.free = next;
+        index
+    }
+
+    /// Takes a slot back; tickets for it are void.
+    pub(super) fn remove(&mut self, index: u32) {
+        let free = self.free;
+        let slot = &mut self[index];
+        slot.state = State::Free;
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.place = 0;
+        slot.alarm = 0;
+        slot.next = free;
+        self.free = index;
+        self.used -= 1;
+    }
+
+    pub(super) fn ticket(&self, index: u32) -> Ticket {
+        Ticket {
+            index,
+            generation: self[index].generation,
+        }
+    }
+
+    /// Returns the slot of a ticket, if the ADU has not ended.
+    pub(super) fn find(&self, ticket: Ticket) -> Option<u32> {
+        let slot = self.slots.get(ticket.index as usize)?;
+        (slot.generation == ticket.generation && slot.is_live()).then_some(ticket.index)
+    }
+
+    /// Returns every ADU that has not ended.
+    pub(super) fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        let slots = self.slots.iter().enumerate();
+        slots
+            .filter(|(_, slot)| slot.is_live())
+            .map(|(index, _)| index as u32)
+    }
+
+    /// Puts an ADU into the list of those whose drop is to be told.
+    pub(super) fn append_dropped(&mut self, index: u32) {
+        self[index].next = NONE;
+        let last = core::mem::replace(&mut self.dropped_last, index);
+        if last == NONE {
+            self.dropped_first = index;
+        } else {
+            self[last].next = index;
+        }
+    }
+
+    /// Returns the end of that list, from where [`Slab::dropped_after`] leads on.
+    pub(super) fn dropped_last(&self) -> u32 {
+        self.dropped_last
+    }
+
+    /// Returns the next in the list: behind `NONE` is its beginning.
+    pub(super) fn dropped_after(&self, index: u32) -> u32 {
+        if index == NONE {
+            self.dropped_first
+        } else {
+            self[index].next
+        }
+    }
+
+    /// Takes the beginning of the list out of it.
+    pub(super) fn take_dropped(&mut self) -> Option<u32> {
+        let index = self.dropped_first;
+        if index == NONE {
+            return None;
+        }
+        self.dropped_first = self[index].next;
+        if self.dropped_first == NONE {
+            self.dropped_last = NONE;
+        }
+        Some(index)
+    }
+}
+
+impl Index<u32> for Slab {
+    type Output = Slot;
+
+    fn index(&self, index: u32) -> &Slot {
+        &self.slots[index as usize]
+    }
+}
+
+impl IndexMut<u32> for Slab {
+    fn index_mut(&mut self, index: u32) -> &mut Slot {
+        &mut self.slots[index as usize]
+    }
+}

@@ -1,0 +1,191 @@
+//! A heap with two ends: the least and the greatest of many, each at hand.
+//!
+//! *The idea.* What is sent next is at one end of a queue, what is given up first at the other. Levels of one binary tree
+//! alternate: an item on an even level is the least of all below it, one on an odd level the greatest. So one array
+//! serves both ends.
+//!
+//! ```text
+//! even            1                least of all
+//! odd        9         8           the greatest is one of these
+//! even     3   2     5   4
+//! ```
+//!
+//! *What it does not do.* It finds nothing in the middle: what leaves from there stays as a husk until it comes to an
+//! end, and whoever owns the heap sweeps when husks outnumber the rest.
+//!
+//! *Sources.* Atkinson, Sack, Santoro, Strothotte: "Min-max heaps and generalized priority queues", CACM 29 (1986).
+
+use alloc::vec::Vec;
+
+/// A min-max heap.
+#[derive(Debug)]
+pub(super) struct Spread<T> {
+    items: Vec<T>,
+}
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Least,
+    Greatest,
+}
+
+impl<T> Spread<T> {
+    pub(super) const EMPTY: Self = Self { items: Vec::new() };
+}
+
+impl<T: Copy + Ord> Spread<T> {
+    pub(super) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.items.clear();
+    }
+
+    /// Puts an item in.
+    ///
+    /// Cost    O(log n)
+    pub(super) fn push(&mut self, item: T) {
+        self.items.push(item);
+        self.rise(self.items.len() - 1);
+    }
+
+    pub(super) fn least(&self) -> Option<&T> {
+        self.items.first()
+    }
+
+    pub(super) fn greatest(&self) -> Option<&T> {
+        self.items.get(self.greatest_place())
+    }
+
+    /// Takes out the least.
+    ///
+    /// Cost    O(log n)
+    pub(super) fn pop_least(&mut self) -> Option<T> {
+        self.take(0)
+    }
+
+    /// Takes out the greatest.
+    ///
+    /// Cost    O(log n)
+    pub(super) fn pop_greatest(&mut self) -> Option<T> {
+        self.take(self.greatest_place())
+    }
+
+    /// Keeps some items only.
+    ///
+    /// Cost    O(n)
+    pub(super) fn retain(&mut self, keep: impl FnMut(&T) -> bool) {
+        self.items.retain(keep);
+        for place in (0..self.items.len() / 2).rev() {
+            self.sink(place);
+        }
+    }
+
+    fn greatest_place(&self) -> usize {
+        match self.items.len() {
+            0 | 1 => 0,
+            2 => 1,
+            _ if self.items[1] > self.items[2] => 1,
+            _ => 2,
+        }
+    }
+
+    fn take(&mut self, place: usize) -> Option<T> {
+        if place >= self.items.len() {
+            return None;
+        }
+        let item = self.items.swap_remove(place);
+        if place < self.items.len() {
+            self.sink(place);
+        }
+        Some(item)
+    }
+
+    fn rise(&mut self, place: usize) {
+        if place == 0 {
+            return;
+        }
+        let (parent, end) = ((place - 1) / 2, End::of(place));
+        if end.other().prefers(&self.items[place], &self.items[parent]) {
+            self.items.swap(place, parent);
+            self.rise_by_two(parent, end.other());
+        } else {
+            self.rise_by_two(place, end);
+        }
+    }
+
+    fn rise_by_two(&mut self, mut place: usize, end: End) {
+        while place >= 3 {
+            let above = (place - 3) / 4;
+            if !end.prefers(&self.items[place], &self.items[above]) {
+                return;
+            }
+            self.items.swap(place, above);
+            place = above;
+        }
+    }
+
+    fn sink(&mut self, mut place: usize) {
+        let end = End::of(place);
+        while let Some(next) = self.foremost_below(place, end) {
+            if !end.prefers(&self.items[next], &self.items[place]) {
+                return;
+            }
+            self.items.swap(next, place);
+            if next <= 2 * place + 2 {
+                // A child: nothing of this kind of level is below it.
+                return;
+            }
+            let parent = (next - 1) / 2;
+            if end.prefers(&self.items[parent], &self.items[next]) {
+                self.items.swap(parent, next);
+            }
+            place = next;
+        }
+    }
+
+    /// Returns the place of the foremost among children and grandchildren.
+    fn foremost_below(&self, place: usize, end: End) -> Option<usize> {
+        let len = self.items.len();
+        let child = 2 * place + 1;
+        if child >= len {
+            return None;
+        }
+        let mut foremost = child;
+        let grandchild = 4 * place + 3;
+        let below = (child + 1..(child + 2).min(len)).chain(grandchild..(grandchild + 4).min(len));
+        for candidate in below {
+            if end.prefers(&self.items[candidate], &self.items[foremost]) {
+                foremost = candidate;
+            }
+        }
+        Some(foremost)
+    }
+}
+
+impl End {
+    /// Returns which end the level of a place belongs to.
+    const fn of(place: usize) -> Self {
+        if (place + 1).ilog2().is_multiple_of(2) {
+            Self::Least
+        } else {
+            Self::Greatest
+        }
+    }
+
+    const fn other(self) -> Self {
+        match self {
+            Self::Least => Self::Greatest,
+            Self::Greatest => Self::Least,
+        }
+    }
+
+    fn prefers<T: Ord>(self, one: &T, other: &T) -> bool {
+        match self {
+            Self::Least => one < other,
+            Self::Greatest => one > other,
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! What is refused, what is pre-empted, and that whatever is asked for the bounds hold.
+
+use alloc::vec::Vec;
+
+use core::num::NonZeroU8;
+
+use super::super::{Entry, FlowId, Outbox, Refused, Settings, Ticket, WEIGHT_USUAL};
+use super::{at, drain, drops, entry, next, push, with_flow};
+use crate::event::DropCause;
+use crate::needs::Order;
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
+
+/// An outbox of so many ADUs and bytes, with flows of these weights.
+fn bounded<const N: usize>(adus: usize, bytes: u64, weights: [u8; N]) -> (Outbox, [FlowId; N]) {
+    let mut outbox = Outbox::new(Settings {
+        adus_max: adus,
+        bytes_max: DataSize::from_bytes(bytes),
+        ..Settings::default()
+    });
+    let flows = weights.map(|weight| {
+        let weight = NonZeroU8::new(weight).expect("it is not zero");
+        outbox.open_flow(weight, Order::Importance).expect("few")
+    });
+    (outbox, flows)
+}
+
+fn cause(outbox: &mut Outbox, flow: FlowId, entry: Entry) -> DropCause {
+    let refused = outbox.push(Instant::ZERO, flow, entry);
+    refused.expect_err("it must not be taken").drop_cause()
+}
+
+#[test]
+fn deadline_of_now_is_too_late_and_one_of_a_nanosecond_later_is_not() {
+    let (mut outbox, flow) = with_flow();
+    let now = at(100);
+    let late = outbox.push(now, flow, entry(0, 9, at(99), 0));
+    let expired = Refused::Expired {
+        late: Duration::from_millis(1),
+    };
+    assert_eq!(late, Err(expired));
+    assert!(outbox.push(now, flow, entry(0, 9, now, 0)).is_err());
+    let soon = now + Duration::from_nanos(1);
+    assert!(outbox.push(now, flow, entry(0, 9, soon, 0)).is_ok());
+    assert_eq!(outbox.drops().of(DropCause::Expired), 2);
+}
+
+#[test]
+fn what_the_path_does_not_carry_in_time_is_refused_and_what_it_just_carries_is_not() {
+    let (mut outbox, flow) = with_flow();
+    // Nothing is known of the path.
+    assert!(
+        outbox
+            .push(at(0), flow, entry(0, 9, at(1), 1 << 20))
+            .is_ok()
+    );
+    outbox.set_rate(Some(Bitrate::from_kbps(800)));
+    assert!(outbox.push(at(0), flow, entry(1, 9, at(10), 1_000)).is_ok());
+    let refused = outbox.push(at(0), flow, entry(2, 9, at(10), 1_001));
+    let oversized = Refused::Oversized {
+        size: DataSize::from_bytes(1_001),
+        carried: DataSize::from_bytes(1_000),
+    };
+    assert_eq!(refused, Err(oversized));
+    assert!(
+        outbox
+            .push(at(0), flow, entry(3, 9, Instant::NEVER, 1 << 20))
+            .is_ok()
+    );
+}
+
+#[test]
+fn full_outbox_gives_up_what_it_would_send_last_for_what_matters_more_and_for_nothing_else() {
+    let (mut outbox, [flow]) = bounded(3, 1 << 20, [16]);
+    let worst = push(&mut outbox, flow, entry(0, 3, at(20), 10));
+    push(&mut outbox, flow, entry(1, 3, at(10), 10));
+    push(&mut outbox, flow, entry(2, 4, at(90), 10));
+    assert_eq!(
+        cause(&mut outbox, flow, entry(3, 3, at(20), 10)),
+        DropCause::Overflow
+    );
+    assert_eq!(
+        cause(&mut outbox, flow, entry(4, 3, at(21), 10)),
+        DropCause::Overflow
+    );
+    assert_eq!(drops(&mut outbox), []);
+    push(&mut outbox, flow, entry(5, 3, at(19), 10));
+    let dropped = drops(&mut outbox);
+    assert_eq!(
+        (dropped[0].ticket, dropped[0].cause),
+        (worst, DropCause::Preempted)
+    );
+    assert_eq!((dropped.len(), outbox.len()), (1, 3));
+}
+
+#[test]
+fn bytes_are_bounded_like_adus_and_one_that_is_larger_than_all_room_drops_nobody() {
+    let (mut outbox, [flow]) = bounded(99, 100, [16]);
+    push(&mut outbox, flow, entry(0, 3, at(20), 50));
+    push(&mut outbox, flow, entry(1, 2, at(20), 50));
+    assert_eq!(
+        cause(&mut outbox, flow, entry(2, 9, at(20), 101)),
+        DropCause::Overflow
+    );
+    assert_eq!(drops(&mut outbox), []);
+    push(&mut outbox, flow, entry(3, 9, at(20), 50));
+    assert_eq!(drops(&mut outbox).len(), 1);
+    push(&mut outbox, flow, entry(4, 9, at(19), 100));
+    assert_eq!(
+        (drops(&mut outbox).len(), outbox.queued().as_bytes()),
+        (2, 100)
+    );
+    assert_eq!(
+        cause(&mut outbox, flow, entry(5, 0, at(20), usize::MAX)),
+        DropCause::Overflow
+    );
+}
+
+#[test]
+fn greedy_flow_makes_room_and_a_modest_one_is_not_touched_whatever_its_adus_matter() {
+    let (mut outbox, [greedy, modest, heavy]) = bounded(8, 1 << 20, [16, 16, 64]);
+    for sequence in 0..4 {
+        push(&mut outbox, greedy, entry(sequence, 255, at(20), 10));
+        push(&mut outbox, heavy, entry(sequence, 0, at(20), 10));
+    }
+    let kept = push(&mut outbox, modest, entry(0, 0, at(20), 10));
+    assert_eq!(drops(&mut outbox)[0].flow, greedy);
+    // The modest one would hold as much as the greedy one by its third, and then its own is compared.
+    push(&mut outbox, modest, entry(1, 0, at(20), 10));
+    assert_eq!(drops(&mut outbox)[0].flow, greedy);
+    assert_eq!(
+        cause(&mut outbox, modest, entry(2, 0, at(20), 10)),
+        DropCause::Overflow
+    );
+    assert!(drain(&mut outbox, at(0)).contains(&kept));
+}
+
+#[test]
+fn what_is_not_acknowledged_counts_against_the_bound_and_cannot_be_preempted() {
+    let (mut outbox, [flow]) = bounded(2, 1 << 20, [16]);
+    let tickets = [0, 1].map(|sequence| push(&mut outbox, flow, entry(sequence, 0, at(20), 10)));
+    assert!(tickets.iter().all(|_| next(&mut outbox, at(0)).is_some()));
+    assert_eq!(outbox.queued(), DataSize::ZERO);
+    assert_eq!(
+        cause(&mut outbox, flow, entry(2, 255, at(20), 10)),
+        DropCause::Overflow
+    );
+    assert!(outbox.finish(tickets[0]));
+    assert!(!outbox.finish(tickets[0]), "acknowledged twice");
+    push(&mut outbox, flow, entry(3, 0, at(20), 10));
+}
+
+#[test]
+fn acknowledgement_of_what_was_not_sent_is_nothing() {
+    let (mut outbox, flow) = with_flow();
+    let waiting = push(&mut outbox, flow, entry(0, 0, at(20), 10));
+    assert!(!outbox.finish(waiting));
+    let other = Ticket {
+        index: 99,
+        generation: 0,
+    };
+    assert!(!outbox.finish(other));
+    assert!(!outbox.handle_available(other, 5));
+    assert!(!outbox.cancel(other, DropCause::Cancelled));
+    assert_eq!(outbox.len(), 1);
+}
+
+#[test]
+fn drops_that_nobody_asks_about_are_bounded() {
+    let (mut outbox, [flow]) = bounded(10, 1 << 20, [16]);
+    let mut taken = 0;
+    for sequence in 0..1_000 {
+        if let Ok(ticket) = outbox.push(at(0), flow, entry(sequence, 0, at(20), 10)) {
+            taken += 1;
+            assert!(outbox.cancel(ticket, DropCause::Cancelled));
+        }
+    }
+    assert_eq!((taken, drops(&mut outbox).len()), (20, 20));
+    push(&mut outbox, flow, entry(0, 0, at(20), 10));
+}
+
+#[test]
+fn room_may_cost_the_very_base_of_what_comes_which_is_refused_then() {
+    let (mut outbox, [flow]) = bounded(1, 1 << 20, [16]);
+    push(&mut outbox, flow, entry(0, 0, at(20), 10));
+    let mut dependant = entry(1, 9, at(20), 10);
+    dependant.depends_on = Some(crate::id::Sequence(0));
+    assert_eq!(cause(&mut outbox, flow, dependant), DropCause::Dependant);
+    assert_eq!(drops(&mut outbox)[0].cause, DropCause::Preempted);
+}
+
+#[test]
+fn flows_are_bounded() {
+    let mut outbox = Outbox::new(Settings {
+        flows_max: 2,
+        ..Settings::default()
+    });
+    let mut open = || outbox.open_flow(WEIGHT_USUAL, Order::Importance);
+    let flows: Vec<_> = core::iter::from_fn(&mut open).collect();
+    assert_eq!(flows.len(), 2);
+    outbox.close_flow(flows[0]);
+    assert!(outbox.open_flow(WEIGHT_USUAL, Order::Importance).is_some());
+    assert!(outbox.open_flow(WEIGHT_USUAL, Order::Importance).is_none());
+}
+
+#[test]
+fn lost_link_gives_up_everything_with_its_cause() {
+    let (mut outbox, flow) = with_flow();
+    for sequence in 0..3 {
+        push(&mut outbox, flow, entry(sequence, 0, at(20), 10));
+    }
+    next(&mut outbox, at(0));
+    outbox.cancel_all(DropCause::PathLost);
+    let dropped = drops(&mut outbox);
+    assert!(
+        dropped
+            .iter()
+            .all(|dropped| dropped.cause == DropCause::PathLost)
+    );
+    assert_eq!((dropped.len(), outbox.is_empty()), (3, true));
+    assert_eq!(next(&mut outbox, at(0)), None);
+    assert_eq!(outbox.poll_timeout(), Instant::NEVER);
+}

@@ -1,0 +1,75 @@
+//! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`), all of them at once against a model that
+//! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`), and its
+//! parts (`parts`).
+
+mod bounds;
+mod ideal;
+mod model;
+mod parts;
+mod rules;
+
+use alloc::vec::Vec;
+
+use super::{Chunk, Dropped, Entry, FlowId, Outbox, Settings, Ticket, WEIGHT_USUAL};
+use crate::adu::Importance;
+use crate::id::Sequence;
+use crate::needs::Order;
+use crate::time::{Duration, Instant};
+use crate::units::DataSize;
+
+/// More credit than anything here has bytes.
+const PLENTY: DataSize = DataSize::from_kib(1 << 20);
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn outbox() -> Outbox {
+    Outbox::new(Settings {
+        seed: 7,
+        ..Settings::default()
+    })
+}
+
+/// An outbox with one flow by importance.
+fn with_flow() -> (Outbox, FlowId) {
+    let mut outbox = outbox();
+    let flow = outbox.open_flow(WEIGHT_USUAL, Order::Importance);
+    (outbox, flow.expect("it is the first"))
+}
+
+fn entry(sequence: u64, importance: u8, deadline: Instant, bytes: usize) -> Entry {
+    Entry {
+        importance: Importance(importance),
+        deadline,
+        sequence: Sequence(sequence),
+        bytes,
+        available_bytes: bytes,
+        depends_on: None,
+    }
+}
+
+fn push(outbox: &mut Outbox, flow: FlowId, entry: Entry) -> Ticket {
+    let pushed = outbox.push(Instant::ZERO, flow, entry);
+    pushed.expect("there is reason and room")
+}
+
+fn next(outbox: &mut Outbox, now: Instant) -> Option<Chunk> {
+    outbox.poll_chunk(now, PLENTY)
+}
+
+/// Sends everything; returns which ADU each chunk was of.
+fn drain(outbox: &mut Outbox, now: Instant) -> Vec<Ticket> {
+    let mut order = Vec::new();
+    while let Some(chunk) = next(outbox, now) {
+        order.push(chunk.ticket);
+        if chunk.is_last {
+            assert!(outbox.finish(chunk.ticket), "it has just departed");
+        }
+    }
+    order
+}
+
+fn drops(outbox: &mut Outbox) -> Vec<Dropped> {
+    core::iter::from_fn(|| outbox.poll_drop()).collect()
+}

@@ -1,0 +1,118 @@
+//! The heap with two ends, the lost sequences and the gate, each by itself.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+use super::super::family::{LOST_REACH, Lost};
+use super::super::gate::{Gate, Path, SLIVER_MIN, WINDOW_UNKNOWN};
+use super::super::spread::Spread;
+use crate::time::Duration;
+use crate::units::{Bitrate, DataSize};
+
+proptest! {
+    #[test]
+    fn heap_gives_what_a_sorted_set_gives_from_either_end(steps in vec((0..4u8, any::<u16>()), 0..400)) {
+        let (mut heap, mut model) = (Spread::EMPTY, BTreeSet::new());
+        for (number, (step, value)) in steps.into_iter().enumerate() {
+            match step {
+                0 => prop_assert_eq!(heap.pop_least(), model.pop_first()),
+                1 => prop_assert_eq!(heap.pop_greatest(), model.pop_last()),
+                2 if value < 2_000 => {
+                    heap.retain(|(value, _)| value % 2 == 0);
+                    model.retain(|(value, _)| value % 2 == 0);
+                }
+                _ => {
+                    heap.push((value, number));
+                    model.insert((value, number));
+                }
+            }
+            prop_assert_eq!(heap.len(), model.len());
+            prop_assert_eq!(heap.least(), model.first());
+            prop_assert_eq!(heap.greatest(), model.last());
+        }
+    }
+
+    #[test]
+    fn lost_sequences_are_those_of_a_set_within_reach(
+        steps in vec((any::<bool>(), prop_oneof![0..3_000u64, any::<u64>()]), 0..200),
+    ) {
+        let (mut lost, mut model, mut highest) = (Lost::default(), BTreeSet::new(), 0);
+        for (is_lost, sequence) in steps {
+            if is_lost {
+                lost.add(sequence);
+                highest = highest.max(sequence);
+                model.insert(sequence);
+            } else {
+                lost.remove(sequence);
+                model.remove(&sequence);
+            }
+            model.retain(|sequence| highest - sequence < LOST_REACH);
+            let asked: Vec<u64> = [0, 1, highest, highest.saturating_sub(LOST_REACH), sequence, sequence ^ 1]
+                .into_iter()
+                .chain(model.iter().copied())
+                .collect();
+            for sequence in asked {
+                prop_assert_eq!(lost.contains(sequence), model.contains(&sequence), "{}", sequence);
+            }
+        }
+    }
+}
+
+#[test]
+fn gate_lets_through_a_window_and_a_sliver() {
+    let mut gate = Gate::default();
+    assert_eq!(gate.credit(), WINDOW_UNKNOWN + SLIVER_MIN);
+    gate.handle_path(&Path {
+        window: DataSize::from_bytes(100_000),
+        rtt: Duration::from_millis(100),
+        rate: Bitrate::ZERO,
+    });
+    // A window a round trip are 8 Mbit/s, of which 2 ms are less than the least sliver.
+    assert_eq!(gate.limit().as_bytes(), 102_400);
+    gate.handle_path(&Path {
+        window: DataSize::from_bytes(10_000_000),
+        rtt: Duration::from_millis(80),
+        rate: Bitrate::from_kbps(1_000_000),
+    });
+    assert_eq!(gate.limit().as_bytes(), 10_250_000);
+    gate.handle_written(DataSize::from_bytes(10_249_000));
+    assert_eq!(gate.credit().as_bytes(), 1_000);
+    gate.handle_written(DataSize::from_bytes(5_000));
+    assert_eq!(gate.credit(), DataSize::ZERO);
+    gate.handle_acknowledged(DataSize::from_bytes(254_000));
+    assert_eq!(gate.credit().as_bytes(), 250_000);
+}
+
+#[test]
+fn sliver_is_a_round_trip_on_a_short_path_and_never_more_than_a_window() {
+    let mut gate = Gate::default();
+    let path = Path {
+        window: DataSize::from_bytes(50_000),
+        rtt: Duration::from_micros(200),
+        rate: Bitrate::ZERO,
+    };
+    gate.handle_path(&path);
+    assert_eq!(gate.limit().as_bytes(), 100_000);
+    gate.handle_path(&Path {
+        rtt: Duration::from_millis(1),
+        rate: Bitrate::from_kbps(10_000_000),
+        ..path
+    });
+    assert_eq!(gate.limit().as_bytes(), 100_000);
+    gate.handle_path(&Path::default());
+    assert_eq!(gate.limit(), WINDOW_UNKNOWN + SLIVER_MIN);
+}
+
+#[test]
+fn gate_does_not_open_for_what_was_never_handed_over() {
+    let mut gate = Gate::default();
+    let all = gate.credit();
+    gate.handle_written(DataSize::from_bytes(500));
+    gate.handle_acknowledged(DataSize::from_bytes(700));
+    assert_eq!(gate.credit(), all);
+    assert_eq!(gate.false_acknowledged().as_bytes(), 200);
+    assert_eq!(gate.outstanding(), DataSize::ZERO);
+}

@@ -1,0 +1,357 @@
+//! The order in which ADUs go, and what changes it.
+
+use alloc::vec::Vec;
+
+use core::num::NonZeroU8;
+
+use super::super::{CHUNK_BYTES_MIN, WEIGHT_USUAL};
+use super::{PLENTY, at, drain, drops, entry, next, outbox, push, with_flow};
+use crate::adu::Importance;
+use crate::event::DropCause;
+use crate::id::Sequence;
+use crate::needs::Order;
+use crate::time::Instant;
+use crate::units::{Bitrate, DataSize};
+
+#[test]
+fn importance_goes_before_deadline_and_deadline_before_sequence() {
+    let (mut outbox, flow) = with_flow();
+    let late = push(&mut outbox, flow, entry(0, 9, at(20), 10));
+    let second = push(&mut outbox, flow, entry(2, 9, at(10), 10));
+    let first = push(&mut outbox, flow, entry(1, 9, at(10), 10));
+    let top = push(&mut outbox, flow, entry(3, 10, Instant::NEVER, 10));
+    assert_eq!(drain(&mut outbox, at(0)), [top, first, second, late]);
+}
+
+#[test]
+fn thousands_of_equals_leave_in_the_order_in_which_they_came() {
+    let (mut outbox, flow) = with_flow();
+    let tickets: Vec<_> = (0..5_000)
+        .map(|_| push(&mut outbox, flow, entry(0, 5, at(10), 1)))
+        .collect();
+    assert_eq!(drain(&mut outbox, at(0)), tickets);
+}
+
+#[test]
+fn flow_by_sequence_leaves_as_it_came_whatever_matters() {
+    let mut outbox = outbox();
+    let flow = outbox
+        .open_flow(WEIGHT_USUAL, Order::Sequence)
+        .expect("it is the first");
+    let first = push(&mut outbox, flow, entry(5, 0, at(90), 10));
+    let second = push(&mut outbox, flow, entry(1, 255, at(10), 10));
+    assert!(outbox.set_importance(second, Importance(255)));
+    assert_eq!(drain(&mut outbox, at(0)), [first, second]);
+}
+
+#[test]
+fn flow_by_sequence_waits_for_what_is_still_arriving_and_goes_on_without_what_is_given_up() {
+    let mut outbox = outbox();
+    let flow = outbox
+        .open_flow(WEIGHT_USUAL, Order::Sequence)
+        .expect("it is the first");
+    let mut partial = entry(0, 0, at(90), 10);
+    partial.available_bytes = 4;
+    let first = push(&mut outbox, flow, partial);
+    let second = push(&mut outbox, flow, entry(1, 0, at(90), 10));
+    assert_eq!(
+        next(&mut outbox, at(0)).expect("4 bytes are here").range,
+        0..4
+    );
+    assert_eq!(next(&mut outbox, at(0)), None);
+    assert!(outbox.cancel(first, DropCause::Cancelled));
+    assert_eq!(
+        next(&mut outbox, at(0)).expect("it is first now").ticket,
+        second
+    );
+    assert!(drops(&mut outbox)[0].has_begun);
+}
+
+#[test]
+fn urgent_adu_overtakes_a_large_one_between_chunks() {
+    let (mut outbox, flow) = with_flow();
+    outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
+    let large = push(&mut outbox, flow, entry(0, 1, Instant::NEVER, 100_000));
+    let chunk = next(&mut outbox, at(0)).expect("it waits");
+    // 2 ms at 10 Mbit/s.
+    assert_eq!((chunk.ticket, chunk.range), (large, 0..2_500));
+    let urgent = push(&mut outbox, flow, entry(1, 2, at(5), 100));
+    let chunk = next(&mut outbox, at(0)).expect("it waits");
+    assert_eq!(
+        (chunk.ticket, chunk.is_first, chunk.is_last),
+        (urgent, true, true)
+    );
+    let chunk = next(&mut outbox, at(0)).expect("it waits");
+    assert_eq!((chunk.ticket, chunk.range), (large, 2_500..5_000));
+}
+
+#[test]
+fn adu_that_arrives_is_passed_on_as_it_comes_and_holds_up_nobody() {
+    let (mut outbox, flow) = with_flow();
+    let mut arriving = entry(0, 9, at(90), 100);
+    arriving.available_bytes = 0;
+    let arriving = push(&mut outbox, flow, arriving);
+    let other = push(&mut outbox, flow, entry(1, 1, at(90), 10));
+    assert_eq!(next(&mut outbox, at(0)).expect("it waits").ticket, other);
+    assert_eq!(next(&mut outbox, at(0)), None);
+    assert!(outbox.handle_available(arriving, 30));
+    // Word that came late, or of more than there is, changes nothing.
+    assert!(outbox.handle_available(arriving, 20));
+    let chunk = next(&mut outbox, at(0)).expect("30 bytes are here");
+    assert_eq!((chunk.range, chunk.is_last), (0..30, false));
+    assert!(outbox.handle_available(arriving, 101));
+    let chunk = next(&mut outbox, at(0)).expect("the rest is here");
+    assert_eq!((chunk.range, chunk.is_last), (30..100, true));
+}
+
+#[test]
+fn empty_adu_is_sent_once() {
+    let (mut outbox, flow) = with_flow();
+    push(&mut outbox, flow, entry(0, 9, at(90), 0));
+    let chunk = next(&mut outbox, at(0)).expect("it is an ADU");
+    assert_eq!(
+        (chunk.range, chunk.is_first, chunk.is_last),
+        (0..0, true, true)
+    );
+    assert_eq!(next(&mut outbox, at(0)), None);
+}
+
+#[test]
+fn flows_share_by_weight_whatever_their_adus_are_like() {
+    let mut outbox = outbox();
+    outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
+    let weights = [1, 16, 48].map(|weight| NonZeroU8::new(weight).expect("it is not zero"));
+    let flows = weights.map(|weight| outbox.open_flow(weight, Order::Importance).expect("few"));
+    let mut sent = [0; 3];
+    // Sizes that do not divide into chunks; the light flow's ADUs matter most, which is nothing to the others.
+    for sequence in 0..4_000 {
+        for (place, bytes) in [(0, 3_001), (1, 100), (2, 1_300)] {
+            let importance = 255 - 100 * place as u8;
+            let entry = entry(sequence, importance, Instant::NEVER, bytes);
+            push(&mut outbox, flows[place], entry);
+        }
+    }
+    while sent.iter().sum::<usize>() < 600_000 {
+        let chunk = next(&mut outbox, at(0)).expect("all have more");
+        let place = flows
+            .iter()
+            .position(|flow| *flow == chunk.flow)
+            .expect("it is one of them");
+        sent[place] += chunk.range.len();
+        // What an ADU costs besides its bytes.
+        sent[place] += if chunk.is_first { 64 } else { 0 };
+        if chunk.is_last {
+            outbox.finish(chunk.ticket);
+        }
+    }
+    for (place, weight) in weights.into_iter().enumerate() {
+        let share = sent[place] as f64 / sent.iter().sum::<usize>() as f64;
+        let due = f64::from(weight.get()) / 65.0;
+        assert!(
+            (share - due).abs() < 0.01,
+            "{share} of the bytes where {due} are due"
+        );
+    }
+}
+
+#[test]
+fn flow_that_pauses_goes_first_when_it_is_back_and_takes_no_more_than_its_share() {
+    let mut outbox = outbox();
+    outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
+    let bulk = [0; 3].map(|_| {
+        outbox
+            .open_flow(WEIGHT_USUAL, Order::Importance)
+            .expect("few")
+    });
+    let sparse = outbox
+        .open_flow(WEIGHT_USUAL, Order::Importance)
+        .expect("few");
+    for flow in bulk {
+        push(&mut outbox, flow, entry(0, 9, Instant::NEVER, 1 << 20));
+    }
+    for _ in 0..10 {
+        next(&mut outbox, at(0));
+    }
+    push(&mut outbox, sparse, entry(0, 0, Instant::NEVER, 100));
+    let chunk = next(&mut outbox, at(0)).expect("all have more");
+    assert_eq!(chunk.flow, sparse);
+    assert!(outbox.finish(chunk.ticket));
+    // Now it is always back with a whole quantum's worth the moment it has sent the last.
+    let mut turns = 0;
+    for sequence in 1..=400 {
+        if outbox.len() < 4 {
+            push(
+                &mut outbox,
+                sparse,
+                entry(sequence, 0, Instant::NEVER, 1_200),
+            );
+        }
+        let chunk = next(&mut outbox, at(0)).expect("all have more");
+        turns += u32::from(chunk.flow == sparse);
+        if chunk.is_last {
+            outbox.finish(chunk.ticket);
+        }
+    }
+    // A header's worth less than a quarter, for its ADUs are new each time.
+    assert!((90..=100).contains(&turns), "{turns} of 400 chunks");
+}
+
+#[test]
+fn weight_importance_and_deadline_change_while_an_adu_waits() {
+    let (mut outbox, flow) = with_flow();
+    let first = push(&mut outbox, flow, entry(0, 5, at(10), 10));
+    let second = push(&mut outbox, flow, entry(1, 5, at(20), 10));
+    assert!(outbox.set_importance(second, Importance(6)));
+    assert!(outbox.set_deadline(first, at(40)));
+    assert!(outbox.set_weight(flow, NonZeroU8::MAX));
+    assert_eq!(outbox.poll_timeout(), at(20));
+    assert_eq!(drain(&mut outbox, at(0)), [second, first]);
+    assert!(
+        !outbox.set_importance(second, Importance(1)),
+        "it has ended"
+    );
+    assert!(!outbox.set_deadline(first, at(50)), "it has ended");
+    assert_eq!(outbox.poll_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn deadline_takes_what_waits_what_is_half_sent_and_what_is_not_acknowledged() {
+    let (mut outbox, flow) = with_flow();
+    outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
+    let departed = push(&mut outbox, flow, entry(0, 9, at(10), 100));
+    let half = push(&mut outbox, flow, entry(1, 8, at(10), 10_000));
+    let waiting = push(&mut outbox, flow, entry(2, 7, at(10), 100));
+    let timeless = push(&mut outbox, flow, entry(3, 6, Instant::NEVER, 100));
+    assert_eq!(next(&mut outbox, at(0)).expect("it waits").ticket, departed);
+    assert_eq!(next(&mut outbox, at(0)).expect("it waits").ticket, half);
+    assert_eq!(outbox.poll_timeout(), at(10));
+    outbox.handle_timeout(at(9));
+    assert_eq!(drops(&mut outbox), []);
+    outbox.handle_timeout(at(10));
+    let dropped = drops(&mut outbox);
+    let told: Vec<_> = dropped.iter().map(|d| (d.ticket, d.has_begun)).collect();
+    assert_eq!(told, [(departed, true), (half, true), (waiting, false)]);
+    assert!(
+        dropped
+            .iter()
+            .all(|dropped| dropped.cause == DropCause::Expired)
+    );
+    assert!(!outbox.finish(departed), "it was given up before");
+    assert_eq!(drain(&mut outbox, at(10)), [timeless]);
+    assert!(outbox.is_empty());
+}
+
+#[test]
+fn dependants_go_with_their_base_however_long_the_chain_and_whoever_came_first() {
+    let (mut outbox, flow) = with_flow();
+    // The last of the chain comes first.
+    for sequence in (0..2_000).rev() {
+        let mut entry = entry(sequence, 9, Instant::NEVER, 10);
+        entry.depends_on = sequence.checked_sub(1).map(Sequence);
+        push(&mut outbox, flow, entry);
+    }
+    let free = push(&mut outbox, flow, entry(5_000, 0, Instant::NEVER, 10));
+    let base = next(&mut outbox, at(0)).expect("all wait").ticket;
+    assert!(outbox.finish(base));
+    let second = next(&mut outbox, at(0)).expect("all wait").ticket;
+    assert!(outbox.finish(second), "its base has arrived");
+    let third = outbox.families.first_child(0, 1);
+    let third = outbox.slab.ticket(third);
+    assert!(outbox.cancel(third, DropCause::Cancelled));
+    let dropped = drops(&mut outbox);
+    assert_eq!(dropped.len(), 1_998);
+    assert_eq!(outbox.drops().of(DropCause::Dependant), 1_997);
+    assert_eq!(drain(&mut outbox, at(0)), [free]);
+    assert_eq!(outbox.families.len(), 0);
+}
+
+#[test]
+fn what_comes_after_its_base_was_lost_is_refused_and_another_copy_of_the_base_mends_it() {
+    let (mut outbox, flow) = with_flow();
+    let base = push(&mut outbox, flow, entry(7, 9, at(10), 10));
+    outbox.handle_timeout(at(10));
+    assert_eq!(drops(&mut outbox)[0].ticket, base);
+    let mut dependant = entry(8, 9, at(90), 10);
+    dependant.depends_on = Some(Sequence(7));
+    let refused = outbox.push(at(10), flow, dependant).expect_err("7 is lost");
+    assert_eq!(refused.drop_cause(), DropCause::Dependant);
+    // 8 is lost itself now.
+    let mut next_one = entry(9, 9, at(90), 10);
+    next_one.depends_on = Some(Sequence(8));
+    assert!(outbox.push(at(10), flow, next_one).is_err());
+    push(&mut outbox, flow, entry(7, 9, at(90), 10));
+    assert!(outbox.push(at(10), flow, dependant).is_ok());
+}
+
+#[test]
+fn base_that_was_handed_over_whole_may_have_arrived_so_its_dependants_stay() {
+    let (mut outbox, flow) = with_flow();
+    push(&mut outbox, flow, entry(0, 9, at(10), 10));
+    let mut dependant = entry(1, 8, at(90), 10);
+    dependant.depends_on = Some(Sequence(0));
+    let dependant = push(&mut outbox, flow, dependant);
+    assert!(next(&mut outbox, at(0)).expect("both wait").is_last);
+    outbox.handle_timeout(at(10));
+    assert_eq!(drops(&mut outbox).len(), 1);
+    assert_eq!(drain(&mut outbox, at(10)), [dependant]);
+}
+
+#[test]
+fn credit_is_kept_to_and_no_packet_is_cut_for_want_of_it() {
+    let (mut outbox, flow) = with_flow();
+    push(&mut outbox, flow, entry(0, 9, at(90), 5_000));
+    let least = DataSize::from_bytes(CHUNK_BYTES_MIN.into());
+    let below = least.saturating_sub(DataSize::from_bytes(1));
+    assert_eq!(outbox.poll_chunk(at(0), below), None);
+    let chunk = outbox.poll_chunk(at(0), least).expect("a packet fits");
+    assert_eq!(chunk.range, 0..1_200);
+    let chunk = outbox
+        .poll_chunk(at(0), DataSize::from_bytes(3_700))
+        .expect("more fits");
+    assert_eq!(chunk.range, 1_200..4_900);
+    // What is smaller than a packet needs no more than itself.
+    let rest = outbox.poll_chunk(at(0), DataSize::from_bytes(99));
+    assert_eq!(rest, None);
+    let rest = outbox.poll_chunk(at(0), DataSize::from_bytes(100));
+    assert_eq!(rest.expect("it fits").range, 4_900..5_000);
+    push(&mut outbox, flow, entry(1, 9, at(90), 0));
+    assert_eq!(outbox.poll_chunk(at(0), DataSize::ZERO), None);
+    assert!(outbox.poll_chunk(at(0), DataSize::from_bytes(1)).is_some());
+}
+
+#[test]
+fn clock_that_steps_back_stalls_nothing() {
+    let (mut outbox, flow) = with_flow();
+    let mut order = Vec::new();
+    for (sequence, now) in [1_000, 10, 2_000, 0].into_iter().enumerate() {
+        let entry = entry(sequence as u64, 9, at(now + 100), 10);
+        order.push(
+            outbox
+                .push(at(now), flow, entry)
+                .expect("it is in time by then"),
+        );
+        let chunk = next(&mut outbox, at(now)).expect("it is in time");
+        assert_eq!(chunk.ticket, order[sequence]);
+    }
+    // Those that were due at 110 have gone when it was 2,000.
+    assert_eq!(drops(&mut outbox).len(), 2);
+    assert_eq!(outbox.poll_timeout(), at(100));
+}
+
+#[test]
+fn closed_flow_takes_its_adus_along_and_its_name_means_nothing_any_more() {
+    let (mut outbox, flow) = with_flow();
+    let ticket = push(&mut outbox, flow, entry(0, 9, at(90), 10));
+    outbox.close_flow(flow);
+    assert_eq!(drops(&mut outbox)[0].ticket, ticket);
+    let another = outbox
+        .open_flow(WEIGHT_USUAL, Order::Importance)
+        .expect("few");
+    assert_eq!((another.index(), another == flow), (flow.index(), false));
+    assert!(outbox.push(at(0), flow, entry(1, 9, at(90), 10)).is_err());
+    assert!(!outbox.set_weight(flow, WEIGHT_USUAL));
+    let ticket = push(&mut outbox, another, entry(1, 9, at(90), 10));
+    outbox.close_flow(flow);
+    let chunk = outbox.poll_chunk(at(0), PLENTY).expect("the other is open");
+    assert_eq!(chunk.ticket, ticket);
+}
