@@ -22,6 +22,16 @@ pub const STREAM_NAME_BYTES_MAX: usize = 128;
 /// Bytes of a node's name in a configuration, a world or a record.
 pub const NODE_NAME_BYTES_MAX: usize = 64;
 
+/// Bytes of an adapter's name: with its kind it fills three words, so a plan's adapters are copied and not counted.
+pub const ADAPTER_NAME_BYTES_MAX: usize = 23;
+
+/// Adapters that a world declares: a plan of two dozen kinds is read by nobody, and a node's set of them is 64 bits.
+pub const WORLD_ADAPTERS_MAX: usize = 32;
+
+/// States of a stream: as many as [`LAYERS_MAX`] layers with six transforms have. The planner keeps values by node and
+/// state.
+pub const PLAN_STATES_MAX: usize = 1024;
+
 /// Nodes of a path, source and sink included; a hop list longer than this is a ring or an attack.
 pub const PATH_NODES_MAX: usize = 32;
 
@@ -100,6 +110,14 @@ const _: () = assert!(
 const _: () = assert!(
     LAYERS_MAX <= u8::MAX as usize,
     "a layer is a byte on the wire"
+);
+const _: () = assert!(
+    PLAN_STATES_MAX <= u16::MAX as usize && PLAN_STATES_MAX == LAYERS_MAX << 6,
+    "the planner numbers states with two bytes, and every stream without transcoders fits"
+);
+const _: () = assert!(
+    WORLD_ADAPTERS_MAX + 5 <= 64,
+    "what a node holds is a set of 64 bits"
 );
 const _: () = assert!(
     ADU_PAYLOAD_BYTES_MAX < (1 << 30),

@@ -1,30 +1,23 @@
-//! Adapters as data: what each does to a stream's state, and what it costs.
+//! Adapters by name: the words of a plan.
 //!
-//! *The idea.* The search knows states and steps, not compression or ciphers. A *transform* is one bit of the state: it
-//! multiplies the rate, and may hide the payload. A *profile* is an adapter: it lowers the layers, or switches a
-//! transform on (DO) or off (UNDO), and says what it costs, how long it takes, and whether it must see plaintext. A
-//! further adapter is a further profile.
+//! *The idea.* Five adapters every node knows, and those that a world declares by a name of their own. The name is held
+//! inline, so an adapter stays a small value that is copied, compared and sorted without a table. Adapters sort as their
+//! texts do, for the tie-break of the planner is by text.
 //!
-//! *Sources.* docs/planner.md §2.
+//! *What it does not do.* What an adapter does and costs stands in the `Catalogue`.
+//!
+//! *Sources.* docs/planner.md §2, §3.
 
 use alloc::string::{String, ToString};
-use alloc::vec;
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::fmt;
 use core::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Stream, Weights};
-use crate::time::Duration;
+use crate::limits::ADAPTER_NAME_BYTES_MAX;
 
-/// The transform of `pack` and `unpack` in [`Catalogue::standard`].
-pub const PACK: usize = 0;
-/// The transform of `seal` and `open` in [`Catalogue::standard`].
-pub const SEAL: usize = 1;
-
-/// An adapter that a plan places on a node, written `keep:3`, `pack`, `unpack`, `seal`, `open`.
+/// An adapter that a plan places on a node, written `keep:3`, `pack`, `unpack`, `seal`, `open`, or by its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 #[non_exhaustive]
@@ -39,118 +32,112 @@ pub enum Adapter {
     Seal,
     /// Decompresses.
     Unpack,
+    /// What a world declares under this name, which is none of the words above.
+    Named(AdapterName),
+}
+
+/// The name of a kind of adapter: `keep`, `seal`, or one that a world declares, such as `protect`.
+///
+/// Names compare as their texts do.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct AdapterName {
+    /// The text, then zeros.
+    bytes: [u8; ADAPTER_NAME_BYTES_MAX],
 }
 
 /// The text is not an adapter.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not an adapter: use keep:LAYERS, pack, unpack, seal or open")]
+#[error(
+    "`{0}` is not an adapter: use keep:LAYERS, pack, unpack, seal, open or the name of a declared one"
+)]
 pub struct BadAdapter(String);
 
-/// One bit of a stream's state: something done to the payload that can be undone.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Transform {
-    /// What it multiplies the rate by.
-    pub rate_factor: f64,
-    /// Whether nobody can read the payload while it is on.
-    pub hides: bool,
-}
-
-/// What an adapter does to the state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Lowers the number of layers; one profile stands for all targets.
-    Keep,
-    /// Switches a transform on; it must be off.
-    Do(usize),
-    /// Switches a transform off; it must be on.
-    Undo(usize),
-}
-
-/// An adapter as the planner knows it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Profile {
-    /// Which adapter; for [`Role::Keep`] the number in it is of no meaning.
-    pub adapter: Adapter,
-    /// What it does to the state.
-    pub role: Role,
-    /// κ: cost per Mbit/s of its input.
-    pub cost_per_mbps: f64,
-    /// What it adds to the delay of the path.
-    pub delay: Duration,
-    /// Whether it works only while no transform hides the payload.
-    pub needs_plaintext: bool,
-}
-
-/// The transforms of a stream's state and the adapters that work on them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Catalogue {
-    /// The bits of the state, at most [`Catalogue::TRANSFORMS_MAX`].
-    pub transforms: Vec<Transform>,
-    /// The adapters.
-    pub profiles: Vec<Profile>,
-}
-
-impl Catalogue {
-    /// Transforms beyond this are ignored: states number layers × 2^transforms.
-    pub const TRANSFORMS_MAX: usize = 6;
-
-    /// Returns `keep`, `pack`/`unpack` and `seal`/`open` with the weights' costs, the stream's ratios and no delays.
-    pub fn standard(weights: &Weights, stream: &Stream) -> Self {
-        let profile = |adapter, role, cost_per_mbps, needs_plaintext| Profile {
-            adapter,
-            role,
-            cost_per_mbps,
-            delay: Duration::ZERO,
-            needs_plaintext,
-        };
-        Self {
-            transforms: vec![
-                Transform {
-                    rate_factor: stream.pack_ratio(weights),
-                    hides: false,
-                },
-                Transform {
-                    rate_factor: 1.0 + stream.seal_overhead(weights),
-                    hides: true,
-                },
-            ],
-            profiles: vec![
-                profile(Adapter::Keep(0), Role::Keep, weights.keep, false),
-                profile(Adapter::Pack, Role::Do(PACK), weights.pack, true),
-                profile(Adapter::Unpack, Role::Undo(PACK), weights.unpack, true),
-                profile(Adapter::Seal, Role::Do(SEAL), weights.seal, false),
-                profile(Adapter::Open, Role::Undo(SEAL), weights.open, false),
-            ],
-        }
-    }
-}
+/// The text cannot be the name of an adapter.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not an adapter's name: use 1 to {ADAPTER_NAME_BYTES_MAX} of a-z 0-9 . _ -, a letter first"
+)]
+pub struct BadAdapterName(String);
 
 impl Adapter {
-    /// Returns numbers that sort as the adapter's text does, without making the text.
-    fn text_order(self) -> (u8, [u8; 3]) {
+    /// Returns the kind of adapter that it is: `keep` for `keep:3`, else its text.
+    pub fn kind(self) -> AdapterName {
         match self {
-            Self::Keep(layers) => (0, digits(layers)),
-            Self::Open => (1, [0; 3]),
-            Self::Pack => (2, [0; 3]),
-            Self::Seal => (3, [0; 3]),
-            Self::Unpack => (4, [0; 3]),
+            Self::Keep(_) => AdapterName::KEEP,
+            Self::Open => AdapterName::OPEN,
+            Self::Pack => AdapterName::PACK,
+            Self::Seal => AdapterName::SEAL,
+            Self::Unpack => AdapterName::UNPACK,
+            Self::Named(name) => name,
         }
+    }
+
+    /// Returns its text, then zeros: the text of what sorts first is the lesser.
+    fn text(self) -> AdapterName {
+        let Self::Keep(layers) = self else {
+            return self.kind();
+        };
+        let mut bytes = AdapterName::KEEP.bytes;
+        let mut end = AdapterName::KEEP.as_str().len();
+        let mut push = |byte| {
+            bytes[end] = byte;
+            end += 1;
+        };
+        push(b':');
+        if layers >= 100 {
+            push(b'0' + layers / 100);
+        }
+        if layers >= 10 {
+            push(b'0' + layers / 10 % 10);
+        }
+        push(b'0' + layers % 10);
+        AdapterName { bytes }
     }
 }
 
-/// Returns the decimal digits from the first, each plus one, so that a shorter text sorts before its continuation.
-fn digits(number: u8) -> [u8; 3] {
-    match number {
-        0..10 => [number + 1, 0, 0],
-        10..100 => [number / 10 + 1, number % 10 + 1, 0],
-        _ => [number / 100 + 1, number / 10 % 10 + 1, number % 10 + 1],
+impl AdapterName {
+    /// The kind of all filters.
+    pub const KEEP: Self = Self::of("keep");
+    /// What decrypts.
+    pub const OPEN: Self = Self::of("open");
+    /// What compresses.
+    pub const PACK: Self = Self::of("pack");
+    /// What encrypts.
+    pub const SEAL: Self = Self::of("seal");
+    /// What decompresses.
+    pub const UNPACK: Self = Self::of("unpack");
+    /// Those that every node knows, and that no declaration may redefine.
+    pub const STANDARD: [Self; 5] = [Self::KEEP, Self::OPEN, Self::PACK, Self::SEAL, Self::UNPACK];
+
+    /// Returns a name known to be one.
+    const fn of(text: &str) -> Self {
+        let mut bytes = [0; ADAPTER_NAME_BYTES_MAX];
+        let mut at = 0;
+        while at < text.len() {
+            bytes[at] = text.as_bytes()[at];
+            at += 1;
+        }
+        Self { bytes }
+    }
+
+    /// Returns the name as text.
+    pub fn as_str(&self) -> &str {
+        let end = self.bytes.iter().position(|byte| *byte == 0);
+        let text = &self.bytes[..end.unwrap_or(ADAPTER_NAME_BYTES_MAX)];
+        core::str::from_utf8(text).expect("a name is made of ASCII only")
+    }
+
+    /// Returns whether every node knows it.
+    pub fn is_standard(&self) -> bool {
+        Self::STANDARD.contains(self)
     }
 }
 
 impl Ord for Adapter {
     /// Orders as the texts do: `keep:10` before `keep:2` before `open`.
     fn cmp(&self, other: &Self) -> Ordering {
-        self.text_order().cmp(&other.text_order())
+        self.text().cmp(&other.text())
     }
 }
 
@@ -162,12 +149,34 @@ impl PartialOrd for Adapter {
 
 impl fmt::Display for Adapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Keep(layers) => write!(f, "keep:{layers}"),
-            Self::Open => f.write_str("open"),
-            Self::Pack => f.write_str("pack"),
-            Self::Seal => f.write_str("seal"),
-            Self::Unpack => f.write_str("unpack"),
+        f.write_str(self.text().as_str())
+    }
+}
+
+impl fmt::Display for AdapterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Debug for AdapterName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl FromStr for AdapterName {
+    type Err = BadAdapterName;
+
+    fn from_str(text: &str) -> Result<Self, BadAdapterName> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let whole = text.len() <= ADAPTER_NAME_BYTES_MAX
+            && text.starts_with(|first: char| first.is_ascii_lowercase())
+            && (text.bytes()).all(|byte| plain(byte) || b"._-".contains(&byte));
+        if whole {
+            Ok(Self::of(text))
+        } else {
+            Err(BadAdapterName(text.chars().take(80).collect()))
         }
     }
 }
@@ -177,17 +186,18 @@ impl FromStr for Adapter {
 
     fn from_str(text: &str) -> Result<Self, BadAdapter> {
         let bad = || BadAdapter(text.chars().take(80).collect());
+        if let Some(layers) = text.strip_prefix("keep:") {
+            let plain = layers.bytes().all(|digit| digit.is_ascii_digit());
+            let layers = layers.parse().ok().filter(|_| plain);
+            return layers.map(Self::Keep).ok_or_else(bad);
+        }
         match text {
             "open" => Ok(Self::Open),
             "pack" => Ok(Self::Pack),
             "seal" => Ok(Self::Seal),
             "unpack" => Ok(Self::Unpack),
-            _ => {
-                let layers = text.strip_prefix("keep:").ok_or_else(bad)?;
-                let plain = layers.bytes().all(|digit| digit.is_ascii_digit());
-                let layers = layers.parse().ok().filter(|_| plain);
-                layers.map(Self::Keep).ok_or_else(bad)
-            }
+            "keep" => Err(bad()),
+            _ => text.parse().map(Self::Named).map_err(|_| bad()),
         }
     }
 }
@@ -200,8 +210,22 @@ impl TryFrom<String> for Adapter {
     }
 }
 
+impl TryFrom<String> for AdapterName {
+    type Error = BadAdapterName;
+
+    fn try_from(text: String) -> Result<Self, BadAdapterName> {
+        text.parse()
+    }
+}
+
 impl From<Adapter> for String {
     fn from(adapter: Adapter) -> Self {
         adapter.to_string()
+    }
+}
+
+impl From<AdapterName> for String {
+    fn from(name: AdapterName) -> Self {
+        name.to_string()
     }
 }

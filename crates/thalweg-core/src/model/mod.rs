@@ -10,6 +10,8 @@
 //! *Sources.* docs/planner.md §1 (symbols) and §6 (the world file).
 
 mod adapter;
+mod catalogue;
+mod declaration;
 mod event;
 mod fault;
 mod name;
@@ -22,7 +24,9 @@ mod world;
 #[cfg(test)]
 mod tests;
 
-pub use adapter::{Adapter, BadAdapter, Catalogue, PACK, Profile, Role, SEAL, Transform};
+pub use adapter::{Adapter, AdapterName, BadAdapter, BadAdapterName};
+pub use catalogue::{Catalogue, PACK, Profile, Role, SEAL, Table, Transform};
+pub use declaration::Declaration;
 pub use event::{Change, Event, LinkChange, NodeAction};
 pub use fault::Fault;
 pub use name::{BadNodeName, NodeName};

@@ -5,9 +5,9 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use serde::de::{Error, MapAccess, Visitor};
-use serde::{Deserializer, Serializer};
+use serde::{Deserialize, Deserializer, Serializer};
 
-use super::{Node, NodeName};
+use super::{AdapterName, Declaration, Node, NodeName};
 use crate::time::Duration;
 use crate::units::{parse_duration, read_unit};
 
@@ -63,32 +63,54 @@ impl fmt::Display for Whole {
     }
 }
 
-/// Reads nodes by name and refuses a name that comes twice: formats that allow it would silently drop the first.
+/// Reads nodes by name; see [`read_unique`].
 pub(super) fn read_nodes<'de, D: Deserializer<'de>>(
     from: D,
 ) -> Result<BTreeMap<NodeName, Node>, D::Error> {
-    struct Nodes(PhantomData<Node>);
+    read_unique(from, "node")
+}
 
-    impl<'de> Visitor<'de> for Nodes {
-        type Value = BTreeMap<NodeName, Node>;
+/// Reads declared adapters by name; see [`read_unique`].
+pub(super) fn read_adapters<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<BTreeMap<AdapterName, Declaration>, D::Error> {
+    read_unique(from, "adapter")
+}
+
+/// Reads values by name and refuses a name that comes twice: formats that allow it would silently drop the first.
+fn read_unique<'de, D, K, V>(from: D, what: &'static str) -> Result<BTreeMap<K, V>, D::Error>
+where
+    D: Deserializer<'de>,
+    K: Deserialize<'de> + Ord + fmt::Display,
+    V: Deserialize<'de>,
+{
+    struct Named<K, V>(&'static str, PhantomData<(K, V)>);
+
+    impl<'de, K, V> Visitor<'de> for Named<K, V>
+    where
+        K: Deserialize<'de> + Ord + fmt::Display,
+        V: Deserialize<'de>,
+    {
+        type Value = BTreeMap<K, V>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("nodes by name")
+            write!(f, "{}s by name", self.0)
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-            let mut nodes = BTreeMap::new();
-            while let Some(name) = map.next_key::<NodeName>()? {
-                if nodes.contains_key(&name) {
+            let mut values = BTreeMap::new();
+            while let Some(name) = map.next_key::<K>()? {
+                if values.contains_key(&name) {
+                    let what = self.0;
                     return Err(A::Error::custom(format_args!(
-                        "two nodes have the name `{name}`: rename one"
+                        "two {what}s have the name `{name}`: rename one"
                     )));
                 }
-                nodes.insert(name, map.next_value()?);
+                values.insert(name, map.next_value()?);
             }
-            Ok(nodes)
+            Ok(values)
         }
     }
 
-    from.deserialize_map(Nodes(PhantomData))
+    from.deserialize_map(Named(what, PhantomData))
 }

@@ -4,7 +4,7 @@
 
 use alloc::vec::Vec;
 
-use super::NodeName;
+use super::{AdapterName, NodeName};
 use crate::limits::ADAPTERS_PER_NODE_MAX;
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize, Ratio};
@@ -18,7 +18,7 @@ pub struct NodeIndex(pub u32);
 pub struct LinkIndex(pub u32);
 
 /// A node of a topology.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     /// Its name.
     pub name: NodeName,
@@ -26,6 +26,10 @@ pub struct Place {
     pub slots: u8,
     /// Whether it may see plaintext of a confidential stream.
     pub trusted: bool,
+    /// The kinds of adapter that it holds, `None` if it holds every one.
+    pub held: Option<Vec<AdapterName>>,
+    /// The processor cores that the adapters of one stream may take here, `None` if as many as they want.
+    pub cpu_cores: Option<f64>,
 }
 
 /// A link of a topology; it carries both ways alike.
@@ -77,14 +81,23 @@ impl Edge {
     }
 }
 
+impl Place {
+    /// Returns whether it can run an adapter of this kind.
+    pub fn holds(&self, kind: AdapterName) -> bool {
+        self.held.as_ref().is_none_or(|held| held.contains(&kind))
+    }
+}
+
 impl Topology {
-    /// Adds a node; more slots than a plan may use are capped.
+    /// Adds a node that holds every adapter and is never short of CPU; more slots than a plan may use are capped.
     pub fn add_node(&mut self, name: NodeName, slots: u32, trusted: bool) -> NodeIndex {
         let slots = slots.min(ADAPTERS_PER_NODE_MAX as u32) as u8;
         self.places.push(Place {
             name,
             slots,
             trusted,
+            held: None,
+            cpu_cores: None,
         });
         NodeIndex(self.places.len() as u32 - 1)
     }
@@ -121,6 +134,11 @@ impl Topology {
     /// Returns a node.
     pub fn node(&self, index: NodeIndex) -> &Place {
         &self.places[index.0 as usize]
+    }
+
+    /// Returns a node, to be changed.
+    pub fn node_mut(&mut self, index: NodeIndex) -> &mut Place {
+        &mut self.places[index.0 as usize]
     }
 
     /// Returns a link.

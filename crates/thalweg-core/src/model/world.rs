@@ -6,8 +6,8 @@ use alloc::vec::Vec;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Catalogue, Change, Edge, Event, LinkChange, NodeIndex, NodeName, Stream, Topology, Weights,
-    text,
+    AdapterName, Catalogue, Change, Declaration, Edge, Event, LinkChange, NodeIndex, NodeName,
+    Stream, Topology, Weights, text,
 };
 use crate::id::StreamName;
 use crate::limits::ADAPTERS_PER_NODE_MAX;
@@ -28,6 +28,14 @@ pub struct World {
     /// What things cost.
     #[serde(default)]
     pub weights: Weights,
+    /// The adapters that are declared beside the standard ones, by name.
+    #[serde(
+        rename = "adapter",
+        default,
+        deserialize_with = "text::read_adapters",
+        skip_serializing_if = "BTreeMap::is_empty"
+    )]
+    pub adapters: BTreeMap<AdapterName, Declaration>,
     /// The nodes by name.
     #[serde(rename = "node", default, deserialize_with = "text::read_nodes")]
     pub nodes: BTreeMap<NodeName, Node>,
@@ -43,7 +51,7 @@ pub struct World {
 }
 
 /// A node of a world.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Node {
     /// How many adapters a stream may run here. Omitted: as many as a plan may place, for a world that does not speak
@@ -51,6 +59,12 @@ pub struct Node {
     pub slots: u32,
     /// Whether it may see plaintext of a confidential stream. Omitted: it may.
     pub trusted: bool,
+    /// The kinds of adapter that it holds. Omitted: every one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adapters: Option<Vec<AdapterName>>,
+    /// The processor cores that the adapters of one stream may take here. Omitted: as many as they want.
+    #[serde(rename = "cpu", skip_serializing_if = "Option::is_none")]
+    pub cpu_cores: Option<f64>,
     /// How far its clock is ahead of the world's. Omitted: not at all.
     #[serde(
         deserialize_with = "text::read_duration",
@@ -140,6 +154,8 @@ impl Default for Node {
         Self {
             slots: ADAPTERS_PER_NODE_MAX as u32,
             trusted: true,
+            adapters: None,
+            cpu_cores: None,
             clock_offset: Duration::ZERO,
             clock_drift_ppm: 0,
         }
@@ -150,6 +166,22 @@ impl Snapshot {
     /// Returns a snapshot with the standard adapters.
     pub fn new(topology: Topology, weights: Weights, stream: Stream) -> Self {
         let catalogue = Catalogue::standard(&weights, &stream);
+        Self {
+            topology,
+            weights,
+            stream,
+            catalogue,
+        }
+    }
+
+    /// Returns a snapshot with the standard adapters and those that are declared.
+    pub fn with_adapters(
+        topology: Topology,
+        weights: Weights,
+        stream: Stream,
+        declarations: &BTreeMap<AdapterName, Declaration>,
+    ) -> Self {
+        let catalogue = Catalogue::declared(&weights, &stream, declarations);
         Self {
             topology,
             weights,
@@ -187,10 +219,11 @@ impl World {
         let mut topology = Topology::default();
         let mut places: BTreeMap<&NodeName, NodeIndex> = BTreeMap::new();
         for (name, node) in &self.nodes {
-            places.insert(
-                name,
-                topology.add_node(name.clone(), node.slots, node.trusted),
-            );
+            let index = topology.add_node(name.clone(), node.slots, node.trusted);
+            let place = topology.node_mut(index);
+            place.held.clone_from(&node.adapters);
+            place.cpu_cores = node.cpu_cores;
+            places.insert(name, index);
         }
         for link in &self.links {
             let [Some(a), Some(b)] = [&link.ends[0], &link.ends[1]].map(|end| places.get(end))
@@ -213,7 +246,13 @@ impl World {
     /// Returns what a planner needs for one stream, or `None` if there is no stream of this name.
     pub fn snapshot(&self, name: &StreamName) -> Option<Snapshot> {
         let stream = self.stream(name)?.clone();
-        Some(Snapshot::new(self.topology(), self.weights, stream))
+        let (topology, weights) = (self.topology(), self.weights);
+        Some(Snapshot::with_adapters(
+            topology,
+            weights,
+            stream,
+            &self.adapters,
+        ))
     }
 
     /// Returns the world as its events have made it by a time after the start, that moment included.

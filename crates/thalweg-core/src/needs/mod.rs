@@ -8,7 +8,7 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Duration;
-use crate::units::{parse_duration, read_unit};
+use crate::units::{Ratio, parse_duration, read_unit};
 
 /// What a stream requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +21,10 @@ pub struct Needs {
     pub deadline: Duration,
     /// The fewest layers that are worth delivering.
     pub least_layers: u8,
+    /// The share of packets lost on a link that it bears; over a link that loses more it goes only with what repairs
+    /// that. Omitted: any.
+    #[serde(skip_serializing_if = "bears_all")]
+    pub loss_max: Ratio,
     /// What happens to an ADU that is lost or late.
     pub reliability: Reliability,
     /// In which order ADUs reach the subscriber, and leave a sender that cannot send all.
@@ -60,11 +64,20 @@ impl Default for Needs {
             confidential: false,
             deadline: Duration::NEVER,
             least_layers: 1,
+            loss_max: Ratio::ONE,
             reliability: Reliability::default(),
             order: Order::default(),
             session: Duration::NEVER,
         }
     }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn bears_all(loss: &Ratio) -> bool {
+    *loss == Ratio::ONE
 }
 
 fn read_deadline<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

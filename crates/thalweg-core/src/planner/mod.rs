@@ -120,6 +120,9 @@ fn ends_of(snapshot: &Snapshot) -> Result<[usize; 2], Violation> {
             needs: u32::from(stream.least_layers()),
         });
     }
+    if let Some(what) = snapshot.catalogue.fault(layers) {
+        return Err(Violation::BadAdapters { what });
+    }
     let [sink] = &stream.to[..] else {
         return Err(Violation::Sinks {
             count: stream.to.len() as u32,

@@ -81,8 +81,7 @@ impl<'p, 'a> Potential<'p, 'a> {
     pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach, prices: Prices) -> Self {
         let states = &problem.states;
         let toll = |state: u16| {
-            let layers = states.layers_of(state);
-            let mbps = states.least_rate_bps(layers) / 1e6;
+            let mbps = states.toll_bps(state) / 1e6;
             (mbps, states.lost(states.start(), state))
         };
         let mut potential = Self {
@@ -177,7 +176,7 @@ impl<'p, 'a> Potential<'p, 'a> {
         let problem = self.problem;
         if problem.may_adapt(node) {
             for back in problem.states.steps_to(state) {
-                if problem.may_be(node, back.from) {
+                if problem.may_be(node, back.from) && problem.holds(node, back.profile) {
                     let cost = back.cost + problem.delay_penalty(back.delay);
                     let paid = self.prices.sum(cost, back.delay.as_nanos(), 0);
                     self.offer(node, back.from, value + paid);
@@ -246,7 +245,8 @@ impl<'p, 'a> Potential<'p, 'a> {
                     delay_ns: step.delay.as_nanos(),
                     hops: 0,
                 };
-                if problem.may_be(node, step.to) && fits(node, step.to, &by) {
+                let may_run = problem.may_be(node, step.to) && problem.holds(node, step.profile);
+                if may_run && fits(node, step.to, &by) {
                     return Some((node, step.to, by));
                 }
             }

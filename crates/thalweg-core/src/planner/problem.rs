@@ -1,8 +1,9 @@
 //! A snapshot made ready for searching: nodes, links and states as dense arrays.
 //!
 //! *The idea.* What the searches ask again and again is computed once: links by node, both ways; what a node may see and
-//! how many adapters it runs; what an adapter does in a state. A constraint may be lifted; breaking it then costs a
-//! penalty above anything worth comparing.
+//! how many adapters it runs; what an adapter does in a state. What a link demands of a state (to be hidden, to repair
+//! losses) is one set of patterns, so the searches ask one question of it. A constraint may be lifted; breaking it then
+//! costs a penalty above anything worth comparing.
 //!
 //! *Sources.* docs/planner.md §2, §3.
 
@@ -10,9 +11,9 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use super::states::{RATE_TOLERANCE, States};
+use super::states::{RATE_TOLERANCE, States, Step, patterns_with, picocores};
 use crate::limits::{ADAPTERS_PER_NODE_MAX, PATH_NODES_MAX};
-use crate::model::{Adapter, Catalogue, Edge, LinkIndex, Snapshot, Topology};
+use crate::model::{Adapter, Catalogue, Edge, LinkIndex, Place, Snapshot, Topology};
 use crate::needs::Needs;
 use crate::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "five independent constraints, each kept or lifted"
+    reason = "independent constraints, each kept or lifted"
 )]
 pub(super) struct Relaxation {
     pub(super) deadline: bool,
@@ -28,10 +29,13 @@ pub(super) struct Relaxation {
     pub(super) rate: bool,
     pub(super) slots: bool,
     pub(super) trust: bool,
+    pub(super) loss: bool,
+    pub(super) held: bool,
+    pub(super) cpu: bool,
 }
 
-/// What a lifted constraint costs per unit of breach (a second, a hop, a link's rate, an adapter, a plaintext link):
-/// above any cost that is worth comparing, so that the least breach comes first.
+/// What a lifted constraint costs per unit of breach (a second, a hop, a link's rate, an adapter, a plaintext link, a
+/// lossy link, an adapter not held, a core): above any cost that is worth comparing, so that the least breach comes first.
 const PENALTY: f64 = 1e9;
 
 /// A direction of a link that is up.
@@ -45,8 +49,8 @@ pub(super) struct Arc {
     /// The same of the other direction.
     pub(super) back_most_bps: f64,
     pub(super) delay_ns: u64,
-    /// Whether the stream must be hidden on it.
-    pub(super) hide: bool,
+    /// The patterns in which the stream may cross it, one bit each.
+    pub(super) patterns: u64,
 }
 
 /// What a node gives.
@@ -55,6 +59,15 @@ struct Spot {
     slots: u8,
     /// Whether every state at it must be hidden.
     hide: bool,
+}
+
+/// What a node gives to adapters beside slots.
+#[derive(Clone, Copy, Debug)]
+struct Gift {
+    /// The profiles that it holds, one bit each by their place in the catalogue.
+    held: u64,
+    /// `MAX` if it is never short of CPU.
+    picocores: u64,
 }
 
 /// One move of a route.
@@ -102,6 +115,8 @@ pub(super) struct Problem<'a> {
     /// By node: whether no link may be taken to it.
     closed: Vec<bool>,
     spots: Vec<Spot>,
+    /// By node; empty if every node holds everything and is never short of CPU.
+    gifts: Vec<Gift>,
     arcs: Vec<Arc>,
     first_arc: Vec<u32>,
 }
@@ -120,22 +135,24 @@ impl<'a> Problem<'a> {
         needs: Needs,
     ) -> Self {
         let confidential = snapshot.stream.needs.confidential;
-        let spot = |place: &crate::model::Place| Spot {
+        let spot = |place: &Place| Spot {
             slots: place.slots,
             hide: confidential && !relaxation.trust && !place.trusted,
         };
-        let (arcs, first_arc) = arcs_of(&snapshot.topology, confidential);
+        let states = States::new(snapshot, needs.least_layers.max(1));
+        let (arcs, first_arc) = arcs_of(snapshot, &states, &needs);
         let mut closed = vec![false; snapshot.topology.nodes().len()];
         closed[source] = true;
         Self {
             snapshot,
-            states: States::new(snapshot, needs.least_layers.max(1)),
+            states,
             needs,
             closed,
             source,
             sink,
             relaxation,
             spots: snapshot.topology.nodes().iter().map(spot).collect(),
+            gifts: gifts_of(snapshot),
             arcs,
             first_arc,
         }
@@ -216,6 +233,44 @@ impl<'a> Problem<'a> {
         free.then(|| Cost::from_f64(PENALTY))
     }
 
+    /// Returns what one more adapter costs at a node that lacks it, or lacks CPU beyond what is used already; `None` if
+    /// that may not be.
+    pub(super) fn lack_penalty(&self, node: u32, used_picocores: u64, step: &Step) -> Option<Cost> {
+        let Some(gift) = self.gifts.get(node as usize) else {
+            return Some(Cost::ZERO);
+        };
+        let is_missing = gift.held >> step.profile & 1 == 0;
+        let then = used_picocores.saturating_add(step.picocores);
+        let over = then.saturating_sub(gift.picocores.max(used_picocores));
+        if is_missing && !self.relaxation.held || over > 0 && !self.relaxation.cpu {
+            return None;
+        }
+        let units = f64::from(u8::from(is_missing)) + over as f64 / 1e12;
+        Some(Cost::from_f64(PENALTY * units))
+    }
+
+    /// Returns what is used of a node's CPU after one more adapter; nothing where it is never short of it.
+    pub(super) fn used_picocores(&self, node: u32, used_picocores: u64, step: &Step) -> u64 {
+        match self.gifts.get(node as usize) {
+            Some(gift) if gift.picocores < u64::MAX => {
+                used_picocores.saturating_add(step.picocores)
+            }
+            _ => 0,
+        }
+    }
+
+    /// Returns whether a node may run a profile.
+    pub(super) fn holds(&self, node: u32, profile: u8) -> bool {
+        let gift = self.gifts.get(node as usize);
+        self.relaxation.held || gift.is_none_or(|gift| gift.held >> profile & 1 == 1)
+    }
+
+    /// Returns whether a node has so much CPU.
+    pub(super) fn has_picocores(&self, node: u32, picocores: u64) -> bool {
+        let gift = self.gifts.get(node as usize);
+        gift.is_none_or(|gift| picocores <= gift.picocores)
+    }
+
     /// Returns whether a node may run adapters at all.
     pub(super) fn may_adapt(&self, node: u32) -> bool {
         self.slot_penalty(node, 0).is_some()
@@ -223,7 +278,7 @@ impl<'a> Problem<'a> {
 
     /// Returns whether a link may carry the least rate that the stream can have, this way or the other.
     pub(super) fn is_of_use(&self, arc: &Arc) -> bool {
-        let least = self.states.least_rate_bps(self.states.least_layers());
+        let least = self.states.least_rate_bps();
         self.relaxation.rate || least <= arc.most_bps || least <= arc.back_most_bps
     }
 
@@ -252,22 +307,40 @@ impl<'a> Problem<'a> {
     pub(super) fn hop_cost(&self, arc: &Arc, state: u16) -> Option<Cost> {
         let rate_bps = self.states.rate_bps(state);
         let too_fast = rate_bps > arc.most_bps;
-        let shown = arc.hide && !self.states.is_hidden(state);
+        let is_fit = arc.patterns >> self.states.pattern_of(state) & 1 == 1;
         let relaxation = &self.relaxation;
-        if too_fast && !relaxation.rate || shown && !relaxation.trust {
+        if too_fast && !relaxation.rate {
             return None;
         }
         let mut cost = super::product::link_cost(rate_bps, arc.rate_bps);
         if too_fast {
             cost += Cost::from_f64(PENALTY * (rate_bps / arc.rate_bps - 1.0));
         }
-        if shown {
-            cost += Cost::from_f64(PENALTY);
+        if !is_fit {
+            cost += self.unfit_penalty(arc, state)?;
         }
         if relaxation.length {
             cost += Cost::from_f64(PENALTY);
         }
         Some(cost + self.delay_penalty(Duration::from_nanos(arc.delay_ns)))
+    }
+
+    /// Returns what it costs to cross a link in a state that does not fit it, or `None` if that may not be.
+    #[cold]
+    fn unfit_penalty(&self, arc: &Arc, state: u16) -> Option<Cost> {
+        let topology = self.topology();
+        let edge = topology.link(LinkIndex(arc.link));
+        let is_hidden = self.states.is_hidden(state);
+        let is_confidential = self.snapshot.stream.needs.confidential;
+        let is_shown = is_confidential && topology.must_seal(edge) && !is_hidden;
+        let repaired = repairing(self.snapshot, edge.loss.as_f64());
+        let is_lossy = edge.loss.as_f64() > self.needs.loss_max.as_f64()
+            && repaired >> self.states.pattern_of(state) & 1 == 0;
+        if is_shown && !self.relaxation.trust || is_lossy && !self.relaxation.loss {
+            return None;
+        }
+        let breaches = u8::from(is_shown) + u8::from(is_lossy);
+        Some(Cost::from_f64(PENALTY * f64::from(breaches)))
     }
 
     /// Returns what a delay costs where the deadline is lifted.
@@ -281,7 +354,10 @@ impl<'a> Problem<'a> {
 }
 
 /// Returns the directions of all links that are up, by the node they leave, and where each node's begin.
-fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
+fn arcs_of(snapshot: &Snapshot, states: &States, needs: &Needs) -> (Vec<Arc>, Vec<u32>) {
+    let topology = &snapshot.topology;
+    let confidential = snapshot.stream.needs.confidential;
+    let (hidden, loss_max) = (states.hidden_patterns(), needs.loss_max.as_f64());
     let nodes = topology.nodes().len();
     let mut first_arc = vec![0u32; nodes + 1];
     let usable = |edge: &&Edge| edge.up && edge.rate.as_bps() > 0;
@@ -300,7 +376,7 @@ fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
         most_bps: 0.0,
         back_most_bps: 0.0,
         delay_ns: 0,
-        hide: false,
+        patterns: 0,
     };
     let mut arcs = vec![nowhere; first_arc[nodes] as usize];
     let mut filled = first_arc.clone();
@@ -309,6 +385,13 @@ fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
             continue;
         }
         let rate_bps = edge.rate.as_bps() as f64;
+        let mut patterns = u64::MAX;
+        if confidential && topology.must_seal(edge) {
+            patterns &= hidden;
+        }
+        if edge.loss.as_f64() > loss_max {
+            patterns &= repairing(snapshot, edge.loss.as_f64());
+        }
         for end in edge.ends {
             let place = &mut filled[end.0 as usize];
             arcs[*place as usize] = Arc {
@@ -318,10 +401,37 @@ fn arcs_of(topology: &Topology, confidential: bool) -> (Vec<Arc>, Vec<u32>) {
                 most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
                 back_most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
                 delay_ns: edge.delay.as_nanos(),
-                hide: confidential && topology.must_seal(edge),
+                patterns,
             };
             *place += 1;
         }
     }
     (arcs, first_arc)
+}
+
+/// Returns the patterns in which so much loss does no harm, one bit each.
+fn repairing(snapshot: &Snapshot, loss: f64) -> u64 {
+    let transforms = &snapshot.catalogue.transforms;
+    let transforms = &transforms[..transforms.len().min(Catalogue::TRANSFORMS_MAX)];
+    patterns_with(transforms, |transform| transform.repairs >= loss)
+}
+
+/// Returns what each node gives to adapters, nothing if no node is short of anything.
+fn gifts_of(snapshot: &Snapshot) -> Vec<Gift> {
+    let nodes = snapshot.topology.nodes();
+    let is_short = |place: &Place| place.held.is_some() || place.cpu_cores.is_some();
+    if !nodes.iter().any(is_short) {
+        return Vec::new();
+    }
+    let profiles = &snapshot.catalogue.profiles;
+    let profiles = &profiles[..profiles.len().min(Catalogue::PROFILES_MAX)];
+    let gift = |place: &Place| Gift {
+        held: profiles.iter().enumerate().fold(0, |set, (at, profile)| {
+            set | u64::from(place.holds(profile.adapter.kind())) << at
+        }),
+        picocores: place
+            .cpu_cores
+            .map_or(u64::MAX, |cores| picocores(cores * (1.0 + RATE_TOLERANCE))),
+    };
+    nodes.iter().map(gift).collect()
 }

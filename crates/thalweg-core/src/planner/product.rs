@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use super::cost::Cost;
 use super::problem::{Move, Route};
 use super::states::States;
-use crate::model::{Adapter, LinkIndex, NodeName, PACK, SEAL, Snapshot};
+use crate::model::{Adapter, AdapterName, LinkIndex, NodeName, PACK, SEAL, Snapshot};
 use crate::time::Duration;
 
 /// A path and the adapters on it.
@@ -66,6 +66,8 @@ pub struct LinkUse {
     pub packed: bool,
     /// Whether it is sealed.
     pub sealed: bool,
+    /// What declared adapters have done to it: the transcoder whose layers they are, then the transforms that are on.
+    pub transforms: Vec<AdapterName>,
 }
 
 impl Plan {
@@ -125,6 +127,7 @@ impl Plan {
                         layers: states.layers_of(state),
                         packed: states.is_on(state, PACK),
                         sealed: states.is_on(state, SEAL),
+                        transforms: declared(snapshot, &states, state),
                     });
                     plan.path.push(name(to));
                     node = to;
@@ -142,6 +145,19 @@ impl Plan {
         };
         plan
     }
+}
+
+/// Returns what declared adapters have made of the stream in a state.
+pub(super) fn declared(snapshot: &Snapshot, states: &States, state: u16) -> Vec<AdapterName> {
+    let catalogue = &snapshot.catalogue;
+    let table = states
+        .table_of(state)
+        .map(|table| catalogue.tables[table].name);
+    let transforms = catalogue.transforms.iter().enumerate();
+    let on = transforms
+        .filter(|(bit, transform)| states.is_on(state, *bit) && !transform.name.is_standard());
+    let on = on.map(|(_, transform)| transform.name);
+    table.into_iter().chain(on).collect()
 }
 
 /// Returns R / rate.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::check::Violation;
 use super::product::Plan;
 use super::shortfall::{Need, Shortfall};
-use crate::model::{Adapter, NodeName};
+use crate::model::{Adapter, AdapterName, NodeName};
 use crate::time::Duration;
 
 /// A plan and its shortfalls, as they are printed.
@@ -73,6 +73,9 @@ pub struct Hop {
     pub packed: bool,
     /// Whether it is sealed.
     pub sealed: bool,
+    /// What declared adapters have done to it, if any has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transforms: Vec<AdapterName>,
 }
 
 /// One way out of infeasibility.
@@ -103,6 +106,7 @@ impl Report {
             layers: link.layers,
             packed: link.packed,
             sealed: link.sealed,
+            transforms: link.transforms.clone(),
         };
         let lack = |shortfall: &Shortfall| Lack {
             need: shortfall.need,

@@ -6,7 +6,7 @@
 //! dropped when another at the same place is at least as good in *every* respect that can matter later:
 //!
 //! - the total order: cost, adapters, hops, node names, adapters' texts, link indices;
-//! - slots used at this node;
+//! - slots used at this node, and its CPU where that is bounded;
 //! - delay, if the deadline is watched; hops, if the length is;
 //! - the watched nodes it has visited, as a subset.
 //!
@@ -26,7 +26,7 @@ use super::exact::Watch;
 use super::potential::Sums;
 use super::problem::{Exhausted, Move, Problem, Route};
 use super::states::Step;
-use crate::model::{Adapter, LinkIndex};
+use crate::model::LinkIndex;
 use crate::time::Duration;
 
 /// No label, no next label.
@@ -37,6 +37,8 @@ const NONE: u32 = u32::MAX;
 struct Label {
     cost: Cost,
     delay_ns: u64,
+    /// What the adapters at this node take of its CPU, where that is bounded.
+    picocores: u64,
     /// The label before the last move.
     parent: u32,
     /// The next label at the same place.
@@ -59,7 +61,8 @@ const _: () = assert!(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Via {
     Start,
-    Run(Adapter),
+    /// An adapter, by rank.
+    Run(u16),
     Hop(u32),
 }
 
@@ -89,6 +92,8 @@ pub(super) struct Seed {
     pub(super) hops: u16,
     /// Slots in use at the node.
     pub(super) slots: u8,
+    /// CPU in use at the node, where that is bounded.
+    pub(super) picocores: u64,
 }
 
 impl Seed {
@@ -103,6 +108,7 @@ impl Seed {
             adapters: 0,
             hops: 0,
             slots: 0,
+            picocores: 0,
         }
     }
 }
@@ -152,12 +158,16 @@ impl Search<'_, '_, '_> {
             let label = Label {
                 cost: self.problem.states.quality(seed.state),
                 delay_ns: seed.delay.as_nanos(),
+                picocores: seed.picocores,
                 parent: seed.parent.unwrap_or(NONE),
                 next: NONE,
                 node: seed.node,
                 via: match seed.via {
                     None => Via::Start,
-                    Some(Move::Run(adapter)) => Via::Run(adapter),
+                    Some(Move::Run(adapter)) => {
+                        let rank = self.problem.states.rank(adapter);
+                        Via::Run(rank.expect("a tree runs adapters of the catalogue"))
+                    }
                     Some(Move::Hop { link, .. }) => Via::Hop(link.0),
                 },
                 state: seed.state,
@@ -227,10 +237,14 @@ impl Search<'_, '_, '_> {
             if must_hide && !problem.states.is_hidden(to) {
                 continue;
             }
+            let Some(lack) = problem.lack_penalty(label.node, label.picocores, step) else {
+                continue;
+            };
             self.copy_visited(index);
             self.add(Label {
-                cost: label.cost + step.cost + penalty + problem.delay_penalty(delay),
+                cost: label.cost + step.cost + penalty + lack + problem.delay_penalty(delay),
                 delay_ns: label.delay_ns.saturating_add(delay.as_nanos()),
+                picocores: problem.used_picocores(label.node, label.picocores, step),
                 parent: index,
                 via: Via::Run(step.adapter),
                 state: to,
@@ -267,6 +281,7 @@ impl Search<'_, '_, '_> {
                 via: Via::Hop(arc.link),
                 hops: label.hops.saturating_add(1),
                 slots: 0,
+                picocores: 0,
                 ..*label
             });
         }
@@ -350,7 +365,7 @@ impl Search<'_, '_, '_> {
     /// Returns whether `one` is at least as good as `other` in everything that can matter later.
     fn beats(&self, one: u32, other: u32) -> bool {
         let (a, b) = (&self.labels[one as usize], &self.labels[other as usize]);
-        if a.slots > b.slots || a.cost.exceeds(b.cost) {
+        if a.slots > b.slots || a.picocores > b.picocores || a.cost.exceeds(b.cost) {
             return false;
         }
         if self.watch.deadline && a.delay_ns > b.delay_ns || self.watch.length && a.hops > b.hops {
@@ -392,7 +407,7 @@ impl Search<'_, '_, '_> {
         // A hop ends a node's list, and sorts before any adapter that would continue it.
         let adapters = |side: usize| {
             moves.iter().map(move |pair| match pair[side].via {
-                Via::Run(adapter) => Some(adapter),
+                Via::Run(rank) => Some(rank),
                 Via::Hop(_) | Via::Start => None,
             })
         };
@@ -409,7 +424,7 @@ impl Search<'_, '_, '_> {
             let label = &self.labels[at as usize];
             match label.via {
                 Via::Start => {}
-                Via::Run(adapter) => moves.push(Move::Run(adapter)),
+                Via::Run(rank) => moves.push(Move::Run(self.problem.states.adapter(rank))),
                 Via::Hop(link) => moves.push(Move::Hop {
                     link: LinkIndex(link),
                     to: label.node as usize,

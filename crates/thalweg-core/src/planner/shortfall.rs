@@ -21,6 +21,7 @@ use super::exact;
 use super::problem::{Exhausted, Problem, Relaxation};
 use super::product::Plan;
 use crate::model::Snapshot;
+use crate::units::Ratio;
 
 /// A constraint that may be what stands in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,6 +38,12 @@ pub enum Need {
     Slots,
     /// Nobody may see plaintext who may not.
     Confidential,
+    /// Links must lose no more than the stream bears, or something must repair it.
+    Loss,
+    /// Nodes must hold adapters.
+    Held,
+    /// Nodes must have CPU for adapters.
+    Cpu,
     /// Several of these at once.
     Several,
     /// There must be a path.
@@ -83,6 +90,9 @@ impl Shortfall {
             Violation::SlowLink { .. } => Need::Rate,
             Violation::FewSlots { .. } => Need::Slots,
             Violation::PlainLink { .. } | Violation::PlainNode { .. } => Need::Confidential,
+            Violation::LossyLink { .. } => Need::Loss,
+            Violation::NotHeld { .. } => Need::Held,
+            Violation::LittleCpu { .. } => Need::Cpu,
             _ => Need::Several,
         };
         let need = lacks.first().map_or(Need::Several, need_of);
@@ -153,6 +163,15 @@ fn fix_of(lack: &Violation) -> String {
             format!("secure {from} → {to} and trust both ends, or drop `confidential`")
         }
         Violation::PlainNode { node } => format!("trust {node}, or drop `confidential`"),
+        Violation::LossyLink {
+            from, to, loses, ..
+        } => format!(
+            "let the stream bear a loss of {loses}, lower that of {from} → {to}, or declare an adapter that repairs it"
+        ),
+        Violation::NotHeld { node, adapter } => format!("let {node} hold {}", adapter.kind()),
+        Violation::LittleCpu {
+            node, needs_cores, ..
+        } => format!("give {node} {needs_cores} cores for the stream"),
         Violation::Late {
             takes_ms,
             allows_ms,
@@ -190,6 +209,9 @@ pub(super) fn least_bad(
         rate: true,
         slots: true,
         trust: false,
+        loss: true,
+        held: true,
+        cpu: true,
     };
     let all = Relaxation {
         trust: true,
@@ -233,6 +255,9 @@ pub(super) fn least_bad(
                 ..none
             },
         ),
+        (Need::Loss, Relaxation { loss: true, ..none }),
+        (Need::Held, Relaxation { held: true, ..none }),
+        (Need::Cpu, Relaxation { cpu: true, ..none }),
     ];
     for (need, relaxation) in single {
         ways.attempt(need, relaxation);
@@ -262,9 +287,13 @@ impl Ways<'_> {
     /// Plans with constraints lifted, and takes down what the plan breaks.
     fn attempt(&mut self, need: Need, relaxation: Relaxation) {
         let needs = &self.snapshot.stream.needs;
+        let nodes = || self.snapshot.topology.nodes().iter();
         let idle = match need {
             Need::Deadline => needs.deadline.is_never(),
             Need::Confidential => !needs.confidential,
+            Need::Loss => needs.loss_max == Ratio::ONE,
+            Need::Held => nodes().all(|place| place.held.is_none()),
+            Need::Cpu => nodes().all(|place| place.cpu_cores.is_none()),
             _ => false,
         };
         if idle {

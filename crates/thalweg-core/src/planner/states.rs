@@ -1,36 +1,51 @@
 //! The states a stream can be in, and the steps that adapters make between them.
 //!
-//! *The idea.* A state is how many layers are kept and which transforms are on: `state = (q − 1)·2^B + bits`. All that
-//! the search asks of an adapter (from where to where, at what cost and delay) is tabulated once per stream.
+//! *The idea.* A state is a *rung* and a *pattern*: how many layers are kept of which table (the stream's own, then those
+//! of transcoders), and which transforms are on: `state = rung·2^B + pattern`. All that the search asks of an adapter
+//! (from where to where, at what cost, delay and CPU) is tabulated once per stream.
 //!
 //! ```text
-//! R(q, bits) = (Σ_{ℓ≤q} r_ℓ) · Π_{b on} factor_b
+//! R(rung, pattern) = (Σ_{ℓ≤q} r_ℓ) · Π_{b on} factor_b
 //! ```
 //!
-//! Dropping layers is charged at once with the quality that it gives up, so a label's cost already holds every loss
-//! it cannot undo.
+//! Whatever lowers the utility is charged at once with the quality that it gives up, so a label's cost already holds every
+//! loss it cannot undo. Adapters go by their rank: the place of their text in the order of all texts, which is what ties
+//! are broken by.
 //!
 //! *Sources.* docs/planner.md §2, §3.
 
 use alloc::vec::Vec;
 
 use super::cost::Cost;
-use crate::model::{Adapter, Catalogue, Profile, Role, Snapshot};
+use crate::limits::LAYERS_MAX;
+use crate::model::{Adapter, Catalogue, Layer, Profile, Role, Snapshot, Transform};
 use crate::time::Duration;
 use crate::units::Bitrate;
 
 /// How far a rate may exceed a link's, relatively: products of decimal ratios miss whole numbers by less than this.
 pub(super) const RATE_TOLERANCE: f64 = 1e-9;
 
+/// Utilities that differ by no more are equal: sums of decimals miss each other by less than this.
+pub(super) const UTILITY_TIE: f64 = 1e-12;
+
 /// Returns whether a stream of this rate fits a link.
 pub(super) fn fits(rate_bps: f64, link: Bitrate) -> bool {
     rate_bps <= link.as_bps() as f64 * (1.0 + RATE_TOLERANCE)
 }
 
+/// Returns cores in billionths of thousandths: whole numbers, whose sums do not depend on their order.
+pub(super) fn picocores(cores: f64) -> u64 {
+    // `as` saturates and maps not-a-number to zero.
+    (cores * 1e12 + 0.5) as u64
+}
+
 /// One adapter applied in one state.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    pub(super) adapter: Adapter,
+    /// The adapter's rank.
+    pub(super) adapter: u16,
+    /// The place of its profile in the catalogue.
+    pub(super) profile: u8,
     /// The state after it.
     pub(super) to: u16,
     /// κ · input rate.
@@ -38,15 +53,34 @@ pub(super) struct Step {
     /// The same and the quality given up.
     pub(super) cost: Cost,
     pub(super) delay: Duration,
+    /// What it takes of a processor.
+    pub(super) picocores: u64,
 }
 
 /// The same seen from the state after it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BackStep {
     pub(super) from: u16,
+    pub(super) profile: u8,
     pub(super) run_cost: Cost,
     pub(super) cost: Cost,
     pub(super) delay: Duration,
+}
+
+/// So many layers of one table.
+#[derive(Clone, Copy, Debug)]
+struct Rung {
+    /// 0: the stream's own; else one more than the place in the catalogue.
+    table: u8,
+    layers: u8,
+    plain_bps: f64,
+    utility: f64,
+    /// Whether it is worth delivering.
+    is_enough: bool,
+    /// The lowest rate with any pattern.
+    least_bps: f64,
+    /// The lowest rate that a stream on this rung has, or had before it came there.
+    toll_bps: f64,
 }
 
 /// All states of one stream.
@@ -55,14 +89,19 @@ pub(super) struct States {
     bits: u32,
     layers: u8,
     least_layers: u8,
+    rungs: Vec<Rung>,
     /// By state: R in bit/s.
     rates: Vec<f64>,
-    /// By transform bits: whether the payload is hidden.
-    hidden: Vec<bool>,
+    /// The patterns in which the payload is hidden, one bit each.
+    hidden: u64,
+    /// The transforms that must be off at delivery.
+    must_be_off: usize,
     /// By state: the cost of what delivery in it would lack.
     quality: Vec<Cost>,
-    /// By layers, 0 to all: the lowest rate of any state with so many.
-    least_rates: Vec<f64>,
+    /// The least rate of all rungs that are worth delivering.
+    least_bps: f64,
+    /// By rank.
+    adapters: Vec<Adapter>,
     /// The steps of state `s` are `steps[first[s]..first[s + 1]]`.
     steps: Vec<Step>,
     first: Vec<u32>,
@@ -71,104 +110,157 @@ pub(super) struct States {
     first_back: Vec<u32>,
 }
 
+/// A profile with what is the same in all states.
+struct Tool<'a> {
+    profile: &'a Profile,
+    place: u8,
+    rank: u16,
+    /// The transforms that must be off, for what lies beneath them cannot be reached.
+    above: usize,
+}
+
 impl States {
     /// Tabulates the states of a stream of which so many layers are worth delivering.
     pub(super) fn new(snapshot: &Snapshot, least_layers: u8) -> Self {
-        let stream = &snapshot.stream;
         let catalogue = &snapshot.catalogue;
-        let transforms = catalogue.transforms.len().min(Catalogue::TRANSFORMS_MAX);
-        let transforms = &catalogue.transforms[..transforms];
+        let transforms = transforms_of(catalogue);
+        let mut rungs = rungs_of(snapshot, least_layers);
         let patterns = 1usize << transforms.len();
-        let is_on = |pattern: usize, bit: usize| pattern >> bit & 1 == 1;
-
-        let mut utility = 0.0;
-        let mut plain_bps = 0.0;
+        let mut rates = Vec::with_capacity(rungs.len() * patterns);
+        let mut quality = Vec::with_capacity(rungs.len() * patterns);
+        for rung in &mut rungs {
+            for pattern in 0..patterns {
+                let (mut rate, mut utility) = (rung.plain_bps, rung.utility);
+                for (bit, transform) in transforms.iter().enumerate() {
+                    if pattern >> bit & 1 == 1 {
+                        rate *= transform.rate_factor;
+                        utility *= transform.quality_factor;
+                    }
+                }
+                rung.least_bps = rung.least_bps.min(rate);
+                rates.push(rate);
+                quality.push(Cost::from_f64(snapshot.weights.quality * (1.0 - utility)));
+            }
+        }
         let mut states = Self {
             bits: transforms.len() as u32,
-            layers: stream.layers.len() as u8,
+            layers: snapshot.stream.layers.len() as u8,
             least_layers,
-            rates: Vec::with_capacity(stream.layers.len() * patterns),
-            hidden: (0..patterns)
-                .map(|pattern| {
-                    let mut on = transforms.iter().enumerate();
-                    on.any(|(bit, transform)| transform.hides && is_on(pattern, bit))
-                })
-                .collect(),
-            quality: Vec::with_capacity(stream.layers.len() * patterns),
-            least_rates: alloc::vec![0.0],
+            least_bps: set_tolls(&mut rungs),
+            adapters: adapters_of(catalogue, &rungs),
+            first: Vec::with_capacity(rates.len() + 1),
+            rungs,
+            rates,
+            hidden: patterns_with(transforms, |transform| transform.hides),
+            must_be_off: bits_with(transforms, |transform| !transform.stays),
+            quality,
             steps: Vec::new(),
-            first: Vec::with_capacity(stream.layers.len() * patterns + 1),
             back_steps: Vec::new(),
             first_back: Vec::new(),
         };
-        for layer in &stream.layers {
-            utility += layer.utility;
-            plain_bps += layer.rate.as_bps() as f64;
-            let mut least = plain_bps;
-            for pattern in 0..patterns {
-                let mut rate = plain_bps;
-                for (bit, transform) in transforms.iter().enumerate() {
-                    if is_on(pattern, bit) {
-                        rate *= transform.rate_factor;
-                    }
-                }
-                least = if rate < least { rate } else { least };
-                states.rates.push(rate);
-                let lost = Cost::from_f64(snapshot.weights.quality * (1.0 - utility));
-                states.quality.push(lost);
-            }
-            states.least_rates.push(least);
-        }
         states.tabulate_steps(catalogue);
         states.tabulate_back_steps();
         states
     }
 
     fn tabulate_steps(&mut self, catalogue: &Catalogue) {
+        let tools = self.tools(catalogue);
+        let mut keeps = [0; LAYERS_MAX];
+        for (layers, rank) in keeps.iter_mut().enumerate() {
+            *rank = self.rank(Adapter::Keep(layers as u8)).unwrap_or(0);
+        }
         let mut steps = Vec::new();
         for state in 0..self.rates.len() as u16 {
             self.first.push(steps.len() as u32);
             let hidden = self.is_hidden(state);
-            let able = |profile: &&Profile| !(profile.needs_plaintext && hidden);
-            for profile in catalogue.profiles.iter().filter(able) {
-                self.push_steps(&mut steps, state, profile);
+            let pattern = self.pattern_of(state);
+            for tool in &tools {
+                if !(tool.profile.needs_plaintext && hidden) && pattern & tool.above == 0 {
+                    self.push_steps(&mut steps, state, tool, &keeps);
+                }
             }
         }
         self.first.push(steps.len() as u32);
         self.steps = steps;
     }
 
+    /// Returns the profiles that make sense, with what is above each.
+    fn tools<'a>(&self, catalogue: &'a Catalogue) -> Vec<Tool<'a>> {
+        let transforms = transforms_of(catalogue);
+        let profiles = catalogue.profiles.iter().take(Catalogue::PROFILES_MAX);
+        let tool = |(place, profile): (usize, &'a Profile)| {
+            let above = match profile.role {
+                Role::Keep => 0,
+                Role::Do(bit) | Role::Undo(bit) => {
+                    let class = transforms.get(bit)?.order;
+                    bits_with(transforms, |transform| transform.order > class)
+                }
+                Role::Transcode(_) => bits_with(transforms, |transform| {
+                    transform.order > 0 || !transform.stays
+                }),
+            };
+            Some(Tool {
+                profile,
+                place: place as u8,
+                rank: self.rank(profile.adapter).unwrap_or(0),
+                above,
+            })
+        };
+        profiles.enumerate().filter_map(tool).collect()
+    }
+
     /// Adds the steps that an adapter can make in a state.
-    fn push_steps(&self, steps: &mut Vec<Step>, state: u16, profile: &Profile) {
+    fn push_steps(
+        &self,
+        steps: &mut Vec<Step>,
+        state: u16,
+        tool: &Tool<'_>,
+        keeps: &[u16; LAYERS_MAX],
+    ) {
+        let profile = tool.profile;
         let mbps = self.rates[usize::from(state)] / 1e6;
         let run_cost = Cost::from_f64(profile.cost_per_mbps * mbps);
-        let step = |adapter, to: u16| Step {
-            adapter,
-            to,
-            run_cost,
-            cost: run_cost + self.lost(state, to),
-            delay: profile.delay,
+        let mut push = |adapter, to: u16| {
+            steps.push(Step {
+                adapter,
+                profile: tool.place,
+                to,
+                run_cost,
+                cost: run_cost + self.lost(state, to),
+                delay: profile.delay,
+                picocores: picocores(profile.cpu_per_mbps * mbps),
+            });
         };
-        let bit_of = |bit: usize| (bit < self.bits as usize).then_some(1u16 << bit);
         match profile.role {
             Role::Keep => {
                 let layers = self.layers_of(state);
-                for kept in self.least_layers..layers {
+                for kept in 1..layers {
                     let to = state - (u16::from(layers - kept) << self.bits);
-                    steps.push(step(Adapter::Keep(kept), to));
+                    if self.rung(to).is_enough {
+                        push(keeps[usize::from(kept)], to);
+                    }
                 }
             }
-            Role::Do(bit) => {
-                if let Some(mask) = bit_of(bit).filter(|mask| state & mask == 0) {
-                    steps.push(step(profile.adapter, state | mask));
+            Role::Do(bit) if state >> bit & 1 == 0 => push(tool.rank, state | 1 << bit),
+            Role::Undo(bit) if state >> bit & 1 == 1 => push(tool.rank, state & !(1 << bit)),
+            Role::Transcode(table) => {
+                if let Some(to) = self.transcoded(state, table) {
+                    push(tool.rank, to);
                 }
             }
-            Role::Undo(bit) => {
-                if let Some(mask) = bit_of(bit).filter(|mask| state & mask != 0) {
-                    steps.push(step(profile.adapter, state & !mask));
-                }
-            }
+            Role::Do(_) | Role::Undo(_) => {}
         }
+    }
+
+    /// Returns the state with all layers of a table, if it is worth no more than this one.
+    fn transcoded(&self, state: u16, table: usize) -> Option<u16> {
+        let from = self.rung(state);
+        let made = |rung: &Rung| usize::from(rung.table) == table + 1;
+        let top = self.rungs.iter().rposition(made)?;
+        let to = &self.rungs[top];
+        let is_loss = from.utility >= to.utility - UTILITY_TIE;
+        let able = from.table == 0 && to.is_enough && is_loss;
+        able.then_some((top as u16) << self.bits | self.pattern_of(state) as u16)
     }
 
     fn tabulate_back_steps(&mut self) {
@@ -177,6 +269,7 @@ impl States {
             back.extend(self.steps(from).iter().map(|step| {
                 let back = BackStep {
                     from,
+                    profile: step.profile,
                     run_cost: step.run_cost,
                     cost: step.cost,
                     delay: step.delay,
@@ -208,11 +301,20 @@ impl States {
 
     /// Returns whether a stream may be delivered in this state.
     pub(super) fn is_goal(&self, state: u16) -> bool {
-        self.pattern_of(state) == 0 && self.layers_of(state) >= self.least_layers
+        self.pattern_of(state) & self.must_be_off == 0 && self.rung(state).is_enough
+    }
+
+    fn rung(&self, state: u16) -> &Rung {
+        &self.rungs[usize::from(state >> self.bits)]
     }
 
     pub(super) fn layers_of(&self, state: u16) -> u8 {
-        (state >> self.bits) as u8 + 1
+        self.rung(state).layers
+    }
+
+    /// Returns whose layers they are: `None` for the stream's own, else a transcoder's by its table's place.
+    pub(super) fn table_of(&self, state: u16) -> Option<usize> {
+        usize::from(self.rung(state).table).checked_sub(1)
     }
 
     pub(super) fn layers(&self) -> u8 {
@@ -223,8 +325,14 @@ impl States {
         self.least_layers
     }
 
-    fn pattern_of(&self, state: u16) -> usize {
+    /// Returns which transforms are on.
+    pub(super) fn pattern_of(&self, state: u16) -> usize {
         usize::from(state) & ((1 << self.bits) - 1)
+    }
+
+    /// Returns the patterns in which the payload is hidden, one bit each.
+    pub(super) fn hidden_patterns(&self) -> u64 {
+        self.hidden
     }
 
     /// Returns whether a transform is on.
@@ -233,7 +341,7 @@ impl States {
     }
 
     pub(super) fn is_hidden(&self, state: u16) -> bool {
-        self.hidden[self.pattern_of(state)]
+        self.hidden >> self.pattern_of(state) & 1 == 1
     }
 
     /// Returns R in bit/s.
@@ -241,9 +349,14 @@ impl States {
         self.rates[usize::from(state)]
     }
 
-    /// Returns the lowest R of any state with so many layers, in bit/s.
-    pub(super) fn least_rate_bps(&self, layers: u8) -> f64 {
-        self.least_rates[usize::from(layers)]
+    /// Returns the lowest R that the stream can have on a way to delivery, in bit/s.
+    pub(super) fn least_rate_bps(&self) -> f64 {
+        self.least_bps
+    }
+
+    /// Returns the lowest R that a stream in this state can have had so far, in bit/s.
+    pub(super) fn toll_bps(&self, state: u16) -> f64 {
+        self.rung(state).toll_bps
     }
 
     /// Returns the cost of what delivery in a state would lack.
@@ -271,8 +384,109 @@ impl States {
 
     /// Returns the step of an adapter in a state.
     pub(super) fn step(&self, state: u16, adapter: Adapter) -> Option<&Step> {
-        self.steps(state)
-            .iter()
-            .find(|step| step.adapter == adapter)
+        let mut steps = self.steps(state).iter();
+        steps.find(|step| self.adapter(step.adapter) == adapter)
     }
+
+    /// Returns the adapter of a rank.
+    pub(super) fn adapter(&self, rank: u16) -> Adapter {
+        self.adapters[usize::from(rank)]
+    }
+
+    /// Returns the place of an adapter's text among all that the stream may pass.
+    pub(super) fn rank(&self, adapter: Adapter) -> Option<u16> {
+        let place = self.adapters.binary_search(&adapter);
+        place.ok().map(|place| place as u16)
+    }
+}
+
+fn transforms_of(catalogue: &Catalogue) -> &[Transform] {
+    let transforms = catalogue.transforms.len().min(Catalogue::TRANSFORMS_MAX);
+    &catalogue.transforms[..transforms]
+}
+
+/// Returns one bit for each transform that is so.
+fn bits_with(transforms: &[Transform], is_so: impl Fn(&Transform) -> bool) -> usize {
+    let bits = transforms.iter().enumerate();
+    bits.fold(0, |set, (bit, transform)| {
+        set | usize::from(is_so(transform)) << bit
+    })
+}
+
+/// Returns one bit for each pattern in which some transform is on that is so.
+pub(super) fn patterns_with(transforms: &[Transform], is_so: impl Fn(&Transform) -> bool) -> u64 {
+    let bits = bits_with(transforms, is_so);
+    let patterns = 0..1usize << transforms.len();
+    patterns.fold(0, |set, pattern| {
+        set | u64::from(pattern & bits != 0) << pattern
+    })
+}
+
+/// Returns the rungs of the stream's own layers, then those of each table, each from one layer upwards.
+fn rungs_of(snapshot: &Snapshot, least_layers: u8) -> Vec<Rung> {
+    let stream = &snapshot.stream;
+    let tables = &snapshot.catalogue.tables;
+    let mut rungs = Vec::with_capacity(stream.layers.len());
+    // One layer is the least there can be, so who asks for no more takes anything.
+    let least = stream.layers.iter().take(usize::from(least_layers));
+    let least: f64 = least.map(|layer| layer.utility).sum();
+    let least = if least_layers > 1 { least } else { 0.0 };
+    let mut push = |table: usize, layers: &[Layer]| {
+        let (mut plain_bps, mut utility) = (0.0, 0.0);
+        for (at, layer) in layers.iter().enumerate() {
+            plain_bps += layer.rate.as_bps() as f64;
+            utility += layer.utility;
+            let layers = at as u8 + 1;
+            rungs.push(Rung {
+                table: table as u8,
+                layers,
+                plain_bps,
+                utility,
+                is_enough: match table {
+                    0 => layers >= least_layers,
+                    _ => utility >= least - UTILITY_TIE,
+                },
+                least_bps: f64::INFINITY,
+                toll_bps: f64::INFINITY,
+            });
+        }
+    };
+    push(0, &stream.layers);
+    for (at, table) in tables.iter().enumerate() {
+        push(at + 1, &table.layers);
+    }
+    rungs
+}
+
+/// Sets what a stream on each rung paid at least, and returns the least rate of all that are worth delivering.
+///
+/// A stream on a rung of its own has had more layers before, if anything; on one of a table it was on the lowest of its
+/// own that is worth the table, at least.
+fn set_tolls(rungs: &mut [Rung]) -> f64 {
+    for at in 0..rungs.len() {
+        let rung = rungs[at];
+        rungs[at].toll_bps = rung.least_bps;
+        if rung.table > 0 {
+            let top = rungs[at..].iter().rfind(|other| other.table == rung.table);
+            let worth = top.map_or(0.0, |top| top.utility) - UTILITY_TIE;
+            let mut own = rungs.iter().take_while(|other| other.table == 0);
+            let from = own.find(|other| other.utility >= worth);
+            let before = from.map_or(f64::INFINITY, |from| from.least_bps);
+            rungs[at].toll_bps = rung.least_bps.min(before);
+        }
+    }
+    let enough = rungs.iter().filter(|rung| rung.is_enough);
+    enough.fold(f64::INFINITY, |least, rung| least.min(rung.least_bps))
+}
+
+/// Returns every adapter that a stream may pass, by text.
+fn adapters_of(catalogue: &Catalogue, rungs: &[Rung]) -> Vec<Adapter> {
+    let most = rungs.iter().map(|rung| rung.layers).max().unwrap_or(0);
+    let profiles = catalogue.profiles.iter().take(Catalogue::PROFILES_MAX);
+    let others = profiles.filter(|profile| profile.role != Role::Keep);
+    let others = others.map(|profile| profile.adapter);
+    let mut adapters: Vec<Adapter> = (1..most).map(Adapter::Keep).chain(others).collect();
+    adapters.sort_unstable();
+    adapters.dedup();
+    adapters
 }

@@ -103,6 +103,9 @@ impl DataSize {
     }
 }
 
+/// The number is never not-a-number, so every ratio equals itself.
+impl Eq for Ratio {}
+
 impl Ratio {
     /// None of it.
     pub const ZERO: Self = Self(0.0);

@@ -143,7 +143,7 @@ impl Host {
             dials,
         } = start;
         let name = watch.names[place].clone();
-        let node = watch.world.nodes[&name];
+        let node = watch.world.nodes[&name].clone();
         let clock = Clock::new(node.clock_offset, node.clock_drift_ppm);
         let now = clock.local(watch.now);
         let id = node_id(&name);

@@ -8,6 +8,7 @@
 
 use super::layout::{Layout, Span};
 use super::{Chain, Worth};
+use crate::model::{Adapter, AdapterName};
 
 impl Chain<'_, '_> {
     /// Cost    O(path² · adapters)
@@ -18,13 +19,14 @@ impl Chain<'_, '_> {
             let remedy = self.remedy(link, layers);
             if remedy.layers < layers {
                 layers = remedy.layers;
-                let at = self.nearest(&layout, None, (0..=link).rev());
+                let at = self.nearest(&layout, AdapterName::KEEP, (0..=link).rev());
                 layout.keep(at.unwrap_or(link), layers);
             }
             for pair in 0..self.pairs.len() {
                 if remedy.has(pair) && !layout.covers(pair, link) {
-                    let from = self.nearest(&layout, Some(pair), (0..=link).rev());
-                    let to = self.nearest(&layout, Some(pair), link + 1..self.nodes.len());
+                    let [on, off] = [self.pairs[pair].on, self.pairs[pair].off].map(Adapter::kind);
+                    let from = self.nearest(&layout, on, (0..=link).rev());
+                    let to = self.nearest(&layout, off, link + 1..self.nodes.len());
                     let span = Span {
                         from: from.unwrap_or(link),
                         to: to.unwrap_or(link + 1),
@@ -36,18 +38,18 @@ impl Chain<'_, '_> {
         (self.worth(&layout), layout)
     }
 
-    /// Returns the first of these nodes that has a slot left and may see what the adapter sees.
+    /// Returns the first of these nodes that holds the adapter, has a slot left and may see what the adapter sees.
     fn nearest(
         &self,
         layout: &Layout,
-        pair: Option<usize>,
+        kind: AdapterName,
         mut nodes: impl Iterator<Item = usize>,
     ) -> Option<usize> {
         nodes.find(|at| {
             let node = self.nodes[*at];
             let place = &self.problem.topology().nodes()[node as usize];
-            let blind = pair.is_some() && self.problem.hides_at(node);
-            !blind && layout.used(*at) < usize::from(place.slots)
+            let blind = kind != AdapterName::KEEP && self.problem.hides_at(node);
+            !blind && place.holds(kind) && layout.used(*at) < usize::from(place.slots)
         })
     }
 }

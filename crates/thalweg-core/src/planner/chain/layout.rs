@@ -2,8 +2,8 @@
 //!
 //! *The idea.* A transform is on over spans of links: its DO runs on the node before the first link of a span, its UNDO
 //! on the node behind the last. Spans of one kind never overlap, for what is sealed cannot be sealed again; they may
-//! touch, and then a node opens and seals anew. At a node UNDOs run first, then the filter, then DOs, those that hide
-//! last: the only order in which compression works and the one in which least is encrypted.
+//! touch, and then a node opens and seals anew. At a node UNDOs run first, then the filter, then DOs, those of higher
+//! classes last: the only order in which they work.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -76,13 +76,15 @@ impl Layout {
 impl Chain<'_, '_> {
     /// Leads the stream along the path: `visit` is told each step and, with `None`, each link, with its place.
     ///
-    /// Returns the breaches of states: adapters that cannot work, links that are too slow, plaintext shown.
+    /// Returns the breaches of states: adapters that cannot work or are not held, CPU exceeded, links that are
+    /// too slow or lose too much, plaintext shown.
     pub(super) fn lead(&self, layout: &Layout, mut visit: impl FnMut(Option<&Step>, usize)) -> u32 {
         let states = &self.problem.states;
         let mut state = states.start();
         let mut breaches = 0;
         for (at, node) in self.nodes.iter().enumerate() {
             let guarded = self.problem.hides_at(*node);
+            let mut picocores = 0;
             let mut shown = guarded && !states.is_hidden(state);
             let used = self.each_adapter(layout, at, |adapter| {
                 if matches!(adapter, Adapter::Keep(kept) if kept >= states.layers_of(state)) {
@@ -92,6 +94,9 @@ impl Chain<'_, '_> {
                     breaches += 1;
                     return false;
                 };
+                let lack = self.problem.lack_penalty(*node, picocores, step);
+                breaches += u32::from(lack.is_none());
+                picocores = self.problem.used_picocores(*node, picocores, step);
                 visit(Some(step), at);
                 state = step.to;
                 shown |= guarded && !states.is_hidden(state);

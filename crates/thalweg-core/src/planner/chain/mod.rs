@@ -48,7 +48,7 @@ struct Chain<'p, 'a> {
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     bit: usize,
-    hides: bool,
+    order: u8,
     on: Adapter,
     off: Adapter,
 }
@@ -93,7 +93,7 @@ pub(super) fn plan(
     }))
 }
 
-/// Returns the transforms that some adapter switches on and another off, those that hide last: what needs plaintext
+/// Returns the transforms that some adapter switches on and another off, those of higher classes last: what is beneath
 /// must run before.
 fn pairs_of(catalogue: &Catalogue) -> Vec<Pair> {
     let with = |role| {
@@ -106,13 +106,13 @@ fn pairs_of(catalogue: &Catalogue) -> Vec<Pair> {
     let pair = |(bit, transform): (usize, &crate::model::Transform)| {
         Some(Pair {
             bit,
-            hides: transform.hides,
+            order: transform.order,
             on: with(Role::Do(bit))?,
             off: with(Role::Undo(bit))?,
         })
     };
     let mut pairs: Vec<Pair> = transforms.enumerate().filter_map(pair).collect();
-    pairs.sort_by_key(|pair| (pair.hides, pair.bit));
+    pairs.sort_by_key(|pair| (pair.order, pair.bit));
     pairs
 }
 
@@ -134,7 +134,7 @@ impl<'p, 'a> Chain<'p, 'a> {
         let mut delay = Duration::ZERO;
         self.lead(layout, |step, at| {
             if let Some(step) = step {
-                moves.push(Move::Run(step.adapter));
+                moves.push(Move::Run(self.problem.states.adapter(step.adapter)));
                 delay += step.delay;
             } else {
                 let arc = &self.arcs[at];

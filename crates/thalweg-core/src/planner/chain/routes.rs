@@ -31,7 +31,7 @@ pub(super) fn candidates(problem: &Problem<'_>, fewest_hops_only: bool) -> Vec<V
         found.push(path(problem, width, Reverse(u64::MAX)));
         let delay = |sum: u64, arc: &Arc| Some(sum.saturating_add(arc.delay_ns));
         found.push(path(problem, delay, 0u64));
-        let open = |sum: Cost, arc: &Arc| (!arc.hide).then(|| sum + slowness(arc));
+        let open = |sum: Cost, arc: &Arc| (arc.patterns & 1 == 1).then(|| sum + slowness(arc));
         found.push(path(problem, open, Cost::ZERO));
     }
     let mut paths: Vec<Vec<Arc>> = Vec::new();

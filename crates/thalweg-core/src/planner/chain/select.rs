@@ -37,7 +37,7 @@ impl Chain<'_, '_> {
                     pairs,
                 };
                 let state = self.state_of(remedy);
-                if arc.hide && !states.is_hidden(state) {
+                if arc.patterns >> states.pattern_of(state) & 1 == 0 {
                     continue;
                 }
                 let bps = states.rate_bps(state);

@@ -7,6 +7,7 @@
 //!
 //! *Sources.* docs/planner.md §7.
 
+mod declared;
 mod place;
 mod threshold;
 
@@ -18,7 +19,7 @@ use core::fmt::Write;
 use super::check::rate;
 use super::product::{LinkUse, Plan};
 use super::{Policy, plan as replan};
-use crate::model::{NodeName, Snapshot};
+use crate::model::{AdapterName, NodeName, Snapshot};
 use crate::units::Bitrate;
 
 /// Returns a plan of this snapshot in words.
@@ -84,8 +85,14 @@ fn headline(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     if plan.path.is_empty() {
         return;
     }
-    let kept = stream.layers.iter().take(usize::from(plan.layers));
-    let utility: f64 = kept.map(|layer| layer.utility).sum();
+    let (made, all) = declared::layers_on(snapshot, plan.links.last());
+    let utility = declared::utility_on(snapshot, plan.links.last(), plan.layers);
+    let bps = all.iter().take(usize::from(plan.layers));
+    let bps: Bitrate = bps.map(|layer| layer.rate).sum();
+    let layers = match made {
+        None => count(all.len(), "layer"),
+        Some(name) => format!("{} that {name} makes", count(all.len(), "layer")),
+    };
     let deadline = if stream.needs.deadline.is_never() {
         "without a deadline".to_string()
     } else {
@@ -94,11 +101,9 @@ fn headline(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
     line(
         text,
         &format!(
-            "It delivers {} of {} ({} of the utility), {}, after {} {deadline}.",
+            "It delivers {} of {layers} ({} of the utility), {bps}, after {} {deadline}.",
             plan.layers,
-            count(stream.layers.len(), "layer"),
             percent(utility),
-            stream.rate_of(usize::from(plan.layers)),
             plan.delay,
         ),
     );
@@ -197,12 +202,7 @@ fn links(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
         } else {
             ""
         };
-        let form = match (link.packed, link.sealed) {
-            (true, true) => "packed and sealed",
-            (true, false) => "packed",
-            (false, true) => "sealed",
-            (false, false) => "plain",
-        };
+        let form = form(link);
         let layers = count(usize::from(link.layers), "layer");
         let needs = rate(link.rate_bps);
         let load = percent(load);
@@ -211,6 +211,23 @@ fn links(text: &mut String, snapshot: &Snapshot, plan: &Plan) {
             "- {from} → {to}: {layers}, {form}, {needs} of {has} ({load}{over}), {}",
             edge.delay
         );
+    }
+}
+
+/// Returns what has been done to what a link carries.
+fn form(link: &LinkUse) -> String {
+    let form = match (link.packed, link.sealed) {
+        (true, true) => "packed and sealed",
+        (true, false) => "packed",
+        (false, true) => "sealed",
+        (false, false) => "plain",
+    };
+    match &link.transforms[..] {
+        [] => form.to_string(),
+        on => {
+            let on: Vec<&str> = on.iter().map(AdapterName::as_str).collect();
+            format!("{form} with {}", on.join(" and "))
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use core::fmt::Write;
 
 use super::super::check::{assess, rate};
 use super::super::product::{LinkUse, Placement, Plan};
-use super::{more, units};
+use super::{declared, more, units};
 use crate::model::{Adapter, NodeName, Snapshot};
 
 /// Returns the line about the adapter at a place of a node's chain.
@@ -94,6 +94,7 @@ fn reason(snapshot: &Snapshot, plan: &Plan, node: &NodeName, adapter: Adapter) -
     let ahead = &plan.links[here.min(plan.links.len())..];
     match adapter {
         Adapter::Keep(layers) => why_keep(snapshot, ahead, layers),
+        Adapter::Named(name) => declared::why(snapshot, ahead, name),
         Adapter::Pack => why_pack(snapshot, ahead),
         Adapter::Unpack => "the stream leaves its packed stretch here".to_string(),
         Adapter::Seal => why_seal(snapshot, ahead),
@@ -108,11 +109,16 @@ fn reason(snapshot: &Snapshot, plan: &Plan, node: &NodeName, adapter: Adapter) -
 
 /// Finds the link ahead that one more layer would overload, in the form in which it crosses that link.
 fn why_keep(snapshot: &Snapshot, ahead: &[LinkUse], layers: u8) -> String {
-    let stream = &snapshot.stream;
-    let kept = stream.rate_of(usize::from(layers)).as_bps() as f64;
+    let (made, all) = declared::layers_on(snapshot, ahead.first());
+    let rate_of = |layers: usize| {
+        let layers = all.iter().take(layers);
+        layers.fold(0.0, |bps, layer| bps + layer.rate.as_bps() as f64)
+    };
+    let kept = rate_of(usize::from(layers));
     let next = usize::from(layers) + 1;
-    let more_bps = stream.rate_of(next).as_bps() as f64;
-    for link in ahead {
+    let more_bps = rate_of(next);
+    let alike = |link: &&LinkUse| declared::layers_on(snapshot, Some(link)).0 == made;
+    for link in ahead.iter().take_while(alike) {
         let needs_bps = link.rate_bps * (more_bps / kept);
         let edge = snapshot.topology.link(link.link);
         if link.layers == layers && needs_bps > edge.rate.as_bps() as f64 * (1.0 + 1e-9) {

@@ -10,34 +10,24 @@ use alloc::vec::Vec;
 use super::super::product::Plan;
 use super::super::states::{States, fits};
 use super::super::{Policy, plan as replan};
-use super::{rate, units};
+use super::declared::utility_on;
+use super::{percent, rate, units};
 use crate::model::Snapshot;
 use crate::units::Bitrate;
 
 /// Returns the sentence about the next layer.
 pub(super) fn next_layer(snapshot: &Snapshot, plan: &Plan) -> String {
     let all = snapshot.stream.layers.len();
+    if !snapshot.catalogue.tables.is_empty() {
+        return more_utility(snapshot, plan);
+    }
     if usize::from(plan.layers) >= all {
         return "Next: nothing to gain; every layer is delivered.".to_string();
     }
     let next = plan.layers + 1;
-    let mut best: Option<(Bitrate, usize, Plan)> = None;
-    for (at, link) in plan.links.iter().enumerate() {
-        let has = snapshot.topology.link(link.link).rate;
-        for needs in rates_of(snapshot, next) {
-            let extra = needs - has;
-            if needs <= has || best.as_ref().is_some_and(|(least, ..)| *least <= extra) {
-                continue;
-            }
-            let mut wider = snapshot.clone();
-            wider.topology.links_mut()[link.link.0 as usize].rate = needs;
-            let (then, _) = replan(&wider, &Policy::default());
-            if then.feasible && then.layers > plan.layers {
-                best = Some((extra, at, then));
-                break;
-            }
-        }
-    }
+    let best = least_widening(snapshot, plan, &rates_of(snapshot, next), |then| {
+        then.layers > plan.layers
+    });
     match best {
         Some((extra, at, then)) => {
             let link = &plan.links[at];
@@ -49,6 +39,64 @@ pub(super) fn next_layer(snapshot: &Snapshot, plan: &Plan) -> String {
         }
         None => several(snapshot, plan, next),
     }
+}
+
+/// Returns the sentence about what would be worth more, where layers of several tables cannot be counted together.
+fn more_utility(snapshot: &Snapshot, plan: &Plan) -> String {
+    let states = States::new(snapshot, 1);
+    let lacks = |state| states.quality(state).as_f64();
+    let worth_more = |lacks: f64| lacks < plan.cost_parts.quality - 1e-9;
+    let with = (0..states.count() as u16).filter(|state| worth_more(lacks(*state)));
+    let mut rates: Vec<Bitrate> = with.map(|state| rate(states.rate_bps(state))).collect();
+    if rates.is_empty() {
+        return "Next: nothing to gain; the whole utility is delivered.".to_string();
+    }
+    rates.sort_unstable();
+    rates.dedup();
+    let better = |then: &Plan| worth_more(then.cost_parts.quality);
+    match least_widening(snapshot, plan, &rates, better) {
+        Some((extra, at, then)) => {
+            let link = &plan.links[at];
+            let utility = utility_on(snapshot, then.links.last(), then.layers);
+            format!(
+                "Next: {extra} more on {} → {} would deliver {} of the utility, at cost {}.",
+                link.from,
+                link.to,
+                percent(utility),
+                units(then.cost)
+            )
+        }
+        None => {
+            "Next: more rate on one link of this path would not by itself deliver more.".to_string()
+        }
+    }
+}
+
+/// Returns the least rate more on one link that makes the plan better, the link's place, and the plan then.
+fn least_widening(
+    snapshot: &Snapshot,
+    plan: &Plan,
+    rates: &[Bitrate],
+    is_better: impl Fn(&Plan) -> bool,
+) -> Option<(Bitrate, usize, Plan)> {
+    let mut best: Option<(Bitrate, usize, Plan)> = None;
+    for (at, link) in plan.links.iter().enumerate() {
+        let has = snapshot.topology.link(link.link).rate;
+        for needs in rates.iter().copied() {
+            let extra = needs - has;
+            if needs <= has || best.as_ref().is_some_and(|(least, ..)| *least <= extra) {
+                continue;
+            }
+            let mut wider = snapshot.clone();
+            wider.topology.links_mut()[link.link.0 as usize].rate = needs;
+            let (then, _) = replan(&wider, &Policy::default());
+            if then.feasible && is_better(&then) {
+                best = Some((extra, at, then));
+                break;
+            }
+        }
+    }
+    best
 }
 
 /// Returns the rates of all states with so many layers, least first, rounded up.

@@ -91,7 +91,9 @@ fn sweep(problem: &Problem<'_>, value: &mut [Cost]) {
         };
         if problem.may_adapt(node as u32) {
             for back in problem.states.steps_to(state) {
-                if problem.may_be(node as u32, back.from) {
+                let node_index = node as u32;
+                if problem.may_be(node_index, back.from) && problem.holds(node_index, back.profile)
+                {
                     offer(node, back.from, cost + back.run_cost);
                 }
             }

@@ -21,8 +21,8 @@ pub(super) struct Trie {
     twigs: Vec<Seed>,
     /// By twig: its children, by their places.
     children: Vec<Vec<u32>>,
-    /// By node: how many adapters run there.
-    used: BTreeMap<u32, u8>,
+    /// By node: how many adapters run there, and what they take of its CPU where that is bounded.
+    used: BTreeMap<u32, (u8, u64)>,
     /// What adapters cost, each once.
     pub(super) run: Cost,
     /// What links cost, each once.
@@ -51,7 +51,8 @@ impl Trie {
             }
         }
         for twig in &mut trie.twigs {
-            twig.slots = trie.used.get(&twig.node).copied().unwrap_or(0);
+            let used = trie.used.get(&twig.node).copied();
+            (twig.slots, twig.picocores) = used.unwrap_or_default();
         }
         trie
     }
@@ -68,7 +69,9 @@ impl Trie {
                 twig.delay += step.delay;
                 twig.state = step.to;
                 twig.adapters += 1;
-                *self.used.entry(twig.node).or_default() += 1;
+                let (slots, picocores) = self.used.entry(twig.node).or_default();
+                *slots += 1;
+                *picocores = problem.used_picocores(twig.node, *picocores, step);
             }
             Move::Hop { link, to } => {
                 let edge = problem.topology().link(link);
@@ -98,10 +101,12 @@ impl Trie {
         self.twigs.clone()
     }
 
-    /// Returns whether no node is entered twice and none runs more adapters than it may.
+    /// Returns whether no node is entered twice and none runs more adapters, or takes more CPU, than it may.
     pub(super) fn is_tree(&self, problem: &Problem<'_>) -> bool {
         let mut nodes = self.nodes();
-        let fits = (self.used.iter()).all(|(node, used)| *used <= problem.slots(*node));
+        let fits = (self.used.iter()).all(|(node, (slots, picocores))| {
+            *slots <= problem.slots(*node) && problem.has_picocores(*node, *picocores)
+        });
         nodes.sort_unstable();
         fits && nodes.windows(2).all(|pair| pair[0] != pair[1])
     }

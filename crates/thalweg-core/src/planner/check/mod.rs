@@ -6,168 +6,34 @@
 //!
 //! *Sources.* docs/planner.md §2.
 
-use alloc::string::{String, ToString};
-use alloc::vec::Vec;
+mod violation;
 
-use serde::{Deserialize, Serialize};
+use alloc::string::ToString;
+use alloc::vec::Vec;
 
 use super::product::{LinkUse, Plan};
 use crate::limits::PATH_NODES_MAX;
-use crate::model::{Adapter, Catalogue, Edge, NodeName, PACK, Profile, Role, SEAL, Snapshot};
+use crate::model::{
+    Adapter, AdapterName, Catalogue, Edge, Layer, NodeName, PACK, Place, Profile, Role, SEAL,
+    Snapshot, Table, Transform,
+};
 use crate::time::Duration;
-use crate::units::Bitrate;
+
+pub use violation::Violation;
+pub(super) use violation::rate;
 
 /// How far a stated number may be from the true one, relatively: beyond any rounding, below any meaning.
 const TOLERANCE: f64 = 1e-9;
 
-/// One thing that a plan breaks, or that keeps a plan from existing.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Violation {
-    /// No links that are up lead from source to sink.
-    #[error("no links that are up lead from {from} to {to}")]
-    NoPath {
-        /// The source.
-        from: NodeName,
-        /// The sink.
-        to: NodeName,
-    },
-    /// A link is too slow for what the plan sends on it.
-    #[error("link {from} → {to} has {}, the stream needs {}", rate(*has_bps), rate(*needs_bps))]
-    SlowLink {
-        /// The sender.
-        from: NodeName,
-        /// The receiver.
-        to: NodeName,
-        /// The stream's rate on it.
-        needs_bps: f64,
-        /// The link's rate.
-        has_bps: f64,
-    },
-    /// A link of the path is down.
-    #[error("link {from} → {to} is down")]
-    LinkDown {
-        /// The sender.
-        from: NodeName,
-        /// The receiver.
-        to: NodeName,
-    },
-    /// A node runs more adapters than it has slots.
-    #[error("node {node} has {has} adapter slots, the plan needs {needs}")]
-    FewSlots {
-        /// The node.
-        node: NodeName,
-        /// Adapters placed on it.
-        needs: u32,
-        /// Its slots.
-        has: u32,
-    },
-    /// A link that may not carry plaintext does.
-    #[error("link {from} → {to} may not carry plaintext, and would")]
-    PlainLink {
-        /// The sender.
-        from: NodeName,
-        /// The receiver.
-        to: NodeName,
-    },
-    /// A node that may not see plaintext does.
-    #[error("node {node} may not see plaintext, and would")]
-    PlainNode {
-        /// The node.
-        node: NodeName,
-    },
-    /// The path takes longer than the deadline allows.
-    #[error("the path takes {takes_ms} ms, the deadline allows {allows_ms} ms")]
-    Late {
-        /// The sum of all delays.
-        takes_ms: f64,
-        /// The deadline.
-        allows_ms: f64,
-    },
-    /// The path has more nodes than can be deployed.
-    #[error("the path has {nodes} nodes, {most} are the most")]
-    LongPath {
-        /// Its nodes.
-        nodes: u32,
-        /// [`crate::limits::PATH_NODES_MAX`].
-        most: u32,
-    },
-    /// The stream has, or would arrive with, a wrong number of layers.
-    #[error(
-        "{has} layers, where {needs} to {} are needed",
-        crate::limits::LAYERS_MAX
-    )]
-    Layers {
-        /// Layers there are.
-        has: u32,
-        /// Layers needed at least.
-        needs: u32,
-    },
-    /// Each sink alone can be reached, but no tree to all of them was found.
-    #[error("no tree was found that leads to {sink} and to the other sinks")]
-    NoTree {
-        /// One of the sinks.
-        sink: NodeName,
-    },
-    /// The stream does not have exactly one sink.
-    #[error("the stream has {count} sinks, a path leads to one: plan a tree, or each alone")]
-    Sinks {
-        /// How many.
-        count: u32,
-    },
-    /// An end of the stream is not in the network.
-    #[error("there is no node {node}")]
-    UnknownNode {
-        /// The name.
-        node: NodeName,
-    },
-    /// The search gave up.
-    #[error("the search gave up at {labels} labels; whether there is a plan is not known")]
-    Exhausted {
-        /// Labels it kept.
-        labels: u32,
-    },
-    /// The path does not lead from the stream's source to its sink over the links that the plan lists.
-    #[error("the path is broken at {at}: {what}")]
-    BrokenPath {
-        /// Where.
-        at: String,
-        /// How.
-        what: String,
-    },
-    /// An adapter cannot work where the plan places it.
-    #[error("{adapter} cannot work on what arrives at {node}")]
-    Misplaced {
-        /// The node.
-        node: NodeName,
-        /// The adapter.
-        adapter: Adapter,
-    },
-    /// The stream arrives packed or sealed.
-    #[error("the stream reaches {node} packed or sealed")]
-    NotPlain {
-        /// The sink.
-        node: NodeName,
-    },
-    /// The plan says of itself what is not so.
-    #[error("the plan says {what} is {says}, it is {is}")]
-    Misstated {
-        /// Of what.
-        what: String,
-        /// What it says.
-        says: f64,
-        /// What is so.
-        is: f64,
-    },
-}
+/// Utilities that differ by no more are equal.
+const UTILITY_TIE: f64 = 1e-12;
 
-/// Prints a rate that need not be whole, rounded up, as the world file writes it.
-pub(super) fn rate(bps: f64) -> Bitrate {
-    let whole = bps as u64;
-    // A product of decimal ratios lies a hair beside the whole number it means.
-    let up = bps - whole as f64 > 1e-6;
-    Bitrate::from_bps(whole.saturating_add(u64::from(up)))
+/// Why an adapter cannot work.
+enum Unfit {
+    /// It is not there, or the state is not one that it changes.
+    Misplaced,
+    /// It cannot be reached beneath what this adapter switched on.
+    Beneath(AdapterName),
 }
 
 /// Returns everything a plan breaks; empty if it may be deployed and is what it says it is.
@@ -214,6 +80,8 @@ fn led_through<'a>(snapshot: &'a Snapshot, plan: &Plan) -> Walk<'a> {
 /// A stream on its way through a plan.
 struct Walk<'a> {
     snapshot: &'a Snapshot,
+    /// The transcoder's table that the layers are of, `None` for the stream's own.
+    table: Option<&'a Table>,
     layers: usize,
     on: Vec<bool>,
     adapters_cost: f64,
@@ -227,6 +95,7 @@ impl<'a> Walk<'a> {
         let transforms = snapshot.catalogue.transforms.len();
         Self {
             snapshot,
+            table: None,
             layers: snapshot.stream.layers.len(),
             on: alloc::vec![false; transforms.min(Catalogue::TRANSFORMS_MAX)],
             adapters_cost: 0.0,
@@ -243,17 +112,42 @@ impl<'a> Walk<'a> {
         });
     }
 
-    fn rate_bps(&self) -> f64 {
-        let plain = self.snapshot.stream.rate_of(self.layers).as_bps() as f64;
+    /// Returns the layers that are kept.
+    fn kept(&self) -> &'a [Layer] {
+        let all = &self.snapshot.stream.layers;
+        let all = self.table.map_or(all, |table| &table.layers);
+        &all[..self.layers.min(all.len())]
+    }
+
+    /// Returns the transforms that are on.
+    fn transforms_on(&self) -> impl Iterator<Item = &'a Transform> {
         let transforms = self.snapshot.catalogue.transforms.iter().zip(&self.on);
         transforms
             .filter(|(_, on)| **on)
-            .fold(plain, |bps, (transform, _)| bps * transform.rate_factor)
+            .map(|(transform, _)| transform)
+    }
+
+    fn rate_bps(&self) -> f64 {
+        let plain = (self.kept().iter()).fold(0.0, |bps, layer| bps + layer.rate.as_bps() as f64);
+        self.transforms_on()
+            .fold(plain, |bps, transform| bps * transform.rate_factor)
+    }
+
+    fn utility(&self) -> f64 {
+        let plain = self.kept().iter().map(|layer| layer.utility).sum();
+        self.transforms_on()
+            .fold(plain, |share, transform| share * transform.quality_factor)
     }
 
     fn is_hidden(&self) -> bool {
-        let mut transforms = self.snapshot.catalogue.transforms.iter().zip(&self.on);
-        transforms.any(|(transform, on)| transform.hides && *on)
+        self.transforms_on().any(|transform| transform.hides)
+    }
+
+    /// Returns what declared adapters have made of the stream.
+    fn declared(&self) -> Vec<AdapterName> {
+        let on = self.transforms_on().map(|transform| transform.name);
+        let table = self.table.iter().map(|table| table.name);
+        table.chain(on.filter(|name| !name.is_standard())).collect()
     }
 
     fn is_on(&self, transform: usize) -> bool {
@@ -303,14 +197,19 @@ impl<'a> Walk<'a> {
         }
         let guarded = self.snapshot.stream.needs.confidential && !node.trusted;
         let mut seen = !self.is_hidden();
+        let mut cores = 0.0;
         for adapter in adapters {
-            if !self.apply(*adapter) {
-                self.violations.push(Violation::Misplaced {
-                    node: name.clone(),
-                    adapter: *adapter,
-                });
-            }
+            self.run(node, *adapter, &mut cores);
             seen |= !self.is_hidden();
+        }
+        if let Some(has_cores) = node.cpu_cores
+            && cores > has_cores * (1.0 + TOLERANCE)
+        {
+            self.violations.push(Violation::LittleCpu {
+                node: name.clone(),
+                needs_cores: cores,
+                has_cores,
+            });
         }
         if guarded && seen {
             self.violations
@@ -318,19 +217,57 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Applies an adapter and returns whether it can work here.
-    fn apply(&mut self, adapter: Adapter) -> bool {
-        let profiles = &self.snapshot.catalogue.profiles;
-        let Some(profile) = profiles.iter().find(|profile| is_of(profile, adapter)) else {
-            return false;
-        };
-        let input_mbps = self.rate_bps() / 1e6;
-        self.adapters_cost += profile.cost_per_mbps * input_mbps;
-        self.delay += profile.delay;
-        if profile.needs_plaintext && self.is_hidden() {
-            return false;
+    /// Runs an adapter at a node.
+    fn run(&mut self, place: &Place, adapter: Adapter, cores: &mut f64) {
+        let node = || place.name.clone();
+        if !place.holds(adapter.kind()) {
+            let node = node();
+            self.violations.push(Violation::NotHeld { node, adapter });
         }
-        match (profile.role, adapter) {
+        let profiles = self.snapshot.catalogue.profiles.iter();
+        let mut profiles = profiles.filter(|profile| is_of(profile, adapter));
+        let fits = match profiles.next() {
+            None => Err(Unfit::Misplaced),
+            Some(profile) => {
+                let input_mbps = self.rate_bps() / 1e6;
+                *cores += profile.cpu_per_mbps * input_mbps;
+                self.adapters_cost += profile.cost_per_mbps * input_mbps;
+                self.delay += profile.delay;
+                self.apply(profile, adapter)
+            }
+        };
+        let node = node();
+        match fits {
+            Ok(()) => {}
+            Err(Unfit::Misplaced) => {
+                self.violations.push(Violation::Misplaced { node, adapter });
+            }
+            Err(Unfit::Beneath(above)) => self.violations.push(Violation::OutOfOrder {
+                node,
+                adapter,
+                above,
+            }),
+        }
+    }
+
+    /// Changes the state as an adapter does, if it can work on it.
+    fn apply(&mut self, profile: &Profile, adapter: Adapter) -> Result<(), Unfit> {
+        if profile.needs_plaintext && self.is_hidden() {
+            return Err(Unfit::Misplaced);
+        }
+        let transforms = &self.snapshot.catalogue.transforms;
+        let class = match profile.role {
+            Role::Do(bit) | Role::Undo(bit) => transforms.get(bit).map(|of| of.order),
+            Role::Transcode(_) => Some(0),
+            Role::Keep => None,
+        };
+        let recoded = matches!(profile.role, Role::Transcode(_));
+        let above =
+            |on: &&Transform| class.is_some_and(|class| on.order > class) || recoded && !on.stays;
+        if let Some(above) = self.transforms_on().find(above) {
+            return Err(Unfit::Beneath(above.name));
+        }
+        let works = match (profile.role, adapter) {
             (Role::Keep, Adapter::Keep(layers)) => {
                 let layers = usize::from(layers);
                 let lowers = (1..self.layers).contains(&layers);
@@ -342,7 +279,22 @@ impl<'a> Walk<'a> {
             (Role::Keep, _) => false,
             (Role::Do(bit), _) => self.switch(bit, true),
             (Role::Undo(bit), _) => self.switch(bit, false),
+            (Role::Transcode(table), _) => self.transcode(table),
+        };
+        if works { Ok(()) } else { Err(Unfit::Misplaced) }
+    }
+
+    /// Makes other layers of the stream, if these are its own and worth as much as those.
+    fn transcode(&mut self, table: usize) -> bool {
+        let Some(table) = self.snapshot.catalogue.tables.get(table) else {
+            return false;
+        };
+        let worth = |layers: &[Layer]| layers.iter().map(|layer| layer.utility).sum::<f64>();
+        let able = self.table.is_none() && worth(self.kept()) >= worth(&table.layers) - UTILITY_TIE;
+        if able {
+            (self.table, self.layers) = (Some(table), table.layers.len());
         }
+        able
     }
 
     fn switch(&mut self, bit: usize, to: bool) -> bool {
@@ -380,6 +332,14 @@ impl<'a> Walk<'a> {
         let flag = |on: bool| f64::from(u8::from(on));
         self.stated("packed", flag(link.packed), flag(self.is_on(PACK)));
         self.stated("sealed", flag(link.sealed), flag(self.is_on(SEAL)));
+        let declared = self.declared();
+        if link.transforms != declared {
+            self.violations.push(Violation::Misstated {
+                what: "transforms".to_string(),
+                says: link.transforms.len() as f64,
+                is: declared.len() as f64,
+            });
+        }
     }
 
     /// Checks what a link carries against what it may carry.
@@ -389,6 +349,19 @@ impl<'a> Walk<'a> {
         if confidential && self.snapshot.topology.must_seal(edge) && !self.is_hidden() {
             let (from, to) = (from.clone(), to.clone());
             self.violations.push(Violation::PlainLink { from, to });
+        }
+        let (loses, bears) = (
+            edge.loss.as_f64(),
+            self.snapshot.stream.needs.loss_max.as_f64(),
+        );
+        if loses > bears && !self.transforms_on().any(|on| on.repairs >= loses) {
+            let (from, to) = (from.clone(), to.clone());
+            self.violations.push(Violation::LossyLink {
+                from,
+                to,
+                loses,
+                bears,
+            });
         }
         if needs_bps > has_bps * (1.0 + TOLERANCE) {
             self.violations.push(Violation::SlowLink {
@@ -402,18 +375,13 @@ impl<'a> Walk<'a> {
 
     fn arrive(&mut self, plan: &Plan) {
         let stream = &self.snapshot.stream;
-        if self.on.iter().any(|on| *on)
+        if self.transforms_on().any(|transform| !transform.stays)
             && let Some(node) = plan.path.last()
         {
             self.violations
                 .push(Violation::NotPlain { node: node.clone() });
         }
-        if self.layers < usize::from(stream.least_layers()) {
-            self.violations.push(Violation::Layers {
-                has: self.layers as u32,
-                needs: u32::from(stream.least_layers()),
-            });
-        }
+        self.check_worth();
         if self.delay > stream.needs.deadline {
             self.violations.push(Violation::Late {
                 takes_ms: self.delay.as_millis_f64(),
@@ -435,10 +403,26 @@ impl<'a> Walk<'a> {
         self.stated("delay_ms", plan.delay.as_millis_f64(), delay_ms);
     }
 
+    /// Checks that what arrives is worth delivering.
+    fn check_worth(&mut self) {
+        let stream = &self.snapshot.stream;
+        let least = stream.least_layers();
+        let of_least = stream.layers.iter().take(usize::from(least));
+        let needs: f64 = of_least.map(|layer| layer.utility).sum();
+        let has: f64 = self.kept().iter().map(|layer| layer.utility).sum();
+        if self.table.is_none() && self.layers < usize::from(least) {
+            self.violations.push(Violation::Layers {
+                has: self.layers as u32,
+                needs: u32::from(least),
+            });
+        }
+        if self.table.is_some() && least > 1 && has < needs - UTILITY_TIE {
+            self.violations.push(Violation::LowUtility { has, needs });
+        }
+    }
+
     fn quality_cost(&self) -> f64 {
-        let utilities = self.snapshot.stream.layers.iter().take(self.layers);
-        let utility: f64 = utilities.map(|layer| layer.utility).sum();
-        let lost = self.snapshot.weights.quality * (1.0 - utility);
+        let lost = self.snapshot.weights.quality * (1.0 - self.utility());
         if lost > 0.0 { lost } else { 0.0 }
     }
 

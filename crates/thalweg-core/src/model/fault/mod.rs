@@ -4,6 +4,8 @@
 //!
 //! *What it does not do.* It does not say whether a plan exists: that is the planner's answer, not a mistake.
 
+mod adapter;
+
 use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -11,6 +13,7 @@ use alloc::vec::Vec;
 
 use super::{Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, World};
 use crate::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
+use crate::time::Duration;
 use crate::units::Bitrate;
 
 /// Frames a second of a stream at most: a thousand times a video's.
@@ -30,13 +33,14 @@ pub struct Fault {
 }
 
 impl World {
-    /// Returns every mistake, in the order of weights, nodes, links, streams, events; empty if the world is sound.
+    /// Returns every mistake, in the order of weights, adapters, nodes, links, streams, events; empty if the world is sound.
     ///
     /// Cost    O((nodes + links + events) · log)
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Faults::default();
         self.check_sizes(&mut faults);
         self.check_weights(&mut faults);
+        self.check_adapters(&mut faults);
         self.check_nodes(&mut faults);
         for (at, link) in self.links.iter().enumerate() {
             self.check_link(&mut faults, &format!("link[{at}]"), link);
@@ -81,6 +85,7 @@ impl World {
 
     fn check_nodes(&self, faults: &mut Faults) {
         for (name, node) in &self.nodes {
+            self.check_place(faults, name, node);
             if node.clock_drift_ppm.unsigned_abs() > DRIFT_PPM_MAX {
                 let ppm = node.clock_drift_ppm;
                 let message = format!("{ppm} millionths are no clock: {DRIFT_PPM_MAX} at most");
@@ -126,6 +131,12 @@ impl World {
             self.check_node(faults, path, sink);
         }
         check_layers(faults, path, stream);
+        self.check_states(faults, path, stream);
+        if stream.needs.deadline == Duration::ZERO {
+            let message =
+                "nothing arrives in no time: write how long an ADU is of use, or \"never\"";
+            faults.add(format!("{path}.needs.deadline"), message.to_string());
+        }
         check_traffic(faults, &format!("{path}.traffic"), &stream.traffic);
         if let Some(ratio) = stream.pack_ratio {
             faults.check_positive(format!("{path}.pack_ratio"), ratio);
