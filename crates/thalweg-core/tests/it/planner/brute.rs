@@ -1,10 +1,16 @@
 //! The oracle: every simple path, every sequence of adapters at every node, no table and no cleverness.
 //!
-//! It shares nothing with the planner but the snapshot's fields: states, rates and costs are written out again here for
-//! the five adapters of the design, in plain floats. Ways that are already dearer than the best are not continued.
+//! It shares nothing with the planner but the snapshot's topology, stream and weights, and what a world declares: states,
+//! rates and costs are written out again here for the five adapters of the design and the kinds of declared ones, in plain
+//! floats. Ways that are already dearer than the best are not continued.
 
-use thalweg_core::model::{Edge, Snapshot};
+use std::collections::BTreeMap;
+
+use thalweg_core::model::{AdapterName, Declaration, Edge, Layer, Place, Snapshot};
 use thalweg_core::time::Duration;
+
+/// What a world declares.
+pub type Declared = BTreeMap<AdapterName, Declaration>;
 
 /// Costs closer than this tie.
 const TIE: f64 = 1e-9;
@@ -21,31 +27,46 @@ pub struct Found {
 
 #[derive(Clone, Copy)]
 struct State {
+    /// The transcoder that made the layers.
+    made_by: Option<AdapterName>,
     layers: usize,
     packed: bool,
     sealed: bool,
+    /// Which of the declared transforms are on, one bit each by their place in the declarations.
+    on: u32,
 }
 
 struct Search<'a> {
     snapshot: &'a Snapshot,
+    declared: &'a Declared,
     best: Option<Found>,
     way: Found,
     nodes: Vec<usize>,
     delay: Duration,
+    /// What the adapters of the present node take of its CPU.
+    cores: f64,
+}
+
+/// Returns the best plan of all there are with the standard adapters.
+pub fn best(snapshot: &Snapshot) -> Option<Found> {
+    best_with(snapshot, &Declared::new())
 }
 
 /// Returns the best plan of all there are.
-pub fn best(snapshot: &Snapshot) -> Option<Found> {
+pub fn best_with(snapshot: &Snapshot, declared: &Declared) -> Option<Found> {
     let topology = &snapshot.topology;
     let at = |name| topology.nodes().iter().position(|node| node.name == name);
     let source = at(snapshot.stream.from.clone()).expect("the source is a node");
     let state = State {
+        made_by: None,
         layers: snapshot.stream.layers.len(),
         packed: false,
         sealed: false,
+        on: 0,
     };
     let mut search = Search {
         snapshot,
+        declared,
         best: None,
         way: Found {
             cost: 0.0,
@@ -55,17 +76,31 @@ pub fn best(snapshot: &Snapshot) -> Option<Found> {
         },
         nodes: vec![source],
         delay: Duration::ZERO,
+        cores: 0.0,
     };
     search.visit(state);
     search.best
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn kept(&self, state: State) -> &'a [Layer] {
+        let made = state.made_by.map(|name| &self.declared[&name].layers);
+        let made = made.and_then(Option::as_ref);
+        &made.unwrap_or(&self.snapshot.stream.layers)[..state.layers]
+    }
+
+    /// Returns the declared transforms that are on.
+    fn on(&self, state: State) -> impl Iterator<Item = &'a Declaration> {
+        let all = self.declared.values().enumerate();
+        all.filter(move |(at, _)| state.on >> at & 1 == 1)
+            .map(|(_, one)| one)
+    }
+
     fn rate_bps(&self, state: State) -> f64 {
         let stream = &self.snapshot.stream;
         let weights = &self.snapshot.weights;
         let mut bps = 0.0;
-        for layer in &stream.layers[..state.layers] {
+        for layer in self.kept(state) {
             bps += layer.rate.as_bps() as f64;
         }
         if state.packed {
@@ -74,7 +109,29 @@ impl Search<'_> {
         if state.sealed {
             bps *= 1.0 + stream.seal_overhead.unwrap_or(weights.seal_overhead);
         }
+        for transform in self.on(state) {
+            bps *= transform.rate_factor.unwrap_or(1.0);
+        }
         bps
+    }
+
+    fn is_hidden(&self, state: State) -> bool {
+        state.sealed || self.on(state).any(|on| on.hides == Some(true))
+    }
+
+    /// Returns whether something of a higher class than this is on.
+    fn is_beneath(&self, state: State, class: u8) -> bool {
+        let standard = state.packed && class < 1 || state.sealed && class < 2;
+        standard || self.on(state).any(|on| class < class_of(on))
+    }
+
+    fn is_worth_delivering(&self, state: State) -> bool {
+        let least = usize::from(self.snapshot.stream.needs.least_layers);
+        if state.made_by.is_none() {
+            return state.layers >= least;
+        }
+        let utility = worth(&self.snapshot.stream.layers[..least]);
+        least == 1 || worth(self.kept(state)) >= utility - 1e-12
     }
 
     /// Ends here if that may be, runs each adapter that works here, and leaves over each link.
@@ -86,17 +143,20 @@ impl Search<'_> {
         let node = *self.nodes.last().expect("a path has a node");
         let place = &self.snapshot.topology.nodes()[node];
         let needs = &self.snapshot.stream.needs;
-        if needs.confidential && !place.trusted && !state.sealed {
+        let shown = needs.confidential && !place.trusted && !self.is_hidden(state);
+        let short = (place.cpu_cores).is_some_and(|has| self.cores > has * (1.0 + 1e-9));
+        if shown || short || self.delay > needs.deadline {
             return;
         }
         let at_sink = place.name == self.snapshot.stream.to[0];
-        let plain = !state.packed && !state.sealed;
-        if at_sink && plain && state.layers >= usize::from(needs.least_layers) {
+        let undone = !state.packed && !state.sealed && self.on(state).all(|on| on.pair.is_none());
+        if at_sink && undone && self.is_worth_delivering(state) {
             self.offer(state);
         }
         let used = self.way.adapters.last().map_or(0, Vec::len);
         if used < usize::from(place.slots) {
-            self.run_each(state);
+            self.run_each(state, place);
+            self.run_each_declared(state, place);
         }
         if !at_sink {
             for link in 0..self.snapshot.topology.links().len() {
@@ -105,69 +165,101 @@ impl Search<'_> {
         }
     }
 
-    fn run_each(&mut self, state: State) {
+    fn run_each(&mut self, state: State, place: &Place) {
         let weights = self.snapshot.weights;
         let State { packed, sealed, .. } = state;
         for layers in 1..state.layers {
-            self.run(
-                state,
-                &format!("keep:{layers}"),
-                weights.keep,
-                State { layers, ..state },
-            );
+            let kept = State { layers, ..state };
+            self.run(place, state, &format!("keep:{layers}"), weights.keep, kept);
         }
-        if !sealed && !packed {
-            self.run(
-                state,
-                "pack",
-                weights.pack,
-                State {
-                    packed: true,
-                    ..state
-                },
-            );
+        if !self.is_hidden(state) && !self.is_beneath(state, 1) {
+            let (word, weight) = if packed {
+                ("unpack", weights.unpack)
+            } else {
+                ("pack", weights.pack)
+            };
+            let packed = !packed;
+            self.run(place, state, word, weight, State { packed, ..state });
         }
-        if !sealed && packed {
-            self.run(
-                state,
-                "unpack",
-                weights.unpack,
-                State {
-                    packed: false,
-                    ..state
-                },
-            );
-        }
-        if sealed {
-            self.run(
-                state,
-                "open",
-                weights.open,
-                State {
-                    sealed: false,
-                    ..state
-                },
-            );
-        } else {
-            self.run(
-                state,
-                "seal",
-                weights.seal,
-                State {
-                    sealed: true,
-                    ..state
-                },
-            );
+        if !self.is_beneath(state, 2) {
+            let (word, weight) = if sealed {
+                ("open", weights.open)
+            } else {
+                ("seal", weights.seal)
+            };
+            let sealed = !sealed;
+            self.run(place, state, word, weight, State { sealed, ..state });
         }
     }
 
-    fn run(&mut self, before: State, adapter: &str, weight: f64, after: State) {
-        let cost = self.way.cost;
-        self.way.cost += weight * self.rate_bps(before) / 1e6;
+    fn run_each_declared(&mut self, state: State, place: &Place) {
+        for (at, (name, one)) in self.declared.iter().enumerate() {
+            let is_undo = self
+                .declared
+                .values()
+                .any(|other| other.pair == Some(*name));
+            if name.is_standard() || is_undo {
+                continue;
+            }
+            if let Some(layers) = &one.layers {
+                let paired = self.on(state).any(|on| on.pair.is_some());
+                let able = state.made_by.is_none()
+                    && !(state.packed || state.sealed || paired)
+                    && !self.is_beneath(state, 0)
+                    && worth(self.kept(state)) >= worth(layers) - 1e-12;
+                let made = State {
+                    made_by: Some(*name),
+                    layers: layers.len(),
+                    ..state
+                };
+                if able && self.may_see(state, one, true) {
+                    let weight = one.cost_per_mbps.unwrap_or(0.0);
+                    self.run(place, state, name.as_str(), weight, made);
+                }
+                continue;
+            }
+            if self.is_beneath(state, class_of(one)) {
+                continue;
+            }
+            let on = state.on ^ 1 << at;
+            let doer = if state.on >> at & 1 == 0 {
+                Some((*name, one, one.pair.is_none()))
+            } else {
+                one.pair.map(|undo| (undo, &self.declared[&undo], false))
+            };
+            if let Some((name, one, must_see)) = doer
+                && self.may_see(state, one, must_see)
+            {
+                let weight = one.cost_per_mbps.unwrap_or(0.0);
+                self.run(place, state, name.as_str(), weight, State { on, ..state });
+            }
+        }
+    }
+
+    fn may_see(&self, state: State, one: &Declaration, unless_stated: bool) -> bool {
+        !(one.needs_plaintext.unwrap_or(unless_stated) && self.is_hidden(state))
+    }
+
+    fn run(&mut self, place: &Place, before: State, adapter: &str, weight: f64, after: State) {
+        let kind = adapter.split(':').next().expect("a word");
+        let held = (place.held.as_ref()).is_none_or(|held| held.iter().any(|k| k.as_str() == kind));
+        if !held {
+            return;
+        }
+        let (cost, delay, cores) = (self.way.cost, self.delay, self.cores);
+        let mbps = self.rate_bps(before) / 1e6;
+        if let Some(one) = self
+            .declared
+            .get(&kind.parse::<AdapterName>().expect("a name"))
+        {
+            self.delay += one.delay;
+            self.cores += one.cpu_per_mbps.unwrap_or(0.0) * mbps;
+        }
+        self.way.cost += weight * mbps;
         self.here().push(adapter.to_owned());
         self.visit(after);
         self.here().pop();
-        self.way.cost = cost;
+        (self.way.cost, self.delay, self.cores) = (cost, delay, cores);
     }
 
     fn here(&mut self) -> &mut Vec<String> {
@@ -184,11 +276,16 @@ impl Search<'_> {
         };
         let bps = self.rate_bps(state);
         let has = edge.rate.as_bps() as f64;
-        let exposed = !edge.secure && self.snapshot.stream.needs.confidential && !state.sealed;
-        if !edge.up || self.nodes.contains(&to) || exposed || bps > has * (1.0 + 1e-9) {
+        let needs = &self.snapshot.stream.needs;
+        let exposed = !edge.secure && needs.confidential && !self.is_hidden(state);
+        let loss = edge.loss.as_f64();
+        let repairs = |on: &Declaration| on.repairs.is_some_and(|most| most.as_f64() >= loss);
+        let lossy = loss > needs.loss_max.as_f64() && !self.on(state).any(repairs);
+        if lossy || !edge.up || self.nodes.contains(&to) || exposed || bps > has * (1.0 + 1e-9) {
             return;
         }
-        let (cost, delay) = (self.way.cost, self.delay);
+        let (cost, delay, cores) = (self.way.cost, self.delay, self.cores);
+        self.cores = 0.0;
         self.way.cost += bps / has;
         self.delay = delay + edge.delay;
         self.nodes.push(to);
@@ -196,19 +293,19 @@ impl Search<'_> {
         self.way.path.push(name);
         self.way.adapters.push(vec![]);
         self.way.links.push(link);
-        if self.delay <= self.snapshot.stream.needs.deadline {
-            self.visit(state);
-        }
+        self.visit(state);
         self.way.links.pop();
         self.way.adapters.pop();
         self.way.path.pop();
         self.nodes.pop();
-        (self.way.cost, self.delay) = (cost, delay);
+        (self.way.cost, self.delay, self.cores) = (cost, delay, cores);
     }
 
     fn offer(&mut self, state: State) {
-        let layers = &self.snapshot.stream.layers[..state.layers];
-        let utility: f64 = layers.iter().map(|layer| layer.utility).sum();
+        let mut utility = worth(self.kept(state));
+        for transform in self.on(state) {
+            utility *= transform.quality_factor.unwrap_or(1.0);
+        }
         let mut found = self.way.clone();
         found.cost += self.snapshot.weights.quality * (1.0 - utility);
         let better = self.best.as_ref().is_none_or(|best| {
@@ -222,6 +319,20 @@ impl Search<'_> {
             self.best = Some(found);
         }
     }
+}
+
+fn worth(layers: &[Layer]) -> f64 {
+    layers.iter().map(|layer| layer.utility).sum()
+}
+
+fn class_of(transform: &Declaration) -> u8 {
+    transform
+        .order
+        .unwrap_or(match (transform.repairs, transform.pair) {
+            (Some(_), _) => 3,
+            (None, Some(_)) => 1,
+            (None, None) => 0,
+        })
 }
 
 impl Found {

@@ -1,5 +1,6 @@
 //! The planner against an oracle, against its laws, and on cases a person can follow.
 
+mod adapters;
 mod brute;
 mod brute_tree;
 mod cases;

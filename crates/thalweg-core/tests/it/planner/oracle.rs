@@ -14,7 +14,7 @@ fn worlds_to_compare() -> u64 {
     asked.map_or(WORLDS, |count| count.parse().expect("a number of worlds"))
 }
 
-fn assert_same(seed: u64, snapshot: &Snapshot, plan: &Plan, found: &Found) {
+pub fn assert_same(seed: u64, snapshot: &Snapshot, plan: &Plan, found: &Found) {
     let context = || format!("seed {seed}: {plan:#?}\nagainst {found:#?}");
     assert!((plan.cost - found.cost).abs() <= 1e-9, "{}", context());
     let path: Vec<_> = plan.path.iter().map(ToString::to_string).collect();
