@@ -81,6 +81,7 @@ fn node(is_trusted: bool, dice: &mut SplitMix) -> Node {
         trusted: is_trusted || dice.next_below(3) > 0,
         clock_offset: Duration::from_millis(dice.next_below(100_000)),
         clock_drift_ppm: dice.next_below(401) as i32 - 200,
+        ..Node::default()
     }
 }
 
