@@ -33,6 +33,8 @@ pub(super) struct Wanted {
     subscription: Subscription,
     /// When the source is to be asked, again or for the first time.
     pub(super) ask: Instant,
+    /// When it was to be asked last, there was no way to it.
+    is_cut_off: bool,
 }
 
 impl Controller {
@@ -50,6 +52,7 @@ impl Controller {
         let wanted = Wanted {
             subscription: Subscription::Waiting,
             ask: Instant::NEVER,
+            is_cut_off: false,
         };
         self.wanted.insert(name, wanted);
         self.resolve_wanted(now, keys);
@@ -77,7 +80,7 @@ impl Controller {
         found.map(|(node, stream)| (node, stream.id))
     }
 
-    /// Looks up the publishers of wanted streams.
+    /// Looks up the publishers of wanted streams, and asks those that there was no way to.
     pub(super) fn resolve_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
         let names: Vec<StreamName> = self.wanted.keys().cloned().collect();
         for name in names {
@@ -90,6 +93,10 @@ impl Controller {
                 Subscription::Found { source, stream, .. } => Some((source, stream)),
             };
             if published == before {
+                // A record comes by the way that it describes, so a stream is known a little before the way to it.
+                if wanted.is_cut_off {
+                    wanted.ask = now;
+                }
                 continue;
             }
             if let Some((source, stream)) = published {
@@ -124,13 +131,13 @@ impl Controller {
             };
             if wanted.ask <= now {
                 wanted.ask = now + if is_served { RENEW } else { ASK_AGAIN };
-                asks.push((source, Body::Subscribe { stream }));
+                let way = self.directory.path(self.settings.id, source);
+                wanted.is_cut_off = way.is_none();
+                asks.extend(way.map(|way| (way, Body::Subscribe { stream })));
             }
         }
-        for (source, body) in asks {
-            if let Some(way) = self.directory.path(self.id(), source) {
-                self.send_routed(way, body, keys);
-            }
+        for (way, body) in asks {
+            self.send_routed(way, body, keys);
         }
     }
 

@@ -211,6 +211,18 @@ fn a_part_that_cannot_be_installed_is_refused_with_the_drivers_reason() {
 }
 
 #[test]
+fn a_sink_asks_as_soon_as_there_is_a_way() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    fabric.cut([A, B]);
+    fabric.subscribe(C);
+    assert_eq!(fabric.node(C).found, [(name(), stream)], "its record is known");
+    fabric.link([A, B]);
+    fabric.settle();
+    assert_eq!(fabric.way(A, stream).1, [A, B, C], "no time has passed");
+}
+
+#[test]
 fn a_relay_that_was_restarted_is_told_its_part_again_at_once() {
     for wires in [[[A, B], [B, C]], [[B, C], [A, B]]] {
         let mut fabric = Fabric::linked(&wires);
