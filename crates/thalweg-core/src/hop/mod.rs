@@ -10,6 +10,7 @@
 mod code;
 mod end;
 pub mod rank;
+pub mod settings;
 
 pub use code::{CloseCode, StreamCode};
 pub use end::{BodyError, DownCause};

@@ -7,8 +7,10 @@
 use std::sync::{Arc, PoisonError};
 
 use iroh::endpoint::{Connection, Incoming};
+use thalweg_core::hop::settings::GREETING_WAIT;
+use thalweg_core::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{Duration, timeout};
+use tokio::time::timeout;
 
 use super::registry::Verdict;
 use super::{Endpoint, reason};
@@ -19,11 +21,8 @@ use crate::link::{DownCause, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
 /// Handshakes at once; more are refused, for each costs a signature and a key exchange.
 const HANDSHAKES_MAX: usize = 64;
 
-/// How long a peer may take to greet after the handshake: its idle time over.
-const GREETING_WAIT: Duration = Duration::from_secs(10);
-
 /// How long a duplicate connection may take to deliver what was sent on it.
-const DUPLICATE_GRACE: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(5);
+const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 
 /// Accepts connections until the endpoint shuts down.
 pub(crate) async fn run(endpoint: Endpoint) {
@@ -55,7 +54,7 @@ pub(crate) async fn run(endpoint: Endpoint) {
 }
 
 async fn accept(endpoint: &Endpoint, incoming: Incoming) {
-    let result = match timeout(GREETING_WAIT, incoming).await {
+    let result = match timeout(GREETING_WAIT.into(), incoming).await {
         Ok(Ok(connection)) => establish(endpoint, connection, false)
             .await
             .map_err(|error| error.to_string()),
@@ -75,7 +74,7 @@ pub(crate) async fn establish(
 ) -> Result<Link, Unreachable> {
     let peer = thalweg_core::id::NodeId(*connection.remote_id().as_bytes());
     let opening = Link::open(connection.clone(), dialled, endpoint.0.context.clone());
-    let (link, control) = match timeout(GREETING_WAIT, opening).await {
+    let (link, control) = match timeout(GREETING_WAIT.into(), opening).await {
         Ok(Ok(opened)) => opened,
         Ok(Err(OpenError::Connection(error))) => return Err(reason::of_end(error, peer, &[])),
         Ok(Err(OpenError::Protocol)) => {

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use iroh::RelayMode;
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
 use iroh_mdns_address_lookup::MdnsAddressLookup;
+use thalweg_core::hop::settings;
 use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
 use tokio::sync::watch;
@@ -118,7 +119,7 @@ impl Options {
             reach: Reach::Anywhere,
             mdns: false,
             relays: Vec::new(),
-            idle_timeout: transport::IDLE_TIMEOUT,
+            idle_timeout: settings::IDLE_TIMEOUT,
         }
     }
 }

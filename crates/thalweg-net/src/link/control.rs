@@ -15,9 +15,6 @@ use super::OpenError;
 use super::reader::Reader;
 use crate::error::{BodyError, ControlError};
 
-/// Frames waiting to be written: a burst of records on connect; more wait at the caller.
-pub(crate) const FRAMES_QUEUED_MAX: usize = 64;
-
 /// What the writing task is told.
 pub(crate) enum Command {
     Frame(Bytes),

@@ -39,6 +39,7 @@ use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError};
 use thalweg_core::adu::Header;
 use thalweg_core::hop::rank::Ranks;
+use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 use thalweg_core::time::{Duration, Instant};
@@ -46,7 +47,6 @@ use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use body::{Arriving, Body};
 pub use counters::LinkCounters;
-pub(crate) use ordered::LANES_MAX;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
 pub use receiver::{DownCause, LinkEvent, Receiver};
@@ -110,7 +110,7 @@ impl Link {
     ) -> Result<(Self, Reader), OpenError> {
         let outgoing = control::greet(&connection).await?;
         let incoming = control::greeting(&connection).await?;
-        let (control, commands) = mpsc::channel(control::FRAMES_QUEUED_MAX);
+        let (control, commands) = mpsc::channel(FRAMES_QUEUED_MAX);
         tokio::spawn(control::write(outgoing, commands));
         let now = context.clock.now();
         let link = Self(Arc::new(Inner {
@@ -319,6 +319,6 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes)
         .chars()
         .filter(|c| !c.is_control())
-        .take(200)
+        .take(REASON_CHARS_MAX)
         .collect()
 }

@@ -11,17 +11,14 @@ use std::sync::{Arc, Mutex as StdMutex, MutexGuard, PoisonError};
 
 use iroh::endpoint::SendStream;
 use thalweg_core::adu::Header;
+use thalweg_core::hop::settings::LANES_MAX;
 use thalweg_core::hop::{KIND_ORDERED, rank};
-use thalweg_core::limits::STREAMS_PER_NODE_MAX;
 use tokio::sync::Mutex;
 
 use super::Link;
 use super::outcome::{OrderedId, Outcome, Payload};
 use super::send::{Broken, Unfinished, head, open};
 use crate::close::StreamCode;
-
-/// Sequences at once on a link: every stream of a node under two plans, the present and the next.
-pub(crate) const LANES_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
 
 type Lane = Arc<Mutex<Option<SendStream>>>;
 

@@ -1,8 +1,8 @@
-//! How QUIC is set up: the twin of `thalweg-net`'s `endpoint/transport.rs`, where the reason of each number stands.
+//! How QUIC is set up: the numbers of [`thalweg_core::hop::settings`], by noq-proto's setters.
 //!
-//! *The idea.* The same setters with the same values, on noq-proto itself; a difference here would make the simulator
-//! answer for another network than the node's. Only what draws on the machine is replaced: connection ids, keys and
-//! tokens come from the port's seed, and nothing depends on which features of noq other crates switch on.
+//! *The idea.* The same setters as in `thalweg-net`'s `endpoint/transport.rs`. Only what draws on the machine is
+//! replaced: connection ids, keys and tokens come from the port's seed, and nothing depends on which features of noq
+//! other crates switch on.
 //!
 //! *What it does not do.* No segmentation offload (there is no system call to save) and no second path.
 //!
@@ -15,7 +15,10 @@ use noq_proto::{
     MtuDiscoveryConfig, NoneTokenLog, NoneTokenStore, ServerConfig, TransportConfig,
     ValidationTokenConfig, VarInt,
 };
-use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, STREAMS_PER_NODE_MAX};
+use thalweg_core::hop::settings::{
+    DATAGRAM_BUFFER_BYTES, IDLE_TIMEOUT, LINK_WINDOW_BYTES, MTU_BYTES_MAX, MTU_BYTES_MIN,
+    MTU_GAIN_BYTES, Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
+};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 
@@ -32,24 +35,10 @@ impl Default for PortSettings {
     /// As the node is.
     fn default() -> Self {
         Self {
-            idle_timeout: Duration::from_secs(8),
+            idle_timeout: IDLE_TIMEOUT,
         }
     }
 }
-
-/// Ordered sequences at once: twin of `link/ordered.rs`.
-pub(super) const LANES_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
-
-const STREAMS_MAX: u32 = ADUS_IN_FLIGHT_MAX + LANES_MAX as u32 + 1;
-const STREAM_WINDOW_BYTES: u32 = 1_250_000;
-const LINK_WINDOW_BYTES: u32 = 16 << 20;
-const SEND_WINDOW_BYTES: u64 = 4 << 20;
-const DATAGRAM_BUFFER_BYTES: usize = 4 << 20;
-const MTU_BYTES_MAX: u16 = 1452;
-const MTU_BYTES_MIN: u16 = 1200;
-const MTU_GAIN_BYTES: u16 = 200;
-const PATH_IDLE_MAX: core::time::Duration = core::time::Duration::from_secs(15);
-const PATH_KEEP_ALIVE_MAX: core::time::Duration = core::time::Duration::from_secs(5);
 
 /// Bytes of a connection id, as in noq's own generator.
 const CID_BYTES: usize = 8;
@@ -58,9 +47,7 @@ fn transport(settings: PortSettings) -> TransportConfig {
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(MTU_BYTES_MAX)
         .minimum_change(MTU_GAIN_BYTES);
-    let idle_ms = u32::try_from(settings.idle_timeout.as_millis()).unwrap_or(u32::MAX);
-    let idle: core::time::Duration = Duration::from_millis(u64::from(idle_ms)).into();
-    let keep_alive = idle / 3;
+    let patience = Patience::new(settings.idle_timeout);
     let mut config = TransportConfig::default();
     config
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
@@ -74,10 +61,10 @@ fn transport(settings: PortSettings) -> TransportConfig {
         .initial_mtu(MTU_BYTES_MIN)
         .min_mtu(MTU_BYTES_MIN)
         .mtu_discovery_config(Some(mtu))
-        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(idle_ms))))
-        .keep_alive_interval(Some(keep_alive))
-        .default_path_max_idle_timeout(Some(idle.min(PATH_IDLE_MAX)))
-        .default_path_keep_alive_interval(Some(keep_alive.min(PATH_KEEP_ALIVE_MAX)))
+        .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(patience.idle_ms))))
+        .keep_alive_interval(Some(patience.keep_alive.into()))
+        .default_path_max_idle_timeout(Some(patience.path_idle.into()))
+        .default_path_keep_alive_interval(Some(patience.path_keep_alive.into()))
         .enable_segmentation_offload(false);
     config
 }

@@ -11,14 +11,12 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use noq_proto::StreamId;
+use thalweg_core::hop::settings::FRAMES_QUEUED_MAX;
 use thalweg_core::hop::{KIND_CONTROL, rank};
 use thalweg_core::limits::CONTROL_BYTES_MAX;
 
 use super::live::Io;
 use super::send::{Written, open, write};
-
-/// Frames waiting to be written: twin of `link/control.rs`.
-const FRAMES_QUEUED_MAX: usize = 64;
 
 /// A control frame cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

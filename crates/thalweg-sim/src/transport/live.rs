@@ -13,6 +13,7 @@ use bytes::Bytes;
 use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Endpoint, Event, PathId, StreamEvent, VarInt,
 };
+use thalweg_core::hop::settings::{GREETING_WAIT, REASON_CHARS_MAX};
 use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{DataSize, Ratio};
@@ -22,12 +23,6 @@ use super::event::{PortCounters, PortEvent, PortStats, RecvId};
 use super::receive::{self, Receiver};
 use super::send::Sender;
 use super::time::{instant, moment};
-
-/// How long establishing may take, the greeting included: docs/protocol.md §2.1.
-const GREETING_WAIT: Duration = Duration::from_secs(10);
-
-/// A peer's words that are kept: docs/protocol.md §2.3.
-const REASON_CHARS_MAX: usize = 200;
 
 /// What outlives a connection.
 #[derive(Debug, Default)]

@@ -11,9 +11,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use noq_proto::{FinishError, StreamId};
+use thalweg_core::hop::settings::LANES_MAX;
 use thalweg_core::hop::{KIND_ORDERED, OrderedId, Outcome, StreamCode, rank};
 
-use super::config::LANES_MAX;
 use super::event::{PortEvent, SendId};
 use super::live::Io;
 use super::send::{Sender, Written, head, open, varint, write};
