@@ -63,6 +63,9 @@ use crate::clock::Clock;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::error::{BodyError, ControlError};
 
+/// How often it is looked at, while a link drains, whether datagrams wait in QUIC, which says nothing when they go.
+const DATAGRAM_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+
 /// A connection with one neighbour; clones are the same link.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
@@ -85,6 +88,8 @@ struct Inner {
     ranks: Ranks,
     lanes: Lanes,
     control: mpsc::Sender<Command>,
+    /// What QUIC has room for in datagrams while none waits there.
+    datagram_room: usize,
     /// Whether nothing more is to be sent: the connection drains or has ended.
     ended: AtomicBool,
     /// Whether the peer has said that it sends nothing more.
@@ -117,6 +122,7 @@ impl Link {
             peer: NodeId(*connection.remote_id().as_bytes()),
             dialled,
             since: now,
+            datagram_room: connection.datagram_send_buffer_space(),
             connection,
             context,
             permits: Semaphore::new(ADUS_IN_FLIGHT_MAX as usize),
@@ -239,6 +245,7 @@ impl Link {
             self.0.lanes.finish_all().await;
             // All permits are back when all outcomes are known; the semaphore is never closed.
             let _ = self.0.permits.acquire_many(ADUS_IN_FLIGHT_MAX).await;
+            self.datagrams_gone().await;
             control::finish(&self.0.control).await;
             if until_peer_done {
                 let _ = self.0.peer_done.subscribe().wait_for(|done| *done).await;
@@ -247,6 +254,13 @@ impl Link {
         let cut = tokio::time::timeout(grace.into(), drained).await.is_err();
         tracing::debug!(peer = %self.peer().short(), %code, cut, "link drained");
         self.0.connection.close(code.varint(), reason.as_bytes());
+    }
+
+    /// Waits until no datagram waits in QUIC any more, for it would go with the connection; nobody acknowledges them.
+    async fn datagrams_gone(&self) {
+        while self.0.connection.datagram_send_buffer_space() < self.0.datagram_room {
+            tokio::time::sleep(DATAGRAM_LOOK).await;
+        }
     }
 
     /// [`Link::is_closed`] without asking QUIC, for which the connection must be locked: it may lag a little.

@@ -48,6 +48,8 @@ pub(super) struct Live {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
     pub(super) control: Control,
+    /// What QUIC has room for in datagrams while none waits there.
+    datagram_room: usize,
     greeting_by: Instant,
     is_greeting: bool,
     drain: Option<Drain>,
@@ -78,9 +80,10 @@ impl Io<'_> {
 }
 
 impl Live {
-    pub(super) fn new(now: Instant, handle: ConnectionHandle, quic: Connection) -> Self {
+    pub(super) fn new(now: Instant, handle: ConnectionHandle, mut quic: Connection) -> Self {
         Self {
             handle,
+            datagram_room: quic.datagrams().send_buffer_space(),
             quic,
             sender: Sender::default(),
             receiver: Receiver::default(),
@@ -219,6 +222,10 @@ impl Live {
             return;
         };
         if !self.sender.is_idle() || !self.sender.lanes.is_idle() {
+            return;
+        }
+        // Nobody acknowledges datagrams to us; those that are not in packets yet would go with the connection.
+        if self.quic.datagrams().send_buffer_space() < self.datagram_room {
             return;
         }
         let code = drain.code;

@@ -12,7 +12,7 @@ const SEEDS: [(u64, &str); 4] = [
     ),
     (
         5_406,
-        "a node that stops waits for its streams and not for its datagrams: what QUIC has not sent of them is gone",
+        "a node that stops waited for its streams and not for its datagrams: what QUIC had not sent of them was gone",
     ),
     (
         13_640,

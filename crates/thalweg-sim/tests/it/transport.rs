@@ -444,6 +444,18 @@ fn drained_link_delivers_everything_first() {
     assert_eq!(events, [&by_peer, &PortEvent::PeerDone]);
 }
 
+#[test]
+fn drained_link_sends_its_datagrams_first() {
+    let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 19);
+    // More than the first congestion window, so that some wait in QUIC.
+    for sequence in 0..60 {
+        rig.send(sequence, 1_000, by(Carriage::Datagram, 7));
+    }
+    rig.ports[A].drain(rig.now, CloseCode::Shutdown, Duration::from_secs(5));
+    rig.run_for(Duration::from_secs(10));
+    assert_eq!(rig.arrived.len(), 60);
+}
+
 /// Traffic of every kind over bad weather with a blackout in it.
 fn story(seed: u64) -> u64 {
     let weather = Impairment {
