@@ -11,10 +11,11 @@
 //! | [`transport`] | one end of one link: control frames and ADUs on QUIC in virtual time |
 //! | [`clock`], [`keys`] | a host's skewed clock; signatures and chance from the seed |
 //! | [`traffic`], [`film`] | what producers send |
-//! | [`watch`] | who watches a run: the next six |
+//! | [`watch`] | who watches a run: the next seven |
 //! | [`trace`] | what happens, as a hash and as lines |
 //! | [`fate`], [`mod@reference`] | what becomes of each ADU, and what should |
 //! | [`oracle`] | what must never happen |
+//! | [`promise`] | what plans said of their links, and what was carried |
 //! | [`viewer`] | what a viewer of video saw |
 //! | [`report`] | what became of it, as simulator and testbed say it |
 //! | [`generate`] | worlds made up from a seed |
@@ -34,6 +35,7 @@ pub mod host;
 pub mod keys;
 pub mod oracle;
 pub mod play;
+pub mod promise;
 pub mod reference;
 pub mod report;
 pub mod trace;

@@ -390,15 +390,7 @@ impl Host {
             carriage,
             priority: route.priority(&header),
         };
-        if let Some(copy) = copy {
-            let happening = Happening::at(Kind::Handed, self.place)
-                .with(to)
-                .of(copy.stream);
-            watch.note(happening.numbers(header.sequence.0, u64::from(epoch.0)));
-            watch
-                .fates
-                .handle_handed(copy, [self.place, to], carriage, watch.now);
-        }
+        watch.handed([self.place, to], &header, payload_bytes, carriage);
         self.count_under_way(stream, 1);
         let neighbour = self
             .neighbours

@@ -108,6 +108,10 @@ impl Host {
                     .position(|to| Some(to) == place);
                 if let Some(to) = to.filter(|_| epochs.contains(&plan.epoch)) {
                     watch.fates.handle_planned(stream, plan.epoch, to);
+                    if let Some(words) = &plan.words {
+                        let (of, hops) = ((stream, plan.epoch), &words.report.links);
+                        watch.promises.handle_plan(of, (at, to), hops);
+                    }
                 }
             }
         }

@@ -219,7 +219,10 @@ impl Host {
         let place = publisher.at;
         let payload = match &watch.films[place] {
             Some(film) => film.payload(due.frame, due.layer),
-            None => traffic::payload(place as u64, due.sequence, due.payload_bytes),
+            None => {
+                let ratio = watch.world.streams[place].pack_ratio(&watch.world.weights);
+                traffic::payload(place as u64, due.sequence, due.payload_bytes, ratio)
+            }
         };
         let header = Header {
             media_time: due.media_time,
@@ -253,6 +256,7 @@ impl Host {
             let mut adu = adu.clone();
             adu.header.epoch = epoch;
             let copy = watch.fates.find(&adu.header);
+            watch.promises.handle_given(&adu.header);
             served.extend(copy.map(|copy| copy.sink));
             let step = watch.model.step(self.place, None, &adu.header);
             if self.parts.contains_key(&(stream, epoch)) {

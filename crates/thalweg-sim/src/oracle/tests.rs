@@ -7,8 +7,8 @@ use crate::traffic::payload;
 
 #[test]
 fn plaintext_is_seen_at_the_start_in_the_middle_and_at_the_end() {
-    let secret = payload(1, 2, 1_000);
-    let other = payload(1, 3, 1_000);
+    let secret = payload(1, 2, 1_000, 1.0);
+    let other = payload(1, 3, 1_000, 1.0);
     assert!(Secrecy::is_broken(&secret, &secret));
     assert!(!Secrecy::is_broken(&secret, &other));
     for cut in [0..8, 496..504, 992..1_000] {

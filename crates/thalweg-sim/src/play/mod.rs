@@ -27,6 +27,7 @@ use thalweg_core::time::{Duration, Instant};
 use crate::film::{Film, FilmError};
 use crate::host::{Host, Parcel, Start, next_to};
 use crate::keys::Ring;
+use crate::promise::Promise;
 use crate::report::{LinkReport, Player, Report};
 use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
@@ -61,6 +62,8 @@ pub struct Played {
     pub text: Option<String>,
     /// How many things happened.
     pub happenings: u64,
+    /// What plans said of their links, and what was carried.
+    pub promises: Vec<Promise>,
     /// The world's time at which all was accounted for.
     pub ended: Duration,
 }
@@ -331,6 +334,7 @@ impl<'w> Run<'w> {
             report,
             happenings: self.watch.trace.happenings(),
             text: self.watch.trace.take_text(),
+            promises: self.watch.promises.into_all(),
             ended: self.watch.now.saturating_since(Instant::ZERO),
         })
     }

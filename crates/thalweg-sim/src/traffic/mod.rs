@@ -9,7 +9,9 @@
 //! payload   = budget − ADU − packets · PACKET,  packets = ⌈budget / PACKET_BYTES⌉;  at least one byte
 //! ```
 //!
-//! A payload is made from seed and sequence, so that whoever receives it can tell whether it is the one that was sent.
+//! A payload is made from seed and sequence, so that whoever receives it can tell whether it is the one that was sent. So
+//! much of it is noise that packed it takes ρ of its budget on the wire, as its world says; the rest is one word again and
+//! again.
 //!
 //! *What it does not do.* It encodes no pictures: a stream of video has the sizes of its encoder (`Stream::traffic`).
 //!
@@ -32,6 +34,9 @@ const PACKET_BYTES: usize = 58;
 
 /// The packets that a long ADU is cut into.
 const PACKET_BYTES_MAX: usize = 1_440;
+
+/// What LZ4 adds to any block of ours: the prefix, two tokens, the word and how far back it is repeated.
+const LZ4_BYTES: f64 = 15.0;
 
 /// How much less a frame matters that others do not start from.
 const NOT_KEY: u8 = 8;
@@ -165,13 +170,35 @@ fn payload_bytes(budget: f64) -> usize {
         .max(1)
 }
 
-/// Returns the payload of an ADU of a stream.
-pub fn payload(seed: u64, sequence: u64, bytes: usize) -> Bytes {
+/// Returns the bytes that an ADU with this payload takes on the wire, headers included, if it travels alone.
+pub fn wire_bytes(payload_bytes: usize) -> usize {
+    let adu = payload_bytes + ADU_BYTES;
+    adu + adu.div_ceil(PACKET_BYTES_MAX - PACKET_BYTES) * PACKET_BYTES
+}
+
+/// Returns the payload of an ADU of a stream, which packs to this ratio on the wire as far as its headers let it.
+pub fn payload(seed: u64, sequence: u64, bytes: usize, pack_ratio: f64) -> Bytes {
     let mut random = SplitMix::new(seed ^ sequence.rotate_left(32));
+    let word = random.next_u64().to_le_bytes();
+    // The word goes first: behind noise a packer that has lost patience would find the repetition late.
+    let repeated = bytes - noise_bytes(bytes, pack_ratio);
     let mut payload = Vec::with_capacity(bytes.next_multiple_of(8));
+    payload.extend(word.iter().cycle().take(repeated));
     while payload.len() < bytes {
         payload.extend_from_slice(&random.next_u64().to_le_bytes());
     }
     payload.truncate(bytes);
     payload.into()
+}
+
+/// Returns how many bytes of a payload are to be noise.
+///
+/// LZ4 writes noise as it is with a byte more for each 255, and a repetition as a byte for each 255.
+fn noise_bytes(bytes: usize, pack_ratio: f64) -> usize {
+    if pack_ratio >= 1.0 {
+        return bytes;
+    }
+    let packed = payload_bytes(wire_bytes(bytes) as f64 * pack_ratio) as f64;
+    let noise = packed - LZ4_BYTES - bytes as f64 / 255.0;
+    (noise as usize).min(bytes)
 }

@@ -1,12 +1,35 @@
 //! Proves that a stream's ADUs have the rates, times and dependences that its world gives.
 
-use thalweg_core::adu::Flags;
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Header};
+use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::model::{Layer, Stream, Traffic};
 use thalweg_core::needs::Needs;
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_lift::keys::{KeyRing, SealInstance};
+use thalweg_lift::lift::{Lift, Materials};
+use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Packet, Pool};
+use thalweg_lift::route::carry;
 
-use super::{ADU_BYTES, PACKET_BYTES, PACKET_BYTES_MAX, Producer, payload};
+use super::{Producer, payload, wire_bytes};
+
+/// Returns what packs as nodes do, and says how long the result is.
+fn lz4() -> impl FnMut(Bytes) -> usize {
+    let pool = Pool::new(POOL_BYTES_DEFAULT);
+    let mut materials = Materials {
+        stream: StreamId(1),
+        keys: KeyRing::new(),
+        instance: SealInstance::from_random(1),
+    };
+    let mut lift = Lift::from_spec(["pack"], &mut materials, pool).expect("a known word");
+    move |payload| {
+        let header = Header::new(StreamId(1), Sequence(0));
+        let packet = Packet::shared(header, payload);
+        let mut carried = carry(&mut lift, packet, Instant::ZERO);
+        carried.packets.remove(0).payload().len()
+    }
+}
 
 fn stream(traffic: Traffic) -> Stream {
     let layer = |kbps| Layer {
@@ -35,12 +58,10 @@ fn layers_have_their_rates_on_the_wire() {
     let dues: Vec<_> = Producer::new(&stream(traffic), Duration::from_secs(seconds), 7).collect();
     assert_eq!(dues.len() as u64, seconds * 25 * 2);
     for (layer, bps) in [(0, 400_000.0), (1, 4_000_000.0)] {
-        let on_wire = |bytes: usize| {
-            let packets = (bytes + ADU_BYTES).div_ceil(PACKET_BYTES_MAX - PACKET_BYTES);
-            (bytes + ADU_BYTES + packets * PACKET_BYTES) as f64
-        };
         let of_layer = dues.iter().filter(|due| due.layer == layer);
-        let bytes: f64 = of_layer.map(|due| on_wire(due.payload_bytes)).sum();
+        let bytes: f64 = of_layer
+            .map(|due| wire_bytes(due.payload_bytes) as f64)
+            .sum();
         let share = bytes * 8.0 / seconds as f64 / bps;
         assert!((0.98..1.02).contains(&share), "layer {layer}: {share}");
     }
@@ -74,10 +95,23 @@ fn frames_between_keys_depend_on_the_one_before() {
 }
 
 #[test]
+fn packed_payloads_have_their_ratio_on_the_wire() {
+    let mut packer = lz4();
+    for bytes in [600, 1_200, 5_000, 60_000] {
+        for ratio in [0.3, 0.5, 0.8, 1.0, 1.2] {
+            let packed = packer(payload(1, 2, bytes, ratio));
+            let share = wire_bytes(packed) as f64 / wire_bytes(bytes) as f64;
+            let off = (share / f64::min(ratio, 1.0) - 1.0).abs();
+            assert!(off < 0.02, "{bytes} B at {ratio}: {share}");
+        }
+    }
+}
+
+#[test]
 fn payloads_are_told_apart_and_repeated() {
-    let one = payload(3, 9, 1_001);
+    let one = payload(3, 9, 1_001, 1.0);
     assert_eq!(one.len(), 1_001);
-    assert_eq!(one, payload(3, 9, 1_001));
-    assert_ne!(one, payload(3, 10, 1_001));
-    assert_ne!(one, payload(4, 9, 1_001));
+    assert_eq!(one, payload(3, 9, 1_001, 1.0));
+    assert_ne!(one, payload(3, 10, 1_001, 1.0));
+    assert_ne!(one, payload(4, 9, 1_001, 1.0));
 }

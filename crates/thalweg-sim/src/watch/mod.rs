@@ -8,8 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use thalweg_core::adu::Header;
 use thalweg_core::event::DropCause;
-use thalweg_core::hop::Outcome;
+use thalweg_core::hop::{Carriage, Outcome};
 use thalweg_core::id::NodeId;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::Instant;
@@ -18,6 +19,7 @@ use crate::fate::{Copy, Fates, Sent};
 use crate::film::Film;
 use crate::keys::node_id;
 use crate::oracle::{Secrecy, Violation, Violations};
+use crate::promise::Promises;
 use crate::reference::Model;
 use crate::trace::{Happening, Kind, Trace};
 use crate::viewer::Viewer;
@@ -39,6 +41,8 @@ pub struct Watch<'w> {
     pub fates: Fates,
     /// What should become of it.
     pub model: Model,
+    /// What plans said of their links.
+    pub promises: Promises,
     /// What should not have happened.
     pub violations: Violations,
     /// Those who look at video, by stream and sink.
@@ -83,6 +87,7 @@ impl<'w> Watch<'w> {
             trace: Trace::new(is_text_wanted),
             fates: Fates::new(streams),
             model: Model::default(),
+            promises: Promises::default(),
             violations: Violations::default(),
             viewers,
             films: films.to_vec(),
@@ -172,6 +177,27 @@ impl<'w> Watch<'w> {
         let now = self.now;
         if let Some(viewer) = self.viewers.get_mut(&(copy.stream, copy.sink)) {
             viewer.handle_delivered(frame, layer, now);
+        }
+    }
+
+    /// Notes that a node hands an ADU to a link, and looks whether its plan says so.
+    pub fn handed(
+        &mut self,
+        [from, to]: [usize; 2],
+        header: &Header,
+        payload_bytes: usize,
+        carriage: Carriage,
+    ) {
+        let Some(copy) = self.fates.find(header) else {
+            return;
+        };
+        let happening = Happening::at(Kind::Handed, from).with(to).of(copy.stream);
+        self.note(happening.numbers(header.sequence.0, u64::from(header.epoch.0)));
+        let now = self.now;
+        self.fates.handle_handed(copy, [from, to], carriage, now);
+        let ends = [&self.names[from], &self.names[to]];
+        if let Err(what) = self.promises.handle_handed(header, ends, payload_bytes) {
+            self.violate(from, Some(copy), what);
         }
     }
 

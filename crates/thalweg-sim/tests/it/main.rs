@@ -1,6 +1,8 @@
 //! The integration tests of the simulator, one binary.
 
+mod promises;
 mod regressions;
+mod restarts;
 mod rig;
 mod transport;
 mod worlds;

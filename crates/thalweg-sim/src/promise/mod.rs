@@ -1,0 +1,136 @@
+//! What a plan promised of each of its links, and what was carried under it.
+//!
+//! *The idea.* A plan says of each link which layers cross it, packed or not, sealed or not, and at which rate. The first
+//! three are looked at for every ADU that is handed to a link, whatever the weather. The rate *R* is a promise about
+//! bytes, namely those that the link layer is handed, each ADU with the headers of the packets that it takes alone
+//! ([`wire_bytes`]): so producers size their ADUs, and so layers have the rates that their world gives. What a line
+//! counts is a little else: ADUs of one moment share packets, and control frames and acknowledgements come on top.
+//!
+//! *What it does not do.* It does not judge bytes: under losses and deadlines less is carried than was promised.
+//!
+//! *Sources.* docs/planner.md §2 (*R*), §13.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::adu::{Flags, Header};
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::model::NodeName;
+use thalweg_core::planner::report::Hop;
+
+use crate::traffic::wire_bytes;
+
+#[cfg(test)]
+mod tests;
+
+/// One link of a plan, and what has been carried over it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carried {
+    /// What was promised.
+    pub hop: Hop,
+    /// ADUs that were handed to the link.
+    pub adus: u64,
+    /// Their bytes, headers included.
+    pub bytes: u64,
+}
+
+/// A plan that was in force, and what was sent under it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promise {
+    /// The stream's place in the world.
+    pub stream: usize,
+    /// The sink's place among the stream's.
+    pub sink: usize,
+    /// ADUs that the producer gave while it was in force.
+    pub given: u64,
+    /// Its links, in the order of the way.
+    pub links: Vec<Carried>,
+}
+
+/// The promises of all plans of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Promises {
+    by_plan: BTreeMap<(StreamId, Epoch), Promise>,
+}
+
+impl Promises {
+    /// Takes in that a plan is in force, for this sink of this stream of the world.
+    pub fn handle_plan(
+        &mut self,
+        plan: (StreamId, Epoch),
+        (stream, sink): (usize, usize),
+        hops: &[Hop],
+    ) {
+        let carried = |hop: &Hop| Carried {
+            hop: hop.clone(),
+            adus: 0,
+            bytes: 0,
+        };
+        self.by_plan.entry(plan).or_insert_with(|| Promise {
+            stream,
+            sink,
+            given: 0,
+            links: hops.iter().map(carried).collect(),
+        });
+    }
+
+    /// Takes in that a producer gives an ADU under a plan.
+    pub fn handle_given(&mut self, header: &Header) {
+        if let Some(promise) = self.find(header) {
+            promise.given += 1;
+        }
+    }
+
+    /// Takes in that an ADU is handed to a link. Says what is wrong if its plan did not say so.
+    pub fn handle_handed(
+        &mut self,
+        header: &Header,
+        [from, to]: [&NodeName; 2],
+        payload_bytes: usize,
+    ) -> Result<(), String> {
+        let Some(promise) = self.find(header) else {
+            return Ok(());
+        };
+        let mut links = promise.links.iter_mut();
+        let link = links
+            .find(|link| link.hop.from == *from && link.hop.to == *to)
+            .ok_or_else(|| format!("it is sent to {to}, which is not the way of its plan"))?;
+        link.adus += 1;
+        link.bytes += wire_bytes(payload_bytes) as u64;
+        let hop = &link.hop;
+        let is = |flag| header.flags.contains(flag);
+        if header.layer >= hop.layers {
+            let (layer, layers) = (header.layer, hop.layers);
+            return Err(format!(
+                "it is of layer {layer} and goes to {to}, where its plan has {layers} layers"
+            ));
+        }
+        for (word, is_so, promised) in [
+            ("packed", is(Flags::PACKED), hop.packed),
+            ("sealed", is(Flags::SEALED), hop.sealed),
+        ] {
+            if is_so != promised {
+                let (is_so, promised) = (not(is_so), not(promised));
+                return Err(format!(
+                    "it goes to {to} {is_so}{word}, and its plan says {promised}{word}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn find(&mut self, header: &Header) -> Option<&mut Promise> {
+        // The end of a stream goes through as it is.
+        let is_end = header.flags.contains(Flags::END);
+        let plan = (header.stream, header.epoch);
+        self.by_plan.get_mut(&plan).filter(|_| !is_end)
+    }
+
+    /// Returns all promises, by stream and then in the order in which the plans were made.
+    pub fn into_all(self) -> Vec<Promise> {
+        self.by_plan.into_values().collect()
+    }
+}
+
+const fn not(is_so: bool) -> &'static str {
+    if is_so { "" } else { "not " }
+}

@@ -1,0 +1,85 @@
+//! Proves that a stream goes on soon after a node of its way was restarted: what such a node has forgotten it is told
+//! again at once, and not when its lease would have been renewed.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::model::{
+    Change, Event, Layer, Link, Node, NodeAction, NodeName, Stream, Traffic, World,
+};
+use thalweg_core::needs::{Needs, Reliability};
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+
+use crate::worlds::run;
+
+/// The nodes of a chain, in the order of their way.
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Frames a second, of one ADU each.
+const FRAMES: u64 = 25;
+
+fn name(text: &str) -> NodeName {
+    text.parse().expect("a letter is a name")
+}
+
+/// A chain in which a node is killed after 3 s, started half a second later, and the stream goes on for 7 s.
+fn with_restart(of: &str, reliability: Reliability) -> World {
+    let link = |pair: &[&str]| Link {
+        delay: Duration::from_millis(5),
+        ..Link::new([name(pair[0]), name(pair[1])], Bitrate::from_kbps(5_000))
+    };
+    let stream = Stream {
+        name: "cam".parse().expect("a name"),
+        from: name("a"),
+        to: vec![name("d")],
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(400),
+            utility: 1.0,
+        }],
+        needs: Needs {
+            reliability,
+            deadline: Duration::from_millis(300),
+            ..Needs::default()
+        },
+        pack_ratio: Some(1.0),
+        seal_overhead: None,
+        traffic: Traffic {
+            frames: FRAMES as f64,
+            ..Traffic::default()
+        },
+    };
+    let at = |millis, action| Event {
+        time: Duration::from_millis(millis),
+        change: Change::Node {
+            name: name(of),
+            action,
+        },
+    };
+    let nodes = NAMES.map(|node| (name(node), Node::default()));
+    World {
+        length: Some(Duration::from_secs(10)),
+        nodes: BTreeMap::from(nodes),
+        links: NAMES.windows(2).map(link).collect(),
+        streams: vec![stream],
+        events: vec![at(3_000, NodeAction::Crash), at(3_500, NodeAction::Start)],
+        ..World::default()
+    }
+}
+
+#[test]
+fn a_stream_goes_on_as_soon_as_a_node_of_its_way_is_back() {
+    for reliability in [Reliability::None, Reliability::UntilDeadline] {
+        for node in ["b", "c", "d"] {
+            let report = run(&with_restart(node, reliability), 1).report;
+            assert_eq!(report.violations, [] as [&str; 0], "{node}");
+            let stream = &report.streams[0];
+            let missed = stream.sent - stream.delivered;
+            // Half a second of absence, the start of the world, and some round trips to link, plan and tell.
+            assert!(
+                missed <= FRAMES,
+                "{node}: {missed} of {} missed",
+                stream.sent
+            );
+        }
+    }
+}
