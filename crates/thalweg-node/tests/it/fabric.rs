@@ -3,9 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
-use thalweg_node::{Handle, Node, Report};
+use thalweg_node::{Handle, Node, Outgoing, Report};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -35,6 +37,18 @@ pub fn identity(name: &str) -> Identity {
     let mut seed = [7; 32];
     seed[..name.len()].copy_from_slice(name.as_bytes());
     Identity::from_seed(seed)
+}
+
+/// Returns an ADU that needs no other and is of some importance.
+pub fn outgoing(payload: &'static [u8]) -> Outgoing {
+    Outgoing {
+        media_time: MediaTime::from_micros(0),
+        importance: Importance(200),
+        layer: 0,
+        flags: Flags::NONE,
+        depends_on: 0,
+        payload: Bytes::from_static(payload),
+    }
 }
 
 /// Starts a node that knows these others.

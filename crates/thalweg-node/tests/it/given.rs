@@ -1,12 +1,10 @@
 //! Proves that a plan which a program gives is carried out as it stands, and that one that cannot be is refused.
 
-use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
 use thalweg_core::session::Part;
 use thalweg_core::units::Bitrate;
-use thalweg_node::{Outgoing, Publication, PublishError, SubscribeOptions, SubscriberEvent};
+use thalweg_node::{Publication, PublishError, SubscribeOptions, SubscriberEvent};
 
 use crate::fabric::{self, PATIENCE, Running};
 
@@ -54,14 +52,7 @@ async fn a_given_plan_is_carried_out_as_it_stands() {
     let mut publisher = publisher.expect("it is published");
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
-    let outgoing = Outgoing {
-        media_time: MediaTime::from_micros(0),
-        importance: Importance(200),
-        layer: 0,
-        flags: Flags::NONE,
-        depends_on: 0,
-        payload: Bytes::from_static(b"as it was"),
-    };
+    let outgoing = fabric::outgoing(b"as it was");
     publisher.send(outgoing).await.expect("the node runs");
     let adu = loop {
         let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;

@@ -1,7 +1,6 @@
 //! Proves that a stream whose relay goes away is planned anew and goes on, and that a relay that comes back serves.
 
-use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::adu::{Importance, MediaTime};
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
 use thalweg_core::planner::Planner;
@@ -35,10 +34,7 @@ fn outgoing(number: u64) -> Outgoing {
     Outgoing {
         media_time: MediaTime::from_micros(number),
         importance: Importance::HIGHEST,
-        layer: 0,
-        flags: Flags::NONE,
-        depends_on: 0,
-        payload: Bytes::from_static(b"position"),
+        ..fabric::outgoing(b"position")
     }
 }
 

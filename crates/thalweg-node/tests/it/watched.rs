@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
 use thalweg_core::units::Bitrate;
-use thalweg_node::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
 
 use crate::fabric::{self, PATIENCE};
 
@@ -41,14 +39,7 @@ async fn a_node_that_is_asked_often_still_does_what_is_due() {
     let mut publisher = publisher.expect("it is published");
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
-    let outgoing = Outgoing {
-        media_time: MediaTime::from_micros(0),
-        importance: Importance(200),
-        layer: 0,
-        flags: Flags::NONE,
-        depends_on: 0,
-        payload: Bytes::from_static(b"through"),
-    };
+    let outgoing = fabric::outgoing(b"through");
     publisher.send(outgoing).await.expect("the node runs");
     loop {
         let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;
