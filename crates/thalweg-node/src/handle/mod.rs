@@ -49,20 +49,9 @@ pub struct SubscribeOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The node publishes a stream of this name already.
-    #[error("this node publishes `{0}` already: stop the other publisher or choose another name")]
-    Taken(StreamName),
-    /// The node publishes as many streams as a node may.
-    #[error("this node publishes {0} streams already, which is the limit")]
-    TooMany(usize),
-    /// The description of the stream makes no sense.
-    #[error("`{name}` cannot be published: {why}")]
-    Invalid {
-        /// Which stream.
-        name: StreamName,
-        /// What is wrong.
-        why: String,
-    },
+    /// The control plane does not take the stream.
+    #[error(transparent)]
+    Refused(#[from] control::PublishError),
     /// The payload is above `limits::ADU_PAYLOAD_BYTES_MAX`.
     #[error("an ADU of {bytes} bytes is above the limit of {limit}: send it in parts")]
     TooLarge {
@@ -74,16 +63,6 @@ pub enum PublishError {
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
-}
-
-impl From<control::PublishError> for PublishError {
-    fn from(error: control::PublishError) -> Self {
-        match error {
-            control::PublishError::Taken(name) => Self::Taken(name),
-            control::PublishError::TooMany(limit) => Self::TooMany(limit),
-            control::PublishError::Invalid { name, why } => Self::Invalid { name, why },
-        }
-    }
 }
 
 impl Handle {

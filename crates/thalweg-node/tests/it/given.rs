@@ -1,5 +1,6 @@
 //! Proves that a plan which a program gives is carried out as it stands, and that one that cannot be is refused.
 
+use thalweg_core::control;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
 use thalweg_core::session::Part;
@@ -77,9 +78,14 @@ async fn a_given_plan_that_cannot_be_is_refused_with_a_sentence() {
         (true, vec![part(&nodes[0], &[])], "confidential"),
     ] {
         let refused = handle.publish_by(publication(confidential), plan).await;
-        let Err(error @ PublishError::Invalid { .. }) = refused.map(|_| ()) else {
+        let Err(error) = refused.map(|_| ()) else {
             panic!("it was published");
         };
+        let invalid = matches!(
+            error,
+            PublishError::Refused(control::PublishError::Invalid { .. })
+        );
+        assert!(invalid, "{error:?}");
         assert!(error.to_string().contains(says), "{error}");
     }
 }
