@@ -88,6 +88,14 @@ impl Resequencer {
         }
     }
 
+    /// Returns how many ADUs wait behind a gap; the end of a stream is none.
+    ///
+    /// Cost    O(waiting)
+    pub fn waiting(&self) -> u64 {
+        let is_adu = |(adu, _): &&(Adu, Instant)| !adu.header.flags.contains(Flags::END);
+        self.waiting.values().filter(is_adu).count() as u64
+    }
+
     /// Returns how many sequences were given up.
     pub const fn skipped(&self) -> u64 {
         self.skipped

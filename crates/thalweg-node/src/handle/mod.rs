@@ -8,6 +8,8 @@
 
 mod publisher;
 mod subscriber;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

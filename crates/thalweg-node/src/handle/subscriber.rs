@@ -20,6 +20,9 @@ pub struct Subscriber {
     notices: VecDeque<String>,
     received: u64,
     ending: Option<Ending>,
+    /// What was skipped and discarded of streams of this name before the present one.
+    skipped_before: u64,
+    discarded_before: u64,
 }
 
 /// What comes to a subscriber.
@@ -48,12 +51,20 @@ impl Subscriber {
             notices: VecDeque::new(),
             received: 0,
             ending: None,
+            skipped_before: 0,
+            discarded_before: 0,
         }
     }
 
     /// Returns how many ADUs were given up as missing; known only in sequence.
     pub const fn skipped(&self) -> u64 {
-        self.resequencer.skipped()
+        self.skipped_before + self.resequencer.skipped()
+    }
+
+    /// Returns how many ADUs had come and were not given out: too late for their place, twice, or waiting behind a gap
+    /// when their stream was published anew.
+    pub const fn discarded(&self) -> u64 {
+        self.discarded_before + self.resequencer.late()
     }
 
     /// Returns the next ADU or notice; `None` when the stream has ended or the node has stopped.
@@ -119,7 +130,9 @@ impl Subscriber {
     }
 
     fn restart(&mut self) {
-        self.resequencer = Resequencer::default();
+        let before = std::mem::take(&mut self.resequencer);
+        self.skipped_before += before.skipped();
+        self.discarded_before += before.late() + before.waiting();
         self.received = 0;
         self.ending = None;
     }

@@ -37,6 +37,7 @@ pub struct LocalSubscriber {
     client: Client,
     /// Kept open: the node takes the closing of this half for our going.
     skipped: u64,
+    discarded: u64,
 }
 
 /// The node cannot be used.
@@ -120,6 +121,7 @@ impl Client {
         Ok(LocalSubscriber {
             client: self,
             skipped: 0,
+            discarded: 0,
         })
     }
 
@@ -203,8 +205,9 @@ impl LocalSubscriber {
         match self.client.next().await? {
             Frame::Adu(adu) => Ok(Some(SubscriberEvent::Adu(adu))),
             Frame::Message(Message::Notice { text }) => Ok(Some(SubscriberEvent::Notice(text))),
-            Frame::Message(Message::End { skipped }) => {
+            Frame::Message(Message::End { skipped, discarded }) => {
                 self.skipped = skipped;
+                self.discarded = discarded;
                 Ok(None)
             }
             other @ Frame::Message(_) => Err(unexpected(&other)),
@@ -214,6 +217,11 @@ impl LocalSubscriber {
     /// Returns how many ADUs the node gave up as missing; known after the end.
     pub const fn skipped(&self) -> u64 {
         self.skipped
+    }
+
+    /// Returns how many ADUs came to the node and were not given out; known after the end.
+    pub const fn discarded(&self) -> u64 {
+        self.discarded
     }
 
     /// Returns the clock that the deadlines of received ADUs are on.

@@ -40,7 +40,11 @@ pub(super) enum Message {
     /// Node: a sentence about the subscription.
     Notice { text: String },
     /// Node: the subscribed stream has ended.
-    End { skipped: u64 },
+    End {
+        skipped: u64,
+        #[serde(default)]
+        discarded: u64,
+    },
     /// Node: what became of a published stream.
     Summary { summary: serde_json::Value },
     /// Node: how it is.

@@ -254,6 +254,7 @@ async fn subscribe(
         write,
         &Message::End {
             skipped: subscriber.skipped(),
+            discarded: subscriber.discarded(),
         },
     )
     .await
