@@ -17,7 +17,7 @@ fn without_the_right_to_one_sentence_says_what_to_do() {
         println!("not run: this user may build a testbed");
         return;
     }
-    let refused = run(&[DEMO]);
+    let refused = run(&[&DEMO]);
     assert_eq!(refused.code, Some(5));
     assert_eq!(refused.err.lines().count(), 1, "{}", refused.err);
     assert!(
@@ -33,7 +33,7 @@ fn a_command_runs_inside_its_node_and_its_code_is_the_runs() {
         return;
     }
     let inside = run(&[
-        DEMO,
+        &DEMO,
         "--node",
         "relay",
         "--",
@@ -55,9 +55,9 @@ fn a_command_runs_inside_its_node_and_its_code_is_the_runs() {
         inside.out
     );
     // A neighbour is named in braces; who is further away has no address.
-    let named = run(&[DEMO, "--node", "camera", "--", "echo", "{relay}", "{base}"]);
+    let named = run(&[&DEMO, "--node", "camera", "--", "echo", "{relay}", "{base}"]);
     assert_eq!(named.out, "10.77.0.2 {base}\n", "{}", named.err);
-    let unknown = run(&[DEMO, "--node", "nobody", "--", "true"]);
+    let unknown = run(&[&DEMO, "--node", "nobody", "--", "true"]);
     assert_eq!(unknown.code, Some(2));
     assert!(
         unknown.err.contains("base, camera, relay, viewer"),
@@ -93,7 +93,7 @@ fn what_a_killed_run_left_is_removed_by_the_next_and_a_living_one_is_left_alone(
     let (mut killed, mut living) = (hold(), hold());
     signal(&killed, Signal::KILL);
     killed.child.wait().expect("it ends");
-    let next = run(&[DEMO, "--node", "camera", "--", "true"]);
+    let next = run(&[&DEMO, "--node", "camera", "--", "true"]);
     assert_eq!(next.code, Some(0), "{}", next.err);
     // Another test's run may have swept it already; whoever did has said so, and it is gone.
     assert_eq!(namespaces_of(killed.child.id()), [""; 0]);

@@ -2,11 +2,16 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::LazyLock;
 
 use thalweg_testbed::system::privilege;
 
-/// The demo's world.
-pub const DEMO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../worlds/demo.toml");
+/// The demo's world. Where clones share a target folder this program may be another clone's, so cargo is asked when it
+/// runs.
+pub static DEMO: LazyLock<String> = LazyLock::new(|| {
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
+    format!("{here}/../../worlds/demo.toml")
+});
 
 /// A run that has ended: its code, and what it said on standard output and standard error.
 pub struct Run {
@@ -60,7 +65,7 @@ pub fn hold() -> Held {
         "-c",
         "echo begun; exec sleep 60",
     ];
-    let mut child = testbed(&[&[DEMO], &words[..]].concat())
+    let mut child = testbed(&[&[DEMO.as_str()], &words[..]].concat())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -27,7 +27,7 @@ fn nothing_to_do_and_no_such_world_are_refused() {
     for (arguments, word) in [
         (vec![], "--calibrate"),
         (vec!["/no/such/world.toml"], "/no/such/world.toml"),
-        (vec![DEMO, "--calibrate"], "--calibrate"),
+        (vec![DEMO.as_str(), "--calibrate"], "--calibrate"),
         (vec!["--node", "camera", "--", "true"], "<WORLD"),
     ] {
         let refused = run(&arguments);

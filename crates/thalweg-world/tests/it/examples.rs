@@ -1,14 +1,22 @@
 //! The example worlds load, say what their comments say, and plan as they promise.
 
+use std::path::{Path, PathBuf};
+
 use thalweg_core::model::World;
 use thalweg_core::planner::report::Report;
 use thalweg_core::planner::{Plan, Policy, check, explain, plan};
 use thalweg_core::time::Duration;
 use thalweg_world::{Format, load_str};
 
+/// Returns a path below the examples. Where clones share a target folder this program may be another clone's, so cargo
+/// is asked when it runs.
+fn worlds(below: &str) -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
+    Path::new(&here).join("../../worlds").join(below)
+}
+
 fn load(file: &str) -> World {
-    let path = format!("{}/../../worlds/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).expect("the example is in the repository");
+    let text = std::fs::read_to_string(worlds(file)).expect("the example is in the repository");
     load_str(&text, Format::of_file_name(file), file).expect("the example is sound")
 }
 
@@ -57,8 +65,7 @@ fn the_diamond_goes_by_the_town_unless_in_a_hurry_or_cut() {
 
 #[test]
 fn every_rung_of_the_ladder_loads_and_carries_both_of_its_streams() {
-    let folder = format!("{}/../../worlds/ladder", env!("CARGO_MANIFEST_DIR"));
-    let entries = std::fs::read_dir(folder).expect("the ladder is in the repository");
+    let entries = std::fs::read_dir(worlds("ladder")).expect("the ladder is in the repository");
     let mut rungs: Vec<String> = entries
         .map(|entry| entry.expect("an entry").file_name().into_string())
         .map(|name| name.expect("names in UTF-8"))
