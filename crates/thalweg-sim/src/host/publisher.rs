@@ -217,12 +217,11 @@ impl Host {
         let now = self.now(watch);
         let publisher = &mut self.publishers[at];
         let place = publisher.at;
-        let payload = match &watch.films[place] {
-            Some(film) => film.payload(due.frame, due.layer),
-            None => {
-                let ratio = watch.world.streams[place].pack_ratio(&watch.world.weights);
-                traffic::payload(place as u64, due.sequence, due.payload_bytes, ratio)
-            }
+        let payload = if let Some(film) = &watch.films[place] {
+            film.payload(due.frame, due.layer)
+        } else {
+            let ratio = watch.world.streams[place].pack_ratio(&watch.world.weights);
+            traffic::payload(place as u64, due.sequence, due.payload_bytes, ratio)
         };
         let header = Header {
             media_time: due.media_time,

@@ -14,9 +14,10 @@ use std::path::Path;
 
 use thalweg_core::model::{Layer, Link, Node, NodeName, Stream, Traffic, Weights, World};
 use thalweg_core::needs::{Needs, Order, Reliability};
+use thalweg_core::planner::{Policy, plan};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
-use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
 use thalweg_sim::promise::{Carried, Promise};
 use thalweg_world::{Format, load_str};
 
@@ -167,7 +168,7 @@ fn a_plan_moves_the_bytes_that_it_predicted_and_shows_no_plaintext() {
         assert_eq!(world.faults(), [], "seed {seed}");
         let name = &world.streams[0].name;
         let snapshot = world.snapshot(name).expect("it is its stream");
-        let (plan, _) = thalweg_core::planner::plan(&snapshot, &Default::default());
+        let (plan, _) = plan(&snapshot, &Policy::default());
         if !plan.feasible {
             continue;
         }
@@ -210,12 +211,12 @@ fn named(file: &str) -> World {
     world.length = Some(Duration::from_secs(4));
     world.events.clear();
     for link in &mut world.links {
-        (link.loss, link.reorder) = Default::default();
+        (link.loss, link.reorder) = (Ratio::ZERO, Ratio::ZERO);
         link.queue = DataSize::from_kib(1_024);
     }
     for stream in &mut world.streams {
         stream.traffic.video = false;
-        stream.traffic.spread = Default::default();
+        stream.traffic.spread = Ratio::ZERO;
         stream.needs.deadline = Duration::from_secs(30);
     }
     world

@@ -132,13 +132,12 @@ impl Work<'_> {
     }
 
     fn outgoing(&self, due: &Due) -> Outgoing {
-        let payload: Bytes = match &self.film {
-            Some(film) => film.payload(due.frame, due.layer),
-            None => {
-                let ratio = self.stream.pack_ratio(&self.world.weights);
-                let seed = self.part.stream as u64;
-                traffic::payload(seed, due.sequence, due.payload_bytes, ratio)
-            }
+        let payload: Bytes = if let Some(film) = &self.film {
+            film.payload(due.frame, due.layer)
+        } else {
+            let ratio = self.stream.pack_ratio(&self.world.weights);
+            let seed = self.part.stream as u64;
+            traffic::payload(seed, due.sequence, due.payload_bytes, ratio)
         };
         Outgoing {
             media_time: due.media_time,

@@ -216,7 +216,11 @@ fn a_sink_asks_as_soon_as_there_is_a_way() {
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.cut([A, B]);
     fabric.subscribe(C);
-    assert_eq!(fabric.node(C).found, [(name(), stream)], "its record is known");
+    assert_eq!(
+        fabric.node(C).found,
+        [(name(), stream)],
+        "its record is known"
+    );
     fabric.link([A, B]);
     fabric.settle();
     assert_eq!(fabric.way(A, stream).1, [A, B, C], "no time has passed");
