@@ -17,6 +17,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::ADAPTER_NAME_BYTES_MAX;
 
+/// Where the number stands in `keep:3`.
+const KEEP_DIGITS_AT: usize = "keep:".len();
+
 /// An adapter that a plan places on a node, written `keep:3`, `pack`, `unpack`, `seal`, `open`, or by its own name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -79,19 +82,11 @@ impl Adapter {
             return self.kind();
         };
         let mut bytes = AdapterName::KEEP.bytes;
-        let mut end = AdapterName::KEEP.as_str().len();
-        let mut push = |byte| {
-            bytes[end] = byte;
-            end += 1;
-        };
-        push(b':');
-        if layers >= 100 {
-            push(b'0' + layers / 100);
-        }
-        if layers >= 10 {
-            push(b'0' + layers / 10 % 10);
-        }
-        push(b'0' + layers % 10);
+        bytes[KEEP_DIGITS_AT - 1] = b':';
+        let digits = [layers / 100, layers / 10 % 10, layers % 10].map(|digit| b'0' + digit);
+        let leading = usize::from(layers < 100) + usize::from(layers < 10);
+        let digits = &digits[leading..];
+        bytes[KEEP_DIGITS_AT..KEEP_DIGITS_AT + digits.len()].copy_from_slice(digits);
         AdapterName { bytes }
     }
 }

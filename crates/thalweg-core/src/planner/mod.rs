@@ -78,7 +78,10 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
         return plan_on_paths(snapshot, &problem, *policy);
     }
     match exact::solve(&problem, policy.labels_max) {
-        Ok(Some(route)) => (Plan::of_route(snapshot, &route, true), Vec::new()),
+        Ok(Some(route)) => {
+            let plan = Plan::through(snapshot, &problem.states, &route, true);
+            (plan, Vec::new())
+        }
         Ok(None) => shortfall::least_bad(snapshot, ends, policy.labels_max),
         Err(exhausted) => (Plan::default(), vec![exhausted.into()]),
     }
@@ -92,7 +95,7 @@ fn plan_on_paths(
 ) -> (Plan, Vec<Shortfall>) {
     match chain::plan(problem, policy.planner, policy.labels_max) {
         Ok(Some(best)) => {
-            let plan = Plan::of_route(snapshot, &best.route, best.feasible);
+            let plan = Plan::through(snapshot, &problem.states, &best.route, best.feasible);
             if best.feasible {
                 return (plan, Vec::new());
             }

@@ -84,8 +84,17 @@ impl Plan {
 
     /// Walks a route and sums up what it costs, free of any penalty that found it.
     pub(super) fn of_route(snapshot: &Snapshot, route: &Route, feasible: bool) -> Self {
+        Self::through(snapshot, &States::new(snapshot, 1), route, feasible)
+    }
+
+    /// The same with the snapshot's states at hand; how many layers they take to be enough does not matter.
+    pub(super) fn through(
+        snapshot: &Snapshot,
+        states: &States,
+        route: &Route,
+        feasible: bool,
+    ) -> Self {
         let topology = &snapshot.topology;
-        let states = States::new(snapshot, 1);
         let name = |node: usize| topology.nodes()[node].name.clone();
         let mut plan = Self {
             feasible,
@@ -127,7 +136,7 @@ impl Plan {
                         layers: states.layers_of(state),
                         packed: states.is_on(state, PACK),
                         sealed: states.is_on(state, SEAL),
-                        transforms: declared(snapshot, &states, state),
+                        transforms: declared(snapshot, states, state),
                     });
                     plan.path.push(name(to));
                     node = to;

@@ -166,8 +166,10 @@ impl States {
     fn tabulate_steps(&mut self, catalogue: &Catalogue) {
         let tools = self.tools(catalogue);
         let mut keeps = [0; LAYERS_MAX];
-        for (layers, rank) in keeps.iter_mut().enumerate() {
-            *rank = self.rank(Adapter::Keep(layers as u8)).unwrap_or(0);
+        for (rank, adapter) in self.adapters.iter().enumerate() {
+            if let Adapter::Keep(layers) = adapter {
+                keeps[usize::from(*layers)] = rank as u16;
+            }
         }
         let mut steps = Vec::new();
         for state in 0..self.rates.len() as u16 {
@@ -395,8 +397,9 @@ impl States {
 
     /// Returns the place of an adapter's text among all that the stream may pass.
     pub(super) fn rank(&self, adapter: Adapter) -> Option<u16> {
-        let place = self.adapters.binary_search(&adapter);
-        place.ok().map(|place| place as u16)
+        let mut adapters = self.adapters.iter();
+        let place = adapters.position(|other| *other == adapter);
+        place.map(|place| place as u16)
     }
 }
 
