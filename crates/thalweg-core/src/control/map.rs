@@ -82,7 +82,14 @@ impl Map {
     }
 
     /// Returns the parts of a plan, node by node.
+    ///
+    /// Fails   a sentence about what no node can run, or which node is gone
     pub(super) fn parts(&self, plan: &Plan) -> Result<Vec<Part>, String> {
+        if let Some(adapter) = plan.declared_adapter() {
+            return Err(format!(
+                "the plan wants `{adapter}`, which is declared for planning and which no node can run"
+            ));
+        }
         let confidential = self.snapshot.stream.needs.confidential;
         let mut sealed_in = vec![false];
         sealed_in.extend(plan.links.iter().map(|link| link.sealed));

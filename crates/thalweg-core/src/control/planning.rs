@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 use super::map::Map;
 use crate::id::{NodeId, StreamId};
-use crate::model::Snapshot;
+use crate::model::{Catalogue, Snapshot};
 use crate::planner::{self, Plan, Policy, Shortfall, report::Report};
 use crate::session::Part;
 use crate::time::Duration;
@@ -62,11 +62,16 @@ impl Planning {
         &self.map.snapshot
     }
 
-    /// Plans.
+    /// Plans; with the standard adapters only if the best plan wants one that is declared, for no node can run it.
     ///
-    /// Cost    that of [`planner::plan`]
-    pub fn solve(self) -> Solved {
-        let (plan, shortfalls) = planner::plan(&self.map.snapshot, &self.policy);
+    /// Cost    that of [`planner::plan`], at most twice
+    pub fn solve(mut self) -> Solved {
+        let (mut plan, mut shortfalls) = planner::plan(&self.map.snapshot, &self.policy);
+        if plan.declared_adapter().is_some() {
+            let snapshot = &mut self.map.snapshot;
+            snapshot.catalogue = Catalogue::standard(&snapshot.weights, &snapshot.stream);
+            (plan, shortfalls) = planner::plan(snapshot, &self.policy);
+        }
         Solved {
             planning: self,
             plan,

@@ -11,6 +11,10 @@ fn name(text: &str) -> NodeName {
     text.parse().expect("a test's node name is valid")
 }
 
+fn adapter(text: &str) -> Adapter {
+    Adapter::Named(text.parse().expect("a test's adapter name is valid"))
+}
+
 fn link(a: &str, b: &str) -> Link {
     Link::new([name(a), name(b)], Bitrate::from_kbps(1_000))
 }
@@ -19,6 +23,10 @@ fn link(a: &str, b: &str) -> Link {
 fn adapters_order_as_their_texts_do() {
     let mut adapters: Vec<Adapter> = (0..=255).map(Adapter::Keep).collect();
     adapters.extend([Adapter::Unpack, Adapter::Seal, Adapter::Pack, Adapter::Open]);
+    let named = [
+        "blur", "keeper", "opened", "p", "pa", "pack-2", "packet", "protect", "zz.top_1",
+    ];
+    adapters.extend(named.map(adapter));
     let mut by_text = adapters.clone();
     adapters.sort();
     by_text.sort_by_key(ToString::to_string);
@@ -30,9 +38,16 @@ fn adapters_order_as_their_texts_do() {
 
 #[test]
 fn adapters_are_not_read_from_other_text() {
-    for text in ["", "keep", "keep:", "keep:+1", "keep:256", "Pack", "pack "] {
+    let long = "n".repeat(crate::limits::ADAPTER_NAME_BYTES_MAX + 1);
+    let texts = [
+        "", "keep", "keep:", "keep:+1", "keep:256", "Pack", "pack ", "pack:lz4", "1st", "-", "ö",
+        &long,
+    ];
+    for text in texts {
         assert!(text.parse::<Adapter>().is_err(), "{text}");
     }
+    assert_eq!(long[1..].parse(), Ok(adapter(&long[1..])));
+    assert_eq!("keep".parse(), Ok(AdapterName::KEEP));
 }
 
 #[test]
@@ -118,4 +133,134 @@ fn what_is_played_must_be_possible() {
     });
     let paths: Vec<_> = world.faults().into_iter().map(|fault| fault.path).collect();
     assert_eq!(paths, ["node.a.clock_drift_ppm", "at[0].node"]);
+}
+
+/// Returns the keys of the faults of a world with two nodes that declares adapters.
+fn faults_of(declared: &[(&str, Declaration)]) -> Vec<String> {
+    let mut world = World::default();
+    for (name, declaration) in declared {
+        let name = name.parse().expect("a test's adapter name is valid");
+        world.adapters.insert(name, declaration.clone());
+    }
+    let faults = world.faults().into_iter();
+    faults.map(|fault| fault.path).collect()
+}
+
+#[test]
+fn declarations_that_make_no_sense_are_faults() {
+    let plain = Declaration::default;
+    let paired = |with: &str| Declaration {
+        pair: Some(with.parse().expect("a name")),
+        ..plain()
+    };
+    let factor = |factor| Declaration {
+        rate_factor: Some(factor),
+        ..plain()
+    };
+    assert_eq!(faults_of(&[("blur", factor(0.5))]), [""; 0]);
+    for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        let found = faults_of(&[("blur", factor(bad))]);
+        assert_eq!(found, ["adapter.blur.rate_factor"]);
+    }
+    let better = Declaration {
+        quality_factor: Some(1.5),
+        cost_per_mbps: Some(-1.0),
+        cpu_per_mbps: Some(f64::INFINITY),
+        hides: Some(true),
+        ..plain()
+    };
+    let keys = ["hides", "quality_factor", "cost_per_mbps", "cpu_per_mbps"];
+    let keys = keys.map(|key| alloc::format!("adapter.x.{key}"));
+    assert_eq!(faults_of(&[("x", better)]), keys);
+    assert_eq!(faults_of(&[("x", paired("y"))]), ["adapter.x.pair"]);
+    assert_eq!(faults_of(&[("x", paired("x"))]), ["adapter.x.pair"]);
+    assert_eq!(faults_of(&[("x", paired("open"))]), ["adapter.x.pair"]);
+    assert_eq!(faults_of(&[("x", paired("y")), ("y", plain())]), [""; 0]);
+    let two = [("x", paired("z")), ("y", paired("z")), ("z", plain())];
+    assert_eq!(faults_of(&two), ["adapter.x.pair", "adapter.y.pair"]);
+    let told_twice = [("x", paired("y")), ("y", factor(2.0))];
+    assert_eq!(faults_of(&told_twice), ["adapter.y.rate_factor"]);
+    let lossy = Declaration {
+        quality_factor: Some(0.5),
+        ..paired("y")
+    };
+    let found = faults_of(&[("x", lossy), ("y", plain())]);
+    assert_eq!(found, ["adapter.x.quality_factor"]);
+    assert_eq!(
+        faults_of(&[("seal", factor(1.5))]),
+        ["adapter.seal.rate_factor"]
+    );
+    let delay = Declaration {
+        delay: Duration::from_millis(1),
+        cpu_per_mbps: Some(0.1),
+        ..plain()
+    };
+    assert_eq!(faults_of(&[("seal", delay)]), [""; 0]);
+}
+
+#[test]
+fn more_than_a_planner_can_number_is_a_fault() {
+    let names = ["a", "b", "c", "d", "e"];
+    let blurs = names.map(|name| (name, Declaration::default()));
+    assert_eq!(faults_of(&blurs[..4]), [""; 0]);
+    assert_eq!(faults_of(&blurs), ["adapter"]);
+    let table = |layers| Declaration {
+        layers: Some(alloc::vec![
+            Layer {
+                rate: Bitrate::from_kbps(10),
+                utility: 0.01,
+            };
+            layers
+        ]),
+        ..Declaration::default()
+    };
+    assert_eq!(faults_of(&[("small", table(17))]), ["adapter.small.layers"]);
+    assert_eq!(faults_of(&[("small", table(0))]), ["adapter.small.layers"]);
+    let mut world = World::default();
+    for at in 0..32 {
+        let name = alloc::format!("t{at}").parse().expect("a name");
+        world.adapters.insert(name, table(10));
+    }
+    let layers = Layer {
+        rate: Bitrate::from_kbps(10),
+        utility: 1.0,
+    };
+    world.nodes.insert(name("a"), Node::default());
+    world.nodes.insert(name("b"), Node::default());
+    world.streams.push(Stream {
+        name: "cam".parse().expect("a name"),
+        from: name("a"),
+        to: [name("b")].into(),
+        layers: [layers].into(),
+        needs: crate::needs::Needs::default(),
+        pack_ratio: None,
+        seal_overhead: None,
+        traffic: Traffic::default(),
+    });
+    let faults = world.faults();
+    assert_eq!(faults[0].path, "stream[0].layers");
+    assert!(faults[0].message.contains("1284 states"), "{}", faults[0]);
+    let one_more = "t32".parse().expect("a name");
+    world.adapters.insert(one_more, table(1));
+    assert_eq!(world.faults()[0].path, "adapter");
+}
+
+#[test]
+fn what_a_node_holds_must_be_there() {
+    let mut world = World::default();
+    let held = Node {
+        adapters: Some(
+            ["keep", "blur"]
+                .map(|kind| kind.parse().expect("a name"))
+                .into(),
+        ),
+        cpu_cores: Some(f64::NAN),
+        ..Node::default()
+    };
+    world.nodes.insert(name("a"), held);
+    let faults = world.faults();
+    let paths: Vec<_> = faults.iter().map(|fault| &fault.path).collect();
+    assert_eq!(paths, ["node.a.cpu", "node.a.adapters[1]"]);
+    let says = "there is no adapter `blur` (there are keep, open, pack, seal, unpack)";
+    assert_eq!(faults[1].message, says);
 }

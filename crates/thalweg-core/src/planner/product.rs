@@ -82,6 +82,13 @@ impl Plan {
         self.placements.iter().map(|here| here.adapters.len()).sum()
     }
 
+    /// Returns an adapter of it that is not one of the standard ones, if there is any.
+    pub fn declared_adapter(&self) -> Option<Adapter> {
+        let mut adapters = self.placements.iter().flat_map(|here| &here.adapters);
+        let declared = adapters.find(|adapter| !adapter.kind().is_standard());
+        declared.copied()
+    }
+
     /// Walks a route and sums up what it costs, free of any penalty that found it.
     pub(super) fn of_route(snapshot: &Snapshot, route: &Route, feasible: bool) -> Self {
         Self::through(snapshot, &States::new(snapshot, 1), route, feasible)

@@ -4,10 +4,13 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::super::map::Map;
+use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
 use super::{A, B, C, D, Fabric, LINK, name, publication};
 use crate::id::Epoch;
-use crate::planner::Planner;
+use crate::model::{Catalogue, Declaration, Snapshot};
+use crate::planner::{self, Planner, Policy};
 use crate::routing::RECORD_AGE_MAX;
 use crate::session::{LEASE, Part};
 use crate::time::Duration;
@@ -302,4 +305,41 @@ fn what_cannot_be_published_says_why() {
     assert!(invalid(publish(publication(None, false), Some(vec![long]))));
     assert_eq!(publish(good.clone(), None), Ok(()));
     assert_eq!(publish(good, None), Err(PublishError::Taken(name())));
+}
+
+#[test]
+fn what_no_node_can_run_is_planned_around_and_never_deployed() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    let publication = publication(Some(Planner::Exact), false);
+    let stream = fabric.publish(A, publication.clone());
+    let controller = &fabric.node(A).controller;
+    let mut map = Map::new(controller, &publication, C).expect("all nodes are on the map");
+    let shrink = Declaration {
+        rate_factor: Some(0.1),
+        ..Declaration::default()
+    };
+    let declared = [("shrink".parse().expect("a name"), shrink)].into();
+    let Snapshot {
+        weights,
+        stream: of,
+        ..
+    } = &map.snapshot;
+    map.snapshot.catalogue = Catalogue::declared(weights, of, &declared);
+    let (wanted, _) = planner::plan(&map.snapshot, &Policy::default());
+    assert_eq!(wanted.adapters_at(&wanted.path[0]).len(), 1, "{wanted:?}");
+    let refused = map.parts(&wanted).expect_err("no node can run it");
+    assert_eq!(
+        refused,
+        "the plan wants `shrink`, which is declared for planning and which no node can run"
+    );
+    let planning = Planning {
+        stream,
+        sink: C,
+        number: 1,
+        map: map.into(),
+        policy: Policy::default(),
+    };
+    let (parts, _) = planning.solve().into_parts().expect("planned around");
+    assert!(parts.iter().all(|part| part.adapters.is_empty()));
 }
