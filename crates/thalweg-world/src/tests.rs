@@ -271,6 +271,101 @@ fn a_default_that_is_wrong_is_reported_at_the_key_around_it() {
 }
 
 #[test]
+fn a_declared_adapter_must_make_sense() {
+    let declare = |text: &str, begins: &str| {
+        let text = format!("{text}\n[node.b]");
+        toml_error("[node.b]", &text, begins);
+    };
+    declare(
+        "[adapter.protect]\npair = \"recover\"",
+        "w.toml:4: adapter.protect.pair: there is no adapter `recover`",
+    );
+    declare(
+        "[adapter.protect]\npair = \"protect\"",
+        "w.toml:4: adapter.protect.pair: `protect` cannot undo itself",
+    );
+    declare(
+        "[adapter.blur]\nrate_factor = 0.0",
+        "w.toml:4: adapter.blur.rate_factor: 0 is not a finite number above 0",
+    );
+    declare(
+        "[adapter.blur]\nrate_factor = inf",
+        "w.toml:4: adapter.blur.rate_factor: inf is not a finite number above 0",
+    );
+    declare(
+        "[adapter.blur]\nrepairs = 1.5",
+        "w.toml:4: adapter.blur.repairs: 1.5 is not between 0 and 1",
+    );
+    declare(
+        "[adapter.blur]\nquality = 0.5",
+        "w.toml:4: adapter.blur.quality: unknown field `quality`, expected",
+    );
+    declare(
+        "[adapter.thin]\npair = \"open2\"\nquality_factor = 0.5\n[adapter.open2]",
+        "w.toml:5: adapter.thin.quality_factor: `thin` has a pair that gives back",
+    );
+    declare(
+        "[adapter.seal]\ncost_per_mbps = 0.5",
+        "w.toml:4: adapter.seal.cost_per_mbps: `seal` is a standard adapter",
+    );
+    declare(
+        "[adapter.Blur]\nrate_factor = 0.5",
+        "w.toml:3: adapter.Blur: `Blur` is not an adapter's name: use 1 to 23",
+    );
+    let many: String = (0..5).map(|at| format!("[adapter.x{at}]\n")).collect();
+    declare(
+        &many,
+        "w.toml:3: adapter: 7 transforms with pack and seal are more than 6",
+    );
+    let layer = "{ rate = \"1 kbit/s\", utility = 0.0001 },\n";
+    declare(
+        &format!("[adapter.small]\nlayers = [{}]", layer.repeat(1_000)),
+        "w.toml:4: adapter.small.layers: a transcoder makes 1 to 16 layers, this one 1000",
+    );
+    json_error(
+        "\"node\": {",
+        "\"adapter\": {\"blur\": {}, \"blur\": {}},\n\"node\": {",
+        "w.json:3: adapter.blur: two adapters have the name `blur`: rename one",
+    );
+}
+
+#[test]
+fn what_a_node_gives_to_adapters_must_make_sense() {
+    toml_error(
+        "slots = 2",
+        "slots = 2\nadapters = [\"keep\", \"blur\"]",
+        "w.toml:3: node.a.adapters[1]: there is no adapter `blur` (there are keep, open, pack",
+    );
+    toml_error(
+        "slots = 2",
+        "slots = 2\ncpu = -1.0",
+        "w.toml:3: node.a.cpu: -1 is not a finite number of 0 or above",
+    );
+}
+
+#[test]
+fn needs_that_nothing_can_meet_are_refused() {
+    let deadline = "deadline = \"300 ms\"";
+    toml_error(
+        "deadline = \"300 ms\", least",
+        "deadline = \"0 ms\", least",
+        "w.toml:16: stream[0].needs.deadline: nothing arrives in no time",
+    );
+    for (loss, said) in [("-0.1", "-0.1"), ("1.5", "1.5"), ("nan", "NaN")] {
+        toml_error(
+            &format!("{deadline}, least"),
+            &format!("{deadline}, loss_max = {loss}, least"),
+            &format!("w.toml:16: stream[0].needs.loss_max: {said} is not between 0 and 1"),
+        );
+    }
+    toml_error(
+        "least_layers = 1",
+        "least_layers = 0",
+        "w.toml:16: stream[0].needs.least_layers: least_layers is 0, the stream has 2",
+    );
+}
+
+#[test]
 fn broken_syntax_has_a_line() {
     toml_error("delay =", "delay", "w.toml:7: ");
     json_error("\"delay\":", "\"delay\"", "w.json:7: ");

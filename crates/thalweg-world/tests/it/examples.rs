@@ -64,6 +64,45 @@ fn the_diamond_goes_by_the_town_unless_in_a_hurry_or_cut() {
 }
 
 #[test]
+fn declared_adapters_repair_the_radio_and_make_smaller_layers_at_the_van() {
+    let mut world = load("adapters.toml");
+    let plan = plan_of(&world, "scout");
+    assert_eq!(chain(&plan, "drone"), ["keep:1", "seal", "protect"]);
+    assert_eq!(chain(&plan, "van"), ["recover", "open", "small", "seal"]);
+    assert_eq!(chain(&plan, "mast"), [""; 0]);
+    assert_eq!(chain(&plan, "desk"), ["open"]);
+    let report = Report::new(&plan, &[], Duration::ZERO);
+    let json = serde_json::to_value(&report).expect("a report can be written");
+    assert_eq!(
+        json["links"][0]["transforms"],
+        serde_json::json!(["protect"])
+    );
+    assert_eq!(json["links"][1]["transforms"], serde_json::json!(["small"]));
+    let name = "scout".parse().expect("a valid name");
+    let snapshot = world.snapshot(&name).expect("the stream is in the world");
+    let text = explain(&snapshot, &plan);
+    for sentence in [
+        "It delivers 2 of 2 layers that small makes (45.0 % of the utility), 60 kbit/s",
+        "- drone → van: 1 layer, sealed with protect, 255 kbit/s of 600 kbit/s (42.5 %), 5 ms",
+        "- keep:1 at drone: small makes no more of all layers than of these.",
+        "- protect at drone: link drone → van loses 5.0 %, the stream bears 1.0 %; this repairs up to 7.0 %.",
+        "- small at van: link van → mast has 64 kbit/s; 1 layer of the stream's own would need 204 kbit/s there. Not earlier, at drone: node drone does not hold small.",
+        "Next: 140 kbit/s more on van → mast would deliver 50.0 % of the utility",
+    ] {
+        assert!(text.contains(sentence), "`{sentence}` is not in\n{text}");
+    }
+    // What each of the others would take: an encoder on board, a processor for it.
+    let drone = "drone".parse().expect("a valid name");
+    let place = world.nodes.get_mut(&drone).expect("the drone is there");
+    place.adapters = None;
+    place.cpu_cores = Some(1.5);
+    assert_eq!(
+        chain(&plan_of(&world, "scout"), "drone"),
+        ["keep:1", "small", "seal", "protect"]
+    );
+}
+
+#[test]
 fn every_rung_of_the_ladder_loads_and_carries_both_of_its_streams() {
     let entries = std::fs::read_dir(worlds("ladder")).expect("the ladder is in the repository");
     let mut rungs: Vec<String> = entries

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use thalweg_core::model::{
-    Change, Edge, Event, Layer, Link, LinkChange, Node, NodeAction, NodeName, Stream, Traffic,
-    World,
+    AdapterName, Change, Declaration, Edge, Event, Layer, Link, LinkChange, Node, NodeAction,
+    NodeName, Stream, Traffic, World,
 };
 use thalweg_core::needs::Needs;
 use thalweg_core::time::Duration;
@@ -35,15 +35,40 @@ fn links() -> impl Strategy<Value = Link> {
     })
 }
 
+/// Declares a pair and a transcoder, with most keys.
+fn declared(layer: Layer, delay: Duration) -> impl Iterator<Item = (AdapterName, Declaration)> {
+    let name = |text: &str| text.parse().expect("a valid name");
+    let protect = Declaration {
+        rate_factor: Some(1.25),
+        repairs: Some(Ratio::ONE),
+        pair: Some(name("recover")),
+        order: Some(3),
+        delay,
+        ..Declaration::default()
+    };
+    let small = Declaration {
+        layers: Some(vec![layer]),
+        cpu_per_mbps: Some(0.5),
+        ..Declaration::default()
+    };
+    let recover = Declaration::default();
+    [("protect", protect), ("recover", recover), ("small", small)]
+        .map(|(text, declaration)| (name(text), declaration))
+        .into_iter()
+}
+
 fn worlds() -> impl Strategy<Value = World> {
     let nodes = prop::collection::vec((0..20u32, any::<bool>()), 5);
-    let stream = (1..1u64 << 50, durations(), any::<bool>());
+    let deadline = (1..1u64 << 50).prop_map(Duration::from_nanos);
+    let stream = (1..1u64 << 50, deadline, any::<bool>());
     let links = prop::collection::vec(links(), 1..6);
     (nodes, links, stream, durations()).prop_map(|(nodes, links, (bps, deadline, flag), time)| {
         let node = |(slots, trusted)| Node {
             slots,
             trusted,
             clock_drift_ppm: -40,
+            adapters: trusted.then(|| vec![AdapterName::KEEP, AdapterName::OPEN]),
+            cpu_cores: trusted.then_some(0.5),
             ..Node::default()
         };
         let layer = |utility| Layer {
@@ -56,6 +81,7 @@ fn worlds() -> impl Strategy<Value = World> {
             ..LinkChange::default()
         };
         World {
+            adapters: declared(layer(0.5), time).filter(|_| flag).collect(),
             nodes: (0..).map(name).zip(nodes.into_iter().map(node)).collect(),
             streams: vec![Stream {
                 name: "a/b".parse().expect("a valid name"),
@@ -65,6 +91,7 @@ fn worlds() -> impl Strategy<Value = World> {
                 needs: Needs {
                     confidential: flag,
                     deadline,
+                    loss_max: Ratio::new(0.25).expect("a ratio"),
                     ..Needs::default()
                 },
                 pack_ratio: flag.then_some(0.25),
@@ -118,6 +145,7 @@ fn what_is_omitted_has_the_documented_default() {
     let world = load_str(text, Format::Toml, "w.toml").expect("a sound world");
     let node = world.nodes.values().next().expect("two nodes");
     assert_eq!((node.slots, node.trusted), (16, true));
+    assert_eq!((&node.adapters, node.cpu_cores), (&None, None));
     let link = &world.links[0];
     assert!(link.secure && link.up);
     assert_eq!((link.delay, link.loss), (Duration::ZERO, Ratio::ZERO));

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use thalweg_core::id::StreamName;
-use thalweg_core::model::{NodeName, Snapshot, World};
+use thalweg_core::model::{AdapterName, NodeName, Snapshot, World};
 use thalweg_core::planner::report::Report;
 use thalweg_core::planner::{self, Planner, Policy};
 use thalweg_core::units::Bitrate;
@@ -251,11 +251,9 @@ fn hops(snapshot: &Snapshot, report: &Report, colour: Colour) -> String {
                 let load = rate.map(|rate| hop.rate_bps / rate.as_bps() as f64 * 100.0);
                 row.push(load.map(|load| format!("{load:.0} %")).unwrap_or_default());
                 let form = [(hop.packed, "packed"), (hop.sealed, "sealed")];
-                let form: Vec<&str> = form
-                    .iter()
-                    .filter(|(is, _)| *is)
-                    .map(|(_, word)| *word)
-                    .collect();
+                let form = form.iter().filter(|(is, _)| *is).map(|(_, word)| *word);
+                let declared = hop.transforms.iter().map(AdapterName::as_str);
+                let form: Vec<&str> = form.chain(declared).collect();
                 row.push(if form.is_empty() {
                     "plain".into()
                 } else {

@@ -132,6 +132,12 @@ fn why_keep(snapshot: &Snapshot, ahead: &[LinkUse], layers: u8) -> String {
             );
         }
     }
+    let remade = ahead
+        .iter()
+        .map(|link| declared::layers_on(snapshot, Some(link)).0);
+    if let Some(name) = remade.flatten().find(|name| made != Some(*name)) {
+        return format!("{name} makes no more of all layers than of these");
+    }
     "the layers dropped are worth less than what carrying them would cost".to_string()
 }
 
