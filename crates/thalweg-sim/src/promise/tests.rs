@@ -28,6 +28,7 @@ fn what_a_plan_did_not_say_is_a_sentence() {
         layers: 2,
         packed: false,
         sealed: true,
+        transforms: Vec::new(),
     };
     let mut promises = Promises::default();
     promises.handle_plan(PLAN, (0, 0), std::slice::from_ref(&hop));
