@@ -14,8 +14,11 @@ fn the_list_names_every_id() {
     let output = run(&["--list"]);
     assert!(output.status.success());
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    for word in ["BM-D1", "BM-P3", "lift_ns_per_adu", "hop_added_p50_us"] {
+    for word in ["BM-D1", "lift_ns_per_adu"] {
         assert!(said.contains(word), "{said}");
+    }
+    for word in ["BM-P3", "hop_added_p50_us"] {
+        assert_eq!(said.contains(word), cfg!(feature = "nodes"), "{said}");
     }
 }
 
@@ -103,10 +106,16 @@ fn every_figure_is_an_object_with_the_agreed_keys() {
         ] {
             assert!(figure.get(key).is_some(), "{key} is missing: {line}");
         }
-        let value = figure["value"].as_f64().expect("a number");
+        // Not that it is above 0: what is fitted, or a difference, may come out a little below where there is next to
+        // nothing, and on a busy machine.
+        assert!(figure["value"].is_number(), "{line}");
+        assert!(
+            figure["spread"]
+                .as_f64()
+                .is_some_and(|spread| spread >= 0.0)
+        );
+        assert!(figure["n"].as_u64().is_some_and(|n| n > 0), "{line}");
         let metric = figure["metric"].as_str().expect("a name");
-        // What is fitted may come out a little below nothing where there is next to nothing.
-        assert!(value > 0.0 || metric.starts_with("model_"), "{line}");
         metrics.push(metric.to_owned());
     }
     let listed = String::from_utf8(run(&["--list"]).stdout).expect("the list is UTF-8");
