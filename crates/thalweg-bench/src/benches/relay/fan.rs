@@ -72,9 +72,14 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     // One round more than asked for: the first warms up and is not counted.
     for round in 0..=rounds {
         for row in &mut rows {
-            let name = row.side.name;
+            let name = row.side.named.name;
             progress::show(format_args!("{ID}: {name}, round {round} of {rounds}"));
-            let load = Load::of(LENGTH_BYTES, row.side.piece_bytes, RATE_BPS, LASTING[quick]);
+            let load = Load::of(
+                LENGTH_BYTES,
+                row.side.named.piece_bytes,
+                RATE_BPS,
+                LASTING[quick],
+            );
             let taken = row.side.carry(Way::Through, load)?;
             if round > 0 {
                 row.add(&taken);
@@ -82,7 +87,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         }
         rows.reverse();
     }
-    rows.sort_by_key(|row| row.side.place);
+    rows.sort_by_key(|row| row.side.named.place);
     tell(&rows, subscribers, report)?;
     drop(rows);
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -127,7 +132,7 @@ fn tell(rows: &[Row], subscribers: u8, report: &mut Report) -> anyhow::Result<()
         }
         for peer in peers {
             let theirs = peer.summaries()[at].median;
-            report.add(&figure.clone().beside(peer.side.name, theirs))?;
+            report.add(&figure.clone().beside(peer.side.named.name, theirs))?;
         }
     }
     Ok(())

@@ -111,14 +111,14 @@ pub(super) fn report(
     };
     for length_bytes in LENGTHS_BYTES {
         for (metric, name) in METRICS.iter().enumerate().take(shown) {
-            let of = |side: &Side| measured.metric(side.name, length_bytes, metric);
+            let of = |side: &Side| measured.metric(side.named.name, length_bytes, metric);
             let name = format!("{name}.bytes_{length_bytes}");
             let figure = Figure::new(ID, name, unit(METRICS[metric]), of(ours));
             if peers.is_empty() {
                 report.add(&figure)?;
             }
             for peer in peers {
-                report.add(&figure.clone().beside(peer.name, of(peer).median))?;
+                report.add(&figure.clone().beside(peer.named.name, of(peer).median))?;
             }
         }
     }
@@ -126,7 +126,10 @@ pub(super) fn report(
         for length_bytes in LENGTHS_BYTES {
             print(measured, sides, length_bytes);
         }
-        let of = |side: &Side| format!("  {} {}: {}\n", side.name, side.version, side.carries);
+        let of = |side: &Side| {
+            let named = &side.named;
+            format!("  {} {}: {}\n", named.name, named.version, named.carries)
+        };
         let carried: String = sides.iter().map(of).collect();
         crate::report::print(&format!("\n{carried}"));
     }
@@ -144,10 +147,10 @@ fn unit(metric: &str) -> &'static str {
 fn print(measured: &Measured, sides: &[Side], length_bytes: usize) {
     let row = |side: &Side| {
         let metric = |at| {
-            let Summary { median, spread, .. } = measured.metric(side.name, length_bytes, at);
+            let Summary { median, spread, .. } = measured.metric(side.named.name, length_bytes, at);
             format!("{} ± {}", short(median), short(spread))
         };
-        let name = side.name.to_owned();
+        let name = side.named.name.to_owned();
         std::iter::once(name)
             .chain((0..METRICS.len()).map(metric))
             .collect()

@@ -76,12 +76,12 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         sides.retain_mut(|side| {
             progress::show(format_args!(
                 "{ID}: {}, round {round} of {rounds}",
-                side.name
+                side.named.name
             ));
             match carry(side, round, settings.is_quick) {
                 Ok(_) if round == 0 => true,
                 Ok(taken) => {
-                    measured.add(side.name, taken);
+                    measured.add(side.named.name, taken);
                     true
                 }
                 Err(error) => {
@@ -92,7 +92,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         });
         sides.reverse();
     }
-    sides.sort_by_key(|side| side.place);
+    sides.sort_by_key(|side| side.named.place);
     figures::report(&measured, &sides, report)?;
     drop(sides);
     runtime.shutdown_timeout(Duration::from_secs(1));
@@ -118,7 +118,7 @@ fn carry(
         for way in ways {
             let load = Load::of(
                 length_bytes,
-                side.piece_bytes,
+                side.named.piece_bytes,
                 RATES_BPS[quick],
                 LASTING[quick],
             );

@@ -21,14 +21,19 @@ const BUFFER_BYTES: usize = 1 << 16;
 
 const THALWEG_CARRIES: &str = "QUIC, encrypted: until-deadline, a stream for each ADU";
 
-/// A relay and its lines.
-pub(super) struct Side {
+/// What is known of a relay before it runs.
+pub(super) struct Named {
     /// Where it stands in the output.
     pub(super) place: usize,
     pub(super) name: &'static str,
     pub(super) version: String,
     pub(super) carries: &'static str,
     pub(super) piece_bytes: usize,
+}
+
+/// A relay and its lines.
+pub(super) struct Side {
+    pub(super) named: Named,
     direct: Option<Ends>,
     copies: u32,
     through: Ends,
@@ -43,45 +48,42 @@ enum Ends {
 /// An end of a line that is a socket of ours.
 struct UdpEnd(UdpSocket);
 
-impl Side {
-    /// Starts ours.
-    pub(super) fn thalweg(program: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
-        let line = |way| {
-            let line = thalweg::line(program, way, runtime)?;
-            anyhow::Ok(Ends::Thalweg(Box::new(line)))
-        };
-        let mut side = Self {
+impl Named {
+    fn thalweg() -> Self {
+        Self {
             place: 0,
             name: "thalweg",
             version: env!("CARGO_PKG_VERSION").to_owned(),
             carries: THALWEG_CARRIES,
             piece_bytes: usize::MAX,
-            direct: Some(line(Way::Direct)?),
-            copies: 1,
-            through: line(Way::Through)?,
-            batches: 0,
-        };
-        side.wait()?;
-        Ok(side)
+        }
     }
 
-    /// Starts a peer's.
-    pub(super) fn peer(ready: &Ready) -> anyhow::Result<Self> {
-        let line = |way| Ends::udp(ready.start(way)?);
+    fn peer(ready: &Ready) -> Self {
         let peer = ready.peer;
-        let mut side = Self {
+        Self {
             place: 1 + peer.place(),
             name: peer.name,
             version: ready.version().to_owned(),
             carries: peer.carries,
             piece_bytes: peer.piece_bytes,
-            direct: Some(line(Way::Direct)?),
-            copies: 1,
-            through: line(Way::Through)?,
-            batches: 0,
-        };
-        side.wait()?;
-        Ok(side)
+        }
+    }
+}
+
+impl Side {
+    /// Starts ours.
+    pub(super) fn thalweg(program: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
+        let line = |way| anyhow::Ok(Ends::thalweg(thalweg::line(program, way, runtime)?));
+        let direct = line(Way::Direct)?;
+        Self::begin(Named::thalweg(), Some(direct), 1, line(Way::Through)?)
+    }
+
+    /// Starts a peer's.
+    pub(super) fn peer(ready: &Ready) -> anyhow::Result<Self> {
+        let line = |way| Ends::udp(ready.start(way)?);
+        let direct = line(Way::Direct)?;
+        Self::begin(Named::peer(ready), Some(direct), 1, line(Way::Through)?)
     }
 
     /// Starts ours with so many subscribers, each on a node of its own, and no direct line.
@@ -90,41 +92,36 @@ impl Side {
         copies: u8,
         runtime: &Runtime,
     ) -> anyhow::Result<Self> {
-        let line = thalweg::fan(program, copies, runtime)?;
-        let mut side = Self {
-            place: 0,
-            name: "thalweg",
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            carries: THALWEG_CARRIES,
-            piece_bytes: usize::MAX,
-            direct: None,
-            copies: copies.into(),
-            through: Ends::Thalweg(Box::new(line)),
-            batches: 0,
-        };
-        side.wait()?;
-        Ok(side)
+        let through = Ends::thalweg(thalweg::fan(program, copies, runtime)?);
+        Self::begin(Named::thalweg(), None, copies.into(), through)
     }
 
     /// Starts a peer's with so many subscribers, each on a connection of its own, if it is one that has them.
     pub(super) fn peer_fan(ready: &Ready, copies: u8) -> Option<anyhow::Result<Self>> {
         let line = ready.fan(copies.into())?;
-        Some(line.and_then(Ends::udp).and_then(|through| {
-            let peer = ready.peer;
-            let mut side = Self {
-                place: 1 + peer.place(),
-                name: peer.name,
-                version: ready.version().to_owned(),
-                carries: peer.carries,
-                piece_bytes: peer.piece_bytes,
-                direct: None,
-                copies: copies.into(),
-                through,
-                batches: 0,
-            };
-            side.wait()?;
-            Ok(side)
-        }))
+        let through = line.and_then(Ends::udp);
+        Some(
+            through
+                .and_then(|through| Self::begin(Named::peer(ready), None, copies.into(), through)),
+        )
+    }
+
+    /// Takes lines that were started, and waits until they carry.
+    fn begin(
+        named: Named,
+        direct: Option<Ends>,
+        copies: u32,
+        through: Ends,
+    ) -> anyhow::Result<Self> {
+        let mut side = Self {
+            named,
+            direct,
+            copies,
+            through,
+            batches: 0,
+        };
+        side.wait()?;
+        Ok(side)
     }
 
     /// Carries a batch, and reads what the relay computed meanwhile.
@@ -135,14 +132,14 @@ impl Side {
         let taken = self.try_carry(way, Load { copies, ..load })?;
         if taken.latencies_us.is_empty() {
             let said = self.ends(way).said();
-            bail!("{}: nothing arrived ({way:?}): {said}", self.name);
+            bail!("{}: nothing arrived ({way:?}): {said}", self.named.name);
         }
         Ok(taken)
     }
 
     fn try_carry(&mut self, way: Way, load: Load) -> anyhow::Result<Taken> {
         self.batches += 1;
-        let (name, batch) = (self.name, self.batches);
+        let (name, batch) = (self.named.name, self.batches);
         let ends = self.ends(way);
         ends.check()?;
         let before = ends.relay_cpu()?;
@@ -177,7 +174,7 @@ impl Side {
                     break;
                 }
                 if begun.elapsed() > READY_MAX {
-                    let (name, said) = (self.name, self.ends(way).said());
+                    let (name, said) = (self.named.name, self.ends(way).said());
                     let due = taken.due;
                     bail!(
                         "{name} carries {arrived} of {due} after {READY_MAX:?} ({way:?}): {said}"
@@ -200,6 +197,10 @@ impl Side {
 }
 
 impl Ends {
+    fn thalweg(line: thalweg::Line) -> Self {
+        Self::Thalweg(Box::new(line))
+    }
+
     fn udp(line: Line) -> anyhow::Result<Self> {
         let sender = UdpSocket::bind((line.into.ip(), 0))?;
         sender.connect(line.into)?;
