@@ -15,6 +15,7 @@ mod benches;
 mod callgrind;
 mod chart;
 mod compare;
+mod crowd;
 mod feed;
 mod figures;
 mod hot;

@@ -16,6 +16,7 @@ mod delivery;
 mod instructions;
 mod lift_cost;
 mod modules;
+mod outbox_cost;
 mod planning;
 #[cfg(feature = "nodes")]
 mod quality;
@@ -56,6 +57,13 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "cost of each module at 1,000 B, and a cost model that predicts chains, beside their measurement",
         metrics: modules::METRICS,
         run: modules::run,
+    },
+    Bench {
+        id: outbox_cost::ID,
+        group: "outbox",
+        about: "cost of the outbox per ADU with 10 to 100,000 waiting, against a BinaryHeap",
+        metrics: outbox_cost::METRICS,
+        run: outbox_cost::run,
     },
     #[cfg(feature = "nodes")]
     Bench {

@@ -9,9 +9,11 @@
 //! |---|---|
 //! | `lift` | a module, or several, in a lift |
 //! | `values` | headers, records, the directory, putting back into sequence |
+//! | `outbox` | an ADU through an outbox |
 //! | `planning` | a plan |
 
 mod lift;
+mod outbox;
 mod planning;
 mod values;
 
@@ -66,6 +68,9 @@ pub(crate) const HOT_PATHS: &[HotPath] = &[
     rust("directory_path", 500, values::find_path),
     rust("resequence_in_order", 5_000, values::resequence_in_order),
     rust("resequence_swapped", 5_000, values::resequence_swapped),
+    rust("outbox_pass", 20_000, outbox::pass),
+    rust("outbox_chunk", 5_000, outbox::chunk),
+    rust("outbox_cancel", 5_000, outbox::cancel),
     rust("plan_chain_of_6", 10, planning::chain_of_6),
 ];
 

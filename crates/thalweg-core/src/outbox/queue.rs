@@ -10,6 +10,9 @@
 //!
 //! *What it does not do.* It decides nothing between flows.
 
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
 use super::slab::{Slab, Slot};
 use super::spread::Spread;
 use crate::needs::Order;
@@ -54,7 +57,7 @@ pub(super) struct Queue {
 /// The deadlines of all ADUs that have one.
 #[derive(Debug)]
 pub(super) struct Alarms {
-    nodes: Spread<Alarm>,
+    nodes: BinaryHeap<Reverse<Alarm>>,
     live: usize,
 }
 
@@ -198,7 +201,7 @@ impl Queue {
 
 impl Alarms {
     pub(super) const EMPTY: Self = Self {
-        nodes: Spread::EMPTY,
+        nodes: BinaryHeap::new(),
         live: 0,
     };
 
@@ -209,7 +212,7 @@ impl Alarms {
         if !at.is_never() {
             slab[slot].alarm = stamp;
             self.live += 1;
-            self.nodes.push(Alarm { at, stamp, slot });
+            self.nodes.push(Reverse(Alarm { at, stamp, slot }));
         }
     }
 
@@ -223,17 +226,19 @@ impl Alarms {
             self.nodes.clear();
         } else if self.nodes.len() > 2 * self.live + HUSKS_MIN {
             self.nodes
-                .retain(|node| slab[node.slot].alarm == node.stamp);
+                .retain(|Reverse(node)| slab[node.slot].alarm == node.stamp);
         }
-        while let Some(node) = self.nodes.least()
+        while let Some(Reverse(node)) = self.nodes.peek()
             && slab[node.slot].alarm != node.stamp
         {
-            self.nodes.pop_least();
+            self.nodes.pop();
         }
     }
 
     /// Returns the first alarm; what it belongs to has not ended.
     pub(super) fn first(&self) -> Option<(Instant, u32)> {
-        self.nodes.least().map(|alarm| (alarm.at, alarm.slot))
+        self.nodes
+            .peek()
+            .map(|Reverse(alarm)| (alarm.at, alarm.slot))
     }
 }

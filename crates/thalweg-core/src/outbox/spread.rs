@@ -148,13 +148,22 @@ impl<T: Copy + Ord> Spread<T> {
 
     /// Returns the place of the foremost among children and grandchildren.
     fn foremost_below(&self, place: usize, end: End) -> Option<usize> {
+        let (child, grandchild) = (2 * place + 1, 4 * place + 3);
+        // A child goes behind its own children, so it counts only where it has none.
+        if let Some([a, b, c, d]) = self.items.get(grandchild..grandchild + 4) {
+            let left = usize::from(end.prefers(b, a));
+            let right = 2 + usize::from(end.prefers(d, c));
+            let (one, other) = (
+                &self.items[grandchild + left],
+                &self.items[grandchild + right],
+            );
+            return Some(grandchild + if end.prefers(other, one) { right } else { left });
+        }
         let len = self.items.len();
-        let child = 2 * place + 1;
         if child >= len {
             return None;
         }
         let mut foremost = child;
-        let grandchild = 4 * place + 3;
         let below = (child + 1..(child + 2).min(len)).chain(grandchild..(grandchild + 4).min(len));
         for candidate in below {
             if end.prefers(&self.items[candidate], &self.items[foremost]) {

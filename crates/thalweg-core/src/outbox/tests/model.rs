@@ -62,6 +62,8 @@ struct Adu {
     departed: bool,
     known: bool,
     stamp: u64,
+    /// Of those that are due at once, the least is told first.
+    alarm: u64,
 }
 
 #[derive(Debug, Default)]
@@ -198,7 +200,7 @@ impl Model {
             .adus
             .iter()
             .filter(due)
-            .min_by_key(|adu| adu.entry.deadline)
+            .min_by_key(|adu| (adu.entry.deadline, adu.alarm))
         {
             self.discard(adu.ticket, DropCause::Expired);
         }
@@ -285,6 +287,7 @@ impl Model {
             departed: false,
             known,
             stamp,
+            alarm: stamp,
         });
         self.join(flow);
     }
@@ -508,6 +511,7 @@ impl Pair {
                 assert_eq!(self.outbox.set_deadline(ticket, deadline), is_here);
                 if let Some(adu) = self.model.at(ticket) {
                     adu.entry.deadline = deadline;
+                    adu.alarm = stamp;
                     adu.stamp = if is_ordered(adu) { stamp } else { adu.stamp };
                 }
             }

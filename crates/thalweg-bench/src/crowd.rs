@@ -1,0 +1,106 @@
+//! An outbox in which many ADUs wait: what timings and counts of the outbox share.
+//!
+//! *The idea.* Eight flows of the usual weight; importance drawn from eight values, deadlines 300 ms ahead give or take
+//! 100 ms, so that an ADU has its place anywhere in its flow. One goes in, one goes out and is acknowledged at once: the
+//! number that waits stays as it is. Time goes on by 10 ns a pass, so none expires, and deadlines lie among those of
+//! ADUs that have long gone.
+
+use thalweg_core::adu::Importance;
+use thalweg_core::id::Sequence;
+use thalweg_core::needs::Order;
+use thalweg_core::outbox::{Chunk, Entry, FlowId, Outbox, Settings, WEIGHT_USUAL};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::DataSize;
+
+/// More credit than there are bytes.
+pub(crate) const PLENTY: DataSize = DataSize::from_kib(1 << 20);
+
+/// Flows that share the link.
+pub(crate) const FLOWS: usize = 8;
+
+/// One packet.
+const BYTES: usize = 500;
+
+/// An outbox, and what goes into it next.
+pub(crate) struct Crowd {
+    /// The outbox.
+    pub(crate) outbox: Outbox,
+    /// Its flows.
+    pub(crate) flows: [FlowId; FLOWS],
+    random: SplitMix,
+    sequence: u64,
+    now: Instant,
+}
+
+/// What an ADU is ordered by.
+#[derive(Clone, Copy)]
+pub(crate) struct Worth {
+    /// How much it matters.
+    pub(crate) importance: Importance,
+    /// When it is of no use.
+    pub(crate) deadline: Instant,
+    /// Its place among all.
+    pub(crate) sequence: Sequence,
+}
+
+impl Worth {
+    /// Draws one.
+    pub(crate) fn draw(random: &mut SplitMix, sequence: u64, now: Instant) -> Self {
+        let early = random.next_duration(Duration::from_millis(200));
+        Self {
+            importance: Importance(random.next_below(8) as u8),
+            deadline: (now + Duration::from_millis(400)) - early,
+            sequence: Sequence(sequence),
+        }
+    }
+}
+
+impl Crowd {
+    /// Returns an outbox in which so many wait.
+    pub(crate) fn new(queued: u64) -> Self {
+        let mut outbox = Outbox::new(Settings::default());
+        let flows = [0; FLOWS].map(|_| {
+            let flow = outbox.open_flow(WEIGHT_USUAL, Order::Importance);
+            flow.expect("so few are allowed")
+        });
+        let mut crowd = Self {
+            outbox,
+            flows,
+            random: SplitMix::new(1),
+            sequence: 0,
+            now: Instant::ZERO,
+        };
+        for _ in 0..queued {
+            crowd.push();
+        }
+        crowd
+    }
+
+    /// One goes in, one goes out.
+    pub(crate) fn pass(&mut self) -> Chunk {
+        self.now = self.now + Duration::from_nanos(10);
+        self.push();
+        let chunk = self.outbox.poll_chunk(self.now, PLENTY);
+        let chunk = chunk.expect("one has just gone in");
+        let has_ended = self.outbox.finish(chunk.ticket);
+        assert!(has_ended, "an ADU is one chunk");
+        chunk
+    }
+
+    fn push(&mut self) {
+        self.sequence += 1;
+        let worth = Worth::draw(&mut self.random, self.sequence, self.now);
+        let entry = Entry {
+            importance: worth.importance,
+            deadline: worth.deadline,
+            sequence: worth.sequence,
+            bytes: BYTES,
+            available_bytes: BYTES,
+            depends_on: None,
+        };
+        let flow = self.flows[self.sequence as usize % FLOWS];
+        let pushed = self.outbox.push(self.now, flow, entry);
+        pushed.expect("there is room, and nothing is late");
+    }
+}
