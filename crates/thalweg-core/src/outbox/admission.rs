@@ -120,6 +120,8 @@ impl Outbox {
     pub(super) fn enter(&mut self, mut slot: Slot) -> Ticket {
         let (flow_index, sequence, base) = (slot.flow, slot.sequence, slot.base);
         slot.state = State::Queued;
+        self.stamp += 1;
+        slot.arrival = self.stamp;
         self.live += 1;
         self.queued_bytes += u64::from(slot.bytes);
         let flow = &mut self.flows[flow_index as usize];
@@ -131,7 +133,6 @@ impl Outbox {
             self.families
                 .add_child(&mut self.slab, flow_index, base, index);
         }
-        self.stamp += 1;
         self.alarms.set(&mut self.slab, index, self.stamp);
         flow.queue.insert(&mut self.slab, index, self.stamp);
         self.join(flow_index);

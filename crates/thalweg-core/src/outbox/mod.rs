@@ -223,18 +223,49 @@ impl Outbox {
         if slot.state != State::Queued || available <= slot.available {
             return true;
         }
-        let flow_index = slot.flow;
+        self.reshape(index, |slot| slot.available = available);
+        true
+    }
+
+    /// Takes back the last bytes of what was handed over: the transport took less of the chunk. They are sent again.
+    ///
+    /// Returns whether the ADU has not ended. More than was handed over is not believed.
+    pub fn handle_unsent(&mut self, ticket: Ticket, bytes: usize) -> bool {
+        let Some(index) = self.slab.find(ticket) else {
+            return false;
+        };
+        let slot = &mut self.slab[index];
+        let bytes = u32::try_from(bytes).map_or(slot.sent, |bytes| bytes.min(slot.sent));
+        if bytes == 0 {
+            return true;
+        }
+        if slot.state == State::Queued {
+            self.reshape(index, |slot| slot.sent -= bytes);
+            return true;
+        }
+        slot.sent -= bytes;
+        slot.state = State::Queued;
+        let (flow_index, whole) = (slot.flow, u64::from(slot.bytes));
+        self.queued_bytes += whole;
+        self.stamp += 1;
         let flow = &mut self.flows[flow_index as usize];
-        let moves = flow.queue.order() == Order::Importance && slot.sendable().is_none();
-        if moves {
-            flow.queue.remove(&mut self.slab, index);
-        }
-        self.slab[index].available = available;
-        if moves {
-            self.stamp += 1;
-            flow.queue.insert(&mut self.slab, index, self.stamp);
-        }
+        flow.bytes += whole;
+        flow.queue.insert(&mut self.slab, index, self.stamp);
         self.join(flow_index);
+        true
+    }
+
+    /// Takes word whether the transport takes no more of this ADU for now, for a reason of its own such as a reader who
+    /// does not read: it keeps out of the way of others, and its deadline stands.
+    ///
+    /// Returns whether the ADU has not ended.
+    pub fn set_blocked(&mut self, ticket: Ticket, is_blocked: bool) -> bool {
+        let Some(index) = self.slab.find(ticket) else {
+            return false;
+        };
+        if self.slab[index].state == State::Queued {
+            self.reshape(index, |slot| slot.is_blocked = is_blocked);
+        }
         true
     }
 
@@ -398,6 +429,26 @@ impl Outbox {
         self.stamp += 1;
         queue.insert(&mut self.slab, index, self.stamp);
         true
+    }
+
+    /// Changes what can be sent of a queued ADU.
+    fn reshape(&mut self, index: u32, change: impl FnOnce(&mut Slot)) {
+        let slot = &self.slab[index];
+        let (flow_index, could) = (slot.flow, slot.sendable().is_some());
+        let mut changed = slot.clone();
+        change(&mut changed);
+        let queue = &mut self.flows[flow_index as usize].queue;
+        let moves = queue.order() == Order::Importance && changed.sendable().is_some() != could;
+        if moves {
+            queue.remove(&mut self.slab, index);
+            changed.place = 0;
+        }
+        self.slab[index] = changed;
+        if moves {
+            self.stamp += 1;
+            queue.insert(&mut self.slab, index, self.stamp);
+        }
+        self.join(flow_index);
     }
 
     /// Hands over the next bytes of the ADU whose turn it is.

@@ -76,11 +76,10 @@ impl Key {
                 deadline: slot.deadline,
                 sequence: slot.sequence,
             },
-            // The stamp alone tells them apart.
             Order::Sequence => Self {
                 rank: 0,
                 deadline: Instant::ZERO,
-                sequence: 0,
+                sequence: slot.arrival,
             },
         }
     }

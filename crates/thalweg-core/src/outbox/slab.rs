@@ -25,7 +25,11 @@ pub(super) struct Slab {
 }
 
 /// One ADU.
-#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any four of them may meet"
+)]
+#[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) generation: u32,
     pub(super) state: State,
@@ -34,6 +38,8 @@ pub(super) struct Slot {
     pub(super) importance: u8,
     /// Whether a chunk of it has been handed over.
     pub(super) begun: bool,
+    /// Whether the transport takes no more of it for now.
+    pub(super) is_blocked: bool,
     /// Whether the table of families has it under its sequence.
     pub(super) is_known: bool,
     /// Whether those that need it cannot be used any more.
@@ -43,6 +49,8 @@ pub(super) struct Slot {
     pub(super) sent: u32,
     pub(super) deadline: Instant,
     pub(super) sequence: u64,
+    /// Which it was of all that were let in; the last of all until it is.
+    pub(super) arrival: u64,
     pub(super) base: Option<u64>,
     /// The stamp of its node in the order of its flow; what bears another is a husk.
     pub(super) place: u64,
@@ -86,6 +94,7 @@ impl Default for Slot {
             flow_generation: 0,
             importance: 0,
             begun: false,
+            is_blocked: false,
             is_known: false,
             is_lost: false,
             bytes: 0,
@@ -93,6 +102,7 @@ impl Default for Slot {
             sent: 0,
             deadline: Instant::NEVER,
             sequence: 0,
+            arrival: u64::MAX,
             base: None,
             place: 0,
             alarm: 0,
@@ -107,7 +117,8 @@ impl Slot {
     /// Returns how much can be handed over now; an empty ADU can be, once.
     pub(super) fn sendable(&self) -> Option<u32> {
         let bytes = self.available - self.sent;
-        (bytes > 0 || (self.bytes == 0 && !self.begun)).then_some(bytes)
+        let is_due = bytes > 0 || (self.bytes == 0 && !self.begun);
+        (is_due && !self.is_blocked).then_some(bytes)
     }
 
     pub(super) fn is_live(&self) -> bool {

@@ -320,6 +320,42 @@ fn credit_is_kept_to_and_no_packet_is_cut_for_want_of_it() {
 }
 
 #[test]
+fn what_the_transport_did_not_take_is_sent_again_at_its_place() {
+    for order in [Order::Importance, Order::Sequence] {
+        let mut outbox = outbox();
+        let flow = outbox.open_flow(WEIGHT_USUAL, order).expect("few");
+        let first = push(&mut outbox, flow, entry(0, 9, at(90), 1_000));
+        push(&mut outbox, flow, entry(1, 8, at(90), 1_000));
+        assert!(next(&mut outbox, at(0)).expect("both wait").is_last);
+        assert!(outbox.handle_unsent(first, 300));
+        assert_eq!(outbox.queued().as_bytes(), 2_000);
+        let chunk = next(&mut outbox, at(0)).expect("both wait");
+        assert_eq!((chunk.ticket, chunk.range), (first, 700..1_000));
+        assert_eq!((chunk.is_first, chunk.is_last), (false, true));
+        assert!(outbox.handle_unsent(first, 0) && outbox.finish(first));
+        assert!(!outbox.handle_unsent(first, 1), "it has ended");
+    }
+}
+
+#[test]
+fn reader_who_does_not_read_holds_up_nobody_else_and_costs_its_own_deadline() {
+    let (mut outbox, flow) = with_flow();
+    outbox.set_rate(Some(Bitrate::from_kbps(10_000)));
+    let held = push(&mut outbox, flow, entry(0, 9, at(50), 10_000));
+    let other = push(&mut outbox, flow, entry(1, 1, at(90), 100));
+    assert_eq!(next(&mut outbox, at(0)).expect("both wait").ticket, held);
+    assert!(outbox.set_blocked(held, true));
+    assert!(outbox.set_blocked(held, true));
+    assert_eq!(drain(&mut outbox, at(0)), [other]);
+    assert!(outbox.set_blocked(held, false));
+    assert_eq!(next(&mut outbox, at(0)).expect("it is let go").ticket, held);
+    assert!(outbox.set_blocked(held, true));
+    outbox.handle_timeout(at(50));
+    assert_eq!(drops(&mut outbox)[0].cause, DropCause::Expired);
+    assert!(!outbox.set_blocked(held, false), "it has ended");
+}
+
+#[test]
 fn clock_that_steps_back_stalls_nothing() {
     let (mut outbox, flow) = with_flow();
     let mut order = Vec::new();

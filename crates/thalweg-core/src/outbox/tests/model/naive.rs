@@ -1,0 +1,331 @@
+//! The model: one list that is looked through each time.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::super::super::{Entry, Ticket};
+use crate::event::DropCause;
+use crate::id::Sequence;
+use crate::needs::Order;
+use crate::time::Instant;
+use crate::units::Bitrate;
+
+pub(super) const ADUS_MAX: usize = 12;
+pub(super) const BYTES_MAX: u64 = 20_000;
+pub(super) const FLOWS: [(u8, Order); 4] = [
+    (16, Order::Importance),
+    (40, Order::Importance),
+    (3, Order::Importance),
+    (16, Order::Sequence),
+];
+
+/// One ADU of the model; `stamp` tells equals apart.
+#[derive(Clone, Debug)]
+pub(super) struct Adu {
+    pub(super) ticket: Ticket,
+    pub(super) flow: usize,
+    pub(super) entry: Entry,
+    pub(super) sent: usize,
+    begun: bool,
+    pub(super) departed: bool,
+    pub(super) known: bool,
+    pub(super) blocked: bool,
+    pub(super) stamp: u64,
+    /// Of those that are due at once, the least is told first.
+    pub(super) alarm: u64,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Flow {
+    pub(super) weight: i64,
+    lost: BTreeSet<u64>,
+    deficit: i64,
+    round: i64,
+    in_turn: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Model {
+    pub(super) adus: Vec<Adu>,
+    pub(super) flows: Vec<Flow>,
+    ring: Vec<usize>,
+    round: i64,
+    pub(super) chunk: i64,
+    pub(super) rate: Option<Bitrate>,
+    stamp: u64,
+    pub(super) dropped: Vec<(Ticket, DropCause, bool)>,
+}
+
+impl Adu {
+    pub(super) fn sendable(&self) -> Option<usize> {
+        let here = self.entry.available_bytes - self.sent;
+        (!self.departed && !self.blocked && (here > 0 || (self.entry.bytes == 0 && !self.begun)))
+            .then_some(here)
+    }
+
+    /// The least goes first.
+    fn key(&self, stamp: u64) -> impl Ord + use<> {
+        match FLOWS[self.flow].1 {
+            Order::Importance => (
+                Reverse(self.entry.importance.0),
+                self.entry.deadline,
+                self.entry.sequence,
+                stamp,
+            ),
+            Order::Sequence => (Reverse(0), Instant::ZERO, Sequence(0), stamp),
+        }
+    }
+}
+
+impl Model {
+    pub(super) fn new() -> Self {
+        let flow = |(weight, _): (u8, Order)| Flow {
+            weight: weight.into(),
+            ..Flow::default()
+        };
+        Self {
+            adus: Vec::new(),
+            flows: FLOWS.map(flow).into(),
+            ring: Vec::new(),
+            round: 0,
+            chunk: 16 << 10,
+            rate: None,
+            stamp: 0,
+            dropped: Vec::new(),
+        }
+    }
+
+    pub(super) fn next_stamp(&mut self) -> u64 {
+        self.stamp += 1;
+        self.stamp
+    }
+
+    fn queued(&self, flow: usize) -> impl Iterator<Item = &Adu> {
+        self.adus
+            .iter()
+            .filter(move |adu| adu.flow == flow && !adu.departed)
+    }
+
+    /// The ADU that a flow would send now.
+    fn first(&self, flow: usize) -> Option<Ticket> {
+        let is_strict = FLOWS[flow].1 == Order::Sequence;
+        self.queued(flow)
+            .filter(|adu| is_strict || adu.sendable().is_some())
+            .min_by_key(|adu| adu.key(adu.stamp))
+            .filter(|adu| adu.sendable().is_some())
+            .map(|adu| adu.ticket)
+    }
+
+    pub(super) fn at(&mut self, ticket: Ticket) -> Option<&mut Adu> {
+        self.adus.iter_mut().find(|adu| adu.ticket == ticket)
+    }
+
+    fn refill(&mut self, flow: usize) {
+        let (round, chunk) = (self.round, self.chunk);
+        let flow = &mut self.flows[flow];
+        let quantum = (flow.weight * chunk / 16).max(1);
+        let owing = flow.deficit.max(-(chunk + 64));
+        flow.deficit = (owing + quantum * (round - flow.round)).min(quantum);
+        flow.round = round;
+    }
+
+    pub(super) fn join(&mut self, flow: usize) {
+        if self.first(flow).is_none() || self.flows[flow].in_turn {
+            return;
+        }
+        self.flows[flow].in_turn = true;
+        self.refill(flow);
+        let place = if self.flows[flow].deficit > 0 {
+            0
+        } else {
+            self.ring.len()
+        };
+        self.ring.insert(place, flow);
+    }
+
+    pub(super) fn discard(&mut self, ticket: Ticket, cause: DropCause) {
+        let Some(place) = self.adus.iter().position(|adu| adu.ticket == ticket) else {
+            return;
+        };
+        let adu = self.adus.remove(place);
+        self.dropped.push((ticket, cause, adu.begun));
+        if adu.known && !adu.departed {
+            self.lose(adu.flow, adu.entry.sequence.0);
+        }
+        self.join(adu.flow);
+    }
+
+    pub(super) fn lose(&mut self, flow: usize, sequence: u64) {
+        self.flows[flow].lost.insert(sequence);
+        let needs =
+            |adu: &&Adu| adu.flow == flow && adu.entry.depends_on == Some(Sequence(sequence));
+        while let Some(adu) = self.adus.iter().find(needs) {
+            self.discard(adu.ticket, DropCause::Dependant);
+        }
+    }
+
+    pub(super) fn expire(&mut self, now: Instant) {
+        let due = |adu: &&Adu| adu.entry.deadline <= now;
+        while let Some(adu) = self
+            .adus
+            .iter()
+            .filter(due)
+            .min_by_key(|adu| (adu.entry.deadline, adu.alarm))
+        {
+            self.discard(adu.ticket, DropCause::Expired);
+        }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let queued = self.adus.iter().filter(|adu| !adu.departed);
+        queued.map(|adu| adu.entry.bytes).sum()
+    }
+
+    /// Returns why an ADU is refused, if it is; may drop others.
+    pub(super) fn refuses(
+        &mut self,
+        now: Instant,
+        flow: usize,
+        entry: &Entry,
+    ) -> Option<DropCause> {
+        let budget = entry.deadline.saturating_since(now);
+        let needs_lost = |model: &Self| {
+            entry
+                .depends_on
+                .is_some_and(|base| model.flows[flow].lost.contains(&base.0))
+        };
+        if entry.deadline <= now {
+            return Some(DropCause::Expired);
+        }
+        let is_timed = !entry.deadline.is_never();
+        if is_timed
+            && self
+                .rate
+                .is_some_and(|rate| (rate * budget).as_bytes() < entry.bytes as u64)
+        {
+            return Some(DropCause::Oversized);
+        }
+        if needs_lost(self) {
+            return Some(DropCause::Dependant);
+        }
+        if entry.bytes as u64 > BYTES_MAX {
+            return Some(DropCause::Overflow);
+        }
+        loop {
+            let is_full = self.adus.len() >= ADUS_MAX;
+            if !is_full && (self.bytes() + entry.bytes) as u64 <= BYTES_MAX {
+                return needs_lost(self).then_some(DropCause::Dependant);
+            }
+            let held = |index: usize| {
+                let queued = self.queued(index);
+                let held: usize = queued
+                    .map(|adu| if is_full { 1 } else { adu.entry.bytes })
+                    .sum();
+                let comes = if is_full { 1 } else { entry.bytes };
+                let all = held + if index == flow { comes } else { 0 };
+                // A common multiple of all weights there are.
+                all as u64 * 5_354_228_880 / self.flows[index].weight as u64
+            };
+            let greediest = (0..FLOWS.len())
+                .max_by_key(|index| (held(*index), *index == flow, Reverse(*index)))
+                .expect("there are flows");
+            let last = self.queued(greediest).max_by_key(|adu| adu.key(adu.stamp));
+            let Some(last) = last.cloned() else {
+                return Some(DropCause::Overflow);
+            };
+            let new = Adu {
+                ticket: last.ticket,
+                flow,
+                entry: *entry,
+                ..last.clone()
+            };
+            if greediest == flow && last.key(0) <= new.key(0) {
+                return Some(DropCause::Overflow);
+            }
+            self.discard(last.ticket, DropCause::Preempted);
+        }
+    }
+
+    /// Changes what can be sent of an ADU; whoever can be sent from then on, or no more, is the latest of its equals.
+    pub(super) fn reshape(&mut self, ticket: Ticket, change: impl FnOnce(&mut Adu)) {
+        let stamp = self.next_stamp();
+        let Some(adu) = self.at(ticket) else {
+            return;
+        };
+        let before = (adu.sendable().is_some(), adu.departed);
+        change(adu);
+        let after = (adu.sendable().is_some(), adu.departed);
+        if before != after && FLOWS[adu.flow].1 == Order::Importance {
+            adu.stamp = stamp;
+        }
+        let flow = adu.flow;
+        self.join(flow);
+    }
+
+    pub(super) fn push(&mut self, flow: usize, entry: Entry, ticket: Ticket) {
+        let known = !self
+            .adus
+            .iter()
+            .any(|adu| adu.flow == flow && adu.known && adu.entry.sequence == entry.sequence);
+        self.flows[flow].lost.remove(&entry.sequence.0);
+        let stamp = self.next_stamp();
+        self.adus.push(Adu {
+            ticket,
+            flow,
+            entry,
+            sent: 0,
+            begun: false,
+            departed: false,
+            known,
+            blocked: false,
+            stamp,
+            alarm: stamp,
+        });
+        self.join(flow);
+    }
+
+    pub(super) fn chunk(
+        &mut self,
+        now: Instant,
+        credit: u64,
+    ) -> Option<(Ticket, core::ops::Range<usize>, bool)> {
+        self.expire(now);
+        let (flow, ticket) = loop {
+            let flow = *self.ring.first()?;
+            let Some(first) = self.first(flow) else {
+                self.ring.remove(0);
+                self.flows[flow].in_turn = false;
+                continue;
+            };
+            if self.flows[flow].deficit > 0 {
+                break (flow, first);
+            }
+            self.round += i64::from(self.flows[flow].round == self.round);
+            self.refill(flow);
+            if self.flows[flow].deficit <= 0 {
+                self.ring.rotate_left(1);
+            }
+        };
+        let (chunk, stamp) = (self.chunk as usize, self.next_stamp());
+        let adu = self.at(ticket).expect("it was found above");
+        let wanted = adu.sendable().expect("it is the first").min(chunk);
+        if (credit as usize) < wanted.clamp(1, 1_200) {
+            return None;
+        }
+        let bytes = wanted.min(credit as usize);
+        let start = adu.sent;
+        let overhead = if adu.begun { 0 } else { 64 };
+        (adu.sent, adu.begun) = (start + bytes, true);
+        adu.departed = adu.sent == adu.entry.bytes;
+        if adu.sendable().is_none() && FLOWS[flow].1 == Order::Importance {
+            adu.stamp = stamp;
+        }
+        let departed = adu.departed;
+        self.flows[flow].deficit -= i64::try_from(bytes + overhead).expect("it is a chunk");
+        if self.flows[flow].deficit <= 0 {
+            self.ring.rotate_left(1);
+        }
+        Some((ticket, start..start + bytes, departed))
+    }
+}
