@@ -312,9 +312,8 @@ fn a_declared_adapter_must_make_sense() {
         "[adapter.Blur]\nrate_factor = 0.5",
         "w.toml:3: adapter.Blur: `Blur` is not an adapter's name: use 1 to 23",
     );
-    let many: String = (0..5).map(|at| format!("[adapter.x{at}]\n")).collect();
     declare(
-        &many,
+        "[adapter.a]\n[adapter.b]\n[adapter.c]\n[adapter.d]\n[adapter.e]",
         "w.toml:3: adapter: 7 transforms with pack and seal are more than 6",
     );
     let layer = "{ rate = \"1 kbit/s\", utility = 0.0001 },\n";

@@ -2,6 +2,7 @@
 //!
 //! *Sources.* docs/planner.md §2, §7.
 
+use alloc::format;
 use alloc::string::String;
 
 use serde::{Deserialize, Serialize};
@@ -67,7 +68,7 @@ pub enum Violation {
         node: NodeName,
     },
     /// A link loses more than the stream bears, and nothing that is on repairs it.
-    #[error("link {from} → {to} loses {} %, the stream bears {} %", loses * 100.0, bears * 100.0)]
+    #[error("link {from} → {to} loses {}, the stream bears {}", percent(*loses), percent(*bears))]
     LossyLink {
         /// The sender.
         from: NodeName,
@@ -213,4 +214,11 @@ pub(in super::super) fn rate(bps: f64) -> Bitrate {
     // A product of decimal ratios lies a hair beside the whole number it means.
     let up = bps - whole as f64 > 1e-6;
     Bitrate::from_bps(whole.saturating_add(u64::from(up)))
+}
+
+/// Prints a share in percent, with no more digits than it takes: 0.07 · 100 is a hair above 7.
+fn percent(share: f64) -> String {
+    let text = format!("{:.4}", share * 100.0);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} %")
 }
