@@ -11,6 +11,7 @@ mod figures;
 mod fuzz;
 mod instructions;
 mod media;
+mod oracle;
 mod peers;
 mod place;
 mod scan;
@@ -40,7 +41,7 @@ pub const COMMANDS: &[Command] = &[
         name: "test",
         arguments: "[STEP…]",
         flags: &[],
-        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, simulate, testbed, fuzz, doc, instructions, tidy",
+        about: "Runs every check, or the named steps: tools, media, fmt, clippy, build, test, oracle, simulate, testbed, fuzz, doc, instructions, tidy",
         run: steps::run,
     },
     Command {
@@ -91,6 +92,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--out", "--note"],
         about: "Draws SVG figures from what `thalweg-bench ID --json` printed, into docs/figures unless told",
         run: figures::run,
+    },
+    Command {
+        name: "oracle",
+        arguments: "[--worlds N] [--seed S] [--jobs N]",
+        flags: &["--worlds", "--seed", "--jobs"],
+        about: "Compares the exact planner with an integer programme on made-up worlds of 10 to 30 nodes (1,000 unless told)",
+        run: oracle::run,
     },
     Command {
         name: "soak",

@@ -3,8 +3,8 @@
 //! *The idea.* A person and CI run the same. All steps run even if one fails, so that one run shows all there is to put
 //! right; only what needs a failed step's result is left out, and is said to be. The last line counts tests.
 //!
-//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]) and, by root, the programs that
-//! measure (see [`crate::debian`]); any other missing tool is a sentence that says which command brings it.
+//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]), the oracle's packages (see
+//! [`crate::oracle`]) and, by root, the programs that measure (see [`crate::debian`]); any other missing tool is a sentence that says which command brings it.
 
 mod cargo;
 #[cfg(test)]
@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, fuzz, instructions, media, soak, testbed, tidy};
+use crate::{Failure, fuzz, instructions, media, oracle, soak, testbed, tidy};
 use cargo::{Counts, Shared};
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
@@ -60,6 +60,12 @@ const STEPS: &[Step] = &[
         about: "unit, integration, property and doc tests",
         needs: Some("build"),
         run: cargo::test,
+    },
+    Step {
+        name: "oracle",
+        about: "the exact planner's plans are an integer programme's, in a thousand worlds of 10 to 30 nodes",
+        needs: Some("tools"),
+        run: |_| oracle::check(),
     },
     Step {
         name: "simulate",

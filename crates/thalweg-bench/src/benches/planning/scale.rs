@@ -34,6 +34,11 @@ pub(crate) const METRICS: &[&str] = &[
     "tree_ms",
     "tree_cost_over_apart",
     "replan_over_plan",
+    "ilp_ms",
+    "ilp_unended",
+    "ilp_over_exact_30",
+    "ilp_whole_over_exact_30",
+    "ilp_relaxation_over_exact_30",
 ];
 
 const KINDS: [&str; 2] = ["geometric", "scale_free"];
@@ -165,7 +170,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         }
     }
     trees(settings, report)?;
-    replanning(settings, report)
+    replanning(settings, report)?;
+    super::ilp::run(settings, report)
 }
 
 fn by_size(settings: &Settings, report: &mut Report, kind: &str, late: bool) -> anyhow::Result<()> {

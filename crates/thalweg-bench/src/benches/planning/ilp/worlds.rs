@@ -1,0 +1,228 @@
+//! Worlds for the oracle, by seed: 10 to 30 nodes and every constraint that the planner's mathematics knows.
+//!
+//! A fifth are chains, the rest geometric (nodes in a square, linked within the radius that gives six neighbours) and
+//! scale-free (Barabási and Albert 1999), in equal parts. Nodes have 0 to 4 slots, one in eight is not trusted; one link
+//! in five is insecure, one in eight has a parallel one, some are down. Half of the worlds have round rates, of which
+//! many plans cost nearly or exactly the same, half have any. Streams have 1 to 6 layers. A third have a deadline, from a
+//! little less than the quickest way takes to 1.6 times that; so it binds often, and sometimes forbids.
+//!
+//! *What it does not do.* It asks no planner: what makes a world hard is drawn, not tuned.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::model::{Layer, Link, Node, NodeName, Stream, Traffic, Weights, World};
+use thalweg_core::needs::Needs;
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+
+/// What tells these worlds' dice from others of the same seed.
+const GENERATOR: u64 = 0x6f72_6163_6c65_3330;
+
+/// Neighbours of a node of a geometric graph, in the mean.
+const NEIGHBOURS: f64 = 6.0;
+
+/// Two nodes to be linked, and how far apart they are, 1 at most.
+type Pair = (usize, usize, f64);
+
+/// Returns the world of a seed, with so many nodes if that is said.
+pub(super) fn world(seed: u64, nodes: Option<usize>) -> anyhow::Result<World> {
+    let mut dice = SplitMix::new(seed ^ GENERATOR);
+    let drawn = 10 + below(&mut dice, 21);
+    let count = nodes.unwrap_or(drawn);
+    let pairs = match below(&mut dice, 5) {
+        0 => (1..count).map(|at| (at - 1, at, 0.5)).collect(),
+        1 | 2 => geometric(&mut dice, count),
+        _ => scale_free(&mut dice, count),
+    };
+    let names: Vec<NodeName> = (0..count)
+        .map(|at| format!("n{at}").parse())
+        .collect::<Result<_, _>>()?;
+    let links = links(&mut dice, &names, &pairs);
+    let nodes = names.iter().enumerate().map(|(at, name)| {
+        let is_end = at == 0 || at + 1 == count;
+        (name.clone(), node(&mut dice, is_end))
+    });
+    let nodes: BTreeMap<_, _> = nodes.collect();
+    let mut stream = stream(&mut dice, &names[0], &names[count - 1])?;
+    if one_in(&mut dice, 3)
+        && let Some(quickest) = quickest(&links, &stream)
+    {
+        let percent = 97 + dice.next_below(64);
+        stream.needs.deadline = Duration::from_nanos(quickest.as_nanos() / 100 * percent);
+    }
+    Ok(World {
+        weights: weights(&mut dice),
+        nodes,
+        links,
+        streams: vec![stream],
+        ..World::default()
+    })
+}
+
+fn below(dice: &mut SplitMix, bound: usize) -> usize {
+    dice.next_below(bound as u64) as usize
+}
+
+fn one_in(dice: &mut SplitMix, so_many: u64) -> bool {
+    dice.next_below(so_many) == 0
+}
+
+fn pick<T: Copy>(dice: &mut SplitMix, from: &[T]) -> T {
+    from[below(dice, from.len())]
+}
+
+/// Nodes by one coordinate: so the first and the last are far apart.
+fn geometric(dice: &mut SplitMix, count: usize) -> Vec<Pair> {
+    let radius = (NEIGHBOURS / (std::f64::consts::PI * count as f64)).sqrt();
+    let mut points: Vec<(f64, f64)> = (0..count)
+        .map(|_| (dice.next_unit(), dice.next_unit()))
+        .collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut pairs = Vec::new();
+    for (at, here) in points.iter().enumerate() {
+        for (other, there) in points.iter().enumerate().skip(at + 1) {
+            let apart = (here.0 - there.0).hypot(here.1 - there.1) / radius;
+            // The next one is always linked, or many of these worlds would fall apart.
+            if apart < 1.0 || other == at + 1 {
+                pairs.push((at, other, apart.min(1.0)));
+            }
+        }
+    }
+    pairs
+}
+
+/// Each new node is linked with two, in proportion to their links.
+fn scale_free(dice: &mut SplitMix, count: usize) -> Vec<Pair> {
+    let mut ends = vec![0, 1];
+    let mut pairs = vec![(0, 1, dice.next_unit())];
+    for node in 2..count {
+        let first = pick(dice, &ends);
+        let mut second = pick(dice, &ends);
+        while second == first {
+            second = pick(dice, &ends);
+        }
+        for other in [first, second] {
+            pairs.push((other, node, dice.next_unit()));
+            ends.extend([other, node]);
+        }
+    }
+    pairs
+}
+
+fn links(dice: &mut SplitMix, names: &[NodeName], pairs: &[Pair]) -> Vec<Link> {
+    let is_round = one_in(dice, 2);
+    let mut links = Vec::new();
+    for (a, b, apart) in pairs {
+        let parallel = 1 + usize::from(one_in(dice, 8));
+        for _ in 0..parallel {
+            let rate = if is_round {
+                Bitrate::from_kbps(pick(dice, &[150, 500, 1_000, 2_000, 5_000, 10_000, 20_000]))
+            } else {
+                // From 120 kbit/s, evenly by the logarithm up to 32 times that.
+                Bitrate::from_bps((120_000.0 * (dice.next_unit() * 5.0).exp2()) as u64)
+            };
+            let micros = (apart * 20_000.0) as u64 + dice.next_below(5_000);
+            links.push(Link {
+                delay: Duration::from_micros(micros),
+                secure: !one_in(dice, 5),
+                up: !one_in(dice, 100),
+                ..Link::new([names[*a].clone(), names[*b].clone()], rate)
+            });
+        }
+    }
+    links
+}
+
+/// A node; at the ends of the stream it has a slot at least, and is trusted nearly always.
+fn node(dice: &mut SplitMix, is_end: bool) -> Node {
+    let slots = if is_end {
+        1 + dice.next_below(4)
+    } else {
+        dice.next_below(5)
+    };
+    Node {
+        slots: slots as u32,
+        trusted: !one_in(dice, if is_end { 200 } else { 8 }),
+        ..Node::default()
+    }
+}
+
+fn stream(dice: &mut SplitMix, from: &NodeName, to: &NodeName) -> anyhow::Result<Stream> {
+    let count = 1 + below(dice, 6);
+    let is_round = one_in(dice, 2);
+    let shares: Vec<u64> = (0..count).map(|_| 1 + dice.next_below(9)).collect();
+    let sum: u64 = shares.iter().sum();
+    let layers = shares.iter().enumerate().map(|(at, share)| Layer {
+        // A base that fits nearly every link, and what goes on top of it.
+        rate: match (is_round, at) {
+            (true, 0) => Bitrate::from_kbps(pick(dice, &[50, 100])),
+            (true, _) => Bitrate::from_kbps(pick(dice, &[50, 100, 200, 400, 800])),
+            (false, 0) => Bitrate::from_bps(40_000 + dice.next_below(90_000)),
+            (false, _) => Bitrate::from_bps(40_000 + dice.next_below(1_000_000)),
+        },
+        utility: *share as f64 / sum as f64,
+    });
+    let layers: Vec<Layer> = layers.collect();
+    let least = if one_in(dice, 5) {
+        below(dice, count)
+    } else {
+        0
+    };
+    Ok(Stream {
+        name: "oracle".parse()?,
+        from: from.clone(),
+        to: vec![to.clone()],
+        layers,
+        needs: Needs {
+            confidential: !one_in(dice, 4),
+            least_layers: 1 + least as u8,
+            ..Needs::default()
+        },
+        pack_ratio: pick(dice, &[None, Some(0.3), Some(0.72), Some(1.0), Some(1.2)]),
+        seal_overhead: pick(dice, &[None, None, Some(0.0), Some(0.05), Some(0.5)]),
+        traffic: Traffic::default(),
+    })
+}
+
+/// The default weights in half of the worlds, else any.
+fn weights(dice: &mut SplitMix) -> Weights {
+    let mut weights = Weights::default();
+    if one_in(dice, 2) {
+        return weights;
+    }
+    weights.quality = pick(dice, &[0.0, 1.0, 10.0, 100.0, 1_000.0]);
+    for weight in [
+        &mut weights.keep,
+        &mut weights.pack,
+        &mut weights.unpack,
+        &mut weights.seal,
+        &mut weights.open,
+    ] {
+        *weight = pick(dice, &[0.0, 0.05, 0.3, 1.0, 3.0]);
+    }
+    weights
+}
+
+/// Returns the least delay from source to sink over links that are up: relaxed once a node, as Bellman and Ford do.
+fn quickest(links: &[Link], stream: &Stream) -> Option<Duration> {
+    let mut delays = BTreeMap::from([(&stream.from, Duration::ZERO)]);
+    loop {
+        let mut is_better = false;
+        for link in links.iter().filter(|link| link.up) {
+            let [a, b] = &link.ends;
+            for (near, far) in [(a, b), (b, a)] {
+                let Some(there) = delays.get(near).map(|delay| *delay + link.delay) else {
+                    continue;
+                };
+                if delays.get(far).is_none_or(|known| there < *known) {
+                    delays.insert(far, there);
+                    is_better = true;
+                }
+            }
+        }
+        if !is_better {
+            return delays.get(&stream.to[0]).copied();
+        }
+    }
+}

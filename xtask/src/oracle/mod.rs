@@ -1,0 +1,229 @@
+//! The exact planner against an integer programme: `cargo xtask oracle [--worlds N] [--seed S] [--jobs N]`.
+//!
+//! *The idea.* The planner is Rust, its judge is Python with `HiGHS` (folder `oracle`), and what lies between is text: world
+//! files and plan reports, a line each. `thalweg-bench` makes the worlds and plans them, a pipe takes them to the judge,
+//! and a verdict comes out; as many such pairs as there are jobs, each with its share of the seeds. The judge's packages
+//! are installed once, into an environment in the cache folder whose name holds their versions.
+//!
+//! *What it does not do.* It knows nothing of planning. As a step of all checks, where its environment cannot be had it says
+//! so and passes, but for CI, where it fails.
+
+#[cfg(test)]
+mod tests;
+mod verdict;
+
+use std::env;
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use crate::{Failure, instructions, place};
+use verdict::{Tally, Verdict};
+
+/// Worlds of a run, and of the step of all checks: two idle cores judge so many in a minute.
+const WORLDS: u64 = 1_000;
+
+/// The packages, at the versions that this was tried with.
+const REQUIREMENTS: &str = include_str!("../../../oracle/requirements.txt");
+
+/// What the command line asked for.
+#[derive(Debug, PartialEq, Eq)]
+struct Asked {
+    worlds: u64,
+    seed: u64,
+    jobs: u64,
+}
+
+/// Judges as many worlds as the command line asks for.
+pub fn run(arguments: &[String]) -> Result<(), Failure> {
+    let asked = parse(arguments)?;
+    judge(&environment()?, &asked)
+}
+
+/// Judges the worlds of all checks; not run where the environment cannot be had, with the reason.
+pub fn check() -> Result<(), Failure> {
+    let environment = match environment() {
+        Err(Failure::Broken(sentence)) if env::var_os("CI").is_none() => {
+            println!("{sentence}\nthe oracle was NOT RUN: see above; `cargo xtask oracle` does it");
+            return Ok(());
+        }
+        environment => environment?,
+    };
+    judge(&environment, &parse(&[])?)
+}
+
+fn parse(arguments: &[String]) -> Result<Asked, Failure> {
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let mut asked = Asked {
+        worlds: WORLDS,
+        seed: 0,
+        jobs: cores,
+    };
+    let mut words = arguments.iter();
+    while let Some(word) = words.next() {
+        let misuse = |sentence: &str| Failure::Misuse(format!("`{word}` {sentence}"));
+        let slot = match word.as_str() {
+            "--worlds" => &mut asked.worlds,
+            "--seed" => &mut asked.seed,
+            "--jobs" => &mut asked.jobs,
+            _ => {
+                return Err(misuse(
+                    "is no option of oracle: there are --worlds, --seed and --jobs",
+                ));
+            }
+        };
+        let number = words.next().and_then(|number| number.parse().ok());
+        *slot = number.ok_or_else(|| misuse("needs a whole number"))?;
+    }
+    if asked.worlds == 0 || asked.jobs == 0 {
+        return Err(Failure::Misuse(
+            "oracle needs a world and a job at least".into(),
+        ));
+    }
+    asked.jobs = asked.jobs.min(asked.worlds);
+    Ok(asked)
+}
+
+/// Returns the environment's folder, made now if it is not there yet.
+fn environment() -> Result<PathBuf, Failure> {
+    let packages: Vec<&str> = REQUIREMENTS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .collect();
+    let name = packages.join("-").replace("==", "-");
+    let folder = place::cache()?.join(format!("oracle-{name}"));
+    if folder.join(READY).is_file() {
+        return Ok(folder);
+    }
+    println!(
+        "installing {} from PyPI for the oracle (about 80 MB), into {}",
+        packages.join(" and "),
+        folder.display()
+    );
+    // An environment cannot be moved, so that it is whole is said by a file that comes last.
+    install(&folder, &packages)?;
+    Ok(folder)
+}
+
+/// The file that stands in a whole environment.
+const READY: &str = "ready";
+
+fn install(folder: &Path, packages: &[&str]) -> Result<(), Failure> {
+    let advise = |failure, advice: &str| match failure {
+        Failure::Misuse(text) | Failure::Broken(text) => {
+            Failure::Broken(format!("{text}\n{advice}"))
+        }
+    };
+    let mut python = Command::new("python3");
+    place::output(python.args(["-m", "venv", "--clear"]).arg(folder)).map_err(|failure| {
+        advise(failure, "the oracle needs Python 3.11 or newer with venv; on Debian: apt-get install python3 python3-venv")
+    })?;
+    let mut pip = Command::new(folder.join("bin/python"));
+    pip.args(["-m", "pip", "install", "--quiet", "--no-deps"]);
+    pip.args(["--disable-pip-version-check", "--only-binary=:all:"]);
+    place::output(pip.args(packages)).map_err(|failure| {
+        advise(
+            failure,
+            "the oracle's packages come from PyPI once; with a network, `cargo xtask oracle` fetches them",
+        )
+    })?;
+    let ready = folder.join(READY);
+    fs::write(&ready, "").map_err(|error| place::failed("cannot write", &ready, &error))
+}
+
+/// Two programs with a pipe between: one plans, the other judges.
+struct Job {
+    planner: Child,
+    judge: Child,
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // Either has ended already, or nobody wants its words any more.
+        for child in [&mut self.planner, &mut self.judge] {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn start(program: &Path, environment: &Path, asked: &Asked, at: u64) -> Result<Job, Failure> {
+    let broken = |error| Failure::Broken(format!("the oracle did not start: {error}"));
+    let (first, count) = (asked.seed + at, asked.worlds - at);
+    let workload = format!("oracle:{first}:{count}:{}", asked.jobs);
+    let mut planner = Command::new(program)
+        .args(["--workload", &workload])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(broken)?;
+    let plans = planner.stdout.take().expect("it was piped above");
+    let judge = Command::new(environment.join("bin/python"))
+        // Without compiled files, which would land in the clone.
+        .arg("-B")
+        .arg(place::root().join("oracle/main.py"))
+        .arg("judge")
+        .stdin(plans)
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(broken)?;
+    Ok(Job { planner, judge })
+}
+
+/// Sends what a job's judge says on, line by line.
+fn listen(job: &mut Job, to: &Sender<String>) {
+    let said = job.judge.stdout.take().expect("it was piped at the start");
+    let to = to.clone();
+    thread::spawn(move || {
+        for line in BufReader::new(said).lines().map_while(Result::ok) {
+            if to.send(line).is_err() {
+                return;
+            }
+        }
+    });
+}
+
+fn judge(environment: &Path, asked: &Asked) -> Result<(), Failure> {
+    let program = instructions::build()?;
+    let (to, from) = channel();
+    let mut jobs = Vec::new();
+    for at in 0..asked.jobs {
+        let mut job = start(&program, environment, asked, at)?;
+        listen(&mut job, &to);
+        jobs.push(job);
+    }
+    drop(to);
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    for line in from {
+        let verdict = Verdict::read(&line)
+            .ok_or_else(|| Failure::Broken(format!("the oracle said `{line}`")))?;
+        if let Some(sentence) = verdict.sentence() {
+            println!("{sentence}");
+        }
+        tally.add(verdict);
+        if tally.worlds() % (asked.worlds / 10).max(10) == 0 {
+            let seconds = start.elapsed().as_secs();
+            println!(
+                "{} of {} worlds, {} differ, {seconds} s",
+                tally.worlds(),
+                asked.worlds,
+                tally.differing()
+            );
+        }
+    }
+    println!("{tally}");
+    if tally.worlds() < asked.worlds {
+        let sentence = "not every world was judged: see above why the oracle ended";
+        return Err(Failure::Broken(sentence.into()));
+    }
+    if tally.differing() > 0 {
+        let sentence = "the exact planner and the integer programme differ: see above";
+        return Err(Failure::Broken(sentence.into()));
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! Proves that the command line is read, that verdicts are counted for what they are, and that a difference is told.
+
+use super::verdict::{Tally, Verdict};
+use super::{Asked, WORLDS, parse};
+
+fn words(line: &str) -> Vec<String> {
+    line.split_whitespace().map(str::to_owned).collect()
+}
+
+fn verdict(rest: &str) -> Verdict {
+    let line = format!(
+        r#"{{"seed":7,"nodes":30,"ilp_ms":80.5,"elapsed_us":90.0,"feasible":true,{rest}}}"#
+    );
+    Verdict::read(&line).expect("a verdict")
+}
+
+#[test]
+fn the_command_line_names_worlds_seed_and_jobs() {
+    let asked = parse(&words("--jobs 2 --seed 9 --worlds 3")).expect("enough");
+    assert_eq!(
+        asked,
+        Asked {
+            worlds: 3,
+            seed: 9,
+            jobs: 2
+        }
+    );
+    assert_eq!(parse(&[]).expect("all has defaults").worlds, WORLDS);
+    assert_eq!(parse(&words("--worlds 1")).expect("enough").jobs, 1);
+    for bad in ["--worlds", "--worlds 0", "--jobs 0", "--seed x", "12"] {
+        assert!(parse(&words(bad)).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_difference_is_told_with_the_line_that_replays_it() {
+    let said = verdict(r#""differs":"the plan is late""#).sentence();
+    assert_eq!(
+        said.as_deref(),
+        Some(
+            "seed 7, 30 nodes: the plan is late\nto replay: cargo xtask oracle --worlds 1 --seed 7"
+        )
+    );
+    assert_eq!(verdict(r#""differs":null"#).sentence(), None);
+    let said = verdict(r#""unproved":"too long""#).sentence();
+    assert!(said.is_some_and(|said| said.contains("not proved best: too long")));
+}
+
+#[test]
+fn verdicts_add_up() {
+    let mut tally = Tally::default();
+    for rest in [r#""differs":null"#, r#""differs":"x""#, r#""unproved":"y""#] {
+        tally.add(verdict(rest));
+    }
+    assert_eq!((tally.worlds(), tally.differing()), (3, 1));
+    assert_eq!(
+        tally.to_string(),
+        "3 worlds: 3 with a plan, 0 without, 1 differ, ILP median 80 ms, exact median 90 µs; 1 equal to 10⁻⁹ but not proved best"
+    );
+    assert_eq!(Verdict::read("Traceback"), None);
+}
