@@ -124,6 +124,11 @@ impl Families {
         self.len
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.places.capacity()
+    }
+
     fn home(&self, flow: u32, sequence: u64) -> usize {
         let mut z = self.seed ^ sequence ^ u64::from(flow).rotate_left(40);
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -193,6 +193,11 @@ impl Queue {
         Some((last.key, last.slot))
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.ready.nodes.capacity() + self.arriving.nodes.capacity()
+    }
+
     pub(super) const fn order(&self) -> Order {
         self.order
     }
@@ -232,6 +237,11 @@ impl Alarms {
         {
             self.nodes.pop();
         }
+    }
+
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.nodes.capacity()
     }
 
     /// Returns the first alarm; what it belongs to has not ended.

@@ -127,6 +127,11 @@ impl Slot {
 }
 
 impl Slab {
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.slots.capacity()
+    }
+
     pub(super) fn used(&self) -> usize {
         self.used
     }

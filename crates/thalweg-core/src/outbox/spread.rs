@@ -39,6 +39,11 @@ impl<T: Copy + Ord> Spread<T> {
         self.items.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.items.capacity()
+    }
+
     pub(super) fn clear(&mut self) {
         self.items.clear();
     }

@@ -141,6 +141,11 @@ impl Turns {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.ring.capacity()
+    }
+
     pub(super) fn leave(&mut self, index: u32) {
         self.ring.retain(|other| *other != index);
     }

@@ -6,8 +6,10 @@ use core::num::NonZeroU8;
 
 use super::super::{Entry, FlowId, Outbox, Refused, Settings, Ticket, WEIGHT_USUAL};
 use super::{at, drain, drops, entry, next, push, with_flow};
+use crate::adu::Importance;
 use crate::event::DropCause;
 use crate::needs::Order;
+use crate::random::SplitMix;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -201,6 +203,49 @@ fn flows_are_bounded() {
     outbox.close_flow(flows[0]);
     assert!(outbox.open_flow(WEIGHT_USUAL, Order::Importance).is_some());
     assert!(outbox.open_flow(WEIGHT_USUAL, Order::Importance).is_none());
+}
+
+/// What each of the outbox's lists can hold without asking for memory.
+fn capacities(outbox: &Outbox) -> [usize; 5] {
+    let queues = outbox.flows.iter().map(|flow| flow.queue.capacity());
+    [
+        outbox.slab.capacity(),
+        outbox.alarms.capacity(),
+        outbox.families.capacity(),
+        outbox.turns.capacity(),
+        queues.sum(),
+    ]
+}
+
+#[test]
+fn memory_does_not_grow_while_as_many_wait_as_before() {
+    let (mut outbox, [one, other]) = bounded(300, 1 << 20, [16, 16]);
+    let (mut random, mut warm) = (SplitMix::new(5), None);
+    for sequence in 0..60_000 {
+        let flow = if sequence % 3 == 0 { one } else { other };
+        let deadline = at(sequence + 1 + random.next_below(400));
+        let mut entry = entry(sequence, random.next_below(8) as u8, deadline, 10);
+        let base = sequence.saturating_sub(random.next_below(9));
+        entry.depends_on = (base < sequence).then_some(crate::id::Sequence(base));
+        let pushed = outbox.push(at(sequence), flow, entry);
+        match (random.next_below(4), pushed) {
+            (0, Ok(ticket)) => {
+                outbox.cancel(ticket, DropCause::Cancelled);
+            }
+            (1, Ok(ticket)) => {
+                outbox.set_importance(ticket, Importance(9));
+            }
+            _ => {}
+        }
+        if let Some(chunk) = next(&mut outbox, at(sequence)) {
+            outbox.finish(chunk.ticket);
+        }
+        while outbox.poll_drop().is_some() {}
+        if sequence == 20_000 {
+            warm = Some(capacities(&outbox));
+        }
+    }
+    assert_eq!(Some(capacities(&outbox)), warm);
 }
 
 #[test]
