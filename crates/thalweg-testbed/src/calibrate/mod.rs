@@ -143,8 +143,8 @@ type Known = BTreeMap<(&'static str, Quantity), Figure>;
 fn keep_nearest(known: &mut Known, new: Figure) {
     let slot = known.entry((new.link, new.quantity));
     let figure = slot.or_insert_with(|| new.clone());
-    // A NaN is no measurement, and every other is nearer.
-    if !(figure.error().abs() <= new.error().abs()) {
+    // In this order a NaN, which is no measurement, is farther than anything.
+    if new.error().abs().total_cmp(&figure.error().abs()).is_lt() {
         *figure = new;
     }
 }
