@@ -21,6 +21,7 @@ pub(super) const FLOWS: [(u8, Order); 4] = [
 ];
 
 /// One ADU of the model; `stamp` tells equals apart.
+#[expect(clippy::struct_excessive_bools, reason = "a model is plain, not small")]
 #[derive(Clone, Debug)]
 pub(super) struct Adu {
     pub(super) ticket: Ticket,
