@@ -46,6 +46,7 @@ fn snapshot() -> anyhow::Result<Snapshot> {
             deadline: Duration::from_millis(300),
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: None,
         seal_overhead: None,
         traffic: Traffic::default(),

@@ -65,6 +65,7 @@ impl Map {
             to: vec![name(sink)?],
             layers: publication.layers.clone(),
             needs: publication.needs,
+            importance: Stream::IMPORTANCE_DEFAULT,
             pack_ratio: publication.pack_ratio,
             seal_overhead: None,
             traffic: Traffic::default(),

@@ -30,6 +30,9 @@ pub struct Stream {
     /// What it requires of the way it travels.
     #[serde(default)]
     pub needs: Needs,
+    /// How much it matters beside other streams: 255 most, 0 least. Omitted: [`Stream::IMPORTANCE_DEFAULT`].
+    #[serde(default = "importance_default")]
+    pub importance: u8,
     /// ρ of its own: packed size over plain size; 1 for what does not compress.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pack_ratio: Option<f64>,
@@ -93,7 +96,14 @@ pub struct Layer {
     pub utility: f64,
 }
 
+fn importance_default() -> u8 {
+    Stream::IMPORTANCE_DEFAULT
+}
+
 impl Stream {
+    /// How much a stream matters that does not say so: as much as may be more as less.
+    pub const IMPORTANCE_DEFAULT: u8 = 128;
+
     /// Returns ρ: the stream's own pack ratio, or the default.
     pub fn pack_ratio(&self, weights: &Weights) -> f64 {
         self.pack_ratio.unwrap_or(weights.pack_ratio)

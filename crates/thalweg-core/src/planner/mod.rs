@@ -53,22 +53,32 @@ use crate::model::{NodeName, Snapshot};
 pub use change::{Step, Switching, Verdict, diff, reconsider, stays_best};
 pub use check::{Violation, check};
 pub use explain::explain;
-pub use many::{Admission, Demand, Shared, check_all, plan_all};
+pub use many::{Admission, Concession, Shared, SharedLink, check_all, one_sink_each, plan_all};
 pub use policy::{Planner, PlannerUnavailable, Policy};
 pub use product::{CostParts, LinkUse, Placement, Plan};
 pub use shortfall::{Need, Shortfall};
-pub use tree::{Sink, Tree, check_tree, plan_tree};
+pub use tree::{Branch, LeftOut, Sink, Tree, check_tree, plan_tree};
 
 use problem::{Problem, Relaxation};
 
 /// Plans one stream to its one sink.
 ///
 /// The shortfalls are empty exactly if the plan is feasible. If it is not, the plan is the least bad one that still
-/// shows no plaintext where none may be seen, or an empty one; each shortfall is one way out.
+/// shows no plaintext where none may be seen, or an empty one; each shortfall is one way out. A strict policy takes no
+/// least bad plan: it is always empty then.
 ///
 /// Cost    docs/planner.md §5
 /// Source  docs/planner.md §1 to §4
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
+    let (plan, shortfalls) = plan_or_least_bad(snapshot, policy);
+    if policy.strict && !plan.feasible {
+        return (Plan::default(), shortfalls);
+    }
+    (plan, shortfalls)
+}
+
+/// Plans; what is not feasible is the least bad plan.
+fn plan_or_least_bad(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
     let ends = match ends_of(snapshot) {
         Ok(ends) => ends,
         Err(violation) => return (Plan::default(), vec![Shortfall::of_input(violation)]),
@@ -136,4 +146,21 @@ fn ends_of(snapshot: &Snapshot) -> Result<[usize; 2], Violation> {
         index.ok_or_else(|| Violation::UnknownNode { node: name.clone() })
     };
     Ok([find(&stream.from)?, find(sink)?])
+}
+
+/// Returns all orders of a few things.
+fn permutations(of: &[usize]) -> Vec<Vec<usize>> {
+    if of.is_empty() {
+        return vec![Vec::new()];
+    }
+    let mut all = Vec::new();
+    for at in 0..of.len() {
+        let mut rest = of.to_vec();
+        let first = rest.remove(at);
+        for mut order in permutations(&rest) {
+            order.insert(0, first);
+            all.push(order);
+        }
+    }
+    all
 }

@@ -15,6 +15,8 @@ pub struct Policy {
     pub planner: Planner,
     /// How many labels one search may keep, or combinations one enumeration may try, before it gives up.
     pub labels_max: u32,
+    /// Whether to return no plan at all where none satisfies all needs, instead of the least bad one.
+    pub strict: bool,
 }
 
 impl Default for Policy {
@@ -22,6 +24,7 @@ impl Default for Policy {
         Self {
             planner: Planner::default(),
             labels_max: PLAN_LABELS_MAX,
+            strict: false,
         }
     }
 }

@@ -196,8 +196,17 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Leads to another sink, with other needs; only the source is closed.
+    pub(super) fn aim(&mut self, sink: usize, needs: Needs) {
+        self.sink = sink;
+        self.needs = needs;
+        self.states = States::new(self.snapshot, needs.least_layers.max(1));
+        let source = self.source as u32;
+        self.close_only([source]);
+    }
+
     /// Forbids to take a link to these nodes, and allows it to all others.
-    pub(super) fn close_only(&mut self, nodes: Vec<u32>) {
+    pub(super) fn close_only(&mut self, nodes: impl IntoIterator<Item = u32>) {
         self.closed.fill(false);
         for node in nodes {
             self.closed[node as usize] = true;
@@ -284,17 +293,34 @@ impl<'a> Problem<'a> {
 
     /// Takes a rate away from what a link may carry from a node on; what it costs to use stays.
     pub(super) fn burden(&mut self, from: u32, link: LinkIndex, bps: f64) {
-        let range =
-            self.first_arc[from as usize] as usize..self.first_arc[from as usize + 1] as usize;
-        let Some(arc) = self.arcs[range].iter_mut().find(|arc| arc.link == link.0) else {
+        let Some(at) = self.arc_at(from, link) else {
             return;
         };
-        arc.most_bps -= bps;
-        let to = arc.to;
-        let range = self.first_arc[to as usize] as usize..self.first_arc[to as usize + 1] as usize;
-        if let Some(back) = self.arcs[range].iter_mut().find(|arc| arc.link == link.0) {
-            back.back_most_bps -= bps;
+        self.arcs[at].most_bps -= bps;
+        if let Some(back) = self.arc_at(self.arcs[at].to, link) {
+            self.arcs[back].back_most_bps -= bps;
         }
+    }
+
+    /// Lets no link carry more than a rate; what it costs to use stays.
+    pub(super) fn limit(&mut self, bps: f64) {
+        for arc in &mut self.arcs {
+            arc.most_bps = if arc.most_bps < bps {
+                arc.most_bps
+            } else {
+                bps
+            };
+            let back = arc.back_most_bps;
+            arc.back_most_bps = if back < bps { back } else { bps };
+        }
+    }
+
+    /// Returns where the arc of a link from a node is; the arcs of a node lie in the order of their links.
+    fn arc_at(&self, from: u32, link: LinkIndex) -> Option<usize> {
+        let first = self.first_arc[from as usize] as usize;
+        let arcs = self.arcs_from(from);
+        let at = arcs.binary_search_by_key(&link.0, |arc| arc.link).ok()?;
+        Some(first + at)
     }
 
     /// Returns what it costs to come over a link from its far end in a state, or `None` if that may not be.

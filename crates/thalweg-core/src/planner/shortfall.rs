@@ -185,6 +185,7 @@ fn fix_of(lack: &Violation) -> String {
         Violation::NoPath { from, to } => {
             format!("link {from} with {to}, directly or through other nodes")
         }
+        Violation::NoTree { sink } => format!("send to {sink} by a stream of its own"),
         Violation::LinkDown { from, to } => format!("bring {from} → {to} up"),
         Violation::Sinks { .. } => "name one sink".to_string(),
         Violation::UnknownNode { node } => format!("add a node {node}"),
@@ -196,13 +197,36 @@ fn fix_of(lack: &Violation) -> String {
     }
 }
 
+/// Returns each constraint lifted by itself.
+pub(super) fn each_alone() -> [(Need, Relaxation); 8] {
+    let mut all = [
+        Need::Deadline,
+        Need::Length,
+        Need::Rate,
+        Need::Slots,
+        Need::Confidential,
+        Need::Loss,
+        Need::Held,
+        Need::Cpu,
+    ]
+    .map(|need| (need, Relaxation::default()));
+    all[0].1.deadline = true;
+    all[1].1.length = true;
+    all[2].1.rate = true;
+    all[3].1.slots = true;
+    all[4].1.trust = true;
+    all[5].1.loss = true;
+    all[6].1.held = true;
+    all[7].1.cpu = true;
+    all
+}
+
 /// Returns the least bad plan and the ways out, for a problem without a plan.
 pub(super) fn least_bad(
     snapshot: &Snapshot,
     ends: [usize; 2],
     labels_max: u32,
 ) -> (Plan, Vec<Shortfall>) {
-    let none = Relaxation::default();
     let all_but_trust = Relaxation {
         deadline: true,
         length: true,
@@ -225,41 +249,7 @@ pub(super) fn least_bad(
         shortfalls: Vec::new(),
         exhausted: None,
     };
-    let single = [
-        (
-            Need::Deadline,
-            Relaxation {
-                deadline: true,
-                ..none
-            },
-        ),
-        (
-            Need::Length,
-            Relaxation {
-                length: true,
-                ..none
-            },
-        ),
-        (Need::Rate, Relaxation { rate: true, ..none }),
-        (
-            Need::Slots,
-            Relaxation {
-                slots: true,
-                ..none
-            },
-        ),
-        (
-            Need::Confidential,
-            Relaxation {
-                trust: true,
-                ..none
-            },
-        ),
-        (Need::Loss, Relaxation { loss: true, ..none }),
-        (Need::Held, Relaxation { held: true, ..none }),
-        (Need::Cpu, Relaxation { cpu: true, ..none }),
-    ];
-    for (need, relaxation) in single {
+    for (need, relaxation) in each_alone() {
         ways.attempt(need, relaxation);
     }
     if ways.best.is_none() {

@@ -34,6 +34,7 @@ fn world() -> World {
                 deadline: Duration::from_millis(100),
                 ..Needs::default()
             },
+            importance: Stream::IMPORTANCE_DEFAULT,
             pack_ratio: None,
             seal_overhead: None,
             traffic: Traffic::default(),

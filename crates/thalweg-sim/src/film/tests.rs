@@ -17,6 +17,7 @@ pub(crate) fn stream(kbps: &[u64]) -> Stream {
         to: vec!["b".parse().expect("a valid name")],
         layers: kbps.iter().map(layer).collect(),
         needs: Needs::default(),
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: None,
         seal_overhead: None,
         traffic: Traffic {

@@ -32,6 +32,7 @@ fn stream(number: u64, names: &[NodeName], length: Duration, dice: &mut SplitMix
         to,
         layers: layers(count, dice),
         needs: needs(count, dice),
+        importance: Stream::IMPORTANCE_DEFAULT,
         // Payloads pack as this says, so that the planner packs now and then.
         pack_ratio: Some(if dice.next_below(3) == 0 { 0.8 } else { 1.0 }),
         seal_overhead: None,

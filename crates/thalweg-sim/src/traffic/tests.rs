@@ -42,6 +42,7 @@ fn stream(traffic: Traffic) -> Stream {
         to: vec!["b".parse().expect("a valid name")],
         layers: vec![layer(400), layer(4_000)],
         needs: Needs::default(),
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: None,
         seal_overhead: None,
         traffic,

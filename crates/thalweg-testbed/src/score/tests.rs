@@ -24,6 +24,7 @@ fn stream() -> Stream {
             order: Order::Sequence,
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: None,
         seal_overhead: None,
         traffic: Traffic::default(),

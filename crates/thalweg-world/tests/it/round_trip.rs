@@ -94,6 +94,7 @@ fn worlds() -> impl Strategy<Value = World> {
                     loss_max: Ratio::new(0.25).expect("a ratio"),
                     ..Needs::default()
                 },
+                importance: time.as_nanos() as u8,
                 pack_ratio: flag.then_some(0.25),
                 seal_overhead: None,
                 traffic: Traffic {

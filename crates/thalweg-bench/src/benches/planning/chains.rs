@@ -93,6 +93,7 @@ fn chain(seed: u64) -> anyhow::Result<(Snapshot, usize)> {
             confidential: true,
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: Some(0.5),
         seal_overhead: None,
         traffic: Traffic::default(),

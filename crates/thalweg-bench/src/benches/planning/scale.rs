@@ -133,6 +133,7 @@ fn world(seed: u64, kind: &str, count: usize, sinks: usize) -> anyhow::Result<Op
             confidential: true,
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: None,
         seal_overhead: None,
         traffic: Traffic::default(),

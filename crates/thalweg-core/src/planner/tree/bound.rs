@@ -26,24 +26,28 @@ const SINKS_MAX: usize = 8;
 
 /// Returns a lower bound on the cost of all trees, `None` if it would take more steps than allowed.
 ///
+/// Takes each sink as its node and the fewest layers that are worth delivering to it.
+///
 /// Cost    O(3^sinks · places + 2^sinks · moves · log places) time, O(2^sinks · places) memory
-pub(super) fn least(problem: &Problem<'_>, sinks: &[Problem<'_>], steps_max: u32) -> Option<Cost> {
+pub(super) fn least(problem: &Problem<'_>, sinks: &[(usize, u8)], steps_max: u32) -> Option<Cost> {
     let count = sinks.len();
     let places = problem.nodes() * problem.states.count();
     let steps = 3u64
         .saturating_pow(count as u32)
         .saturating_mul(places as u64);
-    if count > SINKS_MAX || steps > u64::from(steps_max) {
+    if count == 0 || count > SINKS_MAX || steps > u64::from(steps_max) {
         return None;
     }
     let mut values: Vec<Vec<Cost>> = vec![Vec::new(); 1 << count];
     for set in 1usize..1 << count {
         let mut value = vec![Cost::MAX; places];
         if set.is_power_of_two() {
-            let sink = &sinks[set.trailing_zeros() as usize];
+            let (sink, least_layers) = sinks[set.trailing_zeros() as usize];
             for state in 0..problem.states.count() as u16 {
-                if sink.states.is_goal(state) && problem.may_be(sink.sink as u32, state) {
-                    let place = sink.sink * problem.states.count() + usize::from(state);
+                let enough = problem.states.layers_of(state) >= least_layers;
+                let delivered = enough && problem.states.is_goal(state);
+                if delivered && problem.may_be(sink as u32, state) {
+                    let place = sink * problem.states.count() + usize::from(state);
                     value[place] = problem.states.quality(state);
                 }
             }

@@ -30,8 +30,8 @@ pub(super) struct Trie {
 }
 
 impl Trie {
-    /// Merges routes from their common source.
-    pub(super) fn of(problem: &Problem<'_>, routes: &[&Route]) -> Self {
+    /// Merges routes from their common source; there may be none yet.
+    pub(super) fn of(problem: &Problem<'_>, ways: &[Option<Route>]) -> Self {
         let mut trie = Self {
             twigs: vec![Seed::source(problem)],
             children: vec![Vec::new()],
@@ -39,7 +39,7 @@ impl Trie {
             run: Cost::ZERO,
             links: Cost::ZERO,
         };
-        for route in routes {
+        for route in ways.iter().flatten() {
             let mut at = 0u32;
             for step in &route.moves {
                 let mut children = trie.children[at as usize].iter();
@@ -97,8 +97,8 @@ impl Trie {
     }
 
     /// Returns every place on it as one where a search may begin.
-    pub(super) fn seeds(&self) -> Vec<Seed> {
-        self.twigs.clone()
+    pub(super) fn seeds(&self) -> &[Seed] {
+        &self.twigs
     }
 
     /// Returns whether no node is entered twice and none runs more adapters, or takes more CPU, than it may.

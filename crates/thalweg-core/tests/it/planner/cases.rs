@@ -51,6 +51,7 @@ impl Net {
             to: vec![name("t")],
             layers: layers_kbps.iter().map(layer).collect(),
             needs,
+            importance: Stream::IMPORTANCE_DEFAULT,
             pack_ratio: None,
             seal_overhead: None,
             traffic: Traffic::default(),
@@ -135,6 +136,26 @@ fn with_pack_ratio(snapshot: Snapshot, ratio: f64) -> Snapshot {
         ..snapshot.stream
     };
     Snapshot::new(snapshot.topology, snapshot.weights, stream)
+}
+
+#[test]
+fn a_strict_policy_takes_no_least_bad_plan() {
+    let snapshot = Net::default()
+        .node("s", 1)
+        .node("t", 1)
+        .link("s-t", 100, 50)
+        .stream(&[100], within(20));
+    let (least_bad, missing) = plan(&snapshot, &Policy::default());
+    assert_eq!(path(&least_bad), "s t");
+    let strict = Policy {
+        strict: true,
+        ..Policy::default()
+    };
+    assert_eq!(plan(&snapshot, &strict), (Plan::default(), missing));
+    let met = snapshot.stream.clone();
+    let mut met = Snapshot::new(snapshot.topology, snapshot.weights, met);
+    met.stream.needs = within(50);
+    assert_eq!(plan(&met, &strict), plan(&met, &Policy::default()));
 }
 
 #[test]

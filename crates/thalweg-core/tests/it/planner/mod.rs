@@ -2,6 +2,7 @@
 
 mod adapters;
 mod brute;
+mod brute_many;
 mod brute_tree;
 mod cases;
 mod laws;

@@ -1,57 +1,60 @@
 //! Many streams: links are never overbooked, the most important has what it would have alone, blockers make way, and
-//! what was refused is told.
+//! what was refused is told. What the division misses, against every choice there is, is written down.
 
-use thalweg_core::model::{Snapshot, Stream, Topology, Weights};
+use thalweg_core::model::{Layer, Snapshot, Stream, Topology, Weights};
 use thalweg_core::needs::Needs;
-use thalweg_core::planner::{Demand, Policy, Shared, check_all, plan_all};
+use thalweg_core::planner::{Plan, Policy, Shared, check_all, plan_all};
 use thalweg_core::units::Bitrate;
 
+use super::brute_many::{self, is_worse};
 use super::cases::{Net, path};
 use super::worlds::{self, Dice};
 
-fn solve(topology: &Topology, demands: &[Demand]) -> Shared {
+fn solve(topology: &Topology, streams: &[Stream]) -> Shared {
     let weights = Weights::default();
-    let shared = plan_all(topology, &weights, demands, &Policy::default());
-    let broken = check_all(topology, &weights, demands, &shared);
+    let shared = plan_all(topology, &weights, streams, &Policy::default());
+    let broken = check_all(topology, &weights, streams, &shared);
     assert_eq!(broken, [], "{shared:#?}");
     shared
 }
 
-fn demand(stream: &Stream, name: &str, importance: u8) -> Demand {
-    let mut stream = stream.clone();
-    stream.name = name.parse().expect("a valid name");
-    Demand { stream, importance }
+pub fn named(stream: &Stream, name: &str, importance: u8) -> Stream {
+    Stream {
+        name: name.parse().expect("a valid name"),
+        importance,
+        ..stream.clone()
+    }
 }
 
 /// Returns some streams of one small world.
-fn several(seed: u64) -> (Topology, Vec<Demand>) {
+fn several(seed: u64) -> (Topology, Vec<Stream>) {
     let snapshot = worlds::random(seed);
     let nodes = snapshot.topology.nodes();
     let mut dice = Dice::new(!seed);
-    let mut demands = vec![];
+    let mut streams = vec![];
     for at in 0..2 + dice.below(4) {
         let mut stream = snapshot.stream.clone();
         stream.from = nodes[dice.below(nodes.len())].name.clone();
         stream.to = vec![nodes[dice.below(nodes.len())].name.clone()];
         if stream.to[0] != stream.from {
             stream.needs.least_layers = 1;
-            demands.push(demand(&stream, &format!("s{at}"), dice.pick(&[1, 1, 5, 9])));
+            streams.push(named(&stream, &format!("s{at}"), dice.pick(&[1, 1, 5, 9])));
         }
     }
-    (snapshot.topology, demands)
+    (snapshot.topology, streams)
 }
 
 #[test]
 fn links_are_never_overbooked_and_the_most_important_is_served_as_if_alone() {
     let (mut improved, mut refused) = (0, 0);
     for seed in 0..1_500 {
-        let (topology, demands) = several(seed);
-        let shared = solve(&topology, &demands);
-        let Some(first) = (0..demands.len()).max_by_key(|at| demands[*at].importance) else {
+        let (topology, streams) = several(seed);
+        let shared = solve(&topology, &streams);
+        let Some(first) = (0..streams.len()).max_by_key(|at| streams[*at].importance) else {
             continue;
         };
-        let top = demands[first].importance;
-        if demands
+        let top = streams[first].importance;
+        if streams
             .iter()
             .filter(|other| other.importance == top)
             .count()
@@ -70,12 +73,58 @@ fn links_are_never_overbooked_and_the_most_important_is_served_as_if_alone() {
             .iter()
             .filter(|a| a.alone.feasible && !a.plan.feasible)
             .count();
-        assert_eq!(shared, solve(&topology, &demands), "seed {seed}");
+        assert_eq!(shared, solve(&topology, &streams), "seed {seed}");
     }
     assert!(
         improved > 5 && refused > 20,
         "{improved} improved, {refused} refused"
     );
+}
+
+/// Returns two or three streams of a small world, some of which begin and end where others do.
+fn meeting(seed: u64) -> Option<(u64, Topology, Vec<Stream>)> {
+    let (topology, mut streams) = several(seed);
+    streams.truncate(3);
+    let first = streams.first()?.clone();
+    for (at, stream) in streams.iter_mut().enumerate() {
+        if (seed >> at) & 1 == 1 {
+            (stream.from, stream.to) = (first.from.clone(), first.to.clone());
+        }
+    }
+    (topology.nodes().len() <= 5 && streams.len() > 1).then_some((seed, topology, streams))
+}
+
+#[test]
+fn no_division_beats_enumeration_and_none_is_worse_than_admission_by_importance() {
+    let (mut compared, mut contested, mut missed) = (0u32, 0u32, 0u32);
+    for (seed, topology, streams) in (0..6_000).filter_map(meeting) {
+        let shared = solve(&topology, &streams);
+        let weights = Weights::default();
+        let snapshot = |stream: &Stream| Snapshot::new(topology.clone(), weights, stream.clone());
+        let snapshots: Vec<Snapshot> = streams.iter().map(snapshot).collect();
+        let plans: Vec<&Plan> = shared.admissions.iter().map(|one| &one.plan).collect();
+        let first = shared.admissions.iter().map(|one| &one.by_importance);
+        let worth = brute_many::worth_of(&snapshots, &plans);
+        let by_importance = brute_many::worth_of(&snapshots, &first.collect::<Vec<_>>());
+        assert!(
+            !is_worse(&worth, &by_importance),
+            "seed {seed}: {shared:#?}"
+        );
+        let best = brute_many::best(&snapshots);
+        assert!(
+            !is_worse(&best, &worth),
+            "seed {seed}: {best:?}, {shared:#?}"
+        );
+        compared += 1;
+        contested += u32::from(shared.links.iter().any(|link| !link.missed.is_empty()));
+        missed += u32::from(is_worse(&worth, &best));
+    }
+    assert!(
+        compared > 3_000 && contested > 400,
+        "{compared}, {contested}"
+    );
+    // What is not exact is known: docs/planner.md §10 gives this share.
+    assert!(missed * 50 <= contested, "{missed} of {contested}");
 }
 
 fn two_ways() -> Snapshot {
@@ -94,16 +143,16 @@ fn two_ways() -> Snapshot {
 #[test]
 fn a_stream_with_another_way_makes_way_for_one_without() {
     let snapshot = two_ways();
-    let important = demand(&snapshot.stream, "a", 9);
-    let mut bound = demand(&snapshot.stream, "b", 1);
-    bound.stream.from = worlds::name("x");
-    let demands = [important, bound];
-    let shared = solve(&snapshot.topology, &demands);
+    let important = named(&snapshot.stream, "a", 9);
+    let mut bound = named(&snapshot.stream, "b", 1);
+    bound.from = worlds::name("x");
+    let streams = [important, bound];
+    let shared = solve(&snapshot.topology, &streams);
     assert_eq!(path(&shared.admissions[0].alone), "s x t");
     assert_eq!(path(&shared.admissions[0].plan), "s y t");
     assert_eq!(path(&shared.admissions[1].plan), "x t");
     assert!(shared.cost < shared.cost_by_importance);
-    let text = shared.explain(&snapshot.topology, &demands);
+    let text = shared.explain(&streams);
     assert!(text.contains("made way"), "{text}");
 }
 
@@ -111,13 +160,13 @@ fn a_stream_with_another_way_makes_way_for_one_without() {
 fn what_is_refused_is_told_with_what_is_left() {
     let mut snapshot = two_ways();
     snapshot.topology.links_mut()[3].up = false;
-    let demands = [
-        demand(&snapshot.stream, "a", 1),
-        demand(&snapshot.stream, "b", 9),
+    let streams = [
+        named(&snapshot.stream, "a", 1),
+        named(&snapshot.stream, "b", 9),
     ];
-    let shared = solve(&snapshot.topology, &demands);
+    let shared = solve(&snapshot.topology, &streams);
     assert!(!shared.admissions[0].plan.feasible && shared.admissions[1].plan.feasible);
-    let text = shared.explain(&snapshot.topology, &demands);
+    let text = shared.explain(&streams);
     let said = "link x → t has 200 kbit/s, the stream needs 800 kbit/s";
     assert!(text.contains(said), "{text}");
 }
@@ -126,11 +175,52 @@ fn what_is_refused_is_told_with_what_is_left() {
 fn a_shared_link_says_who_has_how_much() {
     let mut snapshot = two_ways();
     snapshot.topology.links_mut()[1].rate = Bitrate::from_kbps(2_000);
-    let demands = ["a", "b"].map(|name| demand(&snapshot.stream, name, 5));
-    let shared = solve(&snapshot.topology, &demands);
-    let text = shared.explain(&snapshot.topology, &demands);
+    let streams = ["a", "b"].map(|name| named(&snapshot.stream, name, 5));
+    let shared = solve(&snapshot.topology, &streams);
+    let text = shared.explain(&streams);
     assert!(
-        text.contains("a 800 kbit/s (40.0 %), b 800 kbit/s (40.0 %)"),
+        text.contains("a 800 kbit/s (40.0 %, importance 5), b 800 kbit/s (40.0 %, importance 5)"),
         "{text}"
     );
+}
+
+#[test]
+fn streams_of_one_importance_share_a_link_rather_than_refuse_one() {
+    let snapshot = Net::default()
+        .node("s", 1)
+        .node("t", 0)
+        .link("s-t", 1_000, 0)
+        .stream(&[800], Needs::default());
+    let mut stream = named(&snapshot.stream, "a", 5);
+    stream.pack_ratio = Some(1.0);
+    let half = Layer {
+        rate: Bitrate::from_kbps(400),
+        utility: 0.5,
+    };
+    stream.layers = vec![half, half];
+    let streams = [stream.clone(), named(&stream, "b", 5)];
+    let shared = solve(&snapshot.topology, &streams);
+    let layers = shared.admissions.iter().map(|one| one.plan.layers);
+    assert_eq!(layers.collect::<Vec<_>>(), [1, 1]);
+    let first = &shared.admissions[0];
+    assert_eq!((first.by_importance.layers, first.alone.layers), (2, 2));
+    let [concession] = &shared.concessions[..] else {
+        panic!("{:?}", shared.concessions);
+    };
+    assert_eq!((concession.by, concession.to), (0, 1));
+}
+
+#[test]
+fn a_strict_division_takes_all_or_none() {
+    let mut snapshot = two_ways();
+    snapshot.topology.links_mut()[3].up = false;
+    let streams = ["a", "b"].map(|name| named(&snapshot.stream, name, 5));
+    let strict = Policy {
+        strict: true,
+        ..Policy::default()
+    };
+    let shared = plan_all(&snapshot.topology, &Weights::default(), &streams, &strict);
+    assert!(!shared.is_feasible());
+    assert!(shared.admissions.iter().all(|one| one.plan.path.is_empty()));
+    assert!(!shared.admissions[1].shortfalls.is_empty());
 }

@@ -129,6 +129,7 @@ fn random_stream(dice: &mut Dice, topology: &Topology, nodes: usize) -> Stream {
             ..Needs::default()
         },
         layers,
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: dice.pick(&[None, Some(1.0), Some(0.3), Some(1.2)]),
         seal_overhead: dice.pick(&[None, Some(0.0), Some(0.5)]),
         traffic: Traffic::default(),

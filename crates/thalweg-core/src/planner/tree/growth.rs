@@ -1,0 +1,357 @@
+//! How a tree grows: sink by sink, in several orders, then each sink off and on again.
+//!
+//! *The idea.* The first sink has the way that it would have alone. Each further one is attached by the exact search from
+//! every place of the tree at once. One for which there is no way is left out. Of all trees the one that leaves out the
+//! fewest, and of those the cheapest, is kept; then each sink is taken off and attached again, those left out too, while
+//! that helps.
+
+use alloc::vec;
+use alloc::vec::Vec;
+use core::cmp::Reverse;
+
+use super::super::check::{Violation, check};
+use super::super::cost::Cost;
+use super::super::problem::{Exhausted, Problem, Relaxation, Route};
+use super::super::product::{CostParts, Plan};
+use super::super::shortfall::{self, Need, Shortfall};
+use super::super::{ends_of, exact, permutations};
+use super::trie::{self, Trie};
+use super::{LeftOut, Sink, Tree, bound};
+use crate::model::Snapshot;
+use crate::needs::Needs;
+
+/// How often all sinks are taken off and attached again; each time something must have become better.
+const ROUNDS_MAX: usize = 8;
+
+/// A search that comes after one that gave up may keep half as many labels, but not fewer than these.
+const LABELS_MIN: u32 = 10_000;
+
+/// Ways by sink; `None` for one that is left out.
+type Ways = Vec<Option<Route>>;
+
+/// How good a tree is: sinks left out, then cost.
+type Worth = (usize, Cost);
+
+/// Where a way is to lead, and what it must satisfy.
+struct Goal {
+    snapshot: Snapshot,
+    /// The sink's node; `None` if the sink cannot be planned at all.
+    node: Option<usize>,
+    needs: Needs,
+}
+
+/// The sinks, and how each would be reached alone.
+pub(super) struct Growth<'a> {
+    snapshot: &'a Snapshot,
+    labels_max: u32,
+    /// For what is asked of no sink in particular: any number of layers will do.
+    common: Option<Problem<'a>>,
+    goals: Vec<Goal>,
+    alone: Ways,
+    shortfalls: Vec<Vec<Shortfall>>,
+}
+
+impl<'a> Growth<'a> {
+    /// Plans each sink as if it were alone.
+    pub(super) fn new(snapshot: &'a Snapshot, sinks: &[Sink], labels_max: u32) -> Self {
+        let mut growth = Self {
+            snapshot,
+            labels_max,
+            common: None,
+            goals: Vec::new(),
+            alone: Vec::new(),
+            shortfalls: Vec::new(),
+        };
+        // One problem serves all: a network of 100,000 links is not copied for each of a hundred sinks.
+        let mut seeker: Option<Problem<'a>> = None;
+        for sink in sinks {
+            let alone = sink.alone(snapshot);
+            let needs = alone.stream.needs;
+            let (mut node, mut route, mut lacks) = (None, None, Vec::new());
+            match ends_of(&alone) {
+                Err(lack) => lacks.push(Shortfall::of_input(lack)),
+                Ok(ends) => {
+                    node = Some(ends[1]);
+                    let problem = seeker.get_or_insert_with(|| {
+                        Problem::with_needs(snapshot, ends, Relaxation::default(), needs)
+                    });
+                    problem.aim(ends[1], needs);
+                    match exact::solve(problem, growth.labels_max) {
+                        Ok(Some(found)) => route = Some(found),
+                        Ok(None) => {
+                            lacks = shortfall::least_bad(&alone, ends, growth.labels_max).1;
+                        }
+                        Err(exhausted) => lacks.push(growth.gave_up(exhausted)),
+                    }
+                }
+            }
+            growth.alone.push(route);
+            growth.shortfalls.push(lacks);
+            growth.goals.push(Goal {
+                snapshot: alone,
+                node,
+                needs,
+            });
+        }
+        growth.common = seeker.map(|mut problem| {
+            let least_layers = 1;
+            let sink = problem.sink;
+            let needs = Needs {
+                least_layers,
+                ..snapshot.stream.needs
+            };
+            problem.aim(sink, needs);
+            problem
+        });
+        growth
+    }
+
+    /// Lets the searches that come after one that gave up keep fewer labels, so that all of them end.
+    fn gave_up(&mut self, exhausted: Exhausted) -> Shortfall {
+        self.labels_max = (self.labels_max / 2).max(LABELS_MIN.min(self.labels_max));
+        exhausted.into()
+    }
+
+    /// Grows trees in several orders and returns the best, improved, with what is left out of it.
+    pub(super) fn tree(mut self) -> (Tree, Vec<LeftOut>) {
+        let Some(common) = self.common.take() else {
+            return (self.describe(None, &[]), self.left_out(None, &[]));
+        };
+        // A second one of the kind, to be aimed at one sink after another.
+        let ends = [common.source, common.sink];
+        let mut seeker = Problem::new(self.snapshot, ends, Relaxation::default());
+        let mut best: Option<(Worth, Ways)> = None;
+        let mut offer = |worth: Option<Worth>, ways: Ways| {
+            let Some(worth) = worth else { return };
+            if best.as_ref().is_none_or(|(held, _)| worth < *held) {
+                best = Some((worth, ways));
+            }
+        };
+        let merged = self.alone.clone();
+        offer(self.worth_if_tree(&common, &merged), merged);
+        for order in self.orders(&common) {
+            let ways = self.grow(&common, &mut seeker, &order);
+            offer(self.worth_if_tree(&common, &ways), ways);
+        }
+        let Some((worth, ways)) = best else {
+            return (self.describe(None, &[]), self.left_out(None, &[]));
+        };
+        let ways = self.improve(&common, &mut seeker, worth, ways);
+        (
+            self.describe(Some(&common), &ways),
+            self.left_out(Some(&common), &ways),
+        )
+    }
+
+    /// Returns the orders in which sinks are attached: all of them if they are few, else those that begin with the
+    /// most demanding ones.
+    fn orders(&self, common: &Problem<'a>) -> Vec<Vec<usize>> {
+        let states = &common.states;
+        let route = |sink: &usize| self.alone[*sink].as_ref();
+        let moves = |sink: &usize| route(sink).map_or(0, |route| route.moves.len());
+        let mut demanding: Vec<usize> = (0..self.alone.len())
+            .filter(|sink| route(sink).is_some())
+            .collect();
+        demanding.sort_by_cached_key(|sink| {
+            let end = route(sink).map(|route| trie::end_state(states, route));
+            let layers = end.map_or(0, |end| states.layers_of(end));
+            (Reverse(layers), Reverse(moves(sink)), *sink)
+        });
+        let count = demanding.len();
+        if count <= 4 {
+            return permutations(&demanding);
+        }
+        let mut orders = vec![demanding.clone()];
+        let mut nearest = demanding.clone();
+        nearest.sort_by_key(moves);
+        orders.push(nearest);
+        for first in 1..count.min(3) {
+            let mut order = demanding.clone();
+            order.rotate_left(first);
+            orders.push(order);
+        }
+        orders
+    }
+
+    /// Attaches the sinks in this order; one that finds no way is left out.
+    fn grow(&mut self, common: &Problem<'a>, seeker: &mut Problem<'a>, order: &[usize]) -> Ways {
+        let mut ways: Ways = vec![None; self.goals.len()];
+        for sink in order {
+            ways[*sink] = if ways.iter().all(Option::is_none) {
+                self.alone[*sink].clone()
+            } else {
+                let trie = Trie::of(common, &ways);
+                self.attach(seeker, *sink, &trie)
+            };
+        }
+        ways
+    }
+
+    /// Returns the best way to a sink that begins on the tree.
+    fn attach(&mut self, seeker: &mut Problem<'a>, sink: usize, trie: &Trie) -> Option<Route> {
+        let goal = &self.goals[sink];
+        seeker.aim(goal.node?, goal.needs);
+        seeker.close_only(trie.nodes());
+        match exact::solve_from(seeker, trie.seeds(), self.labels_max) {
+            Ok(route) => route,
+            Err(exhausted) => {
+                self.gave_up(exhausted);
+                None
+            }
+        }
+    }
+
+    /// Takes each sink off and attaches it again, while that makes the tree better.
+    fn improve(
+        &mut self,
+        common: &Problem<'a>,
+        seeker: &mut Problem<'a>,
+        mut worth: Worth,
+        mut ways: Ways,
+    ) -> Ways {
+        for _ in 0..ROUNDS_MAX {
+            let before = worth;
+            for sink in 0..ways.len() {
+                if self.alone[sink].is_none() {
+                    continue;
+                }
+                let mut changed = ways.clone();
+                changed[sink] = None;
+                if changed.iter().all(Option::is_none) {
+                    continue;
+                }
+                let trie = Trie::of(common, &changed);
+                let Some(route) = self.attach(seeker, sink, &trie) else {
+                    continue;
+                };
+                changed[sink] = Some(route);
+                if let Some(then) = self.worth_if_tree(common, &changed)
+                    && then < worth
+                {
+                    (worth, ways) = (then, changed);
+                }
+            }
+            if worth >= before {
+                break;
+            }
+        }
+        ways
+    }
+
+    /// Returns what sinks lack in quality together; one that is left out lacks all.
+    fn lacks(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Cost {
+        let nothing = Cost::from_f64(self.snapshot.weights.quality);
+        let mut sum = Cost::ZERO;
+        for sink in 0..self.goals.len() {
+            let way = ways.get(sink).and_then(Option::as_ref).zip(common);
+            sum += way.map_or(nothing, |(route, common)| {
+                trie::lacks(&common.states, route)
+            });
+        }
+        sum
+    }
+
+    /// Returns how good these ways are together, `None` if they enter a node twice or want more slots than there are.
+    fn worth_if_tree(&self, common: &Problem<'a>, ways: &[Option<Route>]) -> Option<Worth> {
+        let trie = Trie::of(common, ways);
+        let left_out = ways.iter().filter(|way| way.is_none()).count();
+        let cost = trie.run + trie.links + self.lacks(Some(common), ways);
+        trie.is_tree(common).then_some((left_out, cost))
+    }
+
+    fn describe(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Tree {
+        let trie = common.map(|common| Trie::of(common, ways));
+        let [run, links] = trie.map_or([Cost::ZERO; 2], |trie| [trie.run, trie.links]);
+        let quality = self.lacks(common, ways);
+        let plan = |route: &Route| Plan::of_route(self.snapshot, route, true);
+        let way = |sink: usize| ways.get(sink).and_then(Option::as_ref);
+        let nothing = self.snapshot.weights.quality;
+        let (mut dearest, mut apart, mut left_out) = (0.0_f64, 0.0, 0u32);
+        let mut goals = Vec::new();
+        for (sink, goal) in self.goals.iter().enumerate() {
+            let alone = self.alone[sink].as_ref().filter(|_| way(sink).is_some());
+            let Some((node, alone)) = goal.node.zip(alone) else {
+                left_out += 1;
+                apart += nothing;
+                continue;
+            };
+            let cost = plan(alone).cost;
+            dearest = if cost > dearest { cost } else { dearest };
+            apart += cost;
+            goals.push((node, goal.needs.least_layers.max(1)));
+        }
+        let bound = common.and_then(|common| bound::least(common, &goals, self.labels_max));
+        Tree {
+            feasible: left_out == 0,
+            cost: (run + links + quality).as_f64(),
+            cost_parts: CostParts {
+                adapters: run.as_f64(),
+                links: links.as_f64(),
+                quality: quality.as_f64(),
+            },
+            bound: bound.map_or(dearest, Cost::as_f64) + f64::from(left_out) * nothing,
+            apart,
+            paths: (0..self.goals.len())
+                .map(|sink| way(sink).map(plan).unwrap_or_default())
+                .collect(),
+        }
+    }
+
+    /// Returns the sinks without a way, and what each lacks.
+    fn left_out(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Vec<LeftOut> {
+        let mut left_out = Vec::new();
+        for (sink, goal) in self.goals.iter().enumerate() {
+            if ways.get(sink).is_some_and(Option::is_some) {
+                continue;
+            }
+            let mut shortfalls = self.shortfalls[sink].clone();
+            if shortfalls.is_empty() {
+                shortfalls = self.lacks_beside(common, ways, goal);
+            }
+            let node = goal.snapshot.stream.to[0].clone();
+            left_out.push(LeftOut {
+                sink: node,
+                shortfalls,
+            });
+        }
+        left_out
+    }
+
+    /// Returns what a sink lacks that could be reached alone: what attaching it to this tree would break.
+    fn lacks_beside(
+        &self,
+        common: Option<&Problem<'a>>,
+        ways: &[Option<Route>],
+        goal: &Goal,
+    ) -> Vec<Shortfall> {
+        let mut shortfalls = Vec::new();
+        if let Some((common, node)) = common.zip(goal.node) {
+            let trie = Trie::of(common, ways);
+            let plan = |route: &Route| Plan::of_route(self.snapshot, route, true);
+            for (need, relaxation) in shortfall::each_alone() {
+                let ends = [common.source, node];
+                let mut problem = Problem::with_needs(self.snapshot, ends, relaxation, goal.needs);
+                problem.close_only(trie.nodes());
+                let found = exact::solve_from(&problem, trie.seeds(), self.labels_max);
+                let Ok(Some(route)) = found else {
+                    continue;
+                };
+                let mut paths: Vec<Plan> = ways.iter().flatten().map(plan).collect();
+                paths.push(Plan::of_route(self.snapshot, &route, false));
+                let mut lacks = check(&goal.snapshot, &paths[paths.len() - 1]);
+                trie::check_sharing(self.snapshot, &paths, &mut lacks);
+                if !lacks.is_empty() {
+                    shortfalls.push(Shortfall { need, lacks });
+                }
+            }
+        }
+        if shortfalls.is_empty() {
+            let sink = goal.snapshot.stream.to[0].clone();
+            shortfalls.push(Shortfall {
+                need: Need::Several,
+                lacks: vec![Violation::NoTree { sink }],
+            });
+        }
+        shortfalls
+    }
+}
