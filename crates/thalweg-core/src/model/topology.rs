@@ -140,7 +140,7 @@ impl Topology {
 
     /// Returns a node, to be changed.
     pub fn node_mut(&mut self, index: NodeIndex) -> &mut Place {
-        &mut self.places[index.0 as usize]
+        &mut Arc::make_mut(&mut self.places)[index.0 as usize]
     }
 
     /// Returns a link.

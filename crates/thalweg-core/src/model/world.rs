@@ -255,6 +255,22 @@ impl World {
         ))
     }
 
+    /// Returns what a planner needs for each stream and each of its sinks, in their order; all share one network.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        let topology = self.topology();
+        let apart = |stream: &Stream| {
+            let snapshot = Snapshot::with_adapters(
+                topology.clone(),
+                self.weights,
+                stream.clone(),
+                &self.adapters,
+            );
+            let one = |sink: &NodeName| snapshot.clone().for_sink(sink.clone());
+            stream.to.iter().map(one).collect::<Vec<_>>()
+        };
+        self.streams.iter().flat_map(apart).collect()
+    }
+
     /// Returns the world as its events have made it by a time after the start, that moment included.
     ///
     /// The events stay listed. Events of one moment apply in the order of the world. What happens to nodes is not shown:

@@ -53,7 +53,7 @@ use crate::model::{NodeName, Snapshot};
 pub use change::{Step, Switching, Verdict, diff, reconsider, stays_best};
 pub use check::{Violation, check};
 pub use explain::explain;
-pub use many::{Admission, Concession, Shared, SharedLink, check_all, one_sink_each, plan_all};
+pub use many::{Admission, Concession, Shared, SharedLink, check_all, plan_all};
 pub use policy::{Planner, PlannerUnavailable, Policy};
 pub use product::{CostParts, LinkUse, Placement, Plan};
 pub use shortfall::{Need, Shortfall};

@@ -23,7 +23,7 @@ use super::check::{Violation, check};
 use super::product::{LinkUse, Plan};
 use super::shortfall::Shortfall;
 use super::{Policy, states};
-use crate::model::{LinkIndex, NodeName, Snapshot, Stream, Topology, Weights};
+use crate::model::{LinkIndex, NodeName, Snapshot};
 
 use division::Division;
 
@@ -104,34 +104,14 @@ impl Shared {
     }
 }
 
-/// Returns each stream once for each of its sinks, as streams are planned together.
-pub fn one_sink_each(streams: &[Stream]) -> Vec<Stream> {
-    let apart = |stream: &Stream| {
-        let one = |sink: &NodeName| {
-            let mut one = stream.clone();
-            one.to = alloc::vec![sink.clone()];
-            one
-        };
-        stream.to.iter().map(one).collect::<Vec<_>>()
-    };
-    streams.iter().flat_map(apart).collect()
-}
-
-/// Plans many streams, with one sink each, on one network.
+/// Plans many streams on one network.
 ///
-/// Always by the exact planner. A strict policy takes all or none: if one is refused, no plan is returned.
+/// Each snapshot has its own stream with one sink, and all have the topology of the first. Always by the exact planner. A strict policy takes all or none: if one is refused, no plan is returned.
 ///
 /// Cost    O(streams) plans; then as many again as docs/planner.md §10 allows for improvement
 /// Source  docs/planner.md §10
-pub fn plan_all(
-    topology: &Topology,
-    weights: &Weights,
-    streams: &[Stream],
-    policy: &Policy,
-) -> Shared {
-    let snapshot = |stream: &Stream| Snapshot::new(topology.clone(), *weights, stream.clone());
-    let snapshots: Vec<Snapshot> = streams.iter().map(snapshot).collect();
-    let mut shared = Division::new(&snapshots, policy.labels_max).divide();
+pub fn plan_all(snapshots: &[Snapshot], policy: &Policy) -> Shared {
+    let mut shared = Division::new(snapshots, policy.labels_max).divide();
     if policy.strict && !shared.is_feasible() {
         for admission in &mut shared.admissions {
             admission.plan = Plan::default();
@@ -139,7 +119,7 @@ pub fn plan_all(
         }
         (shared.links, shared.concessions) = (Vec::new(), Vec::new());
     } else {
-        shared.links = links_of(topology, streams, &shared.admissions);
+        shared.links = links_of(snapshots, &shared.admissions);
     }
     shared
 }
@@ -148,7 +128,11 @@ pub fn plan_all(
 type Rivals = BTreeMap<(u32, NodeName), SharedLink>;
 
 /// Returns the links that streams compete for.
-fn links_of(topology: &Topology, streams: &[Stream], admissions: &[Admission]) -> Vec<SharedLink> {
+fn links_of(snapshots: &[Snapshot], admissions: &[Admission]) -> Vec<SharedLink> {
+    let Some(first) = snapshots.first() else {
+        return Vec::new();
+    };
+    let topology = &first.topology;
     let mut rivals = Rivals::new();
     let entry = |rivals: &mut Rivals, used: &LinkUse| {
         let has_bps = topology.link(used.link).rate.as_bps() as f64;
@@ -196,7 +180,8 @@ fn links_of(topology: &Topology, streams: &[Stream], admissions: &[Admission]) -
     };
     let mut links: Vec<SharedLink> = rivals.into_values().filter(told).collect();
     for link in &mut links {
-        let key = |(at, _): &(usize, f64)| (core::cmp::Reverse(streams[*at].importance), *at);
+        let key =
+            |(at, _): &(usize, f64)| (core::cmp::Reverse(snapshots[*at].stream.importance), *at);
         link.shares.sort_by_key(key);
         link.missed.sort_by_key(key);
     }
@@ -204,27 +189,21 @@ fn links_of(topology: &Topology, streams: &[Stream], admissions: &[Admission]) -
 }
 
 /// Returns everything that the plans of many streams break: each alone, and the links that they load together.
-pub fn check_all(
-    topology: &Topology,
-    weights: &Weights,
-    streams: &[Stream],
-    shared: &Shared,
-) -> Vec<Violation> {
+pub fn check_all(snapshots: &[Snapshot], shared: &Shared) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut loads: BTreeMap<(u32, &NodeName), (&LinkUse, f64)> = BTreeMap::new();
-    for (stream, admission) in streams.iter().zip(&shared.admissions) {
+    for (snapshot, admission) in snapshots.iter().zip(&shared.admissions) {
         if !admission.plan.feasible {
             continue;
         }
-        let snapshot = Snapshot::new(topology.clone(), *weights, stream.clone());
-        violations.extend(check(&snapshot, &admission.plan));
+        violations.extend(check(snapshot, &admission.plan));
         for link in &admission.plan.links {
             let known = loads.entry((link.link.0, &link.from));
             known.or_insert((link, 0.0)).1 += link.rate_bps;
         }
     }
     for (link, needs_bps) in loads.into_values() {
-        let has_bps = topology.link(link.link).rate.as_bps() as f64;
+        let has_bps = snapshots[0].topology.link(link.link).rate.as_bps() as f64;
         if needs_bps > has_bps * (1.0 + 1e-9) {
             violations.push(Violation::SlowLink {
                 from: link.from.clone(),

@@ -8,13 +8,14 @@ use core::fmt::Write;
 use super::super::check::rate;
 use super::super::product::Plan;
 use super::{Admission, Concession, Shared, SharedLink};
-use crate::model::{NodeName, Stream};
+use crate::model::{NodeName, Snapshot, Stream};
 
 impl Shared {
     /// Returns in words what became of every stream, who shares each link that several want, and who made way for whom.
-    pub fn explain(&self, streams: &[Stream]) -> String {
+    pub fn explain(&self, snapshots: &[Snapshot]) -> String {
         let mut text = String::new();
-        for (stream, admission) in streams.iter().zip(&self.admissions) {
+        for (snapshot, admission) in snapshots.iter().zip(&self.admissions) {
+            let stream = &snapshot.stream;
             let _ = writeln!(
                 text,
                 "{} (importance {}): {}.",
@@ -24,10 +25,10 @@ impl Shared {
             );
         }
         for link in &self.links {
-            let _ = writeln!(text, "{}", link.explain(streams));
+            let _ = writeln!(text, "{}", link.explain(snapshots));
         }
         for concession in &self.concessions {
-            let _ = writeln!(text, "{}", concession.explain(streams));
+            let _ = writeln!(text, "{}", concession.explain(snapshots));
         }
         let alone = self.admissions.iter().map(|admission| &admission.alone);
         let alone: f64 = alone
@@ -100,10 +101,10 @@ fn fate(admission: &Admission) -> String {
 
 impl SharedLink {
     /// Returns in words who has how much of it, and who would like to.
-    pub fn explain(&self, streams: &[Stream]) -> String {
+    pub fn explain(&self, snapshots: &[Snapshot]) -> String {
         let share = |(at, bps): &(usize, f64)| {
             let percent = bps / self.has_bps * 100.0;
-            let stream = &streams[*at];
+            let stream = &snapshots[*at].stream;
             let importance = stream.importance;
             format!(
                 "{} {} ({percent:.1} %, importance {importance})",
@@ -119,7 +120,7 @@ impl SharedLink {
             shares.join(", ")
         );
         for (at, bps) in &self.missed {
-            let stream = &streams[*at];
+            let stream = &snapshots[*at].stream;
             let _ = write!(
                 text,
                 " {} (importance {}) would send {} here if it were alone.",
@@ -134,15 +135,15 @@ impl SharedLink {
 
 impl Concession {
     /// Returns in words what it cost the one and gave the other.
-    pub fn explain(&self, streams: &[Stream]) -> String {
+    pub fn explain(&self, snapshots: &[Snapshot]) -> String {
         let change = |[before, after]: [f64; 2]| {
             let direction = if after > before { "rises" } else { "falls" };
             format!("{direction} from {} to {}", units(before), units(after))
         };
         format!(
             "{} made way for {}: its cost {}, the other's {}.",
-            streams[self.by].name,
-            streams[self.to].name,
+            snapshots[self.by].stream.name,
+            snapshots[self.to].stream.name,
             change(self.by_cost),
             change(self.to_cost)
         )

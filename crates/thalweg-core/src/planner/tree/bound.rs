@@ -20,16 +20,21 @@ use core::cmp::Reverse;
 
 use super::super::cost::Cost;
 use super::super::problem::Problem;
+use super::super::states::States;
 
 /// More sinks than this are not attempted: work grows as 3 to their number.
 const SINKS_MAX: usize = 8;
 
 /// Returns a lower bound on the cost of all trees, `None` if it would take more steps than allowed.
 ///
-/// Takes each sink as its node and the fewest layers that are worth delivering to it.
+/// Takes each sink as its node and the states as they are for it, which say what is worth delivering.
 ///
 /// Cost    O(3^sinks · places + 2^sinks · moves · log places) time, O(2^sinks · places) memory
-pub(super) fn least(problem: &Problem<'_>, sinks: &[(usize, u8)], steps_max: u32) -> Option<Cost> {
+pub(super) fn least(
+    problem: &Problem<'_>,
+    sinks: &[(usize, States)],
+    steps_max: u32,
+) -> Option<Cost> {
     let count = sinks.len();
     let places = problem.nodes() * problem.states.count();
     let steps = 3u64
@@ -42,11 +47,9 @@ pub(super) fn least(problem: &Problem<'_>, sinks: &[(usize, u8)], steps_max: u32
     for set in 1usize..1 << count {
         let mut value = vec![Cost::MAX; places];
         if set.is_power_of_two() {
-            let (sink, least_layers) = sinks[set.trailing_zeros() as usize];
+            let (sink, states) = &sinks[set.trailing_zeros() as usize];
             for state in 0..problem.states.count() as u16 {
-                let enough = problem.states.layers_of(state) >= least_layers;
-                let delivered = enough && problem.states.is_goal(state);
-                if delivered && problem.may_be(sink as u32, state) {
+                if states.is_goal(state) && problem.may_be(*sink as u32, state) {
                     let place = sink * problem.states.count() + usize::from(state);
                     value[place] = problem.states.quality(state);
                 }

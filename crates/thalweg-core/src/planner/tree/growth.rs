@@ -14,6 +14,7 @@ use super::super::cost::Cost;
 use super::super::problem::{Exhausted, Problem, Relaxation, Route};
 use super::super::product::{CostParts, Plan};
 use super::super::shortfall::{self, Need, Shortfall};
+use super::super::states::States;
 use super::super::{ends_of, exact, permutations};
 use super::trie::{self, Trie};
 use super::{LeftOut, Sink, Tree, bound};
@@ -278,7 +279,8 @@ impl<'a> Growth<'a> {
             let cost = plan(alone).cost;
             dearest = if cost > dearest { cost } else { dearest };
             apart += cost;
-            goals.push((node, goal.needs.least_layers.max(1)));
+            let states = States::new(self.snapshot, goal.needs.least_layers.max(1));
+            goals.push((node, states));
         }
         let bound = common.and_then(|common| bound::least(common, &goals, self.labels_max));
         Tree {

@@ -10,10 +10,17 @@ use super::brute_many::{self, is_worse};
 use super::cases::{Net, path};
 use super::worlds::{self, Dice};
 
-fn solve(topology: &Topology, streams: &[Stream]) -> Shared {
+/// Returns what a planner is given for each of these streams.
+fn together(topology: &Topology, streams: &[Stream]) -> Vec<Snapshot> {
     let weights = Weights::default();
-    let shared = plan_all(topology, &weights, streams, &Policy::default());
-    let broken = check_all(topology, &weights, streams, &shared);
+    let snapshot = |stream: &Stream| Snapshot::new(topology.clone(), weights, stream.clone());
+    streams.iter().map(snapshot).collect()
+}
+
+fn solve(topology: &Topology, streams: &[Stream]) -> Shared {
+    let snapshots = together(topology, streams);
+    let shared = plan_all(&snapshots, &Policy::default());
+    let broken = check_all(&snapshots, &shared);
     assert_eq!(broken, [], "{shared:#?}");
     shared
 }
@@ -99,9 +106,7 @@ fn no_division_beats_enumeration_and_none_is_worse_than_admission_by_importance(
     let (mut compared, mut contested, mut missed) = (0u32, 0u32, 0u32);
     for (seed, topology, streams) in (0..6_000).filter_map(meeting) {
         let shared = solve(&topology, &streams);
-        let weights = Weights::default();
-        let snapshot = |stream: &Stream| Snapshot::new(topology.clone(), weights, stream.clone());
-        let snapshots: Vec<Snapshot> = streams.iter().map(snapshot).collect();
+        let snapshots = together(&topology, &streams);
         let plans: Vec<&Plan> = shared.admissions.iter().map(|one| &one.plan).collect();
         let first = shared.admissions.iter().map(|one| &one.by_importance);
         let worth = brute_many::worth_of(&snapshots, &plans);
@@ -152,7 +157,7 @@ fn a_stream_with_another_way_makes_way_for_one_without() {
     assert_eq!(path(&shared.admissions[0].plan), "s y t");
     assert_eq!(path(&shared.admissions[1].plan), "x t");
     assert!(shared.cost < shared.cost_by_importance);
-    let text = shared.explain(&streams);
+    let text = shared.explain(&together(&snapshot.topology, &streams));
     assert!(text.contains("made way"), "{text}");
 }
 
@@ -166,7 +171,7 @@ fn what_is_refused_is_told_with_what_is_left() {
     ];
     let shared = solve(&snapshot.topology, &streams);
     assert!(!shared.admissions[0].plan.feasible && shared.admissions[1].plan.feasible);
-    let text = shared.explain(&streams);
+    let text = shared.explain(&together(&snapshot.topology, &streams));
     let said = "link x → t has 200 kbit/s, the stream needs 800 kbit/s";
     assert!(text.contains(said), "{text}");
 }
@@ -177,7 +182,7 @@ fn a_shared_link_says_who_has_how_much() {
     snapshot.topology.links_mut()[1].rate = Bitrate::from_kbps(2_000);
     let streams = ["a", "b"].map(|name| named(&snapshot.stream, name, 5));
     let shared = solve(&snapshot.topology, &streams);
-    let text = shared.explain(&streams);
+    let text = shared.explain(&together(&snapshot.topology, &streams));
     assert!(
         text.contains("a 800 kbit/s (40.0 %, importance 5), b 800 kbit/s (40.0 %, importance 5)"),
         "{text}"
@@ -219,7 +224,7 @@ fn a_strict_division_takes_all_or_none() {
         strict: true,
         ..Policy::default()
     };
-    let shared = plan_all(&snapshot.topology, &Weights::default(), &streams, &strict);
+    let shared = plan_all(&together(&snapshot.topology, &streams), &strict);
     assert!(!shared.is_feasible());
     assert!(shared.admissions.iter().all(|one| one.plan.path.is_empty()));
     assert!(!shared.admissions[1].shortfalls.is_empty());
