@@ -8,6 +8,7 @@
 //!
 //! *Sources.* docs/planner.md §4.
 
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -20,7 +21,7 @@ use super::check::{Violation, check, rate};
 use super::exact;
 use super::problem::{Exhausted, Problem, Relaxation};
 use super::product::Plan;
-use crate::model::Snapshot;
+use crate::model::{LinkIndex, NodeName, Snapshot};
 use crate::units::Ratio;
 
 /// A constraint that may be what stands in the way.
@@ -103,13 +104,18 @@ impl Shortfall {
         }
     }
 
-    /// Returns that no links lead from source to sink.
+    /// Returns that no links lead from source to sink: those that are down on the way with the fewest such, if one way is
+    /// left by none but them.
     pub(super) fn no_path(snapshot: &Snapshot) -> Self {
         let from = snapshot.stream.from.clone();
         let to = snapshot.stream.to[0].clone();
+        let mut lacks = down_between(snapshot, &from, &to);
+        if lacks.is_empty() {
+            lacks.push(Violation::NoPath { from, to });
+        }
         Self {
             need: Need::Path,
-            lacks: vec![Violation::NoPath { from, to }],
+            lacks,
         }
     }
 
@@ -143,6 +149,57 @@ impl fmt::Display for Shortfall {
     }
 }
 
+/// Returns the links that are down on the way with the fewest such; none if there is no way over them either.
+fn down_between(snapshot: &Snapshot, from: &NodeName, to: &NodeName) -> Vec<Violation> {
+    let topology = &snapshot.topology;
+    let (Some(source), Some(sink)) = (topology.find(from), topology.find(to)) else {
+        return Vec::new();
+    };
+    let mut links_of: Vec<Vec<u32>> = vec![Vec::new(); topology.nodes().len()];
+    for (at, edge) in topology.links().iter().enumerate() {
+        for end in edge.ends {
+            links_of[end.0 as usize].push(at as u32);
+        }
+    }
+    // A link that is up costs nothing and one that is down 1, so a queue with two ends keeps the nodes in order.
+    let mut best = vec![u32::MAX; links_of.len()];
+    let mut came: Vec<Option<u32>> = vec![None; links_of.len()];
+    let mut queue = VecDeque::from([(0, source)]);
+    best[source.0 as usize] = 0;
+    while let Some((down, node)) = queue.pop_front() {
+        if down > best[node.0 as usize] {
+            continue;
+        }
+        for link in &links_of[node.0 as usize] {
+            let edge = topology.link(LinkIndex(*link));
+            let far = edge.far_end(node);
+            let then = down + u32::from(!edge.up);
+            if then < best[far.0 as usize] {
+                best[far.0 as usize] = then;
+                came[far.0 as usize] = Some(*link);
+                if edge.up {
+                    queue.push_front((then, far));
+                } else {
+                    queue.push_back((then, far));
+                }
+            }
+        }
+    }
+    let mut lacks = Vec::new();
+    let mut at = sink;
+    while let Some(link) = came[at.0 as usize].filter(|_| at != source) {
+        let edge = topology.link(LinkIndex(link));
+        let before = edge.far_end(at);
+        if !edge.up {
+            let [from, to] = [before, at].map(|node| topology.node(node).name.clone());
+            lacks.push(Violation::LinkDown { from, to });
+        }
+        at = before;
+    }
+    lacks.reverse();
+    lacks
+}
+
 /// Returns what would mend one violation.
 fn fix_of(lack: &Violation) -> String {
     match lack {
@@ -157,7 +214,9 @@ fn fix_of(lack: &Violation) -> String {
             rate(*needs_bps)
         ),
         Violation::FewSlots { node, needs, has } => {
-            format!("give {node} {} more slots ({needs} in all)", needs - has)
+            let more = needs - has;
+            let plural = if more == 1 { "" } else { "s" };
+            format!("give {node} {more} more slot{plural} ({needs} in all)")
         }
         Violation::PlainLink { from, to } => {
             format!("secure {from} → {to} and trust both ends, or drop `confidential`")

@@ -7,6 +7,7 @@ use thalweg_core::model::{NodeName, Snapshot};
 use thalweg_core::planner::report::Report;
 use thalweg_core::planner::{self, Planner, Policy};
 
+use super::prose::folded;
 use crate::table;
 use crate::terminal::Colour;
 
@@ -34,20 +35,44 @@ pub(super) fn json(reports: &[(Planner, Report)]) -> serde_json::Result<String> 
 /// Returns one row a planner.
 pub(super) fn table(snapshot: &Snapshot, reports: &[(Planner, Report)], colour: Colour) -> String {
     let heading = [
-        "planner", "feasible", "cost", "adapters", "layers", "utility", "delay", "time", "path",
+        "planner", "feasible", "cost", "adapters", "layers", "utility", "delay", "time",
     ];
     let mut rows = vec![heading.map(String::from)];
     for (planner, report) in reports {
         rows.push(row(snapshot, *planner, report));
     }
-    table::lay_out(&rows, colour)
+    table::lay_out(&rows, colour) + &paths(reports)
 }
 
-fn row(snapshot: &Snapshot, planner: Planner, report: &Report) -> [String; 9] {
+/// Returns each path that a planner found, with those who found it.
+fn paths(reports: &[(Planner, Report)]) -> String {
+    let mut paths: Vec<(String, Vec<&str>)> = Vec::new();
+    for (planner, report) in reports.iter().filter(|(_, report)| !report.path.is_empty()) {
+        let names: Vec<&str> = report.path.iter().map(NodeName::as_str).collect();
+        let path = names.join(" → ");
+        match paths.iter_mut().find(|(known, _)| *known == path) {
+            Some((_, planners)) => planners.push(planner.name()),
+            None => paths.push((path, vec![planner.name()])),
+        }
+    }
+    let mut text = String::new();
+    for (path, planners) in paths {
+        let whose = if planners.len() == reports.len() {
+            "all".to_owned()
+        } else {
+            planners.join(", ")
+        };
+        text.push('\n');
+        text.push_str(&folded(&format!("{whose}: {path}")));
+    }
+    text
+}
+
+fn row(snapshot: &Snapshot, planner: Planner, report: &Report) -> [String; 8] {
     let verdict = if report.feasible { "yes" } else { "no" };
     let elapsed = format!("{:.0} us", report.elapsed_us);
     if report.path.is_empty() {
-        let mut row = [const { String::new() }; 9];
+        let mut row = [const { String::new() }; 8];
         row[0] = planner.to_string();
         verdict.clone_into(&mut row[1]);
         row[7] = elapsed;
@@ -56,7 +81,6 @@ fn row(snapshot: &Snapshot, planner: Planner, report: &Report) -> [String; 9] {
     let adapters = report.placements.iter().map(|chain| chain.adapters.len());
     let kept = snapshot.stream.layers.iter().take(report.layers.into());
     let utility: f64 = kept.map(|layer| layer.utility).sum();
-    let names: Vec<&str> = report.path.iter().map(NodeName::as_str).collect();
     [
         planner.to_string(),
         verdict.to_owned(),
@@ -66,6 +90,5 @@ fn row(snapshot: &Snapshot, planner: Planner, report: &Report) -> [String; 9] {
         format!("{:.1} %", utility * 100.0),
         format!("{} ms", report.delay_ms),
         elapsed,
-        names.join(" → "),
     ]
 }

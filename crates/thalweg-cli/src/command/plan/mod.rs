@@ -1,23 +1,27 @@
 //! `thalweg plan WORLD`: the plan of a stream, for people or as JSON.
 
-use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
 use thalweg_core::id::StreamName;
-use thalweg_core::model::{AdapterName, NodeName, Snapshot, World};
+use thalweg_core::model::{Snapshot, World};
 use thalweg_core::planner::report::Report;
 use thalweg_core::planner::{self, Planner, Policy};
-use thalweg_core::units::Bitrate;
 
 use crate::exit::{Code, Failure, Outcome, fail};
-use crate::terminal::{self, Colour, Paint};
-use crate::{input, table};
+use crate::input;
+use crate::terminal::{self, Colour};
 
+mod all;
 mod compare;
+mod nearest;
 mod picture;
+mod prose;
 mod tree;
+mod view;
+
+use picture::Drawn;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +30,11 @@ Examples:
   thalweg plan worlds/demo.toml --stream scene --json | jq .cost
   thalweg plan worlds/demo.toml --compare
   thalweg plan worlds/demo.toml --svg plan.svg
+  thalweg plan worlds/demo.toml --strict
+  thalweg plan worlds/rivals.toml --all
 
-Exits 3 if no plan satisfies the stream's needs, and says what would have to change.";
+Exits 3 if no plan satisfies all needs, or with --all if a stream is refused. It prints what would have to change then,
+and the least bad plan, marked as infeasible; with --strict no plan at all.";
 
 /// Plan a stream of a world: its path, the adapters on each node and what every link carries.
 #[derive(Debug, Args)]
@@ -43,6 +50,14 @@ pub struct Arguments {
     /// Which planner: exact, heuristic, exhaustive or incremental.
     #[arg(long, value_name = "PLANNER", default_value = "exact")]
     planner: Planner,
+
+    /// Plan all streams of the world together, the most important first, on what the others leave of every link.
+    #[arg(long, conflicts_with_all = ["stream", "planner", "compare", "explain"])]
+    all: bool,
+
+    /// Take no least bad plan: print what is missing, and no plan that leaves a need unsatisfied.
+    #[arg(long)]
+    strict: bool,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -64,15 +79,22 @@ pub struct Arguments {
 /// Plans and prints.
 pub fn run(arguments: &Arguments) -> Outcome {
     let world = input::load_world(&arguments.world)?;
-    let snapshot = choose(&world, arguments)?;
     let policy = Policy {
         planner: arguments.planner,
+        strict: arguments.strict,
         ..Policy::default()
     };
+    if arguments.all {
+        return run_all(&world, policy, arguments);
+    }
+    let snapshot = choose(&world, arguments)?;
     if arguments.compare {
+        if snapshot.stream.to.len() > 1 {
+            return one_sink_only("--compare", &snapshot);
+        }
         return run_compare(&snapshot, policy, arguments.json);
     }
-    if snapshot.stream.to.len() > 1 && policy.planner == Planner::Exact {
+    if snapshot.stream.to.len() > 1 {
         return run_tree(&snapshot, policy, arguments);
     }
     let start = Instant::now();
@@ -80,45 +102,80 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let report = Report::new(&plan, &shortfalls, start.elapsed().into());
     let text = if arguments.json {
         serde_json::to_string(&report)? + "\n"
+    } else if arguments.explain {
+        // The words tell what is missing themselves.
+        let bare = Report::new(&plan, &[], start.elapsed().into());
+        let mut text = view::describe(&snapshot, &plan, &bare, colour());
+        text.push('\n');
+        text + &prose::folded(&planner::explain(&snapshot, &plan))
     } else {
-        let mut text = describe(&snapshot, &report, Colour::of_stdout());
-        if arguments.explain {
-            let _ = write!(text, "\n{}", planner::explain(&snapshot, &plan));
-        }
-        text
+        view::describe(&snapshot, &plan, &report, colour())
     };
     terminal::print(&text)?;
-    draw(arguments, &snapshot, &[plan])?;
-    Ok(if report.feasible {
+    draw(arguments, &snapshot, &[Drawn::only(&plan)])?;
+    Ok(code(report.feasible))
+}
+
+fn colour() -> Colour {
+    Colour::of_stdout()
+}
+
+/// Returns how a run ends by whether all needs are satisfied.
+fn code(feasible: bool) -> Code {
+    if feasible {
         Code::Done
     } else {
         Code::Infeasible
-    })
+    }
 }
 
 /// Plans a stream with several sinks and prints the tree.
 fn run_tree(snapshot: &Snapshot, policy: Policy, arguments: &Arguments) -> Outcome {
+    if policy.planner != Planner::Exact {
+        return one_sink_only("--planner", snapshot);
+    }
     let planned = tree::plan(snapshot, policy);
     let text = if arguments.json {
         planned.json()?
     } else {
-        planned.text(snapshot, arguments.explain, Colour::of_stdout())
+        planned.text(snapshot, arguments.explain, colour())
     };
     terminal::print(&text)?;
-    draw(arguments, snapshot, planned.paths())?;
-    Ok(if planned.is_feasible() {
-        Code::Done
+    let paths: Vec<Drawn<'_>> = planned.paths().iter().map(Drawn::only).collect();
+    draw(arguments, snapshot, &paths)?;
+    Ok(code(planned.is_feasible()))
+}
+
+/// Says that an option makes no sense for a stream with several sinks.
+fn one_sink_only(option: &str, snapshot: &Snapshot) -> Outcome {
+    let (name, sinks) = (&snapshot.stream.name, snapshot.stream.to.len());
+    fail(
+        Code::BadInput,
+        format!(
+            "{option} is for streams with one sink, and `{name}` has {sinks}: leave it out for a tree"
+        ),
+    )
+}
+
+/// Plans all streams of a world together.
+fn run_all(world: &World, policy: Policy, arguments: &Arguments) -> Outcome {
+    let planned = all::plan(world, policy);
+    let Some(snapshot) = planned.first() else {
+        let file = arguments.world.display();
+        return fail(Code::BadInput, format!("{file} has no stream to plan"));
+    };
+    let text = if arguments.json {
+        planned.json()?
     } else {
-        Code::Infeasible
-    })
+        planned.text(colour())
+    };
+    terminal::print(&text)?;
+    draw(arguments, snapshot, &planned.drawn())?;
+    Ok(code(planned.is_feasible()))
 }
 
 /// Writes the picture, if one is wanted.
-fn draw(
-    arguments: &Arguments,
-    snapshot: &Snapshot,
-    plans: &[planner::Plan],
-) -> Result<(), Failure> {
+fn draw(arguments: &Arguments, snapshot: &Snapshot, plans: &[Drawn<'_>]) -> Result<(), Failure> {
     let Some(file) = &arguments.svg else {
         return Ok(());
     };
@@ -137,7 +194,7 @@ fn run_compare(snapshot: &Snapshot, policy: Policy, as_json: bool) -> Outcome {
     let text = if as_json {
         compare::json(&reports)?
     } else {
-        compare::table(snapshot, &reports, Colour::of_stdout())
+        compare::table(snapshot, &reports, colour())
     };
     terminal::print(&text)?;
     let exact = reports
@@ -152,117 +209,32 @@ fn run_compare(snapshot: &Snapshot, policy: Policy, as_json: bool) -> Outcome {
 /// Returns what there is to plan: the stream that was named, or the only one.
 fn choose(world: &World, arguments: &Arguments) -> Result<Snapshot, Failure> {
     let file = arguments.world.display();
-    let names: Vec<&str> = world.streams.iter().map(|s| s.name.as_str()).collect();
-    let listed = names.join(", ");
+    let names = || world.streams.iter().map(|stream| stream.name.as_str());
     let name = match (&arguments.stream, &world.streams[..]) {
         (Some(name), _) => name,
         (None, [only]) => &only.name,
         (None, []) => return fail(Code::BadInput, format!("{file} has no stream to plan")),
         (None, _) => {
+            let listed = view::some_of(names());
             return fail(
                 Code::BadInput,
-                format!("{file} has several streams: choose one with --stream ({listed})"),
+                format!(
+                    "{file} has several streams: choose one with --stream ({listed}), or plan --all"
+                ),
             );
         }
     };
-    match world.snapshot(name) {
-        Some(snapshot) => Ok(snapshot),
-        None => fail(
-            Code::BadInput,
-            format!("{file} has no stream `{name}`: it has {listed}"),
-        ),
+    if let Some(snapshot) = world.snapshot(name) {
+        return Ok(snapshot);
     }
-}
-
-/// Returns a plan as a table for people.
-fn describe(snapshot: &Snapshot, report: &Report, colour: Colour) -> String {
-    let stream = &snapshot.stream;
-    let mut text = String::new();
-    let verdict = if report.feasible {
-        colour.paint(Paint::Green, "feasible")
-    } else {
-        colour.paint(Paint::Red, "infeasible")
+    let near = nearest::nearest(name.as_str(), names());
+    let instead = match (near.is_empty(), world.streams.is_empty()) {
+        (_, true) => "it has none".to_owned(),
+        (true, false) => format!("it has {}", view::some_of(names())),
+        (false, false) => format!("did you mean {}?", near.join(", ")),
     };
-    let name = colour.paint(Paint::Bold, stream.name.as_str());
-    let to: Vec<&str> = stream.to.iter().map(NodeName::as_str).collect();
-    let _ = writeln!(
-        text,
-        "{name}  {} → {}  {verdict}",
-        stream.from,
-        to.join(", ")
-    );
-    if !report.path.is_empty() {
-        text.push_str(&facts(snapshot, report));
-        text.push('\n');
-        text.push_str(&hops(snapshot, report, colour));
-    }
-    for lack in &report.shortfalls {
-        let mark = colour.paint(Paint::Yellow, "shortfall");
-        let _ = writeln!(
-            text,
-            "{mark}  {}\n           to mend it: {}",
-            lack.message, lack.fix
-        );
-    }
-    text
-}
-
-fn facts(snapshot: &Snapshot, report: &Report) -> String {
-    let parts = report.cost_parts;
-    format!(
-        "layers  {} of {}\ndelay   {} ms of {}\ncost    {:.4} = adapters {:.4} + links {:.4} + quality {:.4}\n",
-        report.layers,
-        snapshot.stream.layers.len(),
-        report.delay_ms,
-        snapshot.stream.needs.deadline,
-        report.cost,
-        parts.adapters,
-        parts.links,
-        parts.quality,
+    fail(
+        Code::BadInput,
+        format!("{file} has no stream `{name}`: {instead}"),
     )
-}
-
-/// One row a node of the path, with its adapters and the link that leaves it.
-fn hops(snapshot: &Snapshot, report: &Report, colour: Colour) -> String {
-    let topology = &snapshot.topology;
-    let mut rows =
-        vec![["node", "adapters", "link", "rate", "of", "load", "form"].map(String::from)];
-    for (at, node) in report.path.iter().enumerate() {
-        let chain = report.placements.iter().find(|chain| chain.node == *node);
-        let adapters: Vec<String> = chain
-            .map(|chain| chain.adapters.iter().map(ToString::to_string).collect())
-            .unwrap_or_default();
-        let mut row = [node.to_string(), adapters.join(" ")].to_vec();
-        match report.links.get(at) {
-            Some(hop) => {
-                let ends = [topology.find(&hop.from), topology.find(&hop.to)];
-                let rate = topology
-                    .links()
-                    .iter()
-                    .filter(|edge| edge.up)
-                    .find_map(|edge| {
-                        let joins = ends.contains(&Some(edge.ends[0]))
-                            && ends.contains(&Some(edge.ends[1]));
-                        joins.then_some(edge.rate)
-                    });
-                row.push(format!("→ {}", hop.to));
-                row.push(Bitrate::from_bps(hop.rate_bps as u64).to_string());
-                row.push(rate.map(|rate| rate.to_string()).unwrap_or_default());
-                let load = rate.map(|rate| hop.rate_bps / rate.as_bps() as f64 * 100.0);
-                row.push(load.map(|load| format!("{load:.0} %")).unwrap_or_default());
-                let form = [(hop.packed, "packed"), (hop.sealed, "sealed")];
-                let form = form.iter().filter(|(is, _)| *is).map(|(_, word)| *word);
-                let declared = hop.transforms.iter().map(AdapterName::as_str);
-                let form: Vec<&str> = form.chain(declared).collect();
-                row.push(if form.is_empty() {
-                    "plain".into()
-                } else {
-                    form.join(", ")
-                });
-            }
-            None => row.resize(7, String::new()),
-        }
-        rows.push(row.try_into().expect("seven columns were filled"));
-    }
-    table::lay_out(&rows, colour)
 }

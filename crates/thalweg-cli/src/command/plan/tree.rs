@@ -1,38 +1,47 @@
-//! `thalweg plan` of a stream with several sinks: the tree, way by way.
+//! `thalweg plan` of a stream with several sinks: the tree, branch by branch.
 
 use std::fmt::Write as _;
 use std::time::Instant;
 
 use serde::Serialize;
-use thalweg_core::model::Snapshot;
+use thalweg_core::model::{NodeName, Snapshot};
 use thalweg_core::planner::report::{Lack, Parts, Report};
-use thalweg_core::planner::{self, Plan, Policy, Shortfall, Sink, Tree};
+use thalweg_core::planner::{self, Branch, LeftOut, Plan, Policy, Sink, Tree};
 use thalweg_core::time::Duration;
 
-use super::describe;
+use super::prose::folded;
+use super::view;
+use crate::table;
 use crate::terminal::{Colour, Paint};
 
-/// A tree and its shortfalls, as they are printed.
+/// A tree and what is left out of it, as they are printed.
 #[derive(Serialize)]
 struct TreeReport {
     feasible: bool,
     cost: f64,
     cost_parts: Parts,
-    /// No tree costs less.
+    /// No tree to the same sinks costs less.
     bound: f64,
     /// Whether this one is best.
     proven: bool,
     /// What the best ways cost in sum if each were alone.
     apart: f64,
     paths: Vec<Report>,
-    shortfalls: Vec<Lack>,
+    left_out: Vec<LeftOutReport>,
     elapsed_us: f64,
+}
+
+/// A sink that the tree does not lead to.
+#[derive(Serialize)]
+struct LeftOutReport {
+    sink: NodeName,
+    shortfalls: Vec<Lack>,
 }
 
 /// A tree with what is printed of it.
 pub(super) struct Planned {
     tree: Tree,
-    shortfalls: Vec<Shortfall>,
+    left_out: Vec<LeftOut>,
     elapsed: Duration,
 }
 
@@ -40,10 +49,10 @@ pub(super) struct Planned {
 pub(super) fn plan(snapshot: &Snapshot, policy: Policy) -> Planned {
     let sinks = Sink::all_of(&snapshot.stream);
     let start = Instant::now();
-    let (tree, shortfalls) = planner::plan_tree(snapshot, &sinks, &policy);
+    let (tree, left_out) = planner::plan_tree(snapshot, &sinks, &policy);
     Planned {
         tree,
-        shortfalls,
+        left_out,
         elapsed: start.elapsed().into(),
     }
 }
@@ -57,11 +66,18 @@ impl Planned {
         &self.tree.paths
     }
 
+    /// Returns what a sink lacks, in the words of a plan's report.
+    fn lacks(&self, left_out: &LeftOut) -> Vec<Lack> {
+        Report::new(&Plan::default(), &left_out.shortfalls, self.elapsed).shortfalls
+    }
+
     pub(super) fn json(&self) -> serde_json::Result<String> {
         let tree = &self.tree;
-        // The words of shortfalls are those of a plan's report.
-        let empty = Report::new(&Plan::default(), &self.shortfalls, self.elapsed);
         let alone = |path: &Plan| Report::new(path, &[], self.elapsed);
+        let left_out = |one: &LeftOut| LeftOutReport {
+            sink: one.sink.clone(),
+            shortfalls: self.lacks(one),
+        };
         let report = TreeReport {
             feasible: tree.feasible,
             cost: tree.cost,
@@ -74,44 +90,80 @@ impl Planned {
             proven: tree.is_proven(),
             apart: tree.apart,
             paths: tree.paths.iter().map(alone).collect(),
-            shortfalls: empty.shortfalls,
-            elapsed_us: empty.elapsed_us,
+            left_out: self.left_out.iter().map(left_out).collect(),
+            elapsed_us: alone(&Plan::default()).elapsed_us,
         };
         Ok(serde_json::to_string(&report)? + "\n")
     }
 
-    /// Returns a table a way, and what they cost together.
+    /// Returns one table of all branches, what they cost together, and who is left out.
     pub(super) fn text(&self, snapshot: &Snapshot, explain: bool, colour: Colour) -> String {
-        let mut text = String::new();
-        for (sink, path) in snapshot.stream.to.iter().zip(&self.tree.paths) {
-            let alone = snapshot.clone().for_sink(sink.clone());
-            let report = Report::new(path, &[], self.elapsed);
-            text.push_str(&describe(&alone, &report, colour));
-            if explain {
-                let _ = write!(text, "\n{}", planner::explain(&alone, path));
-            }
+        let tree = &self.tree;
+        let mut text = view::heading(snapshot, tree.feasible, colour);
+        let served = tree.paths.iter().filter(|path| !path.path.is_empty());
+        let served = served.count();
+        if served > 0 {
+            let sinks = snapshot.stream.to.len();
+            let _ = writeln!(text, "sinks   {served} of {sinks}");
+            text.push_str(&self.facts());
             text.push('\n');
+            text.push_str(&self.branches(snapshot, colour));
         }
-        for shortfall in &self.shortfalls {
-            let mark = colour.paint(Paint::Yellow, "shortfall");
-            let fix = shortfall.fix();
-            let _ = writeln!(text, "{mark}  {shortfall}\n           to mend it: {fix}");
+        for left_out in &self.left_out {
+            let mark = colour.paint(Paint::Red, "left out");
+            let _ = writeln!(text, "{mark}  {}", left_out.sink);
+            text.push_str(&view::shortfalls(&self.lacks(left_out), colour));
         }
-        if self.tree.feasible {
-            let Tree {
-                cost, bound, apart, ..
-            } = self.tree;
-            let verdict = if self.tree.is_proven() {
-                "no tree costs less".to_owned()
-            } else {
-                format!("no tree costs less than {bound:.4}")
-            };
-            let copies = self.tree.links().len();
-            let _ = writeln!(
-                text,
-                "tree    cost {cost:.4} over {copies} links, one copy each ({verdict}); the ways apart {apart:.4}"
-            );
+        if explain && served > 0 {
+            text.push('\n');
+            text.push_str(&folded(&tree.explain(snapshot)));
         }
         text
+    }
+
+    fn facts(&self) -> String {
+        let tree = &self.tree;
+        let parts = tree.cost_parts;
+        let verdict = if tree.is_proven() {
+            "no tree costs less".to_owned()
+        } else {
+            format!("no tree to these sinks costs less than {:.4}", tree.bound)
+        };
+        format!(
+            "links   {}, one copy each\ncost    {:.4} = adapters {:.4} + links {:.4} + quality {:.4}\n        {verdict}; the ways apart {:.4}\n",
+            tree.links().len(),
+            tree.cost,
+            parts.adapters,
+            parts.links,
+            parts.quality,
+            tree.apart
+        )
+    }
+
+    /// One row a link, indented by what goes on from what, and one a sink.
+    fn branches(&self, snapshot: &Snapshot, colour: Colour) -> String {
+        let mut rows = vec![view::HOP_HEADING.map(String::from)];
+        for branch in self.tree.branches() {
+            let own = branch.adapters[branch.shared..].iter();
+            let mut adapters: Vec<String> = own.map(ToString::to_string).collect();
+            if branch.shared > 0 {
+                adapters.insert(0, "…".to_owned());
+            }
+            let node = " ".repeat(branch.depth) + branch.node.as_str();
+            let link = branch.link.as_ref();
+            let mut row = view::hop(&snapshot.topology, node, adapters.join(" "), link);
+            if link.is_none() {
+                row[2] = self.delivered(snapshot, &branch);
+            }
+            rows.push(row);
+        }
+        table::lay_out(&rows, colour)
+    }
+
+    /// Says what a sink gets.
+    fn delivered(&self, snapshot: &Snapshot, branch: &Branch) -> String {
+        let path = &self.tree.paths[branch.sinks[0]];
+        let all = snapshot.stream.layers.len();
+        format!("takes {}/{all}", path.layers)
     }
 }

@@ -32,8 +32,8 @@ const MODEST_MAX: usize = 6;
 /// How many plans improvement may make, on a small network.
 const PLANS_MAX: usize = 20_000;
 
-/// On a large one: this many nodes and links looked at, about ten seconds' worth.
-const WORK_MAX: usize = 50_000_000;
+/// On a large one: as many as have this many nodes and links in sum.
+const WORK_MAX: usize = 20_000_000;
 
 /// A search that comes after one that gave up may keep half as many labels, but not fewer than these.
 const LABELS_MIN: u32 = 10_000;

@@ -24,6 +24,9 @@ use crate::needs::Needs;
 /// How often all sinks are taken off and attached again; each time something must have become better.
 const ROUNDS_MAX: usize = 8;
 
+/// Beyond the first order, no more searches than have this many nodes and links in sum.
+const WORK_MAX: usize = 20_000_000;
+
 /// A search that comes after one that gave up may keep half as many labels, but not fewer than these.
 const LABELS_MIN: u32 = 10_000;
 
@@ -45,6 +48,8 @@ struct Goal {
 pub(super) struct Growth<'a> {
     snapshot: &'a Snapshot,
     labels_max: u32,
+    /// How many more sinks may be attached.
+    attaches_left: usize,
     /// For what is asked of no sink in particular: any number of layers will do.
     common: Option<Problem<'a>>,
     goals: Vec<Goal>,
@@ -55,9 +60,11 @@ pub(super) struct Growth<'a> {
 impl<'a> Growth<'a> {
     /// Plans each sink as if it were alone.
     pub(super) fn new(snapshot: &'a Snapshot, sinks: &[Sink], labels_max: u32) -> Self {
+        let size = snapshot.topology.nodes().len() + snapshot.topology.links().len();
         let mut growth = Self {
             snapshot,
             labels_max,
+            attaches_left: (WORK_MAX / size.max(1)).max(sinks.len()),
             common: None,
             goals: Vec::new(),
             alone: Vec::new(),
@@ -131,6 +138,9 @@ impl<'a> Growth<'a> {
         let merged = self.alone.clone();
         offer(self.worth_if_tree(&common, &merged), merged);
         for order in self.orders(&common) {
+            if self.attaches_left < order.len() {
+                break;
+            }
             let ways = self.grow(&common, &mut seeker, &order);
             offer(self.worth_if_tree(&common, &ways), ways);
         }
@@ -190,6 +200,7 @@ impl<'a> Growth<'a> {
 
     /// Returns the best way to a sink that begins on the tree.
     fn attach(&mut self, seeker: &mut Problem<'a>, sink: usize, trie: &Trie) -> Option<Route> {
+        self.attaches_left = self.attaches_left.saturating_sub(1);
         let goal = &self.goals[sink];
         seeker.aim(goal.node?, goal.needs);
         seeker.close_only(trie.nodes());
@@ -213,7 +224,7 @@ impl<'a> Growth<'a> {
         for _ in 0..ROUNDS_MAX {
             let before = worth;
             for sink in 0..ways.len() {
-                if self.alone[sink].is_none() {
+                if self.alone[sink].is_none() || self.attaches_left == 0 {
                     continue;
                 }
                 let mut changed = ways.clone();

@@ -44,7 +44,7 @@ impl Tree {
         for branch in partings {
             let here = (branch.depth, &branch.node);
             if told != Some(here) {
-                let _ = writeln!(text, "At {} {} ways part:", branch.node, branch.parts);
+                let _ = writeln!(text, "At {} the ways part:", branch.node);
                 told = Some(here);
             }
             let others = branches

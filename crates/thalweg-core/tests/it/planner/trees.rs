@@ -3,7 +3,7 @@
 
 use thalweg_core::model::Snapshot;
 use thalweg_core::needs::Needs;
-use thalweg_core::planner::{Policy, Sink, Tree, check_tree, plan_tree};
+use thalweg_core::planner::{Need, Policy, Sink, Tree, check_tree, plan, plan_tree};
 use thalweg_core::time::Duration;
 
 use super::brute_tree;
@@ -128,4 +128,66 @@ fn a_sink_may_lie_on_the_way_to_another() {
     let tree = solve(&snapshot);
     assert_eq!([tree.paths[0].layers, tree.paths[1].layers], [2, 1]);
     assert_eq!(chains(&tree.paths[1]), "t[keep:1]");
+}
+
+#[test]
+fn what_cannot_be_served_is_left_out_and_the_rest_has_its_tree() {
+    let mut snapshot = Net::default()
+        .node("s", 1)
+        .node("t", 1)
+        .node("u", 0)
+        .node("v", 0)
+        .link("s-t", 2_000, 5)
+        .link("s~u", 2_000, 5)
+        .link("t-v", 50, 5)
+        .stream(&[100, 300], confidential());
+    snapshot.stream.to.extend([name("u"), name("v")]);
+    let sinks = Sink::all_of(&snapshot.stream);
+    let (tree, left_out) = plan_tree(&snapshot, &sinks, &Policy::default());
+    assert!(!tree.feasible);
+    assert_eq!(check_tree(&snapshot, &sinks, &tree), []);
+    assert_eq!([0, 1, 2].map(|sink| tree.paths[sink].path.len()), [2, 0, 0]);
+    for left_out in &left_out {
+        let alone = snapshot.clone().for_sink(left_out.sink.clone());
+        assert_eq!(left_out.shortfalls, plan(&alone, &Policy::default()).1);
+    }
+    let strict = Policy {
+        strict: true,
+        ..Policy::default()
+    };
+    assert_eq!(
+        plan_tree(&snapshot, &sinks, &strict),
+        (Tree::default(), left_out)
+    );
+}
+
+#[test]
+fn a_sink_that_has_a_way_alone_but_not_beside_the_others_says_what_it_lacks() {
+    // One slot at the relay, and both sinks want a filter of their own there.
+    let mut snapshot = Net::default()
+        .node("s", 0)
+        .node("m", 1)
+        .node("t", 0)
+        .node("u", 0)
+        .link("s-m", 2_000, 5)
+        .link("m-t", 400, 5)
+        .link("m-u", 100, 5)
+        .stream(&[100, 300, 600], Needs::default());
+    snapshot.stream.pack_ratio = Some(1.0);
+    let mut snapshot = Snapshot::new(snapshot.topology, snapshot.weights, snapshot.stream);
+    snapshot.stream.to.push(name("u"));
+    let sinks = Sink::all_of(&snapshot.stream);
+    let needs = |node: &str, least_layers| Sink {
+        node: name(node),
+        least_layers,
+        ..sinks[0].clone()
+    };
+    let sinks = [needs("t", 2), needs("u", 1)];
+    let (tree, left_out) = plan_tree(&snapshot, &sinks, &Policy::default());
+    assert_eq!(check_tree(&snapshot, &sinks, &tree), []);
+    let [left_out] = &left_out[..] else {
+        panic!("{left_out:?}");
+    };
+    let needs: Vec<_> = left_out.shortfalls.iter().map(|one| one.need).collect();
+    assert!(needs.contains(&Need::Slots), "{left_out:?}");
 }

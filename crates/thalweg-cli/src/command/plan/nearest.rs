@@ -1,0 +1,57 @@
+//! The names that a mistyped one may have meant.
+//!
+//! *Sources.* The edit distance of Levenshtein, by the table of Wagner and Fischer, of which one row is kept.
+
+/// How many names are offered.
+const OFFERED: usize = 3;
+
+/// Returns a few of the names, the nearest first; none that shares less than half with the word.
+pub(super) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let word = word.to_ascii_lowercase();
+    let mut ranked: Vec<(usize, &str)> = names
+        .into_iter()
+        .map(|name| (distance(&word, &name.to_ascii_lowercase()), name))
+        .filter(|(distance, name)| 2 * distance <= name.chars().count().max(word.chars().count()))
+        .collect();
+    ranked.sort_unstable();
+    ranked.truncate(OFFERED);
+    ranked.into_iter().map(|(_, name)| name).collect()
+}
+
+/// Returns how many characters must be put in, taken out or replaced.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (at, wanted) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = at + 1;
+        for (column, found) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(wanted != *found);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves the distance by hand and that only what is near is offered.
+
+    use super::{distance, nearest};
+
+    #[test]
+    fn distances_are_those_of_the_textbook() {
+        assert_eq!(distance("kitten", "sitting"), 3);
+        assert_eq!(distance("", "abc"), 3);
+        assert_eq!(distance("same", "same"), 0);
+    }
+
+    #[test]
+    fn only_near_names_are_offered_nearest_first() {
+        let names = ["camera", "cam", "audio"];
+        assert_eq!(nearest("cma", names), ["cam"]);
+        assert_eq!(nearest("Camra", names), ["camera", "cam"]);
+        assert!(nearest("zzzzzz", names).is_empty());
+    }
+}

@@ -1,0 +1,62 @@
+//! Sentences for a terminal: folded at 80 columns.
+
+/// Columns of a terminal that nobody made wider.
+const COLUMNS: usize = 80;
+
+/// Folds lines at spaces, so that none is longer than a terminal is wide; what goes on is indented under its beginning.
+pub(super) fn folded(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines() {
+        let words = line.trim_start_matches([' ', '-']);
+        let indent = line.chars().count() - words.chars().count();
+        out.extend(line.chars().take(indent));
+        let mut column = indent;
+        for word in words.split(' ') {
+            let wide = word.chars().count();
+            if column > indent && column + 1 + wide > COLUMNS {
+                out.push('\n');
+                out.push_str(&" ".repeat(indent.max(2)));
+                column = indent.max(2);
+            } else if column > indent || word.is_empty() {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(word);
+            column += wide;
+        }
+        out.push('\n');
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves that no line is longer than it must be and that no word is lost.
+
+    use super::{COLUMNS, folded};
+
+    #[test]
+    fn lines_are_folded_at_words_and_indented_under_their_beginning() {
+        let text = format!("- {}\nshort\n", "word ".repeat(40).trim_end());
+        let folded = folded(&text);
+        assert!(folded.lines().all(|line| line.chars().count() <= COLUMNS));
+        assert!(
+            folded
+                .lines()
+                .nth(1)
+                .is_some_and(|line| line.starts_with("  word"))
+        );
+        assert!(folded.ends_with("\nshort\n"));
+        assert_eq!(
+            folded.split_whitespace().count(),
+            text.split_whitespace().count()
+        );
+    }
+
+    #[test]
+    fn what_fits_stays_as_it_is() {
+        for text in ["a b  c\n", "  deep\n", "\n"] {
+            assert_eq!(folded(text), text);
+        }
+    }
+}
