@@ -233,6 +233,7 @@ fn more_than_a_planner_can_number_is_a_fault() {
         to: [name("b")].into(),
         layers: [layers].into(),
         needs: crate::needs::Needs::default(),
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: None,
         seal_overhead: None,
         traffic: Traffic::default(),

@@ -179,6 +179,7 @@ fn stream(dice: &mut SplitMix, from: &NodeName, to: &NodeName) -> anyhow::Result
             least_layers: 1 + least as u8,
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: pick(dice, &[None, Some(0.3), Some(0.72), Some(1.0), Some(1.2)]),
         seal_overhead: pick(dice, &[None, None, Some(0.0), Some(0.05), Some(0.5)]),
         traffic: Traffic::default(),
