@@ -196,6 +196,7 @@ pub fn stays_best(plan: &Plan, link: LinkIndex, before: &Edge, after: &Edge) -> 
     let unused = plan.links.iter().all(|used| used.link != link);
     let no_better = after.rate <= before.rate
         && after.delay >= before.delay
+        && after.loss >= before.loss
         && before.secure >= after.secure
         && before.up >= after.up;
     plan.feasible && unused && no_better

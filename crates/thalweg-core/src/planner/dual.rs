@@ -13,11 +13,16 @@
 //!
 //! *Sources.* docs/planner.md §4; Handler and Zang 1980; Jüttner et al. 2001 (LARAC).
 
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
 use super::cost::Cost;
+use super::effort::{Stop, never};
 use super::exact::Watch;
-use super::potential::{Potential, Prices, Sums};
-use super::problem::Problem;
-use super::reach::Reach;
+use super::potential::{Alive, Potential, Prices, Sums, Values};
+use super::problem::{Arc, Problem};
+use super::reach::{Near, Reach};
 
 /// How many prices are tried for one sum. Each costs a sweep; the gap seldom closes further.
 const PRICES_MAX: usize = 10;
@@ -26,16 +31,29 @@ const PRICES_MAX: usize = 10;
 pub(super) struct Guides<'p, 'a> {
     problem: &'p Problem<'a>,
     reach: &'p Reach,
+    stop: Stop<'p>,
     /// Without prices.
     plain: Potential<'p, 'a>,
     /// With prices, and what the bounds on the sums are worth at these prices.
     priced: Option<(Prices, Potential<'p, 'a>, Cost)>,
     /// The least delay to delivery, if the deadline is watched.
     quickest: Option<Potential<'p, 'a>>,
+    /// Places through which a walk can be in time, if the deadline is watched; the potential with prices knows no other.
+    alive: Option<Alive>,
     /// The fewest hops to the sink by node, if the length is watched.
     shortest: Option<Reach>,
     /// How far beyond a label's bound the potential is raised; grows when it was not far enough.
     ahead: Cost,
+}
+
+/// Bounds apart from the problem: what is kept of them from one snapshot to the next.
+#[derive(Clone, Debug)]
+pub(super) struct Kept {
+    plain: Values,
+    priced: Option<(Prices, Values, Cost)>,
+    quickest: Option<Values>,
+    alive: Option<Alive>,
+    shortest: Option<Reach>,
 }
 
 /// A sum with a bound.
@@ -71,19 +89,57 @@ impl Bounded {
     }
 }
 
+fn deadline_of(problem: &Problem<'_>) -> Cost {
+    Cost::from_quanta(problem.deadline().as_nanos())
+}
+
+/// Returns the places through which a walk can be in time, those that are `held` to be so included, and the nodes of
+/// those that are not held.
+fn in_time(
+    problem: &Problem<'_>,
+    quickest: &Potential<'_, '_>,
+    held: Option<&Alive>,
+) -> (Alive, Vec<u32>) {
+    let (deadline, states) = (deadline_of(problem), problem.states.count());
+    let mut alive = vec![0u64; (problem.nodes() * states).div_ceil(64)];
+    if let Some(held) = held {
+        alive.copy_from_slice(held);
+    }
+    let mut nodes = Vec::new();
+    for node in 0..problem.nodes() as u32 {
+        for state in 0..states as u16 {
+            let place = node as usize * states + usize::from(state);
+            let is_held = alive[place / 64] >> (place % 64) & 1 == 1;
+            if !is_held && quickest.over(node, state) <= deadline {
+                alive[place / 64] |= 1 << (place % 64);
+                nodes.push(node);
+            }
+        }
+    }
+    nodes.dedup();
+    (alive.into(), nodes)
+}
+
+/// Returns how far ahead to look at first, if all costs so much.
+fn ahead_of(least: Cost) -> Cost {
+    Cost::from_quanta(least.shared(1024))
+}
+
 impl<'p, 'a> Guides<'p, 'a> {
     /// Returns the bound on cost, `None` if no walk leads to delivery at all.
-    pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach) -> Option<Self> {
-        let mut plain = Potential::new(problem, reach, Prices::COST);
+    pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach, stop: Stop<'p>) -> Option<Self> {
+        let mut plain = Potential::new(problem, reach, Prices::COST, stop);
         let least = plain.at_start()?;
         Some(Self {
             problem,
             reach,
+            stop,
             plain,
             priced: None,
             quickest: None,
+            alive: None,
             shortest: None,
-            ahead: Cost::from_quanta(least.shared(1024)),
+            ahead: ahead_of(least),
         })
     }
 
@@ -92,11 +148,105 @@ impl<'p, 'a> Guides<'p, 'a> {
         Self {
             problem,
             reach: nowhere,
-            plain: Potential::new(problem, nowhere, Prices::COST),
+            stop: &never,
+            plain: Potential::new(problem, nowhere, Prices::COST, &never),
             priced: None,
             quickest: None,
+            alive: None,
             shortest: None,
             ahead: Cost::from_f64(1e-3),
+        }
+    }
+
+    /// Goes on with bounds of an earlier problem: the links and nodes at `changed` have changed since, and `before` are
+    /// the sums of those nodes whose sums have fallen. `None` if a node has come within reach.
+    pub(super) fn resume(
+        problem: &'p Problem<'a>,
+        reach: &'p Reach,
+        kept: Kept,
+        before: &BTreeMap<u32, Near>,
+        changed: &[u32],
+        stop: Stop<'p>,
+    ) -> Option<Self> {
+        let mended = |values: Values| {
+            let mut potential = Potential::resume(problem, reach, values, stop);
+            potential.mend(before, changed);
+            potential
+        };
+        let mut shortest = kept.shortest;
+        if let Some(shortest) = &mut shortest {
+            shortest.lower(problem, changed)?;
+        }
+        let mut quickest = kept.quickest.map(mended);
+        let mut alive = kept.alive;
+        let mut woken = changed.to_vec();
+        if let (Some(quickest), Some(held)) = (&mut quickest, &alive) {
+            quickest.raise(deadline_of(problem) + Cost::from_quanta(1));
+            let (now, nodes) = in_time(problem, quickest, Some(held));
+            // Neighbours have offered nothing to places that were of no use.
+            for node in nodes {
+                woken.push(node);
+                woken.extend(problem.arcs_from(node).iter().map(|arc| arc.to));
+            }
+            alive = Some(now);
+        }
+        woken.sort_unstable();
+        woken.dedup();
+        let priced = kept.priced.map(|(prices, values, worth)| {
+            let mut potential = Potential::resume(problem, reach, values, stop);
+            potential = potential.among(alive.clone());
+            potential.mend(before, &woken);
+            (prices, potential, worth)
+        });
+        let plain = mended(kept.plain);
+        let least = plain.at(problem.source as u32, problem.states.start());
+        Some(Self {
+            problem,
+            reach,
+            stop,
+            plain,
+            priced,
+            quickest,
+            alive,
+            shortest,
+            ahead: ahead_of(least),
+        })
+    }
+
+    /// Returns the bounds without the problem.
+    pub(super) fn into_kept(self) -> Kept {
+        let priced = self.priced;
+        Kept {
+            plain: self.plain.into_values(),
+            priced: priced.map(|(prices, priced, worth)| (prices, priced.into_values(), worth)),
+            quickest: self.quickest.map(Potential::into_values),
+            alive: self.alive,
+            shortest: self.shortest,
+        }
+    }
+
+    /// Returns a lower bound of what any plan over an arc costs.
+    pub(super) fn through(&self, from: u32, arc: &Arc) -> Cost {
+        let plain = self.plain.through(from, arc);
+        match &self.priced {
+            None => plain,
+            Some((_, potential, worth)) => {
+                plain.max(potential.through(from, arc).saturating_sub(*worth))
+            }
+        }
+    }
+
+    /// Returns how many places the bounds that are kept have settled.
+    pub(super) fn settled(&self) -> u32 {
+        let priced = self.priced.as_ref();
+        self.plain.steps() + priced.map_or(0, |(_, potential, _)| potential.steps())
+    }
+
+    /// Looks as far as a plan of this cost needs.
+    pub(super) fn look(&mut self, cost: Cost) {
+        self.plain.raise(cost);
+        if let Some((_, potential, worth)) = &mut self.priced {
+            potential.raise(cost + *worth);
         }
     }
 
@@ -104,7 +254,7 @@ impl<'p, 'a> Guides<'p, 'a> {
     pub(super) fn prune(&mut self, watch: &Watch) {
         let problem = self.problem;
         if watch.deadline && self.quickest.is_none() {
-            let mut quickest = Potential::new(problem, self.reach, Prices::DELAY);
+            let mut quickest = Potential::new(problem, self.reach, Prices::DELAY, self.stop);
             let deadline = Cost::from_quanta(problem.deadline().as_nanos());
             quickest.raise(deadline + Cost::from_quanta(1));
             self.quickest = Some(quickest);
@@ -123,13 +273,14 @@ impl<'p, 'a> Guides<'p, 'a> {
     pub(super) fn watch(&mut self, watch: &Watch) -> bool {
         let problem = self.problem;
         if watch.deadline && self.quickest.is_none() {
-            let mut quickest = Potential::new(problem, self.reach, Prices::DELAY);
+            let mut quickest = Potential::new(problem, self.reach, Prices::DELAY, self.stop);
             let deadline = Cost::from_quanta(problem.deadline().as_nanos());
             if quickest.at_start().is_none_or(|least| deadline < least) {
                 return false;
             }
             // Beyond the deadline nobody asks: what is not settled now cannot be in time.
             quickest.raise(deadline + Cost::from_quanta(1));
+            self.alive = Some(in_time(problem, &quickest, None).0);
             self.quickest = Some(quickest);
         }
         if watch.length && self.shortest.is_none() {
@@ -158,10 +309,14 @@ impl<'p, 'a> Guides<'p, 'a> {
         let mut highest: Option<(Cost, Prices)> = None;
         let mut prices = base;
         for _ in 0..PRICES_MAX {
-            let mut potential = Potential::new(self.problem, self.reach, prices);
+            let mut potential = Potential::new(self.problem, self.reach, prices, self.stop)
+                .among(self.alive.clone());
             let Some(least) = potential.at_start() else {
                 break;
             };
+            if (self.stop)() {
+                break;
+            }
             let walk = potential.walk();
             let worth = self.worth(prices);
             let bound = least.saturating_sub(worth);

@@ -11,12 +11,15 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::cost::Cost;
 use super::dual::Guides;
+use super::effort::{Cut, Effort};
 use super::problem::{Exhausted, Move, Problem, Route};
 use super::reach::Reach;
-use super::search::{self, Seed};
+use super::search::{self, Seed, Walk};
 
 /// What a search has to watch beyond cost, rates, slots and trust.
+#[derive(Clone, Debug)]
 pub(super) struct Watch {
     /// Whether the deadline binds.
     pub(super) deadline: bool,
@@ -29,7 +32,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    fn nothing(problem: &Problem<'_>) -> Self {
+    pub(super) fn nothing(problem: &Problem<'_>) -> Self {
         Self {
             deadline: false,
             length: false,
@@ -53,34 +56,57 @@ impl Watch {
 
 /// Returns the best route, or `None` if there is none.
 pub(super) fn solve(problem: &Problem<'_>, labels_max: u32) -> Result<Option<Route>, Exhausted> {
+    Ok(solve_within(problem, Effort::of(labels_max))?)
+}
+
+/// Returns the best route that costs no more than what is known, or `None` if there is none; the error says how far it
+/// got.
+pub(super) fn solve_within(
+    problem: &Problem<'_>,
+    effort: Effort<'_>,
+) -> Result<Option<Route>, Cut> {
     let reach = Reach::of(problem, problem.source);
-    let Some(mut guides) = Guides::new(problem, &reach) else {
+    let Some(mut guides) = Guides::new(problem, &reach, effort.stop) else {
         return Ok(None);
     };
     let mut watch = Watch::nothing(problem);
+    let best = tighten(problem, &mut guides, &mut watch, effort)?;
+    Ok(best.map(|walk| walk.route))
+}
+
+/// Searches with bounds that are there already, and watches more until the best walk is a plan.
+pub(super) fn tighten<'p, 'a>(
+    problem: &'p Problem<'a>,
+    guides: &mut Guides<'p, 'a>,
+    watch: &mut Watch,
+    effort: Effort<'_>,
+) -> Result<Option<Walk>, Cut> {
     let seeds = [Seed::source(problem)];
     // What the cheapest walk without slots breaks, the cheapest with slots most likely breaks too.
     let walk = guides.cheapest();
-    let mut late = walk.delay_ns > problem.deadline().as_nanos();
-    let mut long = walk.hops > problem.hops_max();
+    let mut late = !watch.deadline && walk.delay_ns > problem.deadline().as_nanos();
+    let mut long = !watch.length && walk.hops > problem.hops_max();
+    let mut bound = Cost::ZERO;
     loop {
         debug_assert!(!(late && watch.deadline), "a watched deadline was missed");
         debug_assert!(!(long && watch.length), "a watched length was exceeded");
         watch.deadline |= late;
         watch.length |= long;
-        if (late || long) && !guides.watch(&watch) {
+        if (late || long) && !guides.watch(watch) {
             return Ok(None);
         }
-        let Some(route) = search::best_walk(problem, &mut guides, &watch, &seeds, labels_max)?
-        else {
+        let walk = search::best_walk(problem, guides, watch, &seeds, effort);
+        let Some(walk) = walk.map_err(|cut| cut.raised(bound))? else {
             return Ok(None);
         };
-        late = route.delay > problem.deadline();
-        long = route.hops() > problem.hops_max();
-        let twice = visited_twice(problem, &route);
+        late = walk.route.delay > problem.deadline();
+        long = walk.route.hops() > problem.hops_max();
+        let twice = visited_twice(problem, &walk.route);
         if twice.is_empty() && !late && !long {
-            return Ok(Some(route));
+            return Ok(Some(walk));
         }
+        // The next relaxation is tighter, so its best walk costs no less.
+        bound = bound.max(walk.cost);
         watch.visit_once(twice);
     }
 }
@@ -95,8 +121,9 @@ pub(super) fn solve_from(
     let mut guides = Guides::from_everywhere(problem, &nowhere);
     let mut watch = Watch::nothing(problem);
     loop {
-        let Some(route) = search::best_walk(problem, &mut guides, &watch, seeds, labels_max)?
-        else {
+        let effort = Effort::of(labels_max);
+        let walk = search::best_walk(problem, &mut guides, &watch, seeds, effort)?;
+        let Some(Walk { route, .. }) = walk else {
             return Ok(None);
         };
         let late = route.delay > problem.deadline();
@@ -113,7 +140,7 @@ pub(super) fn solve_from(
 }
 
 /// Returns the nodes that a route visits more than once, each once.
-fn visited_twice(problem: &Problem<'_>, route: &Route) -> Vec<usize> {
+pub(super) fn visited_twice(problem: &Problem<'_>, route: &Route) -> Vec<usize> {
     let mut seen: Vec<usize> = vec![problem.source];
     for step in &route.moves {
         if let Move::Hop { to, .. } = step {

@@ -14,6 +14,9 @@
 //! | `many` | many streams on one network, by importance |
 //! | `tree` | one stream to several sinks, one copy on each link |
 //! | `shortfall` | lifts one constraint after another and reports what each would take |
+//! | `replan` | plans again after a change, with the bounds that still hold |
+//! | `until` | the exact planner for as long as there is time, with what is proven by then |
+//! | `effort` | how far a search may go |
 //! | `change` | what leads from one plan to the next, and whether it is worth it |
 //! | `check` | verifies a plan against its snapshot by other means than the search |
 //! | [`report`], `explain` | the plan as JSON and in words |
@@ -27,6 +30,7 @@ mod change;
 mod check;
 mod cost;
 mod dual;
+mod effort;
 mod exact;
 mod explain;
 mod many;
@@ -35,11 +39,13 @@ mod potential;
 mod problem;
 mod product;
 mod reach;
+mod replan;
 pub mod report;
 mod search;
 mod shortfall;
 mod states;
 mod tree;
+mod until;
 
 #[cfg(test)]
 mod tests;
@@ -56,8 +62,10 @@ pub use explain::explain;
 pub use many::{Admission, Concession, Shared, SharedLink, check_all, plan_all};
 pub use policy::{Planner, PlannerUnavailable, Policy};
 pub use product::{CostParts, LinkUse, Placement, Plan};
+pub use replan::{Replanner, Way};
 pub use shortfall::{Need, Shortfall};
 pub use tree::{Branch, LeftOut, Sink, Tree, check_tree, plan_tree};
+pub use until::{Bounded, plan_until};
 
 use problem::{Problem, Relaxation};
 

@@ -9,16 +9,21 @@
 //! Sums may have prices: a price on delay or hops makes the bound one on cost + price · sum, which is how a binding
 //! deadline guides the search (`dual`).
 //!
-//! *Sources.* docs/planner.md §4; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable A*).
+//! When links change later, values that fall are lowered from there on. Values that rise are left: they bound still, and
+//! so does level − guide, for a walk from a place whose value is not settled crosses the level somewhere.
+//!
+//! *Sources.* docs/planner.md §4, §11; Hart, Nilsson, Raphael 1968; Silver 2005 (reverse resumable A*).
 
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BTreeMap, BinaryHeap};
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use super::cost::Cost;
-use super::problem::Problem;
-use super::reach::Reach;
+use super::effort::{STEPS_BETWEEN, Stop};
+use super::problem::{self, Problem};
+use super::reach::{Near, Reach};
 
 /// What a path pays for beside its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +72,15 @@ pub(super) struct Sums {
 pub(super) struct Potential<'p, 'a> {
     problem: &'p Problem<'a>,
     reach: &'p Reach,
+    stop: Stop<'p>,
+    /// Places settled, to know when to ask whether to stop.
+    steps: u32,
+    values: Values,
+}
+
+/// What is computed of a potential, apart from the problem.
+#[derive(Clone, Debug)]
+pub(super) struct Values {
     prices: Prices,
     /// By state: the least rate in Mbit/s that the stream had before, and what it lost in quality.
     tolls: Vec<(f64, Cost)>,
@@ -74,25 +88,35 @@ pub(super) struct Potential<'p, 'a> {
     best: Vec<Cost>,
     heap: BinaryHeap<Reverse<(Cost, u32)>>,
     level: Cost,
+    /// By place: whether it may be part of a plan at all; others are left out.
+    alive: Option<Alive>,
 }
+
+/// A bit a place.
+pub(super) type Alive = Arc<[u64]>;
 
 impl<'p, 'a> Potential<'p, 'a> {
     /// Starts at the sink; nothing is computed yet.
-    pub(super) fn new(problem: &'p Problem<'a>, reach: &'p Reach, prices: Prices) -> Self {
+    pub(super) fn new(
+        problem: &'p Problem<'a>,
+        reach: &'p Reach,
+        prices: Prices,
+        stop: Stop<'p>,
+    ) -> Self {
         let states = &problem.states;
         let toll = |state: u16| {
             let mbps = states.toll_bps(state) / 1e6;
             (mbps, states.lost(states.start(), state))
         };
-        let mut potential = Self {
-            problem,
-            reach,
+        let values = Values {
             prices,
             tolls: (0..states.count() as u16).map(toll).collect(),
             best: vec![Cost::MAX; problem.nodes() * states.count()],
             heap: BinaryHeap::new(),
             level: Cost::ZERO,
+            alive: None,
         };
+        let mut potential = Self::resume(problem, reach, values, stop);
         for state in 0..states.count() as u16 {
             if states.is_goal(state) && problem.may_be(problem.sink as u32, state) {
                 potential.offer(problem.sink as u32, state, Cost::ZERO);
@@ -101,71 +125,160 @@ impl<'p, 'a> Potential<'p, 'a> {
         potential
     }
 
+    /// Leaves out places that no plan comes to; to be called before anything is settled.
+    pub(super) fn among(mut self, alive: Option<Alive>) -> Self {
+        self.values.alive = alive;
+        self
+    }
+
+    /// Returns what it takes at least to come to a place and from there to delivery.
+    pub(super) fn over(&self, node: u32, state: u16) -> Cost {
+        self.guide(node, state) + self.at(node, state)
+    }
+
+    /// Returns how many places were settled, some perhaps again.
+    pub(super) const fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// Goes on with values that were computed before; if the problem has changed since, they must be mended.
+    pub(super) fn resume(
+        problem: &'p Problem<'a>,
+        reach: &'p Reach,
+        values: Values,
+        stop: Stop<'p>,
+    ) -> Self {
+        Self {
+            problem,
+            reach,
+            stop,
+            steps: 0,
+            values,
+        }
+    }
+
+    /// Returns the values, for another problem.
+    pub(super) fn into_values(self) -> Values {
+        self.values
+    }
+
     fn place(&self, node: u32, state: u16) -> usize {
         node as usize * self.problem.states.count() + usize::from(state)
     }
 
     /// Returns what it takes at least to get from the source to a place.
     fn guide(&self, node: u32, state: u16) -> Cost {
-        let at = node as usize;
-        let hops = self.reach.hops[at];
-        if hops == u32::MAX {
+        self.guide_of(self.reach.near(node), state)
+    }
+
+    /// Returns what it takes at least to get to a node of these sums, in a state.
+    fn guide_of(&self, near: Near, state: u16) -> Cost {
+        if near.hops == u32::MAX {
             return Cost::MAX;
         }
-        let cost = if self.prices.cost {
-            let (mbps, lost) = self.tolls[usize::from(state)];
-            lost + Cost::from_f64(mbps * self.reach.slowness[at])
+        let cost = if self.values.prices.cost {
+            let (mbps, lost) = self.values.tolls[usize::from(state)];
+            lost + Cost::from_f64(mbps * near.slowness)
         } else {
             Cost::ZERO
         };
-        self.prices.sum(cost, self.reach.delays[at], hops)
+        self.values.prices.sum(cost, near.delay_ns, near.hops)
     }
 
     /// Returns a lower bound of what the rest costs from a place; the largest if there is no way.
     pub(super) fn at(&self, node: u32, state: u16) -> Cost {
-        let best = self.best[self.place(node, state)];
-        if self.level == Cost::MAX {
+        let best = self.values.best[self.place(node, state)];
+        if self.values.level == Cost::MAX {
             return best;
         }
-        best.min(self.level.saturating_sub(self.guide(node, state)))
+        best.min(self.values.level.saturating_sub(self.guide(node, state)))
     }
 
-    /// Returns the exact value at the source's start, `None` if there is no way.
+    /// Returns the value at the source's start, `None` if there is no way: exact, unless it had to stop.
     pub(super) fn at_start(&mut self) -> Option<Cost> {
         let start = (self.problem.source as u32, self.problem.states.start());
         loop {
-            let best = self.best[self.place(start.0, start.1)];
-            if best < self.level {
+            let best = self.values.best[self.place(start.0, start.1)];
+            if best < self.values.level {
                 return Some(best);
             }
-            if self.level == Cost::MAX {
+            if self.values.level == Cost::MAX {
                 return None;
+            }
+            if self.is_stopped() {
+                return Some(self.values.level);
             }
             self.settle_next();
         }
     }
 
-    /// Settles all places whose value and guide together are below a level.
+    /// Settles all places whose value and guide together are below a level, unless it has to stop.
     pub(super) fn raise(&mut self, level: Cost) {
-        while self.level < level {
+        while self.values.level < level && !self.is_stopped() {
             self.settle_next();
         }
+    }
+
+    /// Counts a step, and asks now and then whether to stop.
+    fn is_stopped(&mut self) -> bool {
+        self.steps = self.steps.wrapping_add(1);
+        self.steps.is_multiple_of(STEPS_BETWEEN) && (self.stop)()
+    }
+
+    /// Makes the values bounds again after the links and nodes at `changed` have changed, and the sums that guide have
+    /// fallen from what they were `before`.
+    ///
+    /// Cost    O(states · (links at `changed` + nodes that fell)); what must be settled anew waits until it is asked for
+    pub(super) fn mend(&mut self, before: &BTreeMap<u32, Near>, changed: &[u32]) {
+        let states = self.problem.states.count() as u16;
+        let level = self.values.level;
+        for (node, near) in before {
+            for state in 0..states {
+                let value = self.values.best[self.place(*node, state)];
+                // A settled value keeps its neighbours' offers; another waits under a key that is too high now.
+                if value < Cost::MAX && value + self.guide_of(*near, state) >= level {
+                    self.wait(*node, state, value);
+                }
+            }
+        }
+        for node in changed {
+            for state in 0..states {
+                let value = self.values.best[self.place(*node, state)];
+                if value < Cost::MAX && value + self.guide(*node, state) < level {
+                    self.spread(*node, state, value);
+                }
+            }
+        }
+        if let Some(Reverse((next, _))) = self.values.heap.peek() {
+            self.values.level = level.min(*next);
+        }
+    }
+
+    /// Returns a lower bound of what any walk over an arc costs, in whatever state.
+    pub(super) fn through(&self, from: u32, arc: &problem::Arc) -> Cost {
+        let states = 0..self.problem.states.count() as u16;
+        let over = states.filter_map(|state| {
+            let cost = self.problem.hop_cost(arc, state)?;
+            let paid = self.values.prices.sum(cost, arc.delay_ns, 1);
+            Some(self.guide(from, state) + paid + self.at(arc.to, state))
+        });
+        over.min().unwrap_or(Cost::MAX)
     }
 
     /// Settles the next place, and sets the level below which all are settled.
     fn settle_next(&mut self) {
-        let Some(Reverse((key, place))) = self.heap.pop() else {
-            self.level = Cost::MAX;
+        let Some(Reverse((key, place))) = self.values.heap.pop() else {
+            self.values.level = Cost::MAX;
             return;
         };
         let states = self.problem.states.count() as u32;
         let (node, state) = (place / states, (place % states) as u16);
-        let value = self.best[place as usize];
+        let value = self.values.best[place as usize];
         // A place may be offered again for less; then the dearer offer is stale.
         if value + self.guide(node, state) == key {
             self.spread(node, state, value);
         }
-        self.level = match self.heap.peek() {
+        self.values.level = match self.values.heap.peek() {
             Some(Reverse((next, _))) => *next,
             None => Cost::MAX,
         };
@@ -178,7 +291,7 @@ impl<'p, 'a> Potential<'p, 'a> {
             for back in problem.states.steps_to(state) {
                 if problem.may_be(node, back.from) && problem.holds(node, back.profile) {
                     let cost = back.cost + problem.delay_penalty(back.delay);
-                    let paid = self.prices.sum(cost, back.delay.as_nanos(), 0);
+                    let paid = self.values.prices.sum(cost, back.delay.as_nanos(), 0);
                     self.offer(node, back.from, value + paid);
                 }
             }
@@ -191,7 +304,7 @@ impl<'p, 'a> Potential<'p, 'a> {
                 continue;
             }
             if let Some(cost) = problem.back_cost(arc, state) {
-                let paid = self.prices.sum(cost, arc.delay_ns, 1);
+                let paid = self.values.prices.sum(cost, arc.delay_ns, 1);
                 self.offer(arc.to, state, value + paid);
             }
         }
@@ -199,13 +312,25 @@ impl<'p, 'a> Potential<'p, 'a> {
 
     fn offer(&mut self, node: u32, state: u16, value: Cost) {
         let place = self.place(node, state);
-        if value < self.best[place] {
+        if value < self.values.best[place] {
+            let alive = self.values.alive.as_ref();
+            if alive.is_some_and(|alive| alive[place / 64] >> (place % 64) & 1 == 0) {
+                return;
+            }
             let guide = self.guide(node, state);
             if guide < Cost::MAX {
-                self.best[place] = value;
-                self.heap.push(Reverse((value + guide, place as u32)));
+                self.values.best[place] = value;
+                self.values
+                    .heap
+                    .push(Reverse((value + guide, place as u32)));
             }
         }
+    }
+
+    /// Puts a value among those that wait to be settled.
+    fn wait(&mut self, node: u32, state: u16, value: Cost) {
+        let (key, place) = (value + self.guide(node, state), self.place(node, state));
+        self.values.heap.push(Reverse((key, place as u32)));
     }
 
     /// Returns what the best walk from the start sums up to; its values must be settled.
@@ -213,7 +338,7 @@ impl<'p, 'a> Potential<'p, 'a> {
         let problem = self.problem;
         let (mut node, mut state) = (problem.source as u32, problem.states.start());
         let mut sums = Sums::default();
-        let mut left = self.best[self.place(node, state)];
+        let mut left = self.values.best[self.place(node, state)];
         // Moves without a price could lead in a circle; adapters or hops bound the walk anyway.
         for _ in 0..problem.nodes() * problem.states.count() {
             if node as usize == problem.sink && problem.states.is_goal(state) {
@@ -226,7 +351,7 @@ impl<'p, 'a> Potential<'p, 'a> {
             sums.delay_ns = sums.delay_ns.saturating_add(by.delay_ns);
             sums.hops += by.hops;
             (node, state) = (to, next);
-            left = self.best[self.place(node, state)];
+            left = self.values.best[self.place(node, state)];
         }
         sums
     }
@@ -235,8 +360,8 @@ impl<'p, 'a> Potential<'p, 'a> {
     fn successor(&self, node: u32, state: u16, left: Cost) -> Option<(u32, u16, Sums)> {
         let problem = self.problem;
         let fits = |to: u32, next: u16, by: &Sums| {
-            let paid = self.prices.sum(by.cost, by.delay_ns, by.hops);
-            self.best[self.place(to, next)] + paid == left
+            let paid = self.values.prices.sum(by.cost, by.delay_ns, by.hops);
+            self.values.best[self.place(to, next)] + paid == left
         };
         if problem.may_adapt(node) {
             for step in problem.states.steps(state) {

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use super::cost::Cost;
 use super::states::{RATE_TOLERANCE, States, Step, patterns_with, picocores};
 use crate::limits::{ADAPTERS_PER_NODE_MAX, PATH_NODES_MAX};
-use crate::model::{Adapter, Catalogue, Edge, LinkIndex, Place, Snapshot, Topology};
+use crate::model::{Adapter, Catalogue, Edge, LinkIndex, NodeIndex, Place, Snapshot, Topology};
 use crate::needs::Needs;
 use crate::time::Duration;
 
@@ -51,6 +51,32 @@ pub(super) struct Arc {
     pub(super) delay_ns: u64,
     /// The patterns in which the stream may cross it, one bit each.
     pub(super) patterns: u64,
+}
+
+impl Arc {
+    /// Returns the direction of a link that leaves one of its ends; of a link that is down, one that carries nothing.
+    fn of(edge: &Edge, from: NodeIndex, link: LinkIndex, patterns: u64) -> Self {
+        let rate_bps = edge.rate.as_bps() as f64;
+        let most_bps = if is_usable(edge) {
+            rate_bps * (1.0 + RATE_TOLERANCE)
+        } else {
+            -1.0
+        };
+        Self {
+            to: edge.far_end(from).0,
+            link: link.0,
+            rate_bps,
+            most_bps,
+            back_most_bps: most_bps,
+            delay_ns: edge.delay.as_nanos(),
+            patterns,
+        }
+    }
+}
+
+/// Returns whether a link can carry anything.
+fn is_usable(edge: &Edge) -> bool {
+    edge.up && edge.rate.as_bps() > 0
 }
 
 /// What a node gives.
@@ -121,7 +147,72 @@ pub(super) struct Problem<'a> {
     first_arc: Vec<u32>,
 }
 
+/// What a problem holds of its own: kept while its snapshot changes.
+#[derive(Clone, Debug)]
+pub(super) struct Tables {
+    states: States,
+    pub(super) source: usize,
+    pub(super) sink: usize,
+    relaxation: Relaxation,
+    needs: Needs,
+    closed: Vec<bool>,
+    spots: Vec<Spot>,
+    gifts: Vec<Gift>,
+    arcs: Vec<Arc>,
+    first_arc: Vec<u32>,
+}
+
 impl<'a> Problem<'a> {
+    /// Returns the tables without the snapshot.
+    pub(super) fn into_tables(self) -> Tables {
+        Tables {
+            states: self.states,
+            source: self.source,
+            sink: self.sink,
+            relaxation: self.relaxation,
+            needs: self.needs,
+            closed: self.closed,
+            spots: self.spots,
+            gifts: self.gifts,
+            arcs: self.arcs,
+            first_arc: self.first_arc,
+        }
+    }
+
+    /// Goes on with tables of another snapshot that differs from this one in links at most; each of those is to be told
+    /// to [`Self::set_link`].
+    pub(super) fn resume(snapshot: &'a Snapshot, tables: Tables) -> Self {
+        Self {
+            snapshot,
+            states: tables.states,
+            source: tables.source,
+            sink: tables.sink,
+            relaxation: tables.relaxation,
+            needs: tables.needs,
+            closed: tables.closed,
+            spots: tables.spots,
+            gifts: tables.gifts,
+            arcs: tables.arcs,
+            first_arc: tables.first_arc,
+        }
+    }
+
+    /// Takes over a link from the snapshot. One that is down stays in the tables and carries nothing; one that was down
+    /// when they were made is not in them: then this returns false, and nothing is done.
+    pub(super) fn set_link(&mut self, link: LinkIndex) -> bool {
+        let edge = self.snapshot.topology.link(link);
+        let patterns = patterns_of(self.snapshot, &self.states, &self.needs, edge);
+        for end in edge.ends {
+            let [first, next] = [end.0, end.0 + 1].map(|at| self.first_arc[at as usize] as usize);
+            let mut arcs = self.arcs[first..next].iter_mut();
+            let Some(arc) = arcs.find(|arc| arc.link == link.0) else {
+                return false;
+            };
+            *arc = Arc::of(edge, end, link, patterns);
+        }
+        true
+    }
+
     /// Prepares the way to one sink with the stream's needs.
     pub(super) fn new(snapshot: &'a Snapshot, ends: [usize; 2], relaxation: Relaxation) -> Self {
         Self::with_needs(snapshot, ends, relaxation, snapshot.stream.needs)
@@ -382,11 +473,9 @@ impl<'a> Problem<'a> {
 /// Returns the directions of all links that are up, by the node they leave, and where each node's begin.
 fn arcs_of(snapshot: &Snapshot, states: &States, needs: &Needs) -> (Vec<Arc>, Vec<u32>) {
     let topology = &snapshot.topology;
-    let confidential = snapshot.stream.needs.confidential;
-    let (hidden, loss_max) = (states.hidden_patterns(), needs.loss_max.as_f64());
     let nodes = topology.nodes().len();
     let mut first_arc = vec![0u32; nodes + 1];
-    let usable = |edge: &&Edge| edge.up && edge.rate.as_bps() > 0;
+    let usable = |edge: &&Edge| is_usable(edge);
     for edge in topology.links().iter().filter(usable) {
         for end in edge.ends {
             first_arc[end.0 as usize + 1] += 1;
@@ -410,29 +499,27 @@ fn arcs_of(snapshot: &Snapshot, states: &States, needs: &Needs) -> (Vec<Arc>, Ve
         if !usable(&edge) {
             continue;
         }
-        let rate_bps = edge.rate.as_bps() as f64;
-        let mut patterns = u64::MAX;
-        if confidential && topology.must_seal(edge) {
-            patterns &= hidden;
-        }
-        if edge.loss.as_f64() > loss_max {
-            patterns &= repairing(snapshot, edge.loss.as_f64());
-        }
+        let patterns = patterns_of(snapshot, states, needs, edge);
         for end in edge.ends {
             let place = &mut filled[end.0 as usize];
-            arcs[*place as usize] = Arc {
-                to: edge.far_end(end).0,
-                link: link as u32,
-                rate_bps,
-                most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
-                back_most_bps: rate_bps * (1.0 + RATE_TOLERANCE),
-                delay_ns: edge.delay.as_nanos(),
-                patterns,
-            };
+            arcs[*place as usize] = Arc::of(edge, end, LinkIndex(link as u32), patterns);
             *place += 1;
         }
     }
     (arcs, first_arc)
+}
+
+/// Returns the patterns in which the stream may cross a link, one bit each.
+fn patterns_of(snapshot: &Snapshot, states: &States, needs: &Needs, edge: &Edge) -> u64 {
+    let mut patterns = u64::MAX;
+    if snapshot.stream.needs.confidential && snapshot.topology.must_seal(edge) {
+        patterns &= states.hidden_patterns();
+    }
+    let loss = edge.loss.as_f64();
+    if loss > needs.loss_max.as_f64() {
+        patterns &= repairing(snapshot, loss);
+    }
+    patterns
 }
 
 /// Returns the patterns in which so much loss does no harm, one bit each.

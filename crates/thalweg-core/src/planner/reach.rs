@@ -4,9 +4,11 @@
 //! stream at all. They know nothing of states; so they are cheap, and say from the far end how much of the network a
 //! search need look at.
 //!
-//! *Sources.* docs/planner.md §4; Dijkstra 1959.
+//! Where links change later, sums that fall are lowered from there on; what rises is left, for it bounds still.
+//!
+//! *Sources.* docs/planner.md §4, §11; Dijkstra 1959.
 
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BTreeMap, BinaryHeap, VecDeque};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -15,6 +17,7 @@ use super::cost::Cost;
 use super::problem::{Arc, Problem};
 
 /// Least sums by node; nodes out of reach have the largest.
+#[derive(Clone, Debug)]
 pub(super) struct Reach {
     /// Σ 1/rate in s/Mbit, not above the true sum.
     pub(super) slowness: Vec<f64>,
@@ -22,6 +25,17 @@ pub(super) struct Reach {
     pub(super) delays: Vec<u64>,
     pub(super) hops: Vec<u32>,
 }
+
+/// A node's sums.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Near {
+    pub(super) slowness: f64,
+    pub(super) delay_ns: u64,
+    pub(super) hops: u32,
+}
+
+/// How far stored slowness stays below the true sum: sums of rounded terms may lie above it by a hair.
+const BELOW: f64 = 1.0 - 1e-9;
 
 impl Reach {
     /// Returns sums that bound nothing: from many nodes at once, each is within reach.
@@ -37,8 +51,7 @@ impl Reach {
     /// Cost    O(links · log nodes)
     pub(super) fn of(problem: &Problem<'_>, from: usize) -> Self {
         let slow = sweep(problem, from, |arc| Cost::from_f64(1e6 / arc.rate_bps));
-        // Sums of rounded terms may lie above the sum by a hair, and a bound must not.
-        let below = |cost: &Cost| cost.as_f64() * (1.0 - 1e-9);
+        let below = |cost: &Cost| cost.as_f64() * BELOW;
         let delays = sweep(problem, from, |arc| Cost::from_quanta(arc.delay_ns));
         let hops = sweep(problem, from, |_| Cost::from_quanta(1));
         Self {
@@ -46,6 +59,57 @@ impl Reach {
             delays: delays.iter().map(|sum| sum.quanta()).collect(),
             hops: hops.iter().map(|sum| sum.quanta() as u32).collect(),
         }
+    }
+
+    /// Returns a node's sums.
+    pub(super) fn near(&self, node: u32) -> Near {
+        let at = node as usize;
+        Near {
+            slowness: self.slowness[at],
+            delay_ns: self.delays[at],
+            hops: self.hops[at],
+        }
+    }
+
+    /// Lowers what has fallen since links at these nodes changed, and returns which nodes' sums were what before;
+    /// `None` if a node was out of reach and is not any more.
+    ///
+    /// Cost    O(links of the nodes whose sums fall)
+    pub(super) fn lower(
+        &mut self,
+        problem: &Problem<'_>,
+        changed: &[u32],
+    ) -> Option<BTreeMap<u32, Near>> {
+        let mut before = BTreeMap::new();
+        let mut queue: VecDeque<u32> = changed.iter().copied().collect();
+        while let Some(node) = queue.pop_front() {
+            let from = self.near(node);
+            if from.hops == u32::MAX {
+                continue;
+            }
+            for arc in problem.arcs_from(node) {
+                if !problem.is_of_use(arc) {
+                    continue;
+                }
+                let held = self.near(arc.to);
+                let slowness = from.slowness + 1e6 / arc.rate_bps * BELOW;
+                let delay_ns = from.delay_ns.saturating_add(arc.delay_ns);
+                let hops = from.hops + 1;
+                if slowness >= held.slowness && delay_ns >= held.delay_ns && hops >= held.hops {
+                    continue;
+                }
+                if held.hops == u32::MAX {
+                    return None;
+                }
+                before.entry(arc.to).or_insert(held);
+                let to = arc.to as usize;
+                self.slowness[to] = slowness.min(held.slowness);
+                self.delays[to] = delay_ns.min(held.delay_ns);
+                self.hops[to] = hops.min(held.hops);
+                queue.push_back(arc.to);
+            }
+        }
+        Some(before)
     }
 }
 

@@ -22,9 +22,10 @@ use core::cmp::{Ordering, Reverse};
 
 use super::cost::Cost;
 use super::dual::Guides;
-use super::exact::Watch;
+use super::effort::{Cut, Effort, STEPS_BETWEEN};
+use super::exact::{Watch, visited_twice};
 use super::potential::Sums;
-use super::problem::{Exhausted, Move, Problem, Route};
+use super::problem::{Move, Problem, Route};
 use super::states::Step;
 use crate::model::LinkIndex;
 use crate::time::Duration;
@@ -113,6 +114,14 @@ impl Seed {
     }
 }
 
+/// A walk to delivery.
+pub(super) struct Walk {
+    pub(super) cost: Cost,
+    pub(super) route: Route,
+    /// How many labels the search kept.
+    pub(super) labels: u32,
+}
+
 struct Search<'a, 'p, 'b> {
     problem: &'p Problem<'a>,
     guides: &'b mut Guides<'p, 'a>,
@@ -124,6 +133,7 @@ struct Search<'a, 'p, 'b> {
     /// The first label of each place, `node · states + state`.
     heads: Vec<u32>,
     heap: BinaryHeap<Entry>,
+    effort: Effort<'b>,
 }
 
 /// Returns the best walk that keeps what is watched, or `None` if there is none.
@@ -132,8 +142,8 @@ pub(super) fn best_walk<'p, 'a>(
     guides: &mut Guides<'p, 'a>,
     watch: &Watch,
     seeds: &[Seed],
-    labels_max: u32,
-) -> Result<Option<Route>, Exhausted> {
+    effort: Effort<'_>,
+) -> Result<Option<Walk>, Cut> {
     let words = watch.once_count.div_ceil(64) as usize;
     let places = problem.topology().nodes().len() * problem.states.count();
     let mut search = Search {
@@ -145,10 +155,17 @@ pub(super) fn best_walk<'p, 'a>(
         words,
         heads: vec![NONE; places],
         heap: BinaryHeap::new(),
+        effort,
     };
     search.start(seeds);
-    let best = search.run(labels_max)?;
-    Ok(best.map(|best| search.route(best)))
+    match search.run() {
+        Ok(best) => Ok(best.map(|best| Walk {
+            cost: search.labels[best as usize].cost,
+            route: search.route(best),
+            labels: search.labels.len() as u32,
+        })),
+        Err(bound) => Err(search.cut(bound)),
+    }
 }
 
 impl Search<'_, '_, '_> {
@@ -185,8 +202,9 @@ impl Search<'_, '_, '_> {
         }
     }
 
-    /// Pops labels until no better one can reach the goal.
-    fn run(&mut self, labels_max: u32) -> Result<Option<u32>, Exhausted> {
+    /// Pops labels until no better one can reach the goal; the error is the bound at which it had to stop.
+    fn run(&mut self) -> Result<Option<u32>, Cost> {
+        let mut steps = 0u32;
         // The cost of the first way found, and the best by the tie-break of those that cost the same.
         let mut best: Option<(Cost, u32)> = None;
         while let Some(Reverse((cost, _, _, index))) = self.heap.pop() {
@@ -215,8 +233,10 @@ impl Search<'_, '_, '_> {
                 });
                 continue;
             }
-            if self.labels.len() >= labels_max as usize {
-                return Err(Exhausted { labels: labels_max });
+            let is_time = steps.is_multiple_of(STEPS_BETWEEN) && (self.effort.stop)();
+            steps = steps.wrapping_add(1);
+            if is_time || self.labels.len() >= self.effort.labels_max as usize {
+                return Err(cost);
             }
             self.run_adapters(index, &label);
             if !at_sink {
@@ -305,7 +325,7 @@ impl Search<'_, '_, '_> {
     /// Adds a label whose visited words are in place already, unless it cannot arrive or another is as good.
     fn add(&mut self, mut label: Label) {
         let bound = self.guides.bound(&sums(&label), label.node, label.state);
-        if bound == Cost::MAX {
+        if bound == Cost::MAX || bound.exceeds(self.effort.known) {
             self.visited.truncate(self.labels.len() * self.words);
             return;
         }
@@ -415,6 +435,31 @@ impl Search<'_, '_, '_> {
         (names(0).cmp(names(1)))
             .then_with(|| adapters(0).cmp(adapters(1)))
             .then_with(|| links(0).cmp(links(1)))
+    }
+
+    /// Returns what is known where the search had to stop.
+    fn cut(&self, bound: Cost) -> Cut {
+        let problem = self.problem;
+        let mut best: Option<(Cost, Route)> = None;
+        for (index, label) in self.labels.iter().enumerate() {
+            let at_goal =
+                label.node as usize == problem.sink && problem.states.is_goal(label.state);
+            if !at_goal || best.as_ref().is_some_and(|(held, _)| *held <= label.cost) {
+                continue;
+            }
+            let route = self.route(index as u32);
+            if route.delay <= problem.deadline()
+                && route.hops() <= problem.hops_max()
+                && visited_twice(problem, &route).is_empty()
+            {
+                best = Some((label.cost, route));
+            }
+        }
+        Cut {
+            labels: self.labels.len() as u32,
+            bound,
+            best,
+        }
     }
 
     fn route(&self, best: u32) -> Route {

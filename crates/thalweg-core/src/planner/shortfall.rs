@@ -18,6 +18,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::check::{Violation, check, rate};
+use super::effort::Effort;
 use super::exact;
 use super::problem::{Exhausted, Problem, Relaxation};
 use super::product::Plan;
@@ -286,6 +287,15 @@ pub(super) fn least_bad(
     ends: [usize; 2],
     labels_max: u32,
 ) -> (Plan, Vec<Shortfall>) {
+    least_bad_within(snapshot, ends, Effort::of(labels_max))
+}
+
+/// Returns the same as far as there is time to look.
+pub(super) fn least_bad_within(
+    snapshot: &Snapshot,
+    ends: [usize; 2],
+    effort: Effort<'_>,
+) -> (Plan, Vec<Shortfall>) {
     let all_but_trust = Relaxation {
         deadline: true,
         length: true,
@@ -303,7 +313,7 @@ pub(super) fn least_bad(
     let mut ways = Ways {
         snapshot,
         ends,
-        labels_max,
+        effort,
         best: None,
         shortfalls: Vec::new(),
         exhausted: None,
@@ -324,7 +334,7 @@ pub(super) fn least_bad(
 struct Ways<'a> {
     snapshot: &'a Snapshot,
     ends: [usize; 2],
-    labels_max: u32,
+    effort: Effort<'a>,
     /// The first plan that shows no plaintext.
     best: Option<Plan>,
     shortfalls: Vec<Shortfall>,
@@ -349,7 +359,7 @@ impl Ways<'_> {
             return;
         }
         let problem = Problem::new(self.snapshot, self.ends, relaxation);
-        match exact::solve(&problem, self.labels_max) {
+        match exact::solve_within(&problem, self.effort) {
             Ok(Some(route)) => {
                 let plan = Plan::of_route(self.snapshot, &route, false);
                 let lacks = check(self.snapshot, &plan);
@@ -360,7 +370,7 @@ impl Ways<'_> {
                 }
             }
             Ok(None) => {}
-            Err(exhausted) => self.exhausted = Some(exhausted),
+            Err(cut) => self.exhausted = Some(cut.into()),
         }
     }
 

@@ -84,7 +84,7 @@ struct Rung {
 }
 
 /// All states of one stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct States {
     bits: u32,
     layers: u8,

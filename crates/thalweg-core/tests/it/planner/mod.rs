@@ -4,6 +4,7 @@ mod adapters;
 mod brute;
 mod brute_many;
 mod brute_tree;
+mod budget;
 mod cases;
 mod laws;
 mod oracle;

@@ -1,14 +1,14 @@
-//! Replanning: steps lead from the old plan to the new and are as few as can be, a plan is kept unless change pays, and
-//! a change that cannot matter needs no planning.
+//! Replanning: steps lead from the old plan to the new and are as few as can be, a plan is kept unless change pays, a
+//! change that cannot matter needs no planning, and who plans with what it knew finds what is found anew.
 
 use proptest::prelude::*;
-use thalweg_core::model::{Adapter, LinkIndex, Snapshot};
+use thalweg_core::model::{Adapter, LinkIndex, Snapshot, Topology};
 use thalweg_core::needs::Needs;
 use thalweg_core::planner::{
-    Plan, Policy, Step, Switching, Verdict, diff, plan, reconsider, stays_best,
+    Plan, Policy, Replanner, Step, Switching, Verdict, Way, diff, plan, reconsider, stays_best,
 };
 use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_core::units::{Bitrate, Ratio};
 
 use super::cases::{Net, path};
 use super::worlds::{self, Dice};
@@ -48,10 +48,11 @@ fn with_one_link_changed(before: &Snapshot, dice: &mut Dice) -> (Snapshot, LinkI
     let mut after = before.clone();
     let at = dice.below(before.topology.links().len());
     let link = &mut after.topology.links_mut()[at];
-    match dice.below(4) {
+    match dice.below(5) {
         0 => link.rate = Bitrate::from_kbps(dice.pick(&[60, 100, 300, 1_000])),
         1 => link.delay = Duration::from_millis(dice.pick(&[0, 10, 60])),
         2 => link.up = !link.up,
+        3 => link.loss = Ratio::new(dice.pick(&[0.0, 0.02, 0.2])).expect("a share"),
         _ => link.secure = !link.secure,
     }
     (after, LinkIndex(at as u32))
@@ -84,6 +85,69 @@ proptest! {
         if stays_best(&old, link, was, is) {
             prop_assert_eq!(old, solve(&after));
         }
+    }
+}
+
+/// Changes some links, or now and then a node, of a world.
+fn change(world: &mut Snapshot, dice: &mut Dice) {
+    for _ in 0..=dice.below(2) * dice.below(3) {
+        let (after, _) = with_one_link_changed(world, dice);
+        *world = after;
+    }
+    if !dice.chance(15) {
+        return;
+    }
+    let mut topology = Topology::default();
+    let chosen = dice.below(world.topology.nodes().len());
+    for (at, place) in world.topology.nodes().iter().enumerate() {
+        let (slots, trusted) = match (at == chosen, dice.chance(50)) {
+            (true, true) => (dice.below(4) as u32, place.trusted),
+            (true, false) => (u32::from(place.slots), !place.trusted),
+            _ => (u32::from(place.slots), place.trusted),
+        };
+        topology.add_node(place.name.clone(), slots, trusted);
+    }
+    for edge in world.topology.links() {
+        topology.add_link(*edge);
+    }
+    world.topology = topology;
+}
+
+/// Follows a world through changes and compares with planning anew after each; returns the ways that were taken.
+fn follow(world: &mut Snapshot, dice: &mut Dice, changes: usize) -> Vec<Way> {
+    if dice.chance(50) {
+        world.stream.needs.loss_max = Ratio::new(0.1).expect("a share");
+    }
+    let mut replanner = Replanner::new(Policy::default());
+    let mut ways = Vec::new();
+    for step in 0..=changes {
+        let anew = plan(world, &Policy::default());
+        assert_eq!(replanner.plan(world), anew, "after {step} changes");
+        ways.push(replanner.way());
+        change(world, dice);
+    }
+    ways
+}
+
+#[test]
+fn planning_again_finds_what_is_found_anew() {
+    let mut ways = Vec::new();
+    for seed in 0..1_000 {
+        let mut dice = Dice::new(!seed);
+        ways.extend(follow(&mut worlds::random(seed), &mut dice, 10));
+    }
+    for seed in 0..30 {
+        let mut dice = Dice::new(!seed);
+        ways.extend(follow(&mut worlds::mesh(seed, 60), &mut dice, 30));
+    }
+    // The test is worth its name only if every way is taken often.
+    for way in [Way::Anew, Way::Kept, Way::Bounded, Way::Searched] {
+        let taken = ways.iter().filter(|taken| **taken == way).count();
+        assert!(
+            taken > ways.len() / 50,
+            "{way:?}: {taken} of {}",
+            ways.len()
+        );
     }
 }
 

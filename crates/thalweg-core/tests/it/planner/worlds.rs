@@ -70,6 +70,30 @@ pub fn random(seed: u64) -> Snapshot {
     Snapshot::new(topology, weights, stream)
 }
 
+/// Makes a graph of so many nodes, about four links each, with a stream from one to another.
+pub fn mesh(seed: u64, nodes: usize) -> Snapshot {
+    let mut dice = Dice::new(seed);
+    let mut topology = Topology::default();
+    for node in 0..nodes {
+        let (slots, trusted) = (1 + dice.below(3), dice.chance(85));
+        topology.add_node(name(&format!("n{node}")), slots as u32, trusted);
+    }
+    for node in 1..nodes {
+        for _ in 0..2 {
+            // Most are linked with nodes near by, so that ways are long.
+            let near = 1 + dice.below(node.min(8));
+            let ends = [node, node - near].map(|end| NodeIndex(end as u32));
+            topology.add_link(random_edge(&mut dice, ends));
+        }
+    }
+    let stream = random_stream(&mut dice, &topology, nodes);
+    let mut world = Snapshot::new(topology, Weights::default(), stream);
+    if !world.stream.needs.deadline.is_never() {
+        world.stream.needs.deadline = Duration::from_millis(dice.pick(&[90, 140, 200]));
+    }
+    world
+}
+
 /// A chain, or a tree with further links, parallel ones among them.
 fn links(dice: &mut Dice, nodes: usize) -> Vec<(usize, usize)> {
     if dice.chance(40) {

@@ -1,0 +1,220 @@
+//! Plans one stream again and again on a network of which little changes in between.
+//!
+//! *The idea.* Planning anew spends most of its time on bounds: what it takes to come to a place, and what the rest costs
+//! from there. After a change most of them still hold. A cost that rises leaves every lower bound a lower bound; one that
+//! falls can lower bounds only from where it fell, so they are lowered from there (`reach`, `potential`). Then, in this
+//! order:
+//!
+//! 1. The change is for the worse and off the plan: the plan stays, nothing is computed.
+//! 2. Every way over what has become better costs more than the plan: the plan stays.
+//! 3. Otherwise it is searched as always (`exact`), with the bounds that are there.
+//!
+//! The answer is that of [`plan`](super::plan) in every case, for a search with other bounds finds the same best plan.
+//!
+//! *What it does not do.* It does not follow a stream, a set of nodes or of links that change, nor a node that comes
+//! within reach: there it plans anew. What it keeps is some hundred bytes a node and state.
+//!
+//! *Sources.* docs/planner.md §11; Koenig, Likhachev, Furcy 2004 (lifelong planning A*).
+
+mod change;
+
+use alloc::vec::Vec;
+use core::cell::Cell;
+
+use self::change::Change;
+use super::dual::{Guides, Kept as Bounds};
+use super::effort::{Effort, STEPS_BETWEEN, never};
+use super::exact::{self, Watch};
+use super::policy::{Planner, Policy};
+use super::problem::{Exhausted, Problem, Relaxation, Tables};
+use super::product::Plan;
+use super::reach::Reach;
+use super::shortfall::{self, Shortfall};
+use super::{cost::Cost, ends_of};
+use crate::model::{LinkIndex, Snapshot};
+
+/// Plans a stream whenever its network has changed, faster than anew.
+#[derive(Clone, Debug)]
+pub struct Replanner {
+    policy: Policy,
+    kept: Option<Kept>,
+    way: Way,
+}
+
+/// How a plan was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// Nothing that was known was of use.
+    Anew,
+    /// It was best already, and nothing has changed that could matter.
+    Kept,
+    /// It was best already, and every way over what has become better is dearer.
+    Bounded,
+    /// It was searched with bounds that were known.
+    Searched,
+}
+
+/// What is known of the last snapshot.
+#[derive(Clone, Debug)]
+struct Kept {
+    snapshot: Snapshot,
+    tables: Tables,
+    reach: Reach,
+    bounds: Bounds,
+    watch: Watch,
+    plan: Plan,
+    /// How often a search may ask whether to stop: where the bounds have become loose, it is given up after about
+    /// twice the labels and settled places that planning anew took.
+    patience: u32,
+}
+
+impl Replanner {
+    /// Returns one that knows nothing yet.
+    pub const fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            kept: None,
+            way: Way::Anew,
+        }
+    }
+
+    /// Returns how the last plan was found.
+    pub const fn way(&self) -> Way {
+        self.way
+    }
+
+    /// Plans, as [`plan`](super::plan) would; what it was given last serves as a start.
+    ///
+    /// Where `plan` gives up for too many labels, this may find the plan.
+    ///
+    /// Cost    O(nodes + links) to compare the snapshots, and what the change takes
+    pub fn plan(&mut self, snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
+        if self.policy.planner != Planner::Exact {
+            return super::plan(snapshot, &self.policy);
+        }
+        if let Some(kept) = self.kept.take()
+            && let Some(change) = Change::between(&kept.snapshot, snapshot)
+            && let Some((kept, way)) = kept.follow(snapshot, &change, self.policy.labels_max)
+        {
+            self.way = way;
+            let plan = kept.plan.clone();
+            self.kept = Some(kept);
+            return (plan, Vec::new());
+        }
+        self.way = Way::Anew;
+        let (plan, shortfalls) = self.plan_anew(snapshot);
+        if self.policy.strict && !plan.feasible {
+            return (Plan::default(), shortfalls);
+        }
+        (plan, shortfalls)
+    }
+
+    fn plan_anew(&mut self, snapshot: &Snapshot) -> (Plan, Vec<Shortfall>) {
+        let labels_max = self.policy.labels_max;
+        let ends = match ends_of(snapshot) {
+            Ok(ends) => ends,
+            Err(violation) => return (Plan::default(), [Shortfall::of_input(violation)].into()),
+        };
+        let problem = Problem::new(snapshot, ends, Relaxation::default());
+        let reach = Reach::of(&problem, problem.source);
+        let Some(mut guides) = Guides::new(&problem, &reach, &never) else {
+            return shortfall::least_bad(snapshot, ends, labels_max);
+        };
+        let mut watch = Watch::nothing(&problem);
+        match exact::tighten(&problem, &mut guides, &mut watch, Effort::of(labels_max)) {
+            Ok(Some(walk)) => {
+                let plan = Plan::through(snapshot, &problem.states, &walk.route, true);
+                let effort = walk
+                    .labels
+                    .saturating_mul(4)
+                    .saturating_add(guides.settled());
+                let bounds = guides.into_kept();
+                self.kept = Some(Kept {
+                    snapshot: snapshot.clone(),
+                    tables: problem.into_tables(),
+                    reach,
+                    bounds,
+                    watch,
+                    plan: plan.clone(),
+                    patience: 8 + 2 * (effort / STEPS_BETWEEN),
+                });
+                (plan, Vec::new())
+            }
+            Ok(None) => shortfall::least_bad(snapshot, ends, labels_max),
+            Err(cut) => (Plan::default(), [Exhausted::from(cut).into()].into()),
+        }
+    }
+}
+
+impl Kept {
+    /// Follows a change, `None` if it is to be planned anew.
+    fn follow(mut self, now: &Snapshot, change: &Change, labels_max: u32) -> Option<(Self, Way)> {
+        if change.is_nothing() {
+            return Some((self, Way::Kept));
+        }
+        let is_kept = change.stays_best(&self.snapshot, now, &self.plan);
+        change.apply(&mut self.snapshot, now);
+        let mut problem = if change.nodes.is_empty() {
+            Problem::resume(&self.snapshot, self.tables)
+        } else {
+            let ends = [self.tables.source, self.tables.sink];
+            Problem::new(&self.snapshot, ends, Relaxation::default())
+        };
+        if change.nodes.is_empty() && !change.links.iter().all(|link| problem.set_link(*link)) {
+            return None;
+        }
+        if is_kept {
+            self.tables = problem.into_tables();
+            return Some((self, Way::Kept));
+        }
+        let touched = change.touched(&self.snapshot, &problem);
+        let before = self.reach.lower(&problem, &touched)?;
+        let asked = Cell::new(0);
+        let stop = || {
+            asked.set(asked.get() + 1);
+            asked.get() > self.patience
+        };
+        let (reach, bounds) = (&self.reach, self.bounds);
+        let mut guides = Guides::resume(&problem, reach, bounds, &before, &touched, &stop)?;
+        let mut way = Way::Bounded;
+        if change.is_on(&self.plan) || !is_dearer(&problem, &mut guides, change, &self.plan) {
+            let effort = Effort {
+                stop: &stop,
+                ..Effort::of(labels_max)
+            };
+            let walk = exact::tighten(&problem, &mut guides, &mut self.watch, effort).ok()?;
+            self.plan = Plan::through(&self.snapshot, &problem.states, &walk?.route, true);
+            way = Way::Searched;
+        }
+        self.bounds = guides.into_kept();
+        self.tables = problem.into_tables();
+        Some((self, way))
+    }
+}
+
+/// Returns whether every way over a link that has changed costs more than a plan that takes none of them.
+fn is_dearer(
+    problem: &Problem<'_>,
+    guides: &mut Guides<'_, '_>,
+    change: &Change,
+    plan: &Plan,
+) -> bool {
+    if !change.nodes.is_empty() {
+        return false;
+    }
+    let cost = Cost::from_f64(plan.cost + COST_ERROR);
+    guides.look(cost);
+    let topology = problem.topology();
+    let is_dearer = |link: &LinkIndex| {
+        topology.link(*link).ends.iter().all(|end| {
+            let mut arcs = problem.arcs_from(end.0).iter();
+            arcs.find(|arc| arc.link == link.0)
+                .is_none_or(|arc| cost < guides.through(end.0, arc))
+        })
+    };
+    change.links.iter().all(is_dearer)
+}
+
+/// How far a plan's cost may be from the sum of its quanta, and what counts as equal besides.
+const COST_ERROR: f64 = 1e-9;
