@@ -1,5 +1,6 @@
 //! Proves `plan`: JSON for machines, a table and words for people, 3 for an infeasible world.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use tempfile::tempdir;
@@ -316,4 +317,49 @@ fn a_tree_leaves_out_who_cannot_be_served_and_says_why() {
         "{text}"
     );
     assert!(!plan(&["--strict"]).contains("one copy"));
+}
+
+#[test]
+fn a_budget_prints_what_is_proven_by_its_end() {
+    let out = plan(&["--json", "--budget", "60000"]).exits(0).out();
+    let report: serde_json::Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(report["proven"], true, "{out}");
+    assert_eq!(report["bound"], report["cost"], "{out}");
+    assert_eq!(report["feasible"], true, "{out}");
+    let words = plan(&["--budget", "60000"]).exits(0).out();
+    assert!(words.contains("no plan costs less"), "{words}");
+    plan(&["--budget", "1", "--compare"]).exits(2);
+}
+
+#[test]
+fn with_a_hundred_thousand_links_and_no_time_there_is_a_sentence() {
+    let folder = tempdir().expect("a directory");
+    let side = 224;
+    let mut text = String::from("weights = {}\n");
+    for at in 0..side * side {
+        let _ = writeln!(text, "[node.n{at}]");
+    }
+    for at in 0..side * side {
+        let right = (at % side + 1 < side).then_some(at + 1);
+        let below = (at + side < side * side).then_some(at + side);
+        for to in [right, below].into_iter().flatten() {
+            let (mbps, ms) = (1 + (at * 7 + to) % 5, 1 + (at + to * 3) % 4);
+            let _ = writeln!(
+                text,
+                "[[link]]\nends = [\"n{at}\", \"n{to}\"]\nrate = \"{mbps} Mbit/s\"\ndelay = \"{ms} ms\""
+            );
+        }
+    }
+    let _ = writeln!(
+        text,
+        "[[stream]]\nname = \"s\"\nfrom = \"n0\"\nto = [\"n3143\"]\nlayers = [{{ rate = \"1 Mbit/s\", utility = 1.0 }}]"
+    );
+    std::fs::write(folder.path().join("grid.toml"), text).expect("a file");
+    let run = run(
+        folder.path(),
+        &["plan", "grid.toml", "--budget", "0", "--json"],
+    );
+    let report: serde_json::Value = serde_json::from_str(&run.out()).expect("one JSON object");
+    assert_eq!(report["proven"], false, "{report}");
+    assert!(report["bound"].is_number(), "{report}");
 }

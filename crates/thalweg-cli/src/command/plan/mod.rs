@@ -14,6 +14,7 @@ use crate::input;
 use crate::terminal::{self, Colour};
 
 mod all;
+mod budget;
 mod compare;
 mod nearest;
 mod picture;
@@ -32,6 +33,7 @@ Examples:
   thalweg plan worlds/demo.toml --svg plan.svg
   thalweg plan worlds/demo.toml --strict
   thalweg plan worlds/rivals.toml --all
+  thalweg plan worlds/demo.toml --budget 20
 
 Exits 3 if no plan satisfies all needs, or with --all if a stream is refused. It prints what would have to change then,
 and the least bad plan, marked as infeasible; with --strict no plan at all.";
@@ -52,12 +54,16 @@ pub struct Arguments {
     planner: Planner,
 
     /// Plan all streams of the world together, the most important first, on what the others leave of every link.
-    #[arg(long, conflicts_with_all = ["stream", "planner", "compare", "explain"])]
+    #[arg(long, conflicts_with_all = ["stream", "planner", "compare", "explain", "budget"])]
     all: bool,
 
     /// Take no least bad plan: print what is missing, and no plan that leaves a need unsatisfied.
     #[arg(long)]
     strict: bool,
+
+    /// Stop after so many milliseconds, and print the best plan so far with what no plan costs less than.
+    #[arg(long, value_name = "MS", conflicts_with_all = ["planner", "compare", "explain"])]
+    budget: Option<u64>,
 
     /// Print one JSON object.
     #[arg(long)]
@@ -88,6 +94,9 @@ pub fn run(arguments: &Arguments) -> Outcome {
         return run_all(&world, policy, arguments);
     }
     let snapshot = choose(&world, arguments)?;
+    if let Some(budget_ms) = arguments.budget {
+        return run_budget(&snapshot, policy, arguments, budget_ms);
+    }
     if arguments.compare {
         if snapshot.stream.to.len() > 1 {
             return one_sink_only("--compare", &snapshot);
@@ -127,6 +136,28 @@ fn code(feasible: bool) -> Code {
     } else {
         Code::Infeasible
     }
+}
+
+/// Plans for so long and prints the best plan by then.
+fn run_budget(
+    snapshot: &Snapshot,
+    policy: Policy,
+    arguments: &Arguments,
+    budget_ms: u64,
+) -> Outcome {
+    if snapshot.stream.to.len() > 1 {
+        return one_sink_only("--budget", snapshot);
+    }
+    let planned = budget::plan(snapshot, policy, budget_ms);
+    let text = if arguments.json {
+        planned.json()?
+    } else {
+        let (plan, report) = (planned.plan(), planned.report());
+        view::describe(snapshot, plan, report, colour()) + &planned.words()
+    };
+    terminal::print(&text)?;
+    draw(arguments, snapshot, &[Drawn::only(planned.plan())])?;
+    Ok(code(planned.report().feasible))
 }
 
 /// Plans a stream with several sinks and prints the tree.

@@ -1,0 +1,76 @@
+//! `thalweg plan WORLD --budget MS`: the best plan that is found in time, and how far it may be from the best.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use thalweg_core::model::Snapshot;
+use thalweg_core::planner::report::Report;
+use thalweg_core::planner::{self, Bounded, Policy};
+
+/// What was planned within a budget, as it is printed.
+#[derive(Debug, Serialize)]
+pub(super) struct Budgeted {
+    #[serde(flatten)]
+    report: Report,
+    /// Whether the plan is best, or it is certain that there is none.
+    proven: bool,
+    /// No plan costs less; `null` if it is certain that there is none.
+    bound: Option<f64>,
+    #[serde(skip)]
+    bounded: Bounded,
+    #[serde(skip)]
+    budget_ms: u64,
+}
+
+/// Plans until the budget is used up.
+pub(super) fn plan(snapshot: &Snapshot, policy: Policy, budget_ms: u64) -> Budgeted {
+    let start = Instant::now();
+    let budget = Duration::from_millis(budget_ms);
+    let bounded = planner::plan_until(snapshot, &policy, &mut || start.elapsed() >= budget);
+    let report = Report::new(&bounded.plan, &bounded.shortfalls, start.elapsed().into());
+    Budgeted {
+        report,
+        proven: bounded.proven,
+        bound: bounded.bound,
+        bounded,
+        budget_ms,
+    }
+}
+
+impl Budgeted {
+    pub(super) const fn report(&self) -> &Report {
+        &self.report
+    }
+
+    pub(super) const fn plan(&self) -> &planner::Plan {
+        &self.bounded.plan
+    }
+
+    /// Returns everything as one JSON object.
+    pub(super) fn json(&self) -> serde_json::Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// Says in words how good the plan is known to be.
+    pub(super) fn words(&self) -> String {
+        let ms = self.budget_ms;
+        let Some(bound) = self.bound else {
+            return format!("budget  {ms} ms were enough: it is certain that no plan exists\n");
+        };
+        match self.bounded.gap() {
+            _ if self.proven => format!("budget  {ms} ms were enough: no plan costs less\n"),
+            Some(gap) => format!(
+                "budget  {ms} ms were not enough to prove it best: no plan costs less than {bound:.4}, so the best \
+                 saves {:.4} ({:.2} % of itself) at most\n",
+                self.report.cost - bound,
+                gap * 100.0
+            ),
+            None if self.report.feasible => {
+                format!("budget  {ms} ms were not enough to say how far it is from the best\n")
+            }
+            None => format!(
+                "budget  {ms} ms were not enough to find a plan; if there is one, it costs {bound:.4} or more\n"
+            ),
+        }
+    }
+}
