@@ -38,7 +38,6 @@ impl Summary {
 }
 
 /// Returns what a share of the samples is not above; of none it is NaN.
-#[cfg(feature = "nodes")]
 pub(crate) fn quantile(samples: &[f64], share: f64) -> f64 {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -122,7 +122,7 @@ pub(crate) const BENCHES: &[Bench] = &[
     Bench {
         id: planning::scale::ID,
         group: "planning",
-        about: "the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, replanning; an integer programme beside it",
+        about: "the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, memory, replanning; an integer programme beside it",
         metrics: planning::scale::METRICS,
         run: planning::scale::run,
     },
@@ -155,11 +155,14 @@ pub(crate) fn list() -> String {
 }
 
 /// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
-/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or prints worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the
-/// relay of the comparison, `relay-node:SINKS`.
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or plans in a process of its own, `plan-memory:KIND:NODES:SEED`; or prints
+/// worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the relay of the comparison, `relay-node:SINKS`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),
+        ["plan-memory", kind, nodes, seed] => {
+            planning::memory::workload(kind, nodes.parse()?, seed.parse()?)
+        }
         ["hot", path, rounds] => instructions::workload(path, rounds.parse()?),
         ["oracle", first, count, step] => {
             planning::ilp::workload(first.parse()?, count.parse()?, step.parse()?)

@@ -1,6 +1,6 @@
 //! The figures that can be drawn.
 
-use super::{Drawing, Measured};
+use super::{Drawing, Measured, planning};
 use crate::chart::{Chart, Plot, Point, Scale, Series};
 
 pub(super) const DRAWINGS: &[Drawing] = &[
@@ -32,12 +32,33 @@ pub(super) const DRAWINGS: &[Drawing] = &[
         name: "bm-p4-throughput",
         chart: throughput,
     },
+    Drawing {
+        name: "bm-p1-ratio",
+        chart: planning::ratio,
+    },
+    Drawing {
+        name: "bm-p1-heuristic",
+        chart: planning::heuristic,
+    },
+    Drawing {
+        name: "bm-p1-exact",
+        chart: planning::exact,
+    },
+    Drawing {
+        name: "bm-p2-time",
+        chart: planning::local_time,
+    },
+    Drawing {
+        name: "bm-p2-cost",
+        chart: planning::local_cost,
+    },
 ];
 
 const QUIC: &str = "plain QUIC stream";
 const UDP: &str = "plain UDP";
 const LENGTHS_BYTES: [u32; 4] = [100, 1_000, 10_000, 60_000];
-const SPREADS: &str = "medians; thin bars: half the distance of the quartiles up and down";
+pub(super) const SPREADS: &str =
+    "medians; thin bars: half the distance of the quartiles up and down";
 
 /// Returns a series, unless it has no point.
 fn series(name: impl Into<String>, points: impl Iterator<Item = Option<Point>>) -> Option<Series> {
@@ -52,7 +73,10 @@ fn by_length(name: &str, of: impl Fn(u32) -> Option<Point>) -> Option<Series> {
 }
 
 /// Returns lines, unless there are none.
-fn lines(x_scale: Scale, lines: impl IntoIterator<Item = Option<Series>>) -> Option<Plot> {
+pub(super) fn lines(
+    x_scale: Scale,
+    lines: impl IntoIterator<Item = Option<Series>>,
+) -> Option<Plot> {
     let lines: Vec<Series> = lines.into_iter().flatten().collect();
     (!lines.is_empty()).then_some(Plot::Lines { x_scale, lines })
 }
@@ -112,7 +136,7 @@ fn lift(measured: &Measured) -> Option<Chart> {
 }
 
 /// Returns what stands behind the dot of a metric, once each, in the order of the files.
-fn cases(measured: &Measured, metric: &str) -> Vec<String> {
+pub(super) fn cases(measured: &Measured, metric: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for figure in &measured.0 {
         if let Some((name, case)) = figure.metric.split_once('.')

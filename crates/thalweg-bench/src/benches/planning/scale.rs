@@ -1,4 +1,5 @@
-//! PL-SCALE: the exact planner on graphs of 10 to 10,000 nodes, trees of 10 and 100 sinks, and replanning.
+//! PL-SCALE: the exact planner on graphs of 10 to 10,000 nodes, and trees of 10 and 100 sinks; `memory` and `replan`
+//! measure on the same graphs.
 //!
 //! Graphs are geometric (nodes in a square, linked within the radius that gives eight neighbours) and scale-free (each
 //! new node linked with three, in proportion to their links: Barabási and Albert 1999). Links have 150 kbit/s to
@@ -9,12 +10,9 @@
 
 use std::time::Instant;
 
-use anyhow::Context as _;
-use thalweg_core::model::{
-    Edge, Layer, LinkIndex, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights,
-};
+use thalweg_core::model::{Edge, Layer, NodeIndex, Snapshot, Stream, Topology, Traffic, Weights};
 use thalweg_core::needs::Needs;
-use thalweg_core::planner::{Planner, Policy, Sink, plan_tree, stays_best};
+use thalweg_core::planner::{Planner, Policy, Sink, plan_tree};
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
@@ -22,7 +20,7 @@ use super::dice::Dice;
 use super::timed;
 use crate::Settings;
 use crate::report::{Figure, Report};
-use crate::sample::{Summary, line};
+use crate::sample::{Summary, line, quantile};
 
 pub(crate) const ID: &str = "PL-SCALE";
 pub(crate) const METRICS: &[&str] = &[
@@ -30,6 +28,13 @@ pub(crate) const METRICS: &[&str] = &[
     "plan_ms_100",
     "plan_ms_1000",
     "plan_ms_10000",
+    "plan_p99_ms_10",
+    "plan_p99_ms_100",
+    "plan_p99_ms_1000",
+    "plan_p99_ms_10000",
+    "plan_peak_mb_100",
+    "plan_peak_mb_1000",
+    "plan_peak_mb_10000",
     "growth_exponent",
     "tree_ms",
     "tree_cost_over_apart",
@@ -41,7 +46,10 @@ pub(crate) const METRICS: &[&str] = &[
     "ilp_relaxation_over_exact_30",
 ];
 
-const KINDS: [&str; 2] = ["geometric", "scale_free"];
+/// How many nodes a graph has.
+const COUNTS: [usize; 4] = [10, 100, 1_000, 10_000];
+
+pub(super) const KINDS: [&str; 2] = ["geometric", "scale_free"];
 
 /// Returns pairs of nodes, and how far apart they are, 1 at most.
 fn pairs(dice: &mut Dice, kind: &str, count: usize) -> Vec<(usize, usize, f64)> {
@@ -87,7 +95,12 @@ fn geometric(dice: &mut Dice, count: usize) -> Vec<(usize, usize, f64)> {
 }
 
 /// Returns a graph with a stream to so many sinks, `None` where the source reaches too few.
-fn world(seed: u64, kind: &str, count: usize, sinks: usize) -> anyhow::Result<Option<Snapshot>> {
+pub(super) fn world(
+    seed: u64,
+    kind: &str,
+    count: usize,
+    sinks: usize,
+) -> anyhow::Result<Option<Snapshot>> {
     let mut dice = Dice::new(seed);
     let mut topology = Topology::default();
     for at in 0..count {
@@ -165,20 +178,38 @@ fn hops(topology: &Topology, from: usize) -> Vec<Option<u32>> {
 
 /// Measures plans by size, trees, and replanning.
 pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    let mut millis = [const { Vec::new() }; COUNTS.len()];
     for kind in KINDS {
         for late in [false, true] {
-            by_size(settings, report, kind, late)?;
+            let measured = by_size(settings, report, kind, late)?;
+            for (all, some) in millis.iter_mut().zip(measured) {
+                all.extend(some);
+            }
         }
     }
+    for (count, millis) in COUNTS.into_iter().zip(millis) {
+        let p99 = Summary::exact(quantile(&millis, 0.99));
+        let metric = format!("plan_p99_ms_{count}");
+        report.add(&Figure::new(ID, metric, "ms", p99))?;
+        let metric = format!("plan_ms_{count}");
+        report.add(&Figure::new(ID, metric, "ms", Summary::of(millis)))?;
+    }
     trees(settings, report)?;
-    replanning(settings, report)?;
+    super::memory::run(settings, report)?;
+    super::replan::run(settings, report)?;
     super::ilp::run(settings, report)
 }
 
-fn by_size(settings: &Settings, report: &mut Report, kind: &str, late: bool) -> anyhow::Result<()> {
+/// Measures graphs of one kind, and returns the times by size.
+fn by_size(
+    settings: &Settings,
+    report: &mut Report,
+    kind: &str,
+    late: bool,
+) -> anyhow::Result<Vec<Vec<f64>>> {
     let what = if late { "deadline" } else { "free" };
-    let mut points = Vec::new();
-    for count in [10usize, 100, 1_000, 10_000] {
+    let (mut points, mut all) = (Vec::new(), Vec::new());
+    for count in COUNTS {
         let worlds = settings.samples.min(if count == 10_000 { 12 } else { 60 }) as u64;
         let mut millis = Vec::new();
         for seed in 0..worlds {
@@ -200,22 +231,28 @@ fn by_size(settings: &Settings, report: &mut Report, kind: &str, late: bool) -> 
                 millis.push(micros / 1e3);
             }
         }
-        let summary = Summary::of(millis);
+        let summary = Summary::of(millis.clone());
+        all.push(millis);
         points.push(((count as f64).ln(), summary.median.ln()));
         let metric = format!("plan_ms_{count}.{kind}.{what}");
         report.add(&Figure::new(ID, metric, "ms", summary))?;
     }
     let (_, slope) = line(&points);
     let metric = format!("growth_exponent.{kind}.{what}");
-    report.add(&Figure::new(ID, metric, "1", Summary::exact(slope)))
+    report.add(&Figure::new(ID, metric, "1", Summary::exact(slope)))?;
+    Ok(all)
 }
 
 /// Measures trees, and what sharing saves against the ways apart.
 fn trees(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
-    for (nodes, sinks) in [(100, 10), (1_000, 10), (1_000, 100)] {
+    let cases = [(100, 10), (1_000, 10), (1_000, 100)];
+    for (kind, (nodes, sinks)) in KINDS
+        .into_iter()
+        .flat_map(|kind| cases.map(|case| (kind, case)))
+    {
         let (mut millis, mut ratios) = (Vec::new(), Vec::new());
         for seed in 0..settings.samples.min(5) as u64 {
-            let Some(snapshot) = world(seed, "scale_free", nodes, sinks)? else {
+            let Some(snapshot) = world(seed, kind, nodes, sinks)? else {
                 continue;
             };
             let sinks = Sink::all_of(&snapshot.stream);
@@ -226,51 +263,10 @@ fn trees(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
                 ratios.push(tree.cost / tree.apart);
             }
         }
-        let metric = format!("tree_ms.{nodes}_nodes.{sinks}_sinks");
+        let metric = format!("tree_ms.{kind}.{nodes}_nodes.{sinks}_sinks");
         report.add(&Figure::new(ID, metric, "ms", Summary::of(millis)))?;
-        let metric = format!("tree_cost_over_apart.{nodes}_nodes.{sinks}_sinks");
+        let metric = format!("tree_cost_over_apart.{kind}.{nodes}_nodes.{sinks}_sinks");
         report.add(&Figure::new(ID, metric, "x", Summary::of(ratios)))?;
     }
     Ok(())
-}
-
-/// Changes one random link after another, to half or twice its rate, and compares what replanning takes with planning
-/// anew: sums of times, so that changes which matter weigh as much as they take.
-fn replanning(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
-    let mut ratios = Vec::new();
-    for seed in 0..settings.samples.min(20) as u64 {
-        let Some(before) = world(seed, "geometric", 1_000, 1)? else {
-            continue;
-        };
-        let (old, _) = timed(&before, Planner::Exact);
-        if !old.feasible {
-            continue;
-        }
-        let mut dice = Dice::new(!seed);
-        let (mut anew, mut again) = (0.0, 0.0);
-        for _ in 0..20 {
-            let mut after = before.clone();
-            let at = dice.below(after.topology.links().len());
-            let link = after.topology.links_mut().get_mut(at).context("a link")?;
-            let bps = link.rate.as_bps();
-            link.rate = Bitrate::from_bps(if dice.chance(50) { bps / 2 } else { bps * 2 });
-            let index = LinkIndex(at as u32);
-            let (_, micros) = timed(&after, Planner::Exact);
-            anew += micros;
-            let start = Instant::now();
-            let [was, is] = [&before, &after].map(|world| world.topology.link(index));
-            let stays = std::hint::black_box(stays_best(&old, index, was, is));
-            again += start.elapsed().as_nanos() as f64 / 1e3;
-            if !stays {
-                again += timed(&after, Planner::Exact).1;
-            }
-        }
-        ratios.push(again / anew);
-    }
-    report.add(&Figure::new(
-        ID,
-        "replan_over_plan",
-        "x",
-        Summary::of(ratios),
-    ))
 }

@@ -1,0 +1,150 @@
+//! PL-SCALE's replanning: what planning again takes after one link has changed, over planning anew.
+//!
+//! Networks of 1,000 nodes as in `scale`, with and without a deadline. The changes: a random link gets half or twice its
+//! rate; a random link of the best path gets half its rate, fails, or gets twice its rate; and each change is taken back.
+//! Times are added up over a world's changes, so that those which matter weigh as much as they take. The ratio of a mix
+//! has the first four equally often, and none taken back, for that is the cheapest of all.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+use thalweg_core::model::{LinkIndex, Snapshot};
+use thalweg_core::planner::{Plan, Planner, Policy, Replanner};
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+
+use super::dice::Dice;
+use super::scale::{ID, KINDS, world};
+use super::timed;
+use crate::Settings;
+use crate::report::{Figure, Report};
+use crate::sample::Summary;
+
+const NODES: usize = 1_000;
+/// How often each kind of change is made to a world.
+const ROUNDS: usize = 5;
+
+/// How often each planning is repeated, by turns; the fastest counts, for a neighbour makes some slow and none fast.
+const REPEATS: usize = 3;
+
+/// What happens to a link.
+const CHANGES: [&str; 5] = ["random", "worsens", "fails", "improves", "undone"];
+const RANDOM: usize = 0;
+const FAILS: usize = 2;
+const IMPROVES: usize = 3;
+const UNDONE: usize = 4;
+
+/// Microseconds of planning anew and again, by kind of change.
+#[derive(Clone, Copy, Default)]
+struct Times {
+    anew: [f64; CHANGES.len()],
+    again: [f64; CHANGES.len()],
+}
+
+impl Times {
+    /// Returns the ratio of some kinds of change.
+    fn ratio(&self, kinds: std::ops::Range<usize>) -> f64 {
+        let sum = |times: &[f64; CHANGES.len()]| times[kinds.clone()].iter().sum::<f64>();
+        sum(&self.again) / sum(&self.anew)
+    }
+}
+
+/// Measures every kind of network and of change.
+pub(super) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    let mut all = Vec::new();
+    for kind in KINDS {
+        for (late, case) in [(false, "free"), (true, "deadline")] {
+            let worlds =
+                (0..settings.samples.min(12) as u64).map(|seed| of_world(seed, kind, late));
+            let times: Vec<Times> = worlds
+                .collect::<anyhow::Result<Vec<_>>>()?
+                .into_iter()
+                .flatten()
+                .collect();
+            let metric = format!("replan_over_plan.{kind}.{case}");
+            report.add(&Figure::new(ID, metric, "x", of(&times, 0..UNDONE)))?;
+            all.extend(times);
+        }
+    }
+    for (at, change) in CHANGES.into_iter().enumerate() {
+        let metric = format!("replan_over_plan.{change}");
+        report.add(&Figure::new(ID, metric, "x", of(&all, at..at + 1)))?;
+    }
+    report.add(&Figure::new(
+        ID,
+        "replan_over_plan",
+        "x",
+        of(&all, 0..UNDONE),
+    ))
+}
+
+fn of(times: &[Times], kinds: std::ops::Range<usize>) -> Summary {
+    let ratios = times.iter().map(|times| times.ratio(kinds.clone()));
+    Summary::of(ratios.collect())
+}
+
+/// Makes every change to a world, `None` if it has no plan.
+fn of_world(seed: u64, kind: &str, late: bool) -> anyhow::Result<Option<Times>> {
+    let Some(mut before) = world(seed, kind, NODES, 1)? else {
+        return Ok(None);
+    };
+    let (mut best, _) = timed(&before, Planner::Exact);
+    if late && best.feasible {
+        let nanos = best.delay.as_nanos() / 10 * 9;
+        before.stream.needs.deadline = Duration::from_nanos(nanos);
+        best = timed(&before, Planner::Exact).0;
+    }
+    if !best.feasible {
+        return Ok(None);
+    }
+    let mut dice = Dice::new(!seed);
+    let mut replanner = Replanner::new(Policy::default());
+    replanner.plan(&before);
+    let mut times = Times::default();
+    for turn in 0..ROUNDS * UNDONE {
+        let change = turn % UNDONE;
+        let after = changed(&before, &best, change, &mut dice)?;
+        for (change, snapshot) in [(change, &after), (UNDONE, &before)] {
+            let [mut anew_us, mut again_us] = [f64::INFINITY; 2];
+            let knows = replanner;
+            replanner = knows.clone();
+            for _ in 0..REPEATS {
+                let (anew, micros) = timed(snapshot, Planner::Exact);
+                anew_us = anew_us.min(micros);
+                replanner = knows.clone();
+                let start = Instant::now();
+                let (again, _) = black_box(replanner.plan(snapshot));
+                again_us = again_us.min(start.elapsed().as_nanos() as f64 / 1e3);
+                ensure!(again == anew, "planning again found another plan");
+            }
+            times.anew[change] += anew_us;
+            times.again[change] += again_us;
+        }
+    }
+    Ok(Some(times))
+}
+
+/// Returns the world with one link changed.
+fn changed(
+    before: &Snapshot,
+    best: &Plan,
+    change: usize,
+    dice: &mut Dice,
+) -> anyhow::Result<Snapshot> {
+    let mut after = before.clone();
+    let LinkIndex(at) = match change {
+        RANDOM => LinkIndex(dice.below(before.topology.links().len()) as u32),
+        _ => best.links[dice.below(best.links.len())].link,
+    };
+    let links = after.topology.links_mut();
+    let link = links.get_mut(at as usize).context("a link of the path")?;
+    let bps = link.rate.as_bps();
+    let doubles = change == IMPROVES || change == RANDOM && dice.chance(50);
+    match change {
+        FAILS => link.up = false,
+        _ if doubles => link.rate = Bitrate::from_bps(bps * 2),
+        _ => link.rate = Bitrate::from_bps(bps / 2),
+    }
+    Ok(after)
+}
