@@ -78,7 +78,7 @@ use problem::{Problem, Relaxation};
 /// Cost    docs/planner.md §5
 /// Source  docs/planner.md §1 to §4
 pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
-    let (plan, shortfalls) = plan_or_least_bad(snapshot, policy);
+    let (plan, shortfalls) = plan_or_least_bad(snapshot, *policy);
     if policy.strict && !plan.feasible {
         return (Plan::default(), shortfalls);
     }
@@ -86,14 +86,14 @@ pub fn plan(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
 }
 
 /// Plans; what is not feasible is the least bad plan.
-fn plan_or_least_bad(snapshot: &Snapshot, policy: &Policy) -> (Plan, Vec<Shortfall>) {
+fn plan_or_least_bad(snapshot: &Snapshot, policy: Policy) -> (Plan, Vec<Shortfall>) {
     let ends = match ends_of(snapshot) {
         Ok(ends) => ends,
         Err(violation) => return (Plan::default(), vec![Shortfall::of_input(violation)]),
     };
     let problem = Problem::new(snapshot, ends, Relaxation::default());
     if policy.planner != Planner::Exact {
-        return plan_on_paths(snapshot, &problem, *policy);
+        return plan_on_paths(snapshot, &problem, policy);
     }
     match exact::solve(&problem, policy.labels_max) {
         Ok(Some(route)) => {

@@ -200,13 +200,19 @@ impl Planned {
         let mut rows = vec![heading.map(String::from)];
         for (snapshot, admission) in self.snapshots.iter().zip(&self.shared.admissions) {
             let stream = &snapshot.stream;
-            let layers = |plan: &Plan| match plan.feasible {
-                true => format!("{} of {}", plan.layers, stream.layers.len()),
-                false => "none".to_owned(),
+            let layers = |plan: &Plan| {
+                if plan.feasible {
+                    format!("{} of {}", plan.layers, stream.layers.len())
+                } else {
+                    "none".to_owned()
+                }
             };
-            let cost = |plan: &Plan| match plan.feasible {
-                true => format!("{:.4}", plan.cost),
-                false => String::new(),
+            let cost = |plan: &Plan| {
+                if plan.feasible {
+                    format!("{:.4}", plan.cost)
+                } else {
+                    String::new()
+                }
             };
             rows.push([
                 stream.name.to_string(),
@@ -304,9 +310,10 @@ fn way(plan: &Plan) -> String {
             .iter()
             .map(ToString::to_string)
             .collect();
-        match adapters.is_empty() {
-            true => node.to_string(),
-            false => format!("{node} [{}]", adapters.join(" ")),
+        if adapters.is_empty() {
+            node.to_string()
+        } else {
+            format!("{node} [{}]", adapters.join(" "))
         }
     };
     let stops: Vec<String> = plan.path.iter().map(stop).collect();

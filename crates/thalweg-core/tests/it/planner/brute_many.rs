@@ -65,14 +65,16 @@ pub fn worth_of(snapshots: &[Snapshot], plans: &[&Plan]) -> Worth {
     let all: Vec<Way> = snapshots
         .iter()
         .zip(plans)
-        .map(|(snapshot, plan)| match plan.feasible {
-            false => refused(snapshot),
-            true => Way {
+        .map(|(snapshot, plan)| {
+            if !plan.feasible {
+                return refused(snapshot);
+            }
+            Way {
                 cost: plan.cost,
                 lacks: plan.cost_parts.quality,
                 refused: 0.0,
                 loads: vec![],
-            },
+            }
         })
         .collect();
     worth(snapshots, &all.iter().collect::<Vec<_>>())
@@ -109,7 +111,7 @@ fn choose<'a>(
     snapshots: &[Snapshot],
     ways: &'a [Vec<Way>],
     chosen: &mut Vec<&'a Way>,
-    loads: &Vec<f64>,
+    loads: &[f64],
     best: &mut Option<Worth>,
 ) {
     let Some(next) = ways.get(chosen.len()) else {
