@@ -125,6 +125,7 @@ fn stream(names: &[NodeName], dice: &mut SplitMix) -> (Stream, f64) {
             order: pick(dice, &[Order::Importance, Order::Sequence]),
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: Some(pack_ratio),
         seal_overhead: None,
         traffic: Traffic {

@@ -41,6 +41,7 @@ fn with_restart(of: &str, reliability: Reliability) -> World {
             deadline: Duration::from_millis(300),
             ..Needs::default()
         },
+        importance: Stream::IMPORTANCE_DEFAULT,
         pack_ratio: Some(1.0),
         seal_overhead: None,
         traffic: Traffic {

@@ -41,6 +41,10 @@ and the least bad plan, marked as infeasible; with --strict no plan at all.";
 /// Plan a stream of a world: its path, the adapters on each node and what every link carries.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct Arguments {
     /// The world (TOML, or JSON by a name that ends in .json).
     world: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use thalweg_core::model::{NodeName, Snapshot, Topology};
+use thalweg_core::model::{AdapterName, NodeName, Snapshot, Topology};
 use thalweg_core::planner::report::{Lack, Report};
 use thalweg_core::planner::{LinkUse, Plan};
 use thalweg_core::units::Bitrate;
@@ -155,7 +155,7 @@ fn form(link: &LinkUse) -> String {
     let form = [(link.packed, "packed"), (link.sealed, "sealed")];
     let on = form.iter().filter(|(is, _)| *is).map(|(_, word)| *word);
     let form: Vec<&str> = on
-        .chain(link.transforms.iter().map(|name| name.as_str()))
+        .chain(link.transforms.iter().map(AdapterName::as_str))
         .collect();
     if form.is_empty() {
         "plain".to_owned()

@@ -99,7 +99,7 @@ struct Timed {
 enum Worlds<'a> {
     /// One world, whatever the seed.
     File {
-        world: World,
+        world: Box<World>,
         path: &'a Path,
         films: Vec<Option<Arc<Film>>>,
     },
@@ -189,7 +189,11 @@ impl<'a> Worlds<'a> {
         let films = films(&world)
             .with_context(|| format!("{} cannot be played", path.display()))
             .or_code(Code::BadInput)?;
-        Ok(Self::File { world, path, films })
+        Ok(Self::File {
+            world: Box::new(world),
+            path,
+            films,
+        })
     }
 
     /// Plays the world of a seed; the trace is there if it is wanted.
