@@ -77,6 +77,14 @@ impl From<Exhausted> for Shortfall {
 }
 
 impl Shortfall {
+    /// Returns that what a sink lacks is left to a plan of its own.
+    pub(super) fn not_looked_into(sink: NodeName) -> Self {
+        Self {
+            need: Need::Effort,
+            lacks: vec![Violation::NotLookedInto { sink }],
+        }
+    }
+
     pub(super) fn of_input(violation: Violation) -> Self {
         Self {
             need: Need::Input,
@@ -245,6 +253,7 @@ fn fix_of(lack: &Violation) -> String {
         Violation::NoPath { from, to } => {
             format!("link {from} with {to}, directly or through other nodes")
         }
+        Violation::NotLookedInto { sink } => format!("plan {sink} alone to know"),
         Violation::NoTree { sink } => format!("send to {sink} by a stream of its own"),
         Violation::LinkDown { from, to } => format!("bring {from} → {to} up"),
         Violation::Sinks { .. } => "name one sink".to_string(),

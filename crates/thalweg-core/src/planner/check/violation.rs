@@ -156,6 +156,14 @@ pub enum Violation {
         /// One of the sinks.
         sink: NodeName,
     },
+    /// What a sink lacks was not looked into: others lack something too, and the network is large.
+    #[error(
+        "what {sink} lacks was not looked into, for others lack something too and the network is large"
+    )]
+    NotLookedInto {
+        /// The sink.
+        sink: NodeName,
+    },
     /// The stream does not have exactly one sink.
     #[error("the stream has {count} sinks, a path leads to one: plan a tree, or each alone")]
     Sinks {

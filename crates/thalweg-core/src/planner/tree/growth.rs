@@ -27,6 +27,10 @@ const ROUNDS_MAX: usize = 8;
 /// Beyond the first order, no more searches than have this many nodes and links in sum.
 const WORK_MAX: usize = 20_000_000;
 
+/// No more sinks are asked what they lack than have this many nodes and links in sum: each takes as many searches as
+/// there are constraints to lift.
+const DIAGNOSES_MAX: usize = 1_000_000;
+
 /// A search that comes after one that gave up may keep half as many labels, but not fewer than these.
 const LABELS_MIN: u32 = 10_000;
 
@@ -50,6 +54,8 @@ pub(super) struct Growth<'a> {
     labels_max: u32,
     /// How many more sinks may be attached.
     attaches_left: usize,
+    /// How many more sinks may be asked what they lack.
+    diagnoses_left: usize,
     /// For what is asked of no sink in particular: any number of layers will do.
     common: Option<Problem<'a>>,
     goals: Vec<Goal>,
@@ -65,6 +71,7 @@ impl<'a> Growth<'a> {
             snapshot,
             labels_max,
             attaches_left: (WORK_MAX / size.max(1)).max(sinks.len()),
+            diagnoses_left: (DIAGNOSES_MAX / size.max(1)).max(1),
             common: None,
             goals: Vec::new(),
             alone: Vec::new(),
@@ -86,9 +93,7 @@ impl<'a> Growth<'a> {
                     problem.aim(ends[1], needs);
                     match exact::solve(problem, growth.labels_max) {
                         Ok(Some(found)) => route = Some(found),
-                        Ok(None) => {
-                            lacks = shortfall::least_bad(&alone, ends, growth.labels_max).1;
-                        }
+                        Ok(None) => lacks = growth.lacks_alone(&alone, ends),
                         Err(exhausted) => lacks.push(growth.gave_up(exhausted)),
                     }
                 }
@@ -114,6 +119,21 @@ impl<'a> Growth<'a> {
         growth
     }
 
+    /// Returns what a sink lacks that cannot be reached even alone.
+    fn lacks_alone(&mut self, alone: &Snapshot, ends: [usize; 2]) -> Vec<Shortfall> {
+        if self.diagnose() {
+            return shortfall::least_bad(alone, ends, self.labels_max).1;
+        }
+        vec![Shortfall::not_looked_into(alone.stream.to[0].clone())]
+    }
+
+    /// Returns whether one more sink may be asked what it lacks.
+    fn diagnose(&mut self) -> bool {
+        let may = self.diagnoses_left > 0;
+        self.diagnoses_left = self.diagnoses_left.saturating_sub(1);
+        may
+    }
+
     /// Lets the searches that come after one that gave up keep fewer labels, so that all of them end.
     fn gave_up(&mut self, exhausted: Exhausted) -> Shortfall {
         self.labels_max = (self.labels_max / 2).max(LABELS_MIN.min(self.labels_max));
@@ -123,7 +143,8 @@ impl<'a> Growth<'a> {
     /// Grows trees in several orders and returns the best, improved, with what is left out of it.
     pub(super) fn tree(mut self) -> (Tree, Vec<LeftOut>) {
         let Some(common) = self.common.take() else {
-            return (self.describe(None, &[]), self.left_out(None, &[]));
+            let left_out = self.left_out(None, &[]);
+            return (self.describe(None, &[]), left_out);
         };
         // A second one of the kind, to be aimed at one sink after another.
         let ends = [common.source, common.sink];
@@ -145,7 +166,8 @@ impl<'a> Growth<'a> {
             offer(self.worth_if_tree(&common, &ways), ways);
         }
         let Some((worth, ways)) = best else {
-            return (self.describe(None, &[]), self.left_out(None, &[]));
+            let left_out = self.left_out(None, &[]);
+            return (self.describe(None, &[]), left_out);
         };
         let ways = self.improve(&common, &mut seeker, worth, ways);
         (
@@ -311,17 +333,21 @@ impl<'a> Growth<'a> {
     }
 
     /// Returns the sinks without a way, and what each lacks.
-    fn left_out(&self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Vec<LeftOut> {
+    fn left_out(&mut self, common: Option<&Problem<'a>>, ways: &[Option<Route>]) -> Vec<LeftOut> {
         let mut left_out = Vec::new();
-        for (sink, goal) in self.goals.iter().enumerate() {
+        for sink in 0..self.goals.len() {
             if ways.get(sink).is_some_and(Option::is_some) {
                 continue;
             }
+            let node = self.goals[sink].snapshot.stream.to[0].clone();
             let mut shortfalls = self.shortfalls[sink].clone();
             if shortfalls.is_empty() {
-                shortfalls = self.lacks_beside(common, ways, goal);
+                shortfalls = if self.diagnose() {
+                    self.lacks_beside(common, ways, &self.goals[sink])
+                } else {
+                    vec![Shortfall::not_looked_into(node.clone())]
+                };
             }
-            let node = goal.snapshot.stream.to[0].clone();
             left_out.push(LeftOut {
                 sink: node,
                 shortfalls,
