@@ -10,6 +10,7 @@
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
 //! | [`event`] | why an ADU went no further |
+//! | [`congestion`] | how much a path may have on its way, and what rate it carries |
 //! | [`hop`] | how an ADU travels over a link, and what became of it |
 //! | [`model`] | topology, links, streams, weights: the planner's input |
 //! | [`planner`] | `plan(&Snapshot, &Policy) -> (Plan, Vec<Shortfall>)` |
@@ -33,6 +34,7 @@
 extern crate alloc;
 
 pub mod adu;
+pub mod congestion;
 pub mod control;
 pub mod event;
 pub mod hop;

@@ -1,0 +1,105 @@
+//! How long packets take, and how much of that they wait in a queue.
+//!
+//! *The idea.* Three round trips: the *base*, the least ever seen, which is the path without a queue; the *standing* one,
+//! the least within the last half of a round trip, which bursts, late acknowledgements and jitter do not raise; and the
+//! *smooth* one. Standing less base is what waits in the queue all the time: the queueing delay.
+//!
+//! The base never rises by itself. A window that forgets would take a queue that others keep filled for the path; whoever
+//! has looked at the path without a queue of its own says so ([`Delay::rebase`]).
+//!
+//! *What it does not do.* It decides nothing.
+//!
+//! *Sources.* Copa §2 (standing round trip), RFC 6298 (smooth).
+
+use crate::time::{Duration, Instant};
+
+/// The shortest time over which the standing round trip is the least.
+const SPAN_MIN: Duration = Duration::from_millis(1);
+
+/// The least round trip that is reckoned with, so that a path without delay has a rate.
+const RTT_MIN: Duration = Duration::from_micros(1);
+
+/// The longest round trip that is reckoned with: what takes longer is an outage.
+const RTT_MAX: Duration = Duration::from_secs(60);
+
+/// The round trips of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delay {
+    base: Duration,
+    smooth: Duration,
+    /// The least of this span, and that of the one before.
+    least: Duration,
+    least_before: Duration,
+    turned: Instant,
+}
+
+impl Default for Delay {
+    fn default() -> Self {
+        Self {
+            base: Duration::NEVER,
+            smooth: Duration::NEVER,
+            least: Duration::NEVER,
+            least_before: Duration::NEVER,
+            turned: Instant::ZERO,
+        }
+    }
+}
+
+impl Delay {
+    /// Takes in a round trip.
+    pub(super) fn handle_sample(&mut self, now: Instant, rtt: Duration) {
+        let rtt = rtt.clamp(RTT_MIN, RTT_MAX);
+        self.base = self.base.min(rtt);
+        self.smooth = if self.smooth.is_never() {
+            rtt
+        } else {
+            Duration::from_nanos(self.smooth.as_nanos() / 8 * 7 + rtt.as_nanos() / 8)
+        };
+        let span = Duration::from_nanos(self.smooth.as_nanos() / 4).max(SPAN_MIN);
+        let passed = now.saturating_since(self.turned);
+        if passed >= span {
+            // A span without samples says nothing of the present.
+            let is_stale = passed.as_nanos() / 4 >= span.as_nanos();
+            self.least_before = if is_stale { rtt } else { self.least };
+            self.least = rtt;
+            self.turned = now;
+        }
+        self.least = self.least.min(rtt);
+    }
+
+    /// Returns whether a round trip was ever measured.
+    pub(super) fn is_known(&self) -> bool {
+        !self.base.is_never()
+    }
+
+    /// Returns the round trip without a queue; a tenth of a second before one is known.
+    pub(super) fn base(&self) -> Duration {
+        self.or_guess(self.base)
+    }
+
+    pub(super) fn smooth(&self) -> Duration {
+        self.or_guess(self.smooth)
+    }
+
+    pub(super) fn standing(&self) -> Duration {
+        self.or_guess(self.least.min(self.least_before))
+    }
+
+    /// Returns what packets wait in the queue at least.
+    pub(super) fn queueing(&self) -> Duration {
+        self.standing().saturating_sub(self.base())
+    }
+
+    /// Sets the base to what was measured with no queue of one's own.
+    pub(super) fn rebase(&mut self, base: Duration) {
+        self.base = base.clamp(RTT_MIN, RTT_MAX);
+    }
+
+    fn or_guess(&self, rtt: Duration) -> Duration {
+        if self.is_known() {
+            rtt
+        } else {
+            Duration::from_millis(100)
+        }
+    }
+}

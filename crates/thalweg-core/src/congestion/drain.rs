@@ -1,0 +1,122 @@
+//! A look at the path without a queue of one's own: who fills it?
+//!
+//! *The idea.* For about a round trip a flow keeps three quarters of what the path carries in its packets' flight. If
+//! it is alone, the queue is empty then. If it is not empty, somebody else fills it, and only he who fills it too gets a
+//! share. What the queue held back is kept and given back afterwards, so a look costs the rest of a round trip.
+//!
+//! ```text
+//! begin ─► falling: until what is in flight fits ─► holding: until what was sent meanwhile is acknowledged ─► verdict
+//! ```
+//!
+//! A path that has become longer looks like one whose queue others fill. But their queue moves, and a path does not: when
+//! [`LOOKS`] looks in a row find the same floor, that is the path.
+//!
+//! *What it does not do.* It knows nothing of windows' laws.
+//!
+//! *Sources.* BBR's `ProbeRTT` (draft-ietf-ccwg-bbr §5.3.4); LEDBAT++ §4.4 (slowdowns); Nimbus (Goyal et al., SIGCOMM 2022) on
+//! telling elastic rivals from others.
+
+use super::cubic::Cubic;
+use crate::time::{Duration, Instant};
+use crate::units::Bitrate;
+
+/// What is kept in flight over what the path carries without a queue.
+pub(super) const SHARE: f64 = 0.75;
+
+/// Looks in a row that must agree before the path is taken for longer.
+const LOOKS: usize = 3;
+
+/// By how much floors may differ that are the same.
+const SAME: Duration = Duration::from_millis(1);
+
+/// Round trips after which a look ends, whatever was seen.
+const PATIENCE: u64 = 8;
+
+/// A look that is going on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drain {
+    pub(super) began: Instant,
+    /// The window to come back to, if others are there.
+    pub(super) saved: f64,
+    /// At which rate the path delivered before.
+    pub(super) rate: Bitrate,
+    /// What was in force if this is a look out of competition.
+    pub(super) cubic: Option<Cubic>,
+    holding_since: Option<Instant>,
+    floor: Duration,
+}
+
+/// The floors of the last looks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Floors {
+    floors: [Duration; LOOKS],
+    looks: usize,
+}
+
+impl Drain {
+    pub(super) fn new(now: Instant, saved: f64, rate: Bitrate, cubic: Option<Cubic>) -> Self {
+        Self {
+            began: now,
+            saved,
+            rate,
+            cubic,
+            holding_since: None,
+            floor: Duration::NEVER,
+        }
+    }
+
+    /// Returns whether what is in flight is still too much.
+    pub(super) fn is_falling(&self) -> bool {
+        self.holding_since.is_none()
+    }
+
+    /// Takes in an acknowledgement; returns the least round trip of the look when it is over.
+    pub(super) fn handle_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        fits: bool,
+        base: Duration,
+        smooth: Duration,
+    ) -> Option<Duration> {
+        let rtt = now.saturating_since(sent);
+        let patience = Duration::from_nanos(smooth.as_nanos().saturating_mul(PATIENCE));
+        if now.saturating_since(self.began) > patience {
+            return Some(self.floor.min(rtt));
+        }
+        let Some(since) = self.holding_since else {
+            if fits {
+                self.holding_since = Some(now);
+            }
+            return None;
+        };
+        if sent >= since {
+            self.floor = self.floor.min(rtt);
+        }
+        // Not the first packet alone: what stood before it may be a late burst.
+        let enough = Duration::from_nanos(base.as_nanos() / 4);
+        (sent.saturating_since(since) >= enough && !self.floor.is_never()).then_some(self.floor)
+    }
+}
+
+impl Floors {
+    /// Takes in the floor of a look that found a queue; returns it if it is the path's.
+    pub(super) fn handle_floor(&mut self, floor: Duration) -> Option<Duration> {
+        self.floors.rotate_right(1);
+        self.floors[0] = floor;
+        self.looks += 1;
+        let least = *self.floors.iter().min()?;
+        let most = *self.floors.iter().max()?;
+        let margin = SAME.max(Duration::from_nanos(least.as_nanos() / 50));
+        if self.looks >= LOOKS && most.saturating_sub(least) <= margin {
+            self.looks = 0;
+            return Some(least);
+        }
+        None
+    }
+
+    /// Takes in that a look found no queue.
+    pub(super) fn clear(&mut self) {
+        self.looks = 0;
+    }
+}

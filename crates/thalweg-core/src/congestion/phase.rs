@@ -1,0 +1,426 @@
+//! What the controller does, and when it does something else.
+
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
+
+use super::copa::{Copa, DELTA, Signal, TOLERANCE};
+use super::cubic::{Cubic, Growth};
+use super::drain::{Drain, SHARE};
+use super::estimate::ROUNDS;
+use super::ledger::Sample;
+use super::{Congestion, Controller, Mode};
+
+/// Rounds in which the queue does not empty before somebody else is looked for: Copa §2.2 has the same.
+const BUSY_ROUNDS: u32 = 5;
+
+/// The same if the queue is longer than this multiple of what is taken for empty: the path has become slower.
+const BUSY_ROUNDS_FAST: u32 = 1;
+const BUSY_FACTOR: u64 = 3;
+
+/// How often the rounds double when a look found nobody: on a slow line two packets are a queue.
+const ALARMS_MAX: u32 = 2;
+
+/// The shortest queueing delay that is not taken for an empty queue.
+const EMPTY_MIN: Duration = Duration::from_millis(3);
+
+/// From one look out of competition to the next, and at least so many round trips; twice that if the window does not
+/// come back to what it was at the last loss.
+const LOOK_INTERVAL: Duration = Duration::from_secs(10);
+const LOOK_ROUNDS: u64 = 40;
+
+/// What remains of the window at a congestion: CUBIC's.
+const BACK_OFF: f64 = 0.7;
+
+/// The share of packets that may be lost without a queue.
+const LOSS_SHARE: f64 = 0.05;
+
+/// Packets over which the share is taken.
+const LOSS_PACKETS: u32 = 256;
+
+/// The share and the number of packets lost in one round that are a congestion, queue or not.
+const LOSS_SHARE_ROUND: f64 = 0.15;
+const LOSS_PACKETS_ROUND: u32 = 6;
+
+/// Rounds after a loss in which nothing is probed.
+const CALM_ROUNDS: u32 = 8;
+
+/// How much faster than the window demands packets leave: RFC 9002 §7.7, and twice in a start.
+const GAIN: f64 = 1.25;
+const GAIN_START: f64 = 2.0;
+
+/// What the controller does.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Phase {
+    Start,
+    Quiet(Quiet),
+    Drain(Drain),
+    Compete(Compete),
+}
+
+/// Keeping the queue short.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Quiet {
+    copa: Copa,
+    /// Rounds in which the queue was never empty.
+    busy_rounds: u32,
+    was_empty: bool,
+    /// The window when it was empty.
+    empty_window: f64,
+}
+
+/// Sharing a queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Compete {
+    cubic: Cubic,
+    /// When to look, and when at the latest.
+    look_at: Instant,
+    look_by: Instant,
+    /// Whether the queue was always empty in this round.
+    is_empty: bool,
+}
+
+/// Packets lost and not.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Losses {
+    packets: u32,
+    lost: u32,
+    share: f64,
+    packets_round: u32,
+    lost_round: u32,
+    rounds_since: Option<u32>,
+}
+
+impl Losses {
+    pub(super) fn handle_ack(&mut self) {
+        self.packets_round = self.packets_round.saturating_add(1);
+        self.packets += 1;
+        if self.packets >= LOSS_PACKETS {
+            self.share = f64::from(self.lost) / f64::from(self.packets);
+            self.packets = 0;
+            self.lost = 0;
+        }
+    }
+
+    pub(super) fn handle_lost(&mut self) {
+        self.lost_round = self.lost_round.saturating_add(1);
+        self.lost += 1;
+        self.rounds_since = Some(0);
+        self.handle_ack();
+    }
+
+    pub(super) fn handle_round(&mut self) {
+        self.packets_round = 0;
+        self.lost_round = 0;
+        self.rounds_since = self.rounds_since.map(|rounds| rounds.saturating_add(1));
+    }
+
+    pub(super) fn is_recent(&self) -> bool {
+        self.rounds_since.is_some_and(|rounds| rounds < CALM_ROUNDS)
+    }
+
+    /// Begins to count anew, after a reduction that answers what was counted.
+    fn forget(&mut self) {
+        *self = Self {
+            rounds_since: self.rounds_since,
+            ..Self::default()
+        };
+    }
+
+    /// Returns whether there are too many of them to be chance.
+    fn is_heavy(&self) -> bool {
+        let share_round = f64::from(self.lost_round) / f64::from(self.packets_round.max(1));
+        self.share > LOSS_SHARE
+            || (self.lost_round >= LOSS_PACKETS_ROUND && share_round > LOSS_SHARE_ROUND)
+    }
+}
+
+impl Phase {
+    pub(super) fn mode(&self) -> Mode {
+        match self {
+            Self::Start => Mode::Start,
+            Self::Quiet(_) => Mode::Quiet,
+            Self::Drain(_) => Mode::Drain,
+            Self::Compete(_) => Mode::Compete,
+        }
+    }
+}
+
+impl Controller {
+    /// Does what an acknowledgement leads to.
+    pub(super) fn advance(&mut self, now: Instant, sample: &Sample) {
+        match self.phase {
+            Phase::Start => self.advance_start(sample),
+            Phase::Quiet(quiet) => self.advance_quiet(now, sample, quiet),
+            Phase::Drain(drain) => self.advance_drain(now, sample, drain),
+            Phase::Compete(compete) => self.advance_compete(now, sample, compete),
+        }
+    }
+
+    /// Makes room for who else is there.
+    pub(super) fn yield_to(&mut self, now: Instant, cause: Congestion) {
+        if cause == Congestion::Persistent {
+            self.recovery = None;
+            self.set_window(0.0);
+            self.phase = Phase::Start;
+            return;
+        }
+        let is_congestion = cause == Congestion::Mark
+            || self.delay.queueing() >= half(self.quiet_limit())
+            || self.losses.is_heavy();
+        let packet = self.packet as f64;
+        match &mut self.phase {
+            Phase::Start | Phase::Quiet(_) => {
+                if !is_congestion {
+                    return;
+                }
+                // What was not used was not what filled the queue.
+                let used = if self.is_full() {
+                    self.window
+                } else {
+                    self.used().max(self.window / 2.0)
+                };
+                self.set_window(self.window.min(used) * BACK_OFF);
+                self.losses.forget();
+                match &mut self.phase {
+                    Phase::Quiet(quiet) => quiet.copa = Copa::new(self.window),
+                    phase => *phase = Phase::Quiet(Quiet::new(self.window)),
+                }
+            }
+            Phase::Drain(drain) => {
+                drain.saved = match &mut drain.cubic {
+                    Some(cubic) => cubic.cut(now, drain.saved, packet),
+                    None => drain.saved * BACK_OFF,
+                };
+            }
+            Phase::Compete(compete) => {
+                let window = compete.cubic.cut(now, self.window, packet);
+                self.set_window(window);
+            }
+        }
+        self.recovery = Some(now);
+    }
+
+    /// Returns the queueing delay up to which the queue is taken for empty.
+    pub(super) fn quiet_limit(&self) -> Duration {
+        self.limit_at(self.rates.over(ROUNDS))
+    }
+
+    /// Returns the same for a line that carries this rate: one packet's time more, within reason, for a flow that is
+    /// squeezed must not take the others' queue for its own packet.
+    fn limit_at(&self, rate: Bitrate) -> Duration {
+        let base = self.delay.base().as_nanos();
+        let serial = match rate {
+            Bitrate::ZERO => Duration::ZERO,
+            rate => rate.time_for(DataSize::from_bytes(self.packet)),
+        };
+        let quarter = Duration::from_nanos(base / 4);
+        Duration::from_nanos(base / 8).max(EMPTY_MIN) + serial.min(quarter)
+    }
+
+    /// Returns the window that holds when a look is over.
+    pub(super) fn lasting_window(&self) -> f64 {
+        match &self.phase {
+            Phase::Drain(drain) => drain.saved,
+            _ => self.window,
+        }
+    }
+
+    pub(super) fn pacing_gain(&self) -> f64 {
+        match self.phase {
+            Phase::Start => GAIN_START,
+            Phase::Drain(_) => 1.0,
+            Phase::Quiet(_) | Phase::Compete(_) => GAIN,
+        }
+    }
+
+    pub(super) fn pacing_time(&self) -> Duration {
+        match self.phase {
+            Phase::Compete(_) => self.delay.smooth(),
+            // At the rate that is tried, or each packet's acknowledgement waits for the next.
+            Phase::Drain(_) => self.delay.base(),
+            _ => self.delay.standing(),
+        }
+    }
+
+    fn signal(&self, sample: &Sample) -> Signal {
+        Signal {
+            acked: sample.acked.as_bytes() as f64,
+            packet: self.packet as f64,
+            standing: self.delay.standing(),
+            queueing: self.delay.queueing(),
+            is_full: self.is_full(),
+            used: self.used().min(self.window),
+        }
+    }
+
+    fn advance_start(&mut self, sample: &Sample) {
+        let signal = self.signal(sample);
+        if !signal.is_full {
+            return;
+        }
+        let is_queued = signal.queueing >= half(self.quiet_limit());
+        if is_queued && signal.is_above_target(self.window) {
+            // The window may be twice what the path carries, and the rate is that of a round trip ago.
+            let carried = self.carried(self.rates.over(ROUNDS)) + signal.packet / DELTA;
+            self.set_window(carried.max(self.window / 2.0).min(self.window));
+            self.phase = Phase::Quiet(Quiet::new(self.window));
+        } else {
+            self.set_window(self.window + signal.acked);
+        }
+    }
+
+    fn advance_quiet(&mut self, now: Instant, sample: &Sample, mut quiet: Quiet) {
+        let signal = self.signal(sample);
+        let limit = self.quiet_limit();
+        let moved = quiet.copa.moved(self.window, signal);
+        self.set_window(moved);
+        if signal.queueing <= limit {
+            quiet.was_empty = true;
+            quiet.empty_window = self.window;
+        }
+        if sample.ends_round {
+            quiet.copa.handle_round(self.window);
+            if quiet.was_empty || !signal.is_full {
+                quiet.busy_rounds = 0;
+            } else {
+                quiet.busy_rounds += 1;
+            }
+            quiet.was_empty = false;
+        }
+        self.phase = Phase::Quiet(quiet);
+        let is_long = signal.queueing.as_nanos() / BUSY_FACTOR >= limit.as_nanos();
+        let rounds = if is_long {
+            BUSY_ROUNDS_FAST
+        } else {
+            BUSY_ROUNDS << self.alarms.min(ALARMS_MAX)
+        };
+        if quiet.busy_rounds >= rounds {
+            let saved = quiet.empty_window.max(self.window);
+            self.look(now, saved, None);
+        }
+    }
+
+    fn advance_compete(&mut self, now: Instant, sample: &Sample, mut compete: Compete) {
+        let is_full = self.is_full();
+        let is_recovering = self.recovery.is_some_and(|since| sample.sent <= since);
+        if !is_recovering {
+            let growth = Growth {
+                now,
+                acked: sample.acked.as_bytes() as f64,
+                packet: self.packet as f64,
+                rtt: self.delay.smooth(),
+                is_full,
+            };
+            let window = compete.cubic.grown(self.window, growth);
+            self.set_window(window);
+        }
+        let sixteenth = Duration::from_nanos(self.delay.base().as_nanos() / 16);
+        compete.is_empty &= self.delay.queueing() <= sixteenth.max(TOLERANCE);
+        let is_empty = compete.is_empty;
+        if sample.ends_round {
+            compete.is_empty = true;
+        }
+        self.phase = Phase::Compete(compete);
+        if sample.ends_round && is_empty && is_full {
+            self.phase = Phase::Quiet(Quiet::new(self.window));
+        } else if is_full && !is_recovering && compete.is_due(now, self.window) {
+            self.look(now, self.window, Some(compete.cubic));
+        }
+    }
+
+    /// Begins to look who fills the queue.
+    fn look(&mut self, now: Instant, saved: f64, cubic: Option<Cubic>) {
+        let rate = self.rates.latest();
+        self.set_window(self.carried(rate) * SHARE);
+        self.phase = Phase::Drain(Drain::new(now, saved, rate, cubic));
+    }
+
+    fn advance_drain(&mut self, now: Instant, sample: &Sample, mut drain: Drain) {
+        if drain.is_falling()
+            && let Some(rate) = sample.rate
+        {
+            // What leaves the queue now leaves it at the rate of now; what was known may be that of a faster line.
+            drain.rate = drain.rate.min(rate);
+            self.set_window(self.carried(drain.rate) * SHARE);
+        }
+        let fits = self.ledger.in_flight() as f64 <= self.window;
+        let (base, smooth) = (self.delay.base(), self.delay.smooth());
+        let floor = drain.handle_ack(now, sample.sent, fits, base, smooth);
+        self.phase = Phase::Drain(drain);
+        let Some(floor) = floor else {
+            return;
+        };
+        let limit = self.limit_at(drain.rate);
+        let mut is_alone = floor.saturating_sub(base) <= limit;
+        if is_alone {
+            self.floors.clear();
+            self.alarms += u32::from(drain.cubic.is_none());
+        } else if let Some(base) = self.floors.handle_floor(floor) {
+            self.delay.rebase(base);
+            is_alone = true;
+        }
+        if is_alone {
+            let window = self.carried(drain.rate) + self.packet as f64 / DELTA;
+            self.set_window(window.min(drain.saved));
+            self.phase = Phase::Quiet(Quiet::new(self.window));
+            if drain.cubic.is_some() {
+                self.left = Some((now, drain.saved));
+            }
+            return;
+        }
+        self.alarms = 0;
+        self.compete(now, &drain);
+    }
+
+    /// Shares the queue with those who are there.
+    fn compete(&mut self, now: Instant, drain: &Drain) {
+        let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * LOOK_ROUNDS);
+        let interval = LOOK_INTERVAL.max(rounds);
+        let mut saved = drain.saved;
+        // If the last look was wrong, its price is given back.
+        if let Some((at, window)) = self.left.take()
+            && now.saturating_since(at) < interval
+        {
+            saved = saved.max(window);
+        }
+        let mut cubic = drain.cubic.unwrap_or(Cubic::new(now, saved));
+        if drain.cubic.is_some() {
+            cubic.skip(now.saturating_since(drain.began));
+        }
+        self.set_window(saved);
+        self.phase = Phase::Compete(Compete {
+            cubic,
+            look_at: now + interval,
+            look_by: now + interval + interval,
+            is_empty: false,
+        });
+    }
+
+    /// Returns what the path carries at a rate without a queue.
+    fn carried(&self, rate: Bitrate) -> f64 {
+        (rate * self.delay.base()).as_bytes() as f64
+    }
+}
+
+impl Compete {
+    /// Returns whether it is time to look: when the queue is as full as it gets, for after a loss it may be empty though
+    /// others are there.
+    fn is_due(&self, now: Instant, window: f64) -> bool {
+        now >= self.look_by || (now >= self.look_at && self.cubic.is_back(window))
+    }
+}
+
+impl Quiet {
+    fn new(window: f64) -> Self {
+        Self {
+            copa: Copa::new(window),
+            busy_rounds: 0,
+            was_empty: false,
+            empty_window: window,
+        }
+    }
+}
+
+fn half(time: Duration) -> Duration {
+    Duration::from_nanos(time.as_nanos() / 2)
+}
