@@ -9,6 +9,7 @@
 //! | [`play`] | a world as it runs: hosts, lines and weather on one queue of events |
 //! | [`host`] | one node: the product's machines, joined |
 //! | [`transport`] | one end of one link: control frames and ADUs on QUIC in virtual time |
+//! | [`dumbbell`] | several links through one bottleneck |
 //! | [`clock`], [`keys`] | a host's skewed clock; signatures and chance from the seed |
 //! | [`traffic`], [`film`] | what producers send |
 //! | [`watch`] | who watches a run: the next seven |
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod clock;
+pub mod dumbbell;
 pub mod fate;
 pub mod film;
 pub mod generate;

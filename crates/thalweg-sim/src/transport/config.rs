@@ -15,6 +15,7 @@ use noq_proto::{
     MtuDiscoveryConfig, NoneTokenLog, NoneTokenStore, ServerConfig, TransportConfig,
     ValidationTokenConfig, VarInt,
 };
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings::{
     DATAGRAM_BUFFER_BYTES, IDLE_TIMEOUT, LINK_WINDOW_BYTES, MTU_BYTES_MAX, MTU_BYTES_MIN,
     MTU_GAIN_BYTES, Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
@@ -22,6 +23,7 @@ use thalweg_core::hop::settings::{
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 
+use super::congestion;
 use super::crypto::{Keyed, Plain};
 
 /// How a port is set up.
@@ -29,6 +31,8 @@ use super::crypto::{Keyed, Plain};
 pub struct PortSettings {
     /// After this long without a word the peer is taken for dead.
     pub idle_timeout: Duration,
+    /// What decides how much may be on its way.
+    pub congestion: Algorithm,
 }
 
 impl Default for PortSettings {
@@ -36,6 +40,7 @@ impl Default for PortSettings {
     fn default() -> Self {
         Self {
             idle_timeout: IDLE_TIMEOUT,
+            congestion: Algorithm::default(),
         }
     }
 }
@@ -65,6 +70,7 @@ fn transport(settings: PortSettings) -> TransportConfig {
         .keep_alive_interval(Some(patience.keep_alive.into()))
         .default_path_max_idle_timeout(Some(patience.path_idle.into()))
         .default_path_keep_alive_interval(Some(patience.path_keep_alive.into()))
+        .congestion_controller_factory(congestion::factory(settings.congestion))
         .enable_segmentation_offload(false);
     config
 }

@@ -22,6 +22,7 @@
 //! `tests/util.rs` for how it is driven.
 
 mod config;
+mod congestion;
 mod control;
 mod crypto;
 mod event;
@@ -40,8 +41,10 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 use noq_proto::{
     Connection, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple, Incoming,
+    PathId,
 };
 use thalweg_core::adu::Header;
+use thalweg_core::congestion::Controller;
 use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 use thalweg_core::random::SplitMix;
@@ -319,6 +322,14 @@ impl Port {
     pub fn stats(&mut self) -> PortStats {
         let link = self.link.as_mut();
         link.map(|live| live.stats()).unwrap_or_default()
+    }
+
+    /// Returns the congestion controller of the present link as it is now, if it is our own.
+    pub fn congestion(&self) -> Option<Controller> {
+        let quic = &self.link.as_ref()?.quic;
+        let state = quic.congestion_state(PathId::ZERO)?.clone_box();
+        let adapted = state.into_any().downcast::<congestion::Adapted>().ok()?;
+        Some(adapted.controller().clone())
     }
 
     /// Returns what has been counted.

@@ -1,5 +1,6 @@
 //! The integration tests of the simulator, one binary.
 
+mod congestion;
 mod promises;
 mod regressions;
 mod restarts;

@@ -1,0 +1,197 @@
+//! Proves what docs/congestion.md promises, on the node's own QUIC in virtual time: alone the queue stays short and the
+//! line is used; among flows that fill the queue the share is fair; a line that changes, loses or is hardly used does not
+//! lead it astray. The bounds are those that are promised and not what was measured, which is better.
+
+use thalweg_core::congestion::{Algorithm, Mode};
+use thalweg_core::line::Impairment;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_sim::dumbbell::{Dumbbell, Flow, Load, Tally};
+
+/// What a packet weighs on the line.
+const PACKET: DataSize = DataSize::from_bytes(1_480);
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
+
+/// A line of so many Mbit/s whose queue holds so many times what a round trip carries.
+fn line(mbps: u64, rtt: Duration, bdps: u64) -> Impairment {
+    let rate = Bitrate::from_kbps(mbps * 1_000);
+    let bdp = (rate * rtt).as_bytes();
+    Impairment {
+        rate,
+        queue: DataSize::from_bytes(bdp * bdps),
+        ..Impairment::default()
+    }
+}
+
+fn used(tally: &Tally, rate: Bitrate, time: Duration) -> f64 {
+    tally.total().as_bytes() as f64 / (rate * time).as_bytes() as f64
+}
+
+fn shares(tally: &Tally) -> Vec<f64> {
+    let fair = tally.total().as_bytes() as f64 / tally.carried.len() as f64;
+    let of = |size: &DataSize| size.as_bytes() as f64 / fair;
+    tally.carried.iter().map(of).collect()
+}
+
+#[test]
+fn alone_the_line_is_used_and_the_queue_is_short() {
+    for (mbps, rtt, bdps) in [(1, 50, 1), (5, 20, 5), (5, 100, 1), (10, 50, 5)] {
+        let rtt = ms(rtt);
+        let line = line(mbps, rtt, bdps);
+        let mut bell = Dumbbell::new(line, &[Flow::bulk(Algorithm::Thalweg, rtt)], 1);
+        bell.run_for(secs(4));
+        let tally = bell.run_for(secs(10));
+        let used = used(&tally, line.rate, secs(10));
+        assert!(used >= 0.95, "{mbps} Mbit/s, {rtt}, {bdps} BDP: {used}");
+        let eighth = Duration::from_nanos(rtt.as_nanos() / 8);
+        let few = line
+            .rate
+            .time_for(DataSize::from_bytes(3 * PACKET.as_bytes()));
+        let wait = tally.wait(0.95);
+        assert!(
+            wait <= eighth + ms(3) + few,
+            "{mbps} Mbit/s, {rtt}, {bdps} BDP: {wait}"
+        );
+    }
+}
+
+#[test]
+fn among_those_who_fill_the_queue_the_share_is_fair() {
+    for bdps in [1, 5] {
+        let rtt = ms(20);
+        let flows = [Algorithm::Thalweg, Algorithm::Cubic].map(|each| Flow::bulk(each, rtt));
+        let mut bell = Dumbbell::new(line(10, rtt, bdps), &flows, 1);
+        bell.run_for(secs(10));
+        let tally = bell.run_for(secs(40));
+        let share = shares(&tally)[0];
+        assert!((0.8..=1.25).contains(&share), "{bdps} BDP: {share}");
+    }
+}
+
+/// One NewReno halves its window and so empties a queue of 1 BDP at each loss: what stood there looks as if nobody had
+/// filled it. The fair share would be 1; docs/congestion.md names this among what is missing.
+#[test]
+fn beside_one_new_reno_on_a_short_queue_it_gets_too_little() {
+    let rtt = ms(20);
+    let flows = [Algorithm::Thalweg, Algorithm::NewReno].map(|each| Flow::bulk(each, rtt));
+    let mut bell = Dumbbell::new(line(10, rtt, 1), &flows, 1);
+    bell.run_for(secs(10));
+    let share = shares(&bell.run_for(secs(40)))[0];
+    assert!((0.3..0.8).contains(&share), "{share}");
+}
+
+#[test]
+fn when_the_others_have_left_the_queue_is_short_again() {
+    let rtt = ms(20);
+    let rival = Flow {
+        ends: Instant::ZERO + secs(10),
+        ..Flow::bulk(Algorithm::Cubic, rtt)
+    };
+    let flows = [Flow::bulk(Algorithm::Thalweg, rtt), rival];
+    let mut bell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
+    bell.run_for(secs(10));
+    let mode = |bell: &mut Dumbbell| bell.sender(0).congestion().map(|own| own.mode());
+    assert_eq!(mode(&mut bell), Some(Mode::Compete));
+    // The rest of what the other had queued, a look, and once more if that came too soon.
+    bell.run_for(secs(35));
+    assert_eq!(mode(&mut bell), Some(Mode::Quiet));
+    let wait = bell.run_for(secs(5)).wait(0.95);
+    assert!(wait < ms(15), "{wait}");
+}
+
+#[test]
+fn among_themselves_they_share_a_short_queue() {
+    let flows = [50; 2].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
+    let mut bell = Dumbbell::new(line(10, ms(50), 1), &flows, 1);
+    bell.run_for(secs(10));
+    let tally = bell.run_for(secs(20));
+    let share = shares(&tally)[0];
+    assert!((0.8..=1.25).contains(&share), "{share}");
+    assert!(tally.wait(0.95) < ms(20), "{}", tally.wait(0.95));
+    assert!(used(&tally, Bitrate::from_kbps(10_000), secs(20)) > 0.95);
+}
+
+/// With round trips as different as these they may take each other for flows that fill the queue, and then fill it: the
+/// share stays, the short queue does not. That is a weakness; docs/congestion.md says so.
+#[test]
+fn with_other_round_trips_the_share_stays() {
+    let flows = [20, 100].map(|rtt| Flow::bulk(Algorithm::Thalweg, ms(rtt)));
+    let mut bell = Dumbbell::new(line(10, ms(50), 1), &flows, 1);
+    bell.run_for(secs(15));
+    let share = shares(&bell.run_for(secs(40)))[0];
+    assert!((0.65..=1.35).contains(&share), "{share}");
+}
+
+#[test]
+fn a_step_of_the_rate_is_followed_both_ways() {
+    let rtt = ms(50);
+    let fast = line(10, rtt, 5);
+    let slow = Impairment {
+        rate: Bitrate::from_kbps(2_000),
+        ..fast
+    };
+    let mut bell = Dumbbell::new(fast, &[Flow::bulk(Algorithm::Thalweg, rtt)], 1);
+    bell.run_for(secs(5));
+    bell.change(slow);
+    bell.run_for(secs(2));
+    let tally = bell.run_for(secs(5));
+    assert!(used(&tally, slow.rate, secs(5)) > 0.95);
+    assert!(tally.wait(0.95) < ms(30), "{}", tally.wait(0.95));
+    bell.change(fast);
+    bell.run_for(secs(2));
+    let tally = bell.run_for(secs(5));
+    assert!(used(&tally, fast.rate, secs(5)) > 0.95);
+    let sendable = bell.sender(0).congestion().map(|own| own.sendable());
+    let sendable = sendable.unwrap_or_default().as_mbps_f64();
+    assert!((8.5..10.5).contains(&sendable), "{sendable}");
+}
+
+#[test]
+fn losses_by_chance_are_no_congestion() {
+    let rtt = ms(100);
+    let line = Impairment {
+        loss: Ratio::new(0.01).expect("a share"),
+        ..line(10, rtt, 1)
+    };
+    let used_by = |algorithm| {
+        let mut bell = Dumbbell::new(line, &[Flow::bulk(algorithm, rtt)], 1);
+        bell.run_for(secs(4));
+        used(&bell.run_for(secs(10)), line.rate, secs(10))
+    };
+    let (ours, cubic) = (used_by(Algorithm::Thalweg), used_by(Algorithm::Cubic));
+    assert!(ours > 0.85, "{ours}");
+    assert!(ours > 3.0 * cubic, "{ours} {cubic}");
+}
+
+#[test]
+fn who_sends_little_keeps_his_window_and_bursts_without_a_queue() {
+    let rtt = ms(50);
+    let line = line(10, rtt, 5);
+    let frames = Flow {
+        load: Load::Frames(Bitrate::from_kbps(1_000)),
+        ..Flow::bulk(Algorithm::Thalweg, rtt)
+    };
+    let mut bell = Dumbbell::new(line, &[frames], 1);
+    bell.run_for(secs(2));
+    let window = bell.sender(0).stats().congestion_window;
+    bell.run_for(secs(20));
+    assert_eq!(bell.sender(0).stats().congestion_window, window);
+    bell.load(0, Load::Bulk);
+    let tally = bell.run_for(secs(2));
+    assert!(used(&tally, line.rate, secs(2)) > 0.8);
+    assert!(tally.wait(0.95) < rtt, "{}", tally.wait(0.95));
+}
+
+#[test]
+fn the_same_seed_shares_the_same() {
+    let flows = [Algorithm::Thalweg, Algorithm::Cubic].map(|each| Flow::bulk(each, ms(20)));
+    let play = || Dumbbell::new(line(5, ms(20), 1), &flows, 7).run_for(secs(5));
+    assert_eq!(play(), play());
+}
