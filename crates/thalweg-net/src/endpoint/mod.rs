@@ -10,6 +10,7 @@
 //! *Sources.* docs/operating.md; iroh 1.4.
 
 mod accept;
+mod congestion;
 mod dial;
 mod gate;
 mod reason;
@@ -25,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use iroh::RelayMode;
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
 use iroh_mdns_address_lookup::MdnsAddressLookup;
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings;
 use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
@@ -61,6 +63,8 @@ pub struct Options {
     pub relays: Vec<String>,
     /// After this long without a word a peer is taken for dead.
     pub idle_timeout: Duration,
+    /// What decides how much may be on its way.
+    pub congestion: Algorithm,
 }
 
 /// Where an endpoint's packets may go.
@@ -120,6 +124,7 @@ impl Options {
             mdns: false,
             relays: Vec::new(),
             idle_timeout: settings::IDLE_TIMEOUT,
+            congestion: Algorithm::default(),
         }
     }
 }
@@ -282,7 +287,7 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
     let mut builder = iroh::Endpoint::builder(presets::Minimal)
         .secret_key(options.identity.secret())
         .alpns(vec![ALPN.as_bytes().to_vec()])
-        .transport_config(transport::config(options.idle_timeout))
+        .transport_config(transport::config(options.idle_timeout, options.congestion))
         .hooks(gate::Gate::new(
             options.admission.clone(),
             options.identity.id(),

@@ -3,24 +3,27 @@
 //! *The idea.* Whatever matters more goes first at any time (see `thalweg_core::hop::rank`), buffers are bounded, and
 //! nothing large is probed at the start. `thalweg-sim`'s `transport/config.rs` gives the same numbers to noq-proto.
 //!
-//! *What it does not do.* It paces nothing: CUBIC does, which is noq's default (its `BBRv3` does not pace flows that
-//! send less than they may).
+//! *What it does not do.* It paces nothing: the congestion controller does (`congestion`).
 //!
 //! *Sources.* noq 1.4 `config/transport.rs`.
 
 use iroh::endpoint::{IdleTimeout, MtuDiscoveryConfig, QuicTransportConfig, VarInt};
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings::{
     DATAGRAM_BUFFER_BYTES, LINK_WINDOW_BYTES, MTU_BYTES_MAX, MTU_BYTES_MIN, MTU_GAIN_BYTES,
     Patience, SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
 use thalweg_core::time::Duration;
 
-pub(crate) fn config(idle_timeout: Duration) -> QuicTransportConfig {
+use super::congestion;
+
+pub(crate) fn config(idle_timeout: Duration, algorithm: Algorithm) -> QuicTransportConfig {
     let patience = Patience::new(idle_timeout);
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(MTU_BYTES_MAX)
         .minimum_change(MTU_GAIN_BYTES);
     QuicTransportConfig::builder()
+        .congestion_controller_factory(congestion::factory(algorithm))
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))

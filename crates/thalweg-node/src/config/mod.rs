@@ -12,6 +12,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::FILE_BYTES_MAX;
 use thalweg_core::model::{NodeName, Weights};
@@ -41,6 +42,8 @@ pub struct Config {
     pub listen: Vec<SocketAddr>,
     /// How many adapters plans may run here for each stream.
     pub slots: u32,
+    /// What decides how much may be on its way over a link.
+    pub congestion: Algorithm,
     /// The Unix socket for local publishers and subscribers, if any.
     pub socket: Option<PathBuf>,
     /// The admin API's address, if it is served.
@@ -116,6 +119,7 @@ impl Config {
             key_file,
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             slots: SLOTS_DEFAULT,
+            congestion: Algorithm::default(),
             socket: None,
             api: None,
             reach: Reach::default(),

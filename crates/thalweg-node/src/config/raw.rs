@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::NEIGHBOURS_MAX;
 use thalweg_core::model::{NodeName, Weights};
@@ -20,6 +21,8 @@ pub(super) struct RawConfig {
     key_file: Option<PathBuf>,
     listen: Option<Vec<SocketAddr>>,
     slots: Option<u32>,
+    #[serde(default)]
+    congestion: Algorithm,
     socket: Option<PathBuf>,
     #[serde(default)]
     reach: RawReach,
@@ -87,6 +90,7 @@ impl RawConfig {
             key_file: folder.join(self.key_file.unwrap_or_else(|| "node.key".into())),
             listen: self.listen.unwrap_or_else(|| vec![fixed(LISTEN_DEFAULT)]),
             slots: self.slots.unwrap_or(SLOTS_DEFAULT),
+            congestion: self.congestion,
             socket: Some(match self.socket {
                 Some(socket) => folder.join(socket),
                 None => socket_default(folder),

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use thalweg_core::congestion::Algorithm;
+
 use super::{API_DEFAULT, Config, DEFAULT_CONFIG, LISTEN_DEFAULT, SLOTS_DEFAULT};
 
 const KEY: &str = "0101010101010101010101010101010101010101010101010101010101010101";
@@ -32,6 +34,10 @@ fn the_commented_default_is_what_is_taken_when_keys_are_left_out() {
     assert_eq!(
         (opened.listen, opened.slots, opened.api),
         (whole.listen, whole.slots, whole.api)
+    );
+    assert_eq!(
+        (opened.congestion, whole.congestion),
+        (Algorithm::default(), Algorithm::default())
     );
     assert_eq!((opened.reach, opened.weights), (whole.reach, whole.weights));
     assert_eq!(opened.key_file, whole.key_file);

@@ -125,6 +125,7 @@ impl Node {
             },
             mdns: config.reach.mdns,
             relays: config.reach.relays.clone(),
+            congestion: config.congestion,
             ..Options::new(identity.clone(), admission.clone())
         };
         let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
