@@ -285,7 +285,7 @@ fn step(algorithms: &[Algorithm]) {
         "| step, 50 ms, 5 BDP of 10 Mbit/s | {} |",
         algorithms
             .iter()
-            .map(|a| a.to_string())
+            .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(" | ")
     );
@@ -326,7 +326,7 @@ fn short(algorithms: &[Algorithm]) {
         "| 1 Mbit/s of frames on 10 Mbit/s for 20 s, then bulk | {} |",
         algorithms
             .iter()
-            .map(|a| a.to_string())
+            .map(ToString::to_string)
             .collect::<Vec<_>>()
             .join(" | ")
     );

@@ -75,7 +75,7 @@ fn among_those_who_fill_the_queue_the_share_is_fair() {
     }
 }
 
-/// One NewReno halves its window and so empties a queue of 1 BDP at each loss: what stood there looks as if nobody had
+/// One `NewReno` halves its window and so empties a queue of 1 BDP at each loss: what stood there looks as if nobody had
 /// filled it. The fair share would be 1; docs/congestion.md names this among what is missing.
 #[test]
 fn beside_one_new_reno_on_a_short_queue_it_gets_too_little() {
