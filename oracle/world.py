@@ -34,7 +34,7 @@ KEYS = {
     },  # fmt: skip
     "stream": {
         "from", "to", "layers", "needs", "pack_ratio", "seal_overhead",
-        "|", "name", "traffic",
+        "|", "name", "importance", "traffic",
     },  # fmt: skip
     "needs": {
         "confidential", "deadline", "least_layers",

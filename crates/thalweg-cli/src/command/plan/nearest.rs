@@ -5,13 +5,15 @@
 /// How many names are offered.
 const OFFERED: usize = 3;
 
-/// Returns a few of the names, the nearest first; none that shares less than half with the word.
+/// Returns a few of the names, the nearest first; none of which more than half is another word's.
 pub(super) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let word = word.to_ascii_lowercase();
     let mut ranked: Vec<(usize, &str)> = names
         .into_iter()
         .map(|name| (distance(&word, &name.to_ascii_lowercase()), name))
-        .filter(|(distance, name)| 2 * distance <= name.chars().count().max(word.chars().count()))
+        .filter(|(distance, name)| {
+            2 * distance <= 1 + name.chars().count().max(word.chars().count())
+        })
         .collect();
     ranked.sort_unstable();
     ranked.truncate(OFFERED);
@@ -50,7 +52,7 @@ mod tests {
     #[test]
     fn only_near_names_are_offered_nearest_first() {
         let names = ["camera", "cam", "audio"];
-        assert_eq!(nearest("cma", names), ["cam"]);
+        assert_eq!(nearest("cma", names), ["cam", "camera"]);
         assert_eq!(nearest("Camra", names), ["camera", "cam"]);
         assert!(nearest("zzzzzz", names).is_empty());
     }

@@ -17,7 +17,7 @@ pub(super) fn folded(text: &str) -> String {
                 out.push('\n');
                 out.push_str(&" ".repeat(indent.max(2)));
                 column = indent.max(2);
-            } else if column > indent || word.is_empty() {
+            } else if column > indent {
                 out.push(' ');
                 column += 1;
             }
