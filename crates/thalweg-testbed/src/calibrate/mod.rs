@@ -97,7 +97,7 @@ pub struct Calibration {
     pub late_ms_max: f64,
 }
 
-/// Builds the links and measures them; what fails or is out of its bounds is measured again, [`ROUNDS`] times at most.
+/// Builds the links and measures them; what fails or is out of its bounds is measured again, four rounds at most.
 ///
 /// Of a quantity that was measured more than once the nearest counts: a busy machine only makes a link look worse, and
 /// a line whose arithmetic is wrong is wrong in every round.
