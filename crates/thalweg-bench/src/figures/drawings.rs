@@ -57,8 +57,7 @@ pub(super) const DRAWINGS: &[Drawing] = &[
 const QUIC: &str = "plain QUIC stream";
 const UDP: &str = "plain UDP";
 const LENGTHS_BYTES: [u32; 4] = [100, 1_000, 10_000, 60_000];
-pub(super) const SPREADS: &str =
-    "medians; thin bars: half the distance of the quartiles up and down";
+pub(super) const SPREADS: &str = "medians; bars: half the quartiles' distance";
 
 /// Returns a series, unless it has no point.
 fn series(name: impl Into<String>, points: impl Iterator<Item = Option<Point>>) -> Option<Series> {
