@@ -4,27 +4,20 @@ use thalweg_core::model::{
     Edge, Layer, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic, Weights,
 };
 use thalweg_core::needs::Needs;
+use thalweg_core::random::SplitMix;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 
-/// A splitmix64 generator: the same seed makes the same world everywhere.
-pub struct Dice(u64);
+/// Throws of dice: the same seed makes the same world everywhere.
+pub struct Dice(SplitMix);
 
 impl Dice {
     pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        Self(SplitMix::new(seed))
     }
 
     pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
+        (self.0.next_u64() % n as u64) as usize
     }
 
     pub fn chance(&mut self, percent: usize) -> bool {
