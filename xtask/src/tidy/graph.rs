@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("thalweg-world", &["thalweg-core"]),
     ("thalweg-lift", &["thalweg-core"]),
     ("thalweg-media", &["thalweg-core", "thalweg-lift"]),
+    ("thalweg-quic", &["thalweg-core"]),
     (
         "thalweg-sim",
         &[
@@ -23,9 +24,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "thalweg-world",
             "thalweg-lift",
             "thalweg-media",
+            "thalweg-quic",
         ],
     ),
-    ("thalweg-net", &["thalweg-core"]),
+    ("thalweg-net", &["thalweg-core", "thalweg-quic"]),
     (
         "thalweg-node",
         &[
@@ -46,6 +48,7 @@ const EVERY: &[&str] = &[
     "thalweg-world",
     "thalweg-lift",
     "thalweg-media",
+    "thalweg-quic",
     "thalweg-sim",
     "thalweg-net",
     "thalweg-node",

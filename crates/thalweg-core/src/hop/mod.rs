@@ -10,13 +10,19 @@
 mod code;
 mod end;
 pub mod rank;
+pub mod sender;
 pub mod settings;
 
 pub use code::{CloseCode, StreamCode};
 pub use end::{BodyError, DownCause};
 
+use core::num::NonZeroU8;
+
+use crate::adu::Header;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
+use crate::needs::Order;
+use crate::outbox::WEIGHT_USUAL;
 
 /// The first byte of a stream of control frames.
 pub const KIND_CONTROL: u8 = 0;
@@ -56,9 +62,29 @@ pub struct OrderedId {
 pub struct SendOptions {
     /// By stream, datagram or in order.
     pub carriage: Carriage,
-    /// Higher goes first, also before the rest of an ADU that is half sent; equal ones in the order in which they were
-    /// sent, an ordered sequence last. Datagrams go before every stream.
-    pub priority: u8,
+    /// In which order the ADUs of its stream go; what travels in order goes first in, first out in any case.
+    pub order: Order,
+    /// The share of the link that its stream has under this plan.
+    pub weight: NonZeroU8,
+}
+
+impl SendOptions {
+    /// Returns the options of an ADU that goes by importance, with the usual share.
+    pub const fn new(carriage: Carriage) -> Self {
+        Self {
+            carriage,
+            order: Order::Importance,
+            weight: WEIGHT_USUAL,
+        }
+    }
+
+    /// Returns the priority of what QUIC has of an ADU and has not sent.
+    const fn priority(&self, header: &Header) -> u8 {
+        match self.order {
+            Order::Importance => header.importance.0,
+            Order::Sequence => u8::MAX / 2,
+        }
+    }
 }
 
 /// What became of an ADU on one hop.
@@ -77,17 +103,23 @@ pub enum Outcome {
     Cancelled,
     /// The peer did not want it.
     Refused(StreamCode),
-    /// Too many are in flight on this link already, and its deadline forbids to wait.
+    /// The outbox is full, and it holds nothing that is worth less.
     Overflow,
     /// The connection ended first, or was ending already.
     LinkLost,
     /// The payload is above `limits::ADU_PAYLOAD_BYTES_MAX`.
     TooLarge,
+    /// The outbox was full, and something worth more came.
+    Preempted,
+    /// What it depends on was not sent.
+    Dependant,
+    /// It has more bytes than the path carries until its deadline.
+    Oversized,
 }
 
 impl Outcome {
     /// Every kind, in the order of [`Outcome::index`].
-    pub const NAMES: [&'static str; 8] = [
+    pub const NAMES: [&'static str; 11] = [
         "acknowledged",
         "departed",
         "expired",
@@ -96,6 +128,9 @@ impl Outcome {
         "overflow",
         "link-lost",
         "too-large",
+        "pre-empted",
+        "dependant",
+        "oversized",
     ];
 
     /// Returns the kind's place in [`Outcome::NAMES`].
@@ -109,6 +144,9 @@ impl Outcome {
             Self::Overflow => 5,
             Self::LinkLost => 6,
             Self::TooLarge => 7,
+            Self::Preempted => 8,
+            Self::Dependant => 9,
+            Self::Oversized => 10,
         }
     }
 
@@ -129,6 +167,22 @@ impl Outcome {
             Self::Refused(StreamCode::Protocol) => Some(DropCause::Malformed),
             Self::Cancelled | Self::Refused(_) => Some(DropCause::Cancelled),
             Self::LinkLost => Some(DropCause::PathLost),
+            Self::Preempted => Some(DropCause::Preempted),
+            Self::Dependant => Some(DropCause::Dependant),
+            Self::Oversized => Some(DropCause::Oversized),
+        }
+    }
+
+    /// Returns what an ADU ends as that the outbox gave up for this cause.
+    pub const fn dropped(cause: DropCause) -> Self {
+        match cause {
+            DropCause::Expired => Self::Expired,
+            DropCause::Overflow => Self::Overflow,
+            DropCause::PathLost => Self::LinkLost,
+            DropCause::Preempted => Self::Preempted,
+            DropCause::Dependant => Self::Dependant,
+            DropCause::Oversized => Self::Oversized,
+            _ => Self::Cancelled,
         }
     }
 

@@ -27,10 +27,10 @@ impl Outbox {
             return Err(Refused::Expired { late });
         }
         let size = DataSize::from_bytes(entry.bytes as u64);
-        if let Some(rate) = self.rate
+        if let Some(ceiling) = self.ceiling
             && !entry.deadline.is_never()
         {
-            let carried = rate * entry.deadline.saturating_since(now);
+            let carried = ceiling * entry.deadline.saturating_since(now);
             if size > carried {
                 return Err(Refused::Oversized { size, carried });
             }

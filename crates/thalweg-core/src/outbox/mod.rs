@@ -98,7 +98,7 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Outbox {
     settings: Settings,
-    rate: Option<Bitrate>,
+    ceiling: Option<Bitrate>,
     chunk_bytes: u32,
     slab: Slab,
     flows: Vec<Flow>,
@@ -129,7 +129,7 @@ impl Outbox {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
-            rate: None,
+            ceiling: None,
             chunk_bytes: CHUNK_BYTES_UNKNOWN,
             slab: Slab::default(),
             flows: Vec::new(),
@@ -185,13 +185,17 @@ impl Outbox {
         true
     }
 
-    /// Takes the estimate of what the path can send, on which the size of chunks depends and what is refused.
+    /// Takes the estimate of what the path can send, on which the size of chunks depends.
     pub fn set_rate(&mut self, rate: Option<Bitrate>) {
-        self.rate = rate;
         self.chunk_bytes = rate.map_or(CHUNK_BYTES_UNKNOWN, |rate| {
             let bytes = (rate * CHUNK_TIME).as_bytes();
             bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as u32
         });
+    }
+
+    /// Takes what the path can send at most: an ADU that would be late even alone is refused. Without it none is.
+    pub fn set_ceiling(&mut self, ceiling: Option<Bitrate>) {
+        self.ceiling = ceiling;
     }
 
     /// Takes an ADU.
@@ -227,7 +231,8 @@ impl Outbox {
         true
     }
 
-    /// Takes back the last bytes of what was handed over: the transport took less of the chunk. They are sent again.
+    /// Takes back the last bytes of what was handed over: the transport took less of the chunk. They are sent again; so is
+    /// an empty ADU.
     ///
     /// Returns whether the ADU has not ended. More than was handed over is not believed.
     pub fn handle_unsent(&mut self, ticket: Ticket, bytes: usize) -> bool {
@@ -236,7 +241,10 @@ impl Outbox {
         };
         let slot = &mut self.slab[index];
         let bytes = u32::try_from(bytes).map_or(slot.sent, |bytes| bytes.min(slot.sent));
-        if bytes == 0 {
+        if slot.bytes == 0 {
+            // An empty ADU is handed over by one chunk without a byte.
+            slot.begun = false;
+        } else if bytes == 0 {
             return true;
         }
         if slot.state == State::Queued {
@@ -313,6 +321,12 @@ impl Outbox {
         self.forget(index);
         self.slab.remove(index);
         true
+    }
+
+    /// Returns whether all of an ADU has been handed over and its end is not known.
+    pub fn has_departed(&self, ticket: Ticket) -> bool {
+        let index = self.slab.find(ticket);
+        index.is_some_and(|index| self.slab[index].state == State::Departed)
     }
 
     /// Gives up what is of no use any more.

@@ -7,7 +7,7 @@
 //! ```text
 //! from a link     admit(from, header) ─► Refusal | Way ─┐
 //! from a producer way(header) ─► DropCause | Way ───────┤
-//!                                      Through ─────────┼──────────────► next hop: carriage, priority
+//!                                      Through ─────────┼──────────────► next hop: carriage, order
 //!                                      Gather ─► carry(lift, packet) ──┘ or, at the sink, a mailbox: waits
 //! ```
 //!
@@ -165,12 +165,9 @@ impl Route {
         }
     }
 
-    /// Returns the priority on a link: the importance, or the same for all of a stream that goes first in, first out.
-    pub const fn priority(&self, header: &Header) -> u8 {
-        match self.installation.order {
-            Order::Importance => header.importance.0,
-            Order::Sequence => u8::MAX / 2,
-        }
+    /// Returns in which order the ADUs of the stream go over a link.
+    pub const fn order(&self) -> Order {
+        self.installation.order
     }
 
     /// Returns whether an ADU is sent only when the one before it has gone: an ordered sequence gains nothing otherwise.

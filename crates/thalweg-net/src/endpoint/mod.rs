@@ -10,7 +10,6 @@
 //! *Sources.* docs/operating.md; iroh 1.4.
 
 mod accept;
-mod congestion;
 mod dial;
 mod gate;
 mod reason;

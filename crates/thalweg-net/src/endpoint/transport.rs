@@ -3,7 +3,7 @@
 //! *The idea.* Whatever matters more goes first at any time (see `thalweg_core::hop::rank`), buffers are bounded, and
 //! nothing large is probed at the start. `thalweg-sim`'s `transport/config.rs` gives the same numbers to noq-proto.
 //!
-//! *What it does not do.* It paces nothing: the congestion controller does (`congestion`).
+//! *What it does not do.* It paces nothing: the congestion controller does (`thalweg-quic`).
 //!
 //! *Sources.* noq 1.4 `config/transport.rs`.
 
@@ -15,15 +15,13 @@ use thalweg_core::hop::settings::{
 };
 use thalweg_core::time::Duration;
 
-use super::congestion;
-
 pub(crate) fn config(idle_timeout: Duration, algorithm: Algorithm) -> QuicTransportConfig {
     let patience = Patience::new(idle_timeout);
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(MTU_BYTES_MAX)
         .minimum_change(MTU_GAIN_BYTES);
     QuicTransportConfig::builder()
-        .congestion_controller_factory(congestion::factory(algorithm))
+        .congestion_controller_factory(thalweg_quic::factory(algorithm))
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))

@@ -6,6 +6,8 @@
 //!
 //! *What it does not do.* It allocates nothing by what a peer claims: what it holds has arrived.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use thalweg_core::adu::Header;
 use thalweg_core::time::Instant;
@@ -51,6 +53,17 @@ impl Body {
         Self {
             remaining: payload.len(),
             reader: Reader::whole(payload),
+            failed: None,
+            deadline: None,
+            home: None,
+        }
+    }
+
+    /// Returns a body that is all here, in pieces.
+    pub(crate) fn of_chunks(chunks: VecDeque<Bytes>) -> Self {
+        Self {
+            remaining: chunks.iter().map(Bytes::len).sum(),
+            reader: Reader::chunks(chunks),
             failed: None,
             deadline: None,
             home: None,

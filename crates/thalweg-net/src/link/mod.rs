@@ -13,36 +13,38 @@
 //! link is up when each end has seen the other's control stream, which it opens only for an admitted peer. Ending a
 //! control stream says that nothing more will be sent: a link that has to go is drained, not cut.
 //!
-//! *What it does not do.* It does not choose what is worth sending (the outbox does) and keeps no copy of what it
-//! sent: what a lost link had not acknowledged is reported, and resent by whoever has it.
+//! *What it does not do.* It does not choose what is worth sending (`core::outbox` does, which `sender` drives) and keeps no
+//! copy of what it sent: what a lost link had not acknowledged is reported, and resent by whoever has it.
 //!
 //! *Sources.* docs/protocol.md §2; draft-ietf-moq-transport for one stream per object.
 
 mod body;
 mod control;
 mod counters;
-mod ordered;
 mod outcome;
+mod quic;
 mod reader;
 mod receive;
 mod receiver;
-mod send;
+mod sender;
+mod sending;
 mod stats;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError};
 use thalweg_core::adu::Header;
-use thalweg_core::hop::rank::Ranks;
+use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
-use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::Bitrate;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use body::{Arriving, Body};
@@ -50,14 +52,14 @@ pub use counters::LinkCounters;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
 pub use receiver::{DownCause, LinkEvent, Receiver};
-pub use send::Sending;
+pub use sending::Sending;
 pub(crate) use stats::SAMPLE_INTERVAL;
 pub use stats::{LinkStats, PathStats, Remote};
 
 use self::control::Command;
 use self::counters::Counters;
-use self::ordered::Lanes;
 use self::reader::Reader;
+use self::sender::Outgoing;
 use self::stats::Meter;
 use crate::clock::Clock;
 use crate::close::{CloseCode, ToVarInt as _};
@@ -84,9 +86,9 @@ struct Inner {
     since: Instant,
     connection: Connection,
     context: Context,
-    permits: Semaphore,
-    ranks: Ranks,
-    lanes: Lanes,
+    outgoing: Outgoing,
+    /// For those that would wait rather than be dropped, in KiB.
+    room: Arc<Semaphore>,
     control: mpsc::Sender<Command>,
     /// What QUIC has room for in datagrams while none waits there.
     datagram_room: usize,
@@ -123,11 +125,13 @@ impl Link {
             dialled,
             since: now,
             datagram_room: connection.datagram_send_buffer_space(),
+            outgoing: Outgoing::new(
+                connection.clone(),
+                RandomState::new().hash_one(now.as_nanos()),
+            ),
             connection,
             context,
-            permits: Semaphore::new(ADUS_IN_FLIGHT_MAX as usize),
-            ranks: Ranks::default(),
-            lanes: Lanes::default(),
+            room: Arc::new(Semaphore::new(ROOM_KIB as usize)),
             control,
             ended: AtomicBool::new(false),
             peer_done: watch::Sender::new(false),
@@ -140,6 +144,7 @@ impl Link {
 
     /// Begins to take what arrives.
     pub(crate) fn start(&self, control: Reader) {
+        tokio::spawn(sender::drive(self.clone()));
         tokio::spawn(receive::control(self.clone(), control));
         tokio::spawn(receive::streams(self.clone()));
         tokio::spawn(receive::datagrams(self.clone()));
@@ -180,9 +185,17 @@ impl Link {
         self.0.counters.read()
     }
 
-    /// Returns how many ADUs are on their way and not yet acknowledged.
+    /// Returns how many ADUs have no outcome yet.
     pub fn in_flight(&self) -> u32 {
-        ADUS_IN_FLIGHT_MAX - u32::try_from(self.0.permits.available_permits()).unwrap_or(0)
+        u32::try_from(self.0.outgoing.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Returns the estimate of what can be sent on the path in use, which an encoder can follow; none before anything
+    /// was acknowledged.
+    ///
+    /// Before the path was ever full it says how much was tried, not how much the path can carry.
+    pub fn sendable_rate(&self) -> Option<Bitrate> {
+        self.0.outgoing.reading()?.sendable
     }
 
     /// Queues a control frame; waits when too many are queued.
@@ -216,7 +229,7 @@ impl Link {
     ///
     /// [`Outcome::Acknowledged`] if so, also for a sequence that was never begun.
     pub async fn finish_ordered(&self, id: OrderedId) -> Outcome {
-        self.0.lanes.finish(id).await
+        self.end_ordered(id).await
     }
 
     /// Closes at once; what is in flight ends as [`Outcome::LinkLost`].
@@ -242,9 +255,9 @@ impl Link {
     ) {
         self.end();
         let drained = async {
-            self.0.lanes.finish_all().await;
-            // All permits are back when all outcomes are known; the semaphore is never closed.
-            let _ = self.0.permits.acquire_many(ADUS_IN_FLIGHT_MAX).await;
+            // All room is back when those that waited for it have gone; the semaphore is never closed.
+            let _ = self.0.room.acquire_many(ROOM_KIB).await;
+            self.settle().await;
             self.datagrams_gone().await;
             control::finish(&self.0.control).await;
             if until_peer_done {
@@ -277,6 +290,7 @@ impl Link {
     pub(crate) fn sample(&self, now: Instant) {
         let totals = stats::totals(&self.0.connection);
         self.meter(|meter| meter.handle_sample(now, totals));
+        self.0.outgoing.look(now);
     }
 
     fn meter<T>(&self, with: impl FnOnce(&mut Meter) -> T) -> T {

@@ -64,6 +64,17 @@ impl Reader {
         }
     }
 
+    /// Returns a reader of pieces that are all here.
+    pub(crate) fn chunks(mut chunks: VecDeque<Bytes>) -> Self {
+        chunks.retain(|chunk| !chunk.is_empty());
+        Self {
+            stream: None,
+            first: chunks.pop_front().unwrap_or_default(),
+            others: chunks,
+            ended: true,
+        }
+    }
+
     /// Returns whether no byte is buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_empty()

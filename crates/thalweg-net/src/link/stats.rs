@@ -48,7 +48,9 @@ pub struct LinkStats {
     pub paths: Vec<PathStats>,
     /// Since when the link is up.
     pub since: Instant,
-    /// ADUs on their way and not yet acknowledged.
+    /// The estimate of what can be sent on the path in use ([`Link::sendable_rate`]).
+    pub sendable: Option<Bitrate>,
+    /// ADUs that have no outcome yet.
     pub in_flight: u32,
 }
 
@@ -202,6 +204,7 @@ pub(crate) fn read(link: &Link) -> LinkStats {
         congestion_window,
         paths,
         since: link.since(),
+        sendable: link.sendable_rate(),
         in_flight: link.in_flight(),
     }
 }

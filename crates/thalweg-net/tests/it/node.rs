@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
+use thalweg_core::adu::{Header, Importance};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::units::Bitrate;
 use thalweg_net::{
@@ -187,14 +187,14 @@ pub fn impairment(rate: Bitrate) -> Impairment {
 }
 
 pub fn header(sequence: u64) -> Header {
-    Header::new(StreamId(7), Sequence(sequence))
+    Header {
+        importance: Importance::LOWEST,
+        ..Header::new(StreamId(7), Sequence(sequence))
+    }
 }
 
 pub fn by(carriage: Carriage) -> SendOptions {
-    SendOptions {
-        carriage,
-        priority: 0,
-    }
+    SendOptions::new(carriage)
 }
 
 /// Returns bytes that differ along the way, so that a misplaced chunk shows.

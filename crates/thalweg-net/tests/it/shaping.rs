@@ -1,11 +1,12 @@
 //! Proves that the line between two nodes is the only way between them, and what deadlines and priorities do on it.
 
+use thalweg_core::adu::{Header, Importance};
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::link::Remote;
 use thalweg_net::shaper::{Direction, HEADER_BYTES};
-use thalweg_net::{Carriage, DownCause, OrderedId, Outcome, SendOptions, Shaper, ShaperOptions};
+use thalweg_net::{Carriage, DownCause, OrderedId, Outcome, Shaper, ShaperOptions};
 use tokio::net::UdpSocket;
 
 use crate::node::{
@@ -78,6 +79,14 @@ async fn late_adu_is_reset_and_never_seen() {
     assert_eq!(link.counters().of(Outcome::Expired), 2);
 }
 
+/// An ADU that matters more than those of [`header`].
+fn urgent(sequence: u64) -> Header {
+    Header {
+        importance: Importance(10),
+        ..header(sequence)
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn important_adu_overtakes_queued_ones() {
     let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
@@ -91,11 +100,8 @@ async fn important_adu_overtakes_queued_ones() {
         link.send_adu(header(sequence), pattern(20_000), by(Carriage::Stream))
             .detach();
     }
-    let urgent = SendOptions {
-        carriage: Carriage::Stream,
-        priority: 10,
-    };
-    link.send_adu(header(99), pattern(2_000), urgent).detach();
+    link.send_adu(urgent(99), pattern(2_000), by(Carriage::Stream))
+        .detach();
     let mut order = Vec::new();
     while order.len() < 21 {
         let sequence = b
@@ -133,11 +139,8 @@ async fn important_adu_overtakes_a_long_one_that_has_begun() {
     // Four seconds' worth, begun at once.
     link.send_adu(header(0), pattern(500_000), by(Carriage::Stream))
         .detach();
-    let urgent = SendOptions {
-        carriage: Carriage::Stream,
-        priority: 10,
-    };
-    link.send_adu(header(99), pattern(2_000), urgent).detach();
+    link.send_adu(urgent(99), pattern(2_000), by(Carriage::Stream))
+        .detach();
     let first = b
         .next(|seen| match seen {
             Seen::Adu(header, Ok(_)) => Some(header.sequence.0),

@@ -156,8 +156,8 @@ impl Forwarder {
         }
         route.counts.sent();
         let options = SendOptions {
-            carriage: carriage(route, &header, payload.bytes()),
-            priority: route.part.priority(&header),
+            order: route.part.order(),
+            ..SendOptions::new(carriage(route, &header, payload.bytes()))
         };
         let sending = link.send_adu(header, payload, options);
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on

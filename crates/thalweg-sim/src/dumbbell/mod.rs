@@ -280,10 +280,7 @@ impl Pair {
         };
         let bytes = usize::try_from(size.as_bytes()).unwrap_or(usize::MAX);
         let source = Source::Whole(Bytes::from(vec![0; bytes]));
-        let options = SendOptions {
-            carriage: Carriage::Stream,
-            priority: 128,
-        };
+        let options = SendOptions::new(Carriage::Stream);
         self.sender.send_adu(now, header, source, options);
     }
 

@@ -387,8 +387,8 @@ impl Host {
             Carriage::Stream => hop::Carriage::Stream,
         };
         let options = SendOptions {
-            carriage,
-            priority: route.priority(&header),
+            order: route.order(),
+            ..SendOptions::new(carriage)
         };
         watch.handed([self.place, to], &header, payload_bytes, carriage);
         self.count_under_way(stream, 1);

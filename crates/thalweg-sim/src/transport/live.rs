@@ -21,7 +21,7 @@ use thalweg_core::units::{DataSize, Ratio};
 use super::control::Control;
 use super::event::{PortCounters, PortEvent, PortStats, RecvId};
 use super::receive::{self, Receiver};
-use super::send::Sender;
+use super::send::Outgoing;
 use super::time::{instant, moment};
 
 /// What outlives a connection.
@@ -45,7 +45,7 @@ pub(super) struct Io<'a> {
 pub(super) struct Live {
     pub(super) handle: ConnectionHandle,
     pub(super) quic: Connection,
-    pub(super) sender: Sender,
+    pub(super) sender: Outgoing,
     pub(super) receiver: Receiver,
     pub(super) control: Control,
     /// What QUIC has room for in datagrams while none waits there.
@@ -85,7 +85,7 @@ impl Live {
             handle,
             datagram_room: quic.datagrams().send_buffer_space(),
             quic,
-            sender: Sender::default(),
+            sender: Outgoing::default(),
             receiver: Receiver::default(),
             control: Control::default(),
             greeting_by: now + GREETING_WAIT,
@@ -125,8 +125,7 @@ impl Live {
             self.quic.handle_timeout(moment(now));
         }
         self.with(now, shared, |live, io| {
-            live.sender.expire(io);
-            live.sender.admit(io);
+            live.sender.pump(io);
             live.receiver.expire(io);
         });
         if !self.is_greeted() && self.greeting_by <= now {
@@ -179,6 +178,10 @@ impl Live {
         if let Some(reason) = self.fault.take() {
             self.close(now, CloseCode::Protocol, reason);
         }
+        if self.over.is_none() {
+            // What was acknowledged has made room.
+            self.with(now, shared, |live, io| live.sender.pump(io));
+        }
         self.run_drain(now, shared);
         has_moved
     }
@@ -196,7 +199,7 @@ impl Live {
             until: now + grace,
             has_ended_control: false,
         });
-        self.with(now, shared, |live, io| live.sender.finish_all_lanes(io));
+        self.with(now, shared, |live, io| live.sender.finish_all_ordered(io));
     }
 
     /// Ends the connection from this side.
@@ -221,7 +224,7 @@ impl Live {
         let Some(drain) = &mut self.drain else {
             return;
         };
-        if !self.sender.is_idle() || !self.sender.lanes.is_idle() {
+        if !self.sender.is_idle() {
             return;
         }
         // Nobody acknowledges datagrams to us; those that are not in packets yet would go with the connection.
@@ -269,29 +272,23 @@ impl Live {
     }
 
     fn handle_stream(&mut self, now: Instant, shared: &mut Shared, event: &StreamEvent) {
-        self.with(now, shared, |live, io| {
-            match *event {
-                StreamEvent::Opened { .. } => live.receiver.accept(io),
-                StreamEvent::Readable { id } => live.receiver.read(io, id),
-                StreamEvent::Writable { id } if live.control.is_ours(id) => live.control.write(io),
-                StreamEvent::Writable { id } => live.sender.handle_writable(io, id),
-                StreamEvent::Finished { id } if live.control.is_ours(id) => {
-                    live.control.handle_finished();
-                }
-                StreamEvent::Finished { id } => live.sender.handle_finished(io, id),
-                StreamEvent::Stopped { id, .. } if live.control.is_ours(id) => {
-                    live.control.handle_finished();
-                }
-                StreamEvent::Stopped { id, error_code } => {
-                    let code = StreamCode::from_number(error_code.into_inner());
-                    live.sender.handle_stopped(io, id, code);
-                }
-                StreamEvent::Available { .. } => {
-                    live.sender.open(io);
-                    live.sender.open_lanes(io);
-                }
+        self.with(now, shared, |live, io| match *event {
+            StreamEvent::Opened { .. } => live.receiver.accept(io),
+            StreamEvent::Readable { id } => live.receiver.read(io, id),
+            StreamEvent::Writable { id } if live.control.is_ours(id) => live.control.write(io),
+            StreamEvent::Writable { id } => live.sender.handle_writable(io, id),
+            StreamEvent::Finished { id } if live.control.is_ours(id) => {
+                live.control.handle_finished();
             }
-            live.sender.admit(io);
+            StreamEvent::Finished { id } => live.sender.handle_finished(io, id),
+            StreamEvent::Stopped { id, .. } if live.control.is_ours(id) => {
+                live.control.handle_finished();
+            }
+            StreamEvent::Stopped { id, error_code } => {
+                let code = StreamCode::from_number(error_code.into_inner());
+                live.sender.handle_stopped(io, id, code);
+            }
+            StreamEvent::Available { .. } => live.sender.pump(io),
         });
     }
 
@@ -302,7 +299,7 @@ impl Live {
             0 => Ratio::ZERO,
             sent => Ratio::new(stats.lost_packets as f64 / sent as f64).unwrap_or(Ratio::ONE),
         };
-        let queued = self.sender.queued_bytes() + self.control.queued_bytes();
+        let queued = self.sender.queued_bytes() + self.control.queued_bytes() as u64;
         PortStats {
             rtt: path.rtt.into(),
             loss,
@@ -312,14 +309,14 @@ impl Live {
             sent: DataSize::from_bytes(stats.udp_tx.bytes),
             received: DataSize::from_bytes(stats.udp_rx.bytes),
             in_flight: self.sender.in_flight(),
-            queued: DataSize::from_bytes(queued as u64),
+            queued: DataSize::from_bytes(queued),
         }
     }
 }
 
 /// The parts of a connection beside QUIC.
 pub(super) struct Parts<'a> {
-    pub(super) sender: &'a mut Sender,
+    pub(super) sender: &'a mut Outgoing,
     pub(super) receiver: &'a mut Receiver,
     pub(super) control: &'a mut Control,
 }

@@ -22,12 +22,11 @@
 //! `tests/util.rs` for how it is driven.
 
 mod config;
-mod congestion;
 mod control;
 mod crypto;
 mod event;
 mod live;
-mod ordered;
+mod quic;
 mod receive;
 mod send;
 mod time;
@@ -46,7 +45,6 @@ use noq_proto::{
 use thalweg_core::adu::Header;
 use thalweg_core::congestion::Controller;
 use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
-use thalweg_core::limits::ADUS_IN_FLIGHT_MAX;
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
 
@@ -238,7 +236,7 @@ impl Port {
     /// Begins to send an ADU; what becomes of it is a [`PortEvent::Outcome`], perhaps at once.
     ///
     /// The header's deadline is on the clock of `now`; what is left of it goes on the wire when the stream is opened.
-    /// Above `limits::ADUS_IN_FLIGHT_MAX` an ADU with a deadline overflows; one without waits, as many again at most.
+    /// One without a deadline, or of an ordered sequence, waits for room (`core::hop::sender::room`).
     pub fn send_adu(
         &mut self,
         now: Instant,
@@ -328,8 +326,7 @@ impl Port {
     pub fn congestion(&self) -> Option<Controller> {
         let quic = &self.link.as_ref()?.quic;
         let state = quic.congestion_state(PathId::ZERO)?.clone_box();
-        let adapted = state.into_any().downcast::<congestion::Adapted>().ok()?;
-        Some(adapted.controller().clone())
+        thalweg_quic::controller(state)
     }
 
     /// Returns what has been counted.
@@ -337,9 +334,9 @@ impl Port {
         self.shared.counters
     }
 
-    /// Returns how many more ADUs can be on their way at once; none without a link.
-    pub fn room(&self) -> u32 {
-        let room = |live: &Live| ADUS_IN_FLIGHT_MAX - live.sender.in_flight();
+    /// Returns how much room there is for ADUs that would wait rather than be dropped, in KiB; none without a link.
+    pub fn room_kib(&self) -> u32 {
+        let room = |live: &Live| live.sender.room_kib();
         self.link.as_deref().map_or(0, room)
     }
 
@@ -350,11 +347,7 @@ impl Port {
         work: impl FnOnce(&mut Parts<'_>, &mut Io<'_>) -> T,
     ) -> Option<T> {
         let link = self.link.as_mut()?;
-        let result = link.with(now, &mut self.shared, |parts, io| {
-            let result = work(parts, io);
-            parts.sender.admit(io);
-            result
-        });
+        let result = link.with(now, &mut self.shared, |parts, io| work(parts, io));
         self.run(now);
         Some(result)
     }

@@ -20,7 +20,7 @@ use thalweg_core::wire::adu::decode_header;
 
 use super::event::{PortEvent, RecvId};
 use super::live::Io;
-use super::send::varint;
+use super::quic::varint;
 
 /// What one connection receives.
 #[derive(Debug, Default)]

@@ -1,116 +1,101 @@
-//! Sending ADUs: permits, streams, ranks, deadlines, outcomes.
+//! Sending ADUs: what waits before the sender, and the sender on a virtual connection.
 //!
-//! *The idea.* What `thalweg-net` writes as one future an ADU is here one entry in a table with a stage:
+//! *The idea.* [`thalweg_core::hop::sender`] does what the node's does. What the node's tasks wait for outside of it is here
+//! two queues: a payload that must be whole first, and room for those that would wait rather than be dropped.
 //!
 //! ```text
-//! gathering ─► waiting (permit) ─► unopened (stream credit) ─► open ─► finishing ─► acknowledged
-//!           └► in a lane, or in one datagram                any stage ─► expired, cancelled, refused, lost
+//! gathering ─► waiting (room) ─► the sender ─► an outcome
 //! ```
-//!
-//! Only datagrams and ordered ADUs are gathered first; an ADU on a stream of its own sends on each chunk as it comes.
 //!
 //! *What it does not do.* It does not choose among ADUs, and sends none again on another link.
 //!
-//! *Sources.* `thalweg-net` `link/send.rs`, step by step.
+//! *Sources.* `thalweg-net` `link/sending.rs`, `link/sender.rs`.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
-use noq_proto::{Connection, Dir, FinishError, StreamId, VarInt, WriteError};
+use noq_proto::{Connection, StreamId, WriteError};
 use thalweg_core::adu::Header;
-use thalweg_core::hop::rank::Ranks;
-use thalweg_core::hop::{Carriage, KIND_ADU, OrderedId, Outcome, SendOptions, StreamCode};
-use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, ADUS_IN_FLIGHT_MAX};
+use thalweg_core::hop::sender::room::{ROOM_KIB, may_wait, room_kib};
+use thalweg_core::hop::sender::{Arrived, Event, Sender, Ticket};
+use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
+use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_core::outbox::Settings;
 use thalweg_core::time::Instant;
-use thalweg_core::wire::adu::encode_header;
+
+pub(super) use super::quic::open;
 
 use super::event::{PortEvent, SendId, Source};
 use super::live::{Io, Shared};
-use super::ordered::Lanes;
+use super::quic::Streams;
 
 /// The ADUs that one connection sends.
 #[derive(Debug)]
-pub(super) struct Sender {
-    pub(super) sendings: BTreeMap<SendId, Sending>,
-    streams: BTreeMap<StreamId, SendId>,
-    /// Of those by stream only.
-    deadlines: BTreeSet<(Instant, SendId)>,
-    /// Waiting for a permit, first come first served.
+pub(super) struct Outgoing {
+    sender: Sender<StreamId, SendId>,
+    streams: Streams,
+    /// Those that are in the sender, and the room that each has there.
+    tickets: BTreeMap<SendId, (Ticket, u32)>,
+    /// Those that are not.
+    before: BTreeMap<SendId, Before>,
+    /// Of them, those that wait for room, first come first served.
     waiting: VecDeque<SendId>,
-    /// Waiting until the peer admits another stream.
-    unopened: VecDeque<SendId>,
-    permits: u32,
-    ranks: Ranks,
-    pub(super) lanes: Lanes,
+    room_kib: u32,
 }
 
-/// An ADU that has no outcome yet.
+/// An ADU before it is in the sender.
 #[derive(Debug)]
-pub(super) struct Sending {
-    pub(super) header: Header,
-    pub(super) priority: u8,
-    carriage: Carriage,
-    pub(super) payload_bytes: usize,
-    /// What is still to come from whoever has the payload.
+struct Before {
+    header: Header,
+    options: SendOptions,
+    arrived: Arrived,
     missing: usize,
-    /// What QUIC has not taken yet.
-    pub(super) unsent: VecDeque<Bytes>,
-    pub(super) stage: Stage,
-}
-
-/// How far an ADU has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Gathering,
-    Waiting,
-    /// With the rank that its stream will have.
-    Unopened(i32),
-    Open(StreamId),
-    Finishing(StreamId),
-    InLane(OrderedId),
 }
 
 /// How far a writing came.
 pub(super) enum Written {
     All,
     Blocked,
-    Stopped(StreamCode),
     Closed,
 }
 
-impl Default for Sender {
+impl Default for Outgoing {
     fn default() -> Self {
         Self {
-            sendings: BTreeMap::new(),
-            streams: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
+            sender: Sender::new(Settings::default()),
+            streams: Streams::default(),
+            tickets: BTreeMap::new(),
+            before: BTreeMap::new(),
             waiting: VecDeque::new(),
-            unopened: VecDeque::new(),
-            permits: ADUS_IN_FLIGHT_MAX,
-            ranks: Ranks::default(),
-            lanes: Lanes::default(),
+            room_kib: ROOM_KIB,
         }
     }
 }
 
-impl Sender {
+impl Outgoing {
+    /// Returns how many ADUs have no outcome.
     pub(super) fn in_flight(&self) -> u32 {
-        ADUS_IN_FLIGHT_MAX - self.permits
+        (self.tickets.len() + self.before.len()) as u32
+    }
+
+    /// Returns how much room is left for those that would wait.
+    pub(super) const fn room_kib(&self) -> u32 {
+        self.room_kib
     }
 
     pub(super) fn is_idle(&self) -> bool {
-        self.in_flight() == 0 && self.waiting.is_empty()
+        self.before.is_empty() && self.sender.is_empty()
     }
 
-    pub(super) fn queued_bytes(&self) -> usize {
-        let of = |sending: &Sending| sending.unsent.iter().map(Bytes::len).sum::<usize>();
-        self.sendings.values().map(of).sum()
+    /// Returns the bytes of those that are not wholly handed over.
+    pub(super) fn queued_bytes(&self) -> u64 {
+        let here = |before: &Before| before.arrived.payload_bytes - before.missing;
+        let before: usize = self.before.values().map(here).sum();
+        self.sender.outbox().queued().as_bytes() + before as u64
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
-        self.deadlines
-            .first()
-            .map_or(Instant::NEVER, |(deadline, _)| *deadline)
+        self.sender.poll_timeout()
     }
 
     /// Takes an ADU.
@@ -122,302 +107,198 @@ impl Sender {
         source: Source,
         options: SendOptions,
     ) {
-        let (payload_bytes, unsent) = match source {
-            Source::Whole(payload) => (payload.len(), VecDeque::from([payload])),
-            Source::Arriving(bytes) => (bytes, VecDeque::new()),
+        let arrived = match source {
+            Source::Whole(payload) => payload.into(),
+            Source::Arriving(payload_bytes) => Arrived {
+                payload_bytes,
+                chunks: VecDeque::new(),
+            },
         };
-        if payload_bytes > ADU_PAYLOAD_BYTES_MAX {
+        if arrived.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
             return io.outcome(id, Outcome::TooLarge);
         }
         if header.is_expired(io.now) {
             return io.outcome(id, Outcome::Expired);
         }
-        let missing = payload_bytes - unsent.iter().map(Bytes::len).sum::<usize>();
-        let carriage = match options.carriage {
-            Carriage::Datagram if !fits_datagram(io.quic, payload_bytes) => Carriage::Stream,
-            carriage => carriage,
-        };
-        let sending = Sending {
+        let here: usize = arrived.chunks.iter().map(Bytes::len).sum();
+        let before = Before {
+            missing: arrived.payload_bytes - here,
             header,
-            priority: options.priority,
-            carriage,
-            payload_bytes,
-            missing,
-            unsent,
-            stage: Stage::Gathering,
+            options,
+            arrived,
         };
-        self.sendings.insert(id, sending);
-        if carriage == Carriage::Stream || missing == 0 {
+        let is_ready = before.missing == 0 || options.carriage == Carriage::Stream;
+        self.before.insert(id, before);
+        if is_ready {
             self.set_off(io, id);
         }
     }
 
     /// Takes more of a payload; returns whether its ADU is still being sent.
     pub(super) fn push_chunk(&mut self, io: &mut Io<'_>, id: SendId, chunk: Bytes) -> bool {
-        let Some(sending) = self.sendings.get_mut(&id) else {
+        if let Some((ticket, _)) = self.tickets.get(&id).copied() {
+            let is_wanted = self.sender.push_chunk(ticket, chunk);
+            self.pump(io);
+            return is_wanted;
+        }
+        let Some(before) = self.before.get_mut(&id) else {
             return false;
         };
         assert!(
-            chunk.len() <= sending.missing,
+            chunk.len() <= before.missing,
             "{} bytes follow where {} were announced",
             chunk.len(),
-            sending.missing
+            before.missing
         );
-        sending.missing -= chunk.len();
-        sending.unsent.push_back(chunk);
-        match sending.stage {
-            Stage::Open(_) => self.write(io, id),
-            Stage::Gathering if sending.missing == 0 => self.set_off(io, id),
-            _ => {}
+        before.missing -= chunk.len();
+        before.arrived.chunks.push_back(chunk);
+        if before.missing == 0 && !self.waiting.contains(&id) {
+            self.set_off(io, id);
         }
-        self.sendings.contains_key(&id)
+        self.tickets.contains_key(&id) || self.before.contains_key(&id)
     }
 
     /// Gives an ADU up.
     pub(super) fn cancel(&mut self, io: &mut Io<'_>, id: SendId, code: StreamCode) {
-        let Some(sending) = self.sendings.get(&id) else {
-            return;
+        let outcome = match code {
+            StreamCode::Expired => Outcome::Expired,
+            _ => Outcome::Cancelled,
         };
-        let (outcome, code) = match code {
-            StreamCode::Expired => (Outcome::Expired, StreamCode::Expired),
-            _ => (Outcome::Cancelled, StreamCode::Cancelled),
-        };
-        if let Stage::InLane(lane) = sending.stage {
-            self.leave_lane(io, lane, id);
-            self.end(io, id, outcome, None);
-            self.run_lane(io, lane);
-        } else {
-            self.end(io, id, outcome, Some(code));
+        if let Some((ticket, _)) = self.tickets.get(&id) {
+            self.sender.cancel(*ticket, outcome);
+            return self.pump(io);
         }
-    }
-
-    /// Gives up what has not arrived at its deadline.
-    pub(super) fn expire(&mut self, io: &mut Io<'_>) {
-        while let Some((deadline, id)) = self.deadlines.first().copied()
-            && deadline <= io.now
-        {
-            self.end(io, id, Outcome::Expired, Some(StreamCode::Expired));
+        if self.before.remove(&id).is_some() {
+            self.waiting.retain(|waiting| *waiting != id);
+            io.outcome(id, outcome);
         }
     }
 
     /// Ends everything, in the order in which it was given.
     pub(super) fn lose(&mut self, io: &mut Io<'_>) {
-        for id in std::mem::take(&mut self.sendings).into_keys() {
+        self.sender.lose();
+        self.tell(io);
+        self.waiting.clear();
+        for id in std::mem::take(&mut self.before).into_keys() {
             io.outcome(id, Outcome::LinkLost);
         }
-        self.lose_lanes(io);
     }
 
-    /// Sends what need not be gathered any more.
+    /// Ends a sequence after what is queued.
+    pub(super) fn finish_ordered(&mut self, io: &mut Io<'_>, id: OrderedId) {
+        self.sender.finish_ordered(id);
+        self.pump(io);
+    }
+
+    pub(super) fn finish_all_ordered(&mut self, io: &mut Io<'_>) {
+        self.sender.finish_all_ordered();
+        self.pump(io);
+    }
+
+    /// Puts into the sender what need not be gathered any more.
     fn set_off(&mut self, io: &mut Io<'_>, id: SendId) {
-        let Some(sending) = self.sendings.get_mut(&id) else {
+        let Some(before) = self.before.get(&id) else {
             return;
         };
-        if sending.carriage == Carriage::Datagram {
-            return self.send_datagram(io, id);
-        }
-        // What has a deadline would rather be dropped and counted than be late; the rest has all the time there is.
-        let deadline = sending.header.deadline;
-        let may_wait = deadline.is_never() || sending.carriage != Carriage::Stream;
-        if self.permits > 0 {
-            if sending.carriage == Carriage::Stream && !deadline.is_never() {
-                self.deadlines.insert((deadline, id));
-            }
-            self.permit(io, id);
-        } else if may_wait && self.waiting.len() < ADUS_IN_FLIGHT_MAX as usize {
-            sending.stage = Stage::Waiting;
+        if may_wait(&before.header, &before.options) {
             self.waiting.push_back(id);
-        } else {
-            self.end(io, id, Outcome::Overflow, None);
+            return self.admit(io);
+        }
+        self.enter(io, id, 0);
+        self.pump(io);
+    }
+
+    /// Lets those in that wait for room; to be called after whatever may have ended an ADU.
+    fn admit(&mut self, io: &mut Io<'_>) {
+        let mut has_entered = false;
+        while let Some(id) = self.waiting.front().copied() {
+            let wanted = self
+                .before
+                .get(&id)
+                .map_or(0, |before| room_kib(before.arrived.payload_bytes));
+            if wanted > self.room_kib {
+                break;
+            }
+            self.waiting.pop_front();
+            self.room_kib -= wanted;
+            self.enter(io, id, wanted);
+            has_entered = true;
+        }
+        if has_entered {
+            self.pump(io);
         }
     }
 
-    /// Uses a permit for an ADU.
-    fn permit(&mut self, io: &mut Io<'_>, id: SendId) {
-        let Some(sending) = self.sendings.get_mut(&id) else {
+    fn enter(&mut self, io: &mut Io<'_>, id: SendId, room: u32) {
+        let Some(before) = self.before.remove(&id) else {
             return;
         };
-        self.permits -= 1;
-        if let Carriage::Ordered(lane) = sending.carriage {
-            sending.stage = Stage::InLane(lane);
-            return self.enter_lane(io, lane, id);
-        }
-        sending.stage = Stage::Unopened(self.ranks.next(sending.priority));
-        self.unopened.push_back(id);
-        self.open(io);
-    }
-
-    /// Opens streams as far as the peer admits.
-    pub(super) fn open(&mut self, io: &mut Io<'_>) {
-        while let Some(id) = self.unopened.front().copied() {
-            let Some(sending) = self.sendings.get_mut(&id) else {
-                self.unopened.pop_front();
-                continue;
-            };
-            let Stage::Unopened(rank) = sending.stage else {
-                self.unopened.pop_front();
-                continue;
-            };
-            let Some(stream) = open(io.quic, rank) else {
-                return;
-            };
-            self.unopened.pop_front();
-            let head = head(
-                Some(KIND_ADU),
-                &sending.header,
-                sending.payload_bytes,
-                io.now,
-            );
-            sending.unsent.push_front(head);
-            sending.stage = Stage::Open(stream);
-            self.streams.insert(stream, id);
-            self.write(io, id);
+        let ticket = self
+            .sender
+            .push(io.now, before.header, before.arrived, before.options, id);
+        match ticket {
+            Some(ticket) => {
+                self.tickets.insert(id, (ticket, room));
+            }
+            None => self.room_kib += room,
         }
     }
 
-    /// Hands QUIC what it takes of an ADU on a stream of its own.
-    fn write(&mut self, io: &mut Io<'_>, id: SendId) {
-        let Some(sending) = self.sendings.get_mut(&id) else {
-            return;
-        };
-        let Stage::Open(stream) = sending.stage else {
-            return;
-        };
-        match write(io.quic, stream, &mut sending.unsent) {
-            Written::All if sending.missing > 0 => {}
-            Written::All => match io.quic.send_stream(stream).finish() {
-                Ok(()) => sending.stage = Stage::Finishing(stream),
-                Err(FinishError::Stopped(code)) => self.refused(io, id, code.into()),
-                Err(FinishError::ClosedStream) => self.end(io, id, Outcome::LinkLost, None),
-            },
-            Written::Blocked => {}
-            Written::Stopped(code) => self.refused(io, id, code.number()),
-            Written::Closed => self.end(io, id, Outcome::LinkLost, None),
+    /// Lets the sender hand over what can go, and says what has become of what.
+    pub(super) fn pump(&mut self, io: &mut Io<'_>) {
+        let mut quic = self.streams.on(io.quic);
+        self.sender.pump(io.now, &mut quic);
+        if self.tell(io) {
+            self.admit(io);
         }
     }
 
-    fn refused(&mut self, io: &mut Io<'_>, id: SendId, code: u64) {
-        let code = StreamCode::from_number(code);
-        self.end(io, id, Outcome::Refused(code), Some(StreamCode::Cancelled));
-    }
-
-    fn send_datagram(&mut self, io: &mut Io<'_>, id: SendId) {
-        let Some(sending) = self.sendings.get(&id) else {
-            return;
-        };
-        let mut datagram = Vec::with_capacity(ADU_HEADER_BYTES_MAX + sending.payload_bytes);
-        encode_header(
-            &sending.header,
-            sending.payload_bytes,
-            io.now,
-            &mut datagram,
-        );
-        for chunk in &sending.unsent {
-            datagram.extend_from_slice(chunk);
-        }
-        let mut datagrams = io.quic.datagrams();
-        // QUIC would make room by dropping older datagrams without a word.
-        let outcome = if datagrams.send_buffer_space() < datagram.len() {
-            Outcome::Overflow
-        } else if datagrams.send(datagram.into(), true).is_ok() {
-            Outcome::Departed
-        } else {
-            Outcome::TooLarge
-        };
-        self.end(io, id, outcome, None);
-    }
-
-    /// Takes out an ADU with what became of it.
-    pub(super) fn end(
-        &mut self,
-        io: &mut Io<'_>,
-        id: SendId,
-        outcome: Outcome,
-        reset: Option<StreamCode>,
-    ) {
-        let Some(sending) = self.sendings.remove(&id) else {
-            return;
-        };
-        self.deadlines.remove(&(sending.header.deadline, id));
-        match sending.stage {
-            Stage::Gathering => {}
-            Stage::Waiting => self.waiting.retain(|waiting| *waiting != id),
-            Stage::Unopened(_) | Stage::InLane(_) => self.permits += 1,
-            Stage::Open(stream) | Stage::Finishing(stream) => {
-                self.permits += 1;
-                self.streams.remove(&stream);
-                if let Some(code) = reset {
-                    // An error says that the stream is over already.
-                    let _ = io.quic.send_stream(stream).reset(varint(code));
+    /// Returns whether an ADU has ended.
+    fn tell(&mut self, io: &mut Io<'_>) -> bool {
+        let mut has_ended = false;
+        while let Some(event) = self.sender.poll_event() {
+            match event {
+                Event::Outcome { data, outcome, .. } => {
+                    if let Some((_, room)) = self.tickets.remove(&data) {
+                        self.room_kib += room;
+                    }
+                    has_ended = true;
+                    io.outcome(data, outcome);
+                }
+                Event::OrderedEnded { id, outcome } => {
+                    let event = PortEvent::OrderedEnded { id, outcome };
+                    io.shared.events.push_back(event);
                 }
             }
         }
-        io.outcome(id, outcome);
-    }
-
-    /// Lets those go that wait for a permit; to be called after whatever may have ended an ADU.
-    pub(super) fn admit(&mut self, io: &mut Io<'_>) {
-        while self.permits > 0
-            && let Some(next) = self.waiting.pop_front()
-        {
-            self.permit(io, next);
-        }
+        has_ended
     }
 
     /// Takes word that a stream can be written again.
     pub(super) fn handle_writable(&mut self, io: &mut Io<'_>, stream: StreamId) {
-        if let Some(id) = self.streams.get(&stream) {
-            self.write(io, *id);
-        } else {
-            self.handle_lane_writable(io, stream);
+        if let Some(owner) = self.streams.owner(stream) {
+            self.sender.handle_writable(owner);
+            self.pump(io);
         }
     }
 
     /// Takes word that the peer has all of a stream.
     pub(super) fn handle_finished(&mut self, io: &mut Io<'_>, stream: StreamId) {
-        if let Some(id) = self.streams.get(&stream) {
-            self.end(io, *id, Outcome::Acknowledged, None);
-        } else {
-            self.handle_lane_ended(io, stream, Outcome::Acknowledged);
+        if let Some(owner) = self.streams.owner(stream) {
+            let mut quic = self.streams.on(io.quic);
+            self.sender.handle_acknowledged(owner, &mut quic);
+            self.pump(io);
         }
     }
 
     /// Takes word that the peer wants no more of a stream.
     pub(super) fn handle_stopped(&mut self, io: &mut Io<'_>, stream: StreamId, code: StreamCode) {
-        let Some(id) = self.streams.get(&stream).copied() else {
-            return self.handle_lane_stopped(io, stream, code);
-        };
-        let is_finishing = self
-            .sendings
-            .get(&id)
-            .is_some_and(|sending| sending.stage == Stage::Finishing(stream));
-        let outcome = match code {
-            StreamCode::Whole if is_finishing => Outcome::Acknowledged,
-            code => Outcome::Refused(code),
-        };
-        self.end(io, id, outcome, Some(StreamCode::Cancelled));
+        if let Some(owner) = self.streams.owner(stream) {
+            let mut quic = self.streams.on(io.quic);
+            self.sender.handle_stopped(owner, code, &mut quic);
+            self.pump(io);
+        }
     }
-}
-
-fn fits_datagram(quic: &mut Connection, payload_bytes: usize) -> bool {
-    let bytes_max = quic.datagrams().max_size().unwrap_or(0);
-    payload_bytes + ADU_HEADER_BYTES_MAX <= bytes_max
-}
-
-/// Opens a stream of a rank, if the peer admits another.
-pub(super) fn open(quic: &mut Connection, rank: i32) -> Option<StreamId> {
-    let stream = quic.streams().open(Dir::Uni)?;
-    // A stream that was just opened can fail only with its connection, which the next write says.
-    let _ = quic.send_stream(stream).set_priority(rank);
-    Some(stream)
-}
-
-/// Returns the bytes before a payload; what is left of the deadline is reckoned now.
-pub(super) fn head(kind: Option<u8>, header: &Header, payload_bytes: usize, now: Instant) -> Bytes {
-    let mut head = Vec::with_capacity(1 + ADU_HEADER_BYTES_MAX);
-    head.extend(kind);
-    encode_header(header, payload_bytes, now, &mut head);
-    head.into()
 }
 
 /// Hands QUIC as much as it takes.
@@ -437,16 +318,9 @@ pub(super) fn write(
         match quic.send_stream(stream).write_chunks(&mut chunks) {
             Ok(_) => {}
             Err(WriteError::Blocked) => return Written::Blocked,
-            Err(WriteError::Stopped(code)) => {
-                return Written::Stopped(StreamCode::from_number(code.into_inner()));
-            }
-            Err(WriteError::ClosedStream) => return Written::Closed,
+            Err(WriteError::Stopped(_) | WriteError::ClosedStream) => return Written::Closed,
         }
     }
-}
-
-pub(super) fn varint(code: StreamCode) -> VarInt {
-    VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX)
 }
 
 impl Io<'_> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use thalweg_core::adu::Header;
+use thalweg_core::adu::{Header, Importance};
 use thalweg_core::hop::{Carriage, Outcome, SendOptions};
 use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::line::{Impairment, Line};
@@ -139,8 +139,20 @@ impl Rig {
     }
 
     pub fn send(&mut self, sequence: u64, bytes: usize, options: SendOptions) -> SendId {
+        self.send_important(sequence, 7, bytes, options)
+    }
+
+    pub fn send_important(
+        &mut self,
+        sequence: u64,
+        importance: u8,
+        bytes: usize,
+        options: SendOptions,
+    ) -> SendId {
         let source = Source::Whole(payload(sequence, bytes));
-        self.ports[A].send_adu(self.now, header(sequence), source, options)
+        let mut header = header(sequence);
+        header.importance = Importance(importance);
+        self.ports[A].send_adu(self.now, header, source, options)
     }
 
     /// Returns what became of what A sent, in that order.
@@ -183,6 +195,6 @@ pub fn payload(sequence: u64, bytes: usize) -> Bytes {
         .collect()
 }
 
-pub fn by(carriage: Carriage, priority: u8) -> SendOptions {
-    SendOptions { carriage, priority }
+pub fn by(carriage: Carriage) -> SendOptions {
+    SendOptions::new(carriage)
 }

@@ -1,6 +1,7 @@
 //! Proves that a port does what the node's link does: two of them over two lines, in virtual time.
 
 use bytes::Bytes;
+use thalweg_core::adu::Importance;
 use thalweg_core::hop::{
     BodyError, Carriage, CloseCode, DownCause, OrderedId, Outcome, StreamCode,
 };
@@ -38,7 +39,7 @@ fn two_ends_greet_within_a_few_round_trips() {
 #[test]
 fn control_frames_come_whole_in_order_and_before_adus() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 2);
-    rig.send(0, 100_000, by(Carriage::Stream, 255));
+    rig.send(0, 100_000, by(Carriage::Stream));
     rig.run_for(Duration::from_millis(100));
     for number in 0..20u8 {
         let frame = Bytes::from(vec![number; 500]);
@@ -85,11 +86,7 @@ fn thousand_adus_arrive_whole_over_a_lossy_line() {
     };
     let mut rig = Rig::up(weather, 3);
     for sequence in 0..1_000 {
-        rig.send(
-            sequence,
-            300 + sequence as usize * 3,
-            by(Carriage::Stream, 7),
-        );
+        rig.send(sequence, 300 + sequence as usize * 3, by(Carriage::Stream));
         rig.run_for(Duration::from_millis(5));
     }
     rig.run_for(Duration::from_secs(60));
@@ -116,7 +113,7 @@ fn expired_adu_is_reset_and_its_receiver_told() {
     let mut late = header(1);
     late.deadline = rig.now + Duration::from_millis(400);
     let source = Source::Whole(payload(1, 50_000));
-    let send = rig.ports[A].send_adu(rig.now, late, source, by(Carriage::Stream, 7));
+    let send = rig.ports[A].send_adu(rig.now, late, source, by(Carriage::Stream));
     let before = rig.ways[A].counters().bytes;
     rig.run_for(Duration::from_secs(10));
     assert_eq!(rig.outcomes(), [(send, Outcome::Expired)]);
@@ -145,7 +142,7 @@ fn deadline_crosses_the_hop_as_what_is_left_of_it() {
     let mut urgent = header(1);
     urgent.deadline = rig.now + Duration::from_millis(300);
     let source = Source::Whole(payload(1, 100));
-    rig.ports[A].send_adu(rig.now, urgent, source, by(Carriage::Stream, 7));
+    rig.ports[A].send_adu(rig.now, urgent, source, by(Carriage::Stream));
     rig.run_for(Duration::from_secs(1));
     let (at, header, _) = &rig.arrived[0];
     // The time on the line is not known to either end, so the receiver's deadline is later by it.
@@ -161,11 +158,11 @@ fn deadline_crosses_the_hop_as_what_is_left_of_it() {
 fn urgent_adu_overtakes_a_long_one_that_has_begun() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(1_000)), 6);
     for sequence in 0..10 {
-        rig.send(sequence, 50_000, by(Carriage::Stream, 10));
+        rig.send(sequence, 50_000, by(Carriage::Stream));
     }
     rig.run_for(Duration::from_millis(500));
     let sent = rig.now;
-    rig.send(99, 2_000, by(Carriage::Stream, 200));
+    rig.send_important(99, 200, 2_000, by(Carriage::Stream));
     rig.run_for(Duration::from_secs(10));
     let urgent = rig.arrived.iter().find(|(_, h, _)| h.sequence.0 == 99);
     let (at, ..) = urgent.expect("it arrives");
@@ -187,7 +184,7 @@ fn urgent_adu_overtakes_a_long_one_that_has_begun() {
 fn saturated_line_carries_nine_tenths_of_its_rate() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(2_000)), 7);
     for sequence in 0..100 {
-        rig.send(sequence, 100_000, by(Carriage::Stream, 7));
+        rig.send(sequence, 100_000, by(Carriage::Stream));
     }
     rig.run_for(Duration::from_secs(5));
     let before: usize = rig.arrived.iter().map(|(_, _, bytes)| bytes.len()).sum();
@@ -200,7 +197,7 @@ fn saturated_line_carries_nine_tenths_of_its_rate() {
 #[test]
 fn blackout_ends_the_link_and_a_new_dial_brings_it_back() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(1_000)), 8);
-    rig.send(1, 50_000, by(Carriage::Stream, 7));
+    rig.send(1, 50_000, by(Carriage::Stream));
     rig.run_for(Duration::from_millis(100));
     rig.change(Impairment {
         up: false,
@@ -224,7 +221,7 @@ fn blackout_ends_the_link_and_a_new_dial_brings_it_back() {
     rig.ports[A].redial(rig.now);
     rig.run_for(Duration::from_secs(1));
     assert!(rig.ports[A].is_up() && rig.ports[B].is_up());
-    rig.send(2, 5_000, by(Carriage::Stream, 7));
+    rig.send(2, 5_000, by(Carriage::Stream));
     rig.run_for(Duration::from_secs(1));
     assert_eq!(rig.arrived.len(), 1);
 }
@@ -270,7 +267,7 @@ fn ordered_adus_come_in_order_whatever_is_lost() {
     };
     let mut rig = Rig::up(weather, 11);
     for sequence in 0..200 {
-        rig.send(sequence, 2_000, by(Carriage::Ordered(lane()), 7));
+        rig.send(sequence, 2_000, by(Carriage::Ordered(lane())));
     }
     rig.ports[A].finish_ordered(rig.now, lane());
     rig.run_for(Duration::from_secs(60));
@@ -293,10 +290,10 @@ fn datagrams_arrive_once_or_not_at_all_and_large_ones_by_stream() {
     };
     let mut rig = Rig::up(weather, 12);
     for sequence in 0..200 {
-        rig.send(sequence, 500, by(Carriage::Datagram, 7));
+        rig.send(sequence, 500, by(Carriage::Datagram));
         rig.run_for(Duration::from_millis(10));
     }
-    rig.send(1_000, 5_000, by(Carriage::Datagram, 7));
+    rig.send(1_000, 5_000, by(Carriage::Datagram));
     rig.run_for(Duration::from_secs(20));
     let outcomes = rig.outcomes();
     let (last, departed) = outcomes.split_last().expect("all have one");
@@ -316,7 +313,7 @@ fn payload_that_arrives_is_passed_on_chunk_by_chunk() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 13);
     let whole = payload(1, 30_000);
     let source = Source::Arriving(whole.len());
-    let send = rig.ports[A].send_adu(rig.now, header(1), source, by(Carriage::Stream, 7));
+    let send = rig.ports[A].send_adu(rig.now, header(1), source, by(Carriage::Stream));
     for at in (0..30_000).step_by(10_000) {
         rig.run_for(Duration::from_millis(100));
         let chunk = whole.slice(at..at + 10_000);
@@ -327,10 +324,8 @@ fn payload_that_arrives_is_passed_on_chunk_by_chunk() {
         let found = rig.events[B].iter().find(|(_, event)| wanted(event));
         found.expect("it came").0
     };
-    let header = at(&|event| matches!(event, PortEvent::Adu { .. }));
     let first = at(&|event| matches!(event, PortEvent::Chunk { .. }));
     let end = at(&|event| matches!(event, PortEvent::End { .. }));
-    assert!(first.saturating_since(header) >= Duration::from_millis(90));
     assert!(end.saturating_since(first) >= Duration::from_millis(190));
     assert_eq!(rig.arrived[0].2, whole);
     assert_eq!(rig.outcomes(), [(send, Outcome::Acknowledged)]);
@@ -340,7 +335,7 @@ fn payload_that_arrives_is_passed_on_chunk_by_chunk() {
 fn upstream_that_gives_up_ends_the_adu_at_both_ends() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 14);
     for carriage in [Carriage::Stream, Carriage::Ordered(lane())] {
-        let options = by(carriage, 7);
+        let options = by(carriage);
         let source = Source::Arriving(3_000);
         let send = rig.ports[A].send_adu(rig.now, header(1), source, options);
         rig.ports[A].push_chunk(rig.now, send, payload(1, 1_000));
@@ -362,7 +357,7 @@ fn upstream_that_gives_up_ends_the_adu_at_both_ends() {
 #[test]
 fn refused_adu_stops_at_its_sender() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(200)), 15);
-    let send = rig.send(1, 50_000, by(Carriage::Stream, 7));
+    let send = rig.send(1, 50_000, by(Carriage::Stream));
     rig.run_for(Duration::from_millis(200));
     let recv = rig.events[B].iter().find_map(|(_, event)| match event {
         PortEvent::Adu { recv, .. } => Some(*recv),
@@ -380,7 +375,7 @@ fn refused_adu_stops_at_its_sender() {
 fn held_adu_holds_its_sender_back() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(100_000)), 16);
     let source = Source::Whole(payload(1, 6_000_000));
-    rig.ports[A].send_adu(rig.now, header(1), source, by(Carriage::Stream, 7));
+    rig.ports[A].send_adu(rig.now, header(1), source, by(Carriage::Stream));
     let recv = loop {
         rig.run_for(Duration::from_millis(1));
         let adu = rig.events[B].iter().find_map(|(_, event)| match event {
@@ -401,33 +396,37 @@ fn held_adu_holds_its_sender_back() {
 }
 
 #[test]
-fn adus_beyond_the_limit_overflow_or_wait() {
-    let mut rig = Rig::up(line(Bitrate::from_kbps(1_000)), 17);
-    let mut bounded = header(9_999);
-    bounded.deadline = rig.now + Duration::from_secs(60);
-    for sequence in 0..4_096 {
-        rig.send(sequence, 10, by(Carriage::Stream, 7));
+fn adus_without_a_deadline_wait_for_room_and_others_do_not() {
+    let mut rig = Rig::up(line(Bitrate::from_kbps(100_000)), 17);
+    // Half of the outbox, and one more.
+    for sequence in 0..33 {
+        rig.send(sequence, 1 << 20, by(Carriage::Stream));
     }
-    let options = by(Carriage::Stream, 7);
-    let overflowed = rig.ports[A].send_adu(rig.now, bounded, Source::Whole(Bytes::new()), options);
-    let waits = rig.send(5_000, 10, options);
     rig.settle();
-    assert_eq!(rig.outcomes(), [(overflowed, Outcome::Overflow)]);
-    assert_eq!(rig.ports[A].room(), 0);
-    rig.run_for(Duration::from_secs(30));
+    assert_eq!(rig.ports[A].room_kib(), 0);
+    let mut bounded = header(9_999);
+    bounded.importance = Importance(8);
+    bounded.deadline = rig.now + Duration::from_secs(1);
+    let source = Source::Whole(Bytes::new());
+    let urgent = rig.ports[A].send_adu(rig.now, bounded, source, by(Carriage::Stream));
+    let waits = rig.send(5_000, 10, by(Carriage::Stream));
+    rig.run_for(Duration::from_secs(1));
+    assert!(rig.outcomes().contains(&(urgent, Outcome::Acknowledged)));
+    rig.run_for(Duration::from_secs(10));
     let outcomes = rig.outcomes();
-    assert_eq!(outcomes.len(), 4_098);
+    assert_eq!(outcomes.len(), 35);
     assert!(outcomes.contains(&(waits, Outcome::Acknowledged)));
+    assert!(outcomes.iter().all(|(_, outcome)| outcome.is_sent()));
 }
 
 #[test]
 fn drained_link_delivers_everything_first() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 18);
-    rig.send(1, 50_000, by(Carriage::Stream, 7));
-    rig.send(2, 20_000, by(Carriage::Ordered(lane()), 7));
+    rig.send(1, 50_000, by(Carriage::Stream));
+    rig.send(2, 20_000, by(Carriage::Ordered(lane())));
     let grace = Duration::from_secs(5);
     rig.ports[A].drain(rig.now, CloseCode::Shutdown, grace);
-    let refused = rig.send(3, 10, by(Carriage::Stream, 7));
+    let refused = rig.send(3, 10, by(Carriage::Stream));
     rig.run_for(Duration::from_secs(10));
     assert_eq!(rig.arrived.len(), 2);
     assert!(rig.outcomes().contains(&(refused, Outcome::LinkLost)));
@@ -449,7 +448,7 @@ fn drained_link_sends_its_datagrams_first() {
     let mut rig = Rig::up(line(Bitrate::from_kbps(500)), 19);
     // More than the first congestion window, so that some wait in QUIC.
     for sequence in 0..60 {
-        rig.send(sequence, 1_000, by(Carriage::Datagram, 7));
+        rig.send(sequence, 1_000, by(Carriage::Datagram));
     }
     rig.ports[A].drain(rig.now, CloseCode::Shutdown, Duration::from_secs(5));
     rig.run_for(Duration::from_secs(10));
@@ -475,8 +474,8 @@ fn story(seed: u64) -> u64 {
         let mut timed = header(sequence);
         timed.deadline = rig.now + Duration::from_millis(250);
         let source = Source::Whole(payload(sequence, 200 + 37 * sequence as usize % 5_000));
-        let options = by(carriage, (sequence % 7) as u8);
-        rig.ports[A].send_adu(rig.now, timed, source, options);
+        timed.importance = Importance((sequence % 7) as u8);
+        rig.ports[A].send_adu(rig.now, timed, source, by(carriage));
         rig.run_for(Duration::from_millis(20));
         let up = !(150..160).contains(&sequence);
         rig.change(Impairment { up, ..weather });

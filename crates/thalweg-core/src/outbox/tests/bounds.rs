@@ -56,7 +56,7 @@ fn what_the_path_does_not_carry_in_time_is_refused_and_what_it_just_carries_is_n
             .push(at(0), flow, entry(0, 9, at(1), 1 << 20))
             .is_ok()
     );
-    outbox.set_rate(Some(Bitrate::from_kbps(800)));
+    outbox.set_ceiling(Some(Bitrate::from_kbps(800)));
     assert!(outbox.push(at(0), flow, entry(1, 9, at(10), 1_000)).is_ok());
     let refused = outbox.push(at(0), flow, entry(2, 9, at(10), 1_001));
     let oversized = Refused::Oversized {

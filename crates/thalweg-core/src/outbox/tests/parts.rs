@@ -82,8 +82,61 @@ fn gate_lets_through_a_window_and_a_sliver() {
     assert_eq!(gate.credit().as_bytes(), 1_000);
     gate.handle_written(DataSize::from_bytes(5_000));
     assert_eq!(gate.credit(), DataSize::ZERO);
-    gate.handle_acknowledged(DataSize::from_bytes(254_000));
-    assert_eq!(gate.credit().as_bytes(), 250_000);
+}
+
+/// A packet of 1,440 bytes is taken to have carried 1,313 of what was handed over.
+const CARRIED: u64 = 1_400 - 1_400 / 16;
+
+#[test]
+fn gate_opens_for_what_arrives_and_not_for_what_leaves() {
+    let packet = DataSize::from_bytes(1_440);
+    let mut gate = Gate::default();
+    let all = gate.credit();
+    gate.handle_written(DataSize::from_bytes(CARRIED));
+    gate.handle_packet(packet);
+    assert_eq!(gate.unsent(), DataSize::ZERO);
+    assert_eq!(gate.in_flight(), packet);
+    assert_eq!(gate.credit(), all - packet);
+    gate.handle_acknowledged(packet);
+    assert_eq!(gate.credit(), all);
+}
+
+#[test]
+fn what_is_lost_is_unsent_again() {
+    let packet = DataSize::from_bytes(1_440);
+    let mut gate = Gate::default();
+    gate.handle_written(DataSize::from_bytes(CARRIED));
+    gate.handle_packet(packet);
+    gate.handle_lost(packet);
+    assert_eq!(gate.in_flight(), DataSize::ZERO);
+    assert_eq!(gate.unsent().as_bytes(), CARRIED);
+}
+
+#[test]
+fn transport_that_ran_dry_has_sent_what_it_had_at_its_last_packet() {
+    let packet = DataSize::from_bytes(1_440);
+    let mut gate = Gate::default();
+    // More than the packet is taken to have carried.
+    gate.handle_written(DataSize::from_bytes(1_400));
+    gate.handle_packet(packet);
+    assert_eq!(gate.unsent().as_bytes(), 1_400 - CARRIED);
+    // This comes after it, and may still wait.
+    gate.handle_written(DataSize::from_bytes(500));
+    gate.handle_in_flight(packet, false);
+    assert_eq!(gate.unsent().as_bytes(), 1_900 - CARRIED);
+    gate.handle_in_flight(packet, true);
+    assert_eq!(gate.unsent().as_bytes(), 500);
+}
+
+#[test]
+fn packets_that_carry_nothing_of_ours_open_nothing() {
+    let mut gate = Gate::default();
+    for _ in 0..10 {
+        gate.handle_packet(DataSize::from_bytes(1_440));
+    }
+    gate.handle_in_flight(DataSize::ZERO, true);
+    gate.handle_written(DataSize::from_bytes(700));
+    assert_eq!(gate.unsent().as_bytes(), 700);
 }
 
 #[test]
@@ -107,12 +160,12 @@ fn sliver_is_a_round_trip_on_a_short_path_and_never_more_than_a_window() {
 }
 
 #[test]
-fn gate_does_not_open_for_what_was_never_handed_over() {
+fn gate_does_not_open_for_what_never_left() {
     let mut gate = Gate::default();
     let all = gate.credit();
-    gate.handle_written(DataSize::from_bytes(500));
+    gate.handle_packet(DataSize::from_bytes(500));
     gate.handle_acknowledged(DataSize::from_bytes(700));
     assert_eq!(gate.credit(), all);
     assert_eq!(gate.false_acknowledged().as_bytes(), 200);
-    assert_eq!(gate.outstanding(), DataSize::ZERO);
+    assert_eq!(gate.in_flight(), DataSize::ZERO);
 }

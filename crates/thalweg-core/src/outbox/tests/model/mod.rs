@@ -144,6 +144,7 @@ impl Pair {
             Step::Rate(kbps) => {
                 let rate = (kbps > 0).then(|| Bitrate::from_kbps(kbps));
                 self.outbox.set_rate(rate);
+                self.outbox.set_ceiling(rate);
                 self.model.rate = rate;
                 let bytes = |rate: Bitrate| {
                     i64::from(((rate.as_bps() / 4_000) as u32).clamp(1_200, 65_536))
@@ -194,7 +195,8 @@ impl Pair {
                 assert_eq!(self.outbox.handle_unsent(ticket, bytes), is_here);
                 self.model.reshape(ticket, |adu| {
                     adu.sent -= bytes.min(adu.sent);
-                    adu.departed &= adu.sent == adu.entry.bytes;
+                    adu.departed &= adu.sent == adu.entry.bytes && adu.entry.bytes > 0;
+                    adu.begun &= adu.entry.bytes > 0;
                 });
             }
             Step::Blocked(_, blocked) => {

@@ -28,7 +28,7 @@ pub(super) struct Adu {
     pub(super) flow: usize,
     pub(super) entry: Entry,
     pub(super) sent: usize,
-    begun: bool,
+    pub(super) begun: bool,
     pub(super) departed: bool,
     pub(super) known: bool,
     pub(super) blocked: bool,

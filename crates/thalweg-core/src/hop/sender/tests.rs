@@ -1,0 +1,677 @@
+//! Proves the sender on a transport that does as it is told: every ADU has exactly one outcome, whatever the transport
+//! takes of it, and what arrives is what was sent.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{Arrived, Datagram, Event, Owner, PathRate, Sender, Ticket, Transport, Written};
+use crate::adu::{Header, Importance};
+use crate::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
+use crate::id::{Epoch, Sequence, StreamId};
+use crate::limits::ADU_PAYLOAD_BYTES_MAX;
+use crate::outbox::Settings;
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
+use crate::wire::adu::decode_header;
+
+/// A connection that takes what it is told to take.
+#[derive(Debug)]
+struct Fake {
+    streams: BTreeMap<u32, Stream>,
+    next: u32,
+    admitted: u32,
+    credit: u64,
+    /// How many bytes it takes in one writing.
+    bite: usize,
+    /// How many it takes until it is told more.
+    room: usize,
+    /// The stream that nobody reads.
+    unread: Option<u32>,
+    datagrams: Vec<Bytes>,
+    rate: PathRate,
+}
+
+#[derive(Debug)]
+struct Stream {
+    owner: Owner,
+    bytes: Vec<u8>,
+    is_finished: bool,
+    reset: Option<StreamCode>,
+    is_forgotten: bool,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self {
+            streams: BTreeMap::new(),
+            next: 0,
+            admitted: u32::MAX,
+            credit: u64::MAX / 2,
+            bite: usize::MAX,
+            room: usize::MAX,
+            unread: None,
+            datagrams: Vec::new(),
+            rate: PathRate::default(),
+        }
+    }
+}
+
+impl Transport for Fake {
+    type Stream = u32;
+
+    fn open(&mut self, owner: Owner, _rank: i32) -> Option<u32> {
+        if self.next == self.admitted {
+            return None;
+        }
+        let stream = Stream {
+            owner,
+            bytes: Vec::new(),
+            is_finished: false,
+            reset: None,
+            is_forgotten: false,
+        };
+        self.streams.insert(self.next, stream);
+        self.next += 1;
+        Some(self.next - 1)
+    }
+
+    fn write(&mut self, stream: u32, pieces: &mut [Bytes]) -> Written {
+        if self.unread == Some(stream) {
+            return Written::StreamBlocked;
+        }
+        let mut left = self.bite.min(self.room);
+        if left == 0 {
+            return Written::Blocked;
+        }
+        let open = self.streams.get_mut(&stream).expect("it was opened");
+        assert!(!open.is_finished && open.reset.is_none());
+        let mut taken = 0;
+        for piece in pieces {
+            let bytes = piece.len().min(left);
+            open.bytes.extend_from_slice(&piece.split_to(bytes));
+            (left, taken) = (left - bytes, taken + bytes);
+        }
+        self.room -= taken;
+        Written::Some(taken)
+    }
+
+    fn finish(&mut self, stream: u32) {
+        self.streams
+            .get_mut(&stream)
+            .expect("it was opened")
+            .is_finished = true;
+    }
+
+    fn reset(&mut self, stream: u32, code: StreamCode) {
+        let open = self.streams.get_mut(&stream).expect("it was opened");
+        assert!(open.reset.is_none() && !open.is_forgotten);
+        open.reset = Some(code);
+    }
+
+    fn forget(&mut self, stream: u32) {
+        let open = self.streams.get_mut(&stream).expect("it was opened");
+        assert!(open.reset.is_none() && !open.is_forgotten);
+        open.is_forgotten = true;
+    }
+
+    fn datagram_bytes_max(&mut self) -> usize {
+        1_200
+    }
+
+    fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
+        if self.room < datagram.len() {
+            return Datagram::Blocked;
+        }
+        self.room -= datagram.len();
+        self.datagrams.push(datagram);
+        Datagram::Sent
+    }
+
+    fn credit(&self) -> DataSize {
+        DataSize::from_bytes(self.credit)
+    }
+
+    fn path_rate(&self) -> PathRate {
+        self.rate
+    }
+}
+
+impl Fake {
+    /// Returns what arrives whole on streams of one ADU, in the order in which they were opened.
+    fn arrived(&self) -> Vec<(u64, Vec<u8>)> {
+        let whole = |stream: &&Stream| {
+            stream.is_finished && stream.reset.is_none() && stream.owner.adu().is_some()
+        };
+        let adu = |stream: &Stream| one(&stream.bytes[1..]).0;
+        self.streams.values().filter(whole).map(adu).collect()
+    }
+
+    fn finished(&self) -> Vec<Owner> {
+        let live =
+            |stream: &&Stream| stream.is_finished && !stream.is_forgotten && stream.reset.is_none();
+        let streams = self.streams.values().filter(live);
+        streams.map(|stream| stream.owner).collect()
+    }
+}
+
+/// Takes one ADU off the front.
+fn one(bytes: &[u8]) -> ((u64, Vec<u8>), &[u8]) {
+    let decoded = decode_header(bytes, Instant::ZERO)
+        .expect("a header")
+        .expect("whole");
+    let end = decoded.header_bytes + decoded.payload_bytes;
+    let payload = bytes[decoded.header_bytes..end].to_vec();
+    ((decoded.header.sequence.0, payload), &bytes[end..])
+}
+
+type Subject = Sender<u32, u64>;
+
+fn sender() -> Subject {
+    Sender::new(Settings::default())
+}
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+fn header(sequence: u64) -> Header {
+    Header {
+        importance: Importance(100),
+        ..Header::new(StreamId(1), Sequence(sequence))
+    }
+}
+
+fn payload(sequence: u64, bytes: usize) -> Bytes {
+    (0..bytes).map(|at| (at as u64 ^ sequence) as u8).collect()
+}
+
+fn lane() -> OrderedId {
+    OrderedId {
+        stream: StreamId(1),
+        epoch: Epoch(0),
+    }
+}
+
+fn push(subject: &mut Subject, header: Header, bytes: usize, carriage: Carriage) -> Option<Ticket> {
+    let sequence = header.sequence.0;
+    let whole = Arrived::from(payload(sequence, bytes));
+    subject.push(
+        Instant::ZERO,
+        header,
+        whole,
+        SendOptions::new(carriage),
+        sequence,
+    )
+}
+
+fn outcomes(subject: &mut Subject) -> Vec<(u64, Outcome)> {
+    let outcome = |event| match event {
+        Event::Outcome { data, outcome, .. } => Some((data, outcome)),
+        Event::OrderedEnded { .. } => None,
+    };
+    core::iter::from_fn(|| subject.poll_event())
+        .filter_map(outcome)
+        .collect()
+}
+
+fn acknowledge_all(subject: &mut Subject, fake: &mut Fake) {
+    for owner in fake.finished() {
+        subject.handle_acknowledged(owner, fake);
+    }
+}
+
+#[test]
+fn whole_adu_goes_on_its_own_stream_and_is_acknowledged() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    push(&mut subject, header(3), 5_000, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(outcomes(&mut subject), []);
+    assert_eq!(fake.arrived(), [(3, payload(3, 5_000).to_vec())]);
+    acknowledge_all(&mut subject, &mut fake);
+    assert_eq!(outcomes(&mut subject), [(3, Outcome::Acknowledged)]);
+    assert!(subject.is_empty() && fake.streams[&0].is_forgotten);
+}
+
+#[test]
+fn empty_adu_goes_even_if_its_header_is_taken_byte_by_byte() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    push(&mut subject, header(0), 0, Carriage::Stream);
+    fake.bite = 1;
+    for _ in 0..100 {
+        fake.room = 1;
+        subject.pump(at(0), &mut fake);
+    }
+    assert_eq!(fake.arrived(), [(0, vec![])]);
+}
+
+#[test]
+fn nothing_goes_without_credit() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.credit = 1_199;
+    push(&mut subject, header(0), 5_000, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    assert!(fake.streams.is_empty());
+    fake.credit = 1_200;
+    fake.room = 1_200;
+    subject.pump(at(0), &mut fake);
+    assert_eq!(fake.streams[&0].bytes.len(), 1_200);
+}
+
+#[test]
+fn urgent_adu_overtakes_one_that_is_half_sent() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 10_000;
+    push(&mut subject, header(0), 100_000, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    let mut urgent = header(1);
+    urgent.importance = Importance(200);
+    push(&mut subject, urgent, 5_000, Carriage::Stream);
+    fake.room = 6_000;
+    subject.pump(at(0), &mut fake);
+    let arrived: Vec<_> = fake
+        .arrived()
+        .into_iter()
+        .map(|(sequence, _)| sequence)
+        .collect();
+    assert_eq!(arrived, [1]);
+}
+
+#[test]
+fn expired_adu_is_reset_and_the_one_behind_it_goes() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 10_000;
+    let mut late = header(0);
+    (late.deadline, late.importance) = (at(20), Importance(200));
+    push(&mut subject, late, 100_000, Carriage::Stream);
+    push(&mut subject, header(1), 1_000, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(subject.poll_timeout(), at(20));
+    fake.room = 10_000;
+    subject.pump(at(19), &mut fake);
+    assert_eq!(outcomes(&mut subject), []);
+    fake.room = 10_000;
+    subject.pump(at(20), &mut fake);
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Expired)]);
+    assert_eq!(fake.streams[&0].reset, Some(StreamCode::Expired));
+    assert_eq!(fake.arrived().len(), 1);
+}
+
+#[test]
+fn adu_that_is_not_acknowledged_in_time_is_reset_too() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    let mut late = header(0);
+    late.deadline = at(20);
+    push(&mut subject, late, 100, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    subject.pump(at(20), &mut fake);
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Expired)]);
+    // The word of the end comes late, and means nothing any more.
+    subject.handle_acknowledged(fake.streams[&0].owner, &mut fake);
+    assert_eq!(outcomes(&mut subject), []);
+}
+
+#[test]
+fn payload_that_arrives_is_passed_on_as_it_comes() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    let whole = payload(0, 3_000);
+    let arriving = Arrived {
+        payload_bytes: 3_000,
+        chunks: [whole.slice(..1_000)].into(),
+    };
+    let options = SendOptions::new(Carriage::Stream);
+    let ticket = subject
+        .push(at(0), header(0), arriving, options, 0)
+        .expect("there is room");
+    subject.pump(at(0), &mut fake);
+    let head = fake.streams[&0].bytes.len() - 1_000;
+    assert!(subject.push_chunk(ticket, whole.slice(1_000..2_500)));
+    subject.pump(at(0), &mut fake);
+    assert_eq!(fake.streams[&0].bytes.len(), head + 2_500);
+    // More than was announced is not taken.
+    assert!(subject.push_chunk(ticket, payload(0, 9_000).slice(2_500..)));
+    subject.pump(at(0), &mut fake);
+    assert_eq!(fake.arrived(), [(0, whole.to_vec())]);
+    acknowledge_all(&mut subject, &mut fake);
+    assert!(!subject.push_chunk(ticket, payload(0, 1)));
+}
+
+#[test]
+fn stream_that_nobody_reads_stalls_itself_only() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    let mut first = header(0);
+    first.importance = Importance(200);
+    fake.unread = Some(0);
+    push(&mut subject, first, 5_000, Carriage::Stream);
+    push(&mut subject, header(1), 5_000, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(fake.arrived().len(), 1);
+    fake.unread = None;
+    subject.handle_writable(fake.streams[&0].owner);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(fake.arrived().len(), 2);
+}
+
+#[test]
+fn most_important_waits_for_a_stream_and_nothing_passes_it() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.admitted = 1;
+    push(&mut subject, header(0), 10, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    push(&mut subject, header(1), 10, Carriage::Stream);
+    let mut urgent = header(2);
+    urgent.importance = Importance(200);
+    push(&mut subject, urgent, 10, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    fake.admitted = 2;
+    subject.pump(at(0), &mut fake);
+    let order: Vec<_> = fake
+        .arrived()
+        .into_iter()
+        .map(|(sequence, _)| sequence)
+        .collect();
+    assert_eq!(order, [0, 2]);
+}
+
+#[test]
+fn refused_adu_takes_its_dependants_along() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 2_000;
+    push(&mut subject, header(0), 5_000, Carriage::Stream);
+    let mut dependant = header(1);
+    dependant.depends_on = 1;
+    push(&mut subject, dependant, 10, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    let owner = fake.streams[&0].owner;
+    subject.handle_stopped(owner, StreamCode::Overload, &mut fake);
+    let refused = Outcome::Refused(StreamCode::Overload);
+    assert_eq!(
+        outcomes(&mut subject),
+        [(0, refused), (1, Outcome::Dependant)]
+    );
+}
+
+#[test]
+fn peer_that_has_every_byte_needs_no_end_of_the_stream() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    push(&mut subject, header(0), 10, Carriage::Stream);
+    subject.pump(at(0), &mut fake);
+    subject.handle_stopped(fake.streams[&0].owner, StreamCode::Whole, &mut fake);
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Acknowledged)]);
+}
+
+#[test]
+fn datagram_departs_and_one_that_does_not_fit_goes_by_stream() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    push(&mut subject, header(0), 1_000, Carriage::Datagram);
+    push(&mut subject, header(1), 1_190, Carriage::Datagram);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Departed)]);
+    assert_eq!(one(&fake.datagrams[0]).0, (0, payload(0, 1_000).to_vec()));
+    assert_eq!(fake.arrived(), [(1, payload(1, 1_190).to_vec())]);
+}
+
+#[test]
+fn sequence_goes_on_one_stream_in_order_and_its_end_says_that_all_has_arrived() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 3_000;
+    for sequence in 0..3 {
+        push(
+            &mut subject,
+            header(sequence),
+            2_000,
+            Carriage::Ordered(lane()),
+        );
+    }
+    subject.pump(at(0), &mut fake);
+    subject.finish_ordered(lane());
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Departed)]);
+    fake.room = usize::MAX;
+    subject.pump(at(0), &mut fake);
+    assert_eq!(outcomes(&mut subject).len(), 2);
+    assert_eq!(fake.streams.len(), 1);
+    let mut rest = &fake.streams[&0].bytes[1..];
+    for sequence in 0..3 {
+        let (adu, behind) = one(rest);
+        assert_eq!(adu, (sequence, payload(sequence, 2_000).to_vec()));
+        rest = behind;
+    }
+    assert!(fake.streams[&0].is_finished && rest.is_empty());
+    assert!(!subject.is_empty());
+    acknowledge_all(&mut subject, &mut fake);
+    let ended = subject.poll_event();
+    assert!(matches!(
+        ended,
+        Some(Event::OrderedEnded {
+            outcome: Outcome::Acknowledged,
+            ..
+        })
+    ));
+    assert!(subject.is_empty());
+}
+
+#[test]
+fn sequence_goes_on_by_a_new_stream_when_one_is_given_up_half_sent() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 1_000;
+    let ticket = push(&mut subject, header(0), 2_000, Carriage::Ordered(lane()));
+    push(&mut subject, header(1), 500, Carriage::Ordered(lane()));
+    subject.pump(at(0), &mut fake);
+    subject.cancel(ticket.expect("there is room"), Outcome::Cancelled);
+    fake.room = usize::MAX;
+    subject.pump(at(0), &mut fake);
+    assert_eq!(fake.streams[&0].reset, Some(StreamCode::Cancelled));
+    assert_eq!(one(&fake.streams[&1].bytes[1..]).0.0, 1);
+    assert_eq!(
+        outcomes(&mut subject),
+        [(0, Outcome::Cancelled), (1, Outcome::Departed)]
+    );
+}
+
+#[test]
+fn ordered_adu_that_has_begun_does_not_expire() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 1_000;
+    for sequence in 0..2 {
+        let mut timed = header(sequence);
+        timed.deadline = at(20);
+        push(&mut subject, timed, 2_000, Carriage::Ordered(lane()));
+    }
+    subject.pump(at(0), &mut fake);
+    fake.room = usize::MAX;
+    subject.pump(at(20), &mut fake);
+    let mut ended = outcomes(&mut subject);
+    ended.sort_by_key(|(sequence, _)| *sequence);
+    assert_eq!(ended, [(0, Outcome::Departed), (1, Outcome::Expired)]);
+}
+
+#[test]
+fn stopped_sequence_refuses_one_and_goes_on_by_a_new_stream() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    push(&mut subject, header(0), 10, Carriage::Ordered(lane()));
+    subject.pump(at(0), &mut fake);
+    let owner = fake.streams[&0].owner;
+    subject.handle_stopped(owner, StreamCode::Protocol, &mut fake);
+    for sequence in 1..3 {
+        push(
+            &mut subject,
+            header(sequence),
+            10,
+            Carriage::Ordered(lane()),
+        );
+    }
+    subject.pump(at(0), &mut fake);
+    // A word about the old stream does no harm to the new one.
+    subject.handle_stopped(owner, StreamCode::Protocol, &mut fake);
+    let refused = Outcome::Refused(StreamCode::Protocol);
+    let expected = [(0, Outcome::Departed), (1, refused), (2, Outcome::Departed)];
+    assert_eq!(outcomes(&mut subject), expected);
+    assert!(fake.streams[&1].reset.is_none());
+}
+
+#[test]
+fn adu_that_a_full_path_cannot_carry_in_time_is_refused_at_once() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    let mut timed = header(0);
+    timed.deadline = at(1_100);
+    // How much an idle path can carry is not known, whatever was sent on it.
+    fake.rate.sendable = Some(Bitrate::from_kbps(400));
+    subject.pump(at(100), &mut fake);
+    push(&mut subject, timed, 200_000, Carriage::Stream);
+    assert_eq!(outcomes(&mut subject), []);
+    fake.rate.has_been_full = true;
+    subject.pump(at(200), &mut fake);
+    outcomes(&mut subject);
+    for (bytes, fits) in [(110_000, true), (110_001, false)] {
+        let refused = push(&mut subject, timed, bytes, Carriage::Stream).is_none();
+        assert_eq!(refused, !fits, "twice 400 kbit/s for 1.1 s");
+    }
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Oversized)]);
+}
+
+#[test]
+fn flows_without_an_adu_are_forgotten() {
+    let mut subject = sender();
+    let mut fake = Fake::default();
+    // Twice as many streams as there are flows.
+    for stream in 0..1_100 {
+        let mut header = header(0);
+        header.stream = StreamId(stream);
+        push(&mut subject, header, 10, Carriage::Stream).expect("an idle flow makes room");
+        subject.pump(at(0), &mut fake);
+        acknowledge_all(&mut subject, &mut fake);
+    }
+    subject.sweep(at(10_000));
+    assert!(subject.flows.is_empty());
+}
+
+#[test]
+fn lost_link_ends_everything() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    fake.room = 1_000;
+    for (sequence, carriage) in [
+        (0, Carriage::Stream),
+        (1, Carriage::Ordered(lane())),
+        (2, Carriage::Datagram),
+    ] {
+        push(&mut subject, header(sequence), 900, carriage);
+    }
+    subject.pump(at(0), &mut fake);
+    subject.finish_ordered(lane());
+    subject.lose();
+    let events: Vec<_> = core::iter::from_fn(|| subject.poll_event()).collect();
+    let ordered = events
+        .iter()
+        .filter(|event| matches!(event, Event::OrderedEnded { .. }));
+    assert_eq!((events.len(), ordered.count()), (4, 1));
+    assert!(subject.is_empty());
+}
+
+#[test]
+fn payload_above_the_limit_is_refused() {
+    let mut subject = sender();
+    let bytes = ADU_PAYLOAD_BYTES_MAX + 1;
+    assert!(push(&mut subject, header(0), bytes, Carriage::Stream).is_none());
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::TooLarge)]);
+}
+
+/// What may happen.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Push(u8, u16, u8),
+    Cancel(u8),
+    Room(u16),
+    Acknowledge,
+    Stop(u8),
+    Wait(u8),
+    FinishLane,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        4 => (0..8u8, 0..9_000u16, 0..3u8).prop_map(|(i, b, c)| Act::Push(i, b, c)),
+        1 => any::<u8>().prop_map(Act::Cancel),
+        4 => (0..9_000u16).prop_map(Act::Room),
+        2 => Just(Act::Acknowledge),
+        1 => any::<u8>().prop_map(Act::Stop),
+        1 => (0..30u8).prop_map(Act::Wait),
+        1 => Just(Act::FinishLane),
+    ];
+    proptest::collection::vec(act, 0..200)
+}
+
+proptest! {
+    /// Whatever happens, each ADU has one outcome, and what is said to have arrived has arrived whole.
+    #[test]
+    fn every_adu_ends_once(acts in acts()) {
+        let (mut subject, mut fake) = (sender(), Fake::default());
+        fake.room = 0;
+        let (mut now, mut sequence) = (Instant::ZERO, 0);
+        let mut tickets = Vec::new();
+        let mut ended: BTreeMap<u64, Outcome> = BTreeMap::new();
+        for act in acts {
+            match act {
+                Act::Push(importance, bytes, carriage) => {
+                    let carriage = match carriage {
+                        0 => Carriage::Stream,
+                        1 => Carriage::Datagram,
+                        _ => Carriage::Ordered(lane()),
+                    };
+                    let mut header = header(sequence);
+                    header.importance = Importance(importance);
+                    header.deadline = now + Duration::from_millis(40);
+                    let whole = Arrived::from(payload(sequence, bytes.into()));
+                    let options = SendOptions::new(carriage);
+                    let ticket = subject.push(now, header, whole, options, sequence);
+                    tickets.extend(ticket);
+                    sequence += 1;
+                }
+                Act::Cancel(which) => {
+                    if let Some(ticket) = tickets.get(which as usize) {
+                        subject.cancel(*ticket, Outcome::Cancelled);
+                    }
+                }
+                Act::Room(bytes) => fake.room = bytes.into(),
+                Act::Acknowledge => acknowledge_all(&mut subject, &mut fake),
+                Act::Stop(which) => {
+                    let owner = fake.streams.get(&u32::from(which)).map(|s| s.owner);
+                    if let Some(owner) = owner {
+                        subject.handle_stopped(owner, StreamCode::Overload, &mut fake);
+                    }
+                }
+                Act::Wait(millis) => now = now + Duration::from_millis(millis.into()),
+                Act::FinishLane => subject.finish_ordered(lane()),
+            }
+            subject.pump(now, &mut fake);
+            for (sequence, outcome) in outcomes(&mut subject) {
+                prop_assert!(ended.insert(sequence, outcome).is_none(), "{sequence} ended twice");
+            }
+        }
+        fake.room = usize::MAX;
+        for _ in 0..3 {
+            subject.pump(now, &mut fake);
+            acknowledge_all(&mut subject, &mut fake);
+        }
+        subject.finish_all_ordered();
+        subject.pump(now, &mut fake);
+        acknowledge_all(&mut subject, &mut fake);
+        for (sequence, outcome) in outcomes(&mut subject) {
+            prop_assert!(ended.insert(sequence, outcome).is_none(), "{sequence} ended twice");
+        }
+        prop_assert_eq!(ended.len() as u64, sequence);
+        prop_assert!(subject.is_empty());
+        prop_assert_eq!(subject.streams, 0);
+        let arrived: BTreeMap<_, _> = fake.arrived().into_iter().collect();
+        for (sequence, outcome) in ended {
+            if let Some(bytes) = arrived.get(&sequence) {
+                prop_assert_eq!(bytes, &payload(sequence, bytes.len()).to_vec());
+            }
+            if outcome == Outcome::Acknowledged {
+                prop_assert!(arrived.contains_key(&sequence));
+            }
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! A QUIC connection, as the sender above it wants it: nothing here waits.
+//!
+//! *The idea.* Each call of the library's is asked once, with the waker of the link's driver. What it cannot do now it
+//! does when the driver is woken and asks again, with whatever matters most by then.
+//!
+//! *What it does not do.* It decides nothing. It watches the path that ADUs take; when another is taken, the driver's
+//! next look ([`Quic::look`]) finds it.
+
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use iroh::endpoint::{Connection, ConnectionError, SendStream, VarInt, WriteError};
+use thalweg_core::hop::StreamCode;
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use thalweg_core::units::DataSize;
+use thalweg_quic::{Reading, Watch};
+
+use crate::close::ToVarInt as _;
+
+/// Waits for the end of a stream that was finished; says whose it was and why the peer stopped it, if it did.
+pub(super) type Ending = Pin<Box<dyn Future<Output = (Owner, Ended)> + Send>>;
+
+type Opening = Pin<Box<dyn Future<Output = Result<SendStream, ConnectionError>> + Send>>;
+
+/// How a stream that was finished has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    Acknowledged,
+    Stopped(StreamCode),
+    /// With its connection, which says so itself.
+    Lost,
+}
+
+/// One connection, with the streams that are open on it.
+pub(super) struct Quic {
+    connection: Connection,
+    watch: Option<Arc<Watch>>,
+    streams: Vec<Option<Open>>,
+    free: Vec<u32>,
+    /// A stream that the peer does not admit yet.
+    opening: Option<Opening>,
+    /// Streams that have been finished since the driver last looked.
+    pub(super) endings: Vec<Ending>,
+    /// Those that take nothing because nobody reads them.
+    pub(super) unread: Vec<Owner>,
+    /// The driver's.
+    pub(super) waker: Waker,
+}
+
+struct Open {
+    stream: SendStream,
+    owner: Owner,
+    written: usize,
+}
+
+impl Quic {
+    pub(super) fn new(connection: Connection) -> Self {
+        let mut quic = Self {
+            connection,
+            watch: None,
+            streams: Vec::new(),
+            free: Vec::new(),
+            opening: None,
+            endings: Vec::new(),
+            unread: Vec::new(),
+            waker: Waker::noop().clone(),
+        };
+        quic.look();
+        quic
+    }
+
+    /// Looks which path is taken now.
+    pub(super) fn look(&mut self) {
+        let paths = self.connection.paths();
+        let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
+        let Some(path) = selected.or_else(|| paths.iter().next()) else {
+            return;
+        };
+        let state = self.connection.congestion_state(path.id());
+        if let Some(watch) = state.and_then(thalweg_quic::watch) {
+            self.watch = Some(watch);
+        }
+    }
+
+    /// Returns what is known of the path that is taken.
+    pub(super) fn reading(&self) -> Option<Reading> {
+        self.watch.as_ref().map(|watch| watch.reading())
+    }
+
+    /// Asks for the driver to be woken when there may be more credit.
+    pub(super) fn register(&self) {
+        if let Some(watch) = &self.watch {
+            watch.register(&self.waker);
+        }
+    }
+
+    fn written(&self, bytes: usize) {
+        if let Some(watch) = &self.watch {
+            watch.handle_written(bytes);
+        }
+    }
+
+    fn take(&mut self, stream: u32) -> Option<Open> {
+        let open = self.streams.get_mut(stream as usize)?.take()?;
+        self.free.push(stream);
+        Some(open)
+    }
+
+    fn insert(&mut self, open: Open) -> u32 {
+        if let Some(index) = self.free.pop() {
+            self.streams[index as usize] = Some(open);
+            return index;
+        }
+        self.streams.push(Some(open));
+        self.streams.len() as u32 - 1
+    }
+
+    /// Asks for a stream, once; what is not given now is kept and asked for again.
+    fn poll_open(&mut self) -> Option<SendStream> {
+        let mut context = Context::from_waker(&self.waker);
+        if self.opening.is_none() {
+            match pin!(self.connection.open_uni()).poll(&mut context) {
+                Poll::Ready(opened) => return opened.ok(),
+                Poll::Pending => {
+                    let connection = self.connection.clone();
+                    self.opening = Some(Box::pin(async move { connection.open_uni().await }));
+                }
+            }
+        }
+        let Poll::Ready(opened) = self.opening.as_mut()?.as_mut().poll(&mut context) else {
+            return None;
+        };
+        self.opening = None;
+        opened.ok()
+    }
+}
+
+impl Transport for Quic {
+    type Stream = u32;
+
+    fn open(&mut self, owner: Owner, rank: i32) -> Option<u32> {
+        let stream = self.poll_open()?;
+        // A stream that was just opened can fail only with its connection, which the next write says.
+        let _ = stream.set_priority(rank);
+        Some(self.insert(Open {
+            stream,
+            owner,
+            written: 0,
+        }))
+    }
+
+    fn write(&mut self, stream: u32, pieces: &mut [Bytes]) -> Written {
+        let Some(open) = self.streams[stream as usize].as_mut() else {
+            return Written::Lost;
+        };
+        let mut context = Context::from_waker(&self.waker);
+        let offered: usize = pieces.iter().map(Bytes::len).sum();
+        let mut rest = pieces;
+        let writing = pin!(open.stream.write_many_chunks(&mut rest)).poll(&mut context);
+        match writing {
+            Poll::Ready(Ok(bytes)) => {
+                open.written += bytes;
+                self.written(bytes);
+                Written::Some(bytes)
+            }
+            // Which of the two windows is full QUIC does not say. A stream's cannot be before so much is written.
+            Poll::Pending if open.written + offered > STREAM_WINDOW_BYTES as usize => {
+                self.unread.push(open.owner);
+                Written::StreamBlocked
+            }
+            Poll::Pending => Written::Blocked,
+            Poll::Ready(Err(WriteError::Stopped(code))) => {
+                Written::Stopped(StreamCode::from_number(code.into_inner()))
+            }
+            Poll::Ready(Err(_)) => Written::Lost,
+        }
+    }
+
+    fn finish(&mut self, stream: u32) {
+        let Some(open) = self.streams[stream as usize].as_mut() else {
+            return;
+        };
+        // An error says that the stream is over already, and so does its end.
+        let _ = open.stream.finish();
+        let (owner, stopped) = (open.owner, open.stream.stopped());
+        self.endings
+            .push(Box::pin(async move { (owner, Ended::of(stopped.await)) }));
+        self.waker.wake_by_ref();
+    }
+
+    fn reset(&mut self, stream: u32, code: StreamCode) {
+        if let Some(mut open) = self.take(stream) {
+            // An error says that the stream is over already.
+            let _ = open.stream.reset(code.varint());
+        }
+    }
+
+    fn forget(&mut self, stream: u32) {
+        self.take(stream);
+    }
+
+    fn datagram_bytes_max(&mut self) -> usize {
+        self.connection.max_datagram_size().unwrap_or(0)
+    }
+
+    fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
+        let bytes = datagram.len();
+        // QUIC would make room by dropping older datagrams without a word.
+        if self.connection.datagram_send_buffer_space() < bytes {
+            return Datagram::Blocked;
+        }
+        match self.connection.send_datagram(datagram) {
+            Ok(()) => {
+                self.written(bytes);
+                Datagram::Sent
+            }
+            Err(_) if self.connection.close_reason().is_some() => Datagram::Lost,
+            // The path's MTU has just shrunk, or the peer takes none.
+            Err(_) => Datagram::TooLarge,
+        }
+    }
+
+    fn credit(&self) -> DataSize {
+        let known = self.watch.as_ref().map(|watch| watch.credit());
+        known.unwrap_or(DataSize::from_bytes(SEND_WINDOW_BYTES))
+    }
+
+    fn path_rate(&self) -> PathRate {
+        self.reading()
+            .map_or_else(PathRate::default, |reading| PathRate {
+                sendable: reading.sendable,
+                has_been_full: reading.has_been_full,
+            })
+    }
+}
+
+impl Ended {
+    fn of<E>(stopped: Result<Option<VarInt>, E>) -> Self {
+        match stopped {
+            Ok(None) => Self::Acknowledged,
+            Ok(Some(code)) => Self::Stopped(StreamCode::from_number(code.into_inner())),
+            Err(_) => Self::Lost,
+        }
+    }
+}

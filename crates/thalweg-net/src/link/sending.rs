@@ -1,0 +1,270 @@
+//! Sending one ADU, for whoever has one.
+//!
+//! *The idea.* A sending is a future that ends in an [`Outcome`]. Detached, an ADU that is whole goes into the outbox on
+//! the spot and costs no task; one that is still arriving is fed by a task of its own, chunk by chunk. What has a deadline
+//! never waits outside the outbox; what has none, and what goes in order, waits for room, which is the back-pressure.
+//!
+//! *What it does not do.* It does not choose among ADUs, and sends none again on another link.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use thalweg_core::adu::Header;
+use thalweg_core::hop::sender::room::{may_wait, room_kib};
+use thalweg_core::hop::sender::{Arrived, Ticket};
+use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use super::Link;
+use super::body::Body;
+use super::outcome::{Carriage, Outcome, Payload, SendOptions};
+use super::sender::{Reply, To};
+use crate::close::StreamCode;
+use crate::error::BodyError;
+
+/// An ADU on its way; awaited it is sent and says what became of it, dropped it is cancelled.
+#[must_use = "nothing is sent before it is awaited or detached"]
+pub struct Sending {
+    link: Link,
+    header: Header,
+    state: State,
+}
+
+enum State {
+    Unsent(Payload, SendOptions),
+    Under(Pin<Box<dyn Future<Output = Outcome> + Send>>),
+    Over,
+}
+
+impl Sending {
+    pub(super) const fn new(
+        link: Link,
+        header: Header,
+        payload: Payload,
+        options: SendOptions,
+    ) -> Self {
+        Self {
+            link,
+            header,
+            state: State::Unsent(payload, options),
+        }
+    }
+
+    /// Sends without waiting for the acknowledgement.
+    ///
+    /// The outcome goes to [`Receiver::handle_outcome`](super::Receiver::handle_outcome). An ordered ADU should rather
+    /// be awaited: that is its back-pressure.
+    ///
+    /// Fails   panics outside a tokio run-time (a caller's bug)
+    pub fn detach(mut self) {
+        let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Over)
+        else {
+            return;
+        };
+        let (link, header) = (self.link.clone(), self.header);
+        match prepare(&link, &header, payload, &options) {
+            Ready::Now(arrived, room) => {
+                let to = To::Receiver;
+                link.push(header, arrived, options, Reply { to, room });
+            }
+            Ready::Feed(arrived, body) => {
+                let to = To::Receiver;
+                let reply = Reply { to, room: None };
+                if let Some(ticket) = link.push(header, arrived, options, reply) {
+                    tokio::spawn(async move { feed(&link, ticket, body).await });
+                }
+            }
+            Ready::Later(payload) => {
+                tokio::spawn(async move {
+                    let outcome = carry(link.clone(), header, payload, options).await;
+                    link.0.context.receiver.outcome(&link, &header, outcome);
+                });
+            }
+            Ready::Never(outcome) => {
+                link.0.counters.count(outcome);
+                link.0.context.receiver.outcome(&link, &header, outcome);
+            }
+        }
+    }
+}
+
+impl Future for Sending {
+    type Output = Outcome;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome> {
+        if let State::Unsent(..) = self.state
+            && let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Over)
+        {
+            let work = carry(self.link.clone(), self.header, payload, options);
+            self.state = State::Under(Box::pin(work));
+        }
+        match &mut self.state {
+            State::Under(work) => work.as_mut().poll(context),
+            State::Unsent(..) | State::Over => Poll::Ready(Outcome::Cancelled),
+        }
+    }
+}
+
+/// How an ADU can be put into the outbox.
+enum Ready {
+    Now(Arrived, Option<OwnedSemaphorePermit>),
+    /// Now, and the rest as it comes.
+    Feed(Arrived, Body),
+    /// When its payload is here, or there is room.
+    Later(Payload),
+    Never(Outcome),
+}
+
+/// Sees whether an ADU can go into the outbox without waiting.
+fn prepare(link: &Link, header: &Header, payload: Payload, options: &SendOptions) -> Ready {
+    if let Some(outcome) = refuse(link, header, &payload) {
+        return Ready::Never(outcome);
+    }
+    let mut body = match payload {
+        Payload::Whole(payload) => return enter(link, header, options, payload.into()),
+        Payload::Arriving(body) => body,
+    };
+    if body.is_whole() {
+        let arrived = here(&mut body);
+        return enter(link, header, options, arrived);
+    }
+    let is_cut_through = options.carriage == Carriage::Stream;
+    if is_cut_through && !header.deadline.is_never() {
+        let arrived = here(&mut body);
+        return Ready::Feed(arrived, body);
+    }
+    Ready::Later(Payload::Arriving(body))
+}
+
+/// Lets an ADU in that is whole, if it need not wait for room.
+fn enter(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) -> Ready {
+    if !may_wait(header, options) {
+        return Ready::Now(arrived, None);
+    }
+    let room = Arc::clone(&link.0.room).try_acquire_many_owned(room_kib(arrived.payload_bytes));
+    match room {
+        Ok(room) => Ready::Now(arrived, Some(room)),
+        Err(_) => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks))),
+    }
+}
+
+fn refuse(link: &Link, header: &Header, payload: &Payload) -> Option<Outcome> {
+    if payload.bytes() > ADU_PAYLOAD_BYTES_MAX {
+        Some(Outcome::TooLarge)
+    } else if link.is_ended() {
+        Some(Outcome::LinkLost)
+    } else if header.is_expired(link.now()) {
+        Some(Outcome::Expired)
+    } else {
+        None
+    }
+}
+
+/// Takes out of a body what is here.
+fn here(body: &mut Body) -> Arrived {
+    let payload_bytes = body.remaining_bytes();
+    let chunks: VecDeque<Bytes> = std::iter::from_fn(|| body.chunk_now()).collect();
+    Arrived {
+        payload_bytes,
+        chunks,
+    }
+}
+
+/// Sends an ADU whose outcome is awaited here; dropped, it gives the ADU up.
+async fn carry(link: Link, header: Header, payload: Payload, options: SendOptions) -> Outcome {
+    match try_carry(&link, header, payload, options).await {
+        Ok(outcome) => outcome,
+        // It never came into the outbox, which counts all others.
+        Err(outcome) => {
+            link.0.counters.count(outcome);
+            outcome
+        }
+    }
+}
+
+async fn try_carry(
+    link: &Link,
+    header: Header,
+    payload: Payload,
+    options: SendOptions,
+) -> Result<Outcome, Outcome> {
+    if let Some(outcome) = refuse(link, &header, &payload) {
+        return Err(outcome);
+    }
+    let payload_bytes = payload.bytes();
+    let (mut arrived, mut body) = match payload {
+        Payload::Whole(payload) => (payload.into(), None),
+        Payload::Arriving(mut body) if options.carriage != Carriage::Stream => {
+            let chunks = body.gather().await.map_err(upstream)?.into();
+            let arrived = Arrived {
+                payload_bytes,
+                chunks,
+            };
+            (arrived, None)
+        }
+        Payload::Arriving(body) => (Arrived::default(), Some(body)),
+    };
+    let mut room = None;
+    if may_wait(&header, &options) {
+        let wanted = Arc::clone(&link.0.room).acquire_many_owned(room_kib(payload_bytes));
+        room = Some(wanted.await.map_err(|_| Outcome::LinkLost)?);
+    }
+    if let Some(body) = &mut body {
+        arrived = here(body);
+    }
+    let (caller, outcome) = oneshot::channel();
+    let to = To::Caller(caller);
+    let ticket = link.push(header, arrived, options, Reply { to, room });
+    let _giving_up = ticket.map(|ticket| GivingUp { link, ticket });
+    let fed = async {
+        if let (Some(ticket), Some(body)) = (ticket, body) {
+            feed(link, ticket, body).await;
+        }
+        std::future::pending().await
+    };
+    tokio::select! {
+        biased;
+        outcome = outcome => Ok(outcome.unwrap_or(Outcome::LinkLost)),
+        () = fed => Ok(Outcome::LinkLost),
+    }
+}
+
+/// Gives an ADU up whose outcome nobody waits for any more; one that has ended is not there any more.
+struct GivingUp<'a> {
+    link: &'a Link,
+    ticket: Ticket,
+}
+
+impl Drop for GivingUp<'_> {
+    fn drop(&mut self) {
+        self.link.give_up(self.ticket, Outcome::Cancelled);
+    }
+}
+
+/// Passes on the rest of a payload as it comes, until it is whole or nobody wants it any more.
+async fn feed(link: &Link, ticket: Ticket, mut body: Body) {
+    loop {
+        match body.chunk().await {
+            Ok(Some(chunk)) => {
+                let more = std::iter::from_fn(|| body.chunk_now());
+                let chunks: Vec<Bytes> = std::iter::once(chunk).chain(more).collect();
+                if !link.push_chunks(ticket, chunks) {
+                    return;
+                }
+            }
+            Ok(None) => return,
+            Err(error) => return link.give_up(ticket, upstream(error)),
+        }
+    }
+}
+
+/// Says what becomes of an ADU whose payload does not come.
+const fn upstream(error: BodyError) -> Outcome {
+    match error {
+        BodyError::Expired | BodyError::Reset(StreamCode::Expired) => Outcome::Expired,
+        _ => Outcome::Cancelled,
+    }
+}

@@ -1,0 +1,301 @@
+//! Congestion controllers for QUIC, by name; each is watched.
+//!
+//! *The idea.* `thalweg_core::congestion` decides, or one of noq's own; what noq says is handed on word by word, and to
+//! the [`Watch`] of the path. Our own counts time from the moment at which it was made.
+//!
+//! *What it does not do.* It decides nothing. noq's `BBRv3` draws its dice itself, so what is played with it cannot be
+//! repeated to the bit.
+//!
+//! *Sources.* noq-proto 1.4 `congestion.rs`.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{
+    Bbr3Config, Controller as QuicController, ControllerFactory, ControllerMetrics, CubicConfig,
+    NewRenoConfig,
+};
+use thalweg_core::congestion::{Algorithm, Congestion, Controller};
+use thalweg_core::time::Instant;
+use thalweg_core::units::{Bitrate, DataSize};
+
+use crate::Watch;
+
+/// What noq calls an instant.
+type Moment = std::time::Instant;
+
+/// Returns what makes controllers of one algorithm, each with a watch.
+pub fn factory(algorithm: Algorithm) -> Arc<dyn ControllerFactory + Send + Sync> {
+    Arc::new(Watchful(match algorithm {
+        Algorithm::Thalweg => Arc::new(Own),
+        Algorithm::Cubic => Arc::new(CubicConfig::default()),
+        Algorithm::Bbr => Arc::new(Bbr3Config::default()),
+        Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
+    }))
+}
+
+/// Returns the watch on a path, if its controller is one of this crate's making.
+pub fn watch(state: Box<dyn QuicController>) -> Option<Arc<Watch>> {
+    let watched = state.into_any().downcast::<Watched>().ok()?;
+    Some(watched.watch)
+}
+
+/// Returns the state of our own algorithm, if it is what the path has.
+pub fn controller(state: Box<dyn QuicController>) -> Option<Controller> {
+    let watched = state.into_any().downcast::<Watched>().ok()?;
+    let own = watched.inner.into_any().downcast::<Adapted>().ok()?;
+    Some(own.controller)
+}
+
+/// Makes watched controllers.
+struct Watchful(Arc<dyn ControllerFactory + Send + Sync>);
+
+/// A controller, and who is told what it is told. A copy has the same watch.
+#[derive(Debug)]
+struct Watched {
+    inner: Box<dyn QuicController>,
+    watch: Arc<Watch>,
+}
+
+impl ControllerFactory for Watchful {
+    fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
+        Box::new(Watched {
+            inner: self.0.clone().build(now, mtu),
+            watch: Arc::default(),
+        })
+    }
+}
+
+impl Watched {
+    /// Tells the watch what has come of it.
+    fn tell(&self, is_full: bool) {
+        let window = DataSize::from_bytes(self.inner.window());
+        let rate = self.inner.metrics().bandwidth_estimate.unwrap_or(0);
+        self.watch
+            .handle_window(window, Bitrate::from_bps(rate), is_full);
+    }
+}
+
+impl QuicController for Watched {
+    fn on_sent(&mut self, now: Moment, bytes: u64, largest_number: u64) {
+        self.inner.on_sent(now, bytes, largest_number);
+    }
+
+    fn on_packet_sent(&mut self, now: Moment, bytes: u16, number: u64) {
+        self.inner.on_packet_sent(now, bytes, number);
+        self.watch.handle_packet(DataSize::from_bytes(bytes.into()));
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        self.inner.on_cwnd_limited();
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Moment,
+        sent: Moment,
+        bytes: u64,
+        number: u64,
+        app_limited: bool,
+        rtt: &RttEstimator,
+    ) {
+        self.inner
+            .on_ack(now, sent, bytes, number, app_limited, rtt);
+        self.watch
+            .handle_ack(DataSize::from_bytes(bytes), rtt.get().into());
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Moment,
+        in_flight: u64,
+        app_limited: bool,
+        largest_number: Option<u64>,
+    ) {
+        self.inner
+            .on_end_acks(now, in_flight, app_limited, largest_number);
+        self.watch
+            .handle_in_flight(DataSize::from_bytes(in_flight), app_limited);
+        self.tell(false);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Moment,
+        sent: Moment,
+        is_persistent: bool,
+        is_ecn: bool,
+        lost_bytes: u64,
+        largest_lost: u64,
+    ) {
+        self.inner
+            .on_congestion_event(now, sent, is_persistent, is_ecn, lost_bytes, largest_lost);
+        self.tell(true);
+    }
+
+    fn on_packet_lost(&mut self, bytes: u16, number: u64, now: Moment) {
+        self.inner.on_packet_lost(bytes, number, now);
+        self.watch.handle_lost(DataSize::from_bytes(bytes.into()));
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.inner.on_spurious_congestion_event();
+        self.tell(false);
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        self.inner.on_mtu_update(mtu);
+    }
+
+    fn on_ack_frequency_update(
+        &mut self,
+        threshold: u64,
+        requested_delay_max: core::time::Duration,
+    ) {
+        self.inner
+            .on_ack_frequency_update(threshold, requested_delay_max);
+    }
+
+    fn window(&self) -> u64 {
+        self.inner.window()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        self.inner.metrics()
+    }
+
+    fn clone_box(&self) -> Box<dyn QuicController> {
+        Box::new(Self {
+            inner: self.inner.clone_box(),
+            watch: self.watch.clone(),
+        })
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.inner.initial_window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Makes controllers of our own.
+struct Own;
+
+/// A controller of our own, as noq wants it.
+#[derive(Clone, Debug)]
+struct Adapted {
+    controller: Controller,
+    since: Moment,
+}
+
+impl ControllerFactory for Own {
+    fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
+        Box::new(Adapted {
+            controller: Controller::new(DataSize::from_bytes(mtu.into())),
+            since: now,
+        })
+    }
+}
+
+impl Adapted {
+    fn at(&self, moment: Moment) -> Instant {
+        Instant::ZERO + moment.saturating_duration_since(self.since).into()
+    }
+}
+
+impl QuicController for Adapted {
+    fn on_packet_sent(&mut self, now: Moment, bytes: u16, number: u64) {
+        let size = DataSize::from_bytes(bytes.into());
+        self.controller.handle_sent(self.at(now), number, size);
+    }
+
+    fn on_cwnd_limited(&mut self) {
+        self.controller.handle_full();
+    }
+
+    fn on_ack(
+        &mut self,
+        now: Moment,
+        sent: Moment,
+        bytes: u64,
+        number: u64,
+        _app_limited: bool,
+        _rtt: &RttEstimator,
+    ) {
+        let size = DataSize::from_bytes(bytes);
+        let (now, sent) = (self.at(now), self.at(sent));
+        self.controller.handle_ack(now, number, sent, size);
+    }
+
+    fn on_end_acks(
+        &mut self,
+        now: Moment,
+        in_flight: u64,
+        app_limited: bool,
+        _largest_packet_num_acked: Option<u64>,
+    ) {
+        let in_flight = DataSize::from_bytes(in_flight);
+        let now = self.at(now);
+        self.controller.handle_acks_end(now, in_flight, app_limited);
+    }
+
+    fn on_packet_lost(&mut self, bytes: u16, number: u64, _now: Moment) {
+        let size = DataSize::from_bytes(bytes.into());
+        self.controller.handle_lost(number, size);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        now: Moment,
+        sent: Moment,
+        is_persistent: bool,
+        is_ecn: bool,
+        _lost_bytes: u64,
+        _largest_lost_pn: u64,
+    ) {
+        let cause = match (is_persistent, is_ecn) {
+            (true, _) => Congestion::Persistent,
+            (false, true) => Congestion::Mark,
+            (false, false) => Congestion::Loss,
+        };
+        let (now, sent) = (self.at(now), self.at(sent));
+        self.controller.handle_congestion(now, sent, cause);
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.controller.handle_spurious_loss();
+    }
+
+    fn on_mtu_update(&mut self, mtu: u16) {
+        let packet = DataSize::from_bytes(mtu.into());
+        self.controller.handle_packet_size(packet);
+    }
+
+    fn window(&self) -> u64 {
+        self.controller.window().as_bytes()
+    }
+
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = self.window();
+        let pacing = self.controller.pacing_rate();
+        metrics.pacing_rate = pacing.map(|rate| rate.as_bps() / 8);
+        metrics.bandwidth_estimate = Some(self.controller.sendable().as_bps());
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn QuicController> {
+        Box::new(self.clone())
+    }
+
+    fn initial_window(&self) -> u64 {
+        self.window()
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

@@ -1,0 +1,115 @@
+//! What a path lets through, for the outbox above it.
+//!
+//! *The idea.* QUIC tells its congestion controller of every packet, and nobody else; so the controller tells this. Whoever
+//! drives the outbox asks it for credit, says what it handed over, and is woken when there may be more.
+//!
+//! *What it does not do.* It knows one path. When another is used, another is to be asked.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
+
+use thalweg_core::outbox::gate::{Gate, Path};
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, DataSize};
+
+/// Watches one path.
+#[derive(Debug, Default)]
+pub struct Watch(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    gate: Gate,
+    path: Path,
+    has_been_full: bool,
+    waker: Option<Waker>,
+}
+
+/// What is known of a path at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// What may be unacknowledged.
+    pub window: DataSize,
+    /// The smoothed round trip; zero if it was not measured.
+    pub rtt: Duration,
+    /// The estimate of the sendable rate, if there is one.
+    pub sendable: Option<Bitrate>,
+    /// What is in packets that are neither acknowledged nor lost.
+    pub in_flight: DataSize,
+    /// What was handed over and may not have left.
+    pub unsent: DataSize,
+    /// Whether the path has ever been found full, by loss or mark: until then the window says little of it.
+    pub has_been_full: bool,
+}
+
+impl Watch {
+    /// Returns how much may be handed over now.
+    pub fn credit(&self) -> DataSize {
+        self.lock().gate.credit()
+    }
+
+    /// Takes in that so much has been handed over.
+    pub fn handle_written(&self, bytes: usize) {
+        let bytes = DataSize::from_bytes(bytes as u64);
+        self.lock().gate.handle_written(bytes);
+    }
+
+    /// Asks to be woken once when there may be more credit.
+    pub fn register(&self, waker: &Waker) {
+        let mut state = self.lock();
+        match &mut state.waker {
+            Some(present) if present.will_wake(waker) => {}
+            slot => *slot = Some(waker.clone()),
+        }
+    }
+
+    /// Returns what is known now.
+    pub fn reading(&self) -> Reading {
+        let state = self.lock();
+        Reading {
+            window: state.path.window,
+            rtt: state.path.rtt,
+            sendable: state.path.sendable_rate(),
+            in_flight: state.gate.in_flight(),
+            unsent: state.gate.unsent(),
+            has_been_full: state.has_been_full,
+        }
+    }
+
+    pub(crate) fn handle_packet(&self, packet: DataSize) {
+        self.lock().gate.handle_packet(packet);
+    }
+
+    pub(crate) fn handle_ack(&self, packet: DataSize, rtt: Duration) {
+        let mut state = self.lock();
+        state.gate.handle_acknowledged(packet);
+        state.path.rtt = rtt;
+    }
+
+    pub(crate) fn handle_lost(&self, packet: DataSize) {
+        self.lock().gate.handle_lost(packet);
+    }
+
+    pub(crate) fn handle_in_flight(&self, in_flight: DataSize, is_dry: bool) {
+        self.lock().gate.handle_in_flight(in_flight, is_dry);
+    }
+
+    /// Takes in what the controller says after whatever may have changed it.
+    pub(crate) fn handle_window(&self, window: DataSize, rate: Bitrate, is_full: bool) {
+        let mut state = self.lock();
+        state.path.window = window;
+        state.path.rate = rate;
+        state.has_been_full |= is_full;
+        let path = state.path;
+        state.gate.handle_path(&path);
+        let waker = state.waker.take();
+        drop(state);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,154 @@
+//! A virtual connection, as the sender above it wants it.
+//!
+//! *The idea.* The same calls as `thalweg-net`'s `link/quic.rs` makes, on the same QUIC: only that here an answer is there
+//! at once, and the connection's events say whose turn it is.
+//!
+//! *What it does not do.* It decides nothing.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use noq_proto::{Connection, Dir, PathId, SendDatagramError, StreamId, VarInt, WriteError};
+use thalweg_core::hop::StreamCode;
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use thalweg_core::units::DataSize;
+use thalweg_quic::Watch;
+
+/// What outlives a call.
+#[derive(Debug, Default)]
+pub(super) struct Streams {
+    open: BTreeMap<StreamId, Open>,
+    watch: Option<Arc<Watch>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    owner: Owner,
+    written: usize,
+}
+
+/// A connection for the length of a call.
+pub(super) struct Quic<'a> {
+    connection: &'a mut Connection,
+    streams: &'a mut Streams,
+}
+
+impl Streams {
+    /// Returns the connection with these streams on it.
+    pub(super) fn on<'a>(&'a mut self, connection: &'a mut Connection) -> Quic<'a> {
+        if self.watch.is_none() {
+            let state = connection.congestion_state(PathId::ZERO);
+            self.watch = state.and_then(|state| thalweg_quic::watch(state.clone_box()));
+        }
+        Quic {
+            connection,
+            streams: self,
+        }
+    }
+
+    /// Returns whose a stream is.
+    pub(super) fn owner(&self, stream: StreamId) -> Option<Owner> {
+        self.open.get(&stream).map(|open| open.owner)
+    }
+}
+
+impl Transport for Quic<'_> {
+    type Stream = StreamId;
+
+    fn open(&mut self, owner: Owner, rank: i32) -> Option<StreamId> {
+        let stream = open(self.connection, rank)?;
+        self.streams.open.insert(stream, Open { owner, written: 0 });
+        Some(stream)
+    }
+
+    fn write(&mut self, stream: StreamId, pieces: &mut [Bytes]) -> Written {
+        let Some(open) = self.streams.open.get_mut(&stream) else {
+            return Written::Lost;
+        };
+        let offered: usize = pieces.iter().map(Bytes::len).sum();
+        let mut rest = pieces;
+        match self.connection.send_stream(stream).write_chunks(&mut rest) {
+            Ok(bytes) => {
+                open.written += bytes;
+                if let Some(watch) = &self.streams.watch {
+                    watch.handle_written(bytes);
+                }
+                Written::Some(bytes)
+            }
+            // As the node has to tell the two apart.
+            Err(WriteError::Blocked) if open.written + offered > STREAM_WINDOW_BYTES as usize => {
+                Written::StreamBlocked
+            }
+            Err(WriteError::Blocked) => Written::Blocked,
+            Err(WriteError::Stopped(code)) => {
+                Written::Stopped(StreamCode::from_number(code.into_inner()))
+            }
+            Err(WriteError::ClosedStream) => Written::Lost,
+        }
+    }
+
+    fn finish(&mut self, stream: StreamId) {
+        // An error says that the stream is over already, and so does its end.
+        let _ = self.connection.send_stream(stream).finish();
+    }
+
+    fn reset(&mut self, stream: StreamId, code: StreamCode) {
+        self.streams.open.remove(&stream);
+        // An error says that the stream is over already.
+        let _ = self.connection.send_stream(stream).reset(varint(code));
+    }
+
+    fn forget(&mut self, stream: StreamId) {
+        self.streams.open.remove(&stream);
+    }
+
+    fn datagram_bytes_max(&mut self) -> usize {
+        self.connection.datagrams().max_size().unwrap_or(0)
+    }
+
+    fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
+        let bytes = datagram.len();
+        let mut datagrams = self.connection.datagrams();
+        // QUIC would make room by dropping older datagrams without a word.
+        if datagrams.send_buffer_space() < bytes {
+            return Datagram::Blocked;
+        }
+        match datagrams.send(datagram, true) {
+            Ok(()) => {
+                if let Some(watch) = &self.streams.watch {
+                    watch.handle_written(bytes);
+                }
+                Datagram::Sent
+            }
+            Err(SendDatagramError::Blocked(_)) => Datagram::Blocked,
+            Err(_) => Datagram::TooLarge,
+        }
+    }
+
+    fn credit(&self) -> DataSize {
+        let known = self.streams.watch.as_ref().map(|watch| watch.credit());
+        known.unwrap_or(DataSize::from_bytes(SEND_WINDOW_BYTES))
+    }
+
+    fn path_rate(&self) -> PathRate {
+        let reading = self.streams.watch.as_ref().map(|watch| watch.reading());
+        reading.map_or_else(PathRate::default, |reading| PathRate {
+            sendable: reading.sendable,
+            has_been_full: reading.has_been_full,
+        })
+    }
+}
+
+/// Opens a stream of a rank, if the peer admits another.
+pub(super) fn open(quic: &mut Connection, rank: i32) -> Option<StreamId> {
+    let stream = quic.streams().open(Dir::Uni)?;
+    // A stream that was just opened can fail only with its connection, which the next write says.
+    let _ = quic.send_stream(stream).set_priority(rank);
+    Some(stream)
+}
+
+pub(super) fn varint(code: StreamCode) -> VarInt {
+    VarInt::from_u64(code.number()).unwrap_or(VarInt::MAX)
+}
