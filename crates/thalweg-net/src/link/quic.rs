@@ -187,7 +187,7 @@ impl Transport for Quic {
         let _ = open.stream.finish();
         let (owner, stopped) = (open.owner, open.stream.stopped());
         self.endings
-            .push(Box::pin(async move { (owner, Ended::of(stopped.await)) }));
+            .push(Box::pin(async move { (owner, Ended::of(&stopped.await)) }));
         self.waker.wake_by_ref();
     }
 
@@ -238,7 +238,7 @@ impl Transport for Quic {
 }
 
 impl Ended {
-    fn of<E>(stopped: Result<Option<VarInt>, E>) -> Self {
+    fn of<E>(stopped: &Result<Option<VarInt>, E>) -> Self {
         match stopped {
             Ok(None) => Self::Acknowledged,
             Ok(Some(code)) => Self::Stopped(StreamCode::from_number(code.into_inner())),

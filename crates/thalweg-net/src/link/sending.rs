@@ -218,29 +218,34 @@ async fn try_carry(
     let (caller, outcome) = oneshot::channel();
     let to = To::Caller(caller);
     let ticket = link.push(header, arrived, options, Reply { to, room });
-    let _giving_up = ticket.map(|ticket| GivingUp { link, ticket });
+    let mut giving_up = GivingUp { link, ticket };
     let fed = async {
         if let (Some(ticket), Some(body)) = (ticket, body) {
             feed(link, ticket, body).await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
-    tokio::select! {
+    let outcome = tokio::select! {
         biased;
-        outcome = outcome => Ok(outcome.unwrap_or(Outcome::LinkLost)),
-        () = fed => Ok(Outcome::LinkLost),
-    }
+        outcome = outcome => outcome.unwrap_or(Outcome::LinkLost),
+        () = fed => Outcome::LinkLost,
+    };
+    // It has ended: there is nothing to give up.
+    giving_up.ticket = None;
+    Ok(outcome)
 }
 
 /// Gives an ADU up whose outcome nobody waits for any more; one that has ended is not there any more.
 struct GivingUp<'a> {
     link: &'a Link,
-    ticket: Ticket,
+    ticket: Option<Ticket>,
 }
 
 impl Drop for GivingUp<'_> {
     fn drop(&mut self) {
-        self.link.give_up(self.ticket, Outcome::Cancelled);
+        if let Some(ticket) = self.ticket {
+            self.link.give_up(ticket, Outcome::Cancelled);
+        }
     }
 }
 

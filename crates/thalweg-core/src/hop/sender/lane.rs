@@ -10,7 +10,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::mem;
 
-use super::sending::Step;
+use super::sending::{Sending, Step};
 use super::transport::Transport;
 use super::{Event, Owner, Sender, Ticket};
 use crate::hop::settings::LANES_MAX;
@@ -257,7 +257,7 @@ impl<S: Copy, D> Sender<S, D> {
         let front = lane.queue.front().copied();
         let begun = front.filter(|front| {
             let sending = self.sendings.get(front.index()).and_then(Option::as_ref);
-            sending.is_some_and(|sending| sending.has_begun())
+            sending.is_some_and(Sending::has_begun)
         });
         if let Some(front) = begun {
             self.cancel(front, Outcome::Refused(code));
