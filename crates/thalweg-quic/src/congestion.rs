@@ -56,6 +56,7 @@ struct Watchful(Arc<dyn ControllerFactory + Send + Sync>);
 struct Watched {
     inner: Box<dyn QuicController>,
     watch: Arc<Watch>,
+    since: Moment,
 }
 
 impl ControllerFactory for Watchful {
@@ -63,11 +64,16 @@ impl ControllerFactory for Watchful {
         Box::new(Watched {
             inner: self.0.clone().build(now, mtu),
             watch: Arc::default(),
+            since: now,
         })
     }
 }
 
 impl Watched {
+    fn at(&self, moment: Moment) -> Instant {
+        Instant::ZERO + moment.saturating_duration_since(self.since).into()
+    }
+
     /// Tells the watch what has come of it.
     fn tell(&self, is_full: bool) {
         let window = DataSize::from_bytes(self.inner.window());
@@ -102,8 +108,9 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_ack(now, sent, bytes, number, app_limited, rtt);
+        let (now, sent) = (self.at(now), self.at(sent));
         self.watch
-            .handle_ack(DataSize::from_bytes(bytes), rtt.get().into());
+            .handle_ack(now, sent, DataSize::from_bytes(bytes), rtt.get().into());
     }
 
     fn on_end_acks(
@@ -169,6 +176,7 @@ impl QuicController for Watched {
         Box::new(Self {
             inner: self.inner.clone_box(),
             watch: self.watch.clone(),
+            since: self.since,
         })
     }
 

@@ -9,8 +9,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use thalweg_core::outbox::gate::{Gate, Path};
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
+
+/// How long a shortest round trip counts.
+const SPAN: Duration = Duration::from_secs(10);
 
 /// Watches one path.
 #[derive(Debug, Default)]
@@ -21,7 +24,16 @@ struct State {
     gate: Gate,
     path: Path,
     has_been_full: bool,
+    shortest: Shortest,
     waker: Option<Waker>,
+}
+
+/// The shortest round trip of late: of this span of time and of the one before.
+#[derive(Clone, Copy, Debug)]
+struct Shortest {
+    before: Option<Duration>,
+    present: Option<Duration>,
+    since: Instant,
 }
 
 /// What is known of a path at a moment.
@@ -31,6 +43,8 @@ pub struct Reading {
     pub window: DataSize,
     /// The smoothed round trip; zero if it was not measured.
     pub rtt: Duration,
+    /// Half of the shortest round trip in the last ten to twenty seconds; zero if none was measured.
+    pub transit: Duration,
     /// The estimate of the sendable rate, if there is one.
     pub sendable: Option<Bitrate>,
     /// What is in packets that are neither acknowledged nor lost.
@@ -68,6 +82,7 @@ impl Watch {
         Reading {
             window: state.path.window,
             rtt: state.path.rtt,
+            transit: state.shortest.half(),
             sendable: state.path.sendable_rate(),
             in_flight: state.gate.in_flight(),
             unsent: state.gate.unsent(),
@@ -79,10 +94,11 @@ impl Watch {
         self.lock().gate.handle_packet(packet);
     }
 
-    pub(crate) fn handle_ack(&self, packet: DataSize, rtt: Duration) {
+    pub(crate) fn handle_ack(&self, now: Instant, sent: Instant, packet: DataSize, rtt: Duration) {
         let mut state = self.lock();
         state.gate.handle_acknowledged(packet);
         state.path.rtt = rtt;
+        state.shortest.handle(now, now.saturating_since(sent));
     }
 
     pub(crate) fn handle_lost(&self, packet: DataSize) {
@@ -111,5 +127,32 @@ impl Watch {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Default for Shortest {
+    fn default() -> Self {
+        Self {
+            before: None,
+            present: None,
+            since: Instant::ZERO,
+        }
+    }
+}
+
+impl Shortest {
+    fn handle(&mut self, now: Instant, rtt: Duration) {
+        if now.saturating_since(self.since) >= SPAN {
+            (self.before, self.present) = (self.present, None);
+            self.since = now;
+        }
+        self.present = Some(self.present.map_or(rtt, |present| present.min(rtt)));
+    }
+
+    fn half(&self) -> Duration {
+        let shortest = self.before.into_iter().chain(self.present).min();
+        shortest.map_or(Duration::ZERO, |rtt| {
+            Duration::from_nanos(rtt.as_nanos() / 2)
+        })
     }
 }

@@ -18,10 +18,7 @@ const HOPS: usize = 3;
 const SECONDS: u64 = 60;
 const FRAME_BYTES: usize = 5_000;
 const FRAME_GAP: Duration = Duration::from_millis(40);
-const OPTIONS: SendOptions = SendOptions {
-    carriage: Carriage::Stream,
-    priority: 7,
-};
+const OPTIONS: SendOptions = SendOptions::new(Carriage::Stream);
 
 struct Hop {
     ports: [Port; 2],

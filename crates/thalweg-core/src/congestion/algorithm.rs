@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// This crate's own: [`super::Controller`].
+    #[default]
     Thalweg,
     /// RFC 9438, by the transport's library.
-    #[default]
     Cubic,
     /// `BBRv3`, by the transport's library, which does not call it finished.
     Bbr,

@@ -11,7 +11,7 @@
 use super::slab::{Slot, State};
 use super::{Entry, Outbox, Refused, Ticket};
 use crate::event::DropCause;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::DataSize;
 
 impl Outbox {
@@ -48,6 +48,7 @@ impl Outbox {
             bytes,
             available: u32::try_from(entry.available_bytes).map_or(bytes, |b| b.min(bytes)),
             deadline: entry.deadline,
+            send_by: self.send_by(now, entry.deadline),
             sequence: entry.sequence.0,
             base: entry.depends_on.map(|base| base.0),
             ..Slot::default()
@@ -58,6 +59,14 @@ impl Outbox {
         // Its base may have made the room.
         self.check_base(flow, entry)?;
         Ok(slot)
+    }
+
+    fn send_by(&self, now: Instant, deadline: Instant) -> Instant {
+        if deadline.is_never() {
+            return deadline;
+        }
+        let quarter = Duration::from_nanos(deadline.saturating_since(now).as_nanos() / 4);
+        deadline - self.transit.min(quarter)
     }
 
     fn check_base(&self, flow: u32, entry: &Entry) -> Result<(), Refused> {

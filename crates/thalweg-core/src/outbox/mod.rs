@@ -99,6 +99,7 @@ pub struct Settings {
 pub struct Outbox {
     settings: Settings,
     ceiling: Option<Bitrate>,
+    transit: Duration,
     chunk_bytes: u32,
     slab: Slab,
     flows: Vec<Flow>,
@@ -130,6 +131,7 @@ impl Outbox {
         Self {
             settings,
             ceiling: None,
+            transit: Duration::ZERO,
             chunk_bytes: CHUNK_BYTES_UNKNOWN,
             slab: Slab::default(),
             flows: Vec::new(),
@@ -196,6 +198,14 @@ impl Outbox {
     /// Takes what the path can send at most: an ADU that would be late even alone is refused. Without it none is.
     pub fn set_ceiling(&mut self, ceiling: Option<Bitrate>) {
         self.ceiling = ceiling;
+    }
+
+    /// Takes how long a byte is on its way at least. What would be late even if it went now does not go.
+    ///
+    /// It holds for what is pushed from now on, and a quarter of an ADU's time at most: a path may be quick one way and slow
+    /// the other.
+    pub fn set_transit(&mut self, transit: Duration) {
+        self.transit = transit;
     }
 
     /// Takes an ADU.
@@ -286,7 +296,8 @@ impl Outbox {
     ///
     /// A deadline that has passed takes effect at the next [`Outbox::handle_timeout`] or [`Outbox::poll_chunk`].
     pub fn set_deadline(&mut self, ticket: Ticket, deadline: Instant) -> bool {
-        if !self.reorder(ticket, |slot| slot.deadline = deadline) {
+        let change = |slot: &mut Slot| (slot.deadline, slot.send_by) = (deadline, deadline);
+        if !self.reorder(ticket, change) {
             return false;
         }
         self.stamp += 1;
@@ -351,9 +362,15 @@ impl Outbox {
     pub fn poll_chunk(&mut self, now: Instant, credit: DataSize) -> Option<Chunk> {
         self.handle_timeout(now);
         let credit = u32::try_from(credit.as_bytes()).unwrap_or(u32::MAX);
-        let (flow_index, index) = self
-            .turns
-            .next(&mut self.flows, &self.slab, self.chunk_bytes)?;
+        let (flow_index, index) = loop {
+            let (flow, index) = self
+                .turns
+                .next(&mut self.flows, &self.slab, self.chunk_bytes)?;
+            if !self.is_hopeless(now, index) {
+                break (flow, index);
+            }
+            self.drop_with_dependants(index, DropCause::Expired);
+        };
         let slot = &self.slab[index];
         let wanted = slot.sendable()?.min(self.chunk_bytes);
         if credit < wanted.clamp(1, CHUNK_BYTES_MIN) {
@@ -408,6 +425,17 @@ impl Outbox {
     /// Returns how many ADUs went no further, the refused included.
     pub const fn drops(&self) -> &DropCounts {
         &self.drops
+    }
+
+    /// Returns whether an ADU would be late even if all of it went now, and nothing else.
+    fn is_hopeless(&self, now: Instant, index: u32) -> bool {
+        let slot = &self.slab[index];
+        if slot.send_by.is_never() {
+            return false;
+        }
+        let left = DataSize::from_bytes((slot.bytes - slot.sent).into());
+        let time = slot.send_by.saturating_since(now);
+        now > slot.send_by || self.ceiling.is_some_and(|ceiling| ceiling * time < left)
     }
 
     fn flow_id(&self, index: u32) -> FlowId {

@@ -48,6 +48,8 @@ pub(super) struct Slot {
     pub(super) available: u32,
     pub(super) sent: u32,
     pub(super) deadline: Instant,
+    /// When its last byte must have left to be in time.
+    pub(super) send_by: Instant,
     pub(super) sequence: u64,
     /// Which it was of all that were let in; the last of all until it is.
     pub(super) arrival: u64,
@@ -101,6 +103,7 @@ impl Default for Slot {
             available: 0,
             sent: 0,
             deadline: Instant::NEVER,
+            send_by: Instant::NEVER,
             sequence: 0,
             arrival: u64::MAX,
             base: None,

@@ -115,7 +115,9 @@ fn what_a_lift_drops_is_told_once() {
 
 #[test]
 fn the_window_is_in_bytes_between_one_adu_and_its_most() {
-    assert_eq!(window(0), super::WINDOW_ADUS_MAX);
-    assert_eq!(window(super::WINDOW_BYTES / 10), 10);
-    assert_eq!(window(super::WINDOW_BYTES * 2), 1);
+    assert_eq!(window(0, false), super::WINDOW_ADUS_MAX);
+    assert_eq!(window(super::WINDOW_BYTES / 10, false), 10);
+    assert_eq!(window(super::WINDOW_BYTES * 2, false), 1);
+    assert_eq!(window(0, true), super::LIVE_WINDOW_ADUS_MAX);
+    assert_eq!(window(super::LIVE_WINDOW_BYTES / 10, true), 10);
 }

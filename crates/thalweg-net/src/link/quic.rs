@@ -232,6 +232,7 @@ impl Transport for Quic {
         self.reading()
             .map_or_else(PathRate::default, |reading| PathRate {
                 sendable: reading.sendable,
+                transit: reading.transit,
                 has_been_full: reading.has_been_full,
             })
     }

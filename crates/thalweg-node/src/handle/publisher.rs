@@ -140,6 +140,7 @@ impl Publisher {
 
     async fn carry(&mut self, adu: Adu) -> Result<(), PublishError> {
         let payload_bytes = adu.payload.len() as u64;
+        let has_deadline = !adu.header.deadline.is_never();
         if self.published.active.has_changed().is_err() {
             return Err(PublishError::Stopped);
         }
@@ -156,7 +157,7 @@ impl Publisher {
             adu.header.epoch = epoch;
             self.handle.forwarder.carry(&route, adu).await;
         }
-        let window = route::window(payload_bytes);
+        let window = route::window(payload_bytes, has_deadline);
         self.published.counts.settled(window).await;
         Ok(())
     }

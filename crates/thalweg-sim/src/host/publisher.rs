@@ -233,7 +233,7 @@ impl Host {
             ..Header::new(publisher.stream, Sequence(publisher.given))
         };
         publisher.given += 1;
-        publisher.room = window(payload.len() as u64);
+        publisher.room = window(payload.len() as u64, !header.deadline.is_never());
         let sent = Sent {
             due: Instant::ZERO + due.at,
             sequence: header.sequence.0,

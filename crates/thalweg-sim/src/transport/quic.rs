@@ -136,6 +136,7 @@ impl Transport for Quic<'_> {
         let reading = self.streams.watch.as_ref().map(|watch| watch.reading());
         reading.map_or_else(PathRate::default, |reading| PathRate {
             sendable: reading.sendable,
+            transit: reading.transit,
             has_been_full: reading.has_been_full,
         })
     }

@@ -392,6 +392,7 @@ impl<S: Copy, D> Sender<S, D> {
         }
         self.looked = now;
         self.outbox.set_rate(path.sendable);
+        self.outbox.set_transit(path.transit);
         if path.has_been_full {
             let sendable = path.sendable.unwrap_or(Bitrate::ZERO).as_bps();
             let faded = apart.as_nanos().min(CEILING_FADE.as_nanos());

@@ -9,6 +9,7 @@ use bytes::Bytes;
 
 use super::{Owner, Ticket};
 use crate::hop::{OrderedId, StreamCode};
+use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
 /// One connection, as its sender sees it.
@@ -51,6 +52,8 @@ pub trait Transport {
 pub struct PathRate {
     /// The estimate of what it can send now, if there is one.
     pub sendable: Option<Bitrate>,
+    /// How long a byte is on its way at least: half of the shortest round trip of late.
+    pub transit: Duration,
     /// Whether the path has ever been found full: until then the estimate says how much was tried, not how much it can.
     pub has_been_full: bool,
 }

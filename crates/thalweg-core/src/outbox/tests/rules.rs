@@ -10,7 +10,7 @@ use crate::adu::Importance;
 use crate::event::DropCause;
 use crate::id::Sequence;
 use crate::needs::Order;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
 #[test]
@@ -390,4 +390,36 @@ fn closed_flow_takes_its_adus_along_and_its_name_means_nothing_any_more() {
     outbox.close_flow(flow);
     let chunk = outbox.poll_chunk(at(0), PLENTY).expect("the other is open");
     assert_eq!(chunk.ticket, ticket);
+}
+
+#[test]
+fn what_would_be_late_even_if_it_went_now_does_not_go() {
+    let (mut outbox, flow) = with_flow();
+    outbox.set_transit(Duration::from_millis(20));
+    outbox.set_ceiling(Some(Bitrate::from_kbps(800)));
+    // 10 ms on the line, 20 ms on the way.
+    push(&mut outbox, flow, entry(0, 9, at(100), 1_000));
+    push(&mut outbox, flow, entry(1, 9, at(101), 1_000));
+    push(&mut outbox, flow, entry(2, 9, Instant::NEVER, 1_000));
+    let sent = core::iter::from_fn(|| next(&mut outbox, at(71)));
+    assert_eq!(sent.filter(|chunk| chunk.is_last).count(), 2);
+    let dropped = drops(&mut outbox);
+    assert_eq!(dropped.len(), 1);
+    assert_eq!(
+        (dropped[0].sequence.0, dropped[0].cause),
+        (0, DropCause::Expired)
+    );
+}
+
+#[test]
+fn the_way_takes_a_quarter_of_the_time_at_most() {
+    let (mut outbox, flow) = with_flow();
+    // A satellite's way back may be slow and its way there is not.
+    outbox.set_transit(Duration::from_secs(10));
+    push(&mut outbox, flow, entry(0, 9, at(100), 1_000));
+    push(&mut outbox, flow, entry(1, 9, at(101), 1_000));
+    let sent = next(&mut outbox, at(75));
+    assert!(sent.is_some_and(|chunk| chunk.is_last));
+    assert!(next(&mut outbox, at(76)).is_none());
+    assert_eq!(drops(&mut outbox).len(), 1);
 }

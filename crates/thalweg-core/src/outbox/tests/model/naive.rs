@@ -286,6 +286,14 @@ impl Model {
         self.join(flow);
     }
 
+    fn is_hopeless(&mut self, now: Instant, ticket: Ticket) -> bool {
+        let rate = self.rate;
+        let adu = self.at(ticket).expect("it was found above");
+        let (deadline, left) = (adu.entry.deadline, adu.entry.bytes - adu.sent);
+        let time = deadline.saturating_since(now);
+        !deadline.is_never() && rate.is_some_and(|rate| (rate * time).as_bytes() < left as u64)
+    }
+
     pub(super) fn chunk(
         &mut self,
         now: Instant,
@@ -300,7 +308,11 @@ impl Model {
                 continue;
             };
             if self.flows[flow].deficit > 0 {
-                break (flow, first);
+                if !self.is_hopeless(now, first) {
+                    break (flow, first);
+                }
+                self.discard(first, DropCause::Expired);
+                continue;
             }
             self.round += i64::from(self.flows[flow].round == self.round);
             self.refill(flow);
