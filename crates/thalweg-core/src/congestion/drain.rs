@@ -42,6 +42,9 @@ pub(super) struct Drain {
     pub(super) rate: Bitrate,
     /// What was in force if this is a look out of competition.
     pub(super) cubic: Option<Cubic>,
+    /// The standing round trip before it, and what was in flight.
+    pub(super) rtt_before: Duration,
+    pub(super) in_flight_before: u64,
     holding_since: Option<Instant>,
     floor: Duration,
 }
@@ -60,6 +63,8 @@ impl Drain {
             saved,
             rate,
             cubic,
+            rtt_before: Duration::ZERO,
+            in_flight_before: 0,
             holding_since: None,
             floor: Duration::NEVER,
         }

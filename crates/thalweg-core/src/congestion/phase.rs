@@ -28,6 +28,14 @@ const EMPTY_MIN: Duration = Duration::from_millis(3);
 const LOOK_INTERVAL: Duration = Duration::from_secs(10);
 const LOOK_ROUNDS: u64 = 40;
 
+/// The same after the look that led there: what it saw may have been a line that had just become slower, whose rate was
+/// not known yet.
+const LOOK_INTERVAL_FIRST: Duration = Duration::from_secs(1);
+const LOOK_ROUNDS_FIRST: u64 = 20;
+
+/// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it.
+const OWN_SHARE: f64 = 0.8;
+
 /// What remains of the window at a congestion: CUBIC's.
 const BACK_OFF: f64 = 0.7;
 
@@ -217,6 +225,27 @@ impl Controller {
         Duration::from_nanos(base / 8).max(EMPTY_MIN) + serial.min(quarter)
     }
 
+    /// Returns whether a look on a slow line has found nobody, though the queue did not seem to empty.
+    ///
+    /// Where one packet takes more than a quarter of the round trip, a look's two packets and the acknowledgement that
+    /// waits for the second are a queue by themselves, the more so if the base was measured when the line was faster. But if
+    /// what was taken out of the queue was all that was in it, the delay has fallen by the time that it took to send: others
+    /// would have filled the room, and had a part in the rate.
+    fn has_emptied(&self, drain: &Drain, floor: Duration) -> bool {
+        let fallen = drain.rate * drain.rtt_before.saturating_sub(floor);
+        let taken = drain.in_flight_before as f64 - self.window;
+        self.is_slow(drain) && fallen.as_bytes() as f64 >= taken * OWN_SHARE
+    }
+
+    /// Returns whether one packet takes more than a quarter of the round trip.
+    fn is_slow(&self, drain: &Drain) -> bool {
+        if drain.rate == Bitrate::ZERO {
+            return true;
+        }
+        let serial = drain.rate.time_for(DataSize::from_bytes(self.packet));
+        serial.as_nanos() > self.delay.base().as_nanos() / 4
+    }
+
     /// Returns the window that holds when a look is over.
     pub(super) fn lasting_window(&self) -> f64 {
         match &self.phase {
@@ -332,7 +361,10 @@ impl Controller {
     fn look(&mut self, now: Instant, saved: f64, cubic: Option<Cubic>) {
         let rate = self.rates.latest();
         self.set_window(self.carried(rate) * SHARE);
-        self.phase = Phase::Drain(Drain::new(now, saved, rate, cubic));
+        let mut drain = Drain::new(now, saved, rate, cubic);
+        drain.rtt_before = self.delay.standing();
+        drain.in_flight_before = self.ledger.in_flight();
+        self.phase = Phase::Drain(drain);
     }
 
     fn advance_drain(&mut self, now: Instant, sample: &Sample, mut drain: Drain) {
@@ -351,7 +383,7 @@ impl Controller {
             return;
         };
         let limit = self.limit_at(drain.rate);
-        let mut is_alone = floor.saturating_sub(base) <= limit;
+        let mut is_alone = floor.saturating_sub(base) <= limit || self.has_emptied(&drain, floor);
         if is_alone {
             self.floors.clear();
             self.alarms += u32::from(drain.cubic.is_none());
@@ -375,7 +407,14 @@ impl Controller {
     /// Shares the queue with those who are there.
     fn compete(&mut self, now: Instant, drain: &Drain) {
         let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * LOOK_ROUNDS);
-        let interval = LOOK_INTERVAL.max(rounds);
+        let is_first = drain.cubic.is_none() && self.is_slow(drain);
+        let interval = if is_first {
+            let rounds = Duration::from_nanos(self.delay.base().as_nanos() * LOOK_ROUNDS_FIRST);
+            let present = Duration::from_nanos(self.delay.smooth().as_nanos() * 4);
+            LOOK_INTERVAL_FIRST.max(rounds).max(present)
+        } else {
+            LOOK_INTERVAL.max(rounds)
+        };
         let mut saved = drain.saved;
         // If the last look was wrong, its price is given back.
         if let Some((at, window)) = self.left.take()
@@ -391,7 +430,11 @@ impl Controller {
         self.phase = Phase::Compete(Compete {
             cubic,
             look_at: now + interval,
-            look_by: now + interval + interval,
+            look_by: if is_first {
+                now + interval
+            } else {
+                now + interval + interval
+            },
             is_empty: false,
         });
     }

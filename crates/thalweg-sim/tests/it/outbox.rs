@@ -1,0 +1,95 @@
+//! Proves what the outbox does to streams, in the worlds of `worlds/outbox`: a rule of it is a world in which it shows.
+//!
+//! A viewer's time is the measure: what was in time, by importance. The bounds are far from what was measured, for what they
+//! guard against is a rule that does nothing.
+
+use thalweg_core::model::World;
+use thalweg_sim::report::{ImportanceReport, StreamReport};
+use thalweg_world::Format;
+
+use super::worlds::run;
+
+fn world(text: &str) -> World {
+    thalweg_world::load_str(text, Format::Toml, "world").expect("it is one of the repository's")
+}
+
+/// Plays a world of one stream; no law may be broken in it.
+fn played(text: &str) -> StreamReport {
+    let report = run(&world(text), 1).report;
+    assert_eq!(report.violations, [] as [&str; 0]);
+    report.streams.into_iter().next().expect("it has one")
+}
+
+/// Returns which share of those of such importance was in time.
+fn in_time(stream: &StreamReport, is_meant: impl Fn(u8) -> bool) -> f64 {
+    let meant = |class: &&ImportanceReport| is_meant(class.importance);
+    let sum = |count: fn(&ImportanceReport) -> u64| -> u64 {
+        stream.by_importance.iter().filter(meant).map(count).sum()
+    };
+    sum(|class| class.in_time) as f64 / sum(|class| class.sent) as f64
+}
+
+/// Pictures, in the policy `temporal`: the base layer of each.
+fn pictures(stream: &StreamReport) -> f64 {
+    in_time(stream, |importance| importance > 207)
+}
+
+/// The highest layer.
+fn refinements(stream: &StreamReport) -> f64 {
+    in_time(stream, |importance| importance <= 63)
+}
+
+macro_rules! outbox_world {
+    ($name:literal) => {
+        played(include_str!(concat!(
+            "../../../../worlds/outbox/",
+            $name,
+            ".toml"
+        )))
+    };
+}
+
+#[test]
+fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
+    let stream = outbox_world!("overload");
+    assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
+    // The line has room for 44 % of the bytes, and for none of the highest layer but in the first second.
+    assert!(refinements(&stream) <= 0.3, "{}", refinements(&stream));
+    let causes: Vec<_> = stream.by_cause.keys().map(String::as_str).collect();
+    assert_eq!(causes, ["dependant", "expired"]);
+}
+
+#[test]
+fn pictures_survive_a_step_of_the_rate() {
+    let stream = outbox_world!("rate-step");
+    assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
+    assert!(refinements(&stream) < pictures(&stream));
+}
+
+#[test]
+fn bursts_that_the_line_carries_in_the_mean_are_carried() {
+    let stream = outbox_world!("bursts");
+    assert!(in_time(&stream, |_| true) >= 0.97);
+}
+
+#[test]
+fn stall_costs_its_own_time_and_little_more() {
+    let stream = outbox_world!("stall");
+    // A second and a half of eleven seconds; what was stale then does not hold up what is fresh.
+    let lost = 11.0 * (1.0 - pictures(&stream));
+    assert!(lost <= 2.0, "{lost} s of pictures");
+}
+
+#[test]
+fn burst_of_losses_costs_its_own_time_at_most() {
+    let stream = outbox_world!("loss-burst");
+    let lost = 11.0 * (1.0 - pictures(&stream));
+    assert!(lost <= 3.0, "{lost} s of pictures");
+}
+
+#[test]
+fn line_with_room_for_all_carries_all() {
+    let stream = outbox_world!("idle-line");
+    assert_eq!(stream.in_time, stream.sent);
+    assert!(stream.by_cause.is_empty());
+}
