@@ -10,6 +10,7 @@
 //! | [`limits`] | every bound on what a peer may make us hold |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
 //! | [`event`] | why an ADU went no further |
+//! | [`histogram`] | how long things took, and their percentiles |
 //! | [`congestion`] | how much a path may have on its way, and what rate it carries |
 //! | [`hop`] | how an ADU travels over a link, and what became of it |
 //! | [`model`] | topology, links, streams, weights: the planner's input |
@@ -37,6 +38,7 @@ pub mod adu;
 pub mod congestion;
 pub mod control;
 pub mod event;
+pub mod histogram;
 pub mod hop;
 pub mod id;
 pub mod limits;
