@@ -24,6 +24,7 @@
 //! | `queue`, `spread` | the order within a flow, and deadlines |
 //! | `family` | dependants |
 //! | `slab` | slots |
+//! | [`census`] | what waits, counted for those who ask |
 //! | [`gate`] | how much credit there is |
 //!
 //! *What it does not do.* It holds no payload, opens no stream and knows no clock: its driver does, by tickets. Whoever
@@ -32,6 +33,7 @@
 //! *Sources.* docs/outbox.md; spec PL-2, PL-3, PL-6, PL-9.
 
 mod admission;
+pub mod census;
 mod entry;
 mod family;
 pub mod gate;

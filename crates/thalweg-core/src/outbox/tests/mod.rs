@@ -1,8 +1,9 @@
 //! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`), all of them at once against a model that
-//! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`), and its
-//! parts (`parts`).
+//! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`), its parts
+//! (`parts`), and what it says of itself (`census`).
 
 mod bounds;
+mod census;
 mod ideal;
 mod model;
 mod parts;
