@@ -2,6 +2,7 @@
 
 use thalweg_core::control::Source;
 use thalweg_core::id::NodeId;
+use thalweg_core::time::Instant;
 use thalweg_core::units::Bitrate;
 use thalweg_core::wire::record::Record;
 use thalweg_net::Link;
@@ -20,6 +21,7 @@ impl Control {
                 || self.bare_node(self.controller.id()),
                 |record| self.node_status(record),
             ),
+            uptime_seconds: self.now().saturating_since(Instant::ZERO).as_secs_f64(),
             links: self.link_statuses(),
             nodes: directory
                 .records()
@@ -93,6 +95,7 @@ impl Control {
             secure: peer.is_none_or(|peer| peer.secure),
             trusted: self.controller.trusts(key),
             adus: self.forwarder.ledger.exposure(key).reading(),
+            outbox: None,
         }
     }
 

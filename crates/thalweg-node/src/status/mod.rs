@@ -1,9 +1,14 @@
-//! How a node is, as `thalweg ls` and `/api/status` show it.
+//! How a node is, as `thalweg ls`, `thalweg top` and `/api/status` show it.
+
+mod outbox;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use serde::Serialize;
 use thalweg_core::id::{NodeId, StreamName};
 use thalweg_core::planner::report::Report;
 
+pub use self::outbox::{BandStatus, FlowStatus, LatencyStatus, OutboxStatus};
 pub use crate::forward::{Exposure, StreamReading};
 
 /// A node's view of itself and of the others.
@@ -11,6 +16,8 @@ pub use crate::forward::{Exposure, StreamReading};
 pub struct Status {
     /// This node.
     pub node: NodeStatus,
+    /// For how long it has run.
+    pub uptime_seconds: f64,
     /// Its links and the peers that it would have one with.
     pub links: Vec<LinkStatus>,
     /// All nodes that it knows of, itself included.
@@ -73,6 +80,8 @@ pub struct LinkStatus {
     pub trusted: bool,
     /// ADUs sent over it, by whether their payload was sealed.
     pub adus: Exposure,
+    /// What waits to be sent over it; nothing if there is no link, or it has no outbox.
+    pub outbox: Option<OutboxStatus>,
 }
 
 /// A stream that somebody publishes.

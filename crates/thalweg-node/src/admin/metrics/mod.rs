@@ -1,10 +1,16 @@
 //! The status as Prometheus metrics.
 //!
+//! *The idea.* Counters and gauges only: the percentiles of latency are of the last ten seconds and lose their sums, so
+//! they are a gauge for each, by the label `quantile` that a summary would have.
+//!
 //! *Sources.* The Prometheus text exposition format 0.0.4.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Write;
 
-use crate::status::{LinkStatus, Status, StreamReading, StreamStatus};
+use crate::status::{LatencyStatus, LinkStatus, OutboxStatus, Status, StreamReading, StreamStatus};
 
 /// Returns the metrics page.
 pub(super) fn render(status: &Status) -> String {
@@ -36,6 +42,7 @@ pub(super) fn render(status: &Status) -> String {
     );
     page.sample("thalweg_nodes", &[], status.nodes.len() as f64);
     links(&mut page, &status.links);
+    outboxes(&mut page, &status.links);
     streams(&mut page, &status.streams);
     page.text
 }
@@ -91,6 +98,74 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
         for (sealed, count) in [("true", link.adus.sealed), ("false", link.adus.plain)] {
             let labels = [("peer", link.name.as_str()), ("sealed", sealed)];
             page.sample("thalweg_link_adus_total", &labels, count as f64);
+        }
+    }
+}
+
+fn outboxes(page: &mut Page, links: &[LinkStatus]) {
+    let told = |link: &LinkStatus| Some((link.name.clone(), link.outbox.clone()?));
+    let outboxes: Vec<(String, OutboxStatus)> = links.iter().filter_map(told).collect();
+    let name = "thalweg_link_sendable_bits_per_second";
+    page.family(name, "gauge", "estimate of what the path can send");
+    for (peer, outbox) in &outboxes {
+        if let Some(bps) = outbox.sendable_bps {
+            page.sample(name, &[("peer", peer)], bps as f64);
+        }
+    }
+    for (name, help, in_bytes) in [
+        (
+            "thalweg_link_waiting_adus",
+            "ADUs of which not all is handed to the transport, by least importance of a band of 32",
+            false,
+        ),
+        (
+            "thalweg_link_waiting_bytes",
+            "bytes of them that are not handed over",
+            true,
+        ),
+    ] {
+        page.family(name, "gauge", help);
+        for (peer, outbox) in &outboxes {
+            for band in &outbox.by_importance {
+                let from = band.from.to_string();
+                let labels = [("peer", peer.as_str()), ("importance", &from)];
+                let value = if in_bytes {
+                    band.bytes as f64
+                } else {
+                    band.adus as f64
+                };
+                page.sample(name, &labels, value);
+            }
+        }
+    }
+    latencies(page, &outboxes);
+    let name = "thalweg_link_adus_dropped_total";
+    page.family(name, "counter", "ADUs that the link gave up, by cause");
+    for (peer, outbox) in &outboxes {
+        for (cause, count) in &outbox.dropped {
+            page.sample(name, &[("peer", peer), ("cause", cause)], *count as f64);
+        }
+    }
+}
+
+fn latencies(page: &mut Page, outboxes: &[(String, OutboxStatus)]) {
+    type Get = fn(&LatencyStatus) -> f64;
+    let quantiles: [(&str, Get); 4] = [
+        ("0.5", |l| l.p50),
+        ("0.99", |l| l.p99),
+        ("0.999", |l| l.p999),
+        ("1", |l| l.max),
+    ];
+    let name = "thalweg_link_latency_seconds";
+    let help = "from an ADU's sending to its acknowledgement, over the last ten seconds";
+    page.family(name, "gauge", help);
+    for (peer, outbox) in outboxes {
+        let Some(latency) = &outbox.latency_ms else {
+            continue;
+        };
+        for (quantile, get) in quantiles {
+            let labels = [("peer", peer.as_str()), ("quantile", quantile)];
+            page.sample(name, &labels, get(latency) / 1e3);
         }
     }
 }

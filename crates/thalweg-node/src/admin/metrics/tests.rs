@@ -1,0 +1,55 @@
+//! Proves that what a link's outbox says is on the metrics page, in base units, and nothing of a link that says nothing.
+
+use thalweg_core::id::NodeId;
+
+use super::*;
+use crate::forward::Exposure;
+use crate::status::tests::reading;
+
+fn link(name: &str, outbox: Option<OutboxStatus>) -> LinkStatus {
+    LinkStatus {
+        key: NodeId([0; 32]),
+        name: name.to_string(),
+        state: "up",
+        reason: None,
+        addresses: Vec::new(),
+        rtt_ms: None,
+        loss: None,
+        sent_bps: None,
+        received_bps: None,
+        window_bps: None,
+        rate_bps: None,
+        secure: true,
+        trusted: true,
+        adus: Exposure::default(),
+        outbox,
+    }
+}
+
+#[test]
+fn an_outbox_is_on_the_page_in_base_units() {
+    let outbox = OutboxStatus::new(&reading(), |_| None);
+    let mut page = Page::default();
+    outboxes(
+        &mut page,
+        &[link("relay", Some(outbox)), link("desk", None)],
+    );
+    for line in [
+        "# TYPE thalweg_link_sendable_bits_per_second gauge",
+        "thalweg_link_sendable_bits_per_second{peer=\"relay\"} 2000000",
+        "thalweg_link_waiting_adus{peer=\"relay\",importance=\"0\"} 3",
+        "thalweg_link_waiting_adus{peer=\"relay\",importance=\"32\"} 0",
+        "thalweg_link_waiting_bytes{peer=\"relay\",importance=\"224\"} 500",
+        "thalweg_link_latency_seconds{peer=\"relay\",quantile=\"0.5\"} 0.0125",
+        "thalweg_link_latency_seconds{peer=\"relay\",quantile=\"1\"} 0.31",
+        "thalweg_link_adus_dropped_total{peer=\"relay\",cause=\"expired\"} 2",
+        "thalweg_link_adus_dropped_total{peer=\"relay\",cause=\"pre-empted\"} 1",
+    ] {
+        assert!(
+            page.text.lines().any(|found| found == line),
+            "{line}\n{}",
+            page.text
+        );
+    }
+    assert!(!page.text.contains("desk"), "{}", page.text);
+}
