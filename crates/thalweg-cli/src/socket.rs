@@ -6,7 +6,7 @@ use thalweg_node::local::Client;
 
 use crate::exit::{Code, Failure, OrCode as _, fail};
 
-/// The option that `ls`, `publish` and `subscribe` share.
+/// The option that `ls`, `top`, `publish` and `subscribe` share.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Socket {
     #[expect(clippy::doc_markdown, reason = "clap prints it as it stands")]

@@ -15,6 +15,7 @@ mod plan;
 mod publish;
 mod simulate;
 mod subscribe;
+mod top;
 
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ enum Command {
     Compare(compare::Arguments),
     Node(node::Arguments),
     Ls(ls::Arguments),
+    Top(top::Arguments),
     Publish(publish::Arguments),
     Subscribe(subscribe::Arguments),
     Check(check::Arguments),
@@ -72,6 +74,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Demo(arguments) => wait(demo::run(&arguments)),
         Command::Node(arguments) => wait(node::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
+        Command::Top(arguments) => wait(top::run(&arguments)),
         Command::Publish(arguments) => wait(publish::run(&arguments)),
         Command::Subscribe(arguments) => wait(subscribe::run(&arguments)),
     }

@@ -37,6 +37,7 @@ fn names_units_and_ends_are_checked_before_anything_starts() {
         "thalweg subscribe cam --to rtp://[::1]:5004",
         "thalweg demo --headless --json --seconds 20 --port 9000",
         "thalweg plan w.toml --stream a/b --planner exact --json",
+        "thalweg top --interval 500ms --once --json --node /run/t.sock",
     ] {
         assert!(
             parse(line).is_ok(),
@@ -51,6 +52,9 @@ fn names_units_and_ends_are_checked_before_anything_starts() {
         "thalweg publish a --from clip.ts --rate 0",
         "thalweg demo --seconds 0",
         "thalweg plan w.toml --planner best",
+        "thalweg top --interval 2",
+        "thalweg top --interval 99ms",
+        "thalweg top --interval 2h",
     ] {
         let error = parse(line).expect_err(line);
         assert_eq!(error.kind(), ErrorKind::ValueValidation, "{line}");

@@ -53,6 +53,13 @@ pub struct Failure {
 /// What every command returns.
 pub type Outcome = Result<Code, Failure>;
 
+impl Failure {
+    /// Returns the error and its causes as one sentence.
+    pub fn sentence(&self) -> String {
+        sentence(&self.error)
+    }
+}
+
 /// Gives an error its exit code.
 pub trait OrCode<T> {
     /// Turns the error into a failure with this code.
@@ -91,7 +98,7 @@ pub fn report(outcome: Outcome) -> ExitCode {
         Ok(code) => code,
         Err(failure) if is_broken_pipe(&failure.error) => Code::Done,
         Err(failure) => {
-            crate::terminal::complain(&sentence(&failure.error));
+            crate::terminal::complain(&failure.sentence());
             failure.code
         }
     };

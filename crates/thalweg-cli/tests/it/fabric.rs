@@ -12,22 +12,26 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use crate::program::{Run, run, thalweg};
 
+/// How long is waited for what comes within a second or two on a machine with nothing else to do.
+pub const PATIENCE: Duration = Duration::from_mins(1);
+
 const NODES: [&str; 4] = ["camera", "relay", "base", "viewer"];
 
 /// Four nodes on loopback, each with its own process.
-struct Fabric {
+pub struct Fabric {
     folder: TempDir,
     nodes: Vec<Child>,
 }
 
 impl Fabric {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let folder = tempdir().expect("a directory");
         configure(folder.path());
         let nodes = NODES
@@ -37,11 +41,11 @@ impl Fabric {
         Self { folder, nodes }
     }
 
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    fn command(&self, arguments: &[&str], node: &str) -> Command {
+    pub fn command(&self, arguments: &[&str], node: &str) -> Command {
         let mut command = thalweg(self.path());
         command
             .args(arguments)
@@ -51,26 +55,51 @@ impl Fabric {
         command
     }
 
-    fn spawn(&self, arguments: &[&str], node: &str) -> Child {
+    pub fn spawn(&self, arguments: &[&str], node: &str) -> Child {
         self.command(arguments, node)
             .spawn()
             .expect("the program was built")
     }
 
-    fn run(&self, arguments: &[&str], node: &str) -> Run {
+    pub fn run(&self, arguments: &[&str], node: &str) -> Run {
         Run(self
             .command(arguments, node)
             .output()
             .expect("the program was built"))
     }
 
-    fn status(&self, node: &str) -> Value {
+    pub fn status(&self, node: &str) -> Value {
         let out = self.run(&["ls", "--json"], node).exits(0).out();
         serde_json::from_str(&out).expect("one JSON object")
     }
 
+    /// Waits until a node has as many links as it should.
+    pub fn wait_for_links(&self, node: &str, count: usize) {
+        let begun = Instant::now();
+        loop {
+            let status = self.status(node);
+            let links = status["links"].as_array().expect("a list");
+            let up = links.iter().filter(|link| link["state"] == "up").count();
+            if up == count {
+                return;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{node}: {status}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Ends a node and starts it again when `between` is through.
+    pub fn restart(&mut self, node: &str, between: impl FnOnce()) {
+        let at = NODES.iter().position(|name| *name == node);
+        let at = at.expect("it is one of the four");
+        terminate(&self.nodes[at]);
+        self.nodes[at].wait().expect("it ends");
+        between();
+        self.nodes[at] = start(self.path(), node);
+    }
+
     /// Asks every node to end, and checks that it does so in good order.
-    fn stop(mut self) {
+    pub fn stop(mut self) {
         self.nodes.iter().for_each(terminate);
         for (name, node) in NODES.iter().zip(std::mem::take(&mut self.nodes)) {
             let run = Run(node.wait_with_output().expect("it ends")).exits(0);
@@ -93,7 +122,7 @@ impl Drop for Fabric {
     }
 }
 
-fn terminate(child: &Child) {
+pub fn terminate(child: &Child) {
     let sent = Command::new("kill")
         .args(["-TERM", &child.id().to_string()])
         .status();

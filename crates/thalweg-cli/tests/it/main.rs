@@ -9,4 +9,6 @@ mod input;
 mod plan;
 mod program;
 mod simulate;
+mod terminal;
+mod top;
 mod usage;

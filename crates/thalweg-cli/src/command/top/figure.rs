@@ -1,0 +1,134 @@
+//! Numbers in few cells: three digits that count, and what they are of.
+
+use std::collections::BTreeMap;
+
+use ratatui::text::Span;
+
+/// What stands where nothing is known.
+pub const UNKNOWN: &str = "–";
+
+/// Returns a number as `0`, `7`, `940`, `1.20k`, `12.3M`: at most five characters; a fraction as `0.25`, `12.5`.
+pub fn short(value: f64) -> String {
+    const SCALES: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    // What would be rounded up to a thousand of one scale is one of the next.
+    let scale = SCALES.iter().find(|(scale, _)| value >= scale * 0.9995);
+    match scale {
+        Some((scale, letter)) => digits(value / scale) + letter,
+        // Counts are whole, and so are rates of nothing.
+        None if value < 0.05 || value.fract() < 1e-9 => format!("{value:.0}"),
+        None => digits(value),
+    }
+}
+
+/// Returns bytes as `0 B`, `940 B`, `12.3 MB`: at most seven characters.
+pub fn bytes(value: u64) -> String {
+    let text = short(value as f64);
+    match text.chars().last() {
+        Some(letter) if letter.is_ascii_alphabetic() => {
+            format!("{} {letter}B", text.trim_end_matches(letter))
+        }
+        _ => text + " B",
+    }
+}
+
+/// Returns milliseconds as `0.35`, `12.3`, `310`, `60000`, `134k`: at most five characters.
+pub fn millis(value: f64) -> String {
+    if value >= 99_999.5 {
+        short(value)
+    } else if value >= 999.5 {
+        format!("{value:.0}")
+    } else {
+        digits(value)
+    }
+}
+
+/// Returns milliseconds with a unit that suits them: `310 ms`, `3.98 s`, `59 min 39 s`.
+pub fn lasting(millis: f64) -> String {
+    match millis {
+        _ if millis < 999.5 => digits(millis) + " ms",
+        _ if millis < 60e3 => digits(millis / 1e3) + " s",
+        _ => time(millis / 1e3),
+    }
+}
+
+/// Returns a share as `0.4`, in percent.
+pub fn percent(share: f64) -> String {
+    format!("{:.1}", share * 100.0)
+}
+
+/// Returns a length of time as `12 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`.
+pub fn time(seconds: f64) -> String {
+    let seconds = seconds.max(0.0) as u64;
+    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3_600 => format!("{minutes} min {} s", seconds % 60),
+        3_600..86_400 => format!("{hours} h {} min", minutes % 60),
+        _ => format!("{days} d {} h", hours % 24),
+    }
+}
+
+/// Returns drops as `expired 12, pre-empted 3`, the most frequent first, and then in ever shorter forms.
+pub fn drops(by_cause: &BTreeMap<String, u64>) -> Vec<String> {
+    let mut causes: Vec<_> = by_cause.iter().filter(|(_, count)| **count > 0).collect();
+    causes.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    let count = |count: u64| match count {
+        0..10_000 => count.to_string(),
+        _ => short(count as f64),
+    };
+    let words: Vec<String> = causes
+        .iter()
+        .map(|(cause, of_it)| format!("{cause} {}", count(**of_it)))
+        .collect();
+    let form = |shown: usize| match words.len() - shown {
+        0 => words.join(", "),
+        more => format!("{}, {more} more", words[..shown].join(", ")),
+    };
+    let mut forms: Vec<String> = (1..=words.len()).rev().map(form).collect();
+    if words.len() > 1 {
+        forms.push(format!("{} +{}", words[0], words.len() - 1));
+    }
+    forms
+}
+
+/// Returns the first of these texts that fits, or else the last one, cut.
+pub fn fit_first(texts: &[String], cells: usize) -> String {
+    let fitting = texts.iter().find(|text| width(text) <= cells);
+    let text = fitting.or(texts.last()).map_or("", String::as_str);
+    fit(text, cells)
+}
+
+/// Returns the text, cut to this many cells with a mark where it is cut.
+pub fn fit(text: &str, cells: usize) -> String {
+    if width(text) <= cells {
+        return text.to_string();
+    }
+    let mut cut = String::new();
+    for character in text.chars() {
+        cut.push(character);
+        if width(&cut) + 1 > cells {
+            cut.pop();
+            break;
+        }
+    }
+    if cells > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
+/// Returns how many cells a text takes on a terminal.
+pub fn width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// Returns a number below a thousand in three digits.
+fn digits(value: f64) -> String {
+    if value >= 99.95 {
+        format!("{value:.0}")
+    } else if value >= 9.995 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.2}")
+    }
+}

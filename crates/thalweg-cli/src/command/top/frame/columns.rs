@@ -1,0 +1,164 @@
+//! Tables that fit: columns of figures keep their width, columns of text shrink, and what still has no room is left out.
+//!
+//! *The idea.* A figure's column is as wide as its widest figure can be, so that nothing moves from one moment to the
+//! next. When a row is too wide, text shrinks to what is still legible; then whole columns go, the least important first.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use super::palette::{Palette, Tone};
+use crate::command::top::figure;
+
+/// A column.
+#[derive(Clone, Debug)]
+pub struct Column {
+    /// Its heading.
+    pub title: String,
+    /// How wide it is at least; a figure's column is so wide at most as well.
+    pub least: usize,
+    /// Whether it holds text, which is left-aligned and may have more.
+    pub is_text: bool,
+    /// The least important goes first.
+    pub rank: u8,
+}
+
+/// What stands in one place, in ever shorter forms of which the first that fits is drawn.
+#[derive(Clone, Debug, Default)]
+pub struct Cell {
+    forms: Vec<String>,
+    tone: Tone,
+}
+
+/// Where a column stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    column: usize,
+    start: usize,
+    width: usize,
+}
+
+impl Column {
+    /// Returns a column of figures.
+    pub fn figure(title: &str, least: usize, rank: u8) -> Self {
+        Self {
+            title: title.to_string(),
+            least,
+            is_text: false,
+            rank,
+        }
+    }
+
+    /// Returns a column of text.
+    pub fn text(title: impl Into<String>, least: usize, rank: u8) -> Self {
+        Self {
+            title: title.into(),
+            least,
+            is_text: true,
+            rank,
+        }
+    }
+}
+
+impl Cell {
+    /// Returns a cell of this tone.
+    pub fn new(text: impl Into<String>, tone: Tone) -> Self {
+        Self {
+            forms: vec![text.into()],
+            tone,
+        }
+    }
+
+    /// Returns a cell that has shorter forms of its text as well.
+    pub fn in_forms(forms: Vec<String>) -> Self {
+        Self {
+            forms,
+            tone: Tone::Plain,
+        }
+    }
+
+    /// Returns a figure, or the mark of what is not known.
+    pub fn of<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> Self {
+        match value {
+            Some(value) => Self::new(show(value), Tone::Plain),
+            None => Self::new(figure::UNKNOWN, Tone::Dim),
+        }
+    }
+
+    fn width(&self) -> usize {
+        self.forms.first().map_or(0, |text| figure::width(text))
+    }
+
+    /// Returns the same in another tone if that is so.
+    #[must_use]
+    pub fn toned(self, is_so: bool, tone: Tone) -> Self {
+        Self {
+            tone: if is_so { tone } else { self.tone },
+            ..self
+        }
+    }
+}
+
+/// Draws a heading and rows, as many as there is room for; returns where the first column ends.
+pub fn draw<const N: usize>(
+    columns: &[Column; N],
+    rows: &[[Cell; N]],
+    palette: Palette,
+    area: Rect,
+    buffer: &mut Buffer,
+) -> u16 {
+    let places = places(columns, rows, area.width.into());
+    let heading: [Cell; N] = columns
+        .each_ref()
+        .map(|column| Cell::new(column.title.clone(), Tone::Head));
+    let lines = std::iter::once(&heading).chain(rows);
+    for (y, cells) in (area.top()..area.bottom()).zip(lines) {
+        for place in &places {
+            let (column, cell) = (&columns[place.column], &cells[place.column]);
+            let text = figure::fit_first(&cell.forms, place.width);
+            let pad = place.width - figure::width(&text);
+            let indent = if column.is_text { 0 } else { pad };
+            let x = area.x + (place.start + indent) as u16;
+            buffer.set_string(x, y, text, palette.style(cell.tone));
+        }
+    }
+    if let Some(heading) = area.rows().next() {
+        buffer.set_style(heading, palette.style(Tone::Head));
+    }
+    area.x + places.first().map_or(0, |place| place.width as u16)
+}
+
+/// Returns where the columns stand, with a cell between two.
+fn places<const N: usize>(columns: &[Column; N], rows: &[[Cell; N]], width: usize) -> Vec<Place> {
+    let mut kept: Vec<usize> = (0..N).collect();
+    let least = |kept: &[usize]| {
+        let widths: usize = kept.iter().map(|&at| columns[at].least).sum();
+        widths + kept.len().saturating_sub(1)
+    };
+    while kept.len() > 1 && least(&kept) > width {
+        let lowest = kept.iter().copied().min_by_key(|&at| columns[at].rank);
+        kept.retain(|&at| Some(at) != lowest);
+    }
+    let mut spare = width.saturating_sub(least(&kept));
+    let mut start = 0;
+    let mut places = Vec::with_capacity(kept.len());
+    for column in kept {
+        let Column { least, is_text, .. } = columns[column];
+        let cells = rows.iter().map(|row| row[column].width());
+        let widest = cells.fold(figure::width(&columns[column].title), usize::max);
+        let wanted = if is_text {
+            widest.saturating_sub(least)
+        } else {
+            0
+        };
+        let more = wanted.min(spare);
+        spare -= more;
+        let width = (least + more).min(width);
+        places.push(Place {
+            column,
+            start,
+            width,
+        });
+        start += width + 1;
+    }
+    places
+}

@@ -1,0 +1,166 @@
+//! The view on a terminal: drawn when something has changed, and the terminal as it was at the end.
+//!
+//! *The idea.* Three things happen: the node has answered or not, a key was pressed, somebody asks to end. The node is
+//! asked by a task of its own, so that a node that hangs does not hold up a key. Whatever ends the run, the terminal is
+//! put back: by the guard, or by the hook of a panic before its message.
+
+use std::time::Instant;
+
+use anyhow::Context as _;
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{Event, KeyEvent, KeyEventKind, read};
+use tokio::sync::mpsc;
+
+use super::feed::Feed;
+use super::figure;
+use super::frame::Frame;
+use super::frame::palette::Palette;
+use super::reading::Reading;
+use super::state::{State, Wish};
+use super::view::View;
+use crate::exit::{Code, Outcome};
+use crate::shutdown::Shutdown;
+use crate::terminal::Colour;
+
+/// Answers and keys that may wait: who draws is faster than either.
+const WAITING_MAX: usize = 16;
+
+/// What is shown, and what it was made of.
+struct Live {
+    reading: Reading,
+    view: View,
+    state: State,
+    /// When the node last answered, and why it has not since.
+    answered: Instant,
+    silence: Option<String>,
+    every: String,
+    palette: Palette,
+}
+
+/// What comes from the terminal.
+enum Input {
+    Key(KeyEvent),
+    /// It has another size.
+    Resize,
+}
+
+/// The terminal, taken over until this is dropped.
+struct Screen(DefaultTerminal);
+
+/// Shows the node until somebody asks to end.
+pub async fn run(mut feed: Feed, every: String) -> Outcome {
+    let mut shutdown = Shutdown::listen()?;
+    let reading = feed.ask().await?;
+    let mut live = Live::new(reading, every);
+    let mut screen = Screen::enter()?;
+    let mut inputs = listen();
+    let (tell, mut answers) = mpsc::channel(WAITING_MAX);
+    let asking = tokio::spawn(async move { feed.run(tell).await });
+    loop {
+        screen.draw(&live)?;
+        tokio::select! {
+            input = inputs.recv() => match input {
+                Some(Input::Key(key)) => match live.state.handle_key(key, &live.view) {
+                    Wish::None => {}
+                    Wish::Redraw => screen.0.clear()?,
+                    Wish::Quit => break,
+                },
+                Some(Input::Resize) => {}
+                // The terminal is gone, and so is whoever looked.
+                None => break,
+            },
+            answer = answers.recv() => match answer {
+                Some(answer) => live.handle_answer(answer),
+                None => break,
+            },
+            () = shutdown.asked() => break,
+        }
+    }
+    asking.abort();
+    Ok(Code::Done)
+}
+
+impl Live {
+    fn new(reading: Reading, every: String) -> Self {
+        let view = View::new(None, &reading);
+        let mut state = State::default();
+        state.handle_view(&view);
+        Self {
+            reading,
+            view,
+            state,
+            answered: Instant::now(),
+            silence: None,
+            every,
+            palette: Palette {
+                has_colours: Colour::of_stdout().is_on(),
+            },
+        }
+    }
+
+    fn handle_answer(&mut self, answer: Result<Reading, String>) {
+        match answer {
+            Ok(reading) => {
+                self.view = View::new(Some(&self.reading), &reading);
+                self.state.handle_view(&self.view);
+                self.reading = reading;
+                self.answered = Instant::now();
+                self.silence = None;
+            }
+            Err(why) => self.silence = Some(why),
+        }
+    }
+
+    /// Returns what to say of a node that does not answer.
+    fn note(&self) -> Option<String> {
+        let why = self.silence.as_ref()?;
+        let silent = figure::time(self.answered.elapsed().as_secs_f64());
+        Some(super::gone(&silent, why))
+    }
+}
+
+impl Screen {
+    fn enter() -> anyhow::Result<Self> {
+        // It also sets the hook that puts the terminal back before a panic is told.
+        ratatui::try_init()
+            .map(Self)
+            .context("the terminal cannot be drawn on")
+    }
+
+    fn draw(&mut self, live: &Live) -> anyhow::Result<()> {
+        let note = live.note();
+        let frame = Frame {
+            view: &live.view,
+            state: &live.state,
+            note: note.as_deref(),
+            every: Some(&live.every),
+            palette: live.palette,
+        };
+        let drawn = self.0.draw(|to| to.render_widget(frame, to.area()));
+        drawn.map(drop).context("the terminal cannot be drawn on")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        ratatui::restore();
+    }
+}
+
+/// Begins to hear the terminal, on a thread: reading it cannot be cut short, and ends with the program.
+fn listen() -> mpsc::Receiver<Input> {
+    let (tell, inputs) = mpsc::channel(WAITING_MAX);
+    std::thread::spawn(move || {
+        while let Ok(event) = read() {
+            let input = match event {
+                Event::Key(key) if key.kind != KeyEventKind::Release => Input::Key(key),
+                Event::Resize(..) => Input::Resize,
+                _ => continue,
+            };
+            if tell.blocking_send(input).is_err() {
+                return;
+            }
+        }
+    });
+    inputs
+}

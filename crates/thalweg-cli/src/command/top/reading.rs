@@ -1,0 +1,111 @@
+//! What a node says of itself, as far as `thalweg top` shows it.
+//!
+//! *The idea.* The shape is that of `thalweg_node::Status`, read as leniently as JSON allows: a field that an older node
+//! does not send is nothing, and one that is not known here is passed over.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment of a node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Reading {
+    pub node: Node,
+    pub uptime_seconds: Option<f64>,
+    pub links: Vec<Link>,
+    pub streams: Vec<Stream>,
+    pub routes: Vec<Route>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    pub name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Link {
+    pub key: String,
+    pub name: String,
+    pub state: String,
+    pub reason: Option<String>,
+    pub rtt_ms: Option<f64>,
+    pub loss: Option<f64>,
+    pub sent_bps: Option<u64>,
+    pub outbox: Option<Outbox>,
+}
+
+/// What waits to be sent over a link.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Outbox {
+    pub sendable_bps: Option<u64>,
+    pub waiting_adus: u64,
+    pub waiting_bytes: u64,
+    pub by_importance: Vec<Band>,
+    pub latency_ms: Option<Latency>,
+    pub dropped: BTreeMap<String, u64>,
+    pub flows: Vec<Flow>,
+}
+
+/// A band of importance, from its least.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Band {
+    pub from: u8,
+    pub adus: u64,
+    pub bytes: u64,
+}
+
+/// From sending to acknowledgement, over the last ten seconds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Latency {
+    pub adus: u64,
+    pub p50: f64,
+    pub p99: f64,
+    pub p999: f64,
+    pub max: f64,
+}
+
+/// A stream under one plan, in an outbox.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Flow {
+    pub stream: String,
+    pub epoch: u32,
+    pub weight: u8,
+    pub adus: u64,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Stream {
+    pub name: String,
+    pub id: String,
+    pub publisher: String,
+    pub rate_bps: u64,
+    pub counts: Counts,
+}
+
+/// What became of a stream's ADUs on the node since it was published.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Counts {
+    pub sent: u64,
+    pub acknowledged: u64,
+    pub departed: u64,
+    pub delivered: u64,
+    pub dropped: BTreeMap<String, u64>,
+}
+
+/// A part of a plan that runs on the node; without a next node it ends there.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Route {
+    pub stream: String,
+    pub next: Option<String>,
+}

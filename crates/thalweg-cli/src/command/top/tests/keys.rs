@@ -1,0 +1,130 @@
+//! Keys: what each does, at the ends of the lists too.
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use serde_json::json;
+
+use super::super::state::{Sort, State, Wish};
+use super::super::view::View;
+use super::{bare, link, outbox, stream, view};
+
+fn press(state: &mut State, view: &View, code: KeyCode) -> Wish {
+    state.handle_key(KeyEvent::new(code, KeyModifiers::NONE), view)
+}
+
+/// Three links, the second with something in its queue, and twelve streams.
+fn scene() -> (View, State) {
+    let mut now = bare();
+    now["links"] = json!([link("a"), link("b"), link("c")]);
+    now["links"][1]["outbox"] = outbox([1; 8]);
+    now["streams"] = (0..12)
+        .map(|at| stream(&format!("s{at:02}"), "camera", at))
+        .collect();
+    view(None, now)
+}
+
+#[test]
+fn the_fullest_queue_is_shown_until_another_is_chosen() {
+    let (view, mut state) = scene();
+    assert_eq!(state.selected(&view), Some(1));
+    for (code, at) in [
+        (KeyCode::Down, 2),
+        (KeyCode::Down, 2),
+        (KeyCode::Up, 1),
+        (KeyCode::Char('k'), 0),
+        (KeyCode::Up, 0),
+        (KeyCode::Char('j'), 1),
+    ] {
+        assert_eq!(press(&mut state, &view, code), Wish::None);
+        assert_eq!(state.selected(&view), Some(at), "{code:?}");
+    }
+}
+
+#[test]
+fn a_chosen_link_stays_chosen_wherever_it_stands_and_another_is_if_it_goes() {
+    let (before, mut state) = scene();
+    press(&mut state, &before, KeyCode::Down);
+    let mut now = bare();
+    now["links"] = json!([link("c"), link("a")]);
+    let (moved, _) = view(None, now.clone());
+    state.handle_view(&moved);
+    assert_eq!(state.selected(&moved), Some(0));
+    now["links"] = json!([link("a"), link("b")]);
+    now["links"][0]["state"] = json!("connecting");
+    let (gone, _) = view(None, now);
+    state.handle_view(&gone);
+    assert_eq!(state.selected(&gone), Some(1));
+}
+
+#[test]
+fn without_links_nothing_is_chosen_and_keys_do_nothing() {
+    let (view, mut state) = view(None, bare());
+    for code in [
+        KeyCode::Up,
+        KeyCode::Down,
+        KeyCode::PageDown,
+        KeyCode::PageUp,
+    ] {
+        assert_eq!(press(&mut state, &view, code), Wish::None);
+    }
+    assert_eq!((state.selected(&view), state.first_stream), (None, 0));
+}
+
+#[test]
+fn streams_are_sorted_by_name_by_rate_and_by_drops() {
+    let mut now = bare();
+    now["streams"] = json!([
+        stream("b", "camera", 10),
+        stream("c", "camera", 30),
+        stream("a", "camera", 20)
+    ]);
+    let mut before = now.clone();
+    before["uptime_seconds"] = json!(11.0);
+    for stream in before["streams"].as_array_mut().expect("a list") {
+        stream["counts"]["sent"] = json!(0);
+    }
+    now["streams"][0]["counts"]["dropped"] = json!({"expired": 4});
+    let (view, mut state) = view(Some(before), now);
+    for (sort, order) in [
+        (Sort::Name, "abc"),
+        (Sort::Rate, "cab"),
+        (Sort::Drops, "bac"),
+        (Sort::Name, "abc"),
+    ] {
+        let streams = state.sorted(&view);
+        let names: String = streams.iter().map(|stream| stream.name.as_str()).collect();
+        assert_eq!((state.sort, names.as_str()), (sort, order));
+        press(&mut state, &view, KeyCode::Char('s'));
+    }
+}
+
+#[test]
+fn pages_of_streams_end_where_the_streams_do() {
+    let (view, mut state) = scene();
+    for first in [5, 10, 11, 11] {
+        press(&mut state, &view, KeyCode::PageDown);
+        assert_eq!(state.first_stream, first);
+    }
+    for first in [6, 1, 0] {
+        press(&mut state, &view, KeyCode::PageUp);
+        assert_eq!(state.first_stream, first);
+    }
+}
+
+#[test]
+fn any_key_leaves_the_help_and_does_nothing_else() {
+    let (view, mut state) = scene();
+    press(&mut state, &view, KeyCode::Char('?'));
+    assert!(state.has_help);
+    press(&mut state, &view, KeyCode::Char('s'));
+    assert!(!state.has_help && state.sort == Sort::Name);
+}
+
+#[test]
+fn q_and_ctrl_c_end_it_from_the_help_too() {
+    let (view, mut state) = scene();
+    press(&mut state, &view, KeyCode::Char('?'));
+    assert_eq!(press(&mut state, &view, KeyCode::Char('q')), Wish::Quit);
+    let control = |letter| KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL);
+    assert_eq!(state.handle_key(control('c'), &view), Wish::Quit);
+    assert_eq!(state.handle_key(control('l'), &view), Wish::Redraw);
+}
