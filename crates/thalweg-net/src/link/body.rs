@@ -7,6 +7,7 @@
 //! *What it does not do.* It allocates nothing by what a peer claims: what it holds has arrived.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
@@ -38,6 +39,19 @@ pub struct Body {
     deadline: Option<(Clock, Instant)>,
     /// Where the stream goes when this body is done with it, for other ADUs follow on it.
     home: Option<oneshot::Sender<(Reader, usize)>>,
+    rest: Option<Rest>,
+}
+
+/// Tells what became of the rest of a payload, when its body is gone.
+#[derive(Clone, Debug, Default)]
+pub struct Rest(Arc<OnceLock<bool>>);
+
+impl Rest {
+    /// Returns whether the rest failed to come; else it came, or whoever had the body wanted no more of it. `None` while
+    /// the body is there.
+    pub fn has_failed(&self) -> Option<bool> {
+        self.0.get().copied()
+    }
 }
 
 impl Arriving {
@@ -56,6 +70,7 @@ impl Body {
             failed: None,
             deadline: None,
             home: None,
+            rest: None,
         }
     }
 
@@ -67,6 +82,7 @@ impl Body {
             failed: None,
             deadline: None,
             home: None,
+            rest: None,
         }
     }
 
@@ -83,6 +99,7 @@ impl Body {
             failed: None,
             deadline: Some((clock, deadline)),
             home: None,
+            rest: None,
         };
         // What came with the header is taken along, so that a small ADU is whole from the start.
         body.reader.fill_now();
@@ -101,6 +118,7 @@ impl Body {
             failed: None,
             deadline: None,
             home: Some(home),
+            rest: None,
         };
         (body, back)
     }
@@ -108,6 +126,11 @@ impl Body {
     /// Returns how many bytes are still to be read.
     pub const fn remaining_bytes(&self) -> usize {
         self.remaining
+    }
+
+    /// Returns what will tell, when this body is gone, what became of the rest.
+    pub fn rest(&mut self) -> Rest {
+        self.rest.get_or_insert_default().clone()
     }
 
     /// Returns whether all of the payload has arrived, so that reading it waits for nothing.
@@ -215,6 +238,10 @@ impl Body {
 
 impl Drop for Body {
     fn drop(&mut self) {
+        if let Some(rest) = &self.rest {
+            // Set nowhere else, and a body is dropped once.
+            let _ = rest.0.set(self.failed.is_some());
+        }
         if let Some(home) = self.home.take() {
             let reader = std::mem::replace(&mut self.reader, Reader::whole(Bytes::new()));
             // Nobody waits for it any more once the link is gone.

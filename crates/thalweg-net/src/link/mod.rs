@@ -47,7 +47,7 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-pub use body::{Arriving, Body};
+pub use body::{Arriving, Body, Rest};
 pub use counters::LinkCounters;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
