@@ -19,6 +19,7 @@
 //! | [`mod@line`], [`random`] | one direction of a line with delay, losses and a queue; numbers from a seed |
 //! | [`control`] | the control plane of a node: all of the above, joined by messages |
 //! | [`outbox`] | what waits to be sent over one link, and what goes next |
+//! | [`ledger`] | what became of a stream's ADUs on all nodes of its path |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -41,6 +42,7 @@ pub mod event;
 pub mod histogram;
 pub mod hop;
 pub mod id;
+pub mod ledger;
 pub mod limits;
 pub mod line;
 pub mod mailbox;

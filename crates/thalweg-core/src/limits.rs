@@ -59,6 +59,17 @@ pub const ADUS_IN_FLIGHT_MAX: u32 = 4096;
 /// Plans of one stream that a node keeps: the present, the one before it, and those of other sinks.
 pub const EPOCHS_PER_STREAM_MAX: usize = 64;
 
+/// Counters in one node's statement of what became of a plan's ADUs: one for each value of the byte that names them.
+pub const LEDGER_ENTRIES_MAX: usize = 256;
+
+/// Counters of all nodes behind this one that are kept of one plan: a path of the longest with three causes in each band,
+/// and a third more; 48 KB.
+pub const LEDGER_BEHIND_MAX: usize = 1024;
+
+/// Nodes that a source tells apart in the accounts of a stream's former plans: two of the longest paths. What is lost at
+/// others is summed.
+pub const LEDGER_NODES_MAX: usize = 2 * PATH_NODES_MAX;
+
 /// ADUs in the outbox of one link: half a second of 256,000 small ones; with the lists about them 30 MB.
 pub const OUTBOX_ADUS_MAX: usize = 128 << 10;
 
@@ -106,6 +117,10 @@ const _: () = assert!(
     CONTROL_BYTES_MAX
         >= NEIGHBOURS_MAX * 128 + STREAMS_PER_NODE_MAX * (STREAM_NAME_BYTES_MAX + 512),
     "the largest record fits in a control message"
+);
+const _: () = assert!(
+    CONTROL_BYTES_MAX >= PATH_NODES_MAX * (12 + LEDGER_ENTRIES_MAX * 9),
+    "the largest account fits in a control message"
 );
 const _: () = assert!(
     LAYERS_MAX <= u8::MAX as usize,

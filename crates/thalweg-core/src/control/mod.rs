@@ -7,7 +7,7 @@
 //! ```text
 //!  handle_link_up, handle_link_down, handle_frame ─┐                  ┌─► Send, Note
 //!  publish, subscribe, …                          ─┤   Controller     ├─► Install, Remove      → the data path
-//!  handle_installed, handle_solved                ─┤                  ├─► Plan                 → the planner
+//!  handle_installed, handle_solved, handle_counts ─┤                  ├─► Plan                 → the planner
 //!  handle_timeout                                 ─┘                  └─► Active, Found, Notice → programs
 //! ```
 //!
@@ -18,6 +18,7 @@
 //! | `source` | published streams: sessions, plans, deployment |
 //! | `sink` | wanted streams: finding the source, subscribing |
 //! | `part` | what others' plans may install here, and until when |
+//! | `account` | what became of streams' ADUs, told from node to node towards the source |
 //! | `map`, `planning` | from the directory to the planner's input and back |
 //! | `keys`, `note` | what it asks of cryptography; what it tells people |
 //!
@@ -29,6 +30,7 @@
 //!
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
+mod account;
 mod keys;
 mod map;
 mod neighbour;
@@ -49,6 +51,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::ledger::{Account, Reading};
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
 use crate::time::{Duration, Instant};
@@ -147,6 +150,15 @@ pub enum Output {
         /// What to tell them.
         notice: Notice,
     },
+    /// A stream that this node published is over; this is what became of its ADUs.
+    Closed {
+        /// Which stream.
+        stream: StreamId,
+        /// Its name.
+        name: StreamName,
+        /// What became of them.
+        reading: Reading,
+    },
     /// Write down what happened.
     Note(Note),
 }
@@ -165,6 +177,8 @@ pub struct Controller {
     wanted: BTreeMap<StreamName, Wanted>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
     pending: BTreeMap<(StreamId, Epoch), Pending>,
+    /// What became of the ADUs of each part.
+    accounts: BTreeMap<(StreamId, Epoch), Account>,
     /// What this node sends to itself, with the route it would have taken.
     to_self: VecDeque<(Vec<NodeId>, Body)>,
     outputs: VecDeque<Output>,
@@ -185,6 +199,7 @@ impl Controller {
             wanted: BTreeMap::new(),
             parts: BTreeMap::new(),
             pending: BTreeMap::new(),
+            accounts: BTreeMap::new(),
             to_self: VecDeque::new(),
             outputs: VecDeque::new(),
         };
@@ -233,6 +248,7 @@ impl Controller {
                 self.handle_record(from, record, signature, now, keys);
             }
             Ok(Message::Routed(routed)) => self.handle_routed(from, routed, now, keys),
+            Ok(Message::Account(report)) => self.handle_report(from, &report, now),
             Err(error) => self.note(Note::FrameRefused { from, error }),
         }
         self.settle(now, keys);
@@ -241,6 +257,7 @@ impl Controller {
     /// Does what is due: leases that end, records and subscriptions to renew, plans to send again.
     pub fn handle_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
         self.expire_parts(now);
+        self.handle_accounts(now);
         if self.own_record.refresh <= now {
             self.announce(now, keys);
         }
@@ -254,7 +271,8 @@ impl Controller {
         let sessions = self.sources.values().map(|s| s.session.poll_timeout());
         let parts = self.parts.values().map(|part| part.lapse);
         let asks = self.wanted.values().map(|wanted| wanted.ask);
-        let due = sessions.chain(parts).chain(asks).min();
+        let accounts = self.accounts.values().map(Account::poll_timeout);
+        let due = sessions.chain(parts).chain(asks).chain(accounts).min();
         due.unwrap_or(Instant::NEVER)
             .min(self.own_record.refresh)
             .min(self.directory.poll_timeout())

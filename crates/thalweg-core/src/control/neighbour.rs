@@ -51,6 +51,7 @@ impl Controller {
             self.outputs.push_back(Output::Send { to: peer, frame });
         }
         self.announce(now, keys);
+        self.refresh_accounts(peer, now);
         self.settle(now, keys);
     }
 

@@ -8,6 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::id::{Epoch, NodeId, StreamName};
+use crate::ledger::{Disbelief, Loss};
 use crate::wire::WireError;
 
 use super::KeysError;
@@ -60,6 +61,25 @@ pub enum Note {
         sender: NodeId,
         /// What is wrong with it.
         error: WireError,
+    },
+    /// An account came from a node that a plan does not go on to, or of a plan that is not installed here.
+    AccountAstray {
+        /// The neighbour.
+        from: NodeId,
+    },
+    /// An account cannot be true.
+    AccountDisbelieved {
+        /// The neighbour.
+        from: NodeId,
+        /// What is wrong with it.
+        error: Disbelief,
+    },
+    /// A stream of this node's loses ADUs, most of them so; said once in a while.
+    Losing {
+        /// Its name.
+        stream: StreamName,
+        /// Where, why, of what importance, and how many since this was said last.
+        loss: Loss,
     },
     /// A program publishes a stream.
     Published {

@@ -62,6 +62,12 @@ pub(super) struct Part {
     pub(super) lapse: Instant,
 }
 
+impl Part {
+    pub(super) const fn installation(&self) -> &Installation {
+        &self.installation
+    }
+}
+
 /// A part that the driver is installing.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -104,6 +110,7 @@ impl Controller {
                 lapse: now + LEASE + LAPSE,
             };
             self.parts.insert((stream, epoch), part);
+            self.open_account(stream, epoch, now);
         }
         self.answer((stream, epoch), way, result, keys);
         self.settle(now, keys);
@@ -128,6 +135,9 @@ impl Controller {
             }
             _ => false,
         };
+        if renewed {
+            self.refresh_account(name.0, name.1, now);
+        }
         if admitted.is_err() || renewed {
             return self.answer(name, way, admitted, keys);
         }
@@ -223,14 +233,20 @@ impl Controller {
             .is_some_and(|part| is_own(&part.installation))
         {
             self.parts.remove(&name);
+            self.close_account(stream, epoch);
             self.outputs.push_back(Output::Remove { stream, epoch });
+        } else if from == self.id() {
+            // Of a plan that was never installed here there is nothing but its path.
+            self.close_account(stream, epoch);
         }
     }
 
     /// Forgets the parts whose leases have ended.
     pub(super) fn expire_parts(&mut self, now: Instant) {
         let ended = self.parts.extract_if(.., |_, part| part.lapse <= now);
+        let ended: Vec<_> = ended.collect();
         for ((stream, epoch), part) in ended {
+            self.close_account(stream, epoch);
             let name = part.installation.name;
             self.outputs.push_back(Output::Remove { stream, epoch });
             self.outputs.push_back(Output::Note(Note::PartExpired {

@@ -12,6 +12,7 @@ use super::planning::{Planning, Solved, Words};
 use super::routed::reversed;
 use super::{Controller, KeyContent, KeyContext, Keys, Note, Output, Publication, PublishError};
 use crate::id::{Epoch, NodeId, StreamId};
+use crate::ledger::Book;
 use crate::limits::STREAMS_PER_NODE_MAX;
 use crate::planner::{Planner, Policy};
 use crate::session::{self, Part, Session};
@@ -32,6 +33,10 @@ pub struct Source {
     key: KeyContent,
     /// The plans in force, as the driver knows them.
     told: Vec<Epoch>,
+    /// The nodes of the plans that are not over.
+    pub(super) paths: BTreeMap<Epoch, Vec<NodeId>>,
+    /// What became of its ADUs.
+    pub(super) book: Book,
     is_open: bool,
 }
 
@@ -152,6 +157,8 @@ impl Controller {
             sinks: BTreeMap::new(),
             key: KeyContent { key_epoch: 1, key },
             told: Vec::new(),
+            paths: BTreeMap::new(),
+            book: Book::default(),
             is_open: true,
         };
         self.sources.insert(stream, source);
@@ -262,7 +269,28 @@ impl Controller {
                 self.handle_session(stream, output, now, keys);
             }
         }
-        self.sources.retain(|_, source| !source.is_over());
+        self.close_sources();
+    }
+
+    /// Forgets the streams that are over.
+    fn close_sources(&mut self) {
+        let over = self.sources.iter().filter(|(_, source)| source.is_over());
+        let over: Vec<StreamId> = over.map(|(stream, _)| *stream).collect();
+        for stream in over {
+            // The release of its own part may still be under way to this node.
+            if self.to_self.iter().any(|(_, body)| is_about(body, stream)) {
+                continue;
+            }
+            let reading = self.reading(stream).unwrap_or_default();
+            if let Some(source) = self.sources.remove(&stream) {
+                let name = source.publication.name;
+                self.outputs.push_back(Output::Closed {
+                    stream,
+                    name,
+                    reading,
+                });
+            }
+        }
     }
 
     fn handle_session(
@@ -374,7 +402,11 @@ impl Controller {
         };
         match drafted {
             Ok((parts, words)) => {
+                let path = parts.iter().map(|part| part.node).collect();
                 let epoch = source.session.handle_plan(sink, parts, now);
+                if let Some(epoch) = epoch {
+                    source.paths.insert(epoch, path);
+                }
                 if let (Some(epoch), Some(plan)) = (epoch, source.sinks.get_mut(&sink)) {
                     plan.deploying = Some((epoch, words));
                     if plan.state != PlanState::Active {
@@ -490,6 +522,11 @@ impl Controller {
         };
         Some(keys.seal_key(&source.key, &record.box_key, context))
     }
+}
+
+/// Returns whether a body forgets a plan of this stream.
+fn is_about(body: &Body, stream: StreamId) -> bool {
+    matches!(body, Body::Release { stream: of, .. } if *of == stream)
 }
 
 fn policy(planner: Planner) -> Policy {

@@ -1,8 +1,9 @@
 //! Control messages: between neighbours, and source-routed between the ends of a stream.
 //!
-//! *The idea.* Neighbours exchange two messages: [`Message::Record`]s as they change, and [`Message::Routed`]
-//! envelopes which they pass on along the list of nodes written on them. What an envelope holds is
-//! signed by its sender: a relay can lose it, not change it. Its body deploys plans:
+//! *The idea.* Neighbours exchange three messages: [`Message::Record`]s as they change, [`Message::Account`]s of what
+//! became of a stream, from each node of its path to the one before, and [`Message::Routed`] envelopes which they pass on
+//! along the list of nodes written on them. What an envelope holds is signed by its sender: a relay can lose it, not
+//! change it. Its body deploys plans:
 //!
 //! ```text
 //! sink ── Subscribe ──────────────► source        source plans, numbers the plan, and
@@ -17,6 +18,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::account::{self, Report};
 use super::record::{flag, stream_name};
 use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
@@ -28,6 +30,9 @@ const ADAPTER_BYTES_MAX: usize = 64;
 
 /// Bytes of a sealed stream key: 32 of ephemeral key, 32 of key, 4 of key epoch, 16 of tag, with room.
 const ENVELOPE_BYTES_MAX: usize = 256;
+
+/// The kind of an account among frames.
+const ACCOUNT: u8 = 3;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -44,6 +49,8 @@ pub enum Message {
     },
     /// An envelope on its way along a list of nodes.
     Routed(Routed),
+    /// What became of a stream's ADUs here and behind.
+    Account(Report),
 }
 
 /// A signed message for a node that need not be a neighbour.
@@ -150,8 +157,19 @@ pub fn encode(message: &Message) -> Vec<u8> {
             out.blob(&routed.body);
             out.extend_from_slice(&routed.signature);
         }
+        Message::Account(report) => {
+            out.push(ACCOUNT);
+            account::encode(report, &mut out);
+        }
     }
     out
+}
+
+/// Returns which plan a frame is an account of, if it is one; the rest of it may be malformed.
+pub fn accounted(frame: &[u8]) -> Option<(StreamId, Epoch)> {
+    let mut reader = Reader::new(frame.strip_prefix(&[ACCOUNT])?);
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream").ok()?));
+    Some((stream, epoch(&mut reader).ok()?))
 }
 
 /// Reads a control frame.
@@ -163,6 +181,7 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
             signature: reader.array("signature")?,
         },
         2 => Message::Routed(routed(&mut reader)?),
+        ACCOUNT => Message::Account(account::decode(&mut reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

@@ -1,11 +1,13 @@
 //! Proves that every value survives the wire, and that every byte string is a value or an error.
 
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
+use super::account::{Entry, Report, Statement};
 use super::control::{Body, Message, Prepare, Routed};
 use super::record::{Announced, Neighbour, Record};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
@@ -120,6 +122,37 @@ fn a_long_reason_is_cut_at_a_character() {
     assert!(matches!(read, Body::Refuse { reason, .. } if reason.len() == 1024));
 }
 
+#[test]
+fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
+    let entry = |what| Entry { what, count: 1 };
+    let statement = |distance, entries: &[u8]| Statement {
+        distance,
+        since: 1,
+        entries: entries.iter().copied().map(entry).collect(),
+    };
+    let read = |statements| {
+        let report = Report {
+            stream: StreamId(3),
+            epoch: Epoch(2),
+            statements,
+        };
+        let frame = control::encode(&Message::Account(report));
+        assert_eq!(control::accounted(&frame), Some((StreamId(3), Epoch(2))));
+        control::decode(&frame)
+    };
+    assert!(read([statement(0, &[1, 2]), statement(30, &[0, 255])].into()).is_ok());
+    let malformed = |what| Err(WireError::Malformed(what));
+    assert_eq!(read([statement(31, &[1])].into()), malformed("distance"));
+    assert_eq!(
+        read([statement(1, &[]), statement(1, &[])].into()),
+        malformed("distance")
+    );
+    assert_eq!(read([statement(0, &[2, 2])].into()), malformed("what"));
+    assert_eq!(read([statement(0, &[2, 1])].into()), malformed("what"));
+    assert_eq!(control::accounted(&[2, 0, 0]), None);
+    assert_eq!(control::accounted(&[3, 0, 0]), None);
+}
+
 prop_compose! {
     fn headers()(
         (stream, sequence, epoch) in (any::<u64>(), 0..=VARINT_MAX, any::<u32>()),
@@ -211,6 +244,25 @@ fn signatures() -> impl Strategy<Value = [u8; 64]> {
     vec(any::<u8>(), 64).prop_map(|bytes| bytes.try_into().expect("64 were made"))
 }
 
+/// Statements by rising distance, entries by what they count.
+fn reports() -> impl Strategy<Value = Report> {
+    let entries = btree_map(any::<u8>(), 0..=VARINT_MAX, 0..9);
+    let statements = btree_map(0..31_u8, (0..=VARINT_MAX, entries), 0..5);
+    (any::<u64>(), any::<u32>(), statements).prop_map(|(stream, epoch, statements)| {
+        let entry = |(what, count)| Entry { what, count };
+        let statement = |(distance, (since, entries)): (_, (_, BTreeMap<u8, u64>))| Statement {
+            distance,
+            since,
+            entries: entries.into_iter().map(entry).collect(),
+        };
+        Report {
+            stream: StreamId(stream),
+            epoch: Epoch(epoch),
+            statements: statements.into_iter().map(statement).collect(),
+        }
+    })
+}
+
 fn messages() -> impl Strategy<Value = Message> {
     let routed = (
         vec(nodes(), 1..8),
@@ -219,6 +271,7 @@ fn messages() -> impl Strategy<Value = Message> {
         signatures(),
     );
     prop_oneof![
+        reports().prop_map(Message::Account),
         (vec(any::<u8>(), 0..99), signatures())
             .prop_map(|(record, signature)| Message::Record { record, signature }),
         routed.prop_map(|(route, position, body, signature)| {

@@ -1,6 +1,8 @@
 //! What the control plane notes, written to the log: a decision at debug, a state an operator cares about at info.
 
 use thalweg_core::control::{Controller, Note};
+use thalweg_core::id::{NodeId, StreamName};
+use thalweg_core::ledger::Reading;
 use tracing::{debug, info, warn};
 
 /// Writes down a note, with names where there are keys.
@@ -12,7 +14,19 @@ pub(super) fn log(controller: &Controller, note: Note) {
         | Note::RecordBorrows { .. }
         | Note::EnvelopeAstray { .. }
         | Note::EnvelopeForged { .. }
-        | Note::EnvelopeRefused { .. } => log_refusal(&note),
+        | Note::EnvelopeRefused { .. }
+        | Note::AccountAstray { .. }
+        | Note::AccountDisbelieved { .. } => log_refusal(&note),
+        Note::Losing { stream, loss } => {
+            info!(
+                %stream,
+                hop = %hop(controller, loss.node),
+                cause = %loss.cause,
+                importance = ?loss.band.importances(),
+                adus = loss.adus,
+                "losing ADUs"
+            );
+        }
         Note::Published { stream } => info!(%stream, "published"),
         Note::Unpublished { stream } => info!(%stream, "unpublished"),
         Note::NoPlan { sink, reason } => {
@@ -52,6 +66,27 @@ pub(super) fn log(controller: &Controller, note: Note) {
     }
 }
 
+/// Writes down what became of a stream that is over.
+pub(super) fn log_closed(controller: &Controller, stream: &StreamName, reading: &Reading) {
+    let (given, delivered, lost) = (reading.given, reading.delivered, reading.lost());
+    info!(%stream, given, delivered, lost, open = reading.open(), "stream over");
+    for loss in &reading.losses {
+        debug!(
+            %stream,
+            hop = %hop(controller, loss.node),
+            cause = %loss.cause,
+            importance = ?loss.band.importances(),
+            adus = loss.adus,
+            "lost"
+        );
+    }
+}
+
+/// Returns the name of the node where ADUs ended.
+pub(super) fn hop(controller: &Controller, node: Option<NodeId>) -> String {
+    node.map_or_else(|| "elsewhere".into(), |node| controller.name_of(node))
+}
+
 /// Writes down what a peer got wrong.
 fn log_refusal(note: &Note) {
     match note {
@@ -75,6 +110,12 @@ fn log_refusal(note: &Note) {
         }
         Note::EnvelopeRefused { sender, error } => {
             debug!(sender = %sender.short(), %error, "envelope refused");
+        }
+        Note::AccountAstray { from } => {
+            debug!(peer = %from.short(), "account of a plan that does not go on there");
+        }
+        Note::AccountDisbelieved { from, error } => {
+            debug!(peer = %from.short(), %error, "account not believed");
         }
         note => debug!(?note, "noted"),
     }

@@ -31,15 +31,16 @@ use thalweg_core::control::{
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::wire::control::accounted;
 use thalweg_net::{Admission, Clock, Identity, LinkEvent};
 use tokio::sync::{mpsc, oneshot, watch};
 use tracing::debug;
 
 use crate::config::{Config, Peer};
 use crate::envelope::BoxKey;
-use crate::forward::{Forwarder, Mail, Route, StreamCounts};
+use crate::forward::{Account, Forwarder, Mail, Route, StreamCounts};
 use crate::handle::{Publication, PublishError};
-use crate::status::Status;
+use crate::status::{LedgerStatus, Status};
 
 use keys::NodeKeys;
 use neighbour::PeerStates;
@@ -77,6 +78,11 @@ pub(crate) enum Command {
     Status {
         reply: oneshot::Sender<Status>,
     },
+    /// What became of a stream that is published here.
+    Ledger {
+        stream: StreamId,
+        reply: oneshot::Sender<Option<LedgerStatus>>,
+    },
 }
 
 /// What a publisher needs in order to put ADUs on the data path itself.
@@ -84,6 +90,8 @@ pub(crate) struct Published {
     pub(crate) stream: StreamId,
     pub(crate) active: watch::Receiver<Vec<Epoch>>,
     pub(crate) counts: Arc<StreamCounts>,
+    /// Where is counted what is given under no plan.
+    pub(crate) unplanned: Arc<Account>,
 }
 
 /// The control plane with what it decides about.
@@ -157,6 +165,9 @@ impl Control {
         let now = self.now();
         match input {
             Input::Frame { from, frame } => {
+                if let Some((stream, epoch)) = accounted(&frame) {
+                    self.count(stream, epoch);
+                }
                 self.controller
                     .handle_frame(from, &frame, now, &mut self.keys);
             }
@@ -174,8 +185,30 @@ impl Control {
             Input::Command(Command::Unpublish { stream }) => self.unpublish(stream),
             Input::Command(Command::Subscribe { name, mailbox }) => self.subscribe(name, mailbox),
             Input::Command(Command::Status { reply }) => {
+                self.count_all();
                 let _ = reply.send(self.status());
             }
+            Input::Command(Command::Ledger { stream, reply }) => {
+                self.count_all();
+                let _ = reply.send(self.ledger_status(stream));
+            }
+        }
+    }
+
+    /// Tells the controller what the data path has counted of a plan.
+    fn count(&mut self, stream: StreamId, epoch: Epoch) {
+        let now = self.now();
+        if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
+            let counts = account.counts();
+            self.controller.handle_counts(stream, epoch, &counts, now);
+        }
+    }
+
+    /// Tells the controller what the data path has counted since the last time.
+    fn count_all(&mut self) {
+        let now = self.now();
+        for ((stream, epoch), counts) in self.forwarder.ledger.changed_accounts() {
+            self.controller.handle_counts(stream, epoch, &counts, now);
         }
     }
 
@@ -183,6 +216,7 @@ impl Control {
         self.forwarder.mailboxes.sweep();
         self.measure_links();
         self.close_abandoned();
+        self.count_all();
         let now = self.now();
         self.controller.handle_timeout(now, &mut self.keys);
     }
@@ -202,6 +236,7 @@ impl Control {
             stream,
             active: watch,
             counts: self.forwarder.ledger.row(stream),
+            unplanned: self.forwarder.ledger.account(stream, Epoch(0)),
         })
     }
 
@@ -277,6 +312,14 @@ impl Control {
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
                         notify(mailbox, &sentence);
                     }
+                }
+                Output::Closed {
+                    stream,
+                    name,
+                    reading,
+                } => {
+                    self.forwarder.ledger.forget_account(stream, Epoch(0));
+                    log::log_closed(&self.controller, &name, &reading);
                 }
                 Output::Note(note) => log::log(&self.controller, note),
             }

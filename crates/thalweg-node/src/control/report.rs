@@ -1,7 +1,8 @@
 //! The status of the node, read off the control plane and the data path.
 
 use thalweg_core::control::Source;
-use thalweg_core::id::NodeId;
+use thalweg_core::id::{NodeId, StreamId};
+use thalweg_core::ledger::Loss;
 use thalweg_core::time::Instant;
 use thalweg_core::units::Bitrate;
 use thalweg_core::wire::record::Record;
@@ -9,8 +10,11 @@ use thalweg_net::Link;
 use thalweg_net::link::Remote;
 
 use super::Control;
+use super::log::hop;
 use super::neighbour::PeerState;
-use crate::status::{LinkStatus, NodeStatus, PlanStatus, RouteStatus, Status, StreamStatus};
+use crate::status::{
+    LedgerStatus, LinkStatus, LossStatus, NodeStatus, PlanStatus, RouteStatus, Status, StreamStatus,
+};
 
 impl Control {
     pub(super) fn status(&self) -> Status {
@@ -136,9 +140,30 @@ impl Control {
                 layers: stream.layers.len(),
                 sinks: sinks.map(|sink| self.name_of(sink)).collect(),
                 counts: counts.map(|counts| counts.reading()).unwrap_or_default(),
+                ledger: self.ledger_status(stream.id),
             }
         };
         streams.map(status).collect()
+    }
+
+    /// Returns what became of the ADUs of a stream that is published here.
+    pub(super) fn ledger_status(&self, stream: StreamId) -> Option<LedgerStatus> {
+        let reading = self.controller.reading(stream)?;
+        let loss = |loss: &Loss| LossStatus {
+            hop: hop(&self.controller, loss.node),
+            cause: loss.cause.name(),
+            importance: [
+                *loss.band.importances().start(),
+                *loss.band.importances().end(),
+            ],
+            adus: loss.adus,
+        };
+        Some(LedgerStatus {
+            given: reading.given,
+            delivered: reading.delivered,
+            open: reading.open(),
+            losses: reading.losses.iter().map(loss).collect(),
+        })
     }
 
     fn plan_statuses(&self) -> Vec<PlanStatus> {

@@ -3,7 +3,9 @@
 //! *The idea.* Each stream has one row of counters which its routes share; what was sent either ends in an outcome or
 //! is still under way, so `sent = acknowledged + departed + dropped after sending + under way` at any time.
 //!
-//! *What it does not do.* It tells no other node; the sender's ledger over all hops comes with the outbox.
+//! Beside it each plan has an [`Account`], of which the source is told.
+//!
+//! *What it does not do.* It tells no other node: `control` does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,11 +13,12 @@ use std::sync::{Arc, RwLock};
 
 use serde::Serialize;
 use thalweg_core::event::DropCause;
-use thalweg_core::id::{NodeId, StreamId};
+use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::ledger::Counts;
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
-use super::{read, write};
+use super::{Account, read, write};
 
 /// The counters of one stream on this node.
 #[derive(Debug, Default)]
@@ -69,6 +72,7 @@ pub(crate) struct ExposureCounts {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     streams: RwLock<HashMap<StreamId, Arc<StreamCounts>>>,
+    accounts: RwLock<HashMap<(StreamId, Epoch), Arc<Account>>>,
     exposures: RwLock<HashMap<NodeId, Arc<ExposureCounts>>>,
     unknown: AtomicU64,
 }
@@ -81,6 +85,27 @@ impl Ledger {
 
     pub(crate) fn find(&self, stream: StreamId) -> Option<Arc<StreamCounts>> {
         read(&self.streams).get(&stream).map(Arc::clone)
+    }
+
+    /// Returns the account of a plan, made on first use; that of epoch 0 is of what is given under no plan.
+    pub(crate) fn account(&self, stream: StreamId, epoch: Epoch) -> Arc<Account> {
+        Arc::clone(write(&self.accounts).entry((stream, epoch)).or_default())
+    }
+
+    pub(crate) fn find_account(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Account>> {
+        read(&self.accounts).get(&(stream, epoch)).map(Arc::clone)
+    }
+
+    /// Forgets the account of a plan: should it come back, it counts from zero.
+    pub(crate) fn forget_account(&self, stream: StreamId, epoch: Epoch) {
+        write(&self.accounts).remove(&(stream, epoch));
+    }
+
+    /// Returns the accounts that have changed since the last time.
+    pub(crate) fn changed_accounts(&self) -> Vec<((StreamId, Epoch), Counts)> {
+        let accounts = read(&self.accounts);
+        let changed = |(plan, account): (&_, &Arc<Account>)| Some((*plan, account.changed()?));
+        accounts.iter().filter_map(changed).collect()
     }
 
     /// Returns how many ADUs of all streams were sent and have not ended.
@@ -136,12 +161,6 @@ impl StreamCounts {
 
     pub(crate) fn dropped(&self, cause: DropCause) {
         self.dropped[cause.index()].fetch_add(1, Relaxed);
-    }
-
-    pub(crate) fn dropped_many(&self, cause: DropCause, count: u64) {
-        if count > 0 {
-            self.dropped[cause.index()].fetch_add(count, Relaxed);
-        }
     }
 
     /// Counts what became of an ADU that was sent.

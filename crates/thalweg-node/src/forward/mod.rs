@@ -8,6 +8,7 @@
 //!
 //! *Sources.* design.md, "Data path"; spec PA-29, PA-32, PA-33.
 
+mod account;
 mod ledger;
 mod mailbox;
 mod route;
@@ -24,6 +25,7 @@ use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };
 
+pub(crate) use account::Account;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
@@ -61,6 +63,7 @@ impl Forwarder {
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
+        self.ledger.forget_account(stream, epoch);
     }
 
     pub(crate) fn route(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Route>> {
@@ -106,7 +109,7 @@ impl Forwarder {
             }
             Err(Refusal::Dropped(cause)) => {
                 route.counts.received();
-                route.counts.dropped(cause);
+                route.refused(&header, cause);
                 return adu.body.refuse(code(cause));
             }
         };
@@ -117,7 +120,11 @@ impl Forwarder {
                     .await;
             }
             Way::Gather => match adu.collect().await {
-                Ok(payload) => self.carry_whole(&route, Adu { header, payload }).await,
+                Ok(payload) => {
+                    route.account.arrived(&header);
+                    self.carry_whole(&route, Adu { header, payload }).await;
+                }
+                // Whoever gave it up accounts for it; so in `deliver`.
                 Err(error) => route.counts.dropped(error.drop_cause()),
             },
         }
@@ -125,13 +132,14 @@ impl Forwarder {
 
     /// Takes an ADU of a local producer through its route.
     pub(crate) async fn carry(&self, route: &Route, adu: Adu) {
+        route.account.arrived(&adu.header);
         match route.part.way(&adu.header) {
             Ok(Way::Through) => {
                 self.onward(route, adu.header, Payload::Whole(adu.payload))
                     .await;
             }
             Ok(Way::Gather) => self.carry_whole(route, adu).await,
-            Err(cause) => route.counts.dropped(cause),
+            Err(cause) => route.dropped(&adu.header, cause),
         }
     }
 
@@ -144,17 +152,21 @@ impl Forwarder {
     }
 
     /// Gives an ADU that has been through the chain to the next node or to the subscribers here.
-    async fn onward(&self, route: &Route, header: Header, payload: Payload) {
+    async fn onward(&self, route: &Route, header: Header, mut payload: Payload) {
         let Some(next) = route.installation().next else {
             return self.deliver(route, header, payload).await;
         };
         let Some(link) = self.link(next) else {
-            return route.counts.dropped(DropCause::PathLost);
+            return match payload {
+                Payload::Whole(_) => route.dropped(&header, DropCause::PathLost),
+                Payload::Arriving(_) => route.refused(&header, DropCause::PathLost),
+            };
         };
         if let Some(exposure) = &route.exposure {
             exposure.sent(header.flags.contains(Flags::SEALED));
         }
         route.counts.sent();
+        route.account.sent(&header, &mut payload);
         let options = SendOptions {
             order: route.part.order(),
             ..SendOptions::new(carriage(route, &header, payload.bytes()))
@@ -163,7 +175,9 @@ impl Forwarder {
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
         // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
         if route.part.is_ordered() {
-            route.counts.ended(sending.await);
+            let outcome = sending.await;
+            route.account.ended(&header, outcome);
+            route.counts.ended(outcome);
         } else {
             sending.detach();
         }
@@ -172,7 +186,10 @@ impl Forwarder {
     async fn deliver(&self, route: &Route, header: Header, payload: Payload) {
         let payload = match payload {
             Payload::Whole(payload) => Ok(payload),
-            Payload::Arriving(body) => body.collect().await,
+            Payload::Arriving(body) => body
+                .collect()
+                .await
+                .inspect(|_| route.account.arrived(&header)),
         };
         match payload {
             Ok(payload) => self.post(route, Adu { header, payload }).await,
@@ -181,10 +198,13 @@ impl Forwarder {
     }
 
     async fn post(&self, route: &Route, adu: Adu) {
-        let waits = route.part.waits(&adu.header);
+        let (header, waits) = (adu.header, route.part.waits(&adu.header));
         match self.mailboxes.post(adu, &self.clock, waits).await {
-            Ok(()) => route.counts.delivered(),
-            Err(cause) => route.counts.dropped(cause),
+            Ok(()) => {
+                route.counts.delivered();
+                route.account.delivered(&header);
+            }
+            Err(cause) => route.dropped(&header, cause),
         }
     }
 
@@ -204,6 +224,9 @@ impl Forwarder {
     pub(crate) fn handle_outcome(&self, header: &Header, outcome: Outcome) {
         if let Some(counts) = self.ledger.find(header.stream) {
             counts.ended(outcome);
+        }
+        if let Some(account) = self.ledger.find_account(header.stream, header.epoch) {
+            account.ended(header, outcome);
         }
     }
 }

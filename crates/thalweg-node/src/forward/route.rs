@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use thalweg_core::adu::Header;
 use thalweg_core::control::{Installation, Secrets};
 use thalweg_core::event::DropCause;
 use thalweg_core::time::Instant;
@@ -9,7 +10,7 @@ use thalweg_lift::lift::{Lift, SpecError};
 use thalweg_lift::packet::{Packet, Pool};
 use thalweg_lift::route::{self, Route as Part};
 
-use super::{ExposureCounts, Ledger, StreamCounts};
+use super::{Account, ExposureCounts, Ledger, StreamCounts};
 
 /// What happens here to the ADUs of a plan, and where they go.
 pub(crate) struct Route {
@@ -17,6 +18,7 @@ pub(crate) struct Route {
     /// The chain, if it changes payloads.
     lift: Option<Mutex<Lift>>,
     pub(crate) counts: Arc<StreamCounts>,
+    pub(crate) account: Arc<Account>,
     /// What is sent to the next node, sealed or not; `None` at the sink.
     pub(crate) exposure: Option<Arc<ExposureCounts>>,
 }
@@ -29,12 +31,14 @@ impl Route {
         pool: Pool,
         ledger: &Ledger,
     ) -> Result<Self, SpecError> {
-        let (stream, next) = (installation.stream, installation.next);
+        let (stream, epoch) = (installation.stream, installation.epoch);
+        let next = installation.next;
         let (part, lift) = Part::build(installation, secrets, pool)?;
         Ok(Self {
             part,
             lift: lift.map(Mutex::new),
             counts: ledger.row(stream),
+            account: ledger.account(stream, epoch),
             exposure: next.map(|next| ledger.exposure(next)),
         })
     }
@@ -44,16 +48,31 @@ impl Route {
         self.part.installation()
     }
 
+    /// Counts an ADU that was here whole and goes no further.
+    pub(super) fn dropped(&self, header: &Header, cause: DropCause) {
+        self.counts.dropped(cause);
+        self.account.dropped(header, cause);
+    }
+
+    /// Counts an ADU that is refused while it arrives.
+    pub(super) fn refused(&self, header: &Header, cause: DropCause) {
+        self.counts.dropped(cause);
+        self.account.refused(header, cause);
+    }
+
     /// Carries a packet through the lift and returns what comes out; what does not is counted.
     pub(super) fn carry(&self, packet: Packet, now: Instant) -> Vec<Packet> {
         let Some(lift) = &self.lift else {
             return Vec::from([packet]);
         };
+        let header = packet.header;
         let mut lift = lift.lock().unwrap_or_else(PoisonError::into_inner);
         let carried = route::carry(&mut lift, packet, now);
         drop(lift);
         for cause in DropCause::ALL {
-            self.counts.dropped_many(cause, carried.dropped.of(cause));
+            for _ in 0..carried.dropped.of(cause) {
+                self.dropped(&header, cause);
+            }
         }
         carried.packets
     }

@@ -15,9 +15,16 @@ use tokio::sync::watch;
 use super::{Handle, PublishError};
 use crate::control::{Command, Input, Published};
 use crate::forward::StreamReading;
+use crate::status::LedgerStatus;
 
 /// How long the end of a stream waits for what is under way without a deadline.
 const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
+
+/// How long the end of a stream waits for the last accounts of its nodes: a report each second, and the way.
+const ACCOUNTS_MAX: StdDuration = StdDuration::from_secs(2);
+
+/// How often it is looked whether they have come.
+const ACCOUNTS_LOOK: StdDuration = StdDuration::from_millis(25);
 
 /// Puts ADUs on a stream.
 pub struct Publisher {
@@ -46,7 +53,7 @@ pub struct Outgoing {
     pub payload: Bytes,
 }
 
-/// What became of a stream's ADUs, as far as its producer's node knows.
+/// What became of a stream's ADUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PublishSummary {
     /// ADUs that the producer gave.
@@ -54,6 +61,8 @@ pub struct PublishSummary {
     /// The counters of the producer's node.
     #[serde(flatten)]
     pub counts: StreamReading,
+    /// What the nodes of its path say.
+    pub ledger: LedgerStatus,
 }
 
 impl Publisher {
@@ -146,11 +155,11 @@ impl Publisher {
         }
         let epochs = self.published.active.borrow_and_update().clone();
         if epochs.is_empty() {
-            self.published.counts.dropped(DropCause::NoSubscriber);
+            self.drop_unplanned(&adu.header, DropCause::NoSubscriber);
         }
         for epoch in epochs {
             let Some(route) = self.handle.forwarder.route(adu.header.stream, epoch) else {
-                self.published.counts.dropped(DropCause::PathLost);
+                self.drop_unplanned(&adu.header, DropCause::PathLost);
                 continue;
             };
             let mut adu = adu.clone();
@@ -162,11 +171,32 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns the counters so far.
-    pub fn summary(&self) -> PublishSummary {
+    /// Counts an ADU that is given under no plan.
+    fn drop_unplanned(&self, header: &Header, cause: DropCause) {
+        self.published.counts.dropped(cause);
+        self.published.unplanned.refused(header, cause);
+    }
+
+    /// Returns what became of the ADUs so far, as the nodes of the path have told by now.
+    pub async fn summary(&self) -> PublishSummary {
+        let stream = self.published.stream;
+        let ledger = self.handle.ask(|reply| Command::Ledger { stream, reply });
         PublishSummary {
             produced: self.sequence,
             counts: self.published.counts.reading(),
+            ledger: ledger.await.flatten().unwrap_or_default(),
+        }
+    }
+
+    /// Waits until it is known what became of every ADU, or must be; returns the summary.
+    async fn settled_summary(&self) -> PublishSummary {
+        let end = tokio::time::Instant::now() + ACCOUNTS_MAX;
+        loop {
+            let summary = self.summary().await;
+            if summary.ledger.open == 0 || tokio::time::Instant::now() >= end {
+                return summary;
+            }
+            tokio::time::sleep(ACCOUNTS_LOOK).await;
         }
     }
 
@@ -181,13 +211,15 @@ impl Publisher {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
             self.handle.forwarder.flush(self.published.stream).await;
         }
+        // Asked before the stream is withdrawn, for its accounts go with it.
+        let summary = self.settled_summary().await;
         self.finished = true;
         let command = Command::Unpublish {
             stream: self.published.stream,
         };
         // A node that has stopped has withdrawn it already.
         let _ = self.handle.inputs.send(Input::Command(command)).await;
-        self.summary()
+        summary
     }
 }
 

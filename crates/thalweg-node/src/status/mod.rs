@@ -103,6 +103,34 @@ pub struct StreamStatus {
     pub sinks: Vec<String>,
     /// What became of its ADUs on this node.
     pub counts: StreamReading,
+    /// What became of them on all nodes of its path, known at the publisher.
+    pub ledger: Option<LedgerStatus>,
+}
+
+/// What became of a stream's ADUs on all nodes of its path. An ADU counts once for each plan that it was given under.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LedgerStatus {
+    /// ADUs that the producer gave.
+    pub given: u64,
+    /// ADUs given to subscribers.
+    pub delivered: u64,
+    /// ADUs on their way, or of which the publisher has not heard yet.
+    pub open: u64,
+    /// ADUs that went no further.
+    pub losses: Vec<LossStatus>,
+}
+
+/// ADUs that ended at one node for one cause.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LossStatus {
+    /// The name of the node; on it, or on its link to the next one.
+    pub hop: String,
+    /// Why.
+    pub cause: &'static str,
+    /// The least and the largest importance of the band that they are counted in.
+    pub importance: [u8; 2],
+    /// How many.
+    pub adus: u64,
 }
 
 /// The plan of a stream for one of its sinks.

@@ -1,5 +1,6 @@
 //! The node, through its public verbs: real nodes, real QUIC over loopback, bounded waits, no timing asserts.
 
+mod accounts;
 mod admin;
 mod chain;
 mod fabric;

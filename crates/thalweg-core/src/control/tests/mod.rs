@@ -3,6 +3,7 @@
 //! *How.* A [`Fabric`] of controllers on virtual time. Every output is done at once; frames arrive in order. The keys are
 //! a caricature: a signature is a checksum with the signer's key in it, an envelope names its addressee.
 
+mod accounts;
 mod hostile;
 mod streams;
 
@@ -18,12 +19,13 @@ use super::{
     Output, Peer, Publication, Secrets, Settings,
 };
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::ledger::Reading;
 use crate::model::{Layer, Weights};
 use crate::needs::Needs;
 use crate::planner::Planner;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, Ratio};
-use crate::wire::control::SIGNATURE_BYTES;
+use crate::wire::control::{self as wire, SIGNATURE_BYTES};
 
 const A: NodeId = NodeId([1; 32]);
 const B: NodeId = NodeId([2; 32]);
@@ -110,6 +112,7 @@ struct Node {
     found: Vec<(StreamName, StreamId)>,
     notices: Vec<Notice>,
     notes: Vec<Note>,
+    closed: Vec<(StreamId, Reading)>,
     /// Words of adapters that it does not know.
     unknown: Vec<&'static str>,
 }
@@ -120,6 +123,8 @@ struct Fabric {
     nodes: BTreeMap<NodeId, Node>,
     wires: Vec<[NodeId; 2]>,
     frames: VecDeque<(NodeId, NodeId, Bytes)>,
+    /// How many accounts were carried.
+    accounts: usize,
 }
 
 fn peer(key: NodeId) -> Peer {
@@ -150,6 +155,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         found: Vec::new(),
         notices: Vec::new(),
         notes: Vec::new(),
+        closed: Vec::new(),
         unknown: Vec::new(),
     }
 }
@@ -239,6 +245,7 @@ impl Fabric {
             let Some((from, to, frame)) = self.frames.pop_front() else {
                 return;
             };
+            self.accounts += usize::from(wire::accounted(&frame).is_some());
             let ends = [from.min(to), from.max(to)];
             if self.wires.contains(&ends) && self.nodes.contains_key(&to) {
                 self.at(to, |c, now, keys| c.handle_frame(from, &frame, now, keys));
@@ -337,6 +344,9 @@ impl Node {
             }
             Output::Found { name, stream } => self.found.push((name, stream)),
             Output::Notice { notice, .. } => self.notices.push(notice),
+            Output::Closed {
+                stream, reading, ..
+            } => self.closed.push((stream, reading)),
             Output::Note(note) => self.notes.push(note),
         }
         None

@@ -10,7 +10,9 @@ mod tests;
 
 use std::fmt::Write;
 
-use crate::status::{LatencyStatus, LinkStatus, OutboxStatus, Status, StreamReading, StreamStatus};
+use crate::status::{
+    LatencyStatus, LedgerStatus, LinkStatus, OutboxStatus, Status, StreamReading, StreamStatus,
+};
 
 /// Returns the metrics page.
 pub(super) fn render(status: &Status) -> String {
@@ -44,6 +46,7 @@ pub(super) fn render(status: &Status) -> String {
     links(&mut page, &status.links);
     outboxes(&mut page, &status.links);
     streams(&mut page, &status.streams);
+    ledgers(&mut page, &status.streams);
     page.text
 }
 
@@ -231,6 +234,59 @@ fn streams(page: &mut Page, streams: &[StreamStatus]) {
         for (cause, count) in &stream.counts.dropped {
             let labels = [("stream", stream.name.as_str()), ("cause", cause)];
             page.sample("thalweg_stream_adus_dropped_total", &labels, *count as f64);
+        }
+    }
+}
+
+/// What became of the ADUs of streams that are published here, on all nodes of their paths.
+fn ledgers(page: &mut Page, streams: &[StreamStatus]) {
+    type Get = fn(&LedgerStatus) -> u64;
+    let published = || streams.iter().filter(|stream| stream.ledger.is_some());
+    let sums: [(&str, &str, &str, Get); 3] = [
+        (
+            "thalweg_stream_path_adus_given_total",
+            "counter",
+            "ADUs that the producer gave, once for each plan",
+            |l| l.given,
+        ),
+        (
+            "thalweg_stream_path_adus_delivered_total",
+            "counter",
+            "ADUs given to subscribers on all nodes",
+            |l| l.delivered,
+        ),
+        (
+            "thalweg_stream_path_adus_open",
+            "gauge",
+            "ADUs on their way, or not heard of yet",
+            |l| l.open,
+        ),
+    ];
+    for (name, kind, help, get) in sums {
+        page.family(name, kind, help);
+        for stream in published() {
+            let value = stream.ledger.as_ref().map_or(0, get);
+            page.sample(name, &[("stream", stream.name.as_str())], value as f64);
+        }
+    }
+    // Not a counter: what was taken for lost and comes after all is taken back.
+    let name = "thalweg_stream_path_adus_lost";
+    page.family(
+        name,
+        "gauge",
+        "ADUs that went no further, by hop, cause and importance",
+    );
+    for stream in published() {
+        for loss in stream.ledger.iter().flat_map(|ledger| &ledger.losses) {
+            let [least, most] = loss.importance;
+            let importance = format!("{least}-{most}");
+            let labels = [
+                ("stream", stream.name.as_str()),
+                ("hop", &loss.hop),
+                ("cause", loss.cause),
+                ("importance", &importance),
+            ];
+            page.sample(name, &labels, loss.adus as f64);
         }
     }
 }

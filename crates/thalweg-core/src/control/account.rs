@@ -1,0 +1,164 @@
+//! What became of streams' ADUs: each node of a plan tells the one before, and the source adds up.
+//!
+//! *The idea.* One [`Account`] for each part that is installed here, for as long as the part is. Reports go to the part's
+//! `previous` and are taken from its `next` only: who may send a plan's ADUs here hears what became of them, and nobody
+//! else is asked. When the source's own part goes, its account is summed into the stream's [`Book`].
+//!
+//! *What it does not do.* It counts nothing: the driver gives what its data path has counted.
+//!
+//! *Sources.* docs/ledger.md; docs/protocol.md §4.3.
+
+use alloc::vec::Vec;
+
+use super::{Controller, Note};
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::ledger::{Account, Counts, Place, Reading};
+use crate::limits::PATH_NODES_MAX;
+use crate::time::Instant;
+use crate::wire::account::Report;
+use crate::wire::control::Message;
+
+impl Controller {
+    /// Takes in what the data path has counted of a plan since its part was installed.
+    ///
+    /// With [`Epoch`] 0: what a producer on this node gave under no plan. A driver says this now and then, and whenever a
+    /// frame is an account ([`crate::wire::control::accounted`]) before it hands that over.
+    pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
+        if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
+            account.handle_counts(counts, now);
+            self.report(stream, epoch, now);
+        } else if let Some(source) = self.sources.get_mut(&stream).filter(|_| epoch.0 == 0) {
+            source.book.handle_unplanned(counts);
+        }
+        self.note_losses(stream, now);
+    }
+
+    /// Returns what became of the ADUs of a stream that this node publishes.
+    ///
+    /// Cost    O(counters of its plans)
+    pub fn reading(&self, stream: StreamId) -> Option<Reading> {
+        let source = self.sources.get(&stream)?;
+        let plans = source.paths.iter().filter_map(|(epoch, path)| {
+            let account = self.accounts.get(&(stream, *epoch))?;
+            Some((account, &path[..]))
+        });
+        Some(source.book.reading(self.id(), plans))
+    }
+
+    pub(super) fn handle_report(&mut self, from: NodeId, report: &Report, now: Instant) {
+        let key = (report.stream, report.epoch);
+        let part = self.parts.get(&key);
+        let is_next = part.is_some_and(|part| part.installation().next == Some(from));
+        let Some(account) = self.accounts.get_mut(&key).filter(|_| is_next) else {
+            return self.note(Note::AccountAstray { from });
+        };
+        if let Err(error) = account.handle_report(report, now) {
+            return self.note(Note::AccountDisbelieved { from, error });
+        }
+        self.report(report.stream, report.epoch, now);
+        self.note_losses(report.stream, now);
+    }
+
+    /// Begins the account of a part, unless it goes on.
+    pub(super) fn open_account(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        let Some(part) = self.parts.get(&(stream, epoch)) else {
+            return;
+        };
+        let part = part.installation();
+        let nodes = self
+            .sources
+            .get(&stream)
+            .and_then(|source| source.paths.get(&epoch));
+        let place = if part.previous == self.settings.id {
+            Place::Source(nodes.map_or(PATH_NODES_MAX, Vec::len))
+        } else if part.next.is_some() {
+            Place::Relay
+        } else {
+            Place::Sink
+        };
+        // The time of day, so that a restarted node's is larger.
+        let since = self.settings.since_1970.as_millis() + now.as_nanos() / 1_000_000;
+        self.accounts
+            .entry((stream, epoch))
+            .or_insert_with(|| Account::new(place, since, now));
+    }
+
+    /// Ends the account of a part that is gone.
+    pub(super) fn close_account(&mut self, stream: StreamId, epoch: Epoch) {
+        let account = self.accounts.remove(&(stream, epoch));
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        let path = source.paths.remove(&epoch);
+        if let (Some(account), Some(path)) = (account, path) {
+            source.book.close(&account, &path);
+        }
+    }
+
+    /// Tells the node before again what it may have forgotten.
+    pub(super) fn refresh_account(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
+            account.refresh(now);
+        }
+        self.report(stream, epoch, now);
+    }
+
+    /// Tells a neighbour that there is a link with again all that it is to know.
+    pub(super) fn refresh_accounts(&mut self, peer: NodeId, now: Instant) {
+        let of_peer = self
+            .parts
+            .iter()
+            .filter(|(_, part)| part.installation().previous == peer);
+        let of_peer: Vec<_> = of_peer.map(|(key, _)| *key).collect();
+        for (stream, epoch) in of_peer {
+            self.refresh_account(stream, epoch, now);
+        }
+    }
+
+    /// Gives every account its time.
+    pub(super) fn handle_accounts(&mut self, now: Instant) {
+        let due = self
+            .accounts
+            .iter_mut()
+            .filter(|(_, account)| account.poll_timeout() <= now);
+        let mut keys = Vec::new();
+        for (key, account) in due {
+            account.handle_timeout(now);
+            keys.push(*key);
+        }
+        for (stream, epoch) in keys {
+            self.report(stream, epoch, now);
+            self.note_losses(stream, now);
+        }
+    }
+
+    /// Tells the node before what is due.
+    fn report(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        let key = (stream, epoch);
+        let (Some(part), Some(account)) = (self.parts.get(&key), self.accounts.get_mut(&key))
+        else {
+            return;
+        };
+        let previous = part.installation().previous;
+        if !self.links.contains_key(&previous) {
+            return account.hold();
+        }
+        if let Some(report) = account.poll_report(stream, epoch, now) {
+            self.send(previous, &Message::Account(report));
+        }
+    }
+
+    /// Says now and then that a stream of this node's loses ADUs.
+    fn note_losses(&mut self, stream: StreamId, now: Instant) {
+        let Some(reading) = self.reading(stream) else {
+            return;
+        };
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        if let Some(loss) = source.book.poll_note(&reading, now) {
+            let name = source.publication().name.clone();
+            self.note(Note::Losing { stream: name, loss });
+        }
+    }
+}

@@ -1,0 +1,318 @@
+//! Proves that a source learns what became of its ADUs on every node of every plan, from the nodes of its plans alone, and
+//! no more often than it must.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::{Note, Output};
+use super::{A, B, C, D, Fabric, name, publication};
+use crate::adu::Importance;
+use crate::event::DropCause;
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SLACK, What};
+use crate::session::{LEASE, RENEW};
+use crate::time::Duration;
+use crate::wire::account::{Entry, Report, Statement};
+use crate::wire::control::{self as wire, Message};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn band() -> Band {
+    Band::of(Importance(200))
+}
+
+/// Gives what the data path of a node has counted.
+fn count(fabric: &mut Fabric, id: NodeId, (stream, epoch): (StreamId, Epoch), counts: &Counts) {
+    fabric.at(id, |c, now, _| c.handle_counts(stream, epoch, counts, now));
+}
+
+/// Counts on A, B and C that of `given` ADUs so many expire behind B and the rest are delivered.
+fn carry(fabric: &mut Fabric, plan: (StreamId, Epoch), given: u64, expired: u64) {
+    let at = band().index();
+    let mut counts = Counts::default();
+    counts.arrived[at] = given;
+    counts.sent[at] = given;
+    counts.left[at] = given;
+    count(fabric, A, plan, &counts);
+    counts.failed[at] = expired;
+    counts.left[at] = given - expired;
+    counts.dropped[DropCause::Expired.index()][at] = expired;
+    count(fabric, B, plan, &counts);
+    let mut counts = Counts::default();
+    counts.arrived[at] = given - expired;
+    counts.delivered[at] = given - expired;
+    count(fabric, C, plan, &counts);
+}
+
+/// Returns a fabric with one stream from A by B to C, and its plan.
+fn streaming() -> (Fabric, (StreamId, Epoch)) {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(None, false));
+    let (epoch, way) = fabric.way(A, stream);
+    assert_eq!(way, [A, B, C]);
+    (fabric, (stream, epoch))
+}
+
+fn reading(fabric: &Fabric, stream: StreamId) -> Reading {
+    let reading = fabric.node(A).controller.reading(stream);
+    reading.expect("A publishes it")
+}
+
+fn losses(reading: &Reading) -> Vec<(Option<NodeId>, DropCause, u64)> {
+    let losses = reading.losses.iter();
+    losses
+        .map(|loss| (loss.node, loss.cause, loss.adus))
+        .collect()
+}
+
+fn expired(at: NodeId, adus: u64) -> Vec<(Option<NodeId>, DropCause, u64)> {
+    vec![(Some(at), DropCause::Expired, adus)]
+}
+
+#[test]
+fn a_source_knows_within_a_second_where_and_why_its_adus_ended() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 100, 7);
+    fabric.pass(EVERY + SLACK);
+    let now = reading(&fabric, plan.0);
+    assert_eq!((now.given, now.delivered, now.open()), (100, 93, 0));
+    assert_eq!(losses(&now), expired(B, 7));
+    let noted = |note: &&Note| matches!(note, Note::Losing { loss, .. } if loss.adus == 7);
+    assert_eq!(fabric.node(A).notes.iter().filter(noted).count(), 1);
+    carry(&mut fabric, plan, 101, 8);
+    fabric.pass(EVERY + SLACK);
+    assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 8));
+}
+
+#[test]
+fn nothing_is_said_while_nothing_changes() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 100, 7);
+    fabric.pass(SECOND + SECOND);
+    let said = |fabric: &mut Fabric, time| {
+        let before = fabric.accounts;
+        fabric.pass(time);
+        fabric.accounts - before
+    };
+    assert_eq!(said(&mut fabric, SECOND + SECOND + SECOND), 0);
+    carry(&mut fabric, plan, 110, 8);
+    assert_eq!(said(&mut fabric, SECOND + SECOND), 2, "one of each node");
+}
+
+#[test]
+fn a_lost_report_is_made_good_when_the_lease_is_renewed() {
+    let (mut fabric, plan) = streaming();
+    fabric.pass(SECOND);
+    carry(&mut fabric, plan, 10, 3);
+    fabric.now = fabric.now + SLACK;
+    fabric.at(B, |c, now, keys| c.handle_timeout(now, keys));
+    let b = fabric.nodes.get_mut(&B).expect("linked");
+    let lost = core::iter::from_fn(|| b.controller.poll_output());
+    let is_account = |output: &Output| match output {
+        Output::Send { frame, .. } => wire::accounted(frame).is_some(),
+        _ => false,
+    };
+    assert_eq!(lost.filter(is_account).count(), 1);
+    fabric.pass(RENEW + SECOND);
+    assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
+}
+
+#[test]
+fn a_link_that_comes_back_brings_what_was_not_told() {
+    let (mut fabric, plan) = streaming();
+    fabric.pass(SECOND);
+    fabric.cut([A, B]);
+    carry(&mut fabric, plan, 10, 3);
+    fabric.pass(SECOND);
+    assert_eq!(losses(&reading(&fabric, plan.0)), []);
+    fabric.link([A, B]);
+    fabric.pass(SECOND);
+    assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
+}
+
+#[test]
+fn a_restarted_relay_counts_from_zero_and_the_sums_go_on() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 10, 3);
+    fabric.pass(SECOND + SECOND);
+    for peer in [A, C, D] {
+        fabric.cut([B.min(peer), B.max(peer)]);
+    }
+    fabric.nodes.remove(&B);
+    fabric.start(B, Duration::from_secs(1_000));
+    for peer in [A, C, D] {
+        fabric.link([B.min(peer), B.max(peer)]);
+    }
+    fabric.pass(SECOND + SECOND);
+    assert_eq!(
+        fabric.way(A, plan.0),
+        (plan.1, vec![A, B, C]),
+        "the same plan"
+    );
+    assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
+    // Ten more, of which two expire behind the new B; A and C have counted on.
+    let at = band().index();
+    let mut counts = Counts::default();
+    counts.arrived[at] = 20;
+    counts.sent[at] = 20;
+    counts.left[at] = 20;
+    count(&mut fabric, A, plan, &counts);
+    counts.arrived[at] = 10;
+    counts.sent[at] = 10;
+    counts.left[at] = 8;
+    counts.failed[at] = 2;
+    counts.dropped[DropCause::Expired.index()][at] = 2;
+    count(&mut fabric, B, plan, &counts);
+    let mut counts = Counts::default();
+    counts.arrived[at] = 15;
+    counts.delivered[at] = 15;
+    count(&mut fabric, C, plan, &counts);
+    fabric.pass(Duration::from_secs(5));
+    let now = reading(&fabric, plan.0);
+    assert_eq!((now.given, now.delivered, now.open()), (20, 15, 0));
+    assert_eq!(losses(&now), expired(B, 5));
+}
+
+/// Returns an account that says that a node lost so many.
+fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> {
+    let entry = Entry {
+        what: What::Dropped(DropCause::Expired).number(band()),
+        count: adus,
+    };
+    wire::encode(&Message::Account(Report {
+        stream,
+        epoch,
+        statements: vec![Statement {
+            distance,
+            since: u64::MAX >> 2,
+            entries: vec![entry],
+        }],
+    }))
+}
+
+#[test]
+fn only_the_next_node_of_a_plan_accounts_for_it_and_no_lie_is_kept() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 10, 3);
+    fabric.pass(SECOND + SECOND);
+    let truth = reading(&fabric, plan.0);
+    let hear = |fabric: &mut Fabric, at, from, frame: &[u8]| {
+        fabric.nodes.get_mut(&at).expect("linked").notes.clear();
+        fabric.at(at, |c, now, keys| c.handle_frame(from, frame, now, keys));
+        fabric.pass(SECOND + SECOND);
+        fabric.node(at).notes.clone()
+    };
+    let astray = |from| vec![Note::AccountAstray { from }];
+    // D is a neighbour of B and not on the path; A is, and is not behind B; the plan of another number is none.
+    assert_eq!(hear(&mut fabric, B, D, &said(plan, 0, 1)), astray(D));
+    assert_eq!(hear(&mut fabric, B, A, &said(plan, 0, 1)), astray(A));
+    assert_eq!(
+        hear(&mut fabric, A, B, &said((plan.0, Epoch(9)), 0, 1)),
+        astray(B)
+    );
+    assert_eq!(reading(&fabric, plan.0), truth);
+    let lies = [
+        (said(plan, 2, 1), Disbelief::OffPath { distance: 2 }),
+        // With the three of its earlier life.
+        (
+            said(plan, 0, 8),
+            Disbelief::Ended {
+                ended: 11,
+                given: 10,
+            },
+        ),
+    ];
+    for (frame, error) in lies {
+        let notes = hear(&mut fabric, A, B, &frame);
+        assert_eq!(notes, [Note::AccountDisbelieved { from: B, error }]);
+        assert_eq!(reading(&fabric, plan.0), truth);
+    }
+}
+
+#[test]
+fn what_became_of_a_stream_is_kept_over_its_plans_and_said_at_its_end() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 10, 3);
+    let mut unplanned = Counts::default();
+    unplanned.arrive(band());
+    unplanned.give_up(band(), DropCause::NoSubscriber);
+    count(&mut fabric, A, (plan.0, Epoch(0)), &unplanned);
+    fabric.pass(SECOND);
+    let mut all = expired(B, 3);
+    all.insert(0, (Some(A), DropCause::NoSubscriber, 1));
+    fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.pass(LEASE + LEASE);
+    assert!(fabric.node(A).parts().is_empty(), "the plan is over");
+    assert_eq!(losses(&reading(&fabric, plan.0)), all);
+    fabric.subscribe(C);
+    fabric.settle();
+    let plan = (plan.0, fabric.way(A, plan.0).0);
+    carry(&mut fabric, plan, 5, 1);
+    fabric.pass(SECOND);
+    all[1].2 += 1;
+    assert_eq!(losses(&reading(&fabric, plan.0)), all);
+    fabric.at(A, |c, now, keys| c.unpublish(plan.0, now, keys));
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(fabric.node(A).controller.reading(plan.0), None);
+    let [(stream, closed)] = &fabric.node(A).closed[..] else {
+        panic!("{:?}", fabric.node(A).closed);
+    };
+    assert_eq!((*stream, closed.given, closed.open()), (plan.0, 16, 0));
+    assert_eq!(losses(closed), all);
+}
+
+#[test]
+fn five_hundred_streams_report_once_a_second_each_and_every_source_is_right() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
+    let mut streams = BTreeMap::new();
+    for source in [A, D] {
+        for number in 0..256 {
+            let mut publication = publication(None, false);
+            publication.name = format!("s{}/{number}", source.0[0])
+                .parse()
+                .expect("a name");
+            let name = publication.name.clone();
+            let stream = fabric
+                .at(source, |c, now, keys| {
+                    c.publish(publication, None, now, keys)
+                })
+                .expect("as many as a node may publish");
+            streams.insert(stream, source);
+            fabric.at(C, |c, now, keys| c.subscribe(name, now, keys));
+        }
+        fabric.settle();
+    }
+    fabric.pass(SECOND + SECOND);
+    let plans: Vec<_> = streams
+        .iter()
+        .map(|(stream, source)| (*stream, *source, fabric.node(*source).active[stream][0]))
+        .collect();
+    let at = band().index();
+    for round in 1..=3 {
+        for (stream, source, epoch) in &plans {
+            let plan = (*stream, *epoch);
+            let mut counts = Counts::default();
+            counts.arrived[at] = 10 * round;
+            counts.sent[at] = 10 * round;
+            counts.left[at] = 10 * round;
+            count(&mut fabric, *source, plan, &counts);
+            count(&mut fabric, B, plan, &counts);
+            counts = Counts::default();
+            counts.arrived[at] = 10 * round;
+            counts.delivered[at] = 9 * round;
+            counts.dropped[DropCause::Overflow.index()][at] = round;
+            count(&mut fabric, C, plan, &counts);
+        }
+        fabric.pass(EVERY + SLACK);
+    }
+    assert_eq!(plans.len(), 512);
+    for (stream, source, _) in &plans {
+        let reading = fabric.node(*source).controller.reading(*stream);
+        let reading = reading.expect("it is published");
+        assert_eq!(losses(&reading), [(Some(C), DropCause::Overflow, 3)]);
+        assert_eq!((reading.given, reading.delivered), (30, 27));
+    }
+}

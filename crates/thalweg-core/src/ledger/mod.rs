@@ -1,0 +1,178 @@
+//! What became of a stream's ADUs on all nodes of its path, summed at its source: which cause, which hop, which importance.
+//!
+//! *The idea.* Every node of a plan counts what came, what went on and what it gave up, by cause and [`Band`] of importance
+//! ([`Counts`]). It tells the node before it, which adds its own and tells the one before that, so the source has the
+//! counters of all. Counters only grow, so a report that is lost, or comes twice or late, does no harm.
+//!
+//! ```text
+//!  source ◄── relay's, sink's ── relay ◄── sink's ── sink        once a second at most, and only what has grown
+//! ```
+//!
+//! *Who accounts for an ADU:* the node that had it whole last. What a node gave to a link and never heard of again
+//! (a datagram, what a lost link had taken) shows because each node says how many came: what left here and has not come
+//! there is lost on the way, as `path-lost`. And what was counted as dropped here, for its acknowledgement was late, but
+//! came there after all, is taken back. So for each band and plan, once nothing is on its way:
+//!
+//! ```text
+//! given at the source = delivered at the sink + what the nodes say is lost
+//! ```
+//!
+//! | file | what it holds |
+//! |---|---|
+//! | `account` | one node's account of one plan: what to say, and what to believe of the nodes behind |
+//! | `entries` | counters by what they count, and which of them have grown |
+//! | `book` | a source's accounts of all plans of a stream |
+//!
+//! *What it does not do.* It does not know which ADU was lost. What the end of a stream ([`Flags::END`]) becomes is not
+//! counted.
+//!
+//! *Sources.* docs/ledger.md; docs/protocol.md §4.3. Counters that only grow, and the larger of two: the grow-only
+//! counter of Shapiro et al., *Conflict-free replicated data types*, 2011.
+//!
+//! [`Flags::END`]: crate::adu::Flags::END
+
+mod account;
+mod book;
+mod entries;
+#[cfg(test)]
+mod tests;
+
+use core::ops::RangeInclusive;
+
+use crate::adu::Importance;
+use crate::event::DropCause;
+
+pub use account::{Account, Disbelief, EVERY, GRACE, Place, SLACK};
+pub use book::{Loss, NOTE_EVERY, Reading};
+
+pub(crate) use book::Book;
+
+/// How many bands of importance are told apart.
+pub const BANDS: usize = 8;
+
+/// The first number of what is no cause of a drop: causes have those below.
+const ARRIVED: u8 = 28;
+
+/// Importances that are counted together: 0 to 31 in the first band, 224 to 255 in the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Band(u8);
+
+/// What a counter counts, but for the band.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// ADUs that a node gave up for this cause.
+    Dropped(DropCause),
+    /// ADUs that a node had whole, or refused.
+    Arrived,
+    /// ADUs given to subscribers.
+    Delivered,
+    /// ADUs counted as dropped that the next node had after all.
+    Returned,
+}
+
+/// What became of the ADUs of one plan on one node since it began to count, by band of importance.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Had whole, or refused; at the source, given by the producer.
+    pub arrived: [u64; BANDS],
+    /// Handed to the next link.
+    pub sent: [u64; BANDS],
+    /// Of those, left: acknowledged, or refused by the next node, or gone where nothing is acknowledged.
+    pub left: [u64; BANDS],
+    /// Of those sent, given up.
+    pub failed: [u64; BANDS],
+    /// Given to subscribers here.
+    pub delivered: [u64; BANDS],
+    /// Given up, before or after they were sent.
+    pub dropped: [[u64; BANDS]; DropCause::ALL.len()],
+}
+
+impl Band {
+    /// Every band, the least important first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..BANDS as u8).map(Self)
+    }
+
+    /// Returns the band of an importance.
+    pub const fn of(importance: Importance) -> Self {
+        Self(importance.0 >> 5)
+    }
+
+    /// Returns the position among all bands.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Returns the importances that it holds.
+    pub const fn importances(self) -> RangeInclusive<u8> {
+        (self.0 << 5)..=(self.0 << 5 | 31)
+    }
+}
+
+impl What {
+    /// Returns the byte that names a counter.
+    pub const fn number(self, band: Band) -> u8 {
+        let what = match self {
+            Self::Dropped(cause) => cause.index() as u8,
+            Self::Arrived => ARRIVED,
+            Self::Delivered => ARRIVED + 1,
+            Self::Returned => ARRIVED + 2,
+        };
+        what << 3 | band.0
+    }
+
+    /// Returns what a byte names; `None` for what a later version counts.
+    pub fn from_number(number: u8) -> Option<(Self, Band)> {
+        let band = Band(number & 7);
+        let what = match number >> 3 {
+            ARRIVED => Self::Arrived,
+            what if what == ARRIVED + 1 => Self::Delivered,
+            what if what == ARRIVED + 2 => Self::Returned,
+            cause => Self::Dropped(*DropCause::ALL.get(usize::from(cause))?),
+        };
+        Some((what, band))
+    }
+}
+
+impl Counts {
+    /// Counts an ADU that is here whole, or is refused.
+    pub const fn arrive(&mut self, band: Band) {
+        self.arrived[band.index()] += 1;
+    }
+
+    /// Counts an ADU that is handed to the next link.
+    pub const fn send(&mut self, band: Band) {
+        self.sent[band.index()] += 1;
+    }
+
+    /// Counts an ADU that was sent and has left.
+    pub const fn leave(&mut self, band: Band) {
+        self.left[band.index()] += 1;
+    }
+
+    /// Counts an ADU that was sent and is given up.
+    pub const fn fail(&mut self, band: Band, cause: DropCause) {
+        self.failed[band.index()] += 1;
+        self.give_up(band, cause);
+    }
+
+    /// Counts an ADU that was sent, of which nothing is said: the node before accounts for it.
+    pub const fn disown(&mut self, band: Band) {
+        self.failed[band.index()] += 1;
+    }
+
+    /// Counts an ADU that goes no further and was not sent.
+    pub const fn give_up(&mut self, band: Band, cause: DropCause) {
+        self.dropped[cause.index()][band.index()] += 1;
+    }
+
+    /// Counts an ADU that a subscriber is given.
+    pub const fn deliver(&mut self, band: Band) {
+        self.delivered[band.index()] += 1;
+    }
+}
+
+const _: () = assert!(
+    DropCause::ALL.len() <= ARRIVED as usize,
+    "causes and other counters have different numbers"
+);

@@ -1,0 +1,557 @@
+//! Proves that the source's sums are the truth however reports are lost, repeated and overtaken, that nodes may begin anew,
+//! that liars are not believed, and what an account costs on the wire.
+//!
+//! *How.* A [`Chain`] of accounts on virtual time. What becomes of each ADU is decided by the test, so the truth is known.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::collection::vec as vec_of;
+use proptest::prelude::*;
+
+use super::{Account, BANDS, Band, Book, Counts, Disbelief, EVERY, Place, Reading, SLACK, What};
+use crate::adu::Importance;
+use crate::event::DropCause;
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::limits::LEDGER_BEHIND_MAX;
+use crate::time::{Duration, Instant};
+use crate::wire::account::{Entry, Report, Statement};
+use crate::wire::control::{self as wire, Message};
+
+const STREAM: StreamId = StreamId(7);
+const EPOCH: Epoch = Epoch(1);
+
+/// What becomes of an ADU.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Delivered,
+    /// Given up by a node that has it whole, before it is sent or at its sink.
+    GivenUp(usize, DropCause),
+    /// Given up by a node while it was sent.
+    Failed(usize, DropCause),
+    /// It left a node and did not come to the next.
+    Vanished(usize),
+    /// A node took it for lost, and it came to the next and on to the sink.
+    Doubted(usize),
+}
+
+/// Nodes in a chain, the source first.
+struct Chain {
+    now: Instant,
+    counts: Vec<Counts>,
+    accounts: Vec<Account>,
+    /// Reports on their way to the node before, by who sent them.
+    reports: Vec<(usize, Report)>,
+    sent: usize,
+}
+
+fn node(at: usize) -> NodeId {
+    NodeId([at as u8; 32])
+}
+
+fn band(importance: u8) -> Band {
+    Band::of(Importance(importance))
+}
+
+fn place(at: usize, nodes: usize) -> Place {
+    match at {
+        0 => Place::Source(nodes),
+        at if at + 1 == nodes => Place::Sink,
+        _ => Place::Relay,
+    }
+}
+
+impl Chain {
+    fn new(nodes: usize) -> Self {
+        let now = Instant::ZERO;
+        Self {
+            now,
+            counts: vec![Counts::default(); nodes],
+            accounts: (0..nodes)
+                .map(|at| Account::new(place(at, nodes), 1, now))
+                .collect(),
+            reports: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    fn carry(&mut self, band: Band, fate: Fate) {
+        let last = self.counts.len() - 1;
+        for (at, counts) in self.counts.iter_mut().enumerate() {
+            counts.arrive(band);
+            match fate {
+                Fate::GivenUp(node, cause) if node == at => return counts.give_up(band, cause),
+                _ if at == last => return counts.deliver(band),
+                _ => counts.send(band),
+            }
+            match fate {
+                Fate::Failed(node, cause) if node == at => return counts.fail(band, cause),
+                Fate::Doubted(node) if node == at => counts.fail(band, DropCause::Expired),
+                Fate::Vanished(node) if node == at => return counts.leave(band),
+                _ => counts.leave(band),
+            }
+        }
+    }
+
+    /// Tells the accounts what was counted, and collects what they report.
+    fn tell(&mut self) {
+        for (at, account) in self.accounts.iter_mut().enumerate() {
+            account.handle_counts(&self.counts[at], self.now);
+            account.handle_timeout(self.now);
+            if let Some(report) = account.poll_report(STREAM, EPOCH, self.now) {
+                self.sent += 1;
+                self.reports.push((at, report));
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: usize, report: &Report) {
+        let heard = self.accounts[from - 1].handle_report(report, self.now);
+        assert_eq!(heard, Ok(()), "an honest node is believed");
+    }
+
+    /// Lets time pass, while every report comes at once.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            self.now = self.now + Duration::from_millis(50);
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        self.tell();
+        while let Some((from, report)) = self.reports.pop() {
+            self.deliver(from, &report);
+            self.tell();
+        }
+    }
+
+    fn reading(&self) -> Reading {
+        let path: Vec<NodeId> = (0..self.counts.len()).map(node).collect();
+        let plans = core::iter::once((&self.accounts[0], &path[..]));
+        Book::default().reading(node(0), plans)
+    }
+
+    /// A node is restarted: it knows nothing and counts from zero, and the one behind it tells it all.
+    fn restart(&mut self, at: usize, since: u64) {
+        let nodes = self.counts.len();
+        self.counts[at] = Counts::default();
+        self.accounts[at] = Account::new(place(at, nodes), since, self.now);
+        if let Some(behind) = self.accounts.get_mut(at + 1) {
+            behind.refresh(self.now);
+        }
+    }
+}
+
+/// Returns losses as numbers: node, cause, first importance, how many.
+fn losses(reading: &Reading) -> Vec<(u8, DropCause, u8, u64)> {
+    let losses = reading.losses.iter();
+    let of = |node: Option<NodeId>| node.map_or(255, |node| node.0[0]);
+    losses
+        .map(|loss| {
+            (
+                of(loss.node),
+                loss.cause,
+                *loss.band.importances().start(),
+                loss.adus,
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn every_byte_names_one_counter_or_none() {
+    let mut named = 0;
+    for number in 0..=255 {
+        if let Some((what, band)) = What::from_number(number) {
+            assert_eq!(what.number(band), number);
+            named += 1;
+        }
+    }
+    assert_eq!(named, BANDS * (DropCause::ALL.len() + 3));
+    assert_eq!((band(31).index(), band(32).index()), (0, 1));
+    assert_eq!((band(223).index(), band(224).index()), (6, 7));
+    assert_eq!(band(255).importances(), 224..=255);
+}
+
+#[test]
+fn where_why_and_what_is_lost_is_known_after_a_second() {
+    let mut chain = Chain::new(4);
+    chain.pass(Duration::from_secs(1));
+    for _ in 0..10 {
+        chain.carry(band(250), Fate::Delivered);
+    }
+    chain.carry(band(10), Fate::Failed(0, DropCause::Expired));
+    chain.carry(band(10), Fate::GivenUp(1, DropCause::Filtered));
+    chain.carry(band(200), Fate::Failed(2, DropCause::Preempted));
+    chain.carry(band(200), Fate::GivenUp(3, DropCause::Overflow));
+    chain.pass(EVERY + SLACK);
+    let reading = chain.reading();
+    assert_eq!(
+        (reading.given, reading.delivered, reading.open()),
+        (14, 10, 0)
+    );
+    assert_eq!(
+        losses(&reading),
+        [
+            (0, DropCause::Expired, 0, 1),
+            (1, DropCause::Filtered, 0, 1),
+            (2, DropCause::Preempted, 192, 1),
+            (3, DropCause::Overflow, 192, 1),
+        ]
+    );
+}
+
+#[test]
+fn what_leaves_and_does_not_come_is_lost_on_the_way_and_not_before_it_could_have_come() {
+    let mut chain = Chain::new(3);
+    let doomed = [Fate::Delivered, Fate::Vanished(1), Fate::Vanished(0)];
+    for fate in doomed.into_iter().cycle().take(30) {
+        chain.carry(band(100), fate);
+    }
+    chain.pass(EVERY);
+    assert_eq!(chain.reading().lost(), 0, "they may be on their way");
+    chain.pass(Duration::from_secs(5));
+    let reading = chain.reading();
+    assert_eq!((reading.delivered, reading.open()), (10, 0));
+    let expected = [
+        (0, DropCause::PathLost, 96, 10),
+        (1, DropCause::PathLost, 96, 10),
+    ];
+    assert_eq!(losses(&reading), expected);
+}
+
+#[test]
+fn what_comes_after_all_is_taken_back() {
+    let mut chain = Chain::new(3);
+    for fate in [
+        Fate::Doubted(0),
+        Fate::Doubted(1),
+        Fate::Delivered,
+        Fate::Failed(1, DropCause::Expired),
+    ] {
+        chain.carry(band(0), fate);
+    }
+    chain.pass(Duration::from_secs(5));
+    let reading = chain.reading();
+    assert_eq!((reading.given, reading.delivered), (4, 3));
+    assert_eq!(losses(&reading), [(1, DropCause::Expired, 0, 1)]);
+    // A line that stood still for a while: what was taken for lost arrives.
+    chain.counts[1].send(band(0));
+    chain.counts[1].leave(band(0));
+    chain.counts[1].arrive(band(0));
+    chain.counts[0].arrive(band(0));
+    chain.counts[0].send(band(0));
+    chain.counts[0].leave(band(0));
+    chain.pass(Duration::from_secs(5));
+    assert_eq!(chain.reading().lost(), 2);
+    chain.counts[2].arrive(band(0));
+    chain.counts[2].deliver(band(0));
+    chain.pass(Duration::from_secs(5));
+    assert_eq!((chain.reading().lost(), chain.reading().open()), (1, 0));
+}
+
+#[test]
+fn a_node_that_begins_anew_neither_hides_nor_repeats_what_was_lost() {
+    for restarted in [1, 2] {
+        let mut chain = Chain::new(3);
+        for _ in 0..5 {
+            chain.carry(band(200), Fate::Delivered);
+            chain.carry(band(200), Fate::GivenUp(2, DropCause::Overflow));
+            chain.carry(band(200), Fate::Failed(1, DropCause::Expired));
+        }
+        chain.pass(Duration::from_secs(3));
+        let before = chain.reading();
+        assert_eq!((before.delivered, before.lost(), before.open()), (5, 10, 0));
+        chain.restart(restarted, 2);
+        chain.pass(Duration::from_secs(3));
+        assert_eq!(chain.reading(), before, "node {restarted}");
+        for _ in 0..5 {
+            chain.carry(band(200), Fate::Delivered);
+            chain.carry(band(200), Fate::GivenUp(2, DropCause::Overflow));
+            chain.carry(band(200), Fate::Failed(1, DropCause::Expired));
+        }
+        chain.pass(Duration::from_secs(5));
+        let after = chain.reading();
+        assert_eq!(
+            (after.delivered, after.lost(), after.open()),
+            (10, 20, 0),
+            "node {restarted}"
+        );
+    }
+}
+
+#[test]
+fn the_word_of_an_earlier_life_is_passed_over() {
+    let mut chain = Chain::new(2);
+    chain.carry(band(0), Fate::GivenUp(1, DropCause::Overflow));
+    chain.pass(Duration::from_secs(1));
+    let old = report(vec![statement(
+        0,
+        1,
+        &[(What::Dropped(DropCause::Overflow), 1)],
+    )]);
+    chain.restart(1, 2);
+    chain.carry(band(0), Fate::GivenUp(1, DropCause::Overflow));
+    chain.pass(Duration::from_secs(2));
+    assert_eq!(chain.reading().lost(), 2);
+    chain.deliver(1, &old);
+    chain.pass(Duration::from_secs(2));
+    assert_eq!(chain.reading().lost(), 2);
+}
+
+fn statement(distance: u8, since: u64, entries: &[(What, u64)]) -> Statement {
+    let entry = |(what, count): &(What, u64)| Entry {
+        what: what.number(band(0)),
+        count: *count,
+    };
+    let mut entries: Vec<Entry> = entries.iter().map(entry).collect();
+    entries.sort_by_key(|entry| entry.what);
+    Statement {
+        distance,
+        since,
+        entries,
+    }
+}
+
+fn report(statements: Vec<Statement>) -> Report {
+    Report {
+        stream: STREAM,
+        epoch: EPOCH,
+        statements,
+    }
+}
+
+#[test]
+fn nobody_is_believed_who_says_more_than_can_be() {
+    let mut chain = Chain::new(3);
+    for _ in 0..5 {
+        chain.carry(band(0), Fate::Vanished(0));
+    }
+    chain.tell();
+    let honest = report(vec![statement(0, 1, &[(What::Arrived, 1)])]);
+    chain.deliver(1, &honest);
+    let expired = What::Dropped(DropCause::Expired);
+    let before = chain.reading();
+    let lies = [
+        (
+            statement(2, 1, &[(expired, 1)]),
+            Disbelief::OffPath { distance: 2 },
+        ),
+        (
+            statement(0, 1, &[(What::Arrived, 6)]),
+            Disbelief::Arrived {
+                arrived: 6,
+                sent: 5,
+            },
+        ),
+        (
+            statement(0, 1, &[(expired, 6)]),
+            Disbelief::Ended { ended: 6, given: 5 },
+        ),
+        (
+            statement(1, 1, &[(expired, u64::MAX)]),
+            Disbelief::Ended {
+                ended: u64::MAX,
+                given: 5,
+            },
+        ),
+        (
+            statement(0, 1, &[(expired, 3), (What::Delivered, 3)]),
+            Disbelief::Ended { ended: 6, given: 5 },
+        ),
+    ];
+    for (lie, why) in lies {
+        let said = chain.accounts[0].handle_report(&report(vec![lie]), chain.now);
+        assert_eq!(said, Err(why));
+        assert_eq!(chain.reading(), before, "nothing of it is kept");
+    }
+    let most = report(vec![statement(0, 1, &[(What::Arrived, 5), (expired, 5)])]);
+    chain.deliver(1, &most);
+    assert_eq!(
+        chain.reading().lost(),
+        5,
+        "as many as were sent are believed"
+    );
+}
+
+#[test]
+fn what_is_said_of_nodes_behind_takes_bounded_room() {
+    let mut relay = Account::new(Place::Relay, 1, Instant::ZERO);
+    let numbers = (0..=255).filter(|number| What::from_number(*number).is_some());
+    let entries: Vec<Entry> = numbers.map(|what| Entry { what, count: 1 }).collect();
+    let kept = |statements: u8| {
+        let statement = |distance| Statement {
+            distance,
+            since: 1,
+            // Not how many arrived, of which nothing was sent.
+            entries: entries
+                .iter()
+                .copied()
+                .filter(|entry| entry.what >> 3 < 28)
+                .collect(),
+        };
+        report((0..statements).map(statement).collect())
+    };
+    let each = DropCause::ALL.len() * BANDS;
+    let fits = (LEDGER_BEHIND_MAX / each) as u8;
+    assert_eq!(relay.handle_report(&kept(fits), Instant::ZERO), Ok(()));
+    let many = relay.handle_report(&kept(fits + 1), Instant::ZERO);
+    assert_eq!(many, Err(Disbelief::Many((usize::from(fits) + 1) * each)));
+    // What a later version counts takes no room, and is no error.
+    let unknown = Statement {
+        distance: 0,
+        since: 1,
+        entries: vec![Entry {
+            what: 255,
+            count: 9,
+        }],
+    };
+    assert_eq!(
+        relay.handle_report(&report(vec![unknown]), Instant::ZERO),
+        Ok(())
+    );
+}
+
+#[test]
+fn an_account_of_a_losing_stream_takes_less_than_a_hundredth_of_a_slow_link() {
+    // Three nodes, five layers in five bands, thirty frames a second, for two minutes: all lose of the upper two.
+    let mut chain = Chain::new(3);
+    let mut bytes = 0;
+    for frame in 0..3_600_u32 {
+        chain.now = Instant::ZERO + Duration::from_millis(u64::from(frame) * 1_000 / 30);
+        for layer in 0..5_u8 {
+            let fate = match (frame % 3, layer) {
+                (0, 4) => Fate::Failed(0, DropCause::Expired),
+                (1, 4) => Fate::Failed(1, DropCause::Expired),
+                (2, 3) => Fate::GivenUp(2, DropCause::Overflow),
+                _ => Fate::Delivered,
+            };
+            chain.carry(band(255 - layer * 48), fate);
+        }
+        chain.tell();
+        while let Some((from, report)) = chain.reports.pop() {
+            if from == 1 {
+                // Its frame's length and the heads of a QUIC packet and frame, of UDP and IPv4.
+                let frame = wire::encode(&Message::Account(report.clone())).len();
+                bytes += frame + 4 + 1 + 8 + 2 + 16 + 6 + 28;
+            }
+            chain.deliver(from, &report);
+            chain.tell();
+        }
+    }
+    let per_second = bytes / 120;
+    assert!(
+        (100..=187).contains(&per_second),
+        "{per_second} bytes a second"
+    );
+    assert!(chain.sent <= 2 * 120 * 4 / 3, "{} reports", chain.sent);
+}
+
+#[test]
+fn of_many_plans_only_so_many_nodes_are_told_apart_and_nothing_is_lost_from_the_sums() {
+    let mut book = Book::default();
+    for plan in 0..100_u8 {
+        let mut counts = Counts::default();
+        counts.arrive(band(0));
+        counts.give_up(band(0), DropCause::Expired);
+        let mut account = Account::new(Place::Source(2), 1, Instant::ZERO);
+        account.handle_counts(&counts, Instant::ZERO);
+        book.close(&account, &[NodeId([plan; 32])]);
+    }
+    let reading = book.reading(node(0), core::iter::empty());
+    assert_eq!((reading.given, reading.lost()), (100, 100));
+    assert_eq!(reading.losses.len(), 65);
+    assert_eq!((reading.losses[0].node, reading.losses[0].adus), (None, 36));
+}
+
+#[test]
+fn a_losing_stream_is_noted_once_in_a_while() {
+    let mut chain = Chain::new(2);
+    let mut book = Book::default();
+    let mut noted = Vec::new();
+    for second in 0..25 {
+        chain.carry(band(0), Fate::Failed(0, DropCause::Expired));
+        chain.carry(band(0), Fate::GivenUp(0, DropCause::Filtered));
+        chain.carry(band(0), Fate::GivenUp(0, DropCause::Filtered));
+        chain.pass(Duration::from_secs(1));
+        if let Some(loss) = book.poll_note(&chain.reading(), chain.now) {
+            assert_eq!(
+                loss.cause,
+                DropCause::Expired,
+                "what the plan drops is no news"
+            );
+            noted.push((second, loss.adus));
+        }
+    }
+    assert_eq!(noted, [(0, 1), (10, 10), (20, 10)]);
+}
+
+prop_compose! {
+    fn fates()(kind in 0..8_u8, node in 0..4_usize, cause in 0..DropCause::ALL.len()) -> Fate {
+        let cause = DropCause::ALL[cause];
+        match kind {
+            0 => Fate::GivenUp(node, cause),
+            1 => Fate::Failed(node.min(2), cause),
+            2 => Fate::Vanished(node.min(2)),
+            3 => Fate::Doubted(node.min(2)),
+            _ => Fate::Delivered,
+        }
+    }
+}
+
+proptest! {
+    /// Whatever happens to reports, after a last one of each node the sums are the truth.
+    #[test]
+    fn sums_are_the_truth_however_reports_travel(
+        adus in vec_of((fates(), any::<u8>(), 0..400_u64), 1..80),
+        whims in vec_of((0..4_u8, any::<usize>()), 80),
+    ) {
+        let mut chain = Chain::new(4);
+        let mut ended: BTreeMap<(u8, u8), u64> = BTreeMap::new();
+        let mut delivered = 0;
+        for ((fate, importance, wait), (whim, which)) in adus.iter().zip(whims) {
+            let band = band(*importance);
+            let first = *band.importances().start();
+            chain.carry(band, *fate);
+            match fate {
+                Fate::Delivered | Fate::Doubted(_) => delivered += 1,
+                Fate::GivenUp(node, _) | Fate::Failed(node, _) | Fate::Vanished(node) => {
+                    *ended.entry((*node as u8, first)).or_default() += 1;
+                }
+            }
+            chain.now = chain.now + Duration::from_millis(*wait);
+            chain.tell();
+            if chain.reports.is_empty() {
+                continue;
+            }
+            let (from, report) = chain.reports[which % chain.reports.len()].clone();
+            match whim {
+                // Lost, come twice, overtaken.
+                0 => drop(chain.reports.swap_remove(which % chain.reports.len())),
+                1 => chain.deliver(from, &report),
+                2 => {
+                    chain.reports.swap_remove(which % chain.reports.len());
+                    chain.deliver(from, &report);
+                }
+                _ => {}
+            }
+        }
+        chain.reports.clear();
+        for at in 1..4 {
+            let now = chain.now;
+            chain.accounts[at].refresh(now);
+        }
+        chain.pass(Duration::from_secs(10));
+        let reading = chain.reading();
+        prop_assert_eq!((reading.given, reading.delivered), (adus.len() as u64, delivered));
+        let mut told: BTreeMap<(u8, u8), u64> = BTreeMap::new();
+        for (node, _, first, adus) in losses(&reading) {
+            *told.entry((node, first)).or_default() += adus;
+        }
+        prop_assert_eq!(told, ended, "by hop and importance");
+        prop_assert_eq!(reading.open(), 0);
+    }
+}

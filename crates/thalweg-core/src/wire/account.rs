@@ -1,0 +1,107 @@
+//! What became of a stream's ADUs on a node and on those behind it: the message that a node sends towards the source.
+//!
+//! *The idea.* Counters since the part was installed, not changes: so a report that is lost, or comes twice, or late, does
+//! no harm. Only counters that have grown are written, each as a byte that says what is counted and a varint.
+//!
+//! *What it does not do.* It believes nothing: [`crate::ledger`] compares what is said with what was sent.
+//!
+//! *Sources.* docs/protocol.md §4.3.
+
+use alloc::vec::Vec;
+
+use super::{Reader, WireError, Write};
+use crate::id::{Epoch, StreamId};
+use crate::limits::{LEDGER_ENTRIES_MAX, PATH_NODES_MAX};
+
+/// What became of the ADUs of one plan, as the nodes from here to the sink say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which stream.
+    pub stream: StreamId,
+    /// Which plan.
+    pub epoch: Epoch,
+    /// What nodes say, the sender first.
+    pub statements: Vec<Statement>,
+}
+
+/// What one node says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Statement {
+    /// How many hops it is behind the sender; 0 is the sender itself.
+    pub distance: u8,
+    /// When it began to count; whoever begins anew has a larger number, and counts from zero.
+    pub since: u64,
+    /// Its counters that have grown, by rising `what`.
+    pub entries: Vec<Entry>,
+}
+
+/// One counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// What is counted; see [`crate::ledger::What`].
+    pub what: u8,
+    /// How many.
+    pub count: u64,
+}
+
+pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
+    assert!(
+        report.statements.len() < PATH_NODES_MAX,
+        "statements above the limit"
+    );
+    out.extend_from_slice(&report.stream.0.to_be_bytes());
+    out.varint(u64::from(report.epoch.0));
+    out.varint(report.statements.len() as u64);
+    for statement in &report.statements {
+        out.push(statement.distance);
+        out.varint(statement.since);
+        out.varint(statement.entries.len() as u64);
+        for entry in &statement.entries {
+            out.push(entry.what);
+            out.varint(entry.count);
+        }
+    }
+}
+
+pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Report, WireError> {
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
+    let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
+    let count = reader.count("statements", PATH_NODES_MAX - 1)?;
+    let mut statements: Vec<Statement> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let statement = statement(reader)?;
+        let is_behind = |before: &Statement| before.distance >= statement.distance;
+        if statements.last().is_some_and(is_behind) {
+            return Err(WireError::Malformed("distance"));
+        }
+        statements.push(statement);
+    }
+    Ok(Report {
+        stream,
+        epoch,
+        statements,
+    })
+}
+
+fn statement(reader: &mut Reader<'_>) -> Result<Statement, WireError> {
+    let distance = reader.byte("distance")?;
+    if usize::from(distance) >= PATH_NODES_MAX - 1 {
+        return Err(WireError::Malformed("distance"));
+    }
+    let since = reader.varint("since")?;
+    let count = reader.count("entries", LEDGER_ENTRIES_MAX)?;
+    let mut entries: Vec<Entry> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let what = reader.byte("what")?;
+        if entries.last().is_some_and(|before| before.what >= what) {
+            return Err(WireError::Malformed("what"));
+        }
+        let count = reader.varint("count")?;
+        entries.push(Entry { what, count });
+    }
+    Ok(Statement {
+        distance,
+        since,
+        entries,
+    })
+}
