@@ -264,4 +264,22 @@ fn tell(passed: &str, summary: &Value) {
         counted.join(", "),
         progress::drops(&dropped)
     ));
+    let losses = summary["ledger"]["losses"].as_array();
+    let losses: Vec<String> = losses.into_iter().flatten().map(loss).collect();
+    if !losses.is_empty() {
+        terminal::tell(&format!("lost on the way: {}", losses.join(", ")));
+    }
+}
+
+/// Returns what ended at one node for one cause, in words.
+fn loss(loss: &Value) -> String {
+    let text = |key: &str| loss[key].as_str().unwrap_or("unknown").to_string();
+    format!(
+        "{} {} at {} (importance {} to {})",
+        loss["adus"],
+        text("cause"),
+        text("hop"),
+        loss["importance"][0],
+        loss["importance"][1]
+    )
 }

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
+use thalweg_core::ledger::Band;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::{Duration, Instant};
 
 use super::{Copy, Fates, Hop, Passage};
+use crate::oracle::ledger::{Truth, is_planned};
 use crate::report::Tally;
 
 /// After so long without anything moving, what QUIC has and does not say is not coming: an outage of 8 s ends a link.
@@ -85,6 +87,35 @@ impl Fates {
             conclusion.tallies.push(tallies);
         }
         conclusion
+    }
+
+    /// Returns what became of the ADUs of a stream that were given under a plan.
+    pub fn truth(&self, stream: usize, names: &[NodeName]) -> Truth {
+        let fates = &self.streams[stream];
+        let mut truth = Truth::default();
+        for passages in &fates.passages {
+            for (sent, passage) in fates.sent.iter().zip(passages) {
+                let (cause, node) = match self.end(fates.source, passage, names) {
+                    End::Delivered(_) => {
+                        truth.delivered += 1;
+                        continue;
+                    }
+                    End::Dropped(cause, place) => {
+                        let node = place.split("->").next().unwrap_or_default();
+                        let node = names.iter().position(|name| name.as_str() == node);
+                        (cause, node.unwrap_or(fates.source))
+                    }
+                    End::Vanished(from, _) => (DropCause::PathLost, from),
+                    // The law that each ADU has a cause and a place says so.
+                    End::Unaccounted(_) => continue,
+                };
+                if is_planned(cause) {
+                    let loss = (node, cause, Band::of(sent.importance));
+                    *truth.lost.entry(loss).or_default() += 1;
+                }
+            }
+        }
+        truth
     }
 
     fn end(&self, source: usize, passage: &Passage, names: &[NodeName]) -> End {

@@ -14,11 +14,13 @@ use thalweg_core::adu::{Adu, Flags, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::ledger::Counts;
 use thalweg_lift::lift::Lift;
 use thalweg_lift::packet::Packet;
 use thalweg_lift::route::{self, Carriage, Refusal, Route, Way};
 
 use super::Host;
+use super::account::Ended;
 use crate::fate::Copy;
 use crate::reference::Step;
 use crate::trace::{Happening, Kind};
@@ -42,9 +44,12 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transit {
     copy: Option<Copy>,
-    stream: StreamId,
-    epoch: Epoch,
+    pub(super) header: Header,
     is_ordered: bool,
+    /// Where it comes from, if it was sent on before it was whole.
+    pub(super) via: Option<(usize, RecvId)>,
+    /// The rest of it did not come.
+    pub(super) is_void: bool,
 }
 
 /// An ADU that arrives.
@@ -57,6 +62,8 @@ pub(super) struct Intake {
     bytes: usize,
     /// What the model says of it.
     step: Step,
+    /// What became of it where it was sent on.
+    pub(super) ended: Option<Ended>,
 }
 
 #[derive(Debug)]
@@ -94,6 +101,7 @@ impl Host {
         payload_bytes: usize,
         watch: &mut Watch<'_>,
     ) {
+        let now = self.now(watch);
         let copy = watch.fates.find(&header);
         let from = self.neighbours[&peer].id;
         let step = watch.model.step(self.place, Some(from), &header);
@@ -117,6 +125,7 @@ impl Host {
                 } else {
                     StreamCode::Protocol
                 };
+                self.count_refused(&header, cause, now);
                 return self.refuse(peer, recv, copy, (cause, code), step, watch);
             }
             Err(Refusal::Stranger) => {
@@ -135,6 +144,7 @@ impl Host {
                 .is_some_and(|next| next.port.is_up())
             {
                 let end = (DropCause::PathLost, StreamCode::Cancelled);
+                self.count_refused(&header, DropCause::PathLost, now);
                 return self.refuse(peer, recv, copy, end, step, watch);
             }
             self.expect_step(step, Step::Onward(self.neighbours[&to].id), copy, watch);
@@ -146,6 +156,9 @@ impl Host {
                 copy,
                 watch,
             );
+            if let Some(transit) = self.transits.get_mut(&(to, send)) {
+                transit.via = Some((peer, recv));
+            }
             Action::Forward { to, send }
         } else {
             Action::Gather(BytesMut::with_capacity(payload_bytes))
@@ -156,6 +169,7 @@ impl Host {
             action,
             bytes: 0,
             step,
+            ended: None,
         };
         self.intakes.insert((peer, recv), intake);
         self.hold_if_busy(peer, recv, &header);
@@ -233,6 +247,7 @@ impl Host {
 
     /// All of an ADU is here.
     pub(super) fn handle_whole(&mut self, peer: usize, recv: RecvId, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
         let Some(intake) = self.intakes.remove(&(peer, recv)) else {
             return;
         };
@@ -241,8 +256,10 @@ impl Host {
             copy,
             action,
             step,
+            ended,
             ..
         } = intake;
+        self.count_whole(&header, ended, now);
         if let Some(copy) = copy {
             let happening = Happening::at(Kind::Arrived, self.place)
                 .with(peer)
@@ -282,6 +299,11 @@ impl Host {
                 .handle_failed(copy, peer, self.place, cause.drop_cause());
         }
         if let Action::Forward { to, send } = intake.action {
+            match (intake.ended, self.transits.get_mut(&(to, send))) {
+                (Some(ended), _) => self.count_void(&intake.header, ended, now),
+                (None, Some(transit)) => transit.is_void = true,
+                (None, None) => {}
+            }
             let code = if cause.drop_cause() == DropCause::Expired {
                 StreamCode::Expired
             } else {
@@ -310,15 +332,18 @@ impl Host {
                 Ok(_) => self.onward(adu, step, watch),
                 Err(cause) => {
                     self.expect_step(step, Step::Nowhere, copy, watch);
+                    self.count(&adu.header, now, |counts, band| counts.give_up(band, cause));
                     watch.dropped(self.place, copy, cause);
                 }
             };
         };
+        let header = adu.header;
         let carried = route::carry(lift, Packet::from(adu), now);
         for (cause, _) in carried.dropped.iter() {
             if cause != DropCause::Filtered || step != Step::Nowhere {
                 watch.violate(self.place, copy, format!("an adapter gave it up: {cause}"));
             }
+            self.count(&header, now, |counts, band| counts.give_up(band, cause));
             watch.dropped(self.place, copy, cause);
         }
         for packet in carried.packets {
@@ -348,7 +373,10 @@ impl Host {
                 .is_some_and(|next| next.port.is_up())
         });
         let Some(to) = to else {
-            return watch.dropped(self.place, copy, DropCause::PathLost);
+            let now = self.now(watch);
+            let lost = DropCause::PathLost;
+            self.count(&adu.header, now, |counts, band| counts.give_up(band, lost));
+            return watch.dropped(self.place, copy, lost);
         };
         watch.exposed(self.place, to, copy, &adu.payload);
         let bytes = adu.payload.len();
@@ -392,6 +420,7 @@ impl Host {
         };
         watch.handed([self.place, to], &header, payload_bytes, carriage);
         self.count_under_way(stream, 1);
+        self.count(&header, now, Counts::send);
         let neighbour = self
             .neighbours
             .get_mut(&to)
@@ -399,9 +428,10 @@ impl Host {
         let send = neighbour.port.send_adu(now, header, source, options);
         let transit = Transit {
             copy,
-            stream,
-            epoch,
+            header,
             is_ordered: matches!(carriage, hop::Carriage::Ordered(_)),
+            via: None,
+            is_void: false,
         };
         self.transits.insert((to, send), transit);
         send
@@ -419,9 +449,11 @@ impl Host {
             return watch.violate(self.place, None, "a link says twice what became of an ADU");
         };
         watch.outcome(self.place, peer, transit.copy, outcome);
-        self.count_under_way(transit.stream, -1);
+        let (now, stream) = (self.now(watch), transit.header.stream);
+        self.count_ended(&transit, Ended::of(outcome), now);
+        self.count_under_way(stream, -1);
         if transit.is_ordered {
-            self.send_next(transit.stream, transit.epoch, watch);
+            self.send_next(stream, transit.header.epoch, watch);
         }
     }
 

@@ -45,7 +45,10 @@ impl Host {
                 installation,
                 secrets,
             } => self.install(installation, secrets, watch),
-            Output::Remove { stream, epoch } => self.remove(stream, epoch, watch),
+            Output::Remove { stream, epoch } => {
+                self.remove(stream, epoch, watch);
+                self.accounts.forget(stream, epoch);
+            }
             Output::Active { stream, epochs } => self.activate(stream, epochs, watch),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {
@@ -54,6 +57,9 @@ impl Host {
                     .trace
                     .say(watch.now, &watch.names[self.place], sentence);
             }
+            Output::Closed {
+                stream, reading, ..
+            } => self.accounts.close(stream, reading),
             Output::Note(note) => {
                 watch
                     .trace

@@ -17,10 +17,12 @@
 //! | `neighbour` | ports: dialling, links up and down, events |
 //! | `control` | does what the control plane says |
 //! | `carry` | the data path: what arrives, what goes on, what became of it |
+//! | `account` | what the control plane is told of that |
 //! | `publisher`, `subscriber` | programs of the world |
 //!
 //! *What it does not do.* It decides nothing that the node's machines decide, and imitates none of them.
 
+mod account;
 mod carry;
 mod control;
 mod neighbour;
@@ -45,6 +47,7 @@ use crate::trace::{Happening, Kind};
 use crate::transport::{Datagram, RecvId, SendId};
 use crate::watch::Watch;
 
+use account::Accounts;
 use carry::{Intake, Part, Transit};
 use neighbour::Neighbour;
 pub(crate) use neighbour::next_to;
@@ -101,6 +104,7 @@ pub struct Host {
     parts: BTreeMap<(StreamId, Epoch), Part>,
     intakes: BTreeMap<(usize, RecvId), Intake>,
     transits: BTreeMap<(usize, SendId), Transit>,
+    accounts: Accounts,
     publishers: Vec<Publisher>,
     subscribers: Vec<Subscriber>,
     pool: Pool,
@@ -169,6 +173,7 @@ impl Host {
             parts: BTreeMap::new(),
             intakes: BTreeMap::new(),
             transits: BTreeMap::new(),
+            accounts: Accounts::default(),
             publishers: Vec::new(),
             subscribers: Vec::new(),
             pool: Pool::new(POOL_BYTES_DEFAULT),
@@ -218,6 +223,9 @@ impl Host {
     pub fn handle_timeout(&mut self, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         self.time_neighbours(now, watch);
+        if self.accounts.poll_timeout() <= now {
+            self.tell_counts(now);
+        }
         if self.controller.poll_timeout() <= now {
             self.measure_links();
             self.controller.handle_timeout(now, &mut self.keys);
@@ -272,6 +280,7 @@ impl Host {
         };
         let local = ports.chain(readers).min().unwrap_or(Instant::NEVER);
         let local = local.min(self.controller.poll_timeout()).min(phase);
+        let local = local.min(self.accounts.poll_timeout());
         let publishers = self
             .publishers
             .iter()

@@ -15,6 +15,7 @@ use thalweg_core::id::NodeId;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::wire::control::accounted;
 
 use super::{Host, Parcel};
 use crate::keys::node_id;
@@ -263,6 +264,9 @@ impl Host {
         let now = self.now(watch);
         if let Some(neighbour) = self.neighbours.get(&peer) {
             let id = neighbour.id;
+            if accounted(frame).is_some() {
+                self.tell_counts(now);
+            }
             self.controller.handle_frame(id, frame, now, &mut self.keys);
         }
     }

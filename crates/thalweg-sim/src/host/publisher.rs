@@ -18,6 +18,7 @@ use thalweg_core::control::Publication;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
+use thalweg_core::ledger::Counts;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
@@ -63,6 +64,11 @@ pub(super) struct Publisher {
 }
 
 impl Publisher {
+    /// Returns the stream's bytes on the wire.
+    pub(super) const fn stream(&self) -> StreamId {
+        self.stream
+    }
+
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
     }
@@ -250,7 +256,11 @@ impl Host {
     fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
         let publisher = &self.publishers[at];
         let (stream, place, epochs) = (publisher.stream, publisher.at, publisher.epochs.clone());
+        let now = self.now(watch);
         let mut served = BTreeSet::new();
+        if epochs.is_empty() {
+            self.count_refused(&adu.header, DropCause::NoSubscriber, now);
+        }
         for epoch in epochs {
             let mut adu = adu.clone();
             adu.header.epoch = epoch;
@@ -259,8 +269,11 @@ impl Host {
             served.extend(copy.map(|copy| copy.sink));
             let step = watch.model.step(self.place, None, &adu.header);
             if self.parts.contains_key(&(stream, epoch)) {
+                self.count(&adu.header, now, Counts::arrive);
                 self.process(adu, copy, step, watch);
             } else {
+                adu.header.epoch = Epoch(0);
+                self.count_refused(&adu.header, DropCause::PathLost, now);
                 watch.dropped(self.place, copy, DropCause::PathLost);
             }
         }

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use thalweg_core::adu::{Adu, Flags};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::StreamId;
+use thalweg_core::ledger::Counts;
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
 use thalweg_core::mailbox::{END_PATIENCE, Resequencer};
 use thalweg_core::needs::Order;
@@ -106,13 +107,16 @@ impl Host {
     /// Puts an ADU into the mailbox of its subscriber.
     pub(super) fn post(&mut self, adu: Adu, copy: Option<Copy>, watch: &mut Watch<'_>) {
         let now = self.now(watch);
-        let stream = adu.header.stream;
+        let header = adu.header;
+        let stream = header.stream;
         let reader = self
             .subscribers
             .iter_mut()
             .find(|reader| reader.stream == Some(stream));
         let Some(reader) = reader.filter(|reader| !reader.is_over(now)) else {
             // As a mailbox that nobody reads any more.
+            let cancelled = DropCause::Cancelled;
+            self.count(&header, now, |counts, band| counts.give_up(band, cancelled));
             return watch.dropped(self.place, copy, DropCause::Cancelled);
         };
         watch
@@ -124,6 +128,8 @@ impl Host {
             let late = reader.resequencer.late();
             reader.resequencer.handle_adu(adu, now);
             if reader.resequencer.late() > late {
+                let expired = DropCause::Expired;
+                self.count(&header, now, |counts, band| counts.give_up(band, expired));
                 return watch.dropped(self.place, copy, DropCause::Expired);
             }
             if let Some(copy) = copy {
@@ -138,6 +144,7 @@ impl Host {
                 watch.delivered(self.place, copy, &adu.payload);
             }
         }
+        self.count(&header, now, Counts::deliver);
     }
 
     /// Gives subscribers what is in sequence now, and compares with the model.

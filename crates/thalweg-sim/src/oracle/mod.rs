@@ -10,6 +10,7 @@
 //! | each ADU is delivered or has a cause and a place | `fate`, at the end |
 //! | the machine delivers what the simple model predicts, in that order | `reference` |
 //! | no plaintext of a confidential stream on an insecure link or an untrusted node | [`Secrecy`] |
+//! | what a source is told of its ADUs is what became of them | [`ledger`], at the end |
 //! | queues and tables are within `limits` | `host` |
 //! | clocks do not go backwards | `host` |
 //!
@@ -21,6 +22,7 @@ use thalweg_core::id::StreamName;
 use thalweg_core::model::NodeName;
 use thalweg_core::time::Instant;
 
+pub mod ledger;
 #[cfg(test)]
 mod tests;
 

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use thalweg_core::ledger::{Loss, Reading};
 use thalweg_core::line::{Impairment, Line};
 use thalweg_core::model::{Link, World};
 use thalweg_core::random::SplitMix;
@@ -37,6 +38,10 @@ use queue::{Event, Queue};
 /// How long after its end a world is given at most to account for everything: a link that is dead is found so after 8 s,
 /// and a publisher waits twice 30 s for its end.
 const SETTLE_MAX: Duration = Duration::from_secs(90);
+
+/// How long after all has ended the sources may take to hear of it: a report each second, what is lost on the way two
+/// seconds later, and the way.
+const TELL_MAX: Duration = Duration::from_secs(6);
 
 /// The largest packet that QUIC is set up to send.
 const PACKET_BYTES_MAX: u64 = 1_452;
@@ -92,6 +97,8 @@ struct Run<'w> {
     ring: Rc<Ring>,
     dice: SplitMix,
     generation: u64,
+    /// When all that was sent had ended.
+    settled: Option<Instant>,
 }
 
 /// Films what the video streams of a world show; the films serve any number of runs.
@@ -156,6 +163,7 @@ impl<'w> Run<'w> {
             ring,
             dice,
             generation: 0,
+            settled: None,
         }
     }
 
@@ -192,9 +200,66 @@ impl<'w> Run<'w> {
         }
     }
 
-    fn is_settled(&self) -> bool {
+    fn is_settled(&mut self) -> bool {
         let mut lines = self.roads.iter().flat_map(|road| &road.lines);
-        self.watch.fates.is_settled(self.watch.now) && lines.all(|line| line.inside() == 0)
+        let mut is_over =
+            || self.watch.fates.is_settled(self.watch.now) && lines.all(|line| line.inside() == 0);
+        if self.settled.is_none() && is_over() {
+            self.settled = Some(self.watch.now);
+        }
+        let Some(settled) = self.settled else {
+            return false;
+        };
+        settled + TELL_MAX <= self.watch.now || self.tells().iter().all(Option::is_none)
+    }
+
+    /// Returns, by stream, what its source knows of its ADUs that is not so.
+    fn tells(&self) -> Vec<Option<String>> {
+        let watch = &self.watch;
+        let mut readings: BTreeMap<usize, Vec<Reading>> = BTreeMap::new();
+        for host in self.hosts.iter().flatten() {
+            for (stream, reading) in host.readings() {
+                if let Some(at) = watch.fates.stream_of(stream) {
+                    readings.entry(at).or_default().push(reading);
+                }
+            }
+        }
+        let place = |loss: &Loss| {
+            let place = loss.node.and_then(|node| watch.places.get(&node));
+            place.copied().unwrap_or(usize::MAX)
+        };
+        let tell = |at: usize| match readings.get(&at).map(Vec::as_slice) {
+            Some([reading]) => {
+                let truth = watch.fates.truth(at, &watch.names);
+                truth.compare(reading, place)
+            }
+            // A source that was away knows of its last life only.
+            _ => None,
+        };
+        (0..watch.world.streams.len()).map(tell).collect()
+    }
+
+    /// Looks whether every source knows what became of its ADUs.
+    fn check_accounts(&mut self) {
+        let places = 0..self.hosts.len();
+        if places
+            .into_iter()
+            .any(|place| self.watch.fates.was_gone(place))
+        {
+            return;
+        }
+        for (at, tell) in self.tells().into_iter().enumerate() {
+            if let Some(what) = tell {
+                let stream = &self.watch.world.streams[at];
+                let source = self
+                    .watch
+                    .names
+                    .iter()
+                    .position(|name| *name == stream.from);
+                let what = format!("stream `{}`: {what}", stream.name);
+                self.watch.violate(source.unwrap_or_default(), None, what);
+            }
+        }
     }
 
     fn start(&mut self, place: usize, dials: Vec<usize>) {
@@ -310,6 +375,7 @@ impl<'w> Run<'w> {
             self.watch.violate(node, Some(copy), what);
         }
         self.check_vanished(&conclusion.vanished);
+        self.check_accounts();
         let mut streams = Vec::new();
         for (at, (stream, tallies)) in world.streams.iter().zip(&conclusion.tallies).enumerate() {
             for (sink, (name, tally)) in stream.to.iter().zip(tallies).enumerate() {

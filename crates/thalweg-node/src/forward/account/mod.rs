@@ -154,9 +154,7 @@ impl Account {
 
     /// Returns the counters if they have changed since the last time.
     pub(crate) fn changed(&self) -> Option<Counts> {
-        self.has_changed
-            .swap(false, Relaxed)
-            .then(|| self.counts())
+        self.has_changed.swap(false, Relaxed).then(|| self.counts())
     }
 
     /// Returns the counters.

@@ -1,0 +1,185 @@
+//! What became of ADUs on a host, as its control plane is told: now and then, and before it hears what others say.
+//!
+//! *The idea.* The node's data path counts, and its control task looks every 250 ms; so here. The rule is that of
+//! [`thalweg_core::ledger`]: the node that had an ADU whole last accounts for it.
+//!
+//! *Sources.* `thalweg-node`, `forward/account`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thalweg_core::adu::{Flags, Header};
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::{Outcome, StreamCode};
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::ledger::{Band, Counts, Reading};
+use thalweg_core::time::{Duration, Instant};
+
+use super::Host;
+use super::carry::Transit;
+
+/// How long the control plane is not told what was counted: as in the node.
+const TICK: Duration = Duration::from_millis(250);
+
+/// What is counted on a host.
+#[derive(Debug)]
+pub(super) struct Accounts {
+    plans: BTreeMap<(StreamId, Epoch), Counts>,
+    changed: BTreeSet<(StreamId, Epoch)>,
+    /// When the control plane is told.
+    tell: Instant,
+    /// What became of the ADUs of streams that are over.
+    closed: BTreeMap<StreamId, Reading>,
+}
+
+/// What a link's word on an ADU means for its account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It left: the next node accounts for it.
+    Left,
+    /// It ended here.
+    Failed(DropCause),
+}
+
+impl Default for Accounts {
+    fn default() -> Self {
+        Self {
+            plans: BTreeMap::new(),
+            changed: BTreeSet::new(),
+            tell: Instant::NEVER,
+            closed: BTreeMap::new(),
+        }
+    }
+}
+
+impl Accounts {
+    pub(super) const fn poll_timeout(&self) -> Instant {
+        self.tell
+    }
+
+    /// Forgets a plan: should it come back, it counts from zero.
+    pub(super) fn forget(&mut self, stream: StreamId, epoch: Epoch) {
+        self.plans.remove(&(stream, epoch));
+        self.changed.remove(&(stream, epoch));
+    }
+
+    pub(super) fn close(&mut self, stream: StreamId, reading: Reading) {
+        self.closed.insert(stream, reading);
+    }
+}
+
+impl Ended {
+    pub(super) const fn of(outcome: Outcome) -> Self {
+        let cause = match outcome {
+            Outcome::Refused(StreamCode::UnknownStream | StreamCode::Expired) => {
+                outcome.drop_cause()
+            }
+            // Who refuses an ADU accounts for it.
+            Outcome::Refused(_) => None,
+            _ => outcome.drop_cause(),
+        };
+        match cause {
+            None => Self::Left,
+            Some(cause) => Self::Failed(cause),
+        }
+    }
+
+    fn count(self, counts: &mut Counts, band: Band) {
+        match self {
+            Self::Left => counts.leave(band),
+            Self::Failed(cause) => counts.fail(band, cause),
+        }
+    }
+}
+
+impl Host {
+    /// Counts something of an ADU.
+    pub(super) fn count(
+        &mut self,
+        header: &Header,
+        now: Instant,
+        what: impl FnOnce(&mut Counts, Band),
+    ) {
+        let plan = (header.stream, header.epoch);
+        let is_here = header.epoch.0 == 0 || self.parts.contains_key(&plan);
+        if header.flags.contains(Flags::END) || !is_here {
+            return;
+        }
+        let counts = self.accounts.plans.entry(plan).or_default();
+        what(counts, Band::of(header.importance));
+        self.accounts.changed.insert(plan);
+        self.accounts.tell = self.accounts.tell.min(now + TICK);
+    }
+
+    /// Counts an ADU that is refused.
+    pub(super) fn count_refused(&mut self, header: &Header, cause: DropCause, now: Instant) {
+        self.count(header, now, |counts, band| {
+            counts.arrive(band);
+            counts.give_up(band, cause);
+        });
+    }
+
+    /// Counts what a link says of an ADU; one that still arrives is not this node's yet.
+    pub(super) fn count_ended(&mut self, transit: &Transit, ended: Ended, now: Instant) {
+        if let Some(intake) = transit.via.and_then(|via| self.intakes.get_mut(&via)) {
+            intake.ended = Some(ended);
+            return;
+        }
+        self.count(&transit.header, now, |counts, band| {
+            if transit.is_void {
+                void(counts, band, ended);
+            } else {
+                ended.count(counts, band);
+            }
+        });
+    }
+
+    /// Counts an ADU that is whole now, and what has become of it if it was sent on before.
+    pub(super) fn count_whole(&mut self, header: &Header, ended: Option<Ended>, now: Instant) {
+        self.count(header, now, |counts, band| {
+            counts.arrive(band);
+            if let Some(ended) = ended {
+                ended.count(counts, band);
+            }
+        });
+    }
+
+    /// Counts an ADU that was sent on and does not become whole.
+    pub(super) fn count_void(&mut self, header: &Header, ended: Ended, now: Instant) {
+        self.count(header, now, |counts, band| void(counts, band, ended));
+    }
+
+    /// Tells the control plane what was counted.
+    pub(super) fn tell_counts(&mut self, now: Instant) {
+        self.accounts.tell = Instant::NEVER;
+        for (stream, epoch) in std::mem::take(&mut self.accounts.changed) {
+            if let Some(counts) = self.accounts.plans.get(&(stream, epoch)) {
+                self.controller.handle_counts(stream, epoch, counts, now);
+            }
+        }
+    }
+
+    /// Returns what became of the ADUs of each stream that was published here, as the control plane knows.
+    pub fn readings(&self) -> Vec<(StreamId, Reading)> {
+        let streams = self
+            .publishers
+            .iter()
+            .map(super::publisher::Publisher::stream);
+        let reading = |stream| {
+            let reading = self.controller.reading(stream);
+            let reading = reading.or_else(|| self.accounts.closed.get(&stream).cloned());
+            Some((stream, reading?))
+        };
+        streams.filter_map(reading).collect()
+    }
+}
+
+/// The node before accounts for what did not become whole here, unless the next node has done so already.
+fn void(counts: &mut Counts, band: Band, ended: Ended) {
+    match ended {
+        Ended::Left => {
+            counts.arrive(band);
+            counts.leave(band);
+        }
+        Ended::Failed(_) => counts.disown(band),
+    }
+}

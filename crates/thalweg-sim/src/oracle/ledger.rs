@@ -1,0 +1,61 @@
+//! Whether the ledger of a stream's source is the truth, once all that could be told has been told.
+//!
+//! *The idea.* The run knows of every ADU how it ended; the source knows what the nodes of its plans told. Both must come to
+//! the same sums, by node, cause and importance. In one thing a machine cannot know, and may count otherwise: an ADU that it
+//! gave up while it was sent may have been there by then, or not. Once it is told how many came, it takes back so many, but
+//! which of several it cannot say. So what depends on the word of a link is compared in one sum: expired, cancelled, path-lost.
+//!
+//! *What it does not do.* Of a run in which a node was gone, with what it had not told, it says nothing.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::event::DropCause;
+use thalweg_core::ledger::{Band, Loss, Reading};
+
+/// What became of the ADUs of a stream that were given under a plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Truth {
+    /// ADUs delivered.
+    pub delivered: u64,
+    /// ADUs that ended otherwise: the node's place, why, how important, how many.
+    pub lost: BTreeMap<(usize, DropCause, Band), u64>,
+}
+
+/// By what losses are compared: their node, their band, and their cause if the node alone decided on it.
+type Key = (usize, Band, Option<DropCause>);
+
+impl Truth {
+    /// Says what a ledger has otherwise; `place` tells where a node is.
+    pub fn compare(&self, reading: &Reading, place: impl Fn(&Loss) -> usize) -> Option<String> {
+        let mut said: BTreeMap<Key, u64> = BTreeMap::new();
+        for loss in reading.losses.iter().filter(|loss| is_planned(loss.cause)) {
+            *said
+                .entry(key((place(loss), loss.cause, loss.band)))
+                .or_default() += loss.adus;
+        }
+        let mut known: BTreeMap<Key, u64> = BTreeMap::new();
+        for (loss, adus) in &self.lost {
+            *known.entry(key(*loss)).or_default() += adus;
+        }
+        let is_same = reading.delivered == self.delivered && said == known;
+        (!is_same).then(|| {
+            format!(
+                "its ledger says {} delivered and {:?}, and the truth is {} and {:?}",
+                reading.delivered, reading.losses, self.delivered, self.lost
+            )
+        })
+    }
+}
+
+/// Whether an ADU was given under a plan.
+pub const fn is_planned(cause: DropCause) -> bool {
+    !matches!(cause, DropCause::NoSubscriber)
+}
+
+const fn key((node, cause, band): (usize, DropCause, Band)) -> Key {
+    let is_links = matches!(
+        cause,
+        DropCause::Expired | DropCause::Cancelled | DropCause::PathLost
+    );
+    (node, band, if is_links { None } else { Some(cause) })
+}
