@@ -107,14 +107,8 @@ impl Host {
         let step = watch.model.step(self.place, Some(from), &header);
         let Some(part) = self.parts.get(&(header.stream, header.epoch)) else {
             // As the sender counts it, who is told so.
-            return self.refuse(
-                peer,
-                recv,
-                copy,
-                (DropCause::Cancelled, StreamCode::UnknownStream),
-                step,
-                watch,
-            );
+            let end = (DropCause::Cancelled, StreamCode::UnknownStream);
+            return self.refuse(peer, recv, copy, end, step, watch);
         };
         let next = part.route.installation().next;
         let way = match part.route.admit(from, &header) {
