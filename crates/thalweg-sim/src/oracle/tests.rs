@@ -1,7 +1,13 @@
-//! Proves that plaintext is seen wherever it hides, that sealed bytes are not taken for it, and that sentences are whole.
+//! Proves that plaintext is seen wherever it hides, that sealed bytes are not taken for it, that sentences are whole, and
+//! that a ledger which says otherwise than the truth is found out.
 
+use thalweg_core::adu::Importance;
+use thalweg_core::event::DropCause;
+use thalweg_core::id::NodeId;
+use thalweg_core::ledger::{Band, Loss, Reading};
 use thalweg_core::time::{Duration, Instant};
 
+use super::ledger::Truth;
 use super::{Secrecy, Violation, Violations};
 use crate::traffic::payload;
 
@@ -38,5 +44,56 @@ fn a_violation_is_a_sentence_and_many_are_counted() {
     assert_eq!(
         violations.sentences().last().map(String::as_str),
         Some("and 36 more violations")
+    );
+}
+
+#[test]
+fn a_ledger_is_compared_by_node_cause_and_band_and_a_links_word_in_one_sum() {
+    let band = |importance| Band::of(Importance(importance));
+    let truth = Truth {
+        delivered: 5,
+        lost: [
+            ((1, DropCause::Expired, band(0)), 2),
+            ((1, DropCause::Filtered, band(0)), 1),
+        ]
+        .into(),
+    };
+    let loss = |node: u8, cause, importance, adus| Loss {
+        node: Some(NodeId([node; 32])),
+        cause,
+        band: band(importance),
+        adus,
+    };
+    let compare = |delivered, losses: &[Loss]| {
+        let reading = Reading {
+            given: 8,
+            delivered,
+            losses: losses.to_vec(),
+        };
+        let place = |loss: &Loss| loss.node.map_or(usize::MAX, |node| usize::from(node.0[0]));
+        truth.compare(&reading, place).is_none()
+    };
+    let expired = loss(1, DropCause::Expired, 31, 2);
+    let filtered = loss(1, DropCause::Filtered, 0, 1);
+    assert!(compare(5, &[expired, filtered]));
+    let lost = loss(1, DropCause::PathLost, 0, 1);
+    let one = loss(1, DropCause::Expired, 0, 1);
+    assert!(compare(5, &[lost, one, filtered]), "a link's word");
+    let unplanned = loss(0, DropCause::NoSubscriber, 0, 9);
+    assert!(compare(5, &[expired, filtered, unplanned]), "of no plan");
+    assert!(!compare(4, &[expired, filtered]), "delivered");
+    assert!(!compare(5, &[expired]), "not told");
+    assert!(!compare(5, &[one, filtered]), "too few");
+    assert!(
+        !compare(5, &[loss(2, DropCause::Expired, 0, 2), filtered]),
+        "elsewhere"
+    );
+    assert!(
+        !compare(5, &[loss(1, DropCause::Expired, 32, 2), filtered]),
+        "another band"
+    );
+    assert!(
+        !compare(5, &[expired, loss(1, DropCause::Overflow, 0, 1)]),
+        "another cause"
     );
 }
