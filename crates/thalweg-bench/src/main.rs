@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Parser;
+#[cfg(feature = "nodes")]
+use thalweg_testbed::system::inside;
 
 mod benches;
 mod callgrind;
@@ -109,6 +111,21 @@ struct Arguments {
 #[derive(clap::Subcommand)]
 enum Subcommand {
     Figures(figures::Arguments),
+    /// Becomes another program inside a namespace.
+    #[cfg(feature = "nodes")]
+    #[command(hide = true, name = inside::WORD)]
+    Inside {
+        #[arg(long)]
+        namespace: PathBuf,
+        #[arg(long)]
+        parent: u32,
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+    /// Is one end of a line.
+    #[cfg(feature = "nodes")]
+    #[command(hide = true, name = benches::live::end::WORD)]
+    LineEnd(benches::live::end::End),
 }
 
 /// How a benchmark is to be run.
@@ -155,6 +172,22 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(Subcommand::Figures(figures)) = &arguments.command {
         figures::run(figures).map_err(Failure::Broken)?;
         return Ok(ExitCode::SUCCESS);
+    }
+    #[cfg(feature = "nodes")]
+    match &arguments.command {
+        Some(Subcommand::Inside {
+            namespace,
+            parent,
+            words,
+        }) => {
+            let error = inside::become_program(namespace, *parent, words);
+            return Err(Failure::Broken(error));
+        }
+        Some(Subcommand::LineEnd(end)) => {
+            benches::live::end::run(end).map_err(Failure::Broken)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
     if let Some(workload) = &arguments.workload {
         benches::run_workload(workload).map_err(Failure::Broken)?;

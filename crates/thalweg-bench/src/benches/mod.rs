@@ -15,6 +15,8 @@ use crate::report::Report;
 mod delivery;
 mod instructions;
 mod lift_cost;
+#[cfg(feature = "nodes")]
+pub(crate) mod live;
 mod modules;
 mod outbox_cost;
 mod planning;
@@ -88,6 +90,38 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "what a viewer sees over a slow link by what is done to the stream; needs root, for it is played by the testbed",
         metrics: quality::METRICS,
         run: quality::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: live::threshold::ID,
+        group: "live",
+        about: "eight videos into a third of their rate: frames a second and quality by how old they may be, against TCP, SRT and QUIC streams; needs root",
+        metrics: live::threshold::METRICS,
+        run: live::threshold::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: live::importance::ID,
+        group: "live",
+        about: "the same recording: latency by importance; needs root",
+        metrics: live::importance::METRICS,
+        run: live::importance::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: live::fairness::ID,
+        group: "live",
+        about: "1 to 8 flows of ours against 1 to 8 of TCP on one line: shares, utilisation, overhead; needs root",
+        metrics: live::fairness::METRICS,
+        run: live::fairness::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: live::stall::ID,
+        group: "live",
+        about: "worst latency when the line fails for a while, without fail-over; needs root",
+        metrics: live::stall::METRICS,
+        run: live::stall::run,
     },
     #[cfg(feature = "nodes")]
     Bench {

@@ -1,6 +1,6 @@
 //! The figures that can be drawn.
 
-use super::{Drawing, Measured, planning};
+use super::{Drawing, Measured, live, planning};
 use crate::chart::{Chart, Plot, Point, Scale, Series};
 
 pub(super) const DRAWINGS: &[Drawing] = &[
@@ -51,6 +51,34 @@ pub(super) const DRAWINGS: &[Drawing] = &[
     Drawing {
         name: "bm-p2-cost",
         chart: planning::local_cost,
+    },
+    Drawing {
+        name: "bm-l1-fps-rtt50-bdp1",
+        chart: live::fps::<0>,
+    },
+    Drawing {
+        name: "bm-l1-fps-rtt50-bdp5",
+        chart: live::fps::<1>,
+    },
+    Drawing {
+        name: "bm-l1-fps-rtt100-bdp1",
+        chart: live::fps::<2>,
+    },
+    Drawing {
+        name: "bm-l1-fps-rtt100-bdp5",
+        chart: live::fps::<3>,
+    },
+    Drawing {
+        name: "bm-l1-psnr",
+        chart: live::psnr,
+    },
+    Drawing {
+        name: "bm-l2-p50",
+        chart: live::p50,
+    },
+    Drawing {
+        name: "bm-l2-p999",
+        chart: live::p999,
     },
 ];
 

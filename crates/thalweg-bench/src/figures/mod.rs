@@ -6,9 +6,10 @@
 //!
 //! *To add one*, write its function and put it into [`DRAWINGS`].
 //!
-//! *Sources.* spec §1(b), figures 6.1 to 6.5 and 6.7 to 6.10; §5(c), Tables 1 and 5 to 9.
+//! *Sources.* spec §1(b), figures 6.1 to 6.5 and 6.7 to 6.10; §3(b), figures 5 and 6; §5(c), Tables 1 and 5 to 9.
 
 mod drawings;
+mod live;
 mod planning;
 #[cfg(test)]
 mod tests;

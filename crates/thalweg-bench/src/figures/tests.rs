@@ -48,3 +48,22 @@ fn a_value_a_baseline_and_the_last_of_several_are_found() {
     let names: Vec<_> = drawn.map(|drawing| drawing.name).collect();
     assert_eq!(names, ["bm-p3-latency", "bm-p3-adapters"]);
 }
+
+#[test]
+fn a_curve_is_drawn_for_each_side_that_was_measured_and_no_other() {
+    let measured = Measured(vec![
+        figure("BM-L1", "fps.thalweg.rtt50_bdp5.ms_200", 30.0),
+        figure("BM-L1", "fps.pace_k.rtt50_bdp5.ms_200", 29.0),
+        figure("BM-L2", "importance_p50_ms.srt.rtt50_bdp5.tenth_9", 145.0),
+    ]);
+    let drawn: Vec<_> = DRAWINGS
+        .iter()
+        .filter_map(|drawing| Some((drawing.name, (drawing.chart)(&measured)?.svg())))
+        .collect();
+    let names: Vec<_> = drawn.iter().map(|(name, _)| *name).collect();
+    assert_eq!(names, ["bm-l1-fps-rtt50-bdp5", "bm-l2-p50"]);
+    for name in [">Thalweg<", ">PaceK<"] {
+        assert!(drawn[0].1.contains(name), "{name}");
+    }
+    assert!(!drawn[0].1.contains(">SRT<") && drawn[1].1.contains(">SRT<"));
+}

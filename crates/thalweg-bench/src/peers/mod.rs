@@ -25,6 +25,8 @@ mod srt;
 mod tests;
 mod zenoh;
 
+use std::path::Path;
+
 use anyhow::{Context as _, ensure};
 
 use self::install::{Found, Package, Program};
@@ -100,6 +102,11 @@ impl Peer {
 }
 
 impl Ready {
+    /// Returns its relay's program.
+    pub(crate) fn program(&self) -> &Path {
+        &self.programs[0].path
+    }
+
     /// Returns the version of its relay.
     pub(crate) fn version(&self) -> &str {
         &self.programs[0].version

@@ -184,3 +184,45 @@ fn a_peer_that_there_is_not_is_refused_with_the_names_of_those_that_there_are() 
         "{said}"
     );
 }
+
+/// Returns the network namespaces that a process has made.
+#[cfg(feature = "nodes")]
+fn namespaces_of(pid: u32) -> Vec<String> {
+    let list = Command::new("ip").args(["netns", "list"]).output();
+    let list = list.map(|list| list.stdout).unwrap_or_default();
+    let list = String::from_utf8_lossy(&list).into_owned();
+    let prefix = format!("thalweg-{pid}-");
+    let names = list.lines().filter(|name| name.starts_with(&prefix));
+    names.map(str::to_owned).collect()
+}
+
+#[cfg(feature = "nodes")]
+#[test]
+fn live_data_needs_root_and_what_it_builds_is_gone_when_it_is_asked_to_end() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_thalweg-bench"))
+        .args(["BM-L4", "--quick", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program was built for this test");
+    let pid = child.id();
+    while namespaces_of(pid).len() < 2 {
+        if let Some(status) = child.try_wait().expect("it is a child") {
+            // This user or this machine cannot: one sentence says why, and nothing was built.
+            assert_eq!(status.code(), Some(1));
+            let output = child.wait_with_output().expect("it has ended");
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(said.contains("cannot be built here"), "{said}");
+            assert_eq!(output.stdout, b"");
+            return;
+        }
+        std::thread::yield_now();
+    }
+    let asked = Command::new("kill").arg(pid.to_string()).status();
+    assert!(asked.is_ok_and(|asked| asked.success()));
+    let output = child.wait_with_output().expect("it ends by itself");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("asked to end"), "{said}");
+    assert_eq!(namespaces_of(pid), Vec::<String>::new());
+}

@@ -1,0 +1,195 @@
+//! What this program is in the two namespaces: an end of a side.
+//!
+//! *The idea.* The bench starts itself again with a hidden word, once for each end, and speaks with both by lines:
+//!
+//! ```text
+//! receiver → bench   ready WORDS      it listens; the words tell the sender where
+//! receiver → bench   up               the sender has reached it
+//! sender   → bench   ready            it can begin
+//! bench    → sender  begin NANOS      time zero of the schedule, on the machine's clock
+//! sender   → bench   over             it has nothing left on its way
+//! bench    → receiver (end of file)   write down what came
+//! receiver → bench   over             that is done
+//! ```
+//!
+//! *What it does not do.* It judges nothing, and carries nothing: the side does.
+
+use std::io::{BufRead as _, Read as _};
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use thalweg_core::time::{Duration, Instant};
+use thalweg_testbed::system::clock;
+
+use super::recording::Arrivals;
+use super::schedule::{Due, Schedule};
+use super::sides;
+
+/// The word of the command line that leads here.
+pub(crate) const WORD: &str = "line-end";
+
+/// An end can begin.
+pub(super) const READY: &str = "ready";
+
+/// The sender has reached the receiver.
+pub(super) const UP: &str = "up";
+
+/// The bench says when time is zero.
+pub(super) const BEGIN: &str = "begin";
+
+/// An end has nothing left to do.
+pub(super) const OVER: &str = "over";
+
+/// How long after the last ADU was due a sender waits for what is still on its way.
+pub(super) const TAIL: Duration = Duration::from_secs(10);
+
+/// Which end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Takes what comes.
+    Receive,
+    /// Sends what a schedule says.
+    Send,
+    /// Sends as much as it can.
+    Pour,
+}
+
+/// What an end is told on its command line.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct End {
+    #[arg(long)]
+    pub(super) side: String,
+    #[arg(long)]
+    pub(super) part: Part,
+    /// Its own address in its namespace.
+    #[arg(long)]
+    pub(super) own: Ipv4Addr,
+    /// What the receiver said when it was ready.
+    #[arg(long, default_value = "")]
+    pub(super) peer: String,
+    /// The schedule, or where to write down what came.
+    #[arg(long)]
+    pub(super) file: PathBuf,
+    /// For how long an ADU is of use, or for how long to pour.
+    #[arg(long, default_value_t = 0)]
+    pub(super) millis: u64,
+    /// Connections to pour through.
+    #[arg(long, default_value_t = 1)]
+    pub(super) flows: u32,
+}
+
+/// What the receiving end of a side has.
+#[derive(Debug)]
+pub(super) struct Inlet {
+    /// Where to listen.
+    pub(super) own: IpAddr,
+    /// Where to say what came.
+    pub(super) arrivals: Arrivals,
+}
+
+/// What the sending end of a side has.
+#[derive(Debug)]
+pub(super) struct Outlet {
+    /// From where to send.
+    pub(super) own: IpAddr,
+    /// What the receiver said.
+    pub(super) peer: String,
+    /// What is due when; empty where there is as much as fits.
+    pub(super) schedule: Schedule,
+    /// For how long an ADU is of use, or for how long to pour.
+    pub(super) budget: Duration,
+    /// Connections to pour through.
+    pub(super) flows: u32,
+}
+
+/// Plays an end until it is over.
+///
+/// Fails   with what went wrong on its side of the line
+pub(crate) fn run(end: &End) -> anyhow::Result<()> {
+    let side = sides::named(&end.side)?;
+    let own = IpAddr::V4(end.own);
+    if end.part == Part::Receive {
+        let arrivals = Arrivals::default();
+        let inlet = Inlet {
+            own,
+            arrivals: arrivals.clone(),
+        };
+        let kept = side.receive(&inlet)?;
+        // Nothing is said to a receiver; its input ends when it is to end.
+        std::io::stdin().read_to_end(&mut Vec::new())?;
+        arrivals.write(&end.file)?;
+        say(OVER);
+        drop(kept);
+        return Ok(());
+    }
+    let is_pouring = end.part == Part::Pour;
+    let outlet = Outlet {
+        own,
+        peer: end.peer.clone(),
+        schedule: if is_pouring {
+            Schedule::default()
+        } else {
+            Schedule::read(&end.file)?
+        },
+        budget: Duration::from_millis(end.millis),
+        flows: end.flows,
+    };
+    if is_pouring {
+        side.pour(&outlet)?;
+    } else {
+        side.send(&outlet)?;
+    }
+    say(OVER);
+    Ok(())
+}
+
+/// Says a line to the bench.
+pub(super) fn say(line: &str) {
+    println!("{line}");
+}
+
+/// Says that it can begin, and waits to be told when time is zero.
+pub(super) fn begin_when_told() -> anyhow::Result<Instant> {
+    say(READY);
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let nanos = line.trim().strip_prefix(BEGIN).map(str::trim);
+    let nanos = nanos.and_then(|nanos| nanos.parse().ok());
+    let begin = nanos.map(Instant::from_nanos);
+    begin.context("nobody has said when to begin")
+}
+
+impl Outlet {
+    /// Hands over each ADU when it is due.
+    pub(super) fn play(
+        &self,
+        begin: Instant,
+        mut give: impl FnMut(u32, &Due) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
+        for (number, due) in (0..).zip(self.schedule.dues()) {
+            sleep_until(begin + due.at);
+            give(number, due)?;
+        }
+        Ok(())
+    }
+
+    /// Returns until when what is on its way is waited for.
+    pub(super) fn patience(&self, begin: Instant) -> Instant {
+        begin + self.schedule.length() + TAIL
+    }
+
+    /// Returns one of the words that the receiver said.
+    pub(super) fn word<T: std::str::FromStr>(&self, place: usize) -> anyhow::Result<T> {
+        let word = self.peer.split(' ').nth(place).unwrap_or_default();
+        match word.parse() {
+            Ok(word) => Ok(word),
+            Err(_) => bail!("`{}` does not say where the receiver is", self.peer),
+        }
+    }
+}
+
+/// Sleeps until a moment on the machine's clock.
+pub(super) fn sleep_until(moment: Instant) {
+    std::thread::sleep(moment.saturating_since(clock::now()).into());
+}

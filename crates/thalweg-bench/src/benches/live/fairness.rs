@@ -1,0 +1,313 @@
+//! BM-L3: what we take from TCP on a shared line, what we leave unused, and what we add to every ADU.
+//!
+//! *The idea.* So many connections of ours and so many of TCP pour as much as they can through one drop-tail line, all
+//! from the same moment; the first seconds, in which they find their shares, are not counted. Then as many of one kind
+//! alone, for what the line gives it. At last ADUs of one length go one by one, and what passes the line both ways is
+//! set against their payload.
+//!
+//! ```text
+//! share_vs_fair  = mean goodput of a flow of ours / mean goodput of all flows
+//! jain_index     = (Σ x)² / (n · Σ x²)          x goodput of a flow, n flows: 1 is even, 1/n all to one
+//! utilisation    = Σ x / rate of the line
+//! wire_overhead  = bytes on the line, both ways / payload − 1
+//! ```
+//!
+//! *What it does not do.* Flows begin together and have one round trip: nothing is said of late comers and of unequal
+//! distances.
+//!
+//! *Sources.* spec PL-15 to PL-17, BM-L3; Jain, Chiu and Hawe 1984.
+
+use thalweg_core::time::{Duration, Instant};
+
+use super::condition::{Condition, RATE};
+use super::play::{self, Play, Pour};
+use super::recording::Arrival;
+use super::schedule::{Due, Schedule};
+use super::sides::{OURS, Side, TCP_BBR, TCP_CUBIC};
+use crate::report::{Figure, Report};
+use crate::sample::Summary;
+use crate::{Settings, progress};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "BM-L3";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &[
+    "share_vs_fair",
+    "share_vs_fair_least",
+    "share_vs_fair_most",
+    "utilisation_vs_tcp",
+    "utilisation_vs_tcp_least",
+    "jain_index",
+    "utilisation",
+    "wire_overhead",
+];
+
+/// Flows of ours against flows of TCP.
+const MIXES: [(u32, u32); 5] = [(1, 1), (1, 8), (8, 1), (4, 4), (8, 8)];
+
+/// Those of a quick run.
+const MIXES_QUICK: [(u32, u32); 2] = [(1, 1), (4, 4)];
+
+/// Flows that have the line for themselves.
+const ALONE: [u32; 2] = [1, 8];
+
+/// The lines, in full; the first in a quick run.
+const CONDITIONS: [Condition; 2] = [Condition::new(50, 1), Condition::new(50, 5)];
+
+/// What is not counted, and what is; in full and quick.
+const LENGTHS: [[Duration; 2]; 2] = [
+    [Duration::from_secs(4), Duration::from_secs(8)],
+    [Duration::from_secs(1), Duration::from_secs(3)],
+];
+
+/// Rounds, in full.
+const ROUNDS: u64 = 2;
+
+/// Payloads whose overhead is measured.
+const LENGTHS_BYTES: [usize; 3] = [100, 1_000, 10_000];
+
+/// Of the payload, where the overhead is measured: a fifth of the line, so that nothing waits or is resent.
+const OVERHEAD_BPS: f64 = 2e6;
+
+/// How long it is.
+const OVERHEAD_LASTING: Duration = Duration::from_secs(2);
+
+/// Pours, and reports everything of BM-L3.
+///
+/// Fails   this user or this machine cannot build the line, or a side does not carry
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    if settings.instructions_only {
+        return Ok(());
+    }
+    play::prepare()?;
+    let quick = usize::from(settings.is_quick);
+    let bench = Bench {
+        rounds: if settings.is_quick { 1 } else { ROUNDS },
+        lengths: LENGTHS[quick],
+        conditions: if settings.is_quick {
+            &CONDITIONS[..1]
+        } else {
+            &CONDITIONS
+        },
+    };
+    let mixes: &[(u32, u32)] = if settings.is_quick {
+        &MIXES_QUICK
+    } else {
+        &MIXES
+    };
+    let alone = if settings.is_quick {
+        &ALONE[..1]
+    } else {
+        &ALONE
+    };
+    bench.mixed(mixes, report)?;
+    bench.alone(alone, report)?;
+    bench.overhead(report)
+}
+
+struct Bench {
+    rounds: u64,
+    lengths: [Duration; 2],
+    conditions: &'static [Condition],
+}
+
+impl Bench {
+    /// Pours together with TCP.
+    fn mixed(&self, mixes: &[(u32, u32)], report: &mut Report) -> anyhow::Result<()> {
+        let mut all = Vec::new();
+        for condition in self.conditions {
+            for tcp in [TCP_CUBIC, TCP_BBR] {
+                for (ours, theirs) in mixes {
+                    let case = format!("{}.{}.{ours}_{theirs}", tcp.name(), condition.name());
+                    let (mut shares, mut jains, mut used) = (Vec::new(), Vec::new(), Vec::new());
+                    for round in 0..self.rounds {
+                        progress::show(format_args!("{ID}: {case}, round {}", round + 1));
+                        let pours = [
+                            Pour {
+                                side: OURS,
+                                flows: *ours,
+                            },
+                            Pour {
+                                side: tcp,
+                                flows: *theirs,
+                            },
+                        ];
+                        let goodput = self.pour(*condition, &pours, round)?;
+                        shares.push(share_vs_fair(&goodput));
+                        let flows = goodput.concat();
+                        jains.push(jain(&flows));
+                        used.push(flows.iter().sum::<f64>() / RATE.as_bps() as f64);
+                    }
+                    all.extend_from_slice(&shares);
+                    for (metric, values) in [
+                        (METRICS[0], shares),
+                        (METRICS[5], jains),
+                        (METRICS[6], used),
+                    ] {
+                        let metric = format!("{metric}.{case}");
+                        report.add(&Figure::new(ID, metric, "1", Summary::of(values)))?;
+                    }
+                }
+            }
+        }
+        extremes(&METRICS[..3], &all, report)
+    }
+
+    /// Pours alone, ours and TCP's in turns.
+    fn alone(&self, alone: &[u32], report: &mut Report) -> anyhow::Result<()> {
+        let mut all = Vec::new();
+        for condition in self.conditions {
+            for flows in alone {
+                let mut sides = [OURS, TCP_CUBIC, TCP_BBR];
+                let mut used = [const { Vec::new() }; 3];
+                for round in 0..self.rounds {
+                    for side in sides {
+                        let (name, line) = (side.name(), condition.name());
+                        progress::show(format_args!("{ID}: {flows} of {name} alone, {line}"));
+                        let pours = [Pour {
+                            side,
+                            flows: *flows,
+                        }];
+                        let goodput = self.pour(*condition, &pours, round)?.concat();
+                        let place = if side.name() == OURS.name() {
+                            0
+                        } else {
+                            1 + usize::from(side.name() == TCP_BBR.name())
+                        };
+                        used[place].push(goodput.iter().sum::<f64>() / RATE.as_bps() as f64);
+                    }
+                    sides.reverse();
+                }
+                let case = format!("{}.{flows}", condition.name());
+                let ratios = used[0].iter().zip(&used[1]).map(|(our, tcp)| our / tcp);
+                let ratios: Vec<f64> = ratios.collect();
+                all.extend_from_slice(&ratios);
+                let metric = format!("{}.{case}", METRICS[3]);
+                report.add(&Figure::new(ID, metric, "1", Summary::of(ratios)))?;
+                for (side, used) in [OURS, TCP_CUBIC, TCP_BBR].into_iter().zip(used) {
+                    let metric = format!("{}.{}.{case}", METRICS[6], side.name());
+                    report.add(&Figure::new(ID, metric, "1", Summary::of(used)))?;
+                }
+            }
+        }
+        extremes(&METRICS[3..5], &all, report)
+    }
+
+    /// Returns the goodput of each flow in bits a second, in the order of what pours.
+    fn pour(
+        &self,
+        condition: Condition,
+        pours: &[Pour<'_>],
+        round: u64,
+    ) -> anyhow::Result<Vec<Vec<f64>>> {
+        let [before, counted] = self.lengths;
+        let (begin, arrivals) = play::pour(condition, pours, before + counted, round + 1)?;
+        let each = pours.iter().zip(&arrivals);
+        Ok(each
+            .map(|(pour, came)| goodput_bps(pour.flows, came, begin + before, counted))
+            .collect())
+    }
+
+    /// Measures what an ADU of each length adds on the line.
+    fn overhead(&self, report: &mut Report) -> anyhow::Result<()> {
+        let sides: [&dyn Side; 2] = [OURS, TCP_CUBIC];
+        for bytes in LENGTHS_BYTES {
+            let schedule = even(bytes);
+            let mut overheads = [const { Vec::new() }; 2];
+            for round in 0..self.rounds {
+                for turn in 0..sides.len() {
+                    // The other order every second round, so that nothing is always first.
+                    let at = (turn + round as usize) % sides.len();
+                    progress::show(format_args!("{ID}: {bytes} bytes by {}", sides[at].name()));
+                    let play = Play {
+                        condition: self.conditions[0],
+                        side: sides[at],
+                        schedule: &schedule,
+                        budget: Duration::from_secs(5),
+                        lines: 1,
+                        events: &[],
+                        seed: round + 1,
+                    };
+                    let recording = play.record()?;
+                    let passed: u64 = recording.passed.iter().map(|way| way.bytes).sum();
+                    let payload = bytes * schedule.dues().len();
+                    overheads[at].push(passed as f64 / payload as f64 - 1.0);
+                }
+            }
+            let [ours, theirs] = overheads.map(Summary::of);
+            let metric = format!("{}.bytes_{bytes}", METRICS[7]);
+            let figure = Figure::new(ID, metric, "1", ours);
+            report.add(&figure.beside(TCP_CUBIC.name(), theirs.median))?;
+        }
+        Ok(())
+    }
+}
+
+/// Reports the median of all cases, the least, and the most if there is a name for it.
+fn extremes(metrics: &[&str], all: &[f64], report: &mut Report) -> anyhow::Result<()> {
+    let least = all.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = all.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let values = [
+        Summary::of(all.to_vec()),
+        Summary::exact(least),
+        Summary::exact(most),
+    ];
+    for (metric, value) in metrics.iter().zip(values) {
+        report.add(&Figure::new(ID, *metric, "1", value))?;
+    }
+    Ok(())
+}
+
+/// Returns ADUs of one length, evenly apart.
+fn even(bytes: usize) -> Schedule {
+    let apart = bytes as f64 * 8.0 / OVERHEAD_BPS;
+    let count = (OVERHEAD_LASTING.as_secs_f64() / apart) as u32;
+    let due = |frame| Due {
+        at: Duration::from_secs_f64(f64::from(frame) * apart),
+        stream: 0,
+        frame,
+        layer: 0,
+        layers: 1,
+        importance: u8::MAX,
+        bytes,
+    };
+    Schedule::new((0..count).map(due).collect())
+}
+
+/// Returns the goodput of each flow from a moment on, in bits a second.
+pub(super) fn goodput_bps(
+    flows: u32,
+    arrivals: &[Arrival],
+    since: Instant,
+    counted: Duration,
+) -> Vec<f64> {
+    let mut bits = vec![0.0; flows as usize];
+    for arrival in arrivals {
+        let is_counted = arrival.at >= since && arrival.at < since + counted;
+        if let Some(bits) = bits.get_mut(arrival.number as usize).filter(|_| is_counted) {
+            *bits += arrival.bytes as f64 * 8.0;
+        }
+    }
+    for bits in &mut bits {
+        *bits /= counted.as_secs_f64();
+    }
+    bits
+}
+
+/// Returns the mean of the first kind of flows over the mean of all.
+pub(super) fn share_vs_fair(kinds: &[Vec<f64>]) -> f64 {
+    let mean = |flows: &[f64]| flows.iter().sum::<f64>() / flows.len() as f64;
+    mean(&kinds[0]) / mean(&kinds.concat())
+}
+
+/// Returns Jain's index.
+///
+///     (Σ x)² / (n · Σ x²)
+///
+/// Fails   NaN if nothing came at all
+pub(super) fn jain(flows: &[f64]) -> f64 {
+    let sum: f64 = flows.iter().sum();
+    let squares: f64 = flows.iter().map(|x| x * x).sum();
+    sum * sum / (flows.len() as f64 * squares)
+}

@@ -1,0 +1,261 @@
+//! One side over one line, from the building of the network to what the receiver wrote down.
+//!
+//! *The idea.* Every play has a network of its own: no queue, no path metric and no port of the play before is left. What
+//! a play makes is the process's, so that the next run finds what a killed one left; asked to end, this one takes it
+//! down itself.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Once;
+
+use anyhow::Context as _;
+use thalweg_core::line::{Impairment, LineCounters};
+use thalweg_core::model::NodeName;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_testbed::network::{Network, addresses_of};
+use thalweg_testbed::system::owner::Owner;
+use thalweg_testbed::system::{clock, inside, leftovers, privilege};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::condition::{self, Condition};
+use super::end::{BEGIN, OVER, READY, TAIL, UP, WORD, sleep_until};
+use super::process::Process;
+use super::recording::{self, Arrival, Recording};
+use super::schedule::Schedule;
+use super::sides::Side;
+
+/// How long an end may take to start, and the two to find each other.
+const START_MAX: std::time::Duration = std::time::Duration::from_secs(20);
+
+/// From the word to begin until time is zero: both processes have gone to sleep by then.
+const LEAD: Duration = Duration::from_millis(100);
+
+/// How much longer than its schedule a sender may take to say that it is over.
+const OVER_MAX: Duration = Duration::from_secs(15);
+
+/// What is carried, by whom, over which line.
+pub(super) struct Play<'a> {
+    pub(super) condition: Condition,
+    pub(super) side: &'a dyn Side,
+    pub(super) schedule: &'a Schedule,
+    /// For how long an ADU is of use.
+    pub(super) budget: Duration,
+    /// Lines between the two ends; the side is told of the first.
+    pub(super) lines: usize,
+    /// What happens to a line meanwhile.
+    pub(super) events: &'a [Event],
+    /// Determines which packets are lost.
+    pub(super) seed: u64,
+}
+
+/// A line becomes another.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Event {
+    /// After the beginning.
+    pub(super) at: Duration,
+    /// Which line.
+    pub(super) line: usize,
+    /// What it does from then on.
+    pub(super) impairment: Impairment,
+}
+
+/// Senders that pour as much as they can.
+#[derive(Clone, Copy)]
+pub(super) struct Pour<'a> {
+    pub(super) side: &'a dyn Side,
+    /// Connections.
+    pub(super) flows: u32,
+}
+
+/// Checks that plays are possible here, and takes away what killed runs left.
+///
+/// Fails   in one sentence that says what is missing: root, `ip`, a device
+pub(super) fn prepare() -> anyhow::Result<()> {
+    static HEARS: Once = Once::new();
+    privilege::check(privilege::TO_RUN)?;
+    if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
+        eprintln!("thalweg-bench: {sentence}");
+    }
+    HEARS.call_once(|| {
+        std::thread::spawn(take_down_when_asked);
+    });
+    Ok(())
+}
+
+/// Waits for somebody to ask the process to end, takes down what it has built, and ends it.
+fn take_down_when_asked() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else { return };
+    let asked = runtime.block_on(async {
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+        }
+        std::io::Result::Ok(())
+    });
+    if asked.is_ok() {
+        let swept = leftovers::sweep_of(Owner::this());
+        crate::progress::clear();
+        eprintln!("thalweg-bench: asked to end; what was built has been taken down");
+        if let Err(error) = swept {
+            eprintln!("thalweg-bench: not all of it: {error:#}");
+        }
+        std::process::exit(1);
+    }
+}
+
+impl Play<'_> {
+    /// Plays, and returns what came.
+    ///
+    /// Fails   the network cannot be built, or an end complains, which it does on standard error
+    pub(super) fn record(&self) -> anyhow::Result<Recording> {
+        let stage = Stage::build(self.condition, self.lines, self.seed)?;
+        let schedule = stage.file("schedule");
+        self.schedule.write(&schedule)?;
+        let mut receiver = stage.receiver(self.side, "arrivals")?;
+        let peer = receiver.hear(READY, START_MAX)?;
+        let mut sender = stage.sender(self.side, "send", &peer);
+        sender.arg("--file").arg(&schedule);
+        sender.args(["--millis", &self.budget.as_millis().to_string()]);
+        let mut sender = Process::start(sender, format!("sender of {}", self.side.name()))?;
+        receiver.hear(UP, START_MAX)?;
+        sender.hear(READY, START_MAX)?;
+        let before = stage.passed();
+        let begin = clock::now() + LEAD;
+        sender.say(&format!("{BEGIN} {}", begin.as_nanos()))?;
+        for event in self.events {
+            sleep_until(begin + event.at);
+            stage.network.emulator().set(event.line, event.impairment);
+        }
+        let most = self.schedule.length() + TAIL + OVER_MAX;
+        sender.hear(OVER, most.into())?;
+        let arrivals = finish(&mut receiver, &stage.file("arrivals"))?;
+        let mut recording = Recording::new(self.schedule, begin, &arrivals);
+        recording.passed = since(stage.passed(), before);
+        recording.late = stage.network.emulator().lateness().most();
+        drop((sender, receiver));
+        stage.network.take_down()?;
+        Ok(recording)
+    }
+}
+
+/// Pours through all of these over one line, and returns when it began and what came of each.
+///
+/// Fails   as [`Play::record`]
+pub(super) fn pour(
+    condition: Condition,
+    pours: &[Pour<'_>],
+    length: Duration,
+    seed: u64,
+) -> anyhow::Result<(Instant, Vec<Vec<Arrival>>)> {
+    let stage = Stage::build(condition, 1, seed)?;
+    let mut ends = Vec::new();
+    for (place, Pour { side, flows }) in pours.iter().enumerate() {
+        let receiver = stage.receiver(*side, &format!("arrivals{place}"))?;
+        let peer = receiver.hear(READY, START_MAX)?;
+        let mut sender = stage.sender(*side, "pour", &peer);
+        sender.args(["--file", "none", "--flows", &flows.to_string()]);
+        sender.args(["--millis", &length.as_millis().to_string()]);
+        let sender = Process::start(sender, format!("sender of {}", side.name()))?;
+        receiver.hear(UP, START_MAX)?;
+        sender.hear(READY, START_MAX)?;
+        ends.push((sender, receiver));
+    }
+    let begin = clock::now() + LEAD;
+    for (sender, _) in &mut ends {
+        sender.say(&format!("{BEGIN} {}", begin.as_nanos()))?;
+    }
+    let most = length + TAIL + OVER_MAX;
+    for (sender, _) in &ends {
+        sender.hear(OVER, most.into())?;
+    }
+    let arrivals = ends.iter_mut().enumerate().map(|(place, (_, receiver))| {
+        let file = stage.file(&format!("arrivals{place}"));
+        finish(receiver, &file)
+    });
+    let arrivals = arrivals.collect::<anyhow::Result<Vec<_>>>()?;
+    drop(ends);
+    stage.network.take_down()?;
+    Ok((begin, arrivals))
+}
+
+/// Has a receiver write down what came, and reads it.
+fn finish(receiver: &mut Process, file: &std::path::Path) -> anyhow::Result<Vec<Arrival>> {
+    receiver.close();
+    receiver.hear(OVER, START_MAX)?;
+    recording::read(file)
+}
+
+/// The two namespaces and what is between them.
+struct Stage {
+    network: Network,
+    program: PathBuf,
+}
+
+impl Stage {
+    fn build(condition: Condition, lines: usize, seed: u64) -> anyhow::Result<Self> {
+        Ok(Self {
+            network: Network::build(&condition.world(lines), seed)
+                .context("the line cannot be laid")?,
+            program: inside::this_program()?,
+        })
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.network.folder().join(name)
+    }
+
+    /// Returns what passed the first line: from the sender, and back.
+    fn passed(&self) -> [LineCounters; 2] {
+        let counters = self.network.emulator().counters();
+        counters.first().copied().unwrap_or_default()
+    }
+
+    fn receiver(&self, side: &dyn Side, file: &str) -> anyhow::Result<Process> {
+        let mut command = self.end(&condition::receiver(), side, "receive", 1)?;
+        command.arg("--file").arg(self.file(file));
+        Process::start(command, format!("receiver of {}", side.name()))
+    }
+
+    fn sender(&self, side: &dyn Side, part: &str, peer: &str) -> Command {
+        let command = self.end(&condition::sender(), side, part, 0);
+        let mut command = command.expect("this program knew its own path before");
+        command.args(["--peer", peer]);
+        command
+    }
+
+    fn end(
+        &self,
+        node: &NodeName,
+        side: &dyn Side,
+        part: &str,
+        place: usize,
+    ) -> anyhow::Result<Command> {
+        let program = self.program.to_string_lossy();
+        let mut command = self.network.command(node, &program)?;
+        let own = addresses_of(0).ends[place].to_string();
+        command.arg(WORD);
+        command.args(["--side", side.name(), "--part", part, "--own", &own]);
+        Ok(command)
+    }
+}
+
+/// Returns what has passed since.
+fn since(after: [LineCounters; 2], before: [LineCounters; 2]) -> [LineCounters; 2] {
+    [0, 1].map(|way| {
+        let mut passed = after[way];
+        passed.offered -= before[way].offered;
+        passed.packets -= before[way].packets;
+        passed.bytes -= before[way].bytes;
+        passed.lost -= before[way].lost;
+        passed.overflowed -= before[way].overflowed;
+        passed.cut -= before[way].cut;
+        passed
+    })
+}

@@ -1,0 +1,126 @@
+//! What came when, as the receiver wrote it down.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context as _;
+use thalweg_core::line::LineCounters;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_testbed::system::clock;
+
+use super::end::{self, UP};
+use super::schedule::{NO_ADU, Schedule, number_of};
+
+/// An ADU that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Arrival {
+    /// Which: its number in the schedule; of what is poured, its flow.
+    pub(super) number: u32,
+    /// When its last byte was handed over, on the machine's clock.
+    pub(super) at: Instant,
+    /// The length of its payload.
+    pub(super) bytes: usize,
+}
+
+/// Where the receiving end of a side says what came; clones are the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Arrivals(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    came: Mutex<Vec<Arrival>>,
+    is_up: AtomicBool,
+}
+
+/// What became of a play.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recording {
+    /// Of each ADU of the schedule, from the moment at which it was due; `None` if it did not come.
+    latencies: Vec<Option<Duration>>,
+    /// What passed the lines meanwhile: from the sender, and back.
+    pub(super) passed: [LineCounters; 2],
+    /// The most that the emulator was late with a packet: the instrument's own share of a latency.
+    pub(super) late: Duration,
+}
+
+impl Arrivals {
+    /// Says that the connection is there.
+    pub(super) fn up(&self) {
+        if !self.0.is_up.swap(true, Ordering::Relaxed) {
+            end::say(UP);
+        }
+    }
+
+    /// Writes down that a payload is here, whole.
+    pub(super) fn note(&self, payload: &[u8]) {
+        if let Some(number) = number_of(payload) {
+            self.note_number(number, payload.len());
+        }
+    }
+
+    /// Writes down that the ADU of this number is here, whole.
+    pub(super) fn note_number(&self, number: u32, bytes: usize) {
+        if number == NO_ADU {
+            return;
+        }
+        let at = clock::now();
+        let came = Arrival { number, at, bytes };
+        // No code that can panic runs under this lock.
+        let mut all = self.0.came.lock().unwrap_or_else(PoisonError::into_inner);
+        all.push(came);
+    }
+
+    /// Writes everything into a file.
+    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let came = self.0.came.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::new();
+        for Arrival { number, at, bytes } in &*came {
+            // Text that is written to memory is always written.
+            let _ = writeln!(text, "{number} {} {bytes}", at.as_nanos());
+        }
+        std::fs::write(path, text).context("what came cannot be written down")
+    }
+}
+
+/// Reads what a receiver wrote.
+pub(super) fn read(path: &Path) -> anyhow::Result<Vec<Arrival>> {
+    let text = std::fs::read_to_string(path).context("the receiver has written nothing down")?;
+    let arrivals: Option<Vec<Arrival>> = text.lines().map(of_line).collect();
+    arrivals.context("what the receiver has written down cannot be read")
+}
+
+fn of_line(line: &str) -> Option<Arrival> {
+    let mut numbers = line.split(' ').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    Some(Arrival {
+        number: next()?.try_into().ok()?,
+        at: Instant::from_nanos(next()?),
+        bytes: next()?.try_into().ok()?,
+    })
+}
+
+impl Recording {
+    /// Puts what came beside what was due; of an ADU that came twice the first counts, and one that came short does not.
+    pub(super) fn new(schedule: &Schedule, begin: Instant, arrivals: &[Arrival]) -> Self {
+        let mut latencies = vec![None; schedule.dues().len()];
+        for arrival in arrivals {
+            let number = arrival.number as usize;
+            let due = schedule.dues().get(number);
+            if let Some(due) = due.filter(|due| due.bytes == arrival.bytes) {
+                let latency = arrival.at.saturating_since(begin + due.at);
+                latencies[number].get_or_insert(latency);
+            }
+        }
+        Self {
+            latencies,
+            ..Self::default()
+        }
+    }
+
+    /// Returns what an ADU took; `None` if it did not come.
+    pub(super) fn latency(&self, number: usize) -> Option<Duration> {
+        self.latencies.get(number).copied().flatten()
+    }
+}

@@ -1,0 +1,140 @@
+//! What is due when: the ADUs that a producer hands over, in the order in which it does.
+//!
+//! *The idea.* One list for every side. Its place in the list is an ADU's number, which stands in its payload, so that
+//! the receiver can say which one came. The sender's process is handed it as a file, a line an ADU.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use thalweg_core::time::{Duration, Instant};
+
+/// The bytes of a payload that say which ADU it is.
+pub(super) const NUMBER_BYTES: usize = 4;
+
+/// A number that no ADU has: for what only finds out whether a line is up.
+pub(super) const NO_ADU: u32 = u32::MAX;
+
+/// An ADU that is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    /// When, after the beginning.
+    pub(super) at: Duration,
+    /// Which of the streams that share the line.
+    pub(super) stream: u32,
+    /// Its frame in the stream.
+    pub(super) frame: u32,
+    /// Its layer in the frame.
+    pub(super) layer: u8,
+    /// Layers of a frame.
+    pub(super) layers: u8,
+    /// How much it matters.
+    pub(super) importance: u8,
+    /// The length of its payload.
+    pub(super) bytes: usize,
+}
+
+/// The ADUs of a play.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Schedule(Vec<Due>);
+
+impl Schedule {
+    /// Returns the schedule of these ADUs, which are put in order.
+    pub(super) fn new(mut dues: Vec<Due>) -> Self {
+        // By layer at last, so that a frame's base goes before what needs it.
+        dues.sort_by_key(|due| (due.at, due.stream, due.frame, due.layer));
+        for due in &mut dues {
+            due.bytes = due.bytes.max(NUMBER_BYTES);
+        }
+        Self(dues)
+    }
+
+    /// Returns the ADUs.
+    pub(super) fn dues(&self) -> &[Due] {
+        &self.0
+    }
+
+    /// Returns when the last one is due.
+    pub(super) fn length(&self) -> Duration {
+        self.0.last().map_or(Duration::ZERO, |due| due.at)
+    }
+
+    /// Writes the schedule into a file.
+    pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
+        std::fs::write(path, self.text()).context("the schedule cannot be written")
+    }
+
+    /// Reads a schedule from a file.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).context("the schedule cannot be read")?;
+        Self::of_text(&text).context("the schedule is none")
+    }
+
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        for due in &self.0 {
+            // Text that is written to memory is always written.
+            let _ = writeln!(
+                text,
+                "{} {} {} {} {} {} {}",
+                due.at.as_nanos(),
+                due.stream,
+                due.frame,
+                due.layer,
+                due.layers,
+                due.importance,
+                due.bytes
+            );
+        }
+        text
+    }
+
+    pub(super) fn of_text(text: &str) -> Option<Self> {
+        let dues: Option<Vec<Due>> = text.lines().map(of_line).collect();
+        Some(Self(dues?))
+    }
+}
+
+fn of_line(line: &str) -> Option<Due> {
+    let mut numbers = line.split(' ').map(str::parse::<u64>);
+    let mut next = || numbers.next()?.ok();
+    Some(Due {
+        at: Duration::from_nanos(next()?),
+        stream: next()?.try_into().ok()?,
+        frame: next()?.try_into().ok()?,
+        layer: next()?.try_into().ok()?,
+        layers: next()?.try_into().ok()?,
+        importance: next()?.try_into().ok()?,
+        bytes: next()?.try_into().ok()?,
+    })
+}
+
+impl Due {
+    /// Returns when it is of no use any more.
+    pub(super) fn deadline(&self, begin: Instant, budget: Duration) -> Instant {
+        begin + self.at + budget
+    }
+
+    /// Returns the payload of the ADU of this number.
+    pub(super) fn payload(&self, number: u32) -> Vec<u8> {
+        payload(number, self.bytes)
+    }
+
+    /// Returns its number among the ADUs of its stream.
+    pub(super) const fn sequence(&self) -> u64 {
+        self.frame as u64 * self.layers as u64 + self.layer as u64
+    }
+}
+
+/// Returns a payload of this length that says a number.
+pub(super) fn payload(number: u32, bytes: usize) -> Vec<u8> {
+    let mut payload = vec![0; bytes.max(NUMBER_BYTES)];
+    payload[..NUMBER_BYTES].copy_from_slice(&number.to_be_bytes());
+    payload
+}
+
+/// Returns the number that a payload says.
+pub(super) fn number_of(payload: &[u8]) -> Option<u32> {
+    let number = payload.first_chunk::<NUMBER_BYTES>()?;
+    Some(u32::from_be_bytes(*number))
+}

@@ -1,0 +1,256 @@
+//! TCP as the kernel has it: one socket with the system's own buffers, and above it what a program can do.
+//!
+//! *The idea.* Whenever the socket takes more, the next of what waits in user space is written: in the order of coming,
+//! or the most important first. What has waited longer than its budget when its turn comes is not begun; otherwise the
+//! latency of the overload would grow for as long as it lasts, and a figure would say only how long the run was. What
+//! the socket has taken cannot be reordered or taken back, and that is what is measured: no option is set but the
+//! congestion controller and `TCP_NODELAY`.
+//!
+//! ```text
+//! length:32 ‖ payload      one after the other
+//! ```
+//!
+//! *Sources.* tcp(7); spec §3(d), where the latency of TCP comes from.
+
+use std::any::Any;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{BufReader, ErrorKind, Read, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsFd as _;
+
+use anyhow::{Context as _, ensure};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt::set_tcp_congestion;
+use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_core::time::Instant;
+use thalweg_testbed::system::clock;
+
+use super::super::end::{Inlet, Outlet, READY, TAIL, begin_when_told, say, sleep_until};
+use super::super::recording::Arrivals;
+use super::super::schedule::{Due, payload};
+use super::Side;
+
+/// What is written in one call where there is as much as fits.
+const POURED_BYTES: usize = 16 << 10;
+
+/// The bytes of a length.
+const LENGTH_BYTES: usize = 4;
+
+/// Which of what waits above the socket goes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// What came first.
+    Coming,
+    /// What matters most; of equals what is due first.
+    Importance,
+}
+
+/// TCP.
+pub(super) struct Tcp {
+    name: &'static str,
+    order: Order,
+    congestion: &'static str,
+}
+
+impl Tcp {
+    pub(super) const fn new(name: &'static str, order: Order, congestion: &'static str) -> Self {
+        Self {
+            name,
+            order,
+            congestion,
+        }
+    }
+
+    fn connect(&self, peer: SocketAddr) -> anyhow::Result<TcpStream> {
+        let stream = TcpStream::connect(peer).context("the receiver cannot be reached")?;
+        set_tcp_congestion(&stream, self.congestion)
+            .with_context(|| format!("this kernel has no `{}`", self.congestion))?;
+        stream.set_nodelay(true)?;
+        Ok(stream)
+    }
+}
+
+impl Side for Tcp {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn receive(&self, inlet: &Inlet) -> anyhow::Result<Box<dyn Any>> {
+        let listener = TcpListener::bind((inlet.own, 0))?;
+        say(&format!("{READY} {}", listener.local_addr()?));
+        let arrivals = inlet.arrivals.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let arrivals = arrivals.clone();
+                arrivals.up();
+                // A connection that breaks has brought what it has brought.
+                std::thread::spawn(move || take(stream, &arrivals));
+            }
+        });
+        Ok(Box::new(()))
+    }
+
+    fn send(&self, outlet: &Outlet) -> anyhow::Result<()> {
+        let mut stream = self.connect(outlet.word(0)?)?;
+        let begin = begin_when_told()?;
+        stream.set_nonblocking(true)?;
+        let mut queue = Queue::new(self.order);
+        let mut writing = Writing::default();
+        let mut dues = (0..).zip(outlet.schedule.dues()).peekable();
+        let patience = outlet.patience(begin);
+        loop {
+            let now = clock::now();
+            while let Some((number, due)) = dues.next_if(|(_, due)| begin + due.at <= now) {
+                queue.push(number, due, due.deadline(begin, outlet.budget));
+            }
+            let is_full = writing.go_on(&mut stream, |now| {
+                let number = queue.pop(now)?;
+                let due = &outlet.schedule.dues()[number as usize];
+                Some(framed(&due.payload(number)))
+            })?;
+            let next = dues.peek().map(|(_, due)| begin + due.at);
+            if next.is_none() && !is_full || now > patience {
+                break;
+            }
+            wait(&stream, is_full, next.unwrap_or(patience))?;
+        }
+        drain(stream)
+    }
+
+    fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
+        let peer = outlet.word(0)?;
+        let streams = (0..outlet.flows).map(|_| self.connect(peer));
+        let streams = streams.collect::<anyhow::Result<Vec<_>>>()?;
+        let begin = begin_when_told()?;
+        let end = begin + outlet.budget;
+        for (flow, mut stream) in (0..).zip(streams) {
+            let frame = framed(&payload(flow, POURED_BYTES));
+            std::thread::spawn(move || {
+                sleep_until(begin);
+                while clock::now() < end && stream.write_all(&frame).is_ok() {}
+            });
+        }
+        // Threads that are still in a write end with the process, and what their sockets hold is of no interest.
+        sleep_until(end);
+        Ok(())
+    }
+}
+
+/// What waits above the socket.
+#[derive(Debug)]
+pub(super) struct Queue {
+    order: Order,
+    /// By how little it matters, then by deadline, then by number; the least goes first.
+    waiting: BinaryHeap<Reverse<(u8, Instant, u32)>>,
+}
+
+impl Queue {
+    pub(super) const fn new(order: Order) -> Self {
+        Self {
+            order,
+            waiting: BinaryHeap::new(),
+        }
+    }
+
+    /// Takes in an ADU.
+    pub(super) fn push(&mut self, number: u32, due: &Due, deadline: Instant) {
+        let unimportance = match self.order {
+            Order::Coming => 0,
+            Order::Importance => u8::MAX - due.importance,
+        };
+        self.waiting.push(Reverse((unimportance, deadline, number)));
+    }
+
+    /// Gives out the next that is still of use.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<u32> {
+        while let Some(Reverse((_, deadline, number))) = self.waiting.pop() {
+            if now <= deadline {
+                return Some(number);
+            }
+        }
+        None
+    }
+}
+
+/// An ADU that is half written.
+#[derive(Default)]
+struct Writing {
+    frame: Vec<u8>,
+    written: usize,
+}
+
+impl Writing {
+    /// Writes until the socket is full, which it returns, or nothing is left.
+    fn go_on(
+        &mut self,
+        stream: &mut TcpStream,
+        mut next: impl FnMut(Instant) -> Option<Vec<u8>>,
+    ) -> anyhow::Result<bool> {
+        loop {
+            if self.written == self.frame.len() {
+                let Some(frame) = next(clock::now()) else {
+                    return Ok(false);
+                };
+                (self.frame, self.written) = (frame, 0);
+            }
+            match stream.write(&self.frame[self.written..]) {
+                Ok(bytes) => self.written += bytes,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(true),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("the connection is lost"),
+            }
+        }
+    }
+}
+
+/// Waits until a moment, or until the socket takes more if it is full.
+fn wait(stream: &TcpStream, is_full: bool, until: Instant) -> anyhow::Result<()> {
+    if !is_full {
+        sleep_until(until);
+        return Ok(());
+    }
+    let nanos = until.saturating_since(clock::now()).as_nanos();
+    let patience = Timespec {
+        tv_sec: (nanos / 1_000_000_000).cast_signed(),
+        tv_nsec: (nanos % 1_000_000_000).cast_signed(),
+    };
+    let mut sources = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::OUT)];
+    match poll(&mut sources, Some(&patience)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error).context("the socket cannot be waited for"),
+    }
+}
+
+/// Waits until the receiver has everything, which it says by closing.
+fn drain(mut stream: TcpStream) -> anyhow::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(TAIL.into()))?;
+    // Neither a timeout nor a reset changes what has come.
+    let _ = stream.read(&mut [0]);
+    Ok(())
+}
+
+/// Takes ADU after ADU until the connection ends.
+fn take(stream: TcpStream, arrivals: &Arrivals) -> anyhow::Result<()> {
+    let mut reader = BufReader::with_capacity(1 << 16, stream);
+    let mut payload = Vec::new();
+    loop {
+        let mut length = [0; LENGTH_BYTES];
+        reader.read_exact(&mut length)?;
+        let bytes = u32::from_be_bytes(length) as usize;
+        ensure!(bytes <= ADU_PAYLOAD_BYTES_MAX, "an ADU of {bytes} bytes");
+        payload.resize(bytes, 0);
+        reader.read_exact(&mut payload)?;
+        arrivals.note(&payload);
+    }
+}
+
+/// Returns a payload behind its length.
+fn framed(payload: &[u8]) -> Vec<u8> {
+    let mut frame = Vec::with_capacity(LENGTH_BYTES + payload.len());
+    frame.extend((payload.len() as u32).to_be_bytes());
+    frame.extend_from_slice(payload);
+    frame
+}

@@ -1,0 +1,224 @@
+//! Ours: a link of `thalweg-net` between two endpoints, each ADU with its importance as priority and its deadline.
+//!
+//! *The idea.* Only what a node does too: [`Link::send_adu`] for each ADU when it is due. What goes first, what is
+//! dropped and what lies below is the link's own business, and so this side measures it as it is.
+
+use std::any::Any;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use thalweg_core::adu::{Header, Importance, MediaTime};
+use thalweg_core::congestion::Algorithm;
+use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::time::{Duration, Instant};
+use thalweg_net::{
+    Admission, Arriving, Carriage, Clock, Endpoint, Identity, Link, LinkEvent, Options, Outcome,
+    Receiver, SendOptions,
+};
+use thalweg_testbed::system::clock;
+use tokio::runtime::Runtime;
+
+use super::super::end::{Inlet, Outlet, READY, begin_when_told, say, sleep_until};
+use super::super::recording::Arrivals;
+use super::super::schedule::{Due, payload};
+use super::Side;
+
+/// Connections that the receiver admits, beyond any number that is poured through.
+const FLOWS_MAX: u8 = 32;
+
+/// An ADU of what is poured.
+const POURED_BYTES: usize = 16 << 10;
+
+/// ADUs of a flow on their way at once: 1 MiB, more than the line and its queue hold.
+const POURED_AT_ONCE: usize = 64;
+
+/// How often it is looked whether everything has an outcome.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Ours, with a congestion controller.
+pub(super) struct Thalweg(pub(super) Algorithm);
+
+/// What a receiver does with what comes.
+struct Mouth(Arrivals);
+
+/// What a sender hears: how many ADUs have ended.
+#[derive(Default)]
+struct Ear(AtomicU64);
+
+impl Receiver for Mouth {
+    async fn handle_adu(&self, _link: &Link, adu: Arriving) {
+        // What fails here has expired or was given up: it did not come.
+        if let Ok(payload) = adu.collect().await {
+            self.0.note(&payload);
+        }
+    }
+
+    async fn handle_control(&self, _link: &Link, _frame: Bytes) {}
+
+    fn handle_link(&self, event: LinkEvent) {
+        if let LinkEvent::Up(_) = event {
+            self.0.up();
+        }
+    }
+}
+
+impl Receiver for Ear {
+    async fn handle_adu(&self, _link: &Link, _adu: Arriving) {}
+
+    async fn handle_control(&self, _link: &Link, _frame: Bytes) {}
+
+    fn handle_link(&self, _event: LinkEvent) {}
+
+    fn handle_outcome(&self, _link: &Link, _header: &Header, _outcome: Outcome) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Side for Thalweg {
+    fn name(&self) -> &'static str {
+        match self.0 {
+            Algorithm::Thalweg => "thalweg",
+            Algorithm::Cubic => "thalweg_cubic",
+            Algorithm::Bbr => "thalweg_bbr",
+            Algorithm::NewReno => "thalweg_new_reno",
+        }
+    }
+
+    fn receive(&self, inlet: &Inlet) -> anyhow::Result<Box<dyn Any>> {
+        let runtime = runtime()?;
+        let senders = (0..FLOWS_MAX).map(|flow| sender(flow).id());
+        let mut options = Options::new(receiver(), Admission::of(senders));
+        options.listen = vec![(inlet.own, 0).into()];
+        options.congestion = self.0;
+        let mouth = Arc::new(Mouth(inlet.arrivals.clone()));
+        let endpoint = runtime.block_on(Endpoint::bind(options, mouth, Clock::start()))?;
+        let address = *endpoint.listening().first().context("it listens")?;
+        say(&format!("{READY} {address}"));
+        Ok(Box::new((runtime, endpoint)))
+    }
+
+    fn send(&self, outlet: &Outlet) -> anyhow::Result<()> {
+        let runtime = runtime()?;
+        let Dialled {
+            endpoint,
+            link,
+            ear,
+        } = runtime.block_on(self.dial(outlet, 0))?;
+        let clock = endpoint.clock();
+        let begin = begin_when_told()?;
+        let _inside = runtime.enter();
+        let mut sent = 0;
+        outlet.play(begin, |number, due| {
+            let header = header(due, clock.now() + outlet.budget);
+            let options = SendOptions {
+                carriage: Carriage::Stream,
+                priority: due.importance,
+            };
+            let payload = Bytes::from(due.payload(number));
+            link.send_adu(header, payload, options).detach();
+            sent += 1;
+            Ok(())
+        })?;
+        let until = outlet.patience(begin);
+        while ear.0.load(Ordering::Relaxed) < sent && clock::now() < until {
+            sleep_until(clock::now() + LOOK);
+        }
+        // What has an outcome here may have its last acknowledgement on its way still; the receiver has had it.
+        Ok(())
+    }
+
+    fn pour(&self, outlet: &Outlet) -> anyhow::Result<()> {
+        let runtime = runtime()?;
+        let mut links = Vec::new();
+        for flow in 0..outlet.flows {
+            links.push(runtime.block_on(self.dial(outlet, flow as u8))?);
+        }
+        let begin = begin_when_told()?;
+        let end = begin + outlet.budget;
+        let _inside = runtime.enter();
+        sleep_until(begin);
+        for (flow, dialled) in (0..).zip(&links) {
+            for lane in 0..POURED_AT_ONCE {
+                tokio::spawn(pour(dialled.link.clone(), flow, lane as u64, end));
+            }
+        }
+        sleep_until(end);
+        Ok(())
+    }
+}
+
+/// A connection of the sender's.
+struct Dialled {
+    endpoint: Endpoint,
+    link: Link,
+    ear: Arc<Ear>,
+}
+
+impl Thalweg {
+    /// Opens an endpoint of its own for a flow and dials the receiver.
+    async fn dial(&self, outlet: &Outlet, flow: u8) -> anyhow::Result<Dialled> {
+        let peer: SocketAddr = outlet.word(0)?;
+        let ear = Arc::new(Ear::default());
+        let mut options = Options::new(sender(flow), Admission::of([receiver().id()]));
+        options.listen = vec![(outlet.own, 0).into()];
+        options.congestion = self.0;
+        let endpoint = Endpoint::bind(options, Arc::clone(&ear), Clock::start()).await?;
+        let link = endpoint.dial(receiver().id(), &[peer]).await?;
+        Ok(Dialled {
+            endpoint,
+            link,
+            ear,
+        })
+    }
+}
+
+/// Sends one ADU after the other.
+async fn pour(link: Link, flow: u32, lane: u64, end: Instant) {
+    let mut sequence = lane;
+    while clock::now() < end {
+        let header = Header::new(StreamId(flow.into()), Sequence(sequence));
+        let options = SendOptions {
+            carriage: Carriage::Stream,
+            priority: header.importance.0,
+        };
+        let payload = Bytes::from(payload(flow, POURED_BYTES));
+        let outcome = link.send_adu(header, payload, options).await;
+        if outcome == Outcome::LinkLost {
+            return;
+        }
+        sequence += POURED_AT_ONCE as u64;
+    }
+}
+
+/// Returns the header of an ADU as its producer gives it.
+fn header(due: &Due, deadline: Instant) -> Header {
+    let stream = StreamId(due.stream.into());
+    Header {
+        media_time: MediaTime::from_micros(due.at.as_micros()),
+        importance: Importance(due.importance),
+        layer: due.layer,
+        // Each refinement needs the layer below it; a frame needs no other.
+        depends_on: u32::from(due.layer > 0),
+        deadline,
+        ..Header::new(stream, Sequence(due.sequence()))
+    }
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(2).enable_all().build();
+    runtime.context("cannot start the runtime")
+}
+
+/// Returns the receiver's key, which every sender knows.
+fn receiver() -> Identity {
+    Identity::from_seed([1; 32])
+}
+
+/// Returns the key of the sender of a flow, which the receiver admits.
+fn sender(flow: u8) -> Identity {
+    Identity::from_seed([2 + flow; 32])
+}

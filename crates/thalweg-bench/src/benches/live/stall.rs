@@ -1,0 +1,173 @@
+//! BM-L4: the worst latency when the line fails for a while.
+//!
+//! *The idea.* One video of 4 Mbit/s on a line that has room for it, each ADU of use for ten seconds, so that what is
+//! late is waited for. Then something happens:
+//!
+//! | case | the line that the connection is on | a second line between the same ends |
+//! |---|---|---|
+//! | `stall` | carries nothing for 4 s | carries all the time |
+//! | `burst_loss` | loses 30 % for 3 s, in bursts of ten packets | carries all the time |
+//! | `blackout` | carries nothing for 2 s | nor does that |
+//!
+//! `max_ms_without` is the worst latency of what came, of a side that stays on its one connection.
+//!
+//! *What it does not do.* Fail-over to a standby connection is the T-modules' over TCP; a side that has it is told of the
+//! second line and reports under `max_ms_with_failover`. None of [`super::sides::ALL`] has it, so there is no such metric.
+//!
+//! *Sources.* spec PL-13, BM-L4.
+
+use thalweg_core::line::Impairment;
+use thalweg_core::time::Duration;
+use thalweg_core::units::Ratio;
+
+use super::condition::Condition;
+use super::play::{self, Event, Play};
+use super::recorded;
+use super::recording::Recording;
+use super::schedule::Schedule;
+use super::sides::{OURS, Side};
+use super::videos::Videos;
+use crate::report::{Figure, Report};
+use crate::sample::Summary;
+use crate::{Settings, progress};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "BM-L4";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &["max_ms_without", "came_share_without"];
+
+/// For how long an ADU is of use: longer than anything that happens.
+const BUDGET: Duration = Duration::from_secs(10);
+
+/// The line, and the second one.
+const CONDITION: Condition = Condition::new(50, 1);
+
+/// When it happens.
+const AT: Duration = Duration::from_secs(2);
+
+/// Of the videos, after their warming up.
+const LENGTH: Duration = Duration::from_secs(6);
+
+/// Rounds, in full.
+const ROUNDS: u64 = 2;
+
+/// What happens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Case {
+    Stall,
+    BurstLoss,
+    Blackout,
+}
+
+impl Case {
+    pub(super) const ALL: [Self; 3] = [Self::Stall, Self::BurstLoss, Self::Blackout];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stall => "stall",
+            Self::BurstLoss => "burst_loss",
+            Self::Blackout => "blackout",
+        }
+    }
+
+    /// Returns what happens to which line when, and that it is over later.
+    pub(super) fn events(self) -> Vec<Event> {
+        let world = CONDITION.world(1);
+        let whole = Impairment::from(&world.links[0]);
+        let dark = Impairment { up: false, ..whole };
+        let lossy = Impairment {
+            loss: Ratio::new(0.3).expect("a share"),
+            burst: 10.0,
+            ..whole
+        };
+        let (lines, bad, lasting) = match self {
+            Self::Stall => (0..1, dark, Duration::from_secs(4)),
+            Self::BurstLoss => (0..1, lossy, Duration::from_secs(3)),
+            Self::Blackout => (0..2, dark, Duration::from_secs(2)),
+        };
+        let event = |at: Duration, impairment| {
+            lines.clone().map(move |line| Event {
+                at,
+                line,
+                impairment,
+            })
+        };
+        event(AT, bad).chain(event(AT + lasting, whole)).collect()
+    }
+}
+
+/// Plays every case, and reports everything of BM-L4 that there is.
+///
+/// Fails   this user or this machine cannot build the lines, or a side does not carry
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    if settings.instructions_only {
+        return Ok(());
+    }
+    play::prepare()?;
+    let videos = Videos::new(LENGTH)?;
+    let dues = videos.schedule().dues().iter();
+    let schedule = Schedule::new(dues.filter(|due| due.stream == 0).copied().collect());
+    let (cases, sides, rounds) = if settings.is_quick {
+        (&Case::ALL[2..], vec![OURS], 1)
+    } else {
+        (&Case::ALL[..], recorded::present(), ROUNDS)
+    };
+    for case in cases {
+        let mut seen = vec![Vec::new(); sides.len()];
+        for round in 0..rounds {
+            for turn in 0..sides.len() {
+                // The other order every second round, so that nothing is always first.
+                let at = match round % 2 {
+                    0 => turn,
+                    _ => sides.len() - 1 - turn,
+                };
+                progress::show(format_args!("{ID}: {}, {}", case.name(), sides[at].name()));
+                let recording = record(*case, sides[at], &schedule, round + 1)?;
+                seen[at].push(worst(&schedule, &recording));
+            }
+        }
+        for (side, seen) in sides.iter().zip(seen) {
+            let worst = Summary::of(seen.iter().map(|(worst, _)| *worst).collect());
+            let came = Summary::of(seen.iter().map(|(_, came)| *came).collect());
+            for (metric, unit, value) in [(METRICS[0], "ms", worst), (METRICS[1], "1", came)] {
+                let metric = format!("{metric}.{}.{}", case.name(), side.name());
+                report.add(&Figure::new(ID, metric, unit, value))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn record(
+    case: Case,
+    side: &'static dyn Side,
+    schedule: &Schedule,
+    seed: u64,
+) -> anyhow::Result<Recording> {
+    let play = Play {
+        condition: CONDITION,
+        side,
+        schedule,
+        budget: BUDGET,
+        lines: 2,
+        events: &case.events(),
+        seed,
+    };
+    play.record()
+}
+
+/// Returns the worst latency of what came, in milliseconds, and the share that came.
+fn worst(schedule: &Schedule, recording: &Recording) -> (f64, f64) {
+    let numbers = 0..schedule.dues().len();
+    let all = numbers.map(|number| recording.latency(number));
+    let came: Vec<Duration> = all.flatten().collect();
+    let worst = came
+        .iter()
+        .max()
+        .map_or(f64::NAN, |worst| worst.as_millis_f64());
+    (
+        worst,
+        came.len() as f64 / schedule.dues().len().max(1) as f64,
+    )
+}

@@ -1,0 +1,207 @@
+//! BM-L1: frames a second and their quality, by how old an ADU may be.
+//!
+//! *The idea.* Paceline's figure 5. Eight videos of 4 Mbit/s share 10 Mbit/s; each ADU is of use for 200 ms, which every
+//! side that drops anything is told. From one recording of each side it is reckoned what viewers saw who wait 100 ms and
+//! no longer, and so on up to 10 s.
+//!
+//! *What it does not do.* A viewer of 10 s gets no more from a producer that gives up after 200 ms: the curves show what
+//! is late, not what more patience above the transport would bring.
+//!
+//! *Sources.* spec B2.1 and BM-L1; PL-18 to PL-21.
+
+use thalweg_core::time::Duration;
+
+use super::condition::Condition;
+use super::recorded::{Recorded, recorded};
+use super::recording::Recording;
+use super::sides::{OURS, TCP};
+use super::videos::Look;
+use crate::Settings;
+use crate::report::{Figure, Report, short, table};
+use crate::sample::{Summary, quantile};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "BM-L1";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &[
+    "fps_at_200ms",
+    "tcp_fps_at_200ms",
+    "psnr_y_db_at_200ms",
+    "fps",
+    "psnr_y_db",
+    "ms_for_29_fps",
+    "delivered_mbps",
+    "wire_mbps",
+    "instrument_late_ms",
+];
+
+/// How old an ADU may be.
+const THRESHOLDS_MS: [u64; 9] = [100, 150, 200, 300, 500, 1_000, 2_000, 5_000, 10_000];
+
+/// The threshold of the headline.
+const HEADLINE_MS: u64 = 200;
+
+/// Almost full temporal quality: a share of the frames of 30 a second.
+const FPS_29: f64 = 29.0 / 30.0;
+
+/// Plays what is not played yet, and reports everything of BM-L1.
+///
+/// Fails   as [`recorded`], or a side could not be played
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    if settings.instructions_only {
+        return Ok(());
+    }
+    let recorded = recorded(ID, settings)?;
+    headlines(recorded, report)?;
+    for condition in &recorded.conditions {
+        lines(recorded, *condition, report)?;
+    }
+    let late = Summary::exact(recorded.late().as_millis_f64());
+    report.add(&Figure::new(ID, METRICS[8], "ms", late))?;
+    if !report.is_json() {
+        for condition in &recorded.conditions {
+            tables(recorded, *condition)?;
+        }
+    }
+    recorded.check()
+}
+
+/// Returns how the videos looked at a threshold, round by round.
+fn looks(
+    recorded: &Recorded,
+    condition: Condition,
+    side: &str,
+    millis: u64,
+) -> anyhow::Result<Vec<Look>> {
+    let threshold = Duration::from_millis(millis);
+    let recordings = recorded.of(condition, side);
+    let looks = recordings.map(|recording| recorded.videos.look(recording, threshold));
+    looks.collect()
+}
+
+fn headlines(recorded: &Recorded, report: &mut Report) -> anyhow::Result<()> {
+    let at = |side: &str, conditions: &[Condition], of: fn(&Look) -> f64| {
+        let mut all = Vec::new();
+        for condition in conditions {
+            let looks = looks(recorded, *condition, side, HEADLINE_MS)?;
+            all.extend(looks.iter().map(of));
+        }
+        anyhow::Ok(Summary::of(all))
+    };
+    let cases = recorded.conditions.iter();
+    let cases = cases.map(|condition| (format!(".{}", condition.name()), vec![*condition]));
+    let all = (String::new(), recorded.conditions.clone());
+    for (case, conditions) in std::iter::once(all).chain(cases) {
+        for (ours, theirs, unit, of) in [
+            (METRICS[0], Some(METRICS[1]), "fps", fps as fn(&Look) -> f64),
+            (METRICS[2], None, "dB", psnr_y_db),
+        ] {
+            let tcp = at(TCP.name(), &conditions, of)?;
+            let our = at(OURS.name(), &conditions, of)?;
+            let figure = Figure::new(ID, format!("{ours}{case}"), unit, our);
+            report.add(&figure.beside(TCP.name(), tcp.median))?;
+            if let Some(theirs) = theirs {
+                report.add(&Figure::new(ID, format!("{theirs}{case}"), unit, tcp))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+const fn fps(look: &Look) -> f64 {
+    look.fps
+}
+
+const fn psnr_y_db(look: &Look) -> f64 {
+    look.psnr_y_db
+}
+
+/// Reports each side over a line; what the curves are drawn from is for programs only.
+fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyhow::Result<()> {
+    let line = condition.name();
+    for side in &recorded.sides {
+        let name = side.name();
+        let of_round = |of: &dyn Fn(&Recording) -> f64| {
+            Summary::of(recorded.of(condition, name).map(of).collect())
+        };
+        for (metric, unit, value) in [
+            (METRICS[5], "ms", of_round(&|r| for_29_fps_ms(recorded, r))),
+            (
+                METRICS[6],
+                "Mbit/s",
+                of_round(&|r| delivered_mbps(recorded, r)),
+            ),
+            (METRICS[7], "Mbit/s", of_round(&|r| wire_mbps(recorded, r))),
+        ] {
+            report.add(&Figure::new(
+                ID,
+                format!("{metric}.{name}.{line}"),
+                unit,
+                value,
+            ))?;
+        }
+        if !report.is_json() {
+            continue;
+        }
+        for millis in THRESHOLDS_MS {
+            let looks = looks(recorded, condition, name, millis)?;
+            for (metric, unit, of) in [
+                (METRICS[3], "fps", fps as fn(&Look) -> f64),
+                (METRICS[4], "dB", psnr_y_db),
+            ] {
+                let metric = format!("{metric}.{name}.{line}.ms_{millis}");
+                let value = Summary::of(looks.iter().map(of).collect());
+                report.add(&Figure::new(ID, metric, unit, value))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns at which threshold 29 frames a second are shown; NaN if they never are.
+fn for_29_fps_ms(recorded: &Recorded, recording: &Recording) -> f64 {
+    let bases = recorded.videos.judged().filter(|(_, due)| due.layer == 0);
+    let latencies = bases.map(|(number, _)| recording.latency(number));
+    let latencies = latencies.map(|came| came.map_or(f64::MAX, Duration::as_millis_f64));
+    let needed = quantile(&latencies.collect::<Vec<_>>(), FPS_29);
+    if needed < 1e9 { needed } else { f64::NAN }
+}
+
+/// Returns the payload that came, in time or not, over the time in which it was due.
+fn delivered_mbps(recorded: &Recorded, recording: &Recording) -> f64 {
+    let judged = recorded.videos.judged();
+    let came = judged.filter(|(number, _)| recording.latency(*number).is_some());
+    let bytes: usize = came.map(|(_, due)| due.bytes).sum();
+    bytes as f64 * 8.0 / 1e6 / recorded.videos.length().as_secs_f64()
+}
+
+/// Returns what came out of the line over the whole schedule, headers and resending included.
+fn wire_mbps(recorded: &Recorded, recording: &Recording) -> f64 {
+    let seconds = recorded.videos.schedule().length().as_secs_f64();
+    recording.passed[0].bytes as f64 * 8.0 / 1e6 / seconds
+}
+
+/// Prints frames a second and quality of all sides over a line, for people.
+fn tables(recorded: &Recorded, condition: Condition) -> anyhow::Result<()> {
+    let mut header = vec!["threshold, ms".to_owned()];
+    header.extend(THRESHOLDS_MS.map(|millis| millis.to_string()));
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    for (what, of) in [
+        ("frames a second", fps as fn(&Look) -> f64),
+        ("luma PSNR, dB", psnr_y_db),
+    ] {
+        let mut rows = Vec::new();
+        for side in &recorded.sides {
+            let mut row = vec![side.name().to_owned()];
+            for millis in THRESHOLDS_MS {
+                let looks = looks(recorded, condition, side.name(), millis)?;
+                let value = Summary::of(looks.iter().map(of).collect());
+                row.push(short(value.median));
+            }
+            rows.push(row);
+        }
+        table(&format!("{what}, {}", condition.name()), &header, &rows);
+    }
+    Ok(())
+}
