@@ -1,8 +1,9 @@
 //! BM-L3: what we take from TCP on a shared line, what we leave unused, and what we add to every ADU.
 //!
 //! *The idea.* So many connections of ours and so many of TCP pour as much as they can through one drop-tail line, all
-//! from the same moment; the first seconds, in which they find their shares, are not counted. Then as many of one kind
-//! alone, for what the line gives it. At last ADUs of one length go one by one, and what passes the line both ways is
+//! from the same moment; the first seconds, in which they find their shares, are not counted. Against BBR, which is known
+//! not to share evenly with what yields to losses, CUBIC takes our place in turns: its share is what TCP itself would
+//! have had there. Then as many of one kind alone, for what the line gives it. At last ADUs of one length go one by one, and what passes the line both ways is
 //! set against their payload.
 //!
 //! ```text
@@ -44,7 +45,7 @@ pub(crate) const METRICS: &[&str] = &[
 ];
 
 /// Flows of ours against flows of TCP.
-const MIXES: [(u32, u32); 5] = [(1, 1), (1, 8), (8, 1), (4, 4), (8, 8)];
+const MIXES: [(u32, u32); 4] = [(1, 1), (1, 8), (8, 1), (8, 8)];
 
 /// Those of a quick run.
 const MIXES_QUICK: [(u32, u32); 2] = [(1, 1), (4, 4)];
@@ -57,8 +58,8 @@ const CONDITIONS: [Condition; 2] = [Condition::new(50, 1), Condition::new(50, 5)
 
 /// What is not counted, and what is; in full and quick.
 const LENGTHS: [[Duration; 2]; 2] = [
-    [Duration::from_secs(4), Duration::from_secs(8)],
-    [Duration::from_secs(1), Duration::from_secs(3)],
+    [Duration::from_secs(3), Duration::from_secs(7)],
+    [Duration::from_secs(1), Duration::from_secs(2)],
 ];
 
 /// Rounds, in full.
@@ -120,38 +121,54 @@ impl Bench {
             for tcp in [TCP_CUBIC, TCP_BBR] {
                 for (ours, theirs) in mixes {
                     let case = format!("{}.{}.{ours}_{theirs}", tcp.name(), condition.name());
-                    let (mut shares, mut jains, mut used) = (Vec::new(), Vec::new(), Vec::new());
+                    progress::show(format_args!("{ID}: {case}"));
+                    let mut mixed = Mixed::default();
                     for round in 0..self.rounds {
-                        progress::show(format_args!("{ID}: {case}, round {}", round + 1));
-                        let pours = [
-                            Pour {
-                                side: OURS,
-                                flows: *ours,
-                            },
-                            Pour {
-                                side: tcp,
-                                flows: *theirs,
-                            },
-                        ];
-                        let goodput = self.pour(*condition, &pours, round)?;
-                        shares.push(share_vs_fair(&goodput));
-                        let flows = goodput.concat();
-                        jains.push(jain(&flows));
-                        used.push(flows.iter().sum::<f64>() / RATE.as_bps() as f64);
+                        self.mix(*condition, (tcp, *ours, *theirs), round, &mut mixed)?;
                     }
-                    all.extend_from_slice(&shares);
-                    for (metric, values) in [
-                        (METRICS[0], shares),
-                        (METRICS[5], jains),
-                        (METRICS[6], used),
-                    ] {
-                        let metric = format!("{metric}.{case}");
-                        report.add(&Figure::new(ID, metric, "1", Summary::of(values)))?;
-                    }
+                    all.extend_from_slice(&mixed.shares);
+                    mixed.report(&case, report)?;
                 }
             }
         }
         extremes(&METRICS[..3], &all, report)
+    }
+
+    /// Pours once with us and, against BBR, once with CUBIC in our place; the other one first in every second round.
+    fn mix(
+        &self,
+        condition: Condition,
+        (tcp, ours, theirs): (&'static dyn Side, u32, u32),
+        round: u64,
+        mixed: &mut Mixed,
+    ) -> anyhow::Result<()> {
+        let mut places = vec![OURS];
+        if tcp.name() == TCP_BBR.name() {
+            places.push(TCP_CUBIC);
+        }
+        if round % 2 == 1 {
+            places.reverse();
+        }
+        for side in places {
+            let pours = [
+                Pour { side, flows: ours },
+                Pour {
+                    side: tcp,
+                    flows: theirs,
+                },
+            ];
+            let goodput = self.pour(condition, &pours, round)?;
+            if side.name() == OURS.name() {
+                let flows = goodput.concat();
+                mixed.shares.push(share_vs_fair(&goodput));
+                mixed.jains.push(jain(&flows));
+                let used = flows.iter().sum::<f64>() / RATE.as_bps() as f64;
+                mixed.used.push(used);
+            } else {
+                mixed.instead.push(share_vs_fair(&goodput));
+            }
+        }
+        Ok(())
     }
 
     /// Pours alone, ours and TCP's in turns.
@@ -241,6 +258,33 @@ impl Bench {
             report.add(&figure.beside(TCP_CUBIC.name(), theirs.median))?;
         }
         Ok(())
+    }
+}
+
+/// What came of a mix, round by round.
+#[derive(Default)]
+struct Mixed {
+    shares: Vec<f64>,
+    jains: Vec<f64>,
+    used: Vec<f64>,
+    /// The share of CUBIC in our place.
+    instead: Vec<f64>,
+}
+
+impl Mixed {
+    fn report(self, case: &str, report: &mut Report) -> anyhow::Result<()> {
+        let figure = |metric: &str, values| {
+            Figure::new(ID, format!("{metric}.{case}"), "1", Summary::of(values))
+        };
+        let share = figure(METRICS[0], self.shares);
+        let instead = Summary::of(self.instead);
+        report.add(&if instead.n > 0 {
+            share.beside("tcp_fifo_cubic in our place", instead.median)
+        } else {
+            share
+        })?;
+        report.add(&figure(METRICS[5], self.jains))?;
+        report.add(&figure(METRICS[6], self.used))
     }
 }
 

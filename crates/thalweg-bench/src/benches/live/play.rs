@@ -133,11 +133,14 @@ impl Play<'_> {
             sleep_until(begin + event.at);
             stage.network.emulator().set(event.line, event.impairment);
         }
-        let most = self.schedule.length() + TAIL + OVER_MAX;
+        sleep_until(begin + self.schedule.length());
+        let [meanwhile, _] = since(stage.passed(), before);
+        let most = TAIL + OVER_MAX;
         sender.hear(OVER, most.into())?;
         let arrivals = finish(&mut receiver, &stage.file("arrivals"))?;
         let mut recording = Recording::new(self.schedule, begin, &arrivals);
         recording.passed = since(stage.passed(), before);
+        recording.meanwhile = meanwhile;
         recording.late = stage.network.emulator().lateness().most();
         drop((sender, receiver));
         stage.network.take_down()?;

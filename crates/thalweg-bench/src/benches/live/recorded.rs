@@ -1,8 +1,8 @@
 //! All sides over all lines, played once: what BM-L1 and BM-L2 are both reckoned from.
 //!
 //! *The idea.* In each round every side plays over every line, in the other order in every second round. Rounds are
-//! few and long, for a queue takes a second to fill; what comes before that is played and not judged
-//! ([`super::videos::WARM_UP`]).
+//! few and long, for a queue takes a second to fill; what comes before that, and what the end of the overload lets
+//! through, is played and not judged.
 
 use std::sync::OnceLock;
 
@@ -20,7 +20,7 @@ use crate::{Settings, progress};
 pub(super) const BUDGET: Duration = Duration::from_millis(200);
 
 /// What is judged of a play, in full and quick.
-const LENGTHS: [Duration; 2] = [Duration::from_secs(6), Duration::from_secs(2)];
+const LENGTHS: [Duration; 2] = [Duration::from_secs(5), Duration::from_secs(2)];
 
 /// Rounds, in full.
 const ROUNDS: u64 = 2;

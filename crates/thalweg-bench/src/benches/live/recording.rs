@@ -39,8 +39,10 @@ struct Shared {
 pub(super) struct Recording {
     /// Of each ADU of the schedule, from the moment at which it was due; `None` if it did not come.
     latencies: Vec<Option<Duration>>,
-    /// What passed the lines meanwhile: from the sender, and back.
+    /// What passed the line from the beginning until nothing was on its way: from the sender, and back.
     pub(super) passed: [LineCounters; 2],
+    /// What passed it from the sender as long as ADUs were due.
+    pub(super) meanwhile: LineCounters,
     /// The most that the emulator was late with a packet: the instrument's own share of a latency.
     pub(super) late: Duration,
 }

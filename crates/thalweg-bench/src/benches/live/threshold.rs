@@ -130,7 +130,7 @@ fn lines(recorded: &Recorded, condition: Condition, report: &mut Report) -> anyh
             (
                 METRICS[6],
                 "Mbit/s",
-                of_round(&|r| delivered_mbps(recorded, r)),
+                of_round(&|r| recorded.videos.delivered_bps(r) / 1e6),
             ),
             (METRICS[7], "Mbit/s", of_round(&|r| wire_mbps(recorded, r))),
         ] {
@@ -168,18 +168,10 @@ fn for_29_fps_ms(recorded: &Recorded, recording: &Recording) -> f64 {
     if needed < 1e9 { needed } else { f64::NAN }
 }
 
-/// Returns the payload that came, in time or not, over the time in which it was due.
-fn delivered_mbps(recorded: &Recorded, recording: &Recording) -> f64 {
-    let judged = recorded.videos.judged();
-    let came = judged.filter(|(number, _)| recording.latency(*number).is_some());
-    let bytes: usize = came.map(|(_, due)| due.bytes).sum();
-    bytes as f64 * 8.0 / 1e6 / recorded.videos.length().as_secs_f64()
-}
-
-/// Returns what came out of the line over the whole schedule, headers and resending included.
+/// Returns what came out of the line while the schedule lasted, headers and resending included.
 fn wire_mbps(recorded: &Recorded, recording: &Recording) -> f64 {
     let seconds = recorded.videos.schedule().length().as_secs_f64();
-    recording.passed[0].bytes as f64 * 8.0 / 1e6 / seconds
+    recording.meanwhile.bytes as f64 * 8.0 / 1e6 / seconds
 }
 
 /// Prints frames a second and quality of all sides over a line, for people.

@@ -40,6 +40,9 @@ const LAYERS_KBPS: [u64; 8] = [240, 240, 300, 380, 480, 600, 760, 1_000];
 /// What comes before the queues have filled is played and not judged.
 pub(super) const WARM_UP: Duration = Duration::from_secs(1);
 
+/// So is what comes at the end, when the overload ends and lets through what would have had to wait.
+const COOL_DOWN: Duration = Duration::from_millis(500);
+
 /// The videos.
 pub(super) struct Videos {
     film: Film,
@@ -57,17 +60,18 @@ pub(super) struct Look {
 }
 
 impl Videos {
-    /// Films the videos, `length` of each after the warming up.
+    /// Films the videos, `length` of each to be judged.
     ///
     /// Cost    half a second in a release build
     pub(super) fn new(length: Duration) -> anyhow::Result<Self> {
-        let video = video(WARM_UP + length);
+        let whole = WARM_UP + length + COOL_DOWN;
+        let video = video(whole);
         let film = Film::new(&video)?;
         let apart = 1.0 / (FRAMES_PER_SECOND * f64::from(VIDEOS));
         let dues = (0..VIDEOS).flat_map(|stream| {
             let late = Duration::from_secs_f64(f64::from(stream) * apart);
             let film = &film;
-            Producer::new(&video, WARM_UP + length, 0).map(move |due| Due {
+            Producer::new(&video, whole, 0).map(move |due| Due {
                 at: due.at + late,
                 stream,
                 frame: due.frame as u32,
@@ -90,15 +94,23 @@ impl Videos {
         &self.schedule
     }
 
-    /// Returns how much of each video is judged.
-    pub(super) const fn length(&self) -> Duration {
-        self.length
-    }
-
     /// Returns the numbers and ADUs that are judged.
     pub(super) fn judged(&self) -> impl Iterator<Item = (usize, &Due)> {
         let dues = self.schedule.dues().iter().enumerate();
-        dues.filter(|(_, due)| due.at >= WARM_UP)
+        let window = WARM_UP..WARM_UP + self.length;
+        dues.filter(move |(_, due)| window.contains(&due.at))
+    }
+
+    /// Returns the payload that came while the judged ADUs were due, in bits a second.
+    pub(super) fn delivered_bps(&self, recording: &Recording) -> f64 {
+        let window = WARM_UP..WARM_UP + self.length;
+        let dues = self.schedule.dues().iter().enumerate();
+        let came = dues.filter(|(number, due)| {
+            let latency = recording.latency(*number);
+            latency.is_some_and(|latency| window.contains(&(due.at + latency)))
+        });
+        let bytes: usize = came.map(|(_, due)| due.bytes).sum();
+        bytes as f64 * 8.0 / self.length.as_secs_f64()
     }
 
     /// Returns how the videos look to a viewer for whom an ADU may be as old as the threshold and no older.
