@@ -113,10 +113,7 @@ impl Side for Thalweg {
         let mut sent = 0;
         outlet.play(begin, |number, due| {
             let header = header(due, clock.now() + outlet.budget);
-            let options = SendOptions {
-                carriage: Carriage::Stream,
-                priority: due.importance,
-            };
+            let options = SendOptions::new(Carriage::Stream);
             let payload = Bytes::from(due.payload(number));
             link.send_adu(header, payload, options).detach();
             sent += 1;
@@ -180,10 +177,7 @@ async fn pour(link: Link, flow: u32, lane: u64, end: Instant) {
     let mut sequence = lane;
     while clock::now() < end {
         let header = Header::new(StreamId(flow.into()), Sequence(sequence));
-        let options = SendOptions {
-            carriage: Carriage::Stream,
-            priority: header.importance.0,
-        };
+        let options = SendOptions::new(Carriage::Stream);
         let payload = Bytes::from(payload(flow, POURED_BYTES));
         let outcome = link.send_adu(header, payload, options).await;
         if outcome == Outcome::LinkLost {
