@@ -19,7 +19,7 @@ const SOURCE_ROW: f64 = 18.0;
 const LETTER: f64 = 7.5;
 
 /// Colours for light paper, then for dark; a series beyond the last begins again.
-const COLOURS: [(&str, &str); 7] = [
+const COLOURS: [(&str, &str); 10] = [
     ("#0072b2", "#56b4e9"),
     ("#d55e00", "#ff9248"),
     ("#009e73", "#2fd3a5"),
@@ -27,6 +27,10 @@ const COLOURS: [(&str, &str); 7] = [
     ("#cc79a7", "#e8a5c8"),
     ("#555555", "#bbbbbb"),
     ("#7048b6", "#b79cf0"),
+    // Beyond Okabe and Ito's: told from those by their marks too.
+    ("#9b2226", "#e98a8d"),
+    ("#3a5a00", "#a7cf5a"),
+    ("#00707a", "#6fd3dd"),
 ];
 
 pub(super) fn svg(chart: &Chart) -> String {

@@ -91,6 +91,11 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         } else {
             &CONDITIONS
         },
+        lengths_bytes: if settings.is_quick {
+            &LENGTHS_BYTES[..1]
+        } else {
+            &LENGTHS_BYTES
+        },
     };
     let mixes: &[(u32, u32)] = if settings.is_quick {
         &MIXES_QUICK
@@ -111,6 +116,7 @@ struct Bench {
     rounds: u64,
     lengths: [Duration; 2],
     conditions: &'static [Condition],
+    lengths_bytes: &'static [usize],
 }
 
 impl Bench {
@@ -229,7 +235,7 @@ impl Bench {
     /// Measures what an ADU of each length adds on the line.
     fn overhead(&self, report: &mut Report) -> anyhow::Result<()> {
         let sides: [&dyn Side; 2] = [OURS, TCP_CUBIC];
-        for bytes in LENGTHS_BYTES {
+        for bytes in self.lengths_bytes.iter().copied() {
             let schedule = even(bytes);
             let mut overheads = [const { Vec::new() }; 2];
             for round in 0..self.rounds {
