@@ -20,6 +20,7 @@
 //! | [`control`] | the control plane of a node: all of the above, joined by messages |
 //! | [`outbox`] | what waits to be sent over one link, and what goes next |
 //! | [`ledger`] | what became of a stream's ADUs on all nodes of its path |
+//! | [`pace`] | a link over TCP: chunks of streams on connections that may fail |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -49,6 +50,7 @@ pub mod mailbox;
 pub mod model;
 pub mod needs;
 pub mod outbox;
+pub mod pace;
 pub mod planner;
 pub mod random;
 pub mod routing;

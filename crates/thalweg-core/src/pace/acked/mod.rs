@@ -1,0 +1,219 @@
+//! `PaceA`: as much as has lately arrived in a round trip, by the peer's own word.
+//!
+//! *The idea.* No help from the kernel is needed: the peer says how many bytes have arrived. From that come the rate of
+//! delivery (the greatest of the last rounds, as BBR measures it) and the least round trip; what is out there, in the
+//! socket or on the line, is held to what the two make.
+//!
+//! ```text
+//! outstanding ≤ max(2 chunks, rate · (least RTT + target) + probe)        twice that at the start
+//! probe: a chunk more each round in which the limit was reached and the queue was below the target, else half
+//! ```
+//!
+//! The allowance of `target` is itself a probe: while the line is not full, each round delivers a little more than the
+//! one before. At the start the limit is doubled until three full rounds in a row have not brought a quarter more.
+//!
+//! *What it does not do.* It leaves losses to TCP, which it cannot outpace: what TCP does not let through waits in the
+//! socket and counts as outstanding. A peer that acknowledges falsely harms the rate it is sent at, and nothing else.
+//!
+//! *Sources.* PL-10, PL-11; draft-ietf-ccwg-bbr §4.1.1 (samples), §5.3.1 (start); spec 3(d).
+
+mod rate;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+
+use self::rate::{Filter, Least};
+use super::settings::TARGET;
+use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
+
+/// Rounds without growth that end the start.
+const FLAT_ROUNDS: u32 = 3;
+
+/// The pacer that asks the peer.
+#[derive(Clone, Debug)]
+pub struct PaceA {
+    sent: u64,
+    delivered: u64,
+    delivered_at: Instant,
+    /// When the first byte of the sample under way was sent.
+    first_sent: Instant,
+    log: VecDeque<Entry>,
+    rates: Filter,
+    rtt_min: Least,
+    rtt_last: Duration,
+    /// The round ends when this position is acknowledged.
+    round_end: u64,
+    was_limited: bool,
+    round_limited: bool,
+    probe: u64,
+    start: Option<Start>,
+}
+
+/// What was known when some bytes were sent.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    end: u64,
+    at: Instant,
+    delivered: u64,
+    delivered_at: Instant,
+    first_sent: Instant,
+    is_limited: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Start {
+    rate: Bitrate,
+    flat: u32,
+}
+
+impl PaceA {
+    /// Begins with a connection that has carried nothing.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            sent: 0,
+            delivered: 0,
+            delivered_at: now,
+            first_sent: now,
+            log: VecDeque::new(),
+            rates: Filter::default(),
+            rtt_min: Least::default(),
+            rtt_last: Duration::ZERO,
+            round_end: 0,
+            was_limited: false,
+            round_limited: false,
+            probe: 0,
+            start: Some(Start::default()),
+        }
+    }
+
+    /// Takes in that so much was handed over; `is_limited` if more would have been, had the credit allowed it.
+    pub fn handle_sent(&mut self, now: Instant, bytes: u64, is_limited: bool) {
+        if self.outstanding() == DataSize::ZERO {
+            // Idle time is nobody's rate.
+            (self.first_sent, self.delivered_at) = (now, now);
+        }
+        self.sent += bytes;
+        self.was_limited |= is_limited;
+        let entry = Entry {
+            end: self.sent,
+            at: now,
+            delivered: self.delivered,
+            delivered_at: self.delivered_at,
+            first_sent: self.first_sent,
+            is_limited,
+        };
+        match self.log.back_mut() {
+            // What leaves at one moment is one sample: frames of a few bytes do not make the log long.
+            Some(last) if last.at == now && last.delivered == self.delivered => *last = entry,
+            _ => self.log.push_back(entry),
+        }
+    }
+
+    /// Takes in that the peer has this many bytes in all.
+    ///
+    /// What was never sent cannot have arrived: it is taken for all that was sent. A smaller number than before is old.
+    pub fn handle_received(&mut self, now: Instant, position: u64) {
+        let position = position.min(self.sent);
+        if position <= self.delivered {
+            return;
+        }
+        self.delivered = position;
+        self.delivered_at = now;
+        let mut latest = None;
+        while let Some(entry) = self.log.front().filter(|entry| entry.end <= position) {
+            latest = Some(*entry);
+            self.log.pop_front();
+        }
+        if let Some(entry) = latest {
+            self.sample(now, &entry);
+        }
+        if position >= self.round_end {
+            self.end_round();
+        }
+    }
+
+    /// Returns how much may be handed over now.
+    pub fn credit(&self) -> DataSize {
+        self.limit().saturating_sub(self.outstanding())
+    }
+
+    /// Returns how much may be outstanding.
+    pub fn limit(&self) -> DataSize {
+        let rate = self.rates.greatest();
+        let time = self.rtt_min.get() + TARGET;
+        let gain = if self.start.is_some() { 2 } else { 1 };
+        let bytes = (rate * time).as_bytes() * gain + self.probe;
+        DataSize::from_bytes(bytes.max(2 * self.chunk()))
+    }
+
+    /// Returns how much was handed over and has not arrived, as far as is known.
+    pub const fn outstanding(&self) -> DataSize {
+        DataSize::from_bytes(self.sent - self.delivered)
+    }
+
+    /// Returns how much was handed over in all.
+    pub const fn sent(&self) -> u64 {
+        self.sent
+    }
+
+    /// Returns the rate of delivery; nothing before one was measured.
+    pub fn rate(&self) -> Option<Bitrate> {
+        let rate = self.rates.greatest();
+        (rate != Bitrate::ZERO).then_some(rate)
+    }
+
+    /// Returns the least round trip of late; zero before one was measured.
+    pub fn rtt_min(&self) -> Duration {
+        self.rtt_min.get()
+    }
+
+    /// Returns how many bytes take [`CHUNK_TIME`], within the outbox's bounds.
+    fn chunk(&self) -> u64 {
+        let bytes = (self.rates.greatest() * CHUNK_TIME).as_bytes();
+        bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into())
+    }
+
+    fn sample(&mut self, now: Instant, entry: &Entry) {
+        self.rtt_last = now.saturating_since(entry.at);
+        self.rtt_min.handle_sample(now, self.rtt_last);
+        // Acknowledgements that come in a bunch would show a rate that no line has: bytes cannot arrive faster than they
+        // were sent.
+        let send_time = entry.at.saturating_since(entry.first_sent);
+        let arrival_time = now.saturating_since(entry.delivered_at);
+        self.first_sent = entry.at;
+        let delivered = DataSize::from_bytes(self.delivered - entry.delivered);
+        let rate = delivered / send_time.max(arrival_time);
+        self.rates.handle_sample(rate, entry.is_limited);
+    }
+
+    fn end_round(&mut self) {
+        self.round_limited = self.was_limited;
+        self.was_limited = false;
+        self.round_end = self.sent;
+        if !self.round_limited {
+            return;
+        }
+        let is_calm = self.rtt_last <= self.rtt_min.get() + TARGET;
+        if let Some(start) = &mut self.start {
+            let rate = self.rates.greatest();
+            if rate.as_bps() >= start.rate.as_bps() / 4 * 5 {
+                *start = Start { rate, flat: 0 };
+            } else {
+                start.flat += 1;
+            }
+            if start.flat >= FLAT_ROUNDS {
+                self.start = None;
+            }
+        } else if is_calm {
+            // No more than the line holds by itself: beyond that a larger limit teaches nothing.
+            let most = (self.rates.greatest() * self.rtt_min.get()).as_bytes();
+            self.probe = (self.probe + self.chunk()).min(most);
+        } else {
+            self.probe /= 2;
+        }
+        self.rates.handle_round();
+    }
+}

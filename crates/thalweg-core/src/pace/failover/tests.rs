@@ -1,0 +1,95 @@
+//! Proves when a connection is left, from both sides of each edge, and that it is not left often.
+
+use super::*;
+
+fn at(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+const RTT: Duration = Duration::from_millis(150);
+
+#[test]
+fn a_stall_is_two_round_trips_without_progress_and_not_a_nanosecond_less() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(1_000));
+    let edge = at(1_300);
+    let before = Instant::from_nanos(edge.as_nanos() - 1);
+    assert_eq!(failover.judge(before, RTT, 0, true), Verdict::Steady);
+    assert_eq!(failover.poll_timeout(RTT, true), edge);
+    assert_eq!(failover.judge(edge, RTT, 0, true), Verdict::Switch);
+}
+
+#[test]
+fn short_round_trips_have_200_ms_and_an_unknown_one_a_second() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    let short = Duration::from_millis(1);
+    assert_eq!(failover.judge(at(199), short, 0, true), Verdict::Steady);
+    assert_eq!(failover.judge(at(200), short, 0, true), Verdict::Switch);
+    assert_eq!(
+        failover.judge(at(999), Duration::ZERO, 0, true),
+        Verdict::Steady
+    );
+    assert_eq!(
+        failover.judge(at(1_000), Duration::ZERO, 0, true),
+        Verdict::Switch
+    );
+}
+
+#[test]
+fn progress_begins_the_wait_anew_and_nothing_outstanding_ends_it() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    failover.handle_progress(at(250), true);
+    assert_eq!(failover.judge(at(500), RTT, 0, true), Verdict::Steady);
+    failover.handle_progress(at(500), false);
+    assert_eq!(failover.judge(at(9_000), RTT, 9, true), Verdict::Steady);
+    assert_eq!(failover.poll_timeout(RTT, true), Instant::NEVER);
+}
+
+#[test]
+fn two_timeouts_in_a_row_are_a_stall_and_one_is_not() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    assert_eq!(failover.judge(at(10), RTT, 1, true), Verdict::Steady);
+    assert_eq!(failover.judge(at(10), RTT, 2, true), Verdict::Switch);
+}
+
+#[test]
+fn without_a_standby_a_stall_is_held_and_counted_once() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    for ms in [300, 400, 500] {
+        assert_eq!(failover.judge(at(ms), RTT, 0, false), Verdict::Held);
+    }
+    assert_eq!((failover.count(), failover.held_back()), (0, 1));
+    assert_eq!(failover.poll_timeout(RTT, false), Instant::NEVER);
+    assert_eq!(failover.judge(at(600), RTT, 0, true), Verdict::Switch);
+}
+
+#[test]
+fn a_line_that_always_stalls_is_changed_ever_more_rarely() {
+    let mut failover = Failover::default();
+    let mut switches = alloc::vec::Vec::new();
+    for ms in 0..60_000 {
+        failover.handle_sent(at(ms));
+        if failover.judge(at(ms), RTT, 0, true) == Verdict::Switch {
+            failover.handle_switched(at(ms));
+            switches.push(ms);
+        }
+    }
+    let gaps: alloc::vec::Vec<u64> = switches.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(gaps, [1_000, 2_000, 4_000, 8_000, 16_000, 16_000]);
+    assert_eq!(failover.count(), 7);
+}
+
+#[test]
+fn after_a_calm_the_next_change_is_as_quick_as_the_first() {
+    let mut failover = Failover::default();
+    failover.handle_switched(at(0));
+    failover.handle_switched(at(1_000));
+    failover.handle_switched(at(5_000));
+    failover.handle_sent(at(5_000));
+    assert_eq!(failover.judge(at(5_999), RTT, 0, true), Verdict::Held);
+    assert_eq!(failover.judge(at(6_000), RTT, 0, true), Verdict::Switch);
+}

@@ -1,0 +1,308 @@
+//! What is said over one TCP connection: frames, one after the other.
+//!
+//! *The idea.* A type, varints, and for data its bytes. Streams go one way and are numbered from zero by who opens them:
+//! `open`, `data` and `reset` speak of the speaker's streams, `stop` and `window` of the listener's. Every frame but
+//! `received` is counted by both ends, so one cumulative number acknowledges all of them.
+//!
+//! ```text
+//! 0 hello     version:8 session:128 carrier(i)      the first frame each way, not counted
+//! 1 open      stream(i)                             in order: 0, 1, 2 …
+//! 2 data      stream(i) offset(i) length(i) bytes
+//! 3 data, the last of its stream
+//! 4 reset     stream(i) code(i) offset(i)           offset: how many bytes were sent before
+//! 5 stop      stream(i) code(i)
+//! 6 received  position(i)                           bytes of counted frames, on this carrier
+//! 7 window    stream(i) limit(i)                    the offset up to which may be sent
+//! 8 total     limit(i)                              the same, for all streams together
+//! 9 streams   limit(i)                              how many may have been opened in all
+//! 10 datagram length(i) bytes
+//! 11 ping
+//! 12 takeover                                       from here on this carrier is the active one
+//! 13 close    code(i) length(i) reason
+//! ```
+//!
+//! *What it does not do.* It judges no meaning; [`super::session`] does.
+//!
+//! *Sources.* RFC 9000 §19; docs/tcp.md.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+use super::settings::{DATAGRAM_BYTES_MAX, FRAME_BYTES_MAX, VERSION};
+use crate::hop::{CloseCode, StreamCode};
+use crate::limits::TEXT_BYTES_MAX;
+use crate::outbox::CHUNK_BYTES_MAX;
+use crate::wire::{Reader, VARINT_MAX, WireError, Write as _};
+
+/// A stream of one end of a session, in the order in which it opened them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamNumber(pub u64);
+
+/// What the connections of one session have in common; drawn by who dials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub [u8; 16]);
+
+/// One thing said over a carrier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// Which session and which of its carriers this connection is.
+    Hello {
+        /// The session.
+        session: SessionId,
+        /// The carrier: 0 begins the session, others join it.
+        carrier: u64,
+    },
+    /// A stream begins.
+    Open {
+        /// Which.
+        stream: StreamNumber,
+    },
+    /// Bytes of a stream.
+    Data {
+        /// Which.
+        stream: StreamNumber,
+        /// Where in the stream they stand.
+        offset: u64,
+        /// Whether the stream ends behind them.
+        is_last: bool,
+        /// They themselves; [`CHUNK_BYTES_MAX`] at most.
+        bytes: Bytes,
+    },
+    /// The sender gives a stream up.
+    Reset {
+        /// Which.
+        stream: StreamNumber,
+        /// Why.
+        code: StreamCode,
+        /// How many of its bytes were sent.
+        offset: u64,
+    },
+    /// The receiver wants no more of a stream.
+    Stop {
+        /// Which.
+        stream: StreamNumber,
+        /// Why.
+        code: StreamCode,
+    },
+    /// So many bytes of counted frames have arrived over this carrier.
+    Received {
+        /// How many.
+        position: u64,
+    },
+    /// How far a stream may be sent.
+    Window {
+        /// Which.
+        stream: StreamNumber,
+        /// The offset.
+        limit: u64,
+    },
+    /// How much of all streams may be sent.
+    Total {
+        /// How many bytes since the session began.
+        limit: u64,
+    },
+    /// How many streams may be opened.
+    Streams {
+        /// How many since the session began.
+        limit: u64,
+    },
+    /// A message that is not sent again.
+    Datagram {
+        /// Its bytes; [`DATAGRAM_BYTES_MAX`] at most.
+        bytes: Bytes,
+    },
+    /// Asks for a word.
+    Ping,
+    /// This carrier is the active one now.
+    Takeover,
+    /// The session ends.
+    Close {
+        /// Why, as a number.
+        code: CloseCode,
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// Puts frames together from the pieces in which a connection delivers them.
+#[derive(Debug, Default)]
+pub struct Decoder {
+    buffer: BytesMut,
+}
+
+impl fmt::Display for StreamNumber {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "stream {}", self.0)
+    }
+}
+
+impl Frame {
+    /// Returns whether both ends count the frame's bytes; an acknowledgement is not itself acknowledged.
+    pub const fn is_counted(&self) -> bool {
+        !matches!(self, Self::Received { .. } | Self::Hello { .. })
+    }
+
+    /// Appends the frame.
+    ///
+    /// Cost    one copy of the bytes of a data frame or datagram
+    /// Fails   panics above [`CHUNK_BYTES_MAX`], [`DATAGRAM_BYTES_MAX`] or a number above 2⁶² − 1 (a caller's bug)
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Hello { session, carrier } => {
+                out.extend_from_slice(&[0, VERSION]);
+                out.extend_from_slice(&session.0);
+                out.varint(*carrier);
+            }
+            Self::Open { stream } => put(out, 1, &[stream.0]),
+            Self::Data {
+                stream,
+                offset,
+                is_last,
+                bytes,
+            } => {
+                assert!(
+                    bytes.len() <= CHUNK_BYTES_MAX as usize,
+                    "a chunk is cut to size"
+                );
+                put(out, 2 + u8::from(*is_last), &[stream.0, *offset]);
+                out.blob(bytes);
+            }
+            Self::Reset {
+                stream,
+                code,
+                offset,
+            } => put(out, 4, &[stream.0, number(code.number()), *offset]),
+            Self::Stop { stream, code } => put(out, 5, &[stream.0, number(code.number())]),
+            Self::Received { position } => put(out, 6, &[*position]),
+            Self::Window { stream, limit } => put(out, 7, &[stream.0, *limit]),
+            Self::Total { limit } => put(out, 8, &[*limit]),
+            Self::Streams { limit } => put(out, 9, &[*limit]),
+            Self::Datagram { bytes } => {
+                assert!(bytes.len() <= DATAGRAM_BYTES_MAX, "a datagram is small");
+                out.push(10);
+                out.blob(bytes);
+            }
+            Self::Ping => out.push(11),
+            Self::Takeover => out.push(12),
+            Self::Close { code, reason } => {
+                put(out, 13, &[number(code.number())]);
+                out.blob(cut(reason).as_bytes());
+            }
+        }
+    }
+}
+
+impl Decoder {
+    /// Takes in what has arrived.
+    ///
+    /// Whoever drains [`Decoder::poll_frame`] after each call makes it hold [`FRAME_BYTES_MAX`] and these bytes at most.
+    pub fn handle_bytes(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Gives out the next frame and how many bytes it took; nothing until all of it is here.
+    ///
+    /// Cost    one copy of the bytes of a data frame, so that what is kept of it keeps nothing else alive
+    /// Fails   [`WireError`] if no further bytes can make it a frame; the connection is of no use any more
+    pub fn poll_frame(&mut self) -> Result<Option<(Frame, u64)>, WireError> {
+        let mut reader = Reader::new(&self.buffer);
+        match read(&mut reader) {
+            Ok(frame) => {
+                let used = self.buffer.len() - reader.remaining();
+                self.buffer.advance(used);
+                Ok(Some((frame, used as u64)))
+            }
+            Err(WireError::Truncated(_)) if self.buffer.len() < FRAME_BYTES_MAX => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn put(out: &mut Vec<u8>, kind: u8, values: &[u64]) {
+    out.push(kind);
+    for value in values {
+        out.varint(*value);
+    }
+}
+
+/// A code made by hand above what a varint holds cannot be sent; the largest that can says as much.
+fn number(code: u64) -> u64 {
+    code.min(VARINT_MAX)
+}
+
+/// Cuts a reason at a character.
+fn cut(reason: &str) -> &str {
+    let end = (0..=reason.len().min(TEXT_BYTES_MAX))
+        .rev()
+        .find(|end| reason.is_char_boundary(*end));
+    &reason[..end.unwrap_or(0)]
+}
+
+fn read(reader: &mut Reader<'_>) -> Result<Frame, WireError> {
+    let frame = match reader.byte("frame type")? {
+        0 => hello(reader)?,
+        1 => Frame::Open {
+            stream: stream(reader)?,
+        },
+        kind @ (2 | 3) => Frame::Data {
+            stream: stream(reader)?,
+            offset: reader.varint("offset")?,
+            is_last: kind == 3,
+            bytes: Bytes::copy_from_slice(reader.blob("data", CHUNK_BYTES_MAX as usize)?),
+        },
+        4 => Frame::Reset {
+            stream: stream(reader)?,
+            code: StreamCode::from_number(reader.varint("code")?),
+            offset: reader.varint("offset")?,
+        },
+        5 => Frame::Stop {
+            stream: stream(reader)?,
+            code: StreamCode::from_number(reader.varint("code")?),
+        },
+        6 => Frame::Received {
+            position: reader.varint("position")?,
+        },
+        7 => Frame::Window {
+            stream: stream(reader)?,
+            limit: reader.varint("limit")?,
+        },
+        8 => Frame::Total {
+            limit: reader.varint("limit")?,
+        },
+        9 => Frame::Streams {
+            limit: reader.varint("limit")?,
+        },
+        10 => Frame::Datagram {
+            bytes: Bytes::copy_from_slice(reader.blob("datagram", DATAGRAM_BYTES_MAX)?),
+        },
+        11 => Frame::Ping,
+        12 => Frame::Takeover,
+        13 => Frame::Close {
+            code: CloseCode::from_number(reader.varint("code")?),
+            reason: reader.text("reason", TEXT_BYTES_MAX)?,
+        },
+        kind => return Err(WireError::Kind(kind.into())),
+    };
+    Ok(frame)
+}
+
+fn hello(reader: &mut Reader<'_>) -> Result<Frame, WireError> {
+    let version = reader.byte("version")?;
+    if version != VERSION {
+        return Err(WireError::Version(version));
+    }
+    Ok(Frame::Hello {
+        session: SessionId(reader.array("session")?),
+        carrier: reader.varint("carrier")?,
+    })
+}
+
+fn stream(reader: &mut Reader<'_>) -> Result<StreamNumber, WireError> {
+    reader.varint("stream").map(StreamNumber)
+}

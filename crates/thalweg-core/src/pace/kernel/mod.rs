@@ -1,0 +1,102 @@
+//! `PaceK`: as much as the kernel can send now, and a sliver.
+//!
+//! *The idea.* The kernel knows its congestion window, what is on its way and what it could not send yet. Handed over is
+//! what fits the window, and beyond it only what keeps the kernel from running dry until it is asked again.
+//!
+//! ```text
+//! credit = (window − in flight) + sliver − unsent         0 while unsent ≥ sliver
+//! sliver = rate · min(wake, RTT)                          two packets at least, one window at most
+//! ```
+//!
+//! While something is unsent the window is not what holds it up (the peer's is, or the pace), so its rest is not counted.
+//!
+//! *What it does not do.* It asks nothing of the kernel: who drives it reads `TCP_INFO` and hands it in.
+//!
+//! *Sources.* PL-12; Linux `tcp_info`, `SIOCOUTQNSD` (its number is `tcpi_notsent_bytes`); Goel, Krasic, Walpole, "Low-latency
+//! adaptive streaming over TCP", TOMCCAP 4(3), 2008.
+
+#[cfg(test)]
+mod tests;
+
+use crate::outbox::gate::{SLIVER_MIN, WAKE};
+use crate::time::Duration;
+use crate::units::{Bitrate, DataSize};
+
+/// What the kernel says of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelPath {
+    /// The congestion window.
+    pub window: DataSize,
+    /// Sent and not acknowledged.
+    pub in_flight: DataSize,
+    /// Handed over and not sent.
+    pub unsent: DataSize,
+    /// The smoothed round trip; zero before one was measured.
+    pub rtt: Duration,
+    /// The latest rate of delivery; zero before one was measured.
+    pub delivery_rate: Bitrate,
+    /// How often in a row the timer for the oldest segment has run out.
+    pub timeouts: u32,
+}
+
+/// The pacer that asks the kernel.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PaceK {
+    path: KernelPath,
+    is_known: bool,
+    written: DataSize,
+}
+
+impl PaceK {
+    /// Takes in what the kernel says now.
+    pub fn handle_path(&mut self, path: KernelPath) {
+        *self = Self {
+            path,
+            is_known: true,
+            written: DataSize::ZERO,
+        };
+    }
+
+    /// Takes in that so much has been handed over since.
+    pub fn handle_written(&mut self, bytes: DataSize) {
+        self.written += bytes;
+    }
+
+    /// Returns how much may be handed over now; two packets while the kernel has said nothing.
+    pub fn credit(&self) -> DataSize {
+        let sliver = self.sliver();
+        let allowed = if !self.is_known {
+            sliver
+        } else if self.path.unsent >= sliver {
+            DataSize::ZERO
+        } else {
+            self.path.window.saturating_sub(self.path.in_flight)
+                + sliver.saturating_sub(self.path.unsent)
+        };
+        allowed.saturating_sub(self.written)
+    }
+
+    /// Returns how much may lie unsent in the kernel.
+    pub fn sliver(&self) -> DataSize {
+        let rate = self.rate().unwrap_or(Bitrate::ZERO);
+        let wake = match self.path.rtt {
+            Duration::ZERO => WAKE,
+            rtt => WAKE.min(rtt),
+        };
+        (rate * wake).min(self.path.window).max(SLIVER_MIN)
+    }
+
+    /// Returns the rate at which the path can be expected to send: what was delivered, else the window a round trip.
+    pub fn rate(&self) -> Option<Bitrate> {
+        let rate = match self.path.delivery_rate {
+            Bitrate::ZERO => self.path.window / self.path.rtt,
+            rate => rate,
+        };
+        (rate != Bitrate::ZERO).then_some(rate)
+    }
+
+    /// Returns what the kernel said last.
+    pub const fn path(&self) -> &KernelPath {
+        &self.path
+    }
+}

@@ -1,0 +1,73 @@
+//! Proves that no more than the sliver is left unsent, and that an open window is filled at once.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn pacer(window: u64, in_flight: u64, unsent: u64) -> PaceK {
+    let mut pacer = PaceK::default();
+    pacer.handle_path(KernelPath {
+        window: DataSize::from_bytes(window),
+        in_flight: DataSize::from_bytes(in_flight),
+        unsent: DataSize::from_bytes(unsent),
+        rtt: Duration::from_millis(50),
+        delivery_rate: Bitrate::from_kbps(10_000),
+        timeouts: 0,
+    });
+    pacer
+}
+
+/// 10 Mbit/s for 2 ms.
+const SLIVER: u64 = 2_500;
+
+#[test]
+fn an_open_window_is_filled_and_a_sliver_beyond() {
+    assert_eq!(pacer(60_000, 0, 0).credit().as_bytes(), 60_000 + SLIVER);
+    assert_eq!(pacer(60_000, 60_000, 0).credit().as_bytes(), SLIVER);
+}
+
+#[test]
+fn one_byte_below_the_sliver_opens_and_the_sliver_itself_closes() {
+    assert_eq!(pacer(60_000, 60_000, SLIVER - 1).credit().as_bytes(), 1);
+    assert_eq!(pacer(60_000, 60_000, SLIVER).credit(), DataSize::ZERO);
+    assert_eq!(pacer(60_000, 0, SLIVER).credit(), DataSize::ZERO);
+}
+
+#[test]
+fn what_is_written_since_the_kernel_spoke_is_spent() {
+    let mut pacer = pacer(60_000, 58_000, 0);
+    pacer.handle_written(DataSize::from_bytes(4_400));
+    assert_eq!(pacer.credit().as_bytes(), 100);
+    pacer.handle_written(DataSize::from_bytes(200));
+    assert_eq!(pacer.credit(), DataSize::ZERO);
+}
+
+#[test]
+fn a_slow_path_is_given_two_packets_and_a_silent_kernel_too() {
+    let mut pacer = PaceK::default();
+    assert_eq!(pacer.credit(), SLIVER_MIN);
+    assert_eq!(pacer.rate(), None);
+    pacer.handle_path(KernelPath {
+        window: DataSize::from_bytes(14_480),
+        rtt: Duration::from_millis(400),
+        in_flight: DataSize::from_bytes(14_480),
+        ..KernelPath::default()
+    });
+    assert_eq!(pacer.credit(), SLIVER_MIN);
+    assert_eq!(pacer.rate(), Some(Bitrate::from_bps(289_600)));
+}
+
+proptest! {
+    #[test]
+    fn unsent_never_exceeds_the_sliver_after_the_credit_is_used(
+        window in 0..10_000_000_u64,
+        in_flight in 0..10_000_000_u64,
+        unsent in 0..10_000_000_u64,
+    ) {
+        let pacer = pacer(window, in_flight, unsent);
+        let (credit, sliver) = (pacer.credit().as_bytes(), pacer.sliver().as_bytes());
+        // The kernel sends at once what its window lets through.
+        let left = (unsent + credit).saturating_sub(window.saturating_sub(in_flight));
+        prop_assert!(left <= sliver.max(unsent));
+    }
+}

@@ -1,0 +1,215 @@
+//! One TCP connection of a session: what was given to it, what of that has arrived, and its pacer.
+//!
+//! *The idea.* The log holds what was given and not acknowledged, each with the position at which it ends; one cumulative
+//! number from the peer lets go of all before it.
+//!
+//! *What it does not do.* It knows no stream.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use super::Pacing;
+use super::values::SessionError;
+use crate::hop::settings::Patience;
+use crate::pace::acked::PaceA;
+use crate::pace::frame::{Decoder, Frame, StreamNumber};
+use crate::pace::kernel::{KernelPath, PaceK};
+use crate::pace::settings::{TELL_BYTES, TELL_DELAY};
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
+
+#[derive(Debug)]
+pub(super) struct Carrier {
+    pub(super) decoder: Decoder,
+    pacer: Pacer,
+    sent: u64,
+    acknowledged: u64,
+    log: VecDeque<Entry>,
+    received: u64,
+    told: u64,
+    tell_by: Instant,
+    keep_alive: Duration,
+    ping_at: Instant,
+    srtt: Duration,
+    timeouts: u32,
+}
+
+#[derive(Debug)]
+struct Entry {
+    end: u64,
+    at: Instant,
+    what: What,
+}
+
+/// What a position on a carrier stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// The oldest chunk of a stream that is not acknowledged.
+    Chunk(StreamNumber),
+    /// A frame that is sent again as it is.
+    Control(Frame),
+    /// A message that is not sent again.
+    Datagram,
+    /// What means something only now and here: a ping, a takeover.
+    Passing,
+}
+
+#[derive(Debug)]
+enum Pacer {
+    Kernel(PaceK),
+    Acked(PaceA),
+}
+
+impl Carrier {
+    pub(super) fn new(pacing: Pacing, decoder: Decoder, patience: &Patience, now: Instant) -> Self {
+        Self {
+            decoder,
+            pacer: Pacer::new(pacing, now),
+            sent: 0,
+            acknowledged: 0,
+            log: VecDeque::new(),
+            received: 0,
+            told: 0,
+            tell_by: Instant::NEVER,
+            keep_alive: patience.keep_alive,
+            ping_at: now + patience.keep_alive,
+            srtt: Duration::ZERO,
+            timeouts: 0,
+        }
+    }
+
+    /// Takes in that this is the active one from now on: what it did while standing by says nothing of its rate.
+    pub(super) fn handle_activated(&mut self, pacing: Pacing, now: Instant) {
+        if let (Pacer::Acked(_), 0) = (&self.pacer, self.sent - self.acknowledged) {
+            self.pacer = Pacer::new(pacing, now);
+        }
+    }
+
+    pub(super) fn handle_kernel(&mut self, path: KernelPath) {
+        self.timeouts = path.timeouts;
+        if let Pacer::Kernel(pacer) = &mut self.pacer {
+            pacer.handle_path(path);
+        }
+    }
+
+    /// Takes in that a counted frame has arrived.
+    pub(super) fn handle_counted(&mut self, now: Instant, bytes: u64) {
+        self.received += bytes;
+        self.tell_by = self.tell_by.min(now + TELL_DELAY);
+    }
+
+    /// Takes in that a counted frame was given out.
+    pub(super) fn handle_sent(&mut self, now: Instant, bytes: u64, what: What, is_limited: bool) {
+        self.sent += bytes;
+        self.ping_at = now + self.keep_alive;
+        self.log.push_back(Entry {
+            end: self.sent,
+            at: now,
+            what,
+        });
+        match &mut self.pacer {
+            Pacer::Kernel(pacer) => pacer.handle_written(DataSize::from_bytes(bytes)),
+            Pacer::Acked(pacer) => pacer.handle_sent(now, bytes, is_limited),
+        }
+    }
+
+    /// Takes in how much the peer has; returns what that was.
+    pub(super) fn handle_received(
+        &mut self,
+        now: Instant,
+        position: u64,
+    ) -> Result<Vec<What>, SessionError> {
+        if position > self.sent {
+            return Err(SessionError::NeverSent {
+                position,
+                sent: self.sent,
+            });
+        }
+        self.acknowledged = self.acknowledged.max(position);
+        if let Pacer::Acked(pacer) = &mut self.pacer {
+            // A reset of the pacer begins its count anew.
+            let before = self.sent - pacer.sent();
+            pacer.handle_received(now, position.saturating_sub(before));
+        }
+        let mut arrived = Vec::new();
+        let mut sent_at = None;
+        while self.log.front().is_some_and(|entry| entry.end <= position) {
+            let Some(entry) = self.log.pop_front() else {
+                break;
+            };
+            sent_at = Some(entry.at);
+            arrived.push(entry.what);
+        }
+        if let Some(sent_at) = sent_at {
+            self.smooth(now.saturating_since(sent_at));
+        }
+        Ok(arrived)
+    }
+
+    /// Gives out the position to tell the peer, if it is time to.
+    pub(super) fn poll_position(&mut self, now: Instant) -> Option<u64> {
+        let is_due = self.received - self.told >= TELL_BYTES || now >= self.tell_by;
+        if !is_due {
+            return None;
+        }
+        self.told = self.received;
+        self.tell_by = Instant::NEVER;
+        Some(self.told)
+    }
+
+    pub(super) fn is_ping_due(&self, now: Instant) -> bool {
+        now >= self.ping_at
+    }
+
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.acknowledged < self.sent
+    }
+
+    pub(super) fn credit(&self) -> DataSize {
+        match &self.pacer {
+            Pacer::Kernel(pacer) => pacer.credit(),
+            Pacer::Acked(pacer) => pacer.credit(),
+        }
+    }
+
+    pub(super) fn rate(&self) -> Option<Bitrate> {
+        match &self.pacer {
+            Pacer::Kernel(pacer) => pacer.rate(),
+            Pacer::Acked(pacer) => pacer.rate(),
+        }
+    }
+
+    pub(super) const fn rtt(&self) -> Duration {
+        self.srtt
+    }
+
+    pub(super) const fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.tell_by.min(self.ping_at)
+    }
+
+    pub(super) fn into_unacknowledged(self) -> Vec<What> {
+        self.log.into_iter().map(|entry| entry.what).collect()
+    }
+
+    /// RFC 6298 §2: an eighth of each new sample.
+    fn smooth(&mut self, sample: Duration) {
+        self.srtt = match self.srtt.as_nanos() {
+            // A round trip below the clock's grain is one of its grains, for zero means unknown.
+            0 => sample.max(Duration::from_nanos(1)),
+            srtt => Duration::from_nanos(srtt - srtt / 8 + sample.as_nanos() / 8),
+        };
+    }
+}
+
+impl Pacer {
+    fn new(pacing: Pacing, now: Instant) -> Self {
+        match pacing {
+            Pacing::Kernel => Self::Kernel(PaceK::default()),
+            Pacing::Acked => Self::Acked(PaceA::new(now)),
+        }
+    }
+}

@@ -1,0 +1,386 @@
+//! A link over TCP connections that come and go: streams, windows, acknowledgements, and who carries them.
+//!
+//! *The idea.* Streams and windows belong to the session, positions and pacing to a carrier. What a carrier was given is
+//! logged until the peer has it; when another takes over, what the log still holds goes over that one, before anything
+//! new: small frames as they were, chunks by the rank of their streams. The receiver knows streams that are over by their
+//! number and bytes that are here by their offset, so nothing arrives twice. Carriers are numbered by who dials, and the
+//! active number only rises: when both ends change at once, the higher wins.
+//!
+//! ```text
+//! poll_transmit(carrier):  received ▸ takeover ▸ open, reset, stop, windows ▸ datagrams ▸ chunks by rank ▸ ping
+//!                          (always)                                         (while the pacer gives credit)
+//! ```
+//!
+//! *What it does not do.* It opens no connection: [`Session::carriers_missing`] says how many are wanted. A datagram that was
+//! under way when a carrier failed is not sent again: it is counted.
+//!
+//! *Sources.* PL-6 to PL-13; RFC 9000 §3, §4; docs/tcp.md.
+
+mod carrier;
+mod input;
+mod receiving;
+mod sending;
+#[cfg(test)]
+mod tests;
+mod transmit;
+mod values;
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::string::String;
+
+use bytes::Bytes;
+
+use self::carrier::{Carrier, What};
+use self::receiving::Receiving;
+use self::sending::Sending;
+use super::failover::{Failover, Verdict};
+use super::frame::{Decoder, Frame, StreamNumber};
+use super::kernel::KernelPath;
+use super::settings::CARRIERS_MAX;
+use crate::hop::settings::{IDLE_TIMEOUT, Patience};
+use crate::hop::{CloseCode, StreamCode};
+use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
+
+pub use self::values::{
+    Carried, CarrierNumber, DatagramError, Event, Pacing, Read, SessionError, Written,
+};
+
+/// Both directions of one link, over one active carrier.
+#[derive(Debug)]
+pub struct Session {
+    pacing: Pacing,
+    carriers: BTreeMap<CarrierNumber, Carrier>,
+    active: Option<CarrierNumber>,
+    /// The number below which carriers have been left.
+    least: CarrierNumber,
+    standbys: usize,
+    failover: Failover,
+    control: VecDeque<Frame>,
+    is_takeover_due: bool,
+    sending: Sending,
+    receiving: Receiving,
+    events: VecDeque<Event>,
+    heard: Instant,
+    patience: Patience,
+    end: End,
+    carried: Carried,
+}
+
+/// Whether the session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    No,
+    /// The last word is to be said.
+    Closing,
+    Over,
+}
+
+impl Session {
+    /// Begins without a carrier.
+    pub fn new(pacing: Pacing, standbys: usize, now: Instant) -> Self {
+        Self {
+            pacing,
+            carriers: BTreeMap::new(),
+            active: None,
+            least: CarrierNumber(0),
+            standbys: standbys.min(CARRIERS_MAX - 1),
+            failover: Failover::default(),
+            control: VecDeque::new(),
+            is_takeover_due: false,
+            sending: Sending::new(),
+            receiving: Receiving::new(),
+            events: VecDeque::new(),
+            heard: now,
+            patience: Patience::new(IDLE_TIMEOUT),
+            end: End::No,
+            carried: Carried::default(),
+        }
+    }
+
+    /// Takes in a connection over which both ends have said hello; `decoder` may hold what came behind that.
+    ///
+    /// The first is the active one, others stand by. Returns whether it is of use: its number is new and there is room.
+    pub fn handle_carrier(
+        &mut self,
+        number: CarrierNumber,
+        decoder: Decoder,
+        now: Instant,
+    ) -> bool {
+        let is_of_use = number >= self.least
+            && !self.carriers.contains_key(&number)
+            && self.carriers.len() < CARRIERS_MAX
+            && self.end == End::No;
+        if !is_of_use {
+            return false;
+        }
+        let carrier = Carrier::new(self.pacing, decoder, &self.patience, now);
+        self.carriers.insert(number, carrier);
+        self.heard = now;
+        match (self.active, self.least.0.checked_sub(1)) {
+            (Some(_), _) => {}
+            // The first carrier of all is known to be the active one; one that ends an interruption says so.
+            (None, None) => self.activate(number, now),
+            (None, Some(before)) => {
+                self.is_takeover_due = true;
+                self.switch(CarrierNumber(before), number, now);
+            }
+        }
+        true
+    }
+
+    /// Takes in that a connection is gone.
+    pub fn handle_carrier_lost(&mut self, number: CarrierNumber, now: Instant) {
+        if self.active == Some(number) {
+            self.leave(number);
+            if let Some(next) = self.carriers.keys().next().copied() {
+                self.is_takeover_due = true;
+                self.switch(number, next, now);
+            }
+        } else {
+            self.carriers.remove(&number);
+        }
+    }
+
+    /// Takes in what the kernel says of a carrier.
+    pub fn handle_kernel(&mut self, number: CarrierNumber, path: KernelPath) {
+        if let Some(carrier) = self.carriers.get_mut(&number) {
+            carrier.handle_kernel(path);
+        }
+    }
+
+    /// Takes in that time has passed: looks for a stall, and for a peer that is gone.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.end == End::Over {
+            return;
+        }
+        if now >= self.heard + self.idle() {
+            self.over(Event::Lost);
+            return;
+        }
+        let Some((number, carrier)) = self.active_carrier() else {
+            return;
+        };
+        let (rtt, timeouts) = (carrier.rtt(), carrier.timeouts());
+        let standby = self.standby();
+        let verdict = self.failover.judge(now, rtt, timeouts, standby.is_some());
+        if let (Verdict::Switch, Some(next)) = (verdict, standby) {
+            self.leave(number);
+            self.is_takeover_due = true;
+            self.switch(number, next, now);
+        }
+    }
+
+    /// Returns when [`Session::handle_timeout`] or [`Session::poll_transmit`] are to be called, if nothing happens before.
+    pub fn poll_timeout(&self) -> Instant {
+        if self.end == End::Over {
+            return Instant::NEVER;
+        }
+        let stall = self
+            .active_carrier()
+            .map_or(Instant::NEVER, |(_, carrier)| {
+                self.failover
+                    .poll_timeout(carrier.rtt(), self.standby().is_some())
+            });
+        let carriers = self.carriers.values().map(Carrier::poll_timeout);
+        let idle = self.heard + self.idle();
+        carriers.fold(stall.min(idle), Instant::min)
+    }
+
+    /// Gives out what has happened.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Opens a stream whose bytes go before those of lower rank, and of equal rank after those opened before.
+    ///
+    /// Nothing while the peer admits no more: [`Event::Room`] follows when it does.
+    pub fn open(&mut self, rank: i32) -> Option<StreamNumber> {
+        if self.end != End::No {
+            return None;
+        }
+        let stream = self.sending.open(rank)?;
+        self.control.push_back(Frame::Open { stream });
+        Some(stream)
+    }
+
+    /// Hands over bytes of a stream; takes from the front of `bytes` what there is room for.
+    pub fn write(&mut self, stream: StreamNumber, bytes: &mut Bytes) -> Written {
+        match self.end {
+            End::No => self.sending.write(stream, bytes),
+            _ => Written::Lost,
+        }
+    }
+
+    /// Says that nothing more will be written; [`Event::Acknowledged`] follows when the peer has every byte.
+    pub fn finish(&mut self, stream: StreamNumber) {
+        self.sending.finish(stream);
+    }
+
+    /// Gives a stream up: what is not sent is not, and the peer forgets what it has.
+    pub fn reset(&mut self, stream: StreamNumber, code: StreamCode) {
+        if let Some(offset) = self.sending.reset(stream) {
+            let frame = Frame::Reset {
+                stream,
+                code,
+                offset,
+            };
+            self.control.push_back(frame);
+        }
+    }
+
+    /// Sends a message once, before the bytes of all streams.
+    ///
+    /// Fails   gives it back if it is too large, if those before it have not left, or if the session is over
+    pub fn send_datagram(&mut self, datagram: Bytes) -> Result<(), (DatagramError, Bytes)> {
+        match self.end {
+            End::No => self.sending.send_datagram(datagram),
+            _ => Err((DatagramError::Lost, datagram)),
+        }
+    }
+
+    /// Returns the next bytes of an arriving stream, without waiting.
+    pub fn read(&mut self, stream: StreamNumber) -> Read {
+        self.receiving.read(stream, &mut self.control)
+    }
+
+    /// Wants no more of an arriving stream; what has arrived is forgotten.
+    pub fn stop(&mut self, stream: StreamNumber, code: StreamCode) {
+        if self.receiving.stop(stream, &mut self.control) {
+            self.control.push_back(Frame::Stop { stream, code });
+        }
+    }
+
+    /// Gives out the next datagram that has arrived.
+    pub fn poll_datagram(&mut self) -> Option<Bytes> {
+        self.receiving.poll_datagram()
+    }
+
+    /// Ends the session: the reason is said over the active carrier, and nothing after it.
+    pub fn close(&mut self, code: CloseCode, reason: String) {
+        if self.end == End::No {
+            self.end = End::Closing;
+            self.control.push_back(Frame::Close { code, reason });
+        }
+    }
+
+    /// Returns how much may be written now so that no more than a sliver lies below whoever writes.
+    pub fn credit(&self) -> DataSize {
+        let Some((_, carrier)) = self.active_carrier() else {
+            return DataSize::ZERO;
+        };
+        let queued = DataSize::from_bytes(self.sending.queued());
+        carrier.credit().saturating_sub(queued)
+    }
+
+    /// Returns the rate that the active carrier is believed to carry.
+    pub fn sendable_rate(&self) -> Option<Bitrate> {
+        self.active_carrier()?.1.rate()
+    }
+
+    /// Returns the smoothed time between sending and the peer's word, on the active carrier; zero before one was measured.
+    pub fn rtt(&self) -> Duration {
+        self.active_carrier()
+            .map_or(Duration::ZERO, |(_, carrier)| carrier.rtt())
+    }
+
+    /// Returns the carrier that is being used.
+    pub const fn active(&self) -> Option<CarrierNumber> {
+        self.active
+    }
+
+    /// Returns how many connections are to be dialled so that one is active and the wanted number stands by.
+    pub fn carriers_missing(&self) -> usize {
+        match self.end {
+            End::No => (1 + self.standbys).saturating_sub(self.carriers.len()),
+            _ => 0,
+        }
+    }
+
+    /// Returns whether the session is over and its last word said.
+    pub fn is_over(&self) -> bool {
+        self.end == End::Over
+    }
+
+    /// Returns whether everything that was written, and is still wanted, has been acknowledged.
+    pub fn is_settled(&self) -> bool {
+        self.control.is_empty() && self.sending.is_settled()
+    }
+
+    /// Returns what has happened so far, in numbers.
+    pub fn carried(&self) -> Carried {
+        Carried {
+            failovers: self.failover.count(),
+            stalls_held: self.failover.held_back(),
+            duplicate_bytes: self.receiving.duplicate_bytes(),
+            datagrams_dropped: self.receiving.datagrams_dropped(),
+            ..self.carried
+        }
+    }
+
+    fn idle(&self) -> Duration {
+        Duration::from_millis(self.patience.idle_ms.into())
+    }
+
+    fn active_carrier(&self) -> Option<(CarrierNumber, &Carrier)> {
+        let number = self.active?;
+        Some((number, self.carriers.get(&number)?))
+    }
+
+    /// Returns the standby that would take over: the first after the active one.
+    fn standby(&self) -> Option<CarrierNumber> {
+        let active = self.active?;
+        let mut numbers = self.carriers.keys().copied();
+        numbers.find(|number| *number > active)
+    }
+
+    /// Lets go of a carrier; what it did not deliver is to be sent again.
+    fn leave(&mut self, number: CarrierNumber) {
+        let Some(carrier) = self.carriers.remove(&number) else {
+            return;
+        };
+        self.least = self.least.max(CarrierNumber(number.0 + 1));
+        self.active = None;
+        for what in carrier.into_unacknowledged().into_iter().rev() {
+            match what {
+                What::Control(frame) => self.control.push_front(frame),
+                What::Datagram => self.carried.datagrams_lost += 1,
+                What::Chunk(_) | What::Passing => {}
+            }
+        }
+        self.carried.resent_bytes += self.sending.rewind();
+    }
+
+    /// Makes a carrier the active one, after [`Session::leave`] let go of the one before.
+    fn switch(&mut self, from: CarrierNumber, to: CarrierNumber, now: Instant) {
+        self.failover.handle_switched(now);
+        self.events.push_back(Event::FailedOver { from, to });
+        self.activate(to, now);
+    }
+
+    fn activate(&mut self, number: CarrierNumber, now: Instant) {
+        // The active number only rises, so those below are of no use to either end any more.
+        self.carriers.retain(|other, _| *other >= number);
+        self.least = self.least.max(number);
+        self.active = Some(number);
+        if let Some(carrier) = self.carriers.get_mut(&number) {
+            carrier.handle_activated(self.pacing, now);
+        }
+        self.events.push_back(Event::Room);
+    }
+
+    fn over(&mut self, event: Event) {
+        self.end = End::Over;
+        self.events.push_back(event);
+    }
+
+    /// Returns how many bytes take [`CHUNK_TIME`]; the least while the rate is unknown, for a chunk that takes long looks
+    /// like a stall.
+    fn chunk_bytes(&self) -> usize {
+        let bytes = self
+            .sendable_rate()
+            .map_or(0, |rate| (rate * CHUNK_TIME).as_bytes());
+        bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as usize
+    }
+}

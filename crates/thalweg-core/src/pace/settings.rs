@@ -1,0 +1,81 @@
+//! The numbers of a link over TCP, in one table that both ends have.
+//!
+//! *The idea.* Windows are as over QUIC ([`crate::hop::settings`]), so that a stream behaves alike on both. They are part
+//! of version 1 and not negotiated.
+//!
+//! *What it does not do.* It sets no socket option.
+
+use crate::hop::settings;
+use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN};
+use crate::time::Duration;
+
+/// The version of the frames; a peer of another is refused in the greeting.
+pub const VERSION: u8 = 1;
+
+/// The longest encoded frame: a chunk, its stream, offset and length.
+pub const FRAME_BYTES_MAX: usize = CHUNK_BYTES_MAX as usize + 32;
+
+/// The largest datagram: what an ADU must fit to go by datagram over QUIC, so that the choice is the same.
+pub const DATAGRAM_BYTES_MAX: usize = settings::MTU_BYTES_MIN as usize;
+
+/// Datagrams that wait either way, each counted with [`DATAGRAM_OVERHEAD_BYTES`].
+pub const DATAGRAM_BUFFER_BYTES: usize = settings::DATAGRAM_BUFFER_BYTES;
+
+/// What a waiting datagram takes besides its bytes, about: so a flood of empty ones is bounded too.
+pub const DATAGRAM_OVERHEAD_BYTES: usize = 64;
+
+/// What one stream may have unread.
+pub const STREAM_WINDOW_BYTES: u64 = settings::STREAM_WINDOW_BYTES as u64;
+
+/// What all streams may have unread.
+pub const SESSION_WINDOW_BYTES: u64 = settings::LINK_WINDOW_BYTES as u64;
+
+/// What may be queued or unacknowledged at the sender.
+pub const SEND_WINDOW_BYTES: u64 = settings::SEND_WINDOW_BYTES;
+
+/// What one stream may have queued: one chunk of the largest size, for the outbox gives it chunk by chunk.
+pub const QUEUE_BYTES_MAX: usize = CHUNK_BYTES_MAX as usize;
+
+/// Streams that a peer may have open at once.
+pub const STREAMS_MAX: u64 = settings::STREAMS_MAX as u64;
+
+/// After so many bytes the receiver says what it has: two least chunks, as RFC 9000 §13.2.2 has two packets.
+pub const TELL_BYTES: u64 = 2 * CHUNK_BYTES_MIN as u64;
+
+/// After this long it says so anyway: well below the round trips of any line that blocks UDP.
+pub const TELL_DELAY: Duration = Duration::from_millis(2);
+
+/// How much queueing [`PaceA`](super::PaceA) allows itself beyond the least round trip: five wake-ups of a busy peer.
+pub const TARGET: Duration = Duration::from_millis(10);
+
+/// The least time without progress that counts as a stall: PL-13, and the least RTO of Linux.
+pub const STALL_MIN: Duration = Duration::from_millis(200);
+
+/// The same before a round trip was measured: the initial RTO of RFC 6298 §2.1.
+pub const STALL_UNKNOWN: Duration = Duration::from_secs(1);
+
+/// The least time between two fail-overs because of stalls: a new connection needs that long to leave slow start on any
+/// line worth changing to; changing faster would be a way around congestion control.
+pub const FAILOVER_INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// The time between two after the fourth in a row.
+pub const FAILOVER_INTERVAL_MAX: Duration = Duration::from_secs(16);
+
+/// Connections that stand by, usually: one to take over, and the next is dialled when it has.
+pub const STANDBYS: usize = 1;
+
+/// Carriers of a session that a peer may join: one active, some standing by, some of both on their way out.
+pub const CARRIERS_MAX: usize = 8;
+
+/// Stopped streams whose code is remembered for who still writes to them.
+pub const STOPS_KEPT: usize = 1024;
+
+const _: () = assert!(
+    QUEUE_BYTES_MAX as u64 <= SEND_WINDOW_BYTES && SEND_WINDOW_BYTES <= SESSION_WINDOW_BYTES,
+    "a queued chunk fits the send window, and that what the peer admits"
+);
+const _: () = assert!(
+    crate::limits::TEXT_BYTES_MAX + 32 <= FRAME_BYTES_MAX
+        && DATAGRAM_BYTES_MAX + 32 <= FRAME_BYTES_MAX,
+    "every frame is as long as the longest at most"
+);
