@@ -9,7 +9,8 @@
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::time::Instant;
+use thalweg_core::pace::{CarrierNumber, Decoder, Event, Pacing, Read, Session};
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_core::wire::{adu, control, record};
 use thalweg_lift::keys::{KeyEpoch, KeyRing, StreamKey};
@@ -38,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     ("layered", layered),
     ("unpack", unpack),
     ("open", open),
+    ("pace", pace),
 ];
 
 /// The header of an ADU, as it stands at the head of a stream or datagram.
@@ -74,6 +76,47 @@ pub fn control_body(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     if let Ok(record) = record::decode(bytes) {
         assert_eq!(record::decode(&record::encode(&record)), Ok(record));
+    }
+}
+
+/// What a peer says over TCP: frames that say the same again, and a session that bears with them.
+pub fn pace(bytes: &[u8]) {
+    let mut decoder = Decoder::default();
+    decoder.handle_bytes(bytes);
+    while let Ok(Some((frame, _))) = decoder.poll_frame() {
+        let mut again = Vec::new();
+        frame.encode(&mut again);
+        let mut decoder = Decoder::default();
+        decoder.handle_bytes(&again);
+        let size = again.len() as u64;
+        assert_eq!(decoder.poll_frame(), Ok(Some((frame, size))));
+    }
+    let mut session = Session::new(Pacing::Acked, 1, Instant::ZERO);
+    let carriers = [CarrierNumber(0), CarrierNumber(1)];
+    for carrier in carriers {
+        session.handle_carrier(carrier, Decoder::default(), Instant::ZERO);
+    }
+    let stream = session.open(0).expect("a peer admits one stream");
+    session.write(stream, &mut Bytes::from_static(&[7; 5_000]));
+    let mut out = Vec::new();
+    for (place, piece) in bytes.chunks(50).enumerate() {
+        let now = Instant::ZERO + Duration::from_millis(place as u64 * 70);
+        if session
+            .handle_bytes(carriers[place % 2], piece, now)
+            .is_err()
+        {
+            return;
+        }
+        session.handle_timeout(now);
+        for carrier in carriers {
+            out.clear();
+            while session.poll_transmit(carrier, now, &mut out) {}
+        }
+        while let Some(event) = session.poll_event() {
+            if let Event::Readable(stream) = event {
+                while let Read::Bytes(_) = session.read(stream) {}
+            }
+        }
     }
 }
 
