@@ -165,6 +165,11 @@ impl PaceA {
         (rate != Bitrate::ZERO).then_some(rate)
     }
 
+    /// Returns whether the path was found to carry no more.
+    pub const fn has_been_full(&self) -> bool {
+        self.start.is_none()
+    }
+
     /// Returns the least round trip of late; zero before one was measured.
     pub fn rtt_min(&self) -> Duration {
         self.rtt_min.get()

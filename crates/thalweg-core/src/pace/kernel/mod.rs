@@ -45,15 +45,19 @@ pub struct PaceK {
     path: KernelPath,
     is_known: bool,
     written: DataSize,
+    has_been_full: bool,
 }
 
 impl PaceK {
     /// Takes in what the kernel says now.
     pub fn handle_path(&mut self, path: KernelPath) {
+        // Something waits, and it is the window that it waits for.
+        let is_full = path.unsent > DataSize::ZERO && path.in_flight >= path.window;
         *self = Self {
             path,
             is_known: true,
             written: DataSize::ZERO,
+            has_been_full: self.has_been_full || is_full,
         };
     }
 
@@ -93,6 +97,11 @@ impl PaceK {
             rate => rate,
         };
         (rate != Bitrate::ZERO).then_some(rate)
+    }
+
+    /// Returns whether the window has ever been what held something up.
+    pub const fn has_been_full(&self) -> bool {
+        self.has_been_full
     }
 
     /// Returns what the kernel said last.

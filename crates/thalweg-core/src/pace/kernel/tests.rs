@@ -57,6 +57,16 @@ fn a_slow_path_is_given_two_packets_and_a_silent_kernel_too() {
     assert_eq!(pacer.rate(), Some(Bitrate::from_bps(289_600)));
 }
 
+#[test]
+fn a_path_has_been_full_when_its_window_held_something_up() {
+    assert!(!pacer(60_000, 60_000, 0).has_been_full());
+    assert!(!pacer(60_000, 59_999, 1).has_been_full());
+    let mut pacer = pacer(60_000, 60_000, 1);
+    assert!(pacer.has_been_full());
+    pacer.handle_path(KernelPath::default());
+    assert!(pacer.has_been_full());
+}
+
 proptest! {
     #[test]
     fn unsent_never_exceeds_the_sliver_after_the_credit_is_used(

@@ -179,6 +179,20 @@ impl Carrier {
         }
     }
 
+    pub(super) const fn has_been_full(&self) -> bool {
+        match &self.pacer {
+            Pacer::Kernel(pacer) => pacer.has_been_full(),
+            Pacer::Acked(pacer) => pacer.has_been_full(),
+        }
+    }
+
+    pub(super) fn unsent_max(&self) -> Option<DataSize> {
+        match &self.pacer {
+            Pacer::Kernel(pacer) => Some(pacer.sliver()),
+            Pacer::Acked(_) => None,
+        }
+    }
+
     pub(super) const fn rtt(&self) -> Duration {
         self.srtt
     }

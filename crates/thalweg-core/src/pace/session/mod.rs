@@ -285,9 +285,40 @@ impl Session {
             .map_or(Duration::ZERO, |(_, carrier)| carrier.rtt())
     }
 
+    /// Returns whether the active carrier was ever found to carry no more: before, its rate says what was tried.
+    pub fn has_been_full(&self) -> bool {
+        self.active_carrier()
+            .is_some_and(|(_, carrier)| carrier.has_been_full())
+    }
+
+    /// Returns how much may lie unsent in the kernel of the active carrier, if it is the kernel that is asked.
+    pub fn unsent_max(&self) -> Option<DataSize> {
+        self.active_carrier()?.1.unsent_max()
+    }
+
+    /// Returns whether bytes wait for credit.
+    pub fn has_more(&self) -> bool {
+        self.sending.has_more()
+    }
+
+    /// Returns whether there is something for the active carrier that needs no credit.
+    pub fn has_word(&self) -> bool {
+        self.is_takeover_due || !self.control.is_empty()
+    }
+
+    /// Returns whether a carrier is of use still.
+    pub fn has_carrier(&self, number: CarrierNumber) -> bool {
+        self.carriers.contains_key(&number)
+    }
+
     /// Returns the carrier that is being used.
     pub const fn active(&self) -> Option<CarrierNumber> {
         self.active
+    }
+
+    /// Returns how many carriers there are, the active one among them.
+    pub fn carriers(&self) -> usize {
+        self.carriers.len()
     }
 
     /// Returns how many connections are to be dialled so that one is active and the wanted number stands by.
