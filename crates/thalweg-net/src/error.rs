@@ -57,6 +57,14 @@ pub enum BindError {
         /// What the system said: in use, not ours, not permitted.
         source: io::Error,
     },
+    /// The address cannot be listened on by TCP.
+    #[error("cannot listen on {address} (tcp): {source}")]
+    ListenTcp {
+        /// Which.
+        address: SocketAddr,
+        /// What the system said: in use, not ours, no such congestion control.
+        source: io::Error,
+    },
     /// Addresses that cannot go together.
     #[error(
         "{0} is an unspecified address, but reach `own-address` needs the one address it is confined to"

@@ -12,12 +12,12 @@
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one QUIC connection |
 //! | [`close`] | why a connection or a stream ended, as numbers on the wire |
+//! | [`tcp`] | streams and messages over TCP, where UDP is blocked |
 //! | [`shaper`] | a slow, lossy line in user space, between two loopback addresses |
 //!
 //! *What it does not do.* It plans nothing, routes nothing and understands no control frame: that is `thalweg-node`.
 //!
 //! *Sources.* docs/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
-#![forbid(unsafe_code)]
 
 pub mod admission;
 pub mod clock;
@@ -27,6 +27,7 @@ pub mod error;
 pub mod identity;
 pub mod link;
 pub mod shaper;
+pub mod tcp;
 
 pub use admission::Admission;
 pub use clock::Clock;

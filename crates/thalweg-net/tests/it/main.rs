@@ -10,3 +10,4 @@ mod hostile;
 mod node;
 mod shaping;
 mod shutdown;
+mod tcp;

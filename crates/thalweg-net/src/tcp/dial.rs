@@ -1,0 +1,166 @@
+//! Dialling a peer, and keeping connections standing by.
+//!
+//! *The idea.* The first connection begins a session whose id is drawn here; the others join it by that id. One task dials
+//! whatever the session says is missing, ever more slowly while that fails.
+//!
+//! *What it does not do.* It dials no session again that is over.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rustls::{AlertDescription, CertificateError};
+use thalweg_core::hop::CloseCode;
+use thalweg_core::hop::settings::GREETING_WAIT;
+use thalweg_core::id::NodeId;
+use thalweg_core::pace::{CarrierNumber, Decoder, Frame, Pacing, Session, SessionId};
+use thalweg_core::time::Duration;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Connection, Events, Shared};
+use super::line::{Line, LineError};
+use super::tls::Tls;
+use super::{ALPN, Options, socket};
+use crate::error::Unreachable;
+
+/// Between two attempts for a standby at first: as long as fail-overs are apart.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+
+/// The longest time between two attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(16);
+
+/// Whom to dial, and as what.
+#[derive(Clone)]
+struct Dialler {
+    tls: Tls,
+    congestion: Option<String>,
+    peer: NodeId,
+    address: SocketAddr,
+    session: SessionId,
+}
+
+/// Begins a session with a peer.
+///
+/// Fails   nobody answers, somebody else does, the peer does not admit this node
+pub async fn dial(
+    options: &Options,
+    peer: NodeId,
+    address: SocketAddr,
+) -> Result<(Connection, Events), Unreachable> {
+    if peer == options.identity.id() {
+        return Err(Unreachable::OwnKey(peer));
+    }
+    let broken = |error: rustls::Error| Unreachable::Other {
+        peer,
+        reason: error.to_string(),
+    };
+    let tls = Tls::new(&options.identity).map_err(broken)?;
+    let dialler = Dialler {
+        session: tls.draw().map_err(broken)?,
+        tls,
+        congestion: options.congestion.clone(),
+        peer,
+        address,
+    };
+    let first = CarrierNumber(0);
+    let (line, decoder) = dialler.connect(first).await?;
+    let pacing = pacing(options.pacing, &line);
+    let now = options.clock.now();
+    let session = Session::new(pacing, options.standbys, now);
+    let (shared, connection, events) = Shared::begin(session, peer, options.clock);
+    shared.join(first, line, decoder);
+    tokio::spawn(keep(shared, dialler));
+    Ok((connection, events))
+}
+
+/// Returns who is asked: the peer, if the kernel says nothing.
+pub(super) fn pacing(wanted: Pacing, line: &Line) -> Pacing {
+    match socket::path(line.socket()) {
+        Ok(_) => wanted,
+        Err(error) => {
+            tracing::debug!(%error, "the kernel says nothing of tcp connections: the peer is asked");
+            Pacing::Acked
+        }
+    }
+}
+
+/// Dials standbys until the session is over.
+async fn keep(shared: Arc<Shared>, dialler: Dialler) {
+    let mut pause = PAUSE_MIN;
+    while !shared.is_over() {
+        if shared.act(|state| state.session.carriers_missing()) == 0 {
+            shared.keeper.notified().await;
+            continue;
+        }
+        let number = shared.act(super::connection::State::number);
+        match dialler.connect(number).await {
+            Ok((line, decoder)) => {
+                shared.join(number, line, decoder);
+                // A standby that goes at once is not dialled at once again.
+                sleep(PAUSE_MIN.into()).await;
+                pause = PAUSE_MIN;
+            }
+            Err(error) => {
+                tracing::debug!(peer = %dialler.peer.short(), %error, "no tcp standby");
+                sleep(pause.into()).await;
+                pause = (pause + pause).min(PAUSE_MAX);
+            }
+        }
+    }
+}
+
+impl Dialler {
+    /// Makes one connection of the session, greetings included.
+    async fn connect(&self, number: CarrierNumber) -> Result<(Line, Decoder), Unreachable> {
+        match timeout(GREETING_WAIT.into(), self.greet(number)).await {
+            Ok(greeted) => greeted.map_err(|error| self.unreachable(error)),
+            Err(_) => Err(Unreachable::TimedOut {
+                addresses: self.address.to_string(),
+            }),
+        }
+    }
+
+    async fn greet(&self, number: CarrierNumber) -> Result<(Line, Decoder), LineError> {
+        let stream = TcpStream::connect(self.address).await?;
+        socket::set_options(&stream, self.congestion.as_deref())?;
+        let tls = self.tls.client(self.peer)?;
+        let (mut line, mut decoder) = Line::establish(stream, tls).await?;
+        let hello = Frame::Hello {
+            session: self.session,
+            carrier: number.0,
+        };
+        // A peer that refuses may have gone already; why, it said before.
+        let said = line.say_frame(&hello).await;
+        let heard = line.hear_greeting(&mut decoder).await?;
+        said?;
+        if heard == hello {
+            Ok((line, decoder))
+        } else {
+            Err(LineError::Greeting)
+        }
+    }
+
+    fn unreachable(&self, error: LineError) -> Unreachable {
+        let peer = self.peer;
+        match error {
+            LineError::Tls(rustls::Error::InvalidCertificate(
+                CertificateError::ApplicationVerificationFailure,
+            )) => Unreachable::WrongKey {
+                addresses: self.address.to_string(),
+                peer,
+            },
+            LineError::Protocol
+            | LineError::Tls(rustls::Error::AlertReceived(
+                AlertDescription::NoApplicationProtocol,
+            )) => Unreachable::Version { peer, alpn: ALPN },
+            LineError::Closed(CloseCode::NotAdmitted, reason) => {
+                Unreachable::NotAdmitted { peer, reason }
+            }
+            LineError::Closed(code, reason) => Unreachable::Closed { peer, code, reason },
+            error => Unreachable::Other {
+                peer,
+                reason: format!("{}: {error}", self.address),
+            },
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Accepting sessions, and the connections that join them.
+//!
+//! *The idea.* The TLS handshake proves a key, the set of admitted keys decides, the greeting says which session is meant.
+//! A session belongs to the key that began it, so nobody joins another's.
+//!
+//! *What it does not do.* It keeps no session alive: who accepted it does.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use thalweg_core::hop::CloseCode;
+use thalweg_core::hop::settings::GREETING_WAIT;
+use thalweg_core::id::NodeId;
+use thalweg_core::limits::NEIGHBOURS_MAX;
+use thalweg_core::pace::{CarrierNumber, Frame, Session, SessionId};
+use thalweg_core::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Connection, Events, Shared};
+use super::dial::pacing;
+use super::line::{Line, LineError};
+use super::tls::Tls;
+use super::{Options, socket};
+use crate::admission::Admission;
+use crate::error::BindError;
+
+/// Handshakes at once; more wait in the kernel, for each costs a signature and a key exchange.
+const HANDSHAKES_MAX: usize = 64;
+
+/// Sessions at once: each neighbour's, and its next while the last is not yet found dead.
+const SESSIONS_MAX: usize = 2 * NEIGHBOURS_MAX;
+
+/// Sessions that wait to be accepted; the peers of more wait for their greeting.
+const BACKLOG: usize = 16;
+
+/// After the system refused a connection for want of descriptors or memory: it may have some again.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Takes sessions from admitted peers; dropped, it takes no more, and those that there are go on.
+#[derive(Debug)]
+pub struct Listener {
+    address: SocketAddr,
+    sessions: Receiver<(Connection, Events)>,
+    task: AbortHandle,
+}
+
+struct Gate {
+    options: Options,
+    admission: Admission,
+    tls: Tls,
+    sessions: Mutex<BTreeMap<(NodeId, SessionId), Weak<Shared>>>,
+    accepted: Sender<(Connection, Events)>,
+}
+
+impl Listener {
+    /// Listens on an address; port 0 takes a free one.
+    ///
+    /// Fails   the address is in use or not ours, the kernel has no such congestion control
+    pub async fn bind(
+        options: Options,
+        address: SocketAddr,
+        admission: Admission,
+    ) -> Result<Self, BindError> {
+        let failed = |source| BindError::ListenTcp { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        socket::set_options(&listener, options.congestion.as_deref()).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let tls =
+            Tls::new(&options.identity).map_err(|error| BindError::Endpoint(error.to_string()))?;
+        let (accepted, sessions) = channel(BACKLOG);
+        let gate = Arc::new(Gate {
+            options,
+            admission,
+            tls,
+            sessions: Mutex::default(),
+            accepted,
+        });
+        let task = tokio::spawn(run(listener, gate)).abort_handle();
+        Ok(Self {
+            address,
+            sessions,
+            task,
+        })
+    }
+
+    /// Returns the address that is listened on.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits for the next session.
+    pub async fn accept(&mut self) -> Option<(Connection, Events)> {
+        self.sessions.recv().await
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn run(listener: TcpListener, gate: Arc<Gate>) {
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    while let Ok(permit) = handshakes.clone().acquire_owned().await {
+        let (stream, from) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::debug!(%error, "a tcp connection was not accepted");
+                sleep(PAUSE.into()).await;
+                continue;
+            }
+        };
+        let gate = gate.clone();
+        tokio::spawn(async move {
+            match timeout(GREETING_WAIT.into(), gate.admit(stream)).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(%from, %error, "tcp connection not accepted"),
+                Err(_) => tracing::debug!(%from, "tcp connection not accepted: timed out"),
+            }
+            drop(permit);
+        });
+    }
+}
+
+impl Gate {
+    async fn admit(&self, stream: TcpStream) -> Result<(), LineError> {
+        let (mut line, mut decoder) = Line::establish(stream, self.tls.server()?).await?;
+        let peer = line.peer().ok_or(LineError::Greeting)?;
+        if !self.admission.admits(peer) {
+            self.admission.count_refusal();
+            let reason = format!("{peer} is not admitted by {}", self.options.identity.id());
+            return refuse(line, CloseCode::NotAdmitted, reason).await;
+        }
+        let hello = line.hear_greeting(&mut decoder).await?;
+        let Frame::Hello { session, carrier } = hello else {
+            return Err(LineError::Greeting);
+        };
+        if carrier > 0 {
+            let Some(shared) = self.session(peer, session) else {
+                let reason = "the session is over".into();
+                return refuse(line, CloseCode::Shutdown, reason).await;
+            };
+            line.say_frame(&hello).await?;
+            shared.join(CarrierNumber(carrier), line, decoder);
+            return Ok(());
+        }
+        // Who may wait is reserved a place before the peer is told that it has one.
+        let Ok(place) = self.accepted.reserve().await else {
+            return refuse(line, CloseCode::Shutdown, "the node shuts down".into()).await;
+        };
+        let pacing = pacing(self.options.pacing, &line);
+        let clock = self.options.clock;
+        // Who dials sees to it that something stands by.
+        let begun = Shared::begin(Session::new(pacing, 0, clock.now()), peer, clock);
+        let (shared, connection, events) = begun;
+        if !self.enter(peer, session, &shared) {
+            return refuse(line, CloseCode::Overload, "no room for a session".into()).await;
+        }
+        line.say_frame(&hello).await?;
+        shared.join(CarrierNumber(0), line, decoder);
+        place.send((connection, events));
+        Ok(())
+    }
+
+    fn session(&self, peer: NodeId, session: SessionId) -> Option<Arc<Shared>> {
+        let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = sessions.get(&(peer, session))?.upgrade()?;
+        (!shared.is_over()).then_some(shared)
+    }
+
+    /// Makes a session known, so that others may join it; returns whether there is room and it is new.
+    fn enter(&self, peer: NodeId, session: SessionId, shared: &Arc<Shared>) -> bool {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, shared| shared.upgrade().is_some_and(|shared| !shared.is_over()));
+        if sessions.len() >= SESSIONS_MAX || sessions.contains_key(&(peer, session)) {
+            return false;
+        }
+        sessions.insert((peer, session), Arc::downgrade(shared));
+        true
+    }
+}
+
+/// Says why not, and ends the connection.
+async fn refuse(mut line: Line, code: CloseCode, reason: String) -> Result<(), LineError> {
+    line.say_frame(&Frame::Close {
+        code,
+        reason: reason.clone(),
+    })
+    .await?;
+    line.end();
+    Err(LineError::Closed(code, reason))
+}

@@ -1,0 +1,75 @@
+//! Links over TCP, for networks that block UDP.
+//!
+//! *The idea.* [`thalweg_core::pace`] decides; this owns its sockets, ciphers and timers. A [`Connection`] is one session:
+//! an active TCP connection and a standby beside it, each with TLS 1.3 whose two ends prove the keys that are their nodes'
+//! ids, as they do over QUIC. A task per TCP connection reads what has come, hands over what the pacer allows, and sleeps
+//! until the kernel, the peer or the application has something new.
+//!
+//! ```text
+//! Connection ── open, write, finish, credit … ───────► session (core) ◄── carrier task ◄──► TLS ◄──► TCP (active)
+//!            ◄─ Arriving, datagrams, Events ───────                 ◄── carrier task ◄──► TLS ◄──► TCP (standby)
+//! ```
+//!
+//! | room | what lives there |
+//! |---|---|
+//! | `connection` | one session: streams and messages both ways |
+//! | `sending` | the same as core's sender asks for it |
+//! | `listener`, `dial` | how sessions begin, and how their standbys join them |
+//! | `carrier` | the task of one TCP connection |
+//! | `line`, `tls`, `socket` | bytes in TLS; keys; options and `TCP_INFO` |
+//!
+//! *What it does not do.* It is not yet behind [`Link`](crate::link::Link). It makes no holes in NATs: one end must be
+//! reachable.
+//!
+//! *Sources.* docs/tcp.md; RFC 7250, RFC 8446; `tcp(7)`.
+
+mod carrier;
+mod connection;
+mod dial;
+mod line;
+mod listener;
+mod sending;
+mod socket;
+mod tls;
+
+use thalweg_core::pace::Pacing;
+use thalweg_core::pace::settings::STANDBYS;
+
+use crate::clock::Clock;
+use crate::identity::Identity;
+
+pub use self::connection::{Arriving, Connection, Events};
+pub use self::dial::dial;
+pub use self::listener::Listener;
+pub use self::sending::Sending;
+
+/// The protocol and its version, as the TLS handshake names it.
+pub const ALPN: &str = "thalweg-tcp/1";
+
+/// How TCP is to be used.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The node's key.
+    pub identity: Identity,
+    /// Who says how much may be handed over; [`Pacing::Acked`] is taken where the kernel says nothing.
+    pub pacing: Pacing,
+    /// The kernel's congestion control, `cubic` or `bbr`; none: the system's default.
+    pub congestion: Option<String>,
+    /// How many connections stand by; only who dials has a say.
+    pub standbys: usize,
+    /// The node's clock.
+    pub clock: Clock,
+}
+
+impl Options {
+    /// Returns options that ask the kernel, take its congestion control, and have one standby.
+    pub fn new(identity: Identity, clock: Clock) -> Self {
+        Self {
+            identity,
+            pacing: Pacing::default(),
+            congestion: None,
+            standbys: STANDBYS,
+            clock,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! A connection as core's sender asks for it.
+//!
+//! *The idea.* The sender names its streams by their owners, the session by numbers; this keeps which is which. Who drives
+//! the sender hands each of the session's events to [`Sending::owner`] and the sender's `handle_*`, and pumps it after each.
+//!
+//! *What it does not do.* It drives no sender.
+//!
+//! *Sources.* `thalweg_core::hop::sender`.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use thalweg_core::hop::StreamCode;
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::pace::settings::DATAGRAM_BYTES_MAX;
+use thalweg_core::pace::{self, DatagramError, StreamNumber};
+use thalweg_core::units::DataSize;
+
+use super::Connection;
+
+/// A connection and who owns its streams.
+#[derive(Debug)]
+pub struct Sending {
+    connection: Connection,
+    owners: BTreeMap<StreamNumber, Owner>,
+}
+
+impl Sending {
+    /// Begins with a connection on which no stream was opened.
+    pub const fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            owners: BTreeMap::new(),
+        }
+    }
+
+    /// Returns whose stream an event is about; nothing if it was reset or forgotten since.
+    pub fn owner(&self, stream: StreamNumber) -> Option<Owner> {
+        self.owners.get(&stream).copied()
+    }
+
+    /// Returns the connection.
+    pub const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+}
+
+impl Transport for Sending {
+    type Stream = StreamNumber;
+
+    fn open(&mut self, owner: Owner, rank: i32) -> Option<StreamNumber> {
+        let stream = self.connection.open(rank)?;
+        self.owners.insert(stream, owner);
+        Some(stream)
+    }
+
+    fn write(&mut self, stream: StreamNumber, pieces: &mut [Bytes]) -> Written {
+        let mut taken = 0;
+        for piece in pieces {
+            let before = piece.len();
+            let written = self.connection.write(stream, piece);
+            taken += before - piece.len();
+            let stopped = match written {
+                pace::Written::All => continue,
+                pace::Written::Blocked => Written::Blocked,
+                pace::Written::StreamBlocked => Written::StreamBlocked,
+                pace::Written::Stopped(code) => Written::Stopped(code),
+                pace::Written::Lost => Written::Lost,
+            };
+            return if taken > 0 {
+                Written::Some(taken)
+            } else {
+                stopped
+            };
+        }
+        Written::Some(taken)
+    }
+
+    fn finish(&mut self, stream: StreamNumber) {
+        self.connection.finish(stream);
+    }
+
+    fn reset(&mut self, stream: StreamNumber, code: StreamCode) {
+        self.owners.remove(&stream);
+        self.connection.reset(stream, code);
+    }
+
+    fn forget(&mut self, stream: StreamNumber) {
+        self.owners.remove(&stream);
+    }
+
+    fn datagram_bytes_max(&mut self) -> usize {
+        DATAGRAM_BYTES_MAX
+    }
+
+    fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
+        match self.connection.send_datagram(datagram) {
+            Ok(()) => Datagram::Sent,
+            Err((DatagramError::Full, _)) => Datagram::Blocked,
+            Err((DatagramError::TooLarge { .. }, _)) => Datagram::TooLarge,
+            Err((DatagramError::Lost, _)) => Datagram::Lost,
+        }
+    }
+
+    fn credit(&self) -> DataSize {
+        self.connection.credit()
+    }
+
+    fn path_rate(&self) -> PathRate {
+        self.connection.path_rate()
+    }
+}

@@ -1,0 +1,84 @@
+//! TCP sockets: their options, and what the kernel says of them.
+//!
+//! *The idea.* Nothing is to wait in the kernel that could still be overtaken: no Nagle, and a low-water mark for unsent
+//! bytes, at which the kernel wakes the writer. A connection whose segments nobody acknowledges is given up by the kernel
+//! after the time after which a peer is taken for dead.
+//!
+//! *What it does not do.* It sets no pacing rate: `cubic` and `bbr` pace as they see fit, and the window is theirs.
+//!
+//! *Sources.* `tcp(7)`; Linux commit c9bee3b7fdec (`TCP_NOTSENT_LOWAT`), a74f0fa082b7 (woken at half of it).
+
+#[cfg(target_os = "linux")]
+mod info;
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use socket2::SockRef;
+use thalweg_core::hop::settings::IDLE_TIMEOUT;
+use thalweg_core::pace::KernelPath;
+use thalweg_core::units::DataSize;
+
+/// Sets what every TCP socket of ours has; for a listener too, whose connections inherit it.
+///
+/// Fails   a congestion control that the kernel does not have
+pub(super) fn set_options<S: AsFd>(socket: &S, congestion: Option<&str>) -> io::Result<()> {
+    let socket = SockRef::from(socket);
+    socket.set_tcp_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    {
+        socket.set_tcp_user_timeout(Some(IDLE_TIMEOUT.into()))?;
+        if let Some(name) = congestion {
+            socket.set_tcp_congestion(name.as_bytes())?;
+        }
+    }
+    Ok(())
+}
+
+/// Sets how much may be unsent before the kernel says that there is no room; it says so again below half.
+pub(super) fn set_unsent_max<S: AsFd>(socket: &S, unsent: DataSize) -> io::Result<()> {
+    #[cfg(target_os = "linux")]
+    {
+        let bytes = u32::try_from(unsent.as_bytes()).unwrap_or(u32::MAX);
+        SockRef::from(socket).set_tcp_notsent_lowat(bytes)
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (socket, unsent);
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Sees to it that closing the socket takes back what is unsent, instead of sending it after all.
+pub(super) fn forget_unsent<S: AsFd>(socket: &S) -> io::Result<()> {
+    SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO))
+}
+
+/// Returns what the kernel says of a connection.
+///
+/// Fails   a system without `TCP_INFO`, or with one older than Linux 4.9
+pub(super) fn path<S: AsFd>(socket: &S) -> io::Result<KernelPath> {
+    #[cfg(target_os = "linux")]
+    {
+        info::path(socket.as_fd())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Returns whether the kernel takes more now. If not, it wakes whoever waits for that: it does so only after it was asked.
+pub(super) fn has_room<S: AsFd>(socket: &S) -> bool {
+    let mut asked = [PollFd::new(socket, PollFlags::OUT)];
+    let at_once = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // An interrupted call is asked again at the next turn.
+    poll(&mut asked, Some(&at_once)).is_ok_and(|ready| ready > 0)
+}

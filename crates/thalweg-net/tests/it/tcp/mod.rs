@@ -1,0 +1,101 @@
+//! Proves what links over TCP promise, on real sockets of loopback.
+//!
+//! Where a line is to be slow or to stall, a proxy stands between the ends that passes bytes on at a rate, or none. Every
+//! wait is bounded, and no time is asserted.
+
+mod fail_over;
+mod outbox;
+mod proxy;
+mod strangers;
+mod streams;
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use thalweg_core::pace::{Event, Pacing, StreamNumber, Written};
+use thalweg_net::tcp::{Connection, Events, Listener, Options, dial};
+use thalweg_net::{Admission, Clock, Identity};
+
+use crate::node::bounded;
+
+/// Both ends of a session.
+struct Pair {
+    a: Connection,
+    events: Events,
+    b: Connection,
+    /// Dropped with the pair: what happens to what `b` sends is nobody's question here.
+    _listener: Listener,
+}
+
+fn loopback() -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, 0).into()
+}
+
+fn options(pacing: Pacing) -> Options {
+    let mut options = Options::new(Identity::ephemeral(), Clock::start());
+    options.pacing = pacing;
+    options
+}
+
+async fn listen(options: &Options, admission: Admission) -> Listener {
+    Listener::bind(options.clone(), loopback(), admission)
+        .await
+        .expect("loopback can be listened on")
+}
+
+/// Dials through whatever `between` puts at an address in front of the listener's.
+async fn pair_through(pacing: Pacing, between: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> Pair {
+    let (here, there) = (options(pacing), options(pacing));
+    let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
+    let address = between(listener.address()).await;
+    let (a, events) = bounded(dial(&here, there.identity.id(), address))
+        .await
+        .expect("both know each other");
+    let (b, _) = bounded(listener.accept())
+        .await
+        .expect("the listener lives");
+    Pair {
+        a,
+        events,
+        b,
+        _listener: listener,
+    }
+}
+
+async fn pair(pacing: Pacing) -> Pair {
+    pair_through(pacing, async |address| address).await
+}
+
+/// Writes all of some bytes, waiting for room, and ends the stream.
+async fn write_all(connection: &Connection, stream: StreamNumber, mut bytes: Bytes) -> Written {
+    loop {
+        match connection.write(stream, &mut bytes) {
+            Written::All => {
+                connection.finish(stream);
+                return Written::All;
+            }
+            // Polled, for the events belong to the test.
+            Written::Blocked | Written::StreamBlocked => {
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            written => return written,
+        }
+    }
+}
+
+/// Waits until the peer has every byte of so many streams.
+async fn acknowledged(events: &mut Events, mut count: usize) {
+    while count > 0 {
+        let event = bounded(events.next()).await.expect("the session lives");
+        count -= usize::from(matches!(event, Event::Acknowledged(_)));
+    }
+}
+
+/// Bytes that differ along the way and from stream to stream.
+fn pattern(seed: usize, bytes: usize) -> Bytes {
+    (0..bytes)
+        .map(|place| (place.wrapping_mul(7 + seed) % 251) as u8)
+        .collect()
+}
+
+const BOTH: [Pacing; 2] = [Pacing::Kernel, Pacing::Acked];

@@ -1,0 +1,154 @@
+//! A line between two TCP sockets: as fast as it is let, or not at all.
+//!
+//! Both of its sockets have small buffers, so that what it does not pass on is soon felt by who writes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::watch;
+
+use super::loopback;
+
+/// Bytes that a socket's buffer is asked to hold.
+const BUFFER_BYTES: u32 = 16 << 10;
+
+/// Bytes of a segment.
+const SEGMENT_BYTES: u32 = 1_448;
+
+/// What the proxy does with a connection; the state of each is its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Passes on what comes.
+    Open,
+    /// Passes on so many bytes in a millisecond.
+    Slow(usize),
+    /// Reads nothing.
+    Stalled,
+    /// Ends both connections.
+    Cut,
+}
+
+pub struct Proxy {
+    pub address: SocketAddr,
+    ways: Arc<watch::Sender<Vec<Way>>>,
+}
+
+impl Proxy {
+    /// Stands in front of an address; connections that come later than those of which a way was set are like `way`.
+    pub fn start(target: SocketAddr, way: Way) -> Self {
+        let socket = small_socket();
+        socket.bind(loopback()).expect("loopback has free ports");
+        let listener = socket.listen(16).expect("it is bound");
+        let address = listener.local_addr().expect("it is bound");
+        let ways = Arc::new(watch::Sender::new(Vec::new()));
+        let state = ways.clone();
+        tokio::spawn(async move {
+            for number in 0.. {
+                let Ok((from, _)) = listener.accept().await else {
+                    return;
+                };
+                state.send_modify(|ways| {
+                    if ways.len() <= number {
+                        ways.push(way);
+                    }
+                });
+                let state = state.subscribe();
+                tokio::spawn(async move {
+                    if let Ok(to) = small_socket().connect(target).await {
+                        join(from, to, number, state).await;
+                    }
+                });
+            }
+        });
+        Self { address, ways }
+    }
+
+    /// Changes a connection, counted from zero as they came, or as it will come.
+    pub fn set(&self, number: usize, way: Way) {
+        self.ways.send_modify(|ways| {
+            while ways.len() <= number {
+                ways.push(way);
+            }
+            ways[number] = way;
+        });
+    }
+
+    /// Changes all that have come.
+    pub fn set_all(&self, way: Way) {
+        self.ways.send_modify(|ways| ways.fill(way));
+    }
+
+    /// Waits until so many connections have come.
+    pub async fn count(&self, count: usize) {
+        let mut ways = self.ways.subscribe();
+        ways.wait_for(|ways| ways.len() >= count)
+            .await
+            .expect("the proxy lives");
+    }
+}
+
+/// Returns a socket with a small buffer and the segments of Ethernet, for loopback's are larger than the buffer.
+fn small_socket() -> TcpSocket {
+    let socket = TcpSocket::new_v4().expect("there are sockets");
+    let size = socket.set_recv_buffer_size(BUFFER_BYTES);
+    size.expect("a buffer's size");
+    let segments = socket2::SockRef::from(&socket).set_tcp_mss(SEGMENT_BYTES);
+    segments.expect("a segment's size");
+    socket
+}
+
+async fn join(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    number: usize,
+    state: watch::Receiver<Vec<Way>>,
+) {
+    let (mut from_read, mut from_write) = from.split();
+    let (mut to_read, mut to_write) = to.split();
+    let there = pass(&mut from_read, &mut to_write, number, state.clone());
+    let back = pass(&mut to_read, &mut from_write, number, state);
+    tokio::join!(there, back);
+}
+
+async fn pass(
+    from: &mut tokio::net::tcp::ReadHalf<'_>,
+    to: &mut tokio::net::tcp::WriteHalf<'_>,
+    number: usize,
+    mut state: watch::Receiver<Vec<Way>>,
+) {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        let way = state.borrow_and_update()[number];
+        let most = match way {
+            Way::Open => buffer.len(),
+            Way::Slow(bytes) => bytes,
+            Way::Stalled => {
+                if state.changed().await.is_err() {
+                    return;
+                }
+                continue;
+            }
+            Way::Cut => break,
+        };
+        let count = tokio::select! {
+            count = from.read(&mut buffer[..most]) => count.unwrap_or(0),
+            changed = state.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                continue;
+            }
+        };
+        if count == 0 || to.write_all(&buffer[..count]).await.is_err() {
+            break;
+        }
+        if matches!(way, Way::Slow(_)) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+    // Gone already, if it fails.
+    let _ = to.shutdown().await;
+}
