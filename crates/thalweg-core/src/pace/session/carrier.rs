@@ -147,9 +147,10 @@ impl Carrier {
     }
 
     /// Gives out the position to tell the peer, if it is time to.
-    pub(super) fn poll_position(&mut self, now: Instant) -> Option<u64> {
-        let is_due = self.received - self.told >= TELL_BYTES || now >= self.tell_by;
-        if !is_due {
+    pub(super) fn poll_position(&mut self, now: Instant, at_once: bool) -> Option<u64> {
+        let untold = self.received - self.told;
+        let is_due = untold >= TELL_BYTES || now >= self.tell_by;
+        if !is_due && !(at_once && untold > 0) {
             return None;
         }
         self.told = self.received;

@@ -29,7 +29,9 @@ impl Session {
         if self.end == End::Over {
             return false;
         }
-        if let Some(position) = carrier.poll_position(now) {
+        // The last word is not to go before what the peer waits to hear.
+        let is_closing = self.end == End::Closing;
+        if let Some(position) = carrier.poll_position(now, is_closing) {
             Frame::Received { position }.encode(out);
             return true;
         }

@@ -120,7 +120,7 @@ async fn urgent_adus_overtake_a_large_one_and_each_is_acknowledged_once() {
             Proxy::start(address, Way::Slow(2_000)).address
         })
         .await;
-        let receiving = tokio::spawn(arrivals(b, 21));
+        let receiving = tokio::spawn(arrivals(b.clone(), 21));
         let mut driver = Driver::new(a, events);
         driver.push(0, 1, Instant::NEVER, LARGE);
         driver.sender.pump(driver.clock.now(), &mut driver.sending);
@@ -153,8 +153,9 @@ async fn an_adu_that_expires_half_sent_is_reset_and_the_next_arrives() {
     })
     .await;
     let mut driver = Driver::new(a, events);
-    let soon = driver.clock.now() + Duration::from_millis(300);
+    let soon = driver.clock.now() + Duration::from_secs(1);
     driver.push(0, 1, soon, 4_000_000);
+    driver.sender.pump(driver.clock.now(), &mut driver.sending);
     driver.run(1).await;
     assert_eq!(driver.outcomes, [(0, Outcome::Expired)]);
     driver.push(1, 1, Instant::NEVER, 1_000);

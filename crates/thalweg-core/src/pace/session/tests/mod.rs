@@ -425,6 +425,21 @@ fn an_idle_session_lives_by_its_pings() {
 }
 
 #[test]
+fn what_has_arrived_is_acknowledged_before_the_last_word() {
+    let mut world = World::new(Pacing::Kernel);
+    let stream = world.sides[0].send(0, pattern(1, 100));
+    while !world.sides[1].finished.contains(&stream) {
+        world.step();
+    }
+    world.sides[1]
+        .session
+        .close(CloseCode::Shutdown, String::new());
+    world.steps(20);
+    assert_eq!(world.sides[0].acknowledged, [stream]);
+    assert!(world.sides[0].session.is_over());
+}
+
+#[test]
 fn the_last_word_arrives_and_ends_both() {
     let mut world = World::new(Pacing::Kernel);
     world.sides[0]
