@@ -150,7 +150,8 @@ impl Carrier {
     pub(super) fn poll_position(&mut self, now: Instant, at_once: bool) -> Option<u64> {
         let untold = self.received - self.told;
         let is_due = untold >= TELL_BYTES || now >= self.tell_by;
-        if !is_due && !(at_once && untold > 0) {
+        let is_wanted = at_once && untold > 0;
+        if !is_due && !is_wanted {
             return None;
         }
         self.told = self.received;
