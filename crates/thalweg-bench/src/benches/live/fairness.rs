@@ -353,7 +353,9 @@ pub(super) fn share_vs_fair(kinds: &[Vec<f64>]) -> f64 {
 
 /// Returns Jain's index.
 ///
-///     (Σ x)² / (n · Σ x²)
+/// ```text
+/// (Σ x)² / (n · Σ x²)
+/// ```
 ///
 /// Fails   NaN if nothing came at all
 pub(super) fn jain(flows: &[f64]) -> f64 {
