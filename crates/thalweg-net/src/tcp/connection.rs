@@ -399,8 +399,7 @@ impl Connection {
         let state = self.0.shared.lock();
         PathRate {
             sendable: state.session.sendable_rate(),
-            // The kernel tells of a smoothed round trip only, in which queues have a part.
-            transit: Duration::ZERO,
+            transit: state.session.transit(),
             has_been_full: state.session.has_been_full(),
         }
     }

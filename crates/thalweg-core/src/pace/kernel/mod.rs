@@ -33,6 +33,8 @@ pub struct KernelPath {
     pub unsent: DataSize,
     /// The smoothed round trip; zero before one was measured.
     pub rtt: Duration,
+    /// The least round trip of the last minutes; zero before one was measured.
+    pub rtt_min: Duration,
     /// The latest rate of delivery; zero before one was measured.
     pub delivery_rate: Bitrate,
     /// How often in a row the timer for the oldest segment has run out.

@@ -149,9 +149,8 @@ impl Carrier {
     /// Gives out the position to tell the peer, if it is time to.
     pub(super) fn poll_position(&mut self, now: Instant, at_once: bool) -> Option<u64> {
         let untold = self.received - self.told;
-        let is_due = untold >= TELL_BYTES || now >= self.tell_by;
-        let is_wanted = at_once && untold > 0;
-        if !is_due && !is_wanted {
+        let is_due = untold >= TELL_BYTES || now >= self.tell_by || (at_once && untold > 0);
+        if !is_due {
             return None;
         }
         self.told = self.received;
@@ -178,6 +177,13 @@ impl Carrier {
         match &self.pacer {
             Pacer::Kernel(pacer) => pacer.rate(),
             Pacer::Acked(pacer) => pacer.rate(),
+        }
+    }
+
+    pub(super) fn rtt_min(&self) -> Duration {
+        match &self.pacer {
+            Pacer::Kernel(pacer) => pacer.path().rtt_min,
+            Pacer::Acked(pacer) => pacer.rtt_min(),
         }
     }
 

@@ -285,6 +285,15 @@ impl Session {
             .map_or(Duration::ZERO, |(_, carrier)| carrier.rtt())
     }
 
+    /// Returns how long a byte is on its way over the active carrier at least: half of its least round trip; zero before
+    /// one was measured.
+    pub fn transit(&self) -> Duration {
+        let rtt_min = self
+            .active_carrier()
+            .map_or(Duration::ZERO, |(_, carrier)| carrier.rtt_min());
+        Duration::from_nanos(rtt_min.as_nanos() / 2)
+    }
+
     /// Returns whether the active carrier was ever found to carry no more: before, its rate says what was tried.
     pub fn has_been_full(&self) -> bool {
         self.active_carrier()

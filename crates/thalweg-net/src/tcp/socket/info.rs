@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! byte   2  timeouts in a row      24  segments out       68  smoothed RTT, µs    144  unsent bytes
-//!       16  segment size           28  of them SACKed     80  window, segments    160  delivery rate, bytes/s
-//!                                  32  lost   36  sent again
+//!       16  segment size           28  of them SACKed     80  window, segments    148  least RTT, µs
+//!                                  32  lost   36  sent again                         160  delivery rate, bytes/s
 //! ```
 //!
 //! *What it does not do.* `SIOCOUTQNSD` is not asked besides: it gives the number that stands at 144.
@@ -68,6 +68,11 @@ fn read(bytes: &[u8; BYTES]) -> KernelPath {
         in_flight: DataSize::from_bytes(in_flight * segment),
         unsent: DataSize::from_bytes(word(144)),
         rtt: Duration::from_micros(word(68)),
+        rtt_min: match word(148) {
+            // The kernel's word for none yet.
+            unknown if unknown == u64::from(u32::MAX) => Duration::ZERO,
+            micros => Duration::from_micros(micros),
+        },
         delivery_rate: Bitrate::from_bps(u64::from_ne_bytes(rate).saturating_mul(8)),
         timeouts: bytes[2].into(),
     }
