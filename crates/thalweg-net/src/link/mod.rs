@@ -43,6 +43,7 @@ use thalweg_core::adu::Header;
 use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
+use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -196,6 +197,13 @@ impl Link {
     /// Before the path was ever full it says how much was tried, not how much the path can carry.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
         self.0.outgoing.reading()?.sendable
+    }
+
+    /// Returns what waits to be sent, how long ADUs took over the last ten seconds, and what was given up.
+    ///
+    /// Cost    O(ADUs that wait), 3 ns each, while nothing is sent
+    pub fn outbox(&self) -> OutboxReading {
+        self.0.outgoing.outbox(self.now())
     }
 
     /// Queues a control frame; waits when too many are queued.

@@ -6,7 +6,7 @@
 //!
 //! *What it does not do.* It orders nothing: [`thalweg_core::hop::sender`] does.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,11 @@ use bytes::Bytes;
 use futures_util::stream::{FuturesUnordered, Stream as _};
 use iroh::endpoint::Connection;
 use thalweg_core::adu::Header;
+use thalweg_core::histogram::Recent;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::hop::sender::{Arrived, Event, Owner, Sender, Ticket, Transport as _};
 use thalweg_core::outbox::Settings;
+use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::Instant;
 use thalweg_quic::Reading;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
@@ -36,14 +38,19 @@ pub(crate) struct Outgoing {
 }
 
 struct State {
-    sender: Sender<u32, Reply>,
+    sender: Sender<u32, Posted>,
     quic: Quic,
+    /// From an ADU's sending to its acknowledgement.
+    latency: Recent,
     finishing: HashMap<OrderedId, Vec<oneshot::Sender<Outcome>>>,
     /// When the driver wakes up by itself.
     armed: Instant,
     /// Whether the connection is gone, so that nothing more can be put in.
     is_lost: bool,
 }
+
+/// When an ADU was sent, and who is told what became of it.
+type Posted = (Instant, Reply);
 
 /// Who is told what became of an ADU.
 pub(super) struct Reply {
@@ -69,6 +76,7 @@ impl Outgoing {
             state: Mutex::new(State {
                 sender: Sender::new(settings),
                 quic: Quic::new(connection),
+                latency: Recent::default(),
                 finishing: HashMap::new(),
                 armed: Instant::NEVER,
                 is_lost: false,
@@ -85,6 +93,20 @@ impl Outgoing {
     /// Returns what is known of the path.
     pub(super) fn reading(&self) -> Option<Reading> {
         self.lock().quic.reading()
+    }
+
+    /// Returns what waits, how long ADUs took lately, and what was given up.
+    pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
+        let state = self.lock();
+        let outbox = state.sender.outbox();
+        let names: BTreeMap<_, _> = state.sender.flows().collect();
+        OutboxReading::new(
+            &outbox.census(),
+            state.quic.reading().and_then(|reading| reading.sendable),
+            state.latency.percentiles(now),
+            *outbox.drops(),
+            |flow| names.get(&flow).map(|id| (id.stream, id.epoch)),
+        )
     }
 
     /// Looks which path is taken, and forgets flows that are over.
@@ -124,7 +146,7 @@ impl State {
         }
     }
 
-    fn events(&mut self) -> Vec<Event<Reply>> {
+    fn events(&mut self) -> Vec<Event<Posted>> {
         std::iter::from_fn(|| self.sender.poll_event()).collect()
     }
 }
@@ -144,13 +166,15 @@ impl Link {
             drop(state);
             let outcome = Outcome::LinkLost;
             self.tell(Event::Outcome {
-                data: reply,
+                data: (now, reply),
                 header,
                 outcome,
             });
             return None;
         }
-        let ticket = state.sender.push(now, header, payload, options, reply);
+        let ticket = state
+            .sender
+            .push(now, header, payload, options, (now, reply));
         self.pump_and_tell(now, state);
         ticket
     }
@@ -224,7 +248,15 @@ impl Link {
     /// Tells what has happened, with the lock open: who is told may send.
     fn tell_all(&self, mut state: MutexGuard<'_, State>) {
         let events = state.events();
-        let mut ended = |event: &Event<Reply>| match event {
+        let now = self.now();
+        for event in &events {
+            if let Event::Outcome { data, outcome, .. } = event
+                && *outcome == Outcome::Acknowledged
+            {
+                state.latency.record(now, now.saturating_since(data.0));
+            }
+        }
+        let mut ended = |event: &Event<Posted>| match event {
             Event::OrderedEnded { id, .. } => state.finishing.remove(id),
             Event::Outcome { .. } => None,
         };
@@ -246,9 +278,9 @@ impl Link {
         self.0.outgoing.changed.notify_waiters();
     }
 
-    fn tell(&self, event: Event<Reply>) {
+    fn tell(&self, event: Event<Posted>) {
         let Event::Outcome {
-            data,
+            data: (_, data),
             header,
             outcome,
         } = event

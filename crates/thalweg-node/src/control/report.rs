@@ -13,7 +13,8 @@ use super::Control;
 use super::log::hop;
 use super::neighbour::PeerState;
 use crate::status::{
-    LedgerStatus, LinkStatus, LossStatus, NodeStatus, PlanStatus, RouteStatus, Status, StreamStatus,
+    LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, PlanStatus, RouteStatus,
+    Status, StreamStatus,
 };
 
 impl Control {
@@ -116,8 +117,18 @@ impl Control {
             sent_bps: Some(stats.sent_rate.as_bps()),
             received_bps: Some(stats.received_rate.as_bps()),
             window_bps: Some((stats.congestion_window / stats.rtt).as_bps()),
+            outbox: Some(OutboxStatus::new(&link.outbox(), |stream| {
+                self.stream_name(stream)
+            })),
             ..self.blank(link.peer())
         }
+    }
+
+    /// Returns the name of a stream that some plan brings here.
+    fn stream_name(&self, stream: StreamId) -> Option<String> {
+        let mut parts = self.controller.installations();
+        let part = parts.find(|part| part.stream == stream)?;
+        Some(part.name.to_string())
     }
 
     fn stream_statuses(&self) -> Vec<StreamStatus> {

@@ -6,5 +6,6 @@ mod chain;
 mod fabric;
 mod given;
 mod local;
+mod outbox;
 mod reroute;
 mod watched;

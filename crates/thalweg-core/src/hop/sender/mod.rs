@@ -374,6 +374,11 @@ impl<S: Copy, D> Sender<S, D> {
         self.outbox.is_empty() && !self.lanes.is_finishing()
     }
 
+    /// Returns the flows, each with the stream and the plan that it is of.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
+        self.flows.iter().map(|(key, flow)| (flow.id, key.id))
+    }
+
     /// Returns the queue, to look at.
     pub const fn outbox(&self) -> &Outbox {
         &self.outbox
