@@ -14,11 +14,22 @@
 //! Two drivers run it: `thalweg-net` on a real connection, `thalweg-sim` on a virtual one. What they say of time and of
 //! the transport is all it knows.
 //!
+//! | file | idea |
+//! |---|---|
+//! | `sending` | one ADU that has no outcome yet |
+//! | `chunk` | handing over a chunk |
+//! | `flow` | who shares the link with whom |
+//! | `lane` | ordered sequences |
+//! | [`room`] | those that would wait rather than be dropped |
+//! | `transport` | what is needed of the connection |
+//!
 //! *What it does not do.* It does not choose among ADUs (the outbox does), sends none again on another link, and makes no
 //! producer wait.
 //!
 //! *Sources.* docs/outbox.md; docs/protocol.md §2.2; spec PL-2 to PL-10.
 
+mod chunk;
+mod flow;
 mod lane;
 pub mod room;
 mod sending;
@@ -28,27 +39,24 @@ mod transport;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
-use core::num::NonZeroU8;
 
 use bytes::Bytes;
 
 pub use self::transport::{Datagram, PathRate, Transport, Written};
 pub use crate::outbox::Ticket;
 
+use self::flow::{Flow, FlowKey};
 use self::lane::Lanes;
 use self::sending::{Sending, Step};
 use super::rank::Ranks;
-use super::{Carriage, KIND_ADU, OrderedId, Outcome, SendOptions, StreamCode};
+use super::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
 use crate::adu::Header;
 use crate::event::DropCause;
-use crate::limits::{ADU_PAYLOAD_BYTES_MAX, ADUS_IN_FLIGHT_MAX};
+use crate::limits::ADU_PAYLOAD_BYTES_MAX;
 use crate::needs::Order;
-use crate::outbox::{Chunk, Entry, FlowId, Outbox, Settings};
+use crate::outbox::{Entry, Outbox, Settings};
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
-
-/// How long a flow may be without an ADU before it is forgotten: longer than a stream pauses between two frames.
-const FLOW_IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// How often the path's rate is asked for: chunks of 2 ms follow it soon enough.
 const PATH_LOOK: Duration = Duration::from_millis(10);
@@ -116,22 +124,6 @@ pub struct Arrived {
     pub payload_bytes: usize,
     /// Those that are here.
     pub chunks: VecDeque<Bytes>,
-}
-
-/// The ADUs of one stream under one plan share the line with others as one flow; those in a lane as another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct FlowKey {
-    id: OrderedId,
-    is_lane: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    id: FlowId,
-    weight: NonZeroU8,
-    /// ADUs that have no outcome.
-    live: usize,
-    used: Instant,
 }
 
 impl From<Bytes> for Arrived {
@@ -306,16 +298,6 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
-    /// Changes a flow's share of the link; returns whether there is such a flow.
-    pub fn set_weight(&mut self, id: OrderedId, weight: NonZeroU8) -> bool {
-        let mut is_known = false;
-        for (_, flow) in self.flows.range_mut(FlowKey::both(id)) {
-            flow.weight = weight;
-            is_known |= self.outbox.set_weight(flow.id, weight);
-        }
-        is_known
-    }
-
     /// Ends a sequence after what is queued of it; [`Event::OrderedEnded`] says when the peer has it.
     pub fn finish_ordered(&mut self, id: OrderedId) {
         if !self.lanes.finish(id) {
@@ -327,18 +309,6 @@ impl<S: Copy, D> Sender<S, D> {
     /// Ends every sequence.
     pub fn finish_all_ordered(&mut self) {
         self.lanes.finish_all();
-    }
-
-    /// Forgets flows that have been without an ADU for long.
-    pub fn sweep(&mut self, now: Instant) {
-        let outbox = &mut self.outbox;
-        self.flows.retain(|_, flow| {
-            let is_idle = flow.live == 0 && now.saturating_since(flow.used) >= FLOW_IDLE_MAX;
-            if is_idle {
-                outbox.close_flow(flow.id);
-            }
-            !is_idle
-        });
     }
 
     /// Ends everything: the connection is gone.
@@ -372,11 +342,6 @@ impl<S: Copy, D> Sender<S, D> {
     /// Returns whether every ADU has its outcome and every sequence that was finished has ended.
     pub fn is_empty(&self) -> bool {
         self.outbox.is_empty() && !self.lanes.is_finishing()
-    }
-
-    /// Returns the flows, each with the stream and the plan that it is of.
-    pub fn flows(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
-        self.flows.iter().map(|(key, flow)| (flow.id, key.id))
     }
 
     /// Returns the queue, to look at.
@@ -443,46 +408,6 @@ impl<S: Copy, D> Sender<S, D> {
         self.sendings[index] = Some(sending);
     }
 
-    fn flow(
-        &mut self,
-        now: Instant,
-        key: FlowKey,
-        order: Order,
-        weight: NonZeroU8,
-    ) -> Option<FlowId> {
-        if let Some(flow) = self.flows.get_mut(&key) {
-            if flow.weight != weight {
-                flow.weight = weight;
-                self.outbox.set_weight(flow.id, weight);
-            }
-            return Some(flow.id);
-        }
-        let opened = self.outbox.open_flow(weight, order).or_else(|| {
-            self.sweep_all();
-            self.outbox.open_flow(weight, order)
-        });
-        let id = opened?;
-        let flow = Flow {
-            id,
-            weight,
-            live: 0,
-            used: now,
-        };
-        self.flows.insert(key, flow);
-        Some(id)
-    }
-
-    /// Forgets every flow without an ADU.
-    fn sweep_all(&mut self) {
-        let outbox = &mut self.outbox;
-        self.flows.retain(|_, flow| {
-            if flow.live == 0 {
-                outbox.close_flow(flow.id);
-            }
-            flow.live > 0
-        });
-    }
-
     /// Tells what became of those that the outbox has given up, and takes them off the line.
     fn settle(&mut self, transport: &mut impl Transport<Stream = S>) {
         while let Some(dropped) = self.outbox.poll_drop() {
@@ -527,126 +452,6 @@ impl<S: Copy, D> Sender<S, D> {
             header: sending.header,
             outcome,
         });
-    }
-
-    /// Hands over one chunk.
-    fn hand_over(
-        &mut self,
-        now: Instant,
-        transport: &mut impl Transport<Stream = S>,
-        chunk: &Chunk,
-    ) -> Step {
-        match self.carriage(chunk.ticket) {
-            Carriage::Datagram => self.send_datagram(now, transport, chunk),
-            Carriage::Ordered(id) => self.write_in_lane(now, transport, chunk, id),
-            Carriage::Stream => self.write_apart(now, transport, chunk),
-        }
-    }
-
-    /// Writes a chunk of an ADU on its own stream.
-    fn write_apart(
-        &mut self,
-        now: Instant,
-        transport: &mut impl Transport<Stream = S>,
-        chunk: &Chunk,
-    ) -> Step {
-        let is_full = self.streams >= ADUS_IN_FLIGHT_MAX;
-        let Some(sending) = self.sendings[chunk.ticket.index()].as_mut() else {
-            return Step::Went;
-        };
-        if sending.stream.is_none() {
-            let rank = self.ranks.next(sending.priority);
-            let opened = if is_full {
-                None
-            } else {
-                transport.open(Owner::Adu(chunk.ticket), rank)
-            };
-            let Some(stream) = opened else {
-                // The most important waits for a stream; nothing lesser may take the next one from it.
-                self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
-                return Step::Blocked;
-            };
-            sending.stream = Some(stream);
-            self.streams += 1;
-        }
-        let Some(stream) = sending.stream else {
-            return Step::Blocked;
-        };
-        let (written, step) =
-            sending.write(now, transport, stream, Some(KIND_ADU), chunk.range.len());
-        let unsent = chunk.range.len() - written;
-        match step {
-            Step::Stopped(code) => {
-                self.cancel(chunk.ticket, Outcome::Refused(code));
-                Step::Went
-            }
-            Step::Went if chunk.is_last => {
-                transport.finish(stream);
-                Step::Went
-            }
-            Step::Went => Step::Went,
-            Step::StreamBlocked => {
-                self.outbox.handle_unsent(chunk.ticket, unsent);
-                self.outbox.set_blocked(chunk.ticket, true);
-                Step::Went
-            }
-            Step::Blocked => {
-                self.outbox.handle_unsent(chunk.ticket, unsent);
-                Step::Blocked
-            }
-        }
-    }
-
-    fn send_datagram(
-        &mut self,
-        now: Instant,
-        transport: &mut impl Transport<Stream = S>,
-        chunk: &Chunk,
-    ) -> Step {
-        let Some(sending) = self.sendings[chunk.ticket.index()].as_mut() else {
-            return Step::Went;
-        };
-        let is_whole = chunk.range.len() == sending.payload_bytes;
-        let sent = if is_whole && sending.fits(transport.datagram_bytes_max()) {
-            transport.send_datagram(sending.datagram(now))
-        } else {
-            Datagram::TooLarge
-        };
-        match sent {
-            Datagram::Sent => {
-                self.outbox.finish(chunk.ticket);
-                self.end_at(chunk.ticket, Outcome::Departed);
-                Step::Went
-            }
-            Datagram::TooLarge => {
-                sending.carriage = Carriage::Stream;
-                self.write_apart(now, transport, chunk)
-            }
-            Datagram::Blocked | Datagram::Lost => {
-                self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
-                Step::Blocked
-            }
-        }
-    }
-}
-
-impl FlowKey {
-    fn of(header: &Header, carriage: Carriage) -> Self {
-        match carriage {
-            Carriage::Ordered(id) => Self { id, is_lane: true },
-            Carriage::Stream | Carriage::Datagram => Self {
-                id: OrderedId {
-                    stream: header.stream,
-                    epoch: header.epoch,
-                },
-                is_lane: false,
-            },
-        }
-    }
-
-    fn both(id: OrderedId) -> core::ops::RangeInclusive<Self> {
-        let of = |is_lane| Self { id, is_lane };
-        of(false)..=of(true)
     }
 }
 

@@ -1,0 +1,123 @@
+//! The flows of a link: who shares it with whom.
+//!
+//! *The idea.* A flow is opened by its first ADU and forgotten when it has had none for long, so nobody has to say when a
+//! stream or a plan is over. When there are as many as there may be, those without an ADU make room at once.
+//!
+//! *What it does not do.* It does not share: the outbox does.
+
+use core::num::NonZeroU8;
+
+use super::Sender;
+use crate::adu::Header;
+use crate::hop::{Carriage, OrderedId};
+use crate::needs::Order;
+use crate::outbox::FlowId;
+use crate::time::{Duration, Instant};
+
+/// How long a flow may be without an ADU before it is forgotten: longer than a stream pauses between two frames.
+const FLOW_IDLE_MAX: Duration = Duration::from_secs(10);
+
+/// The ADUs of one stream under one plan share the line with others as one flow; those in a lane as another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct FlowKey {
+    pub(super) id: OrderedId,
+    pub(super) is_lane: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    pub(super) id: FlowId,
+    pub(super) weight: NonZeroU8,
+    /// ADUs that have no outcome.
+    pub(super) live: usize,
+    pub(super) used: Instant,
+}
+
+impl FlowKey {
+    pub(super) fn of(header: &Header, carriage: Carriage) -> Self {
+        match carriage {
+            Carriage::Ordered(id) => Self { id, is_lane: true },
+            Carriage::Stream | Carriage::Datagram => Self {
+                id: OrderedId {
+                    stream: header.stream,
+                    epoch: header.epoch,
+                },
+                is_lane: false,
+            },
+        }
+    }
+
+    fn both(id: OrderedId) -> core::ops::RangeInclusive<Self> {
+        let of = |is_lane| Self { id, is_lane };
+        of(false)..=of(true)
+    }
+}
+
+impl<S: Copy, D> Sender<S, D> {
+    /// Returns the flows, each with the stream and the plan that it is of.
+    pub fn flows(&self) -> impl Iterator<Item = (FlowId, OrderedId)> + '_ {
+        self.flows.iter().map(|(key, flow)| (flow.id, key.id))
+    }
+
+    /// Changes a flow's share of the link; returns whether there is such a flow.
+    pub fn set_weight(&mut self, id: OrderedId, weight: NonZeroU8) -> bool {
+        let mut is_known = false;
+        for (_, flow) in self.flows.range_mut(FlowKey::both(id)) {
+            flow.weight = weight;
+            is_known |= self.outbox.set_weight(flow.id, weight);
+        }
+        is_known
+    }
+
+    /// Forgets flows that have been without an ADU for long.
+    pub fn sweep(&mut self, now: Instant) {
+        let outbox = &mut self.outbox;
+        self.flows.retain(|_, flow| {
+            let is_idle = flow.live == 0 && now.saturating_since(flow.used) >= FLOW_IDLE_MAX;
+            if is_idle {
+                outbox.close_flow(flow.id);
+            }
+            !is_idle
+        });
+    }
+
+    pub(super) fn flow(
+        &mut self,
+        now: Instant,
+        key: FlowKey,
+        order: Order,
+        weight: NonZeroU8,
+    ) -> Option<FlowId> {
+        if let Some(flow) = self.flows.get_mut(&key) {
+            if flow.weight != weight {
+                flow.weight = weight;
+                self.outbox.set_weight(flow.id, weight);
+            }
+            return Some(flow.id);
+        }
+        let opened = self.outbox.open_flow(weight, order).or_else(|| {
+            self.sweep_all();
+            self.outbox.open_flow(weight, order)
+        });
+        let id = opened?;
+        let flow = Flow {
+            id,
+            weight,
+            live: 0,
+            used: now,
+        };
+        self.flows.insert(key, flow);
+        Some(id)
+    }
+
+    /// Forgets every flow without an ADU.
+    fn sweep_all(&mut self) {
+        let outbox = &mut self.outbox;
+        self.flows.retain(|_, flow| {
+            if flow.live == 0 {
+                outbox.close_flow(flow.id);
+            }
+            flow.live > 0
+        });
+    }
+}
