@@ -407,9 +407,11 @@ impl Controller {
     /// Shares the queue with those who are there.
     fn compete(&mut self, now: Instant, drain: &Drain) {
         let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * LOOK_ROUNDS);
-        let is_first = drain.cubic.is_none() && self.is_slow(drain);
+        let base = self.delay.base();
+        let was_deep = drain.rtt_before.saturating_sub(base) >= base;
+        let is_first = drain.cubic.is_none() && was_deep && self.is_slow(drain);
         let interval = if is_first {
-            let rounds = Duration::from_nanos(self.delay.base().as_nanos() * LOOK_ROUNDS_FIRST);
+            let rounds = Duration::from_nanos(base.as_nanos() * LOOK_ROUNDS_FIRST);
             let present = Duration::from_nanos(self.delay.smooth().as_nanos() * 4);
             LOOK_INTERVAL_FIRST.max(rounds).max(present)
         } else {

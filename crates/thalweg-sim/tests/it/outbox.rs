@@ -52,7 +52,7 @@ macro_rules! outbox_world {
 #[test]
 fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
     let stream = outbox_world!("overload");
-    assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
+    assert!(pictures(&stream) >= 0.75, "{}", pictures(&stream));
     // The line has room for 44 % of the bytes, and for none of the highest layer but in the first second.
     assert!(refinements(&stream) <= 0.3, "{}", refinements(&stream));
     let causes: Vec<_> = stream.by_cause.keys().map(String::as_str).collect();
