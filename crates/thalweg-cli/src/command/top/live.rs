@@ -101,7 +101,9 @@ impl Live {
     fn handle_answer(&mut self, answer: Result<Reading, String>) {
         match answer {
             Ok(reading) => {
-                self.view = View::new(Some(&self.reading), &reading);
+                // After a silence it may be another run of the node, whose counters began anew.
+                let before = self.silence.is_none().then_some(&self.reading);
+                self.view = View::new(before, &reading);
                 self.state.handle_view(&self.view);
                 self.reading = reading;
                 self.answered = Instant::now();

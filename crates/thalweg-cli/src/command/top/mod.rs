@@ -131,7 +131,8 @@ async fn lines(mut feed: Feed) -> Outcome {
         };
         match answer {
             Ok(now) => {
-                let view = View::new(Some(&before), &now);
+                // After a silence it may be another run of the node, whose counters began anew.
+                let view = View::new((!is_gone).then_some(&before), &now);
                 terminal::print(&(serde_json::to_string(&view)? + "\n"))?;
                 (before, is_gone) = (now, false);
             }
