@@ -16,7 +16,8 @@ use thalweg_core::hop::{KIND_CONTROL, rank};
 use thalweg_core::limits::CONTROL_BYTES_MAX;
 
 use super::live::Io;
-use super::send::{Written, open, write};
+use super::quic::open;
+use super::send::{Written, write};
 
 /// A control frame cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

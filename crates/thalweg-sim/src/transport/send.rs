@@ -23,8 +23,6 @@ use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::outbox::Settings;
 use thalweg_core::time::Instant;
 
-pub(super) use super::quic::open;
-
 use super::event::{PortEvent, SendId, Source};
 use super::live::{Io, Shared};
 use super::quic::Streams;

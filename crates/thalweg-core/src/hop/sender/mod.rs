@@ -276,7 +276,7 @@ impl<S: Copy, D> Sender<S, D> {
     ) {
         match owner {
             // With every byte there, the peer needs no end of the stream.
-            Owner::Adu(ticket) if code == StreamCode::Whole && self.has_gone(ticket) => {
+            Owner::Adu(ticket) if code == StreamCode::Whole && self.outbox.has_departed(ticket) => {
                 self.arrived(ticket, transport);
             }
             Owner::Adu(ticket) => {
@@ -372,10 +372,6 @@ impl<S: Copy, D> Sender<S, D> {
             self.ceiling = Bitrate::from_bps(kept.max(sendable.saturating_mul(CEILING_FACTOR)));
             self.outbox.set_ceiling(Some(self.ceiling));
         }
-    }
-
-    fn has_gone(&self, ticket: Ticket) -> bool {
-        self.outbox.has_departed(ticket)
     }
 
     /// Ends an ADU that the peer has.

@@ -7,8 +7,8 @@
 
 use bytes::Bytes;
 
-use super::{Owner, Ticket};
-use crate::hop::{OrderedId, StreamCode};
+use super::Owner;
+use crate::hop::StreamCode;
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
@@ -84,22 +84,4 @@ pub enum Datagram {
     TooLarge,
     /// The connection has ended.
     Lost,
-}
-
-impl Owner {
-    /// Returns the ADU, if it is one's.
-    pub const fn adu(self) -> Option<Ticket> {
-        match self {
-            Self::Adu(ticket) => Some(ticket),
-            Self::Lane(..) => None,
-        }
-    }
-
-    /// Returns the ordered sequence, if it is one's.
-    pub const fn lane(self) -> Option<OrderedId> {
-        match self {
-            Self::Adu(_) => None,
-            Self::Lane(id, _) => Some(id),
-        }
-    }
 }

@@ -144,7 +144,7 @@ impl Fake {
     /// Returns what arrives whole on streams of one ADU, in the order in which they were opened.
     fn arrived(&self) -> Vec<(u64, Vec<u8>)> {
         let whole = |stream: &&Stream| {
-            stream.is_finished && stream.reset.is_none() && stream.owner.adu().is_some()
+            stream.is_finished && stream.reset.is_none() && matches!(stream.owner, Owner::Adu(_))
         };
         let adu = |stream: &Stream| one(&stream.bytes[1..]).0;
         self.streams.values().filter(whole).map(adu).collect()
