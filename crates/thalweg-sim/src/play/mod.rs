@@ -39,9 +39,11 @@ use queue::{Event, Queue};
 /// and a publisher waits twice 30 s for its end.
 const SETTLE_MAX: Duration = Duration::from_secs(90);
 
-/// How long after all has ended the sources may take to hear of it: a report each second, what is lost on the way two
-/// seconds later, and the way.
-const TELL_MAX: Duration = Duration::from_secs(6);
+/// How long after all has ended the sources may take to hear of it at most: a report each second, what is lost on the way
+/// two seconds later, and the way. A burst of losses is measured in packets, so on a line that has become quiet it goes on
+/// until QUIC has repeated a report often enough, each time twice as late, or has found the link dead after 8 s; then all is
+/// told again over a new one.
+const TELL_MAX: Duration = Duration::from_secs(30);
 
 /// The largest packet that QUIC is set up to send.
 const PACKET_BYTES_MAX: u64 = 1_452;
