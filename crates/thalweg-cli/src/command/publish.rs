@@ -6,6 +6,7 @@
 //! *What it does not do.* It transcodes nothing, and opens no link: that is the node's, through its Unix socket.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU8;
 use std::time::Instant as StdInstant;
 
 use anyhow::Context as _;
@@ -14,7 +15,7 @@ use clap::{Args, ValueEnum};
 use serde_json::Value;
 use thalweg_core::id::StreamName;
 use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Reliability};
+use thalweg_core::needs::{Needs, Reliability, WEIGHT_USUAL};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, parse_duration};
@@ -36,6 +37,7 @@ Examples:
   thalweg publish truck/cam1 --from clip.ts
   thalweg publish truck/cam1 --from clip.ts --loop --deadline '500 ms'
   thalweg publish truck/cam1 --from udp://:5004 --confidential
+  thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 
 /// Publish MPEG-TS from a file, a pipe or UDP as a stream.
@@ -72,6 +74,10 @@ pub struct Arguments {
     /// Nodes and links that may not see the stream's content must not: it is sealed there.
     #[arg(long)]
     confidential: bool,
+
+    /// How much of a full link the stream gets beside others, 1 to 255: 32 gets twice what 16 gets.
+    #[arg(long, value_name = "WEIGHT", default_value_t = WEIGHT_USUAL)]
+    weight: NonZeroU8,
 
     /// What the stream needs of a link, such as `2 Mbit/s`; measured over its first two seconds unless given.
     #[arg(long, value_name = "RATE")]
@@ -162,6 +168,7 @@ fn publication(arguments: &Arguments, rate: Bitrate) -> Publication {
             Loss::UntilDeadline => Reliability::UntilDeadline,
             Loss::Full => Reliability::Full,
         },
+        weight: arguments.weight,
         ..Needs::default()
     };
     Publication {

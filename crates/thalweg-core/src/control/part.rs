@@ -7,6 +7,7 @@
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::num::NonZeroU8;
 
 use super::routed::reversed;
 use super::{Controller, KeyContent, KeyContext, Keys, KeysError, Note, Output};
@@ -42,6 +43,8 @@ pub struct Installation {
     pub reliability: Reliability,
     /// In which order ADUs leave.
     pub order: Order,
+    /// How much of a full link it gets beside others.
+    pub weight: NonZeroU8,
     /// Whether ADUs may arrive here unsealed.
     pub plaintext: bool,
 }
@@ -269,6 +272,7 @@ impl Installation {
             adapters: prepare.adapters,
             reliability: prepare.reliability,
             order: prepare.order,
+            weight: prepare.weight,
             plaintext: prepare.plaintext,
         }
     }

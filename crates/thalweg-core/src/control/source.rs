@@ -501,6 +501,7 @@ impl Controller {
             adapters: part.adapters,
             reliability: source.publication.needs.reliability,
             order: source.publication.needs.order,
+            weight: source.publication.needs.weight,
             plaintext: part.plaintext,
             envelope,
         })

@@ -5,10 +5,15 @@
 //!
 //! *Sources.* design.md, "Words"; the world file of docs/planner.md.
 
+use core::num::NonZeroU8;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::time::Duration;
 use crate::units::{Ratio, parse_duration, read_unit};
+
+/// The weight of a stream that says nothing of it.
+pub const WEIGHT_USUAL: NonZeroU8 = NonZeroU8::new(16).expect("it is not zero");
 
 /// What a stream requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,6 +34,8 @@ pub struct Needs {
     pub reliability: Reliability,
     /// In which order ADUs reach the subscriber, and leave a sender that cannot send all.
     pub order: Order,
+    /// How much of a full link it gets beside other streams: twice the weight, twice as much. 1 to 255.
+    pub weight: NonZeroU8,
     /// How long the session is expected to last, if that is known: a short one is not worth a costly plan.
     #[serde(deserialize_with = "read_deadline", serialize_with = "write_deadline")]
     pub session: Duration,
@@ -67,6 +74,7 @@ impl Default for Needs {
             loss_max: Ratio::ONE,
             reliability: Reliability::default(),
             order: Order::default(),
+            weight: WEIGHT_USUAL,
             session: Duration::NEVER,
         }
     }

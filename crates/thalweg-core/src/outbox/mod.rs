@@ -59,6 +59,7 @@ use crate::event::{DropCause, DropCounts};
 use crate::id::Sequence;
 use crate::limits::{OUTBOX_ADUS_MAX, OUTBOX_BYTES_MAX, OUTBOX_FLOWS_MAX};
 use crate::needs::Order;
+pub use crate::needs::WEIGHT_USUAL;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -73,9 +74,6 @@ pub const CHUNK_BYTES_MAX: u32 = 64 << 10;
 
 /// The chunk on a path of unknown rate: [`CHUNK_TIME`] at 64 Mbit/s.
 pub const CHUNK_BYTES_UNKNOWN: u32 = 16 << 10;
-
-/// The weight of a flow that has no other: it sends one chunk a turn.
-pub const WEIGHT_USUAL: NonZeroU8 = NonZeroU8::new(16).expect("it is not zero");
 
 /// What the first chunk of an ADU is charged besides its bytes, so that empty ADUs are not for nothing.
 const CHUNK_OVERHEAD_BYTES: u32 = crate::limits::ADU_HEADER_BYTES_MAX as u32;

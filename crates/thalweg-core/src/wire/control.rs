@@ -17,6 +17,7 @@
 
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::num::NonZeroU8;
 
 use super::account::{self, Report};
 use super::record::{flag, stream_name};
@@ -125,6 +126,8 @@ pub struct Prepare {
     pub reliability: Reliability,
     /// In which order ADUs leave.
     pub order: Order,
+    /// How much of a full link it gets beside others.
+    pub weight: NonZeroU8,
     /// Whether ADUs may arrive here unsealed; what breaks this rule is dropped and counted.
     pub plaintext: bool,
     /// The stream's key, sealed for this node, if it has to seal or open.
@@ -268,6 +271,7 @@ fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
         Order::Importance => 0,
         Order::Sequence => 1,
     });
+    out.push(prepare.weight.get());
     out.push(u8::from(prepare.plaintext));
     out.blob(prepare.envelope.as_deref().unwrap_or_default());
 }
@@ -329,6 +333,7 @@ fn prepare(reader: &mut Reader<'_>, stream: StreamId) -> Result<Prepare, WireErr
             1 => Order::Sequence,
             _ => return Err(WireError::Malformed("order")),
         },
+        weight: NonZeroU8::new(reader.byte("weight")?).ok_or(WireError::Malformed("weight"))?,
         plaintext: flag(reader, "plaintext")?,
         envelope: match reader.blob("envelope", ENVELOPE_BYTES_MAX)? {
             [] => None,

@@ -213,11 +213,11 @@ prop_compose! {
         adapters in vec("[a-z]{1,8}(:[a-z0-9]{1,8})?", 0..5),
         reliability in prop_oneof![Just(Reliability::None), Just(Reliability::UntilDeadline), Just(Reliability::Full)],
         order in prop_oneof![Just(Order::Importance), Just(Order::Sequence)],
-        plaintext: bool,
+        (plaintext, weight) in (any::<bool>(), any::<core::num::NonZeroU8>()),
         envelope in option::of(vec(any::<u8>(), 1..256)),
     ) -> Prepare {
         let (stream, epoch) = (StreamId(stream), Epoch(epoch));
-        Prepare { name, stream, epoch, previous, next, adapters, reliability, order, plaintext, envelope }
+        Prepare { name, stream, epoch, previous, next, adapters, reliability, order, weight, plaintext, envelope }
     }
 }
 

@@ -23,6 +23,8 @@
 mod tests;
 mod window;
 
+use core::num::NonZeroU8;
+
 use bytes::Bytes;
 use thalweg_core::adu::{Adu, Flags, Header};
 use thalweg_core::control::{Installation, Secrets};
@@ -168,6 +170,11 @@ impl Route {
     /// Returns in which order the ADUs of the stream go over a link.
     pub const fn order(&self) -> Order {
         self.installation.order
+    }
+
+    /// Returns how much of a full link the stream gets beside others.
+    pub const fn weight(&self) -> NonZeroU8 {
+        self.installation.weight
     }
 
     /// Returns whether an ADU is sent only when the one before it has gone: an ordered sequence gains nothing otherwise.

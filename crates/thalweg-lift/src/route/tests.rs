@@ -5,7 +5,7 @@ use thalweg_core::adu::{Flags, Header};
 use thalweg_core::control::{Installation, KeyContent, Secrets};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_core::needs::{Order, Reliability};
+use thalweg_core::needs::{Order, Reliability, WEIGHT_USUAL};
 use thalweg_core::time::Instant;
 
 use super::{Carriage, DATAGRAM_BYTES_MAX, Refusal, Route, Way, carry, end, window};
@@ -27,6 +27,7 @@ fn installation(adapters: &[&str], reliability: Reliability) -> Installation {
         adapters: adapters.iter().map(ToString::to_string).collect(),
         reliability,
         order: Order::Importance,
+        weight: WEIGHT_USUAL,
         plaintext: true,
     }
 }

@@ -169,6 +169,7 @@ impl Forwarder {
         route.account.sent(&header, &mut payload);
         let options = SendOptions {
             order: route.part.order(),
+            weight: route.part.weight(),
             ..SendOptions::new(carriage(route, &header, payload.bytes()))
         };
         let sending = link.send_adu(header, payload, options);

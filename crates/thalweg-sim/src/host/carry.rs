@@ -410,6 +410,7 @@ impl Host {
         };
         let options = SendOptions {
             order: route.order(),
+            weight: route.weight(),
             ..SendOptions::new(carriage)
         };
         watch.handed([self.place, to], &header, payload_bytes, carriage);

@@ -3,7 +3,7 @@
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::control::Installation;
 use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
-use thalweg_core::needs::{Order, Reliability};
+use thalweg_core::needs::{Order, Reliability, WEIGHT_USUAL};
 use thalweg_core::time::{Duration, Instant};
 
 use super::{Model, Step};
@@ -25,6 +25,7 @@ fn part(next: Option<NodeId>, adapters: &[&str], plaintext: bool) -> Installatio
         adapters: adapters.iter().map(ToString::to_string).collect(),
         reliability: Reliability::UntilDeadline,
         order: Order::Sequence,
+        weight: WEIGHT_USUAL,
         plaintext,
     }
 }

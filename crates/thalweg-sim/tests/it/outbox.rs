@@ -93,3 +93,17 @@ fn line_with_room_for_all_carries_all() {
     assert_eq!(stream.in_time, stream.sent);
     assert!(stream.by_cause.is_empty());
 }
+
+#[test]
+fn streams_share_a_full_line_by_weight() {
+    let text = include_str!("../../../../worlds/outbox/weights.toml");
+    let report = run(&world(text), 1).report;
+    assert_eq!(report.violations, [] as [&str; 0]);
+    let [usual, heavy] = &report.streams[..] else {
+        panic!("it has two");
+    };
+    let (usual, heavy) = (usual.delivered as f64, heavy.delivered as f64);
+    // In the first second, of eleven, both get all; then three times as much goes to three times the weight.
+    let (usual, heavy) = (usual - 250.0, heavy - 250.0);
+    assert!((2.2..=3.8).contains(&(heavy / usual)), "{heavy} to {usual}");
+}

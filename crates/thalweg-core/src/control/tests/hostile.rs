@@ -37,6 +37,7 @@ fn prepare(stream: StreamId, adapters: usize) -> Body {
         adapters: vec!["null".to_string(); adapters],
         reliability: crate::needs::Reliability::None,
         order: crate::needs::Order::Importance,
+        weight: crate::needs::WEIGHT_USUAL,
         plaintext: true,
         envelope: None,
     })
