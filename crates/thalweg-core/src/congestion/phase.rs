@@ -234,7 +234,9 @@ impl Controller {
     fn has_emptied(&self, drain: &Drain, floor: Duration) -> bool {
         let fallen = drain.rate * drain.rtt_before.saturating_sub(floor);
         let taken = drain.in_flight_before as f64 - self.window;
-        self.is_slow(drain) && fallen.as_bytes() as f64 >= taken * OWN_SHARE
+        // Of a flow that others have squeezed down to two packets nothing can be taken, and so nothing be learnt.
+        let is_telling = taken >= self.packet as f64 / DELTA;
+        self.is_slow(drain) && is_telling && fallen.as_bytes() as f64 >= taken * OWN_SHARE
     }
 
     /// Returns whether one packet takes more than a quarter of the round trip.

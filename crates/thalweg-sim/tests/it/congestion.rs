@@ -78,6 +78,21 @@ fn among_those_who_fill_the_queue_the_share_is_fair() {
 /// One `NewReno` halves its window and so empties a queue of 1 BDP at each loss: what stood there looks as if nobody had
 /// filled it. The fair share would be 1; docs/congestion.md names this among what is missing.
 #[test]
+fn of_many_beside_one_that_fills_a_long_queue_none_starves() {
+    let rtt = ms(20);
+    let ours = [Algorithm::Thalweg; 4].into_iter();
+    let flows: Vec<_> = ours
+        .chain([Algorithm::Cubic])
+        .map(|each| Flow::bulk(each, rtt))
+        .collect();
+    let mut bell = Dumbbell::new(line(10, rtt, 5), &flows, 1);
+    bell.run_for(secs(10));
+    let shares = shares(&bell.run_for(secs(20)));
+    // Three of them had 0.1 each: squeezed down to two packets, they took the others' queue for their own slow line.
+    assert!(shares.iter().all(|share| *share >= 0.6), "{shares:?}");
+}
+
+#[test]
 fn beside_one_new_reno_on_a_short_queue_it_gets_too_little() {
     let rtt = ms(20);
     let flows = [Algorithm::Thalweg, Algorithm::NewReno].map(|each| Flow::bulk(each, rtt));
