@@ -67,7 +67,12 @@ impl Watch {
         self.lock().gate.handle_written(bytes);
     }
 
-    /// Asks to be woken once when there may be more credit.
+    /// Returns whether there is so much credit that it is worth a wake-up.
+    pub fn is_open(&self) -> bool {
+        self.lock().gate.is_open()
+    }
+
+    /// Asks to be woken once when that is so; who has just been told that it is not finds out by asking again.
     pub fn register(&self, waker: &Waker) {
         let mut state = self.lock();
         match &mut state.waker {
@@ -117,7 +122,8 @@ impl Watch {
         state.has_been_full |= is_full;
         let path = state.path;
         state.gate.handle_path(&path);
-        let waker = state.waker.take();
+        let is_open = state.gate.is_open();
+        let waker = state.waker.take_if(|_| is_open);
         drop(state);
         if let Some(waker) = waker {
             waker.wake();

@@ -8,6 +8,9 @@
 //! sliver = rate · min(wake, RTT)       2 packets at least, one window at most
 //! ```
 //!
+//! Room is noticed when it is half a sliver ([`Gate::is_open`]): the other half keeps the transport busy until it is filled,
+//! and whoever fills it is woken for more than a packet.
+//!
 //! With *wake* how long it takes at most until room is noticed and filled. On a path of 150 kbit/s the sliver is the two
 //! packets; at 1 Gbit/s it is 250 kB, which are 2 ms.
 //!
@@ -150,6 +153,11 @@ impl Gate {
     /// Returns how much may be handed over now.
     pub fn credit(&self) -> DataSize {
         self.limit().saturating_sub(self.in_flight + self.unsent())
+    }
+
+    /// Returns whether there is so much credit that it is worth a wake-up.
+    pub fn is_open(&self) -> bool {
+        self.credit().as_bytes() >= self.sliver.as_bytes() / 2
     }
 
     /// Returns how much is in packets that are neither acknowledged nor lost.

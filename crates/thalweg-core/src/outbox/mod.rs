@@ -412,6 +412,11 @@ impl Outbox {
         self.live == 0
     }
 
+    /// Returns, after [`Outbox::poll_chunk`] had nothing to hand over, whether that was for want of credit.
+    pub fn is_waiting(&self) -> bool {
+        self.turns.is_anyone()
+    }
+
     /// Returns how many bytes the ADUs have of which not all is handed over.
     pub const fn queued(&self) -> DataSize {
         DataSize::from_bytes(self.queued_bytes)

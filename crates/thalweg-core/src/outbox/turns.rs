@@ -129,6 +129,11 @@ impl Turns {
         }
     }
 
+    /// Returns whether any flow is in turn; one that has run dry leaves only when it is asked.
+    pub(super) fn is_anyone(&self) -> bool {
+        !self.ring.is_empty()
+    }
+
     /// Charges the flow whose turn it is.
     pub(super) fn charge(&mut self, flows: &mut [Flow], bytes: u32) {
         let Some(index) = self.ring.front() else {

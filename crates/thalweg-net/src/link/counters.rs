@@ -18,6 +18,8 @@ pub struct LinkCounters {
     pub malformed: u64,
     /// Streams of a kind that this version does not know.
     pub unknown_kinds: u64,
+    /// How often the link's own task was woken: what it costs that an ADU is sent by two tasks.
+    pub wakes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -27,6 +29,7 @@ pub(crate) struct Counters {
     pub(crate) abandoned: Counter,
     pub(crate) malformed: Counter,
     pub(crate) unknown_kinds: Counter,
+    pub(crate) wakes: Counter,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +54,7 @@ impl Counters {
             abandoned: self.abandoned.get(),
             malformed: self.malformed.get(),
             unknown_kinds: self.unknown_kinds.get(),
+            wakes: self.wakes.get(),
         }
     }
 }

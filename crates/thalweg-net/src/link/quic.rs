@@ -1,7 +1,8 @@
 //! A QUIC connection, as the sender above it wants it: nothing here waits.
 //!
 //! *The idea.* Each call of the library's is asked once, with the waker of the link's driver. What it cannot do now it
-//! does when the driver is woken and asks again, with whatever matters most by then.
+//! does when the driver is woken and asks again, with whatever matters most by then. The end of a stream rings that
+//! stream's own bell, so only those streams are asked that have something to say.
 //!
 //! *What it does not do.* It decides nothing. It watches the path that ADUs take; when another is taken, the driver's
 //! next look ([`Quic::look`]) finds it.
@@ -18,10 +19,11 @@ use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
 use thalweg_core::units::DataSize;
 use thalweg_quic::{Reading, Watch};
 
+use super::bells::Bells;
 use crate::close::ToVarInt as _;
 
-/// Waits for the end of a stream that was finished; says whose it was and why the peer stopped it, if it did.
-pub(super) type Ending = Pin<Box<dyn Future<Output = (Owner, Ended)> + Send>>;
+/// Waits for the end of a stream that was finished.
+type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
 
 type Opening = Pin<Box<dyn Future<Output = Result<SendStream, ConnectionError>> + Send>>;
 
@@ -38,22 +40,28 @@ pub(super) enum Ended {
 pub(super) struct Quic {
     connection: Connection,
     watch: Option<Arc<Watch>>,
+    /// By place.
     streams: Vec<Option<Open>>,
     free: Vec<u32>,
+    bells: Bells,
+    /// Places whose bells were rung, while they are asked.
+    rung: Vec<u32>,
+    /// Streams that had ended when they were finished.
+    ended: Vec<(Owner, Ended)>,
     /// A stream that the peer does not admit yet.
     opening: Option<Opening>,
-    /// Streams that have been finished since the driver last looked.
-    pub(super) endings: Vec<Ending>,
     /// Those that take nothing because nobody reads them.
-    pub(super) unread: Vec<Owner>,
+    unread: Vec<Owner>,
     /// The driver's.
-    pub(super) waker: Waker,
+    waker: Waker,
 }
 
 struct Open {
     stream: SendStream,
     owner: Owner,
     written: usize,
+    /// Once it is finished.
+    ending: Option<Ending>,
 }
 
 impl Quic {
@@ -63,8 +71,10 @@ impl Quic {
             watch: None,
             streams: Vec::new(),
             free: Vec::new(),
+            bells: Bells::new(),
+            rung: Vec::new(),
+            ended: Vec::new(),
             opening: None,
-            endings: Vec::new(),
             unread: Vec::new(),
             waker: Waker::noop().clone(),
         };
@@ -81,7 +91,12 @@ impl Quic {
         };
         let state = self.connection.congestion_state(path.id());
         if let Some(watch) = state.and_then(thalweg_quic::watch) {
-            self.watch = Some(watch);
+            let is_same = |known: &Arc<Watch>| Arc::ptr_eq(known, &watch);
+            if !self.watch.as_ref().is_some_and(is_same) {
+                self.watch = Some(watch);
+                // What waits for credit has asked at the other.
+                self.waker.wake_by_ref();
+            }
         }
     }
 
@@ -90,11 +105,55 @@ impl Quic {
         self.watch.as_ref().map(|watch| watch.reading())
     }
 
-    /// Asks for the driver to be woken when there may be more credit.
-    pub(super) fn register(&self) {
-        if let Some(watch) = &self.watch {
-            watch.register(&self.waker);
+    /// Takes who is to be woken when there is something to do.
+    pub(super) fn set_driver(&mut self, waker: &Waker) {
+        if !self.waker.will_wake(waker) {
+            self.waker.clone_from(waker);
+            self.bells.set_driver(waker);
         }
+    }
+
+    /// Wakes the driver for something that no call of the library's will tell it.
+    pub(super) fn wake_driver(&self) {
+        self.waker.wake_by_ref();
+    }
+
+    /// Puts the streams that have ended into a list, each with its owner.
+    pub(super) fn take_ended(&mut self, ended: &mut Vec<(Owner, Ended)>) {
+        ended.append(&mut self.ended);
+        let mut rung = std::mem::take(&mut self.rung);
+        self.bells.take(&mut rung);
+        for place in rung.drain(..) {
+            if let Some(end) = self.poll_end(place) {
+                ended.push(end);
+            }
+        }
+        self.rung = rung;
+    }
+
+    /// Returns the owners of streams that took nothing because nobody read them.
+    pub(super) fn take_unread(&mut self) -> Vec<Owner> {
+        std::mem::take(&mut self.unread)
+    }
+
+    /// Asks how a stream has ended; if it has not, its bell will be rung.
+    fn poll_end(&mut self, place: u32) -> Option<(Owner, Ended)> {
+        let open = self.streams.get_mut(place as usize)?.as_mut()?;
+        let mut context = Context::from_waker(self.bells.bell(place));
+        let Poll::Ready(ended) = open.ending.as_mut()?.as_mut().poll(&mut context) else {
+            return None;
+        };
+        open.ending = None;
+        Some((open.owner, ended))
+    }
+
+    /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
+    pub(super) fn register(&self) -> bool {
+        let Some(watch) = &self.watch else {
+            return false;
+        };
+        watch.register(&self.waker);
+        watch.is_open()
     }
 
     fn written(&self, bytes: usize) {
@@ -149,6 +208,7 @@ impl Transport for Quic {
             stream,
             owner,
             written: 0,
+            ending: None,
         }))
     }
 
@@ -185,10 +245,18 @@ impl Transport for Quic {
         };
         // An error says that the stream is over already, and so does its end.
         let _ = open.stream.finish();
-        let (owner, stopped) = (open.owner, open.stream.stopped());
-        self.endings
-            .push(Box::pin(async move { (owner, Ended::of(&stopped.await)) }));
-        self.waker.wake_by_ref();
+        let stopped = open.stream.stopped();
+        let mut ending: Ending = Box::pin(async move { Ended::of(&stopped.await) });
+        // Asked here, where the stream is finished, for to ask costs a lock and to wake the driver for it much more: it
+        // would go before the connection's own task, and the ADU would leave behind it.
+        let bell = self.bells.bell(stream);
+        match ending.as_mut().poll(&mut Context::from_waker(bell)) {
+            Poll::Pending => open.ending = Some(ending),
+            Poll::Ready(ended) => {
+                self.ended.push((open.owner, ended));
+                self.waker.wake_by_ref();
+            }
+        }
     }
 
     fn reset(&mut self, stream: u32, code: StreamCode) {

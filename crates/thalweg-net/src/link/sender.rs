@@ -1,24 +1,23 @@
 //! What drives a link's sender.
 //!
 //! *The idea.* The machine and its connection lie behind one lock. Whoever has an ADU puts it in and pumps on the spot, so
-//! that a small one is in QUIC's hands before the call returns; one task a link does the rest: it is woken for credit, for
-//! the end of a stream, for a deadline. Outcomes are told when the lock is open again.
+//! that a small one is in QUIC's hands before the call returns; one task a link does the rest: it is woken for credit while
+//! something waits for it, for the end of a stream, for a deadline. To put in an ADU wakes it only if no alarm is set as
+//! early as that deadline. Outcomes are told when the lock is open again.
 //!
 //! *What it does not do.* It orders nothing: [`thalweg_core::hop::sender`] does.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
-use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures_util::stream::{FuturesUnordered, Stream as _};
 use iroh::endpoint::Connection;
 use thalweg_core::adu::Header;
 use thalweg_core::histogram::Recent;
 use thalweg_core::hop::OrderedId;
-use thalweg_core::hop::sender::{Arrived, Event, Owner, Sender, Ticket, Transport as _};
+use thalweg_core::hop::sender::{Arrived, Event, Owner, Pause, Sender, Ticket};
 use thalweg_core::outbox::Settings;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::Instant;
@@ -26,9 +25,9 @@ use thalweg_quic::Reading;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::Link;
+use super::alarm::Alarm;
 use super::outcome::{Outcome, SendOptions};
-use super::quic::{Ended, Ending, Quic};
-use crate::clock::Clock;
+use super::quic::{Ended, Quic};
 
 /// The sending half of a link.
 pub(crate) struct Outgoing {
@@ -43,8 +42,8 @@ struct State {
     /// From an ADU's sending to its acknowledgement.
     latency: Recent,
     finishing: HashMap<OrderedId, Vec<oneshot::Sender<Outcome>>>,
-    /// When the driver wakes up by itself.
-    armed: Instant,
+    /// When the driver's alarm goes off.
+    alarm: Instant,
     /// Whether the connection is gone, so that nothing more can be put in.
     is_lost: bool,
 }
@@ -57,6 +56,13 @@ pub(super) struct Reply {
     pub(super) to: To,
     /// What it has of the room for those that would wait rather than be dropped.
     pub(super) room: Option<OwnedSemaphorePermit>,
+}
+
+/// What there is to tell.
+enum News {
+    Adu(Reply, Header, Outcome),
+    /// A sequence that was finished has ended, and some wait for that.
+    Sequence(Vec<oneshot::Sender<Outcome>>, Outcome),
 }
 
 pub(super) enum To {
@@ -78,7 +84,7 @@ impl Outgoing {
                 quic: Quic::new(connection),
                 latency: Recent::default(),
                 finishing: HashMap::new(),
-                armed: Instant::NEVER,
+                alarm: Instant::NEVER,
                 is_lost: false,
             }),
             changed: Notify::new(),
@@ -126,28 +132,59 @@ impl State {
     /// Lets the machine hand over what can go.
     fn pump(&mut self, now: Instant) {
         loop {
-            self.sender.pump(now, &mut self.quic);
-            if self.sender.outbox().is_empty() {
-                return;
-            }
-            // Credit that came between the last look and the asking wakes nobody.
-            let before = self.quic.credit();
-            self.quic.register();
-            if self.quic.credit() <= before {
-                return;
+            match self.sender.pump(now, &mut self.quic) {
+                Pause::Idle => return,
+                // It says itself when it takes more; of datagrams it does not, but then it has sent some.
+                Pause::Blocked => {
+                    self.quic.register();
+                    return;
+                }
+                // What came between the last look and the asking wakes nobody.
+                Pause::Credit => {
+                    if !self.quic.register() {
+                        return;
+                    }
+                }
             }
         }
     }
 
-    /// Wakes the driver if it would sleep past the next deadline.
-    fn arm(&mut self) {
-        if self.sender.poll_timeout() < self.armed {
-            self.quic.waker.wake_by_ref();
+    /// Takes in how streams have ended.
+    fn take_ends(&mut self, ended: &mut Vec<(Owner, Ended)>) {
+        self.quic.take_ended(ended);
+        for (owner, how) in ended.drain(..) {
+            match how {
+                Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut self.quic),
+                Ended::Stopped(code) => self.sender.handle_stopped(owner, code, &mut self.quic),
+                Ended::Lost => {}
+            }
+        }
+        for owner in self.quic.take_unread() {
+            self.sender.handle_writable(owner);
         }
     }
 
-    fn events(&mut self) -> Vec<Event<Posted>> {
-        std::iter::from_fn(|| self.sender.poll_event()).collect()
+    /// Takes what there is to tell.
+    fn take_news(&mut self, now: Instant) -> Vec<News> {
+        let mut news = Vec::new();
+        while let Some(event) = self.sender.poll_event() {
+            news.push(match event {
+                Event::Outcome {
+                    data: (sent, reply),
+                    header,
+                    outcome,
+                } => {
+                    if outcome == Outcome::Acknowledged {
+                        self.latency.record(now, now.saturating_since(sent));
+                    }
+                    News::Adu(reply, header, outcome)
+                }
+                Event::OrderedEnded { id, outcome } => {
+                    News::Sequence(self.finishing.remove(&id).unwrap_or_default(), outcome)
+                }
+            });
+        }
+        news
     }
 }
 
@@ -165,11 +202,7 @@ impl Link {
         if state.is_lost {
             drop(state);
             let outcome = Outcome::LinkLost;
-            self.tell(Event::Outcome {
-                data: (now, reply),
-                header,
-                outcome,
-            });
+            self.tell(reply, &header, outcome);
             return None;
         }
         let ticket = state
@@ -241,52 +274,34 @@ impl Link {
 
     fn pump_and_tell(&self, now: Instant, mut state: MutexGuard<'_, State>) {
         state.pump(now);
-        state.arm();
+        if state.sender.poll_timeout() < state.alarm {
+            state.quic.wake_driver();
+        }
         self.tell_all(state);
     }
 
     /// Tells what has happened, with the lock open: who is told may send.
     fn tell_all(&self, mut state: MutexGuard<'_, State>) {
-        let events = state.events();
-        let now = self.now();
-        for event in &events {
-            if let Event::Outcome { data, outcome, .. } = event
-                && *outcome == Outcome::Acknowledged
-            {
-                state.latency.record(now, now.saturating_since(data.0));
-            }
-        }
-        let mut ended = |event: &Event<Posted>| match event {
-            Event::OrderedEnded { id, .. } => state.finishing.remove(id),
-            Event::Outcome { .. } => None,
-        };
-        if events.is_empty() {
+        let news = state.take_news(self.now());
+        drop(state);
+        if news.is_empty() {
             return;
         }
-        let waiting: Vec<_> = events.iter().map(&mut ended).collect();
-        drop(state);
-        for (event, waiting) in events.into_iter().zip(waiting) {
-            if let Event::OrderedEnded { outcome, .. } = event {
-                for caller in waiting.into_iter().flatten() {
-                    // A caller who waits no more has no use for it.
-                    let _ = caller.send(outcome);
+        for news in news {
+            match news {
+                News::Adu(reply, header, outcome) => self.tell(reply, &header, outcome),
+                News::Sequence(callers, outcome) => {
+                    for caller in callers {
+                        // A caller who waits no more has no use for it.
+                        let _ = caller.send(outcome);
+                    }
                 }
-            } else {
-                self.tell(event);
             }
         }
         self.0.outgoing.changed.notify_waiters();
     }
 
-    fn tell(&self, event: Event<Posted>) {
-        let Event::Outcome {
-            data: (_, data),
-            header,
-            outcome,
-        } = event
-        else {
-            return;
-        };
+    fn tell(&self, reply: Reply, header: &Header, outcome: Outcome) {
         self.0.counters.count(outcome);
         tracing::trace!(
             peer = %self.0.peer.short(),
@@ -295,9 +310,9 @@ impl Link {
             outcome = outcome.name(),
             "adu"
         );
-        drop(data.room);
-        match data.to {
-            To::Receiver => self.0.context.receiver.outcome(self, &header, outcome),
+        drop(reply.room);
+        match reply.to {
+            To::Receiver => self.0.context.receiver.outcome(self, header, outcome),
             To::Caller(caller) => {
                 let _ = caller.send(outcome);
             }
@@ -308,9 +323,8 @@ impl Link {
 /// Drives a link's sender until its connection has ended.
 pub(super) async fn drive(link: Link) {
     let mut driver = Driver {
-        endings: FuturesUnordered::new(),
-        alarm: None,
-        clock: link.0.context.clock,
+        alarm: Alarm::new(link.0.context.clock),
+        ended: Vec::new(),
     };
     {
         let closed = link.0.connection.closed();
@@ -319,6 +333,7 @@ pub(super) async fn drive(link: Link) {
             if closed.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
+            link.0.counters.wakes.add_one();
             driver.run(&link, context);
             Poll::Pending
         })
@@ -331,79 +346,35 @@ pub(super) async fn drive(link: Link) {
     link.tell_all(state);
 }
 
-/// What the task of a link waits for.
+/// The task of a link.
 struct Driver {
-    endings: FuturesUnordered<Ending>,
-    alarm: Option<(Instant, Alarm)>,
-    clock: Clock,
+    alarm: Alarm,
+    /// Streams that have ended, while they are told of.
+    ended: Vec<(Owner, Ended)>,
 }
-
-type Alarm = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl Driver {
     /// Does what there is to do, and waits for more.
     fn run(&mut self, link: &Link, context: &mut Context<'_>) {
-        let mut ended = Vec::new();
         loop {
-            self.poll_endings(&mut ended, context);
-            let now = link.now();
+            let has_gone_off = self.alarm.has_gone_off(context);
             let mut guard = link.0.outgoing.lock();
             let state = &mut *guard;
-            if !state.quic.waker.will_wake(context.waker()) {
-                state.quic.waker = context.waker().clone();
+            state.quic.set_driver(context.waker());
+            if has_gone_off {
+                state.alarm = Instant::NEVER;
             }
-            for (owner, how) in ended.drain(..) {
-                match how {
-                    Ended::Acknowledged => {
-                        state.sender.handle_acknowledged(owner, &mut state.quic);
-                    }
-                    Ended::Stopped(code) => {
-                        state.sender.handle_stopped(owner, code, &mut state.quic);
-                    }
-                    Ended::Lost => {}
-                }
-            }
-            for owner in std::mem::take(&mut state.quic.unread) {
-                state.sender.handle_writable(owner);
-            }
-            state.pump(now);
+            state.take_ends(&mut self.ended);
+            state.pump(link.now());
             let timeout = state.sender.poll_timeout();
-            let is_new = self.take_endings(state);
-            state.armed = timeout;
+            let is_earlier = timeout < state.alarm;
+            state.alarm = state.alarm.min(timeout);
             link.tell_all(guard);
-            let is_due = self.arm(timeout, context);
-            // What was just taken in has to be asked once, or it wakes nobody.
-            if !is_new && !is_due {
+            if !is_earlier {
                 return;
             }
+            // It is asked in the next round, or it would wake nobody.
+            self.alarm.set(timeout);
         }
-    }
-
-    fn take_endings(&mut self, state: &mut State) -> bool {
-        let is_new = !state.quic.endings.is_empty();
-        self.endings.extend(state.quic.endings.drain(..));
-        is_new
-    }
-
-    fn poll_endings(&mut self, ended: &mut Vec<(Owner, Ended)>, context: &mut Context<'_>) {
-        while let Poll::Ready(Some(end)) = Pin::new(&mut self.endings).poll_next(context) {
-            ended.push(end);
-        }
-    }
-
-    /// Sets the alarm; returns whether it is due already.
-    fn arm(&mut self, timeout: Instant, context: &mut Context<'_>) -> bool {
-        if timeout.is_never() {
-            self.alarm = None;
-            return false;
-        }
-        let is_set = self.alarm.as_ref().is_some_and(|(at, _)| *at == timeout);
-        if !is_set {
-            let clock = self.clock;
-            let alarm: Alarm = Box::pin(async move { clock.sleep_until(timeout).await });
-            self.alarm = Some((timeout, alarm));
-        }
-        let alarm = self.alarm.as_mut().map(|(_, alarm)| alarm);
-        alarm.is_some_and(|alarm| alarm.as_mut().poll(context).is_ready())
     }
 }

@@ -1,20 +1,39 @@
-//! Proves what needs no socket: bodies hand on the very bytes that arrived, and meters measure the recent past.
+//! Proves what needs no socket: bodies hand on the very bytes that arrived, meters measure the recent past, and the
+//! driver of a link is woken no more than it has to be.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, Ratio};
 
 use super::Outcome;
+use super::alarm::Alarm;
+use super::bells::Bells;
 use super::body::Body;
 use super::stats::{Meter, Totals};
+use crate::clock::Clock;
 use crate::close::StreamCode;
+
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// Drives a future that has nothing to wait for.
 fn ready<T>(future: impl Future<Output = T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut context = Context::from_waker(Waker::noop());
     match std::pin::pin!(future).poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("it waits"),
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it waits"),
     }
 }
 
@@ -87,4 +106,54 @@ fn meter_without_samples_says_nothing() {
     let reading = Meter::default().read(Instant::ZERO, Totals::default());
     assert_eq!(reading.sent_rate, Bitrate::ZERO);
     assert_eq!(reading.loss, Ratio::ZERO);
+}
+
+#[test]
+fn bells_say_who_rang_and_wake_once_until_they_are_asked() {
+    let woken = Arc::new(Woken::default());
+    let mut bells = Bells::new();
+    // Before there is a driver somebody may ring already.
+    bells.bell(3).wake_by_ref();
+    bells.set_driver(&Waker::from(woken.clone()));
+    let mut places = Vec::new();
+    bells.take(&mut places);
+    assert_eq!(places, [3]);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
+    for round in 1..4 {
+        places.clear();
+        for place in [2, 0, 2] {
+            bells.bell(place).wake_by_ref();
+        }
+        assert_eq!(woken.0.load(Ordering::Relaxed), round);
+        bells.take(&mut places);
+        assert_eq!(places, [2, 0, 2]);
+    }
+    let bell = bells.bell(2).clone();
+    assert!(bells.bell(2).will_wake(&bell));
+    assert!(!bells.bell(1).will_wake(&bell));
+}
+
+#[tokio::test]
+async fn alarm_goes_off_once_at_the_last_time_it_was_set_to() {
+    let clock = Clock::start();
+    let mut alarm = Alarm::new(clock);
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(!alarm.has_gone_off(&mut context));
+    for _ in 0..2 {
+        alarm.set(clock.now() + Duration::from_secs(3600));
+        assert!(!alarm.has_gone_off(&mut context));
+        let at = clock.now() + Duration::from_millis(2);
+        alarm.set(at);
+        poll_fn(|context| {
+            if alarm.has_gone_off(context) {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+        assert!(clock.now() >= at);
+        assert!(!alarm.has_gone_off(&mut context));
+    }
+    alarm.set(Instant::NEVER);
+    assert!(!alarm.has_gone_off(&mut context));
 }

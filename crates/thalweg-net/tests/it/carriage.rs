@@ -123,6 +123,22 @@ async fn detached_outcome_is_told_to_the_receiver() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn adu_wakes_the_task_of_its_link_for_its_end_alone() {
+    const ADUS: u64 = 100;
+    let (a, _b, link) = pair().await;
+    let before = link.counters().wakes;
+    for sequence in 0..ADUS {
+        let mut header = header(sequence);
+        header.deadline = a.endpoint.clock().now() + Duration::from_secs(3600);
+        let sending = link.send_adu(header, pattern(1_000), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+    }
+    let wakes = link.counters().wakes - before;
+    // One besides may set the alarm, and one be the first look of all.
+    assert!(wakes <= ADUS + 2, "{wakes} wakes for {ADUS} ADUs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn payload_above_the_limit_is_not_sent() {
     let (_a, _b, link) = pair().await;
     let payload = Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX + 1]);

@@ -117,6 +117,17 @@ pub enum Event<D> {
     },
 }
 
+/// Why a sender hands over nothing more for now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Nothing waits that can be sent.
+    Idle,
+    /// There is not credit enough for what is next.
+    Credit,
+    /// The transport takes no more, whatever the credit.
+    Blocked,
+}
+
 /// A payload, as far as it is here.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived {
@@ -233,24 +244,29 @@ impl<S: Copy, D> Sender<S, D> {
         self.outbox.cancel(ticket, cause)
     }
 
-    /// Hands the transport what it can send now, and settles with it what has ended.
+    /// Hands the transport what it can send now, and settles with it what has ended; returns why that was all.
     ///
     /// Cost    O(log n) a chunk
-    pub fn pump(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) {
-        self.look_at_path(now, transport.path_rate());
-        loop {
+    pub fn pump(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) -> Pause {
+        self.look_at_path(now, transport);
+        let pause = loop {
             let chunk = self.outbox.poll_chunk(now, transport.credit());
             // Those that have expired make way, on the line too.
             self.settle(transport);
             let Some(chunk) = chunk else {
-                break;
+                break if self.outbox.is_waiting() {
+                    Pause::Credit
+                } else {
+                    Pause::Idle
+                };
             };
             if self.hand_over(now, transport, &chunk) == Step::Blocked {
-                break;
+                break Pause::Blocked;
             }
-        }
+        };
         self.settle(transport);
         self.finish_lanes(transport);
+        pause
     }
 
     /// Takes word that the peer has all of a stream that was finished.
@@ -355,12 +371,13 @@ impl<S: Copy, D> Sender<S, D> {
     }
 
     /// Takes in what the path can send, at most every [`PATH_LOOK`].
-    fn look_at_path(&mut self, now: Instant, path: PathRate) {
+    fn look_at_path(&mut self, now: Instant, transport: &impl Transport<Stream = S>) {
         let apart = now.saturating_since(self.looked);
         if apart < PATH_LOOK {
             return;
         }
         self.looked = now;
+        let path = transport.path_rate();
         self.outbox.set_rate(path.sendable);
         self.outbox.set_transit(path.transit);
         if path.has_been_full {

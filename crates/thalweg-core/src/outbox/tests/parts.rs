@@ -88,6 +88,20 @@ fn gate_lets_through_a_window_and_a_sliver() {
 const CARRIED: u64 = 1_400 - 1_400 / 16;
 
 #[test]
+fn gate_is_open_from_half_a_sliver_on() {
+    let mut gate = Gate::default();
+    assert!(gate.is_open());
+    let all = gate.credit().as_bytes();
+    let half = SLIVER_MIN.as_bytes() / 2;
+    gate.handle_written(DataSize::from_bytes(all - half));
+    assert!(gate.is_open());
+    gate.handle_written(DataSize::from_bytes(1));
+    assert!(!gate.is_open());
+    // Half of the least sliver is what an ADU of any size can use: nothing waits at a gate that never opens.
+    assert!(half <= u64::from(super::super::CHUNK_BYTES_MIN));
+}
+
+#[test]
 fn gate_opens_for_what_arrives_and_not_for_what_leaves() {
     let packet = DataSize::from_bytes(1_440);
     let mut gate = Gate::default();

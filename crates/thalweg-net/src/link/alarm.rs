@@ -1,0 +1,54 @@
+//! The alarm of a link's driver, for the deadline that comes first.
+//!
+//! *The idea.* Deadlines come and go with every ADU; most pass long after their ADU was acknowledged. So the alarm is only
+//! ever set to an earlier time, and stays when nothing is due any more. When it goes off its owner looks what is next: that
+//! is once a deadline's length, and not once an ADU.
+//!
+//! *What it does not do.* It does not say what is due.
+
+use std::pin::Pin;
+use std::task::Context;
+
+use thalweg_core::time::Instant;
+use tokio::time::Sleep;
+
+use crate::clock::Clock;
+
+/// A timer that is set to earlier times only, until it has gone off.
+pub(super) struct Alarm {
+    clock: Clock,
+    /// Made when it is first needed, and used again.
+    sleep: Option<Pin<Box<Sleep>>>,
+    is_set: bool,
+}
+
+impl Alarm {
+    pub(super) const fn new(clock: Clock) -> Self {
+        Self {
+            clock,
+            sleep: None,
+            is_set: false,
+        }
+    }
+
+    /// Sets it, in place of the time it had.
+    ///
+    /// Whoever sets it has to ask [`Alarm::has_gone_off`] then, or it wakes nobody.
+    pub(super) fn set(&mut self, at: Instant) {
+        let timer = self.clock.timer(at);
+        self.is_set = timer.is_some();
+        match (timer, &mut self.sleep) {
+            (Some(timer), Some(sleep)) => sleep.as_mut().reset(timer),
+            (Some(timer), none) => *none = Some(Box::pin(tokio::time::sleep_until(timer))),
+            (None, _) => {}
+        }
+    }
+
+    /// Returns whether its time has come, once; else it wakes who asks when that comes.
+    pub(super) fn has_gone_off(&mut self, context: &mut Context<'_>) -> bool {
+        let sleep = self.sleep.as_mut().filter(|_| self.is_set);
+        let is_due = sleep.is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
+        self.is_set &= !is_due;
+        is_due
+    }
+}
