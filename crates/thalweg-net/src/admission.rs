@@ -2,7 +2,8 @@
 //!
 //! *The idea.* One shared set of keys, changeable while the node runs. It is asked as soon as the handshake has proved
 //! the peer's key and before anything is kept for it; who is not in it is told so and forgotten. An empty set admits
-//! nobody.
+//! nobody. The log is told of the first refusal at once and then at most every ten seconds, so that a stranger who tries
+//! again and again cannot fill it.
 //!
 //! *What it does not do.* It knows no roles: what an admitted peer may do is the node's business.
 
@@ -13,6 +14,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::id::NodeId;
 use tokio::sync::watch;
+use tokio::time::{Duration, Instant};
+
+/// Between two lines in the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The set of admitted keys; clones share it.
 #[derive(Clone)]
@@ -23,6 +28,7 @@ pub struct Admission {
 struct Shared {
     admitted: Mutex<HashSet<NodeId>>,
     refusals: AtomicU64,
+    logged: Mutex<Option<Instant>>,
     changes: watch::Sender<()>,
 }
 
@@ -33,6 +39,7 @@ impl Admission {
             shared: Arc::new(Shared {
                 admitted: Mutex::new(peers.into_iter().collect()),
                 refusals: AtomicU64::new(0),
+                logged: Mutex::new(None),
                 changes: watch::Sender::new(()),
             }),
         }
@@ -71,8 +78,28 @@ impl Admission {
         self.shared.refusals.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn count_refusal(&self) -> u64 {
-        self.shared.refusals.fetch_add(1, Ordering::Relaxed) + 1
+    /// Counts a refusal of a key that is not admitted, and logs it perhaps; returns what the peer is told.
+    pub(crate) fn refuse(&self, own: NodeId, peer: NodeId) -> String {
+        let refusals = self.shared.refusals.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.may_log() {
+            tracing::warn!(peer = %peer, refusals, "refused: not admitted");
+        }
+        refusal(own, peer)
+    }
+
+    fn may_log(&self) -> bool {
+        let now = Instant::now();
+        // No code that can panic runs under this lock.
+        let mut logged = self
+            .shared
+            .logged
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let may = logged.is_none_or(|last| now.duration_since(last) >= LOG_INTERVAL);
+        if may {
+            *logged = Some(now);
+        }
+        may
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<()> {
@@ -86,6 +113,15 @@ impl Admission {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a refused peer is told.
+pub(crate) fn refusal(own: NodeId, peer: NodeId) -> String {
+    format!(
+        "node {} does not admit the key {}",
+        own.short(),
+        peer.short()
+    )
 }
 
 impl fmt::Debug for Admission {

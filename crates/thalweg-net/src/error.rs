@@ -131,6 +131,14 @@ pub enum Unreachable {
         /// Why, in words.
         reason: String,
     },
+    /// Neither of the two transports reaches it.
+    #[error("{udp}; and over TCP: {tcp}")]
+    Both {
+        /// Why not over QUIC.
+        udp: Box<Self>,
+        /// Why not over TCP.
+        tcp: Box<Self>,
+    },
     /// This endpoint is shutting down.
     #[error("this node is shutting down")]
     ShuttingDown,
@@ -142,6 +150,25 @@ pub enum Unreachable {
         /// What the QUIC stack said.
         reason: String,
     },
+}
+
+impl Unreachable {
+    /// Returns whether the peer has said so itself, or this node knows: another way to it would end alike.
+    pub const fn is_answer(&self) -> bool {
+        match self {
+            Self::TimedOut { .. }
+            | Self::WrongKey { .. }
+            | Self::NoAddress(_)
+            | Self::Other { .. } => false,
+            Self::Both { udp, tcp } => udp.is_answer() || tcp.is_answer(),
+            Self::Version { .. }
+            | Self::NotAdmitted { .. }
+            | Self::NotAdmittedHere(_)
+            | Self::OwnKey(_)
+            | Self::Closed { .. }
+            | Self::ShuttingDown => true,
+        }
+    }
 }
 
 /// A control frame cannot be sent.

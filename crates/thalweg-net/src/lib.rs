@@ -10,7 +10,7 @@
 //! | [`identity`] | the key file, signing, verifying |
 //! | [`admission`] | who may connect |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
-//! | [`link`] | control frames and ADUs on one QUIC connection |
+//! | [`link`] | control frames and ADUs on one connection |
 //! | [`close`] | why a connection or a stream ended, as numbers on the wire |
 //! | [`tcp`] | streams and messages over TCP, where UDP is blocked |
 //! | [`shaper`] | a slow, lossy line in user space, between two loopback addresses |
@@ -32,11 +32,11 @@ pub mod tcp;
 pub use admission::Admission;
 pub use clock::Clock;
 pub use close::{CloseCode, StreamCode};
-pub use endpoint::{Endpoint, Options, PeerState, Reach};
+pub use endpoint::{Addresses, Endpoint, Options, PeerState, Reach, TcpOptions};
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{
     Arriving, Body, Carriage, DownCause, Link, LinkEvent, LinkStats, OrderedId, Outcome, Payload,
-    Receiver, SendOptions, Sending,
+    Receiver, SendOptions, Sending, Transport,
 };
 pub use shaper::{Impairment, Shaper, ShaperOptions};

@@ -6,17 +6,20 @@
 
 use std::sync::{Arc, PoisonError};
 
-use iroh::endpoint::{Connection, Incoming};
+use iroh::endpoint::Incoming;
 use thalweg_core::hop::settings::GREETING_WAIT;
+use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
 use super::{Endpoint, reason};
-use crate::close::{CloseCode, ToVarInt as _};
+use crate::admission::refusal;
+use crate::close::CloseCode;
 use crate::error::Unreachable;
-use crate::link::{DownCause, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
+use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
+use crate::tcp::Listener;
 
 /// Handshakes at once; more are refused, for each costs a signature and a key exchange.
 const HANDSHAKES_MAX: usize = 64;
@@ -53,9 +56,29 @@ pub(crate) async fn run(endpoint: Endpoint) {
     }
 }
 
+/// Accepts sessions over TCP until the endpoint shuts down.
+pub(crate) async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = endpoint.shutting_down() => return,
+        };
+        let Some((connection, events)) = accepted else {
+            return;
+        };
+        let endpoint = endpoint.clone();
+        tokio::spawn(async move {
+            let fresh = Fresh::Tcp(connection, events);
+            if let Err(reason) = establish(&endpoint, fresh, false).await {
+                tracing::debug!(%reason, "tcp session not accepted");
+            }
+        });
+    }
+}
+
 async fn accept(endpoint: &Endpoint, incoming: Incoming) {
     let result = match timeout(GREETING_WAIT.into(), incoming).await {
-        Ok(Ok(connection)) => establish(endpoint, connection, false)
+        Ok(Ok(connection)) => establish(endpoint, Fresh::Quic(connection), false)
             .await
             .map_err(|error| error.to_string()),
         Ok(Err(error)) => Err(format!("{error:#}")),
@@ -69,34 +92,29 @@ async fn accept(endpoint: &Endpoint, incoming: Incoming) {
 /// Makes a connection a link; returns the one that is kept.
 pub(crate) async fn establish(
     endpoint: &Endpoint,
-    connection: Connection,
+    fresh: Fresh,
     dialled: bool,
 ) -> Result<Link, Unreachable> {
-    let peer = thalweg_core::id::NodeId(*connection.remote_id().as_bytes());
-    let opening = Link::open(connection.clone(), dialled, endpoint.0.context.clone());
+    let connection = fresh.connection();
+    let peer = connection.peer();
+    let broken = |reason: &str| {
+        connection.close(CloseCode::Protocol, reason);
+        let reason = reason.into();
+        Err(Unreachable::Other { peer, reason })
+    };
+    let opening = Link::open(fresh, dialled, endpoint.0.context.clone());
     let (link, control) = match timeout(GREETING_WAIT.into(), opening).await {
         Ok(Ok(opened)) => opened,
-        Ok(Err(OpenError::Connection(error))) => return Err(reason::of_end(error, peer, &[])),
-        Ok(Err(OpenError::Protocol)) => {
-            let reason = "the first stream is not a control stream";
-            connection.close(CloseCode::Protocol.varint(), reason.as_bytes());
-            return Err(Unreachable::Other {
-                peer,
-                reason: reason.into(),
-            });
-        }
-        Err(_) => {
-            let reason = "no greeting in time";
-            connection.close(CloseCode::Protocol.varint(), reason.as_bytes());
-            return Err(Unreachable::Other {
-                peer,
-                reason: reason.into(),
-            });
-        }
+        Ok(Err(OpenError::Quic(error))) => return Err(reason::of_end(error, peer, &[])),
+        Ok(Err(OpenError::Tcp(cause))) => return Err(reason::of_cause(cause, peer)),
+        Ok(Err(OpenError::Protocol)) => return broken("the first stream is not a control stream"),
+        Err(_) => return broken("no greeting in time"),
     };
     let kept = settle(endpoint, &link);
     link.start(control);
     tokio::spawn(watch(endpoint.clone(), link));
+    // Whoever was struck off while the two greeted was no link yet when that was enforced.
+    end_if_refused(endpoint, peer);
     kept.ok_or(Unreachable::ShuttingDown)
 }
 
@@ -119,7 +137,8 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
                     cause: DownCause::Replaced,
                 });
             }
-            tracing::info!(peer = %link.peer().short(), dialled = link.is_dialled(), "link up");
+            let (dialled, transport) = (link.is_dialled(), link.transport());
+            tracing::info!(peer = %link.peer().short(), dialled, ?transport, "link up");
             endpoint.emit(LinkEvent::Up(link.clone()));
             (replaced, link.clone())
         }
@@ -177,10 +196,15 @@ pub(crate) async fn enforce(endpoint: Endpoint) {
             () = endpoint.shutting_down() => return,
         }
         for link in endpoint.links() {
-            if !endpoint.admission().admits(link.peer()) {
-                let reason = super::gate::refusal(endpoint.id(), link.peer());
-                link.close(CloseCode::NotAdmitted, &reason);
-            }
+            end_if_refused(&endpoint, link.peer());
         }
+    }
+}
+
+fn end_if_refused(endpoint: &Endpoint, peer: NodeId) {
+    if !endpoint.admission().admits(peer)
+        && let Some(link) = endpoint.link(peer)
+    {
+        link.close(CloseCode::NotAdmitted, &refusal(endpoint.id(), peer));
     }
 }

@@ -3,6 +3,9 @@
 //! *The idea.* A kept peer has one task: it waits on the link while there is one, dials when there is none, and after a
 //! failure waits longer each time, up to a few seconds, with some chance in it so that a fleet does not knock in step.
 //! A link that the peer dialled serves as well.
+//!
+//! QUIC is tried first. Where nobody answers it and the peer has an address of TCP, that is dialled; while such a link
+//! lasts QUIC is tried again at long intervals, and takes over when it gets through.
 
 use std::net::SocketAddr;
 
@@ -11,9 +14,10 @@ use thalweg_core::id::NodeId;
 use thalweg_core::random::SplitMix;
 use tokio::time::{Duration, timeout};
 
-use super::{ALPN, Endpoint, PeerState, accept, reason};
+use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason};
 use crate::error::Unreachable;
-use crate::link::{Link, LinkEvent};
+use crate::link::{Fresh, Link, LinkEvent, Transport};
+use crate::tcp;
 
 /// How long one dial may take; iroh gives up by itself at about the same time.
 const DIAL_WAIT: Duration = Duration::from_secs(10);
@@ -24,11 +28,21 @@ const BACKOFF_MIN: Duration = Duration::from_millis(200);
 /// The longest wait: a person who plugs in a cable does not wait longer.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// Dials once.
+/// How an endpoint dials over TCP, and where it is dialled.
+#[derive(Debug)]
+pub(super) struct Tcp {
+    pub(super) session: tcp::Options,
+    pub(super) listening: Vec<SocketAddr>,
+    pub(super) head_start: thalweg_core::time::Duration,
+    pub(super) retry: thalweg_core::time::Duration,
+}
+
+/// Dials once, beginning with this transport; returns the link that there is already, if there is one.
 pub(crate) async fn once(
     endpoint: &Endpoint,
     peer: NodeId,
-    addresses: &[SocketAddr],
+    addresses: &Addresses,
+    first: Transport,
 ) -> Result<Link, Unreachable> {
     if peer == endpoint.id() {
         return Err(Unreachable::OwnKey(peer));
@@ -36,18 +50,77 @@ pub(crate) async fn once(
     if let Some(link) = endpoint.link(peer) {
         return Ok(link);
     }
+    if addresses.tcp.is_empty() {
+        return over_quic(endpoint, peer, &addresses.udp, DIAL_WAIT).await;
+    }
+    if !may_try_quic(endpoint, addresses) {
+        return over_tcp(endpoint, peer, &addresses.tcp).await;
+    }
+    let head_start = endpoint.0.tcp.head_start.into();
+    let udp = over_quic(endpoint, peer, &addresses.udp, head_start);
+    let tcp = over_tcp(endpoint, peer, &addresses.tcp);
+    let (udp, tcp) = match first {
+        Transport::Quic => match udp.await {
+            Err(udp) if !udp.is_answer() => (udp, tcp.await),
+            done => return done,
+        },
+        Transport::Tcp => match tcp.await {
+            Err(tcp) if !tcp.is_answer() => match udp.await {
+                Err(udp) => (udp, Err(tcp)),
+                done => return done,
+            },
+            done => return done,
+        },
+    };
+    tcp.map_err(|tcp| {
+        let (udp, tcp) = (Box::new(udp), Box::new(tcp));
+        Unreachable::Both { udp, tcp }
+    })
+}
+
+/// Returns whether QUIC could find the peer.
+fn may_try_quic(endpoint: &Endpoint, addresses: &Addresses) -> bool {
+    !addresses.udp.is_empty() || endpoint.0.has_lookup
+}
+
+async fn over_quic(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &[SocketAddr],
+    wait: Duration,
+) -> Result<Link, Unreachable> {
     let other = |reason: String| Unreachable::Other { peer, reason };
     let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
     let target = EndpointAddr::from_parts(key, addresses.iter().copied().map(TransportAddr::Ip));
-    let dialled = async {
+    // Boxed, for whoever may dial both ways carries both futures.
+    let dialled = Box::pin(async {
         let connection = endpoint
             .0
             .iroh
             .connect(target, ALPN.as_bytes())
             .await
             .map_err(|error| reason::of_dial(error, peer, addresses))?;
-        accept::establish(endpoint, connection, true).await
-    };
+        accept::establish(endpoint, Fresh::Quic(connection), true).await
+    });
+    timeout(wait, dialled).await.unwrap_or_else(|_| {
+        Err(Unreachable::TimedOut {
+            addresses: reason::list(addresses),
+        })
+    })
+}
+
+async fn over_tcp(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &[SocketAddr],
+) -> Result<Link, Unreachable> {
+    if !endpoint.admission().admits(peer) {
+        return Err(Unreachable::NotAdmittedHere(peer));
+    }
+    let dialled = Box::pin(async {
+        let (connection, events) = tcp::dial(&endpoint.0.tcp.session, peer, addresses).await?;
+        accept::establish(endpoint, Fresh::Tcp(connection, events), true).await
+    });
     timeout(DIAL_WAIT, dialled).await.unwrap_or_else(|_| {
         Err(Unreachable::TimedOut {
             addresses: reason::list(addresses),
@@ -56,23 +129,26 @@ pub(crate) async fn once(
 }
 
 /// Keeps a link with a peer, until aborted.
-pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Vec<SocketAddr>, seed: u64) {
+pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses, seed: u64) {
     let mut backoff = Backoff::new(seed);
     let mut changes = endpoint.0.registry.changes();
     let mut last_reason = None;
+    // What reached the peer last most likely does so again.
+    let mut first = Transport::Quic;
     loop {
         changes.mark_unchanged();
         if let Some(link) = endpoint.link(peer) {
             endpoint.set_state(peer, PeerState::Up);
             (backoff, last_reason) = (Backoff::new(backoff.random.next_u64()), None);
-            link.closed().await;
+            first = link.transport();
+            stay(&endpoint, &link, &addresses).await;
             continue;
         }
         if last_reason.is_none() {
             endpoint.set_state(peer, PeerState::Connecting);
             endpoint.emit(LinkEvent::Connecting(peer));
         }
-        let Err(reason) = once(&endpoint, peer, &addresses).await else {
+        let Err(reason) = once(&endpoint, peer, &addresses, first).await else {
             continue;
         };
         if last_reason.as_ref() != Some(&reason) {
@@ -87,6 +163,24 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Vec<Socket
         // The peer may dial us meanwhile.
         let _ = timeout(backoff.next(), changes.changed()).await;
     }
+}
+
+/// Waits for the end of a link; while it goes over TCP, tries now and then whether QUIC gets through again.
+///
+/// The link that QUIC makes takes the place of the other, which is drained.
+async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
+    let may_better = link.transport() == Transport::Tcp && may_try_quic(endpoint, addresses);
+    let pause: Duration = endpoint.0.tcp.retry.into();
+    while may_better && timeout(pause, link.closed()).await.is_err() {
+        let head_start = endpoint.0.tcp.head_start.into();
+        match over_quic(endpoint, link.peer(), &addresses.udp, head_start).await {
+            Ok(_) => return,
+            Err(reason) => {
+                tracing::debug!(peer = %link.peer().short(), %reason, "still over tcp");
+            }
+        }
+    }
+    link.closed().await;
 }
 
 /// Waits that double, with a quarter of chance either way.

@@ -2,7 +2,8 @@
 //!
 //! *The idea.* iroh reaches and proves keys; this decides whom to keep. A connection becomes a link when each end has
 //! admitted the other; when two nodes dial each other at once, both keep the same one of the two connections and
-//! drain the other. Kept peers are dialled again for ever, slower and slower, and always with a reason to show.
+//! drain the other. Kept peers are dialled again for ever, slower and slower, and always with a reason to show. A peer
+//! that has an address of TCP too is dialled there when QUIC does not get through, and tried over QUIC again later.
 //!
 //! *What it does not do.* It asks no server on the internet unless relays are configured, and it has no lookup service
 //! but mDNS, when that is switched on.
@@ -10,6 +11,7 @@
 //! *Sources.* docs/operating.md; iroh 1.4.
 
 mod accept;
+mod address;
 mod dial;
 mod gate;
 mod reason;
@@ -28,6 +30,8 @@ use iroh_mdns_address_lookup::MdnsAddressLookup;
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings;
 use thalweg_core::id::NodeId;
+use thalweg_core::pace::Pacing;
+use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
@@ -38,10 +42,20 @@ use crate::clock::Clock;
 use crate::close::CloseCode;
 use crate::error::{BindError, Unreachable};
 use crate::identity::Identity;
-use crate::link::{Context, Link, LinkEvent, Receiver};
+use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
+use crate::tcp;
+
+pub use self::address::{Addresses, TCP_PREFIX};
 
 /// The protocol and its version, as the TLS handshake names it.
 pub const ALPN: &str = "thalweg/1";
+
+/// How long QUIC is tried alone: its first packet is sent again after 1 s and after 3 s (RFC 9002 §6.2.2), and the third
+/// may take another second there and back.
+const HEAD_START: Duration = Duration::from_secs(4);
+
+/// How often QUIC is tried again: a few packets a minute are no burden, and networks do not change faster than people move.
+const RETRY: Duration = Duration::from_secs(60);
 
 /// How an endpoint is to be set up.
 #[derive(Clone, Debug)]
@@ -64,6 +78,25 @@ pub struct Options {
     pub idle_timeout: Duration,
     /// What decides how much may be on its way.
     pub congestion: Algorithm,
+    /// How TCP is used, for peers with which QUIC does not get through.
+    pub tcp: TcpOptions,
+}
+
+/// How an endpoint uses TCP: docs/tcp.md.
+#[derive(Clone, Debug)]
+pub struct TcpOptions {
+    /// Addresses to listen on; port 0 takes a free one. None: peers cannot dial this node over TCP.
+    pub listen: Vec<SocketAddr>,
+    /// Who says how much may be handed to a connection.
+    pub pacing: Pacing,
+    /// The kernel's congestion control, `cubic` or `bbr`; none: the system's default.
+    pub congestion: Option<String>,
+    /// How many connections stand by; only who dials has a say.
+    pub standbys: usize,
+    /// How long a peer that has addresses of both is tried over QUIC alone.
+    pub head_start: Duration,
+    /// How often it is tried whether a peer that is linked over TCP can be reached over QUIC again.
+    pub retry: Duration,
 }
 
 /// Where an endpoint's packets may go.
@@ -104,6 +137,9 @@ struct Shared {
     context: Context,
     registry: Registry,
     kept: Mutex<HashMap<NodeId, Kept>>,
+    tcp: dial::Tcp,
+    /// Whether peers can be found without an address.
+    has_lookup: bool,
     shutting_down: watch::Sender<bool>,
 }
 
@@ -124,6 +160,33 @@ impl Options {
             relays: Vec::new(),
             idle_timeout: settings::IDLE_TIMEOUT,
             congestion: Algorithm::default(),
+            tcp: TcpOptions::default(),
+        }
+    }
+}
+
+impl Default for TcpOptions {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            pacing: Pacing::default(),
+            congestion: None,
+            standbys: STANDBYS,
+            head_start: HEAD_START,
+            retry: RETRY,
+        }
+    }
+}
+
+impl TcpOptions {
+    /// Returns what a session of a node with this key is to be.
+    fn session(&self, identity: &Identity, clock: Clock) -> tcp::Options {
+        tcp::Options {
+            identity: identity.clone(),
+            pacing: self.pacing,
+            congestion: self.congestion.clone(),
+            standbys: self.standbys,
+            clock,
         }
     }
 }
@@ -138,6 +201,14 @@ impl Endpoint {
         clock: Clock,
     ) -> Result<Self, BindError> {
         let builder = builder(&options)?;
+        let session = options.tcp.session(&options.identity, clock);
+        let listener = match options.tcp.listen.as_slice() {
+            [] => None,
+            listen => {
+                let admission = options.admission.clone();
+                Some(tcp::Listener::bind(session.clone(), listen, admission).await?)
+            }
+        };
         let iroh = builder
             .bind()
             .await
@@ -149,13 +220,25 @@ impl Endpoint {
             context: Context { clock, receiver },
             registry: Registry::default(),
             kept: Mutex::default(),
+            tcp: dial::Tcp {
+                session,
+                listening: listener
+                    .as_ref()
+                    .map_or_else(Vec::new, |listener| listener.addresses().to_vec()),
+                head_start: options.tcp.head_start,
+                retry: options.tcp.retry,
+            },
+            has_lookup: options.mdns || !options.relays.is_empty(),
             shutting_down: watch::Sender::new(false),
         }));
+        if let Some(listener) = listener {
+            tokio::spawn(accept::run_tcp(endpoint.clone(), listener));
+        }
         tokio::spawn(accept::run(endpoint.clone()));
         tokio::spawn(accept::sample(endpoint.clone()));
         tokio::spawn(accept::enforce(endpoint.clone()));
         tracing::info!(id = %endpoint.id(), "listening");
-        tracing::debug!(addresses = ?endpoint.listening(), "listening");
+        tracing::debug!(udp = ?endpoint.listening(), tcp = ?endpoint.listening_tcp(), "listening");
         Ok(endpoint)
     }
 
@@ -164,9 +247,14 @@ impl Endpoint {
         self.0.id
     }
 
-    /// Returns the addresses that sockets are bound to.
+    /// Returns the addresses that UDP sockets are bound to.
     pub fn listening(&self) -> Vec<SocketAddr> {
         self.0.iroh.bound_sockets()
+    }
+
+    /// Returns the TCP addresses on which peers are awaited.
+    pub fn listening_tcp(&self) -> &[SocketAddr] {
+        &self.0.tcp.listening
     }
 
     /// Returns the clock that all deadlines are on.
@@ -201,20 +289,26 @@ impl Endpoint {
 
     /// Dials a peer once; returns the link that there is already, if there is one.
     ///
-    /// Without addresses the peer is looked for by what is switched on (mDNS, relays).
+    /// Without addresses the peer is looked for by what is switched on (mDNS, relays). With addresses of both transports,
+    /// QUIC is tried alone at first, and TCP if it does not get through.
     ///
-    /// Fails   with the reason as a sentence, after 10 s at the latest
-    pub async fn dial(&self, peer: NodeId, addresses: &[SocketAddr]) -> Result<Link, Unreachable> {
-        dial::once(self, peer, addresses).await
+    /// Fails   with the reason as a sentence, after 10 s at the latest, or 14 s if both are tried
+    pub async fn dial(
+        &self,
+        peer: NodeId,
+        addresses: impl Into<Addresses>,
+    ) -> Result<Link, Unreachable> {
+        dial::once(self, peer, &addresses.into(), Transport::Quic).await
     }
 
     /// Keeps a link with a peer: dials now, and again whenever the link is lost.
     ///
-    /// A second call for a peer replaces its addresses. The seed spreads the retries of many nodes apart.
-    pub fn keep_dialled(&self, peer: NodeId, addresses: &[SocketAddr], seed: u64) {
+    /// A second call for a peer replaces its addresses. The seed spreads the retries of many nodes apart. A peer that could
+    /// be reached over TCP alone is tried over QUIC again while that link lasts.
+    pub fn keep_dialled(&self, peer: NodeId, addresses: impl Into<Addresses>, seed: u64) {
         // Held until the task is entered, for the task's first act is to set its state.
         let mut kept = self.kept();
-        let task = tokio::spawn(dial::keep(self.clone(), peer, addresses.to_vec(), seed));
+        let task = tokio::spawn(dial::keep(self.clone(), peer, addresses.into(), seed));
         let entry = Kept {
             state: PeerState::Connecting,
             task: task.abort_handle(),

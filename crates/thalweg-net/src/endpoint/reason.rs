@@ -14,7 +14,7 @@ use thalweg_core::id::NodeId;
 use super::ALPN;
 use crate::close::CloseCode;
 use crate::error::Unreachable;
-use crate::link::text;
+use crate::link::{DownCause, text};
 
 /// TLS alerts are QUIC errors from here on.
 const CRYPTO_ERRORS: u64 = 0x100;
@@ -91,6 +91,21 @@ pub(crate) fn of_end(
         other => Unreachable::Other {
             peer,
             reason: other.to_string(),
+        },
+    }
+}
+
+/// Says why a session over TCP ended before it was a link.
+pub(crate) fn of_cause(cause: DownCause, peer: NodeId) -> Unreachable {
+    match cause {
+        DownCause::ByPeer {
+            code: CloseCode::NotAdmitted,
+            reason,
+        } => Unreachable::NotAdmitted { peer, reason },
+        DownCause::ByPeer { code, reason } => Unreachable::Closed { peer, code, reason },
+        cause => Unreachable::Other {
+            peer,
+            reason: cause.to_string(),
         },
     }
 }

@@ -6,13 +6,14 @@
 //! *What it does not do.* It does not look into a frame.
 
 use bytes::Bytes;
-use iroh::endpoint::{Connection, SendStream};
 use thalweg_core::hop::{KIND_CONTROL, rank};
 use thalweg_core::limits::CONTROL_BYTES_MAX;
 use tokio::sync::{mpsc, oneshot};
 
 use super::OpenError;
+use super::connection::Connection;
 use super::reader::Reader;
+use super::stream::Outbound;
 use crate::error::{BodyError, ControlError};
 
 /// What the writing task is told.
@@ -45,11 +46,10 @@ pub(crate) fn check(frame: &Bytes) -> Result<(), ControlError> {
 }
 
 /// Opens our control stream.
-pub(crate) async fn greet(connection: &Connection) -> Result<SendStream, OpenError> {
-    let mut stream = connection.open_uni().await?;
-    // A stream that was just opened can fail only with its connection.
-    let _ = stream.set_priority(rank::CONTROL);
-    if stream.write_all(&[KIND_CONTROL]).await.is_err() {
+pub(crate) async fn greet(connection: &Connection) -> Result<Outbound, OpenError> {
+    let mut stream = connection.open(rank::CONTROL).await?;
+    let kind = Bytes::from_static(&[KIND_CONTROL]);
+    if stream.write_all(&mut [kind]).await.is_err() {
         return Err(OpenError::of(connection, BodyError::LinkLost));
     }
     Ok(stream)
@@ -57,7 +57,7 @@ pub(crate) async fn greet(connection: &Connection) -> Result<SendStream, OpenErr
 
 /// Waits for the peer's control stream, which is the first of its streams.
 pub(crate) async fn greeting(connection: &Connection) -> Result<Reader, OpenError> {
-    let mut reader = Reader::new(connection.accept_uni().await?);
+    let mut reader = Reader::new(connection.accept().await?);
     match reader.byte().await {
         Ok(Some(KIND_CONTROL)) => Ok(reader),
         Ok(_) => Err(OpenError::Protocol),
@@ -66,20 +66,18 @@ pub(crate) async fn greeting(connection: &Connection) -> Result<Reader, OpenErro
 }
 
 /// Writes frames until told to finish or the link is gone.
-pub(crate) async fn write(mut stream: SendStream, mut commands: mpsc::Receiver<Command>) {
+pub(crate) async fn write(mut stream: Outbound, mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
             Command::Frame(frame) => {
                 let length = u32::try_from(frame.len()).expect("checked against the limit");
                 let length = Bytes::copy_from_slice(&length.to_be_bytes());
-                if stream.write_all_chunks(&mut [length, frame]).await.is_err() {
+                if stream.write_all(&mut [length, frame]).await.is_err() {
                     return;
                 }
             }
             Command::Finish(done) => {
-                if stream.finish().is_ok() {
-                    let _ = stream.stopped().await;
-                }
+                stream.finish().await;
                 // Nobody listens once the drain has been cut.
                 let _ = done.send(());
                 return;

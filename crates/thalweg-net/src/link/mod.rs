@@ -1,4 +1,4 @@
-//! One neighbour: control frames and ADUs on one QUIC connection.
+//! One neighbour: control frames and ADUs on one connection.
 //!
 //! *The idea.* Everything travels on unidirectional streams whose first byte says what follows, and in datagrams:
 //!
@@ -13,6 +13,9 @@
 //! link is up when each end has seen the other's control stream, which it opens only for an admitted peer. Ending a
 //! control stream says that nothing more will be sent: a link that has to go is drained, not cut.
 //!
+//! The connection is one of QUIC, or where UDP is blocked a session over TCP (`connection`, `stream`, `wire` tell the two
+//! apart, and nothing else does).
+//!
 //! *What it does not do.* It does not choose what is worth sending (`core::outbox` does, which `sender` drives) and keeps no
 //! copy of what it sent: what a lost link had not acknowledged is reported, and resent by whoever has it.
 //!
@@ -21,6 +24,7 @@
 mod alarm;
 mod bells;
 mod body;
+mod connection;
 mod control;
 mod counters;
 mod outcome;
@@ -31,8 +35,11 @@ mod receiver;
 mod sender;
 mod sending;
 mod stats;
+mod stream;
+mod tcp;
 #[cfg(test)]
 mod tests;
+mod wire;
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
@@ -40,7 +47,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use iroh::endpoint::{Connection, ConnectionError};
+use iroh::endpoint::ConnectionError;
 use thalweg_core::adu::Header;
 use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
@@ -51,6 +58,7 @@ use thalweg_core::units::Bitrate;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use body::{Arriving, Body, Rest};
+pub(crate) use connection::Fresh;
 pub use counters::LinkCounters;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
@@ -59,21 +67,31 @@ pub use sending::Sending;
 pub(crate) use stats::SAMPLE_INTERVAL;
 pub use stats::{LinkStats, PathStats, Remote};
 
+use self::connection::Connection;
 use self::control::Command;
 use self::counters::Counters;
 use self::reader::Reader;
 use self::sender::Outgoing;
 use self::stats::Meter;
 use crate::clock::Clock;
-use crate::close::{CloseCode, ToVarInt as _};
+use crate::close::CloseCode;
 use crate::error::{BodyError, ControlError};
 
-/// How often it is looked at, while a link drains, whether datagrams wait in QUIC, which says nothing when they go.
-const DATAGRAM_LOOK: std::time::Duration = std::time::Duration::from_millis(5);
+/// How long the code of a connection that is closed over TCP may take to leave.
+const LAST_WORD: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A connection with one neighbour; clones are the same link.
 #[derive(Clone)]
 pub struct Link(Arc<Inner>);
+
+/// What carries a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// QUIC over UDP.
+    Quic,
+    /// Several TCP connections, where UDP is blocked: docs/tcp.md.
+    Tcp,
+}
 
 /// What all links of an endpoint share.
 #[derive(Clone)]
@@ -93,8 +111,6 @@ struct Inner {
     /// For those that would wait rather than be dropped, in KiB.
     room: Arc<Semaphore>,
     control: mpsc::Sender<Command>,
-    /// What QUIC has room for in datagrams while none waits there.
-    datagram_room: usize,
     /// Whether nothing more is to be sent: the connection drains or has ended.
     ended: AtomicBool,
     /// Whether the peer has said that it sends nothing more.
@@ -106,7 +122,8 @@ struct Inner {
 /// A connection did not become a link.
 #[derive(Debug)]
 pub(crate) enum OpenError {
-    Connection(ConnectionError),
+    Quic(ConnectionError),
+    Tcp(DownCause),
     /// The peer's first stream was not a control stream.
     Protocol,
 }
@@ -114,24 +131,21 @@ pub(crate) enum OpenError {
 impl Link {
     /// Greets the peer and waits for its greeting.
     pub(crate) async fn open(
-        connection: Connection,
+        fresh: Fresh,
         dialled: bool,
         context: Context,
     ) -> Result<(Self, Reader), OpenError> {
+        let connection = fresh.connection();
         let outgoing = control::greet(&connection).await?;
         let incoming = control::greeting(&connection).await?;
         let (control, commands) = mpsc::channel(FRAMES_QUEUED_MAX);
         tokio::spawn(control::write(outgoing, commands));
         let now = context.clock.now();
         let link = Self(Arc::new(Inner {
-            peer: NodeId(*connection.remote_id().as_bytes()),
+            peer: connection.peer(),
             dialled,
             since: now,
-            datagram_room: connection.datagram_send_buffer_space(),
-            outgoing: Outgoing::new(
-                connection.clone(),
-                RandomState::new().hash_one(now.as_nanos()),
-            ),
+            outgoing: Outgoing::new(fresh, RandomState::new().hash_one(now.as_nanos())),
             connection,
             context,
             room: Arc::new(Semaphore::new(ROOM_KIB as usize)),
@@ -163,6 +177,11 @@ impl Link {
         self.0.dialled
     }
 
+    /// Returns what carries it.
+    pub fn transport(&self) -> Transport {
+        self.0.connection.transport()
+    }
+
     /// Returns since when the link is up.
     pub fn since(&self) -> Instant {
         self.0.since
@@ -175,7 +194,7 @@ impl Link {
 
     /// Returns whether the connection has ended or takes nothing more to send.
     pub fn is_closed(&self) -> bool {
-        self.is_ended() || self.0.connection.close_reason().is_some()
+        self.is_ended() || self.0.connection.is_over()
     }
 
     /// Returns measurements of the link; rates and losses are those of the last seconds.
@@ -198,7 +217,7 @@ impl Link {
     ///
     /// Before the path was ever full it says how much was tried, not how much the path can carry.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
-        self.0.outgoing.reading()?.sendable
+        self.0.outgoing.sendable()
     }
 
     /// Returns what waits to be sent, how long ADUs took over the last ten seconds, and what was given up.
@@ -245,12 +264,12 @@ impl Link {
     /// Closes at once; what is in flight ends as [`Outcome::LinkLost`].
     pub fn close(&self, code: CloseCode, reason: &str) {
         self.end();
-        self.0.connection.close(code.varint(), reason.as_bytes());
+        self.0.connection.close(code, reason);
     }
 
     /// Waits until the connection has ended.
     pub async fn closed(&self) -> DownCause {
-        down_cause(self.0.connection.closed().await)
+        self.0.connection.closed().await
     }
 
     /// Sends nothing new, waits until all that was sent is acknowledged, then closes; cuts at `grace`.
@@ -268,7 +287,7 @@ impl Link {
             // All room is back when those that waited for it have gone; the semaphore is never closed.
             let _ = self.0.room.acquire_many(ROOM_KIB).await;
             self.settle().await;
-            self.datagrams_gone().await;
+            self.0.connection.datagrams_gone().await;
             control::finish(&self.0.control).await;
             if until_peer_done {
                 let _ = self.0.peer_done.subscribe().wait_for(|done| *done).await;
@@ -276,14 +295,9 @@ impl Link {
         };
         let cut = tokio::time::timeout(grace.into(), drained).await.is_err();
         tracing::debug!(peer = %self.peer().short(), %code, cut, "link drained");
-        self.0.connection.close(code.varint(), reason.as_bytes());
-    }
-
-    /// Waits until no datagram waits in QUIC any more, for it would go with the connection; nobody acknowledges them.
-    async fn datagrams_gone(&self) {
-        while self.0.connection.datagram_send_buffer_space() < self.0.datagram_room {
-            tokio::time::sleep(DATAGRAM_LOOK).await;
-        }
+        self.0.connection.close(code, reason);
+        // Whoever waits for this ends the process next, perhaps, and the code with it.
+        let _ = tokio::time::timeout(LAST_WORD, self.0.connection.gone()).await;
     }
 
     /// [`Link::is_closed`] without asking QUIC, for which the connection must be locked: it may lag a little.
@@ -298,7 +312,7 @@ impl Link {
 
     /// Takes a sample for rates and losses.
     pub(crate) fn sample(&self, now: Instant) {
-        let totals = stats::totals(&self.0.connection);
+        let totals = self.0.connection.measure().totals;
         self.meter(|meter| meter.handle_sample(now, totals));
         self.0.outgoing.look(now);
     }
@@ -322,33 +336,13 @@ impl fmt::Debug for Link {
     }
 }
 
-impl From<ConnectionError> for OpenError {
-    fn from(error: ConnectionError) -> Self {
-        Self::Connection(error)
-    }
-}
-
 impl OpenError {
     /// The connection's own word on why its stream broke, if it has one.
     fn of(connection: &Connection, error: BodyError) -> Self {
-        match (connection.close_reason(), error) {
-            (Some(reason), BodyError::LinkLost) => Self::Connection(reason),
+        match (connection.end(), error) {
+            (Some(end), BodyError::LinkLost) => end,
             _ => Self::Protocol,
         }
-    }
-}
-
-/// Says in our words why a connection ended.
-pub(crate) fn down_cause(error: ConnectionError) -> DownCause {
-    match error {
-        ConnectionError::ApplicationClosed(close) => DownCause::ByPeer {
-            code: CloseCode::from_number(close.error_code.into_inner()),
-            reason: text(&close.reason),
-        },
-        ConnectionError::LocallyClosed => DownCause::ByUs,
-        ConnectionError::TimedOut => DownCause::TimedOut,
-        ConnectionError::Reset => DownCause::Restarted,
-        other => DownCause::Other(other.to_string()),
     }
 }
 

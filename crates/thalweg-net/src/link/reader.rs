@@ -1,6 +1,6 @@
 //! Bytes of one stream in the chunks in which they arrived.
 //!
-//! *The idea.* QUIC hands out slices of its own receive buffers; this keeps them as they are, in order, so that a
+//! *The idea.* A transport hands out slices of its own receive buffers; this keeps them as they are, in order, so that a
 //! payload can be passed on without a copy. Only a header that is split over two chunks is put together.
 //!
 //! *What it does not do.* It knows no format and no deadline.
@@ -10,13 +10,13 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use iroh::endpoint::{ReadError, RecvStream};
 use thalweg_core::limits::ADU_HEADER_BYTES_MAX;
 use thalweg_core::time::Instant;
 use thalweg_core::wire::WireError;
 use thalweg_core::wire::adu::{Decoded, decode_header};
 
-use crate::close::{StreamCode, ToVarInt as _};
+use super::stream::Inbound;
+use crate::close::StreamCode;
 use crate::error::BodyError;
 
 /// Chunks taken under one lock of the connection: two thirds of a 60 kB ADU. At 8 the lock was taken so often that
@@ -26,7 +26,7 @@ const CHUNKS_PER_READ: usize = 32;
 /// What is buffered of a stream, and the stream.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    stream: Option<RecvStream>,
+    stream: Option<Inbound>,
     first: Bytes,
     others: VecDeque<Bytes>,
     ended: bool,
@@ -45,7 +45,7 @@ pub(crate) enum HeaderError {
 }
 
 impl Reader {
-    pub(crate) fn new(stream: RecvStream) -> Self {
+    pub(crate) fn new(stream: Inbound) -> Self {
         Self {
             stream: Some(stream),
             first: Bytes::new(),
@@ -99,11 +99,7 @@ impl Reader {
             return Ok(false);
         };
         let mut chunks = [const { Bytes::new() }; CHUNKS_PER_READ];
-        let Some(count) = stream
-            .read_many_chunks(&mut chunks)
-            .await
-            .map_err(|error| lost(&error))?
-        else {
+        let Some(count) = stream.read(&mut chunks).await? else {
             self.ended = true;
             return Ok(false);
         };
@@ -174,8 +170,7 @@ impl Reader {
     /// Tells the sender to stop.
     pub(crate) fn stop(&mut self, code: StreamCode) {
         if let Some(stream) = &mut self.stream {
-            // An error says that the stream is over already.
-            let _ = stream.stop(code.varint());
+            stream.stop(code);
         }
         self.ended = true;
     }
@@ -195,12 +190,5 @@ impl Reader {
         {
             self.first = [self.first.as_ref(), next.as_ref()].concat().into();
         }
-    }
-}
-
-fn lost(error: &ReadError) -> BodyError {
-    match error {
-        ReadError::Reset(code) => BodyError::Reset(StreamCode::from_number(code.into_inner())),
-        _ => BodyError::LinkLost,
     }
 }

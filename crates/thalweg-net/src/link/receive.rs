@@ -11,7 +11,6 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use bytes::Bytes;
-use iroh::endpoint::RecvStream;
 use thalweg_core::hop::{KIND_ADU, KIND_ORDERED};
 use thalweg_core::wire::adu::decode_header;
 
@@ -20,19 +19,20 @@ use super::body::{Arriving, Body};
 use super::control::{self, FrameError};
 use super::reader::{HeaderError, Reader};
 use super::receiver::Handling;
+use super::stream::Inbound;
 use crate::close::{CloseCode, StreamCode};
 use crate::error::BodyError;
 
 /// Accepts streams until the connection ends.
 pub(crate) async fn streams(link: Link) {
-    while let Ok(stream) = link.0.connection.accept_uni().await {
+    while let Ok(stream) = link.0.connection.accept().await {
         here_or_apart(Box::pin(take(link.clone(), stream))).await;
     }
 }
 
 /// Takes datagrams until the connection ends.
 pub(crate) async fn datagrams(link: Link) {
-    while let Ok(datagram) = link.0.connection.read_datagram().await {
+    while let Some(datagram) = link.0.connection.datagram().await {
         take_datagram(&link, datagram).await;
     }
 }
@@ -75,7 +75,7 @@ async fn here_or_apart(mut handling: Handling) {
     }
 }
 
-async fn take(link: Link, stream: RecvStream) {
+async fn take(link: Link, stream: Inbound) {
     let mut reader = Reader::new(stream);
     match reader.byte().await {
         Ok(Some(KIND_ADU)) => take_one(&link, reader).await,

@@ -1,7 +1,7 @@
 //! What drives a link's sender.
 //!
 //! *The idea.* The machine and its connection lie behind one lock. Whoever has an ADU puts it in and pumps on the spot, so
-//! that a small one is in QUIC's hands before the call returns; one task a link does the rest: it is woken for credit while
+//! that a small one is in the transport's hands before the call returns; one task a link does the rest: it is woken for credit while
 //! something waits for it, for the end of a stream, for a deadline. To put in an ADU wakes it only if no alarm is set as
 //! early as that deadline. Outcomes are told when the lock is open again.
 //!
@@ -10,24 +10,25 @@
 use std::collections::{BTreeMap, HashMap};
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use bytes::Bytes;
-use iroh::endpoint::Connection;
 use thalweg_core::adu::Header;
 use thalweg_core::histogram::Recent;
 use thalweg_core::hop::OrderedId;
-use thalweg_core::hop::sender::{Arrived, Event, Owner, Pause, Sender, Ticket};
+use thalweg_core::hop::sender::{Arrived, Event, Owner, Pause, Sender, Ticket, Transport as _};
 use thalweg_core::outbox::Settings;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::Instant;
-use thalweg_quic::Reading;
+use thalweg_core::units::Bitrate;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
 
 use super::Link;
 use super::alarm::Alarm;
+use super::connection::Fresh;
 use super::outcome::{Outcome, SendOptions};
-use super::quic::{Ended, Quic};
+use super::quic::Ended;
+use super::wire::Wire;
 
 /// The sending half of a link.
 pub(crate) struct Outgoing {
@@ -37,8 +38,8 @@ pub(crate) struct Outgoing {
 }
 
 struct State {
-    sender: Sender<u32, Posted>,
-    quic: Quic,
+    sender: Sender<u64, Posted>,
+    wire: Wire,
     /// From an ADU's sending to its acknowledgement.
     latency: Recent,
     finishing: HashMap<OrderedId, Vec<oneshot::Sender<Outcome>>>,
@@ -73,7 +74,7 @@ pub(super) enum To {
 }
 
 impl Outgoing {
-    pub(super) fn new(connection: Connection, seed: u64) -> Self {
+    pub(super) fn new(connection: Fresh, seed: u64) -> Self {
         let settings = Settings {
             seed,
             ..Settings::default()
@@ -81,7 +82,7 @@ impl Outgoing {
         Self {
             state: Mutex::new(State {
                 sender: Sender::new(settings),
-                quic: Quic::new(connection),
+                wire: Wire::new(connection),
                 latency: Recent::default(),
                 finishing: HashMap::new(),
                 alarm: Instant::NEVER,
@@ -96,9 +97,9 @@ impl Outgoing {
         self.lock().sender.len()
     }
 
-    /// Returns what is known of the path.
-    pub(super) fn reading(&self) -> Option<Reading> {
-        self.lock().quic.reading()
+    /// Returns the estimate of what the path can send.
+    pub(super) fn sendable(&self) -> Option<Bitrate> {
+        self.lock().wire.path_rate().sendable
     }
 
     /// Returns what waits, how long ADUs took lately, and what was given up.
@@ -108,7 +109,7 @@ impl Outgoing {
         let names: BTreeMap<_, _> = state.sender.flows().collect();
         OutboxReading::new(
             &outbox.census(),
-            state.quic.reading().and_then(|reading| reading.sendable),
+            state.wire.path_rate().sendable,
             state.latency.percentiles(now),
             *outbox.drops(),
             |flow| names.get(&flow).map(|id| (id.stream, id.epoch)),
@@ -118,7 +119,7 @@ impl Outgoing {
     /// Looks which path is taken, and forgets flows that are over.
     pub(super) fn look(&self, now: Instant) {
         let mut state = self.lock();
-        state.quic.look();
+        state.wire.look();
         state.sender.sweep(now);
     }
 
@@ -132,16 +133,16 @@ impl State {
     /// Lets the machine hand over what can go.
     fn pump(&mut self, now: Instant) {
         loop {
-            match self.sender.pump(now, &mut self.quic) {
+            match self.sender.pump(now, &mut self.wire) {
                 Pause::Idle => return,
                 // It says itself when it takes more; of datagrams it does not, but then it has sent some.
                 Pause::Blocked => {
-                    self.quic.register();
+                    self.wire.register();
                     return;
                 }
                 // What came between the last look and the asking wakes nobody.
                 Pause::Credit => {
-                    if !self.quic.register() {
+                    if !self.wire.register() {
                         return;
                     }
                 }
@@ -151,15 +152,15 @@ impl State {
 
     /// Takes in how streams have ended.
     fn take_ends(&mut self, ended: &mut Vec<(Owner, Ended)>) {
-        self.quic.take_ended(ended);
+        self.wire.take_ended(ended);
         for (owner, how) in ended.drain(..) {
             match how {
-                Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut self.quic),
-                Ended::Stopped(code) => self.sender.handle_stopped(owner, code, &mut self.quic),
+                Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut self.wire),
+                Ended::Stopped(code) => self.sender.handle_stopped(owner, code, &mut self.wire),
                 Ended::Lost => {}
             }
         }
-        for owner in self.quic.take_unread() {
+        for owner in self.wire.take_unread() {
             self.sender.handle_writable(owner);
         }
     }
@@ -275,7 +276,7 @@ impl Link {
     fn pump_and_tell(&self, now: Instant, mut state: MutexGuard<'_, State>) {
         state.pump(now);
         if state.sender.poll_timeout() < state.alarm {
-            state.quic.wake_driver();
+            state.wire.wake_driver();
         }
         self.tell_all(state);
     }
@@ -330,12 +331,10 @@ pub(super) async fn drive(link: Link) {
         let closed = link.0.connection.closed();
         tokio::pin!(closed);
         poll_fn(|context| {
-            if closed.as_mut().poll(context).is_ready() {
-                return Poll::Ready(());
-            }
             link.0.counters.wakes.add_one();
+            // First what was told before the end: those that the peer has are acknowledged.
             driver.run(&link, context);
-            Poll::Pending
+            closed.as_mut().poll(context).map(|_| ())
         })
         .await;
     }
@@ -360,10 +359,11 @@ impl Driver {
             let has_gone_off = self.alarm.has_gone_off(context);
             let mut guard = link.0.outgoing.lock();
             let state = &mut *guard;
-            state.quic.set_driver(context.waker());
+            state.wire.set_driver(context.waker());
             if has_gone_off {
                 state.alarm = Instant::NEVER;
             }
+            state.wire.poll(context);
             state.take_ends(&mut self.ended);
             state.pump(link.now());
             let timeout = state.sender.poll_timeout();

@@ -1,6 +1,6 @@
 //! What a link measures of itself.
 //!
-//! *The idea.* QUIC counts since the start; people and planners ask about now. A meter keeps a sample of the totals
+//! *The idea.* Transports count since the start; people and planners ask about now. A meter keeps a sample of the totals
 //! every quarter of a second for the last ten seconds, and takes rates over the last second and losses over all.
 //!
 //! *What it does not do.* It probes nothing: an idle link keeps the last round trip that was seen.
@@ -13,7 +13,8 @@ use iroh::endpoint::Connection;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
 
-use super::Link;
+use super::{Link, Transport};
+use crate::tcp;
 
 /// How often a sample is taken: four give a rate over a second that is at most a quarter old.
 pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
@@ -32,17 +33,17 @@ pub struct LinkStats {
     pub rtt: Duration,
     /// The least of the sampled round trips in the last ten seconds.
     pub rtt_min: Duration,
-    /// The share of sent packets that were lost in the last ten seconds.
+    /// The share of sent packets that were lost in the last ten seconds; over TCP, of segments that were repetitions.
     pub loss: Ratio,
-    /// UDP payload bytes sent since the link is up.
+    /// UDP payload bytes sent since the link is up; over TCP, bytes of its sockets.
     pub sent: DataSize,
-    /// UDP payload bytes received since the link is up.
+    /// The same, received.
     pub received: DataSize,
-    /// UDP payload sent over the last second.
+    /// What was sent over the last second.
     pub sent_rate: Bitrate,
-    /// UDP payload received over the last second.
+    /// What was received over the last second.
     pub received_rate: Bitrate,
-    /// How much may be unacknowledged on the path in use.
+    /// How much may be unacknowledged on the path in use; zero where the kernel does not say.
     pub congestion_window: DataSize,
     /// Every path, the one in use first.
     pub paths: Vec<PathStats>,
@@ -52,6 +53,10 @@ pub struct LinkStats {
     pub sendable: Option<Bitrate>,
     /// ADUs that have no outcome yet.
     pub in_flight: u32,
+    /// What carries it.
+    pub transport: Transport,
+    /// How often another TCP connection took over because one stalled or broke; never over QUIC.
+    pub failovers: u64,
 }
 
 /// One way to the peer.
@@ -64,9 +69,9 @@ pub struct PathStats {
     pub is_selected: bool,
     /// Its smoothed round trip.
     pub rtt: Duration,
-    /// UDP payload bytes sent on it.
+    /// Bytes sent on it, as the link counts them.
     pub sent: DataSize,
-    /// UDP payload bytes received on it.
+    /// Bytes received on it.
     pub received: DataSize,
 }
 
@@ -76,13 +81,15 @@ pub struct PathStats {
 pub enum Remote {
     /// A UDP address.
     Address(SocketAddr),
+    /// A TCP address.
+    Tcp(SocketAddr),
     /// A relay, by its URL.
     Relay(String),
     /// Anything else that iroh knows.
     Other(String),
 }
 
-/// Totals since the link is up, as QUIC counts them.
+/// Totals since the link is up, as its transport counts them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) packets_sent: u64,
@@ -90,6 +97,16 @@ pub(crate) struct Totals {
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) rtt: Duration,
+}
+
+/// What a connection says of itself now.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Measured {
+    pub(crate) totals: Totals,
+    pub(crate) congestion_window: DataSize,
+    /// The one in use first.
+    pub(crate) paths: Vec<PathStats>,
+    pub(crate) failovers: u64,
 }
 
 /// The last ten seconds of totals.
@@ -151,48 +168,70 @@ impl Meter {
     }
 }
 
-/// Reads the totals of a connection.
-pub(crate) fn totals(connection: &Connection) -> Totals {
+/// Reads what QUIC says.
+pub(crate) fn of_quic(connection: &Connection) -> Measured {
     let stats = connection.stats();
-    let rtt = connection
-        .paths()
-        .iter()
-        .find(iroh::endpoint::Path::is_selected)
-        .map_or(Duration::ZERO, |path| path.rtt().into());
-    Totals {
-        packets_sent: stats.sent_packets,
-        packets_lost: stats.lost_packets,
-        bytes_sent: stats.udp_tx.bytes,
-        bytes_received: stats.udp_rx.bytes,
-        rtt,
+    let mut measured = Measured {
+        totals: Totals {
+            packets_sent: stats.sent_packets,
+            packets_lost: stats.lost_packets,
+            bytes_sent: stats.udp_tx.bytes,
+            bytes_received: stats.udp_rx.bytes,
+            rtt: Duration::ZERO,
+        },
+        ..Measured::default()
+    };
+    for path in connection.paths().iter() {
+        let stats = path.stats();
+        if path.is_selected() {
+            measured.totals.rtt = path.rtt().into();
+            measured.congestion_window = DataSize::from_bytes(stats.cwnd);
+        }
+        measured.paths.push(PathStats {
+            remote: remote(path.remote_addr()),
+            is_selected: path.is_selected(),
+            rtt: path.rtt().into(),
+            sent: DataSize::from_bytes(stats.udp_tx.bytes),
+            received: DataSize::from_bytes(stats.udp_rx.bytes),
+        });
+    }
+    measured.paths.sort_by_key(|path| !path.is_selected);
+    measured
+}
+
+/// Reads what a session over TCP and its kernel say.
+pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
+    let traffic = connection.traffic();
+    let path = |line: &tcp::LineTraffic| {
+        Some(PathStats {
+            remote: Remote::Tcp(line.remote?),
+            is_selected: line.is_active,
+            rtt: line.rtt,
+            sent: line.sent,
+            received: line.received,
+        })
+    };
+    let mut paths: Vec<_> = traffic.lines.iter().filter_map(path).collect();
+    paths.sort_by_key(|path| !path.is_selected);
+    Measured {
+        totals: Totals {
+            packets_sent: traffic.segments,
+            packets_lost: traffic.segments_again,
+            bytes_sent: traffic.sent.as_bytes(),
+            bytes_received: traffic.received.as_bytes(),
+            rtt: traffic.rtt,
+        },
+        congestion_window: traffic.window,
+        paths,
+        failovers: connection.carried().failovers,
     }
 }
 
 /// Reads everything about a link.
 pub(crate) fn read(link: &Link) -> LinkStats {
-    let totals = totals(&link.0.connection);
+    let measured = link.0.connection.measure();
+    let totals = measured.totals;
     let reading = link.meter(|meter| meter.read(link.now(), totals));
-    let mut congestion_window = DataSize::ZERO;
-    let mut paths: Vec<_> = link
-        .0
-        .connection
-        .paths()
-        .iter()
-        .map(|path| {
-            let stats = path.stats();
-            if path.is_selected() {
-                congestion_window = DataSize::from_bytes(stats.cwnd);
-            }
-            PathStats {
-                remote: remote(path.remote_addr()),
-                is_selected: path.is_selected(),
-                rtt: path.rtt().into(),
-                sent: DataSize::from_bytes(stats.udp_tx.bytes),
-                received: DataSize::from_bytes(stats.udp_rx.bytes),
-            }
-        })
-        .collect();
-    paths.sort_by_key(|path| !path.is_selected);
     LinkStats {
         rtt: totals.rtt,
         rtt_min: reading.rtt_min,
@@ -201,11 +240,13 @@ pub(crate) fn read(link: &Link) -> LinkStats {
         received: DataSize::from_bytes(totals.bytes_received),
         sent_rate: reading.sent_rate,
         received_rate: reading.received_rate,
-        congestion_window,
-        paths,
+        congestion_window: measured.congestion_window,
+        paths: measured.paths,
         since: link.since(),
         sendable: link.sendable_rate(),
         in_flight: link.in_flight(),
+        transport: link.transport(),
+        failovers: measured.failovers,
     }
 }
 

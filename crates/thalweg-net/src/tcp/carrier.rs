@@ -18,8 +18,8 @@ use tokio::io::Interest;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use super::connection::Shared;
 use super::line::{Line, LineError};
+use super::shared::Shared;
 use super::socket;
 
 /// Small frames are put together into one record until it has so many bytes: half a packet.
@@ -87,7 +87,9 @@ impl Carrier {
                 return Ok(());
             }
             let wait = self.transmit()?;
+            let moved = self.line.moved();
             let (is_over, until) = shared.act_as(self.number, |state, now| {
+                state.note(self.number, moved);
                 let until = state.session.poll_timeout();
                 let moment = if wait == Wait::Moment {
                     now + WAKE

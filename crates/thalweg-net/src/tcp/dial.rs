@@ -1,7 +1,8 @@
 //! Dialling a peer, and keeping connections standing by.
 //!
 //! *The idea.* The first connection begins a session whose id is drawn here; the others join it by that id. One task dials
-//! whatever the session says is missing, ever more slowly while that fails.
+//! whatever the session says is missing, ever more slowly while that fails. Where a peer has several addresses its
+//! connections take them in turn, so that a standby does not go where the active one goes.
 //!
 //! *What it does not do.* It dials no session again that is over.
 
@@ -17,8 +18,9 @@ use thalweg_core::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, Events, Shared};
+use super::connection::{Connection, Events, begin};
 use super::line::{Line, LineError};
+use super::shared::Shared;
 use super::tls::Tls;
 use super::{ALPN, Options, socket};
 use crate::error::Unreachable;
@@ -29,23 +31,27 @@ const PAUSE_MIN: Duration = Duration::from_secs(1);
 /// The longest time between two attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(16);
 
+/// The connection that begins a session.
+const FIRST: CarrierNumber = CarrierNumber(0);
+
 /// Whom to dial, and as what.
 #[derive(Clone)]
 struct Dialler {
     tls: Tls,
     congestion: Option<String>,
     peer: NodeId,
-    address: SocketAddr,
+    /// One at least.
+    addresses: Vec<SocketAddr>,
     session: SessionId,
 }
 
-/// Begins a session with a peer.
+/// Begins a session with a peer, at the first of these addresses that answers.
 ///
 /// Fails   nobody answers, somebody else does, the peer does not admit this node
 pub async fn dial(
     options: &Options,
     peer: NodeId,
-    address: SocketAddr,
+    addresses: &[SocketAddr],
 ) -> Result<(Connection, Events), Unreachable> {
     if peer == options.identity.id() {
         return Err(Unreachable::OwnKey(peer));
@@ -55,20 +61,19 @@ pub async fn dial(
         reason: error.to_string(),
     };
     let tls = Tls::new(&options.identity).map_err(broken)?;
-    let dialler = Dialler {
+    let mut dialler = Dialler {
         session: tls.draw().map_err(broken)?,
         tls,
         congestion: options.congestion.clone(),
         peer,
-        address,
+        addresses: addresses.to_vec(),
     };
-    let first = CarrierNumber(0);
-    let (line, decoder) = dialler.connect(first).await?;
+    let (line, decoder) = dialler.begin().await?;
     let pacing = pacing(options.pacing, &line);
     let now = options.clock.now();
     let session = Session::new(pacing, options.standbys, now);
-    let (shared, connection, events) = Shared::begin(session, peer, options.clock);
-    shared.join(first, line, decoder);
+    let (shared, connection, events) = begin(session, peer, options.clock);
+    shared.join(FIRST, line, decoder);
     tokio::spawn(keep(shared, dialler));
     Ok((connection, events))
 }
@@ -92,8 +97,8 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler) {
             shared.keeper.notified().await;
             continue;
         }
-        let number = shared.act(super::connection::State::number);
-        match dialler.connect(number).await {
+        let number = shared.act(super::shared::State::number);
+        match dialler.connect(number, GREETING_WAIT).await {
             Ok((line, decoder)) => {
                 shared.join(number, line, decoder);
                 // A standby that goes at once is not dialled at once again.
@@ -110,18 +115,49 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler) {
 }
 
 impl Dialler {
+    /// Makes the session's first connection; the address that answers is the first from then on.
+    async fn begin(&mut self) -> Result<(Line, Decoder), Unreachable> {
+        let mut failed = Unreachable::NoAddress(self.peer);
+        let count = self.addresses.len();
+        let wait = Duration::from_nanos(GREETING_WAIT.as_nanos() / count.max(1) as u64);
+        for turn in 0..count {
+            match self.connect(FIRST, wait).await {
+                Ok(connected) => return Ok(connected),
+                // What a node says for itself is worth more than the silence of another address.
+                Err(error) if turn == 0 || error.is_answer() => failed = error,
+                Err(_) => {}
+            }
+            self.addresses.rotate_left(1);
+        }
+        Err(failed)
+    }
+
+    /// Returns where a connection of the session goes.
+    fn address(&self, number: CarrierNumber) -> SocketAddr {
+        self.addresses[number.0 as usize % self.addresses.len()]
+    }
+
     /// Makes one connection of the session, greetings included.
-    async fn connect(&self, number: CarrierNumber) -> Result<(Line, Decoder), Unreachable> {
-        match timeout(GREETING_WAIT.into(), self.greet(number)).await {
-            Ok(greeted) => greeted.map_err(|error| self.unreachable(error)),
+    async fn connect(
+        &self,
+        number: CarrierNumber,
+        wait: Duration,
+    ) -> Result<(Line, Decoder), Unreachable> {
+        let address = self.address(number);
+        match timeout(wait.into(), self.greet(number, address)).await {
+            Ok(greeted) => greeted.map_err(|error| self.unreachable(address, error)),
             Err(_) => Err(Unreachable::TimedOut {
-                addresses: self.address.to_string(),
+                addresses: address.to_string(),
             }),
         }
     }
 
-    async fn greet(&self, number: CarrierNumber) -> Result<(Line, Decoder), LineError> {
-        let stream = TcpStream::connect(self.address).await?;
+    async fn greet(
+        &self,
+        number: CarrierNumber,
+        address: SocketAddr,
+    ) -> Result<(Line, Decoder), LineError> {
+        let stream = TcpStream::connect(address).await?;
         socket::set_options(&stream, self.congestion.as_deref())?;
         let tls = self.tls.client(self.peer)?;
         let (mut line, mut decoder) = Line::establish(stream, tls).await?;
@@ -140,13 +176,13 @@ impl Dialler {
         }
     }
 
-    fn unreachable(&self, error: LineError) -> Unreachable {
+    fn unreachable(&self, address: SocketAddr, error: LineError) -> Unreachable {
         let peer = self.peer;
         match error {
             LineError::Tls(rustls::Error::InvalidCertificate(
                 CertificateError::ApplicationVerificationFailure,
             )) => Unreachable::WrongKey {
-                addresses: self.address.to_string(),
+                addresses: address.to_string(),
                 peer,
             },
             LineError::Protocol
@@ -159,7 +195,7 @@ impl Dialler {
             LineError::Closed(code, reason) => Unreachable::Closed { peer, code, reason },
             error => Unreachable::Other {
                 peer,
-                reason: format!("{}: {error}", self.address),
+                reason: format!("{address}: {error}"),
             },
         }
     }

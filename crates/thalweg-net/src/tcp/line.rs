@@ -33,6 +33,14 @@ pub(super) struct Line {
     socket: Arc<TcpStream>,
     tls: Connection,
     is_ended: bool,
+    moved: Moved,
+}
+
+/// Bytes that have gone over a socket.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moved {
+    pub(super) sent: u64,
+    pub(super) received: u64,
 }
 
 /// A connection does not come about, or is of no use any more.
@@ -91,6 +99,7 @@ impl Line {
             socket: Arc::new(socket),
             tls,
             is_ended: false,
+            moved: Moved::default(),
         };
         while line.tls.is_handshaking() {
             let done = line.hear(|bytes| decoder.handle_bytes(bytes));
@@ -125,6 +134,11 @@ impl Line {
         &self.socket
     }
 
+    /// Returns how much has gone over the socket.
+    pub(super) const fn moved(&self) -> Moved {
+        self.moved
+    }
+
     /// Hands out what has arrived; returns whether there may be more at once.
     ///
     /// Fails   the connection is broken, or bytes came that the peer's cipher did not make
@@ -136,7 +150,7 @@ impl Line {
                     self.is_ended = true;
                     return Ok(false);
                 }
-                Ok(_) => {}
+                Ok(count) => self.moved.received += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
@@ -170,7 +184,7 @@ impl Line {
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut NoWait(&self.socket)) {
-                Ok(_) => {}
+                Ok(count) => self.moved.sent += count as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }

@@ -6,6 +6,7 @@
 //! *What it does not do.* It keeps no session alive: who accepted it does.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -21,9 +22,10 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, Events, Shared};
+use super::connection::{Connection, Events, begin};
 use super::dial::pacing;
 use super::line::{Line, LineError};
+use super::shared::Shared;
 use super::tls::Tls;
 use super::{Options, socket};
 use crate::admission::Admission;
@@ -44,9 +46,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Takes sessions from admitted peers; dropped, it takes no more, and those that there are go on.
 #[derive(Debug)]
 pub struct Listener {
-    address: SocketAddr,
+    addresses: Vec<SocketAddr>,
     sessions: Receiver<(Connection, Events)>,
-    task: AbortHandle,
+    tasks: Vec<AbortHandle>,
 }
 
 struct Gate {
@@ -54,22 +56,27 @@ struct Gate {
     admission: Admission,
     tls: Tls,
     sessions: Mutex<BTreeMap<(NodeId, SessionId), Weak<Shared>>>,
+    handshakes: Arc<Semaphore>,
     accepted: Sender<(Connection, Events)>,
 }
 
 impl Listener {
-    /// Listens on an address; port 0 takes a free one.
+    /// Listens on these addresses, over each of which a session's connections may come; port 0 takes a free one.
     ///
-    /// Fails   the address is in use or not ours, the kernel has no such congestion control
+    /// Fails   an address is in use or not ours, the kernel has no such congestion control
     pub async fn bind(
         options: Options,
-        address: SocketAddr,
+        addresses: &[SocketAddr],
         admission: Admission,
     ) -> Result<Self, BindError> {
-        let failed = |source| BindError::ListenTcp { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        socket::set_options(&listener, options.congestion.as_deref()).map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let mut listeners = Vec::new();
+        for address in addresses {
+            let bound = bind(*address, options.congestion.as_deref()).await;
+            listeners.push(bound.map_err(|source| BindError::ListenTcp {
+                address: *address,
+                source,
+            })?);
+        }
         let tls =
             Tls::new(&options.identity).map_err(|error| BindError::Endpoint(error.to_string()))?;
         let (accepted, sessions) = channel(BACKLOG);
@@ -78,19 +85,24 @@ impl Listener {
             admission,
             tls,
             sessions: Mutex::default(),
+            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
             accepted,
         });
-        let task = tokio::spawn(run(listener, gate)).abort_handle();
+        let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
+        let tasks = listeners
+            .into_iter()
+            .map(|listener| tokio::spawn(run(listener, gate.clone())).abort_handle())
+            .collect();
         Ok(Self {
-            address,
+            addresses,
             sessions,
-            task,
+            tasks,
         })
     }
 
-    /// Returns the address that is listened on.
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    /// Returns the addresses that are listened on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
     }
 
     /// Waits for the next session.
@@ -101,13 +113,24 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        self.task.abort();
+        for task in &self.tasks {
+            task.abort();
+        }
     }
 }
 
+/// Listens on an address; says which, for port 0 stands for any.
+async fn bind(
+    address: SocketAddr,
+    congestion: Option<&str>,
+) -> io::Result<(SocketAddr, TcpListener)> {
+    let listener = TcpListener::bind(address).await?;
+    socket::set_options(&listener, congestion)?;
+    Ok((listener.local_addr()?, listener))
+}
+
 async fn run(listener: TcpListener, gate: Arc<Gate>) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
-    while let Ok(permit) = handshakes.clone().acquire_owned().await {
+    while let Ok(permit) = gate.handshakes.clone().acquire_owned().await {
         let (stream, from) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
@@ -133,8 +156,7 @@ impl Gate {
         let (mut line, mut decoder) = Line::establish(stream, self.tls.server()?).await?;
         let peer = line.peer().ok_or(LineError::Greeting)?;
         if !self.admission.admits(peer) {
-            self.admission.count_refusal();
-            let reason = format!("{peer} is not admitted by {}", self.options.identity.id());
+            let reason = self.admission.refuse(self.options.identity.id(), peer);
             return refuse(line, CloseCode::NotAdmitted, reason).await;
         }
         let hello = line.hear_greeting(&mut decoder).await?;
@@ -157,7 +179,7 @@ impl Gate {
         let pacing = pacing(self.options.pacing, &line);
         let clock = self.options.clock;
         // Who dials sees to it that something stands by.
-        let begun = Shared::begin(Session::new(pacing, 0, clock.now()), peer, clock);
+        let begun = begin(Session::new(pacing, 0, clock.now()), peer, clock);
         let (shared, connection, events) = begun;
         if !self.enter(peer, session, &shared) {
             return refuse(line, CloseCode::Overload, "no room for a session".into()).await;

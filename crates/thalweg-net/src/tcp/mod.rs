@@ -12,14 +12,16 @@
 //!
 //! | room | what lives there |
 //! |---|---|
-//! | `connection` | one session: streams and messages both ways |
+//! | `connection`, `stream` | one session: streams and messages both ways; one stream of it |
+//! | `shared` | the session behind its lock, and whom to wake |
 //! | `sending` | the same as core's sender asks for it |
 //! | `listener`, `dial` | how sessions begin, and how their standbys join them |
 //! | `carrier` | the task of one TCP connection |
 //! | `line`, `tls`, `socket` | bytes in TLS; keys; options and `TCP_INFO` |
+//! | `traffic` | what was moved, in numbers |
 //!
-//! *What it does not do.* It is not yet behind [`Link`](crate::link::Link). It makes no holes in NATs: one end must be
-//! reachable.
+//! *What it does not do.* It knows no ADU: [`Link`](crate::link::Link) does, over this as over QUIC. It makes no holes in
+//! NATs: one end must be reachable.
 //!
 //! *Sources.* docs/tcp.md; RFC 7250, RFC 8446; `tcp(7)`.
 
@@ -29,8 +31,11 @@ mod dial;
 mod line;
 mod listener;
 mod sending;
+mod shared;
 mod socket;
+mod stream;
 mod tls;
+mod traffic;
 
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
@@ -38,10 +43,12 @@ use thalweg_core::pace::settings::STANDBYS;
 use crate::clock::Clock;
 use crate::identity::Identity;
 
-pub use self::connection::{Arriving, Connection, Events};
+pub use self::connection::{Connection, Events};
 pub use self::dial::dial;
 pub use self::listener::Listener;
 pub use self::sending::Sending;
+pub use self::stream::{Arriving, WriteEnded, Writer};
+pub use self::traffic::{LineTraffic, Traffic};
 
 /// The protocol and its version, as the TLS handshake names it.
 pub const ALPN: &str = "thalweg-tcp/1";

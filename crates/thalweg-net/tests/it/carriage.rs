@@ -1,4 +1,4 @@
-//! Proves that ADUs and control frames arrive as they were sent, by each carriage and at each size.
+//! Proves that ADUs and control frames arrive as they were sent, by each carriage and at each size, over QUIC and TCP.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
@@ -7,7 +7,7 @@ use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
 use thalweg_core::time::Duration;
 use thalweg_net::{Carriage, ControlError, OrderedId, Outcome};
 
-use crate::node::{Seen, bounded, by, header, pair, pattern};
+use crate::node::{Over, Seen, bounded, by, header, pair, pair_over, pattern};
 
 const SIZES: [usize; 5] = [0, 1, 1200, 64 << 10, 1 << 20];
 
@@ -20,105 +20,118 @@ fn lane(epoch: u32) -> OrderedId {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_carries_every_size_and_is_acknowledged() {
-    let (_a, b, link) = pair().await;
-    for (sequence, bytes) in (0..).zip(SIZES) {
-        let sending = link.send_adu(header(sequence), pattern(bytes), by(Carriage::Stream));
-        assert_eq!(bounded(sending).await, Outcome::Acknowledged, "{bytes}");
-        let (received, payload) = b.next_adu().await;
-        assert_eq!(received, header(sequence));
-        assert_eq!(payload.expect("whole"), pattern(bytes));
+    for over in Over::ALL {
+        let (_a, b, link) = pair_over(over).await;
+        for (sequence, bytes) in (0..).zip(SIZES) {
+            let sending = link.send_adu(header(sequence), pattern(bytes), by(Carriage::Stream));
+            assert_eq!(bounded(sending).await, Outcome::Acknowledged, "{bytes}");
+            let (received, payload) = b.next_adu().await;
+            assert_eq!(received, header(sequence));
+            assert_eq!(payload.expect("whole"), pattern(bytes));
+        }
+        assert_eq!(link.counters().of(Outcome::Acknowledged), 5);
+        assert_eq!(link.in_flight(), 0);
     }
-    assert_eq!(link.counters().of(Outcome::Acknowledged), 5);
-    assert_eq!(link.in_flight(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn datagram_carries_what_fits_and_a_stream_the_rest() {
-    let (_a, b, link) = pair().await;
-    for (sequence, bytes) in (0..).zip(SIZES) {
-        let sending = link.send_adu(header(sequence), pattern(bytes), by(Carriage::Datagram));
-        let outcome = bounded(sending).await;
-        let expected = match bytes {
-            0 | 1 => Outcome::Departed,
-            _ => Outcome::Acknowledged,
-        };
-        // 1,200 bytes and a header fit once the path's MTU is known, and not before.
-        assert!(bytes == 1200 || outcome == expected, "{bytes} {outcome:?}");
-        let (received, payload) = b.next_adu().await;
-        assert_eq!(received, header(sequence));
-        assert_eq!(payload.expect("whole"), pattern(bytes));
+    for over in Over::ALL {
+        let (_a, b, link) = pair_over(over).await;
+        for (sequence, bytes) in (0..).zip(SIZES) {
+            let sending = link.send_adu(header(sequence), pattern(bytes), by(Carriage::Datagram));
+            let outcome = bounded(sending).await;
+            let expected = match bytes {
+                0 | 1 => Outcome::Departed,
+                _ => Outcome::Acknowledged,
+            };
+            // 1,200 bytes and a header fit once the path's MTU is known, and not before.
+            assert!(
+                bytes == 1200 || outcome == expected,
+                "{over:?} {bytes} {outcome:?}"
+            );
+            let (received, payload) = b.next_adu().await;
+            assert_eq!(received, header(sequence));
+            assert_eq!(payload.expect("whole"), pattern(bytes));
+        }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ordered_sequence_arrives_in_order_and_whole() {
-    let (_a, b, link) = pair().await;
-    for round in 0..10 {
-        for (place, bytes) in (0..).zip(SIZES) {
-            let sending = link.send_adu(
-                header(round * 5 + place),
-                pattern(bytes),
-                by(Carriage::Ordered(lane(1))),
-            );
-            assert_eq!(bounded(sending).await, Outcome::Departed);
+    for over in Over::ALL {
+        let (_a, b, link) = pair_over(over).await;
+        for round in 0..10 {
+            for (place, bytes) in (0..).zip(SIZES) {
+                let sending = link.send_adu(
+                    header(round * 5 + place),
+                    pattern(bytes),
+                    by(Carriage::Ordered(lane(1))),
+                );
+                assert_eq!(bounded(sending).await, Outcome::Departed);
+            }
         }
-    }
-    for sequence in 0..50 {
-        let (received, payload) = b.next_adu().await;
-        assert_eq!(received.sequence.0, sequence);
+        for sequence in 0..50 {
+            let (received, payload) = b.next_adu().await;
+            assert_eq!(received.sequence.0, sequence);
+            assert_eq!(
+                payload.expect("whole"),
+                pattern(SIZES[sequence as usize % 5])
+            );
+        }
         assert_eq!(
-            payload.expect("whole"),
-            pattern(SIZES[sequence as usize % 5])
+            bounded(link.finish_ordered(lane(1))).await,
+            Outcome::Acknowledged
+        );
+        assert_eq!(
+            bounded(link.finish_ordered(lane(2))).await,
+            Outcome::Acknowledged
         );
     }
-    assert_eq!(
-        bounded(link.finish_ordered(lane(1))).await,
-        Outcome::Acknowledged
-    );
-    assert_eq!(
-        bounded(link.finish_ordered(lane(2))).await,
-        Outcome::Acknowledged
-    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn header_arrives_with_what_is_left_of_its_deadline() {
-    let (a, b, link) = pair().await;
-    let mut sent = header(9);
-    sent.importance = Importance(3);
-    sent.layer = 2;
-    sent.depends_on = 4;
-    sent.epoch = Epoch(6);
-    sent.media_time = MediaTime::from_micros(1_234_567);
-    sent.flags = Flags::KEY.with(Flags::SEALED);
-    sent.deadline = a.endpoint.clock().now() + Duration::from_secs(3600);
-    link.send_adu(sent, pattern(10), by(Carriage::Stream))
-        .detach();
-    let (mut received, _) = b.next_adu().await;
-    let left = received.deadline.saturating_since(b.endpoint.clock().now());
-    assert!(left <= Duration::from_secs(3600), "{left}");
-    assert!(left > Duration::from_secs(3000), "{left}");
-    received.deadline = sent.deadline;
-    assert_eq!(received, sent);
+    for over in Over::ALL {
+        let (a, b, link) = pair_over(over).await;
+        let mut sent = header(9);
+        sent.importance = Importance(3);
+        sent.layer = 2;
+        sent.depends_on = 4;
+        sent.epoch = Epoch(6);
+        sent.media_time = MediaTime::from_micros(1_234_567);
+        sent.flags = Flags::KEY.with(Flags::SEALED);
+        sent.deadline = a.endpoint.clock().now() + Duration::from_secs(3600);
+        link.send_adu(sent, pattern(10), by(Carriage::Stream))
+            .detach();
+        let (mut received, _) = b.next_adu().await;
+        let left = received.deadline.saturating_since(b.endpoint.clock().now());
+        assert!(left <= Duration::from_secs(3600), "{left}");
+        assert!(left > Duration::from_secs(3000), "{left}");
+        received.deadline = sent.deadline;
+        assert_eq!(received, sent);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn detached_outcome_is_told_to_the_receiver() {
-    let (a, _b, link) = pair().await;
-    for sequence in 0..1000 {
-        link.send_adu(header(sequence), pattern(100), by(Carriage::Stream))
-            .detach();
-    }
-    let mut acknowledged = 0;
-    while acknowledged < 1000 {
-        let outcome = a
-            .next(|seen| match seen {
-                Seen::Outcome(outcome) => Some(outcome),
-                _ => None,
-            })
-            .await;
-        assert_eq!(outcome, Outcome::Acknowledged);
-        acknowledged += 1;
+    for over in Over::ALL {
+        let (a, _b, link) = pair_over(over).await;
+        for sequence in 0..1000 {
+            link.send_adu(header(sequence), pattern(100), by(Carriage::Stream))
+                .detach();
+        }
+        let mut acknowledged = 0;
+        while acknowledged < 1000 {
+            let outcome = a
+                .next(|seen| match seen {
+                    Seen::Outcome(outcome) => Some(outcome),
+                    _ => None,
+                })
+                .await;
+            assert_eq!(outcome, Outcome::Acknowledged);
+            acknowledged += 1;
+        }
     }
 }
 
@@ -140,45 +153,49 @@ async fn adu_wakes_the_task_of_its_link_for_its_end_alone() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn payload_above_the_limit_is_not_sent() {
-    let (_a, _b, link) = pair().await;
-    let payload = Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX + 1]);
-    let outcome = bounded(link.send_adu(header(0), payload, by(Carriage::Stream))).await;
-    assert_eq!(outcome, Outcome::TooLarge);
-    let largest = Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX]);
-    let outcome = bounded(link.send_adu(header(1), largest, by(Carriage::Stream))).await;
-    assert_eq!(outcome, Outcome::Acknowledged);
+    for over in Over::ALL {
+        let (_a, _b, link) = pair_over(over).await;
+        let payload = Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX + 1]);
+        let outcome = bounded(link.send_adu(header(0), payload, by(Carriage::Stream))).await;
+        assert_eq!(outcome, Outcome::TooLarge);
+        let largest = Bytes::from(vec![0; ADU_PAYLOAD_BYTES_MAX]);
+        let outcome = bounded(link.send_adu(header(1), largest, by(Carriage::Stream))).await;
+        assert_eq!(outcome, Outcome::Acknowledged);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn control_frames_arrive_whole_and_in_order_both_ways() {
-    let (a, b, link) = pair().await;
-    let back = b
-        .next(|seen| match seen {
-            Seen::Link(thalweg_net::LinkEvent::Up(link)) => Some(link),
-            _ => None,
-        })
-        .await;
-    let sizes = [0, 1, 5000, CONTROL_BYTES_MAX];
-    for bytes in sizes {
-        bounded(link.send_control(pattern(bytes)))
-            .await
-            .expect("up");
-        bounded(back.send_control(pattern(bytes)))
-            .await
-            .expect("up");
-    }
-    for (node, peer) in [(&a, &b), (&b, &a)] {
+    for over in Over::ALL {
+        let (a, b, link) = pair_over(over).await;
+        let back = b
+            .next(|seen| match seen {
+                Seen::Link(thalweg_net::LinkEvent::Up(link)) => Some(link),
+                _ => None,
+            })
+            .await;
+        let sizes = [0, 1, 5000, CONTROL_BYTES_MAX];
         for bytes in sizes {
-            let (from, frame) = node
-                .next(|seen| match seen {
-                    Seen::Control(from, frame) => Some((from, frame)),
-                    _ => None,
-                })
-                .await;
-            assert_eq!(from, peer.id());
-            assert_eq!(frame, pattern(bytes));
+            bounded(link.send_control(pattern(bytes)))
+                .await
+                .expect("up");
+            bounded(back.send_control(pattern(bytes)))
+                .await
+                .expect("up");
         }
+        for (node, peer) in [(&a, &b), (&b, &a)] {
+            for bytes in sizes {
+                let (from, frame) = node
+                    .next(|seen| match seen {
+                        Seen::Control(from, frame) => Some((from, frame)),
+                        _ => None,
+                    })
+                    .await;
+                assert_eq!(from, peer.id());
+                assert_eq!(frame, pattern(bytes));
+            }
+        }
+        let too_large = bounded(link.send_control(pattern(CONTROL_BYTES_MAX + 1))).await;
+        assert!(matches!(too_large, Err(ControlError::TooLarge { .. })));
     }
-    let too_large = bounded(link.send_control(pattern(CONTROL_BYTES_MAX + 1))).await;
-    assert!(matches!(too_large, Err(ControlError::TooLarge { .. })));
 }

@@ -7,10 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use thalweg_core::adu::{Header, Importance};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
+use thalweg_core::pace::Pacing;
 use thalweg_core::units::Bitrate;
 use thalweg_net::{
-    Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment, Link,
-    LinkEvent, Options, Outcome, Reach, Receiver, SendOptions, Shaper, ShaperOptions,
+    Addresses, Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment,
+    Link, LinkEvent, Options, Outcome, Reach, Receiver, SendOptions, Shaper, ShaperOptions,
 };
 use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -79,9 +80,34 @@ pub fn options(host: u8) -> Options {
     options
 }
 
+/// Over what a link goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Quic,
+    Tcp(Pacing),
+}
+
+impl Over {
+    pub const ALL: [Self; 3] = [
+        Self::Quic,
+        Self::Tcp(Pacing::Kernel),
+        Self::Tcp(Pacing::Acked),
+    ];
+}
+
 impl Node {
     pub async fn start(host: u8) -> Self {
         Self::start_with(options(host)).await
+    }
+
+    /// Starts one that others dial over this.
+    pub async fn start_over(over: Over) -> Self {
+        let mut options = options(1);
+        if let Over::Tcp(pacing) = over {
+            options.tcp.pacing = pacing;
+            options.tcp.listen = vec![loopback(1)];
+        }
+        Self::start_with(options).await
     }
 
     pub async fn start_with(options: Options) -> Self {
@@ -109,8 +135,16 @@ impl Node {
         self.admission.admit(other.id());
     }
 
+    /// Returns where it is to be dialled: over TCP if it listens there.
+    pub fn addresses(&self) -> Addresses {
+        match self.endpoint.listening_tcp() {
+            [] => Addresses::from(&[self.address()]),
+            tcp => Addresses::tcp(tcp),
+        }
+    }
+
     pub async fn dial(&self, other: &Self) -> Link {
-        bounded(self.endpoint.dial(other.id(), &[other.address()]))
+        bounded(self.endpoint.dial(other.id(), other.addresses()))
             .await
             .expect("both admit each other")
     }
@@ -146,7 +180,12 @@ impl Node {
 
 /// Returns two nodes that admit each other, and the first's link to the second.
 pub async fn pair() -> (Node, Node, Link) {
-    let (a, b) = (Node::start(1).await, Node::start(1).await);
+    pair_over(Over::Quic).await
+}
+
+/// The same over something else.
+pub async fn pair_over(over: Over) -> (Node, Node, Link) {
+    let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
     a.admits(&b);
     b.admits(&a);
     let link = a.dial(&b).await;

@@ -5,7 +5,7 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 use thalweg_net::{Carriage, CloseCode, ControlError, DownCause, LinkEvent, OrderedId, Outcome};
 
-use crate::node::{Seen, bounded, by, header, pair, pair_through, pattern};
+use crate::node::{Over, Seen, bounded, by, header, pair_over, pair_through, pattern};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn shutdown_delivers_what_was_sent_before() {
@@ -81,18 +81,20 @@ async fn shutdown_cut_short_reports_what_was_not_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn closed_link_is_down_at_both_ends_with_the_reason() {
-    let (a, b, link) = pair().await;
-    link.close(CloseCode::Overload, "no room today");
-    let cause = |seen| match seen {
-        Seen::Link(LinkEvent::Down { cause, .. }) => Some(cause),
-        _ => None,
-    };
-    assert_eq!(a.next(cause).await, DownCause::ByUs);
-    let at_b = b.next(cause).await;
-    let expected = DownCause::ByPeer {
-        code: CloseCode::Overload,
-        reason: "no room today".into(),
-    };
-    assert_eq!(at_b, expected);
-    assert!(a.endpoint.links().is_empty() && b.endpoint.links().is_empty());
+    for over in Over::ALL {
+        let (a, b, link) = pair_over(over).await;
+        link.close(CloseCode::Overload, "no room today");
+        let cause = |seen| match seen {
+            Seen::Link(LinkEvent::Down { cause, .. }) => Some(cause),
+            _ => None,
+        };
+        assert_eq!(a.next(cause).await, DownCause::ByUs);
+        let at_b = b.next(cause).await;
+        let expected = DownCause::ByPeer {
+            code: CloseCode::Overload,
+            reason: "no room today".into(),
+        };
+        assert_eq!(at_b, expected);
+        assert!(a.endpoint.links().is_empty() && b.endpoint.links().is_empty());
+    }
 }

@@ -6,7 +6,8 @@
 //! ```text
 //! byte   2  timeouts in a row      24  segments out       68  smoothed RTT, µs    144  unsent bytes
 //!       16  segment size           28  of them SACKed     80  window, segments    148  least RTT, µs
-//!                                  32  lost   36  sent again                         160  delivery rate, bytes/s
+//!                                  32  lost   36  sent again                         156  segments with data sent
+//!                                 100  sent again, ever                              160  delivery rate, bytes/s
 //! ```
 //!
 //! *What it does not do.* `SIOCOUTQNSD` is not asked besides: it gives the number that stands at 144.
@@ -29,6 +30,11 @@ const BYTES: usize = 168;
 
 pub(super) fn path(socket: BorrowedFd<'_>) -> io::Result<KernelPath> {
     Ok(read(&ask(socket)?))
+}
+
+pub(super) fn segments(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+    let bytes = ask(socket)?;
+    Ok((word(&bytes, 156), word(&bytes, 100)))
 }
 
 fn ask(socket: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
@@ -54,11 +60,13 @@ fn ask(socket: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
     Ok(bytes)
 }
 
+fn word(bytes: &[u8; BYTES], place: usize) -> u64 {
+    let field = bytes[place..].first_chunk().copied();
+    u64::from(u32::from_ne_bytes(field.unwrap_or_default()))
+}
+
 fn read(bytes: &[u8; BYTES]) -> KernelPath {
-    let word = |place: usize| {
-        let field = bytes[place..].first_chunk().copied();
-        u64::from(u32::from_ne_bytes(field.unwrap_or_default()))
-    };
+    let word = |place| word(bytes, place);
     let rate = bytes[160..].first_chunk().copied().unwrap_or_default();
     let segment = word(16);
     let gone = word(28) + word(32);

@@ -72,6 +72,21 @@ pub(super) fn path<S: AsFd>(socket: &S) -> io::Result<KernelPath> {
     }
 }
 
+/// Returns how many segments with data were sent over a connection, and how many of them were repetitions.
+///
+/// Fails   as [`path`]
+pub(super) fn segments<S: AsFd>(socket: &S) -> io::Result<(u64, u64)> {
+    #[cfg(target_os = "linux")]
+    {
+        info::segments(socket.as_fd())
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = socket;
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
 /// Returns whether the kernel takes more now. If not, it wakes whoever waits for that: it does so only after it was asked.
 pub(super) fn has_room<S: AsFd>(socket: &S) -> bool {
     let mut asked = [PollFd::new(socket, PollFlags::OUT)];

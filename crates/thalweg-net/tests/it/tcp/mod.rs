@@ -4,6 +4,7 @@
 //! wait is bounded, and no time is asserted.
 
 mod fail_over;
+mod link;
 mod outbox;
 mod proxy;
 mod strangers;
@@ -38,7 +39,7 @@ fn options(pacing: Pacing) -> Options {
 }
 
 async fn listen(options: &Options, admission: Admission) -> Listener {
-    Listener::bind(options.clone(), loopback(), admission)
+    Listener::bind(options.clone(), &[loopback()], admission)
         .await
         .expect("loopback can be listened on")
 }
@@ -47,8 +48,8 @@ async fn listen(options: &Options, admission: Admission) -> Listener {
 async fn pair_through(pacing: Pacing, between: impl AsyncFnOnce(SocketAddr) -> SocketAddr) -> Pair {
     let (here, there) = (options(pacing), options(pacing));
     let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
-    let address = between(listener.address()).await;
-    let (a, events) = bounded(dial(&here, there.identity.id(), address))
+    let address = between(listener.addresses()[0]).await;
+    let (a, events) = bounded(dial(&here, there.identity.id(), &[address]))
         .await
         .expect("both know each other");
     let (b, _) = bounded(listener.accept())

@@ -11,9 +11,9 @@ async fn another_key_than_the_wanted_is_refused_with_both_named() {
     let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
     let listener = listen(&there, Admission::of([here.identity.id()])).await;
     let wanted = Identity::ephemeral().id();
-    let refused = bounded(dial(&here, wanted, listener.address())).await;
+    let refused = bounded(dial(&here, wanted, &[listener.addresses()[0]])).await;
     let expected = Unreachable::WrongKey {
-        addresses: listener.address().to_string(),
+        addresses: listener.addresses()[0].to_string(),
         peer: wanted,
     };
     assert_eq!(refused.map(|_| ()), Err(expected));
@@ -25,8 +25,13 @@ async fn who_is_not_admitted_is_told_so() {
     let admission = Admission::nobody();
     let listener = listen(&there, admission.clone()).await;
     let peer = there.identity.id();
-    let refused = bounded(dial(&here, peer, listener.address())).await;
-    let reason = format!("{} is not admitted by {peer}", here.identity.id());
+    let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
+    let stranger = here.identity.id();
+    let reason = format!(
+        "node {} does not admit the key {}",
+        peer.short(),
+        stranger.short()
+    );
     let expected = Unreachable::NotAdmitted { peer, reason };
     assert_eq!(refused.map(|_| ()), Err(expected));
     assert_eq!(admission.refusals(), 1);
@@ -36,13 +41,13 @@ async fn who_is_not_admitted_is_told_so() {
 async fn a_node_does_not_dial_itself_and_a_dead_address_is_named() {
     let here = options(Pacing::Kernel);
     let own = here.identity.id();
-    let refused = bounded(dial(&here, own, loopback())).await;
+    let refused = bounded(dial(&here, own, &[loopback()])).await;
     assert_eq!(refused.map(|_| ()), Err(Unreachable::OwnKey(own)));
     let address = std::net::TcpListener::bind(loopback())
         .and_then(|listener| listener.local_addr())
         .expect("loopback has free ports");
     let nobody = Identity::ephemeral().id();
-    let refused = bounded(dial(&here, nobody, address)).await;
+    let refused = bounded(dial(&here, nobody, &[address])).await;
     let reason = refused.map(|_| ()).expect_err("nobody listens").to_string();
     assert!(reason.contains(&address.to_string()), "{reason}");
 }
@@ -53,7 +58,7 @@ async fn garbage_is_hung_up_on_and_others_are_served() {
     let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
     let hello = b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec();
     for garbage in [hello, vec![0; 5_000], vec![0x16; 50_000], Vec::new()] {
-        let mut stream = TcpStream::connect(listener.address())
+        let mut stream = TcpStream::connect(listener.addresses()[0])
             .await
             .expect("somebody listens");
         // The listener may have hung up before all of it was written.
@@ -62,7 +67,7 @@ async fn garbage_is_hung_up_on_and_others_are_served() {
         let mut rest = Vec::new();
         let _ = bounded(stream.read_to_end(&mut rest)).await;
     }
-    let dialled = bounded(dial(&here, there.identity.id(), listener.address())).await;
+    let dialled = bounded(dial(&here, there.identity.id(), &[listener.addresses()[0]])).await;
     let (a, _events) = dialled.expect("both know each other");
     let (b, _) = bounded(listener.accept())
         .await
@@ -75,7 +80,7 @@ async fn garbage_is_hung_up_on_and_others_are_served() {
 async fn a_congestion_control_that_the_kernel_lacks_is_an_error_that_names_it() {
     let mut options = options(Pacing::Kernel);
     options.congestion = Some("no-such-thing".into());
-    let bound = Listener::bind(options, loopback(), Admission::nobody()).await;
+    let bound = Listener::bind(options, &[loopback()], Admission::nobody()).await;
     let error = bound.map(|_| ()).expect_err("no kernel has it").to_string();
     assert!(
         error.starts_with("cannot listen on 127.0.0.1:0 (tcp)"),
@@ -90,7 +95,7 @@ async fn both_congestion_controls_of_the_benchmarks_carry() {
         here.congestion = Some(name.into());
         there.congestion = Some(name.into());
         let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
-        let dialled = bounded(dial(&here, there.identity.id(), listener.address())).await;
+        let dialled = bounded(dial(&here, there.identity.id(), &[listener.addresses()[0]])).await;
         let (a, _events) = dialled.expect("both know each other");
         let (b, _) = bounded(listener.accept())
             .await

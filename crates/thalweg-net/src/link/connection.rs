@@ -1,0 +1,185 @@
+//! The connection under a link: QUIC, or TCP where UDP is blocked.
+//!
+//! *The idea.* Both carry streams that go one way, and datagrams, and end with a code and a sentence. What differs is said
+//! here once, so that the rest of a link does not know over which it goes.
+//!
+//! *What it does not do.* It sends no ADU: that is `wire`.
+
+use std::time::Duration as StdDuration;
+
+use bytes::Bytes;
+use iroh::endpoint::{self, ConnectionError};
+use thalweg_core::id::NodeId;
+
+use super::receiver::DownCause;
+use super::stats::{self, Measured};
+use super::stream::{Inbound, Outbound};
+use super::{OpenError, Transport, text};
+use crate::close::{CloseCode, ToVarInt as _};
+use crate::tcp;
+
+/// How often it is looked at, while a link drains, whether something waits of which nothing tells when it goes.
+const LOOK: StdDuration = StdDuration::from_millis(5);
+
+/// A connection that both ends have proved their keys on; clones are the same one.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    Quic {
+        connection: endpoint::Connection,
+        /// What QUIC has room for in datagrams while none waits there.
+        datagram_room: usize,
+    },
+    Tcp(tcp::Connection),
+}
+
+/// A connection that is not yet a link.
+pub(crate) enum Fresh {
+    Quic(endpoint::Connection),
+    Tcp(tcp::Connection, tcp::Events),
+}
+
+impl Fresh {
+    pub(crate) fn connection(&self) -> Connection {
+        match self {
+            Self::Quic(connection) => Connection::Quic {
+                connection: connection.clone(),
+                datagram_room: connection.datagram_send_buffer_space(),
+            },
+            Self::Tcp(connection, _) => Connection::Tcp(connection.clone()),
+        }
+    }
+}
+
+impl Connection {
+    /// Returns the key that the peer has proved.
+    pub(crate) fn peer(&self) -> NodeId {
+        match self {
+            Self::Quic { connection, .. } => NodeId(*connection.remote_id().as_bytes()),
+            Self::Tcp(connection) => connection.peer(),
+        }
+    }
+
+    pub(crate) const fn transport(&self) -> Transport {
+        match self {
+            Self::Quic { .. } => Transport::Quic,
+            Self::Tcp(_) => Transport::Tcp,
+        }
+    }
+
+    /// Returns whether it has ended.
+    pub(crate) fn is_over(&self) -> bool {
+        match self {
+            Self::Quic { connection, .. } => connection.close_reason().is_some(),
+            Self::Tcp(connection) => connection.is_over(),
+        }
+    }
+
+    /// Returns why it has ended, if it has and says so at once.
+    pub(crate) fn end(&self) -> Option<OpenError> {
+        match self {
+            Self::Quic { connection, .. } => connection.close_reason().map(OpenError::Quic),
+            Self::Tcp(connection) => connection.end().map(OpenError::Tcp),
+        }
+    }
+
+    /// Ends it at once.
+    pub(crate) fn close(&self, code: CloseCode, reason: &str) {
+        match self {
+            Self::Quic { connection, .. } => connection.close(code.varint(), reason.as_bytes()),
+            Self::Tcp(connection) => connection.close(code, reason),
+        }
+    }
+
+    /// Waits for its end.
+    pub(crate) async fn closed(&self) -> DownCause {
+        match self {
+            Self::Quic { connection, .. } => down_cause(connection.closed().await),
+            Self::Tcp(connection) => connection.closed().await,
+        }
+    }
+
+    /// Waits until the peer may have heard the code of a connection that was closed; QUIC's endpoint sees to that itself.
+    pub(crate) async fn gone(&self) {
+        if let Self::Tcp(connection) = self {
+            connection.gone().await;
+        }
+    }
+
+    /// Opens the control stream.
+    pub(crate) async fn open(&self, rank: i32) -> Result<Outbound, OpenError> {
+        match self {
+            Self::Quic { connection, .. } => {
+                let stream = connection.open_uni().await?;
+                // A stream that was just opened can fail only with its connection.
+                let _ = stream.set_priority(rank);
+                Ok(Outbound::Quic(stream))
+            }
+            Self::Tcp(connection) => match connection.open_writer(rank) {
+                Some(writer) => Ok(Outbound::Tcp(writer)),
+                // A peer admits the first stream, by the numbers that both have.
+                None => Err(OpenError::Tcp(connection.closed().await)),
+            },
+        }
+    }
+
+    /// Waits for the peer's next stream.
+    pub(crate) async fn accept(&self) -> Result<Inbound, OpenError> {
+        match self {
+            Self::Quic { connection, .. } => Ok(Inbound::Quic(connection.accept_uni().await?)),
+            Self::Tcp(connection) => match connection.accept().await {
+                Some(stream) => Ok(Inbound::Tcp(stream)),
+                None => Err(OpenError::Tcp(connection.closed().await)),
+            },
+        }
+    }
+
+    /// Waits for the peer's next datagram; nothing once the connection has ended.
+    pub(crate) async fn datagram(&self) -> Option<Bytes> {
+        match self {
+            Self::Quic { connection, .. } => connection.read_datagram().await.ok(),
+            Self::Tcp(connection) => connection.datagram().await,
+        }
+    }
+
+    /// Waits until no datagram waits here any more, for it would go with the connection.
+    pub(crate) async fn datagrams_gone(&self) {
+        let has_gone = || match self {
+            Self::Quic {
+                connection,
+                datagram_room,
+            } => connection.datagram_send_buffer_space() >= *datagram_room,
+            Self::Tcp(connection) => connection.is_settled(),
+        };
+        while !has_gone() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Reads everything that a link measures.
+    pub(crate) fn measure(&self) -> Measured {
+        match self {
+            Self::Quic { connection, .. } => stats::of_quic(connection),
+            Self::Tcp(connection) => stats::of_tcp(connection),
+        }
+    }
+}
+
+impl From<ConnectionError> for OpenError {
+    fn from(error: ConnectionError) -> Self {
+        Self::Quic(error)
+    }
+}
+
+/// Says in our words why a connection ended.
+fn down_cause(error: ConnectionError) -> DownCause {
+    match error {
+        ConnectionError::ApplicationClosed(close) => DownCause::ByPeer {
+            code: CloseCode::from_number(close.error_code.into_inner()),
+            reason: text(&close.reason),
+        },
+        ConnectionError::LocallyClosed => DownCause::ByUs,
+        ConnectionError::TimedOut => DownCause::TimedOut,
+        ConnectionError::Reset => DownCause::Restarted,
+        other => DownCause::Other(other.to_string()),
+    }
+}

@@ -1,0 +1,87 @@
+//! One stream of either transport, for who waits.
+//!
+//! *The idea.* What a link reads, and its control stream: the streams of ADUs are written without waiting (`wire`).
+//!
+//! *What it does not do.* It knows no format.
+
+use bytes::Bytes;
+use iroh::endpoint::{ReadError, RecvStream, SendStream};
+
+use crate::close::{StreamCode, ToVarInt as _};
+use crate::error::BodyError;
+use crate::tcp::{Arriving, WriteEnded, Writer};
+
+/// A stream that arrives. Dropped before its end, it is stopped with [`StreamCode::Whole`].
+#[derive(Debug)]
+pub(crate) enum Inbound {
+    Quic(RecvStream),
+    Tcp(Arriving),
+}
+
+/// A stream that leaves.
+#[derive(Debug)]
+pub(crate) enum Outbound {
+    Quic(SendStream),
+    Tcp(Writer),
+}
+
+impl Inbound {
+    /// Takes what has arrived, at least one chunk; returns how many there are, `None` after the last.
+    pub(crate) async fn read(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, BodyError> {
+        match self {
+            Self::Quic(stream) => {
+                let read = stream.read_many_chunks(chunks).await;
+                read.map_err(|error| lost(&error))
+            }
+            Self::Tcp(stream) => stream.chunks(chunks).await,
+        }
+    }
+
+    /// Tells the sender to stop.
+    pub(crate) fn stop(&mut self, code: StreamCode) {
+        match self {
+            Self::Quic(stream) => {
+                // An error says that the stream is over already.
+                let _ = stream.stop(code.varint());
+            }
+            Self::Tcp(stream) => stream.stop_now(code),
+        }
+    }
+}
+
+impl Outbound {
+    /// Writes all of these pieces.
+    pub(crate) async fn write_all(&mut self, pieces: &mut [Bytes]) -> Result<(), WriteEnded> {
+        match self {
+            Self::Quic(stream) => {
+                let written = stream.write_all_chunks(pieces).await;
+                written.map_err(|_| WriteEnded)
+            }
+            Self::Tcp(writer) => {
+                for piece in pieces {
+                    writer.write_all(std::mem::take(piece)).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Says that nothing follows, and waits until the peer has all of it or is gone.
+    pub(crate) async fn finish(&mut self) {
+        match self {
+            Self::Quic(stream) => {
+                if stream.finish().is_ok() {
+                    let _ = stream.stopped().await;
+                }
+            }
+            Self::Tcp(writer) => writer.finish().await,
+        }
+    }
+}
+
+fn lost(error: &ReadError) -> BodyError {
+    match error {
+        ReadError::Reset(code) => BodyError::Reset(StreamCode::from_number(code.into_inner())),
+        _ => BodyError::LinkLost,
+    }
+}

@@ -1,0 +1,157 @@
+//! What a link's sender writes to: QUIC, or TCP where UDP is blocked.
+//!
+//! *The idea.* One enumeration that hands each question on, so that the sender above knows one transport and neither of the
+//! two knows of the other.
+//!
+//! *What it does not do.* It decides nothing.
+
+use std::task::{Context, Waker};
+
+use bytes::Bytes;
+use thalweg_core::hop::StreamCode;
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::pace::StreamNumber;
+use thalweg_core::units::DataSize;
+
+use super::connection::Fresh;
+use super::quic::{Ended, Quic};
+use super::tcp::Tcp;
+
+pub(super) enum Wire {
+    Quic(Quic),
+    Tcp(Tcp),
+}
+
+impl Wire {
+    pub(super) fn new(connection: Fresh) -> Self {
+        match connection {
+            Fresh::Quic(connection) => Self::Quic(Quic::new(connection)),
+            Fresh::Tcp(connection, events) => Self::Tcp(Tcp::new(connection, events)),
+        }
+    }
+
+    /// Takes who is to be woken when there is something to do.
+    pub(super) fn set_driver(&mut self, waker: &Waker) {
+        match self {
+            Self::Quic(quic) => quic.set_driver(waker),
+            Self::Tcp(tcp) if !tcp.waker.will_wake(waker) => tcp.waker.clone_from(waker),
+            Self::Tcp(_) => {}
+        }
+    }
+
+    /// Wakes the driver.
+    pub(super) fn wake_driver(&self) {
+        match self {
+            Self::Quic(quic) => quic.wake_driver(),
+            Self::Tcp(tcp) => tcp.waker.wake_by_ref(),
+        }
+    }
+
+    /// Takes in what the connection tells by itself.
+    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
+        if let Self::Tcp(tcp) = self {
+            tcp.poll(context);
+        }
+    }
+
+    /// Puts the streams that have ended into a list, each with its owner.
+    pub(super) fn take_ended(&mut self, ended: &mut Vec<(Owner, Ended)>) {
+        match self {
+            Self::Quic(quic) => quic.take_ended(ended),
+            Self::Tcp(tcp) => ended.append(&mut tcp.ended),
+        }
+    }
+
+    /// Returns the owners of streams that took nothing because nobody read them.
+    pub(super) fn take_unread(&mut self) -> Vec<Owner> {
+        match self {
+            Self::Quic(quic) => quic.take_unread(),
+            Self::Tcp(tcp) => std::mem::take(&mut tcp.writable),
+        }
+    }
+
+    /// Looks which path is taken now.
+    pub(super) fn look(&mut self) {
+        if let Self::Quic(quic) = self {
+            quic.look();
+        }
+    }
+
+    /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
+    ///
+    /// A session over TCP was asked with the credit itself: it tells of room whenever it said that there is too little.
+    pub(super) fn register(&self) -> bool {
+        match self {
+            Self::Quic(quic) => quic.register(),
+            Self::Tcp(_) => false,
+        }
+    }
+}
+
+impl Transport for Wire {
+    /// QUIC's are numbered by a table of 32 bits.
+    type Stream = u64;
+
+    fn open(&mut self, owner: Owner, rank: i32) -> Option<u64> {
+        match self {
+            Self::Quic(quic) => quic.open(owner, rank).map(u64::from),
+            Self::Tcp(tcp) => Some(tcp.sending.open(owner, rank)?.0),
+        }
+    }
+
+    fn write(&mut self, stream: u64, pieces: &mut [Bytes]) -> Written {
+        match self {
+            Self::Quic(quic) => quic.write(stream as u32, pieces),
+            Self::Tcp(tcp) => tcp.sending.write(StreamNumber(stream), pieces),
+        }
+    }
+
+    fn finish(&mut self, stream: u64) {
+        match self {
+            Self::Quic(quic) => quic.finish(stream as u32),
+            Self::Tcp(tcp) => tcp.sending.finish(StreamNumber(stream)),
+        }
+    }
+
+    fn reset(&mut self, stream: u64, code: StreamCode) {
+        match self {
+            Self::Quic(quic) => quic.reset(stream as u32, code),
+            Self::Tcp(tcp) => tcp.sending.reset(StreamNumber(stream), code),
+        }
+    }
+
+    fn forget(&mut self, stream: u64) {
+        match self {
+            Self::Quic(quic) => quic.forget(stream as u32),
+            Self::Tcp(tcp) => tcp.sending.forget(StreamNumber(stream)),
+        }
+    }
+
+    fn datagram_bytes_max(&mut self) -> usize {
+        match self {
+            Self::Quic(quic) => quic.datagram_bytes_max(),
+            Self::Tcp(tcp) => tcp.sending.datagram_bytes_max(),
+        }
+    }
+
+    fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
+        match self {
+            Self::Quic(quic) => quic.send_datagram(datagram),
+            Self::Tcp(tcp) => tcp.sending.send_datagram(datagram),
+        }
+    }
+
+    fn credit(&self) -> DataSize {
+        match self {
+            Self::Quic(quic) => quic.credit(),
+            Self::Tcp(tcp) => tcp.sending.credit(),
+        }
+    }
+
+    fn path_rate(&self) -> PathRate {
+        match self {
+            Self::Quic(quic) => quic.path_rate(),
+            Self::Tcp(tcp) => tcp.sending.path_rate(),
+        }
+    }
+}

@@ -1,0 +1,374 @@
+//! What the tasks of a session share: the session behind its lock, and whom to wake for what.
+//!
+//! *The idea.* Whoever changes the session does so in [`Shared::act`]: what it tells then is passed on, and who has something
+//! to send is woken, with the lock still held; waking waits for nobody.
+//!
+//! *What it does not do.* It waits for nothing itself.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg_core::hop::{CloseCode, DownCause};
+use thalweg_core::id::NodeId;
+use thalweg_core::outbox::CHUNK_BYTES_MIN;
+use thalweg_core::pace::{CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber};
+use thalweg_core::time::Instant;
+use thalweg_core::units::DataSize;
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Notify, watch};
+
+use super::line::{Line, Moved, printable};
+use super::stream::End;
+use super::traffic::Traffic;
+use super::{carrier, socket};
+use crate::clock::Clock;
+
+/// What the tasks of a session share.
+pub(super) struct Shared {
+    pub(super) peer: NodeId,
+    pub(super) clock: Clock,
+    /// Woken when a carrier may be missing, and at the end.
+    pub(super) keeper: Notify,
+    pub(super) datagrams: Notify,
+    pub(super) over: watch::Sender<Option<DownCause>>,
+    /// Tasks of TCP connections that have not ended: those of a session that is over say its last word.
+    pub(super) running: watch::Sender<usize>,
+    state: Mutex<State>,
+}
+
+pub(super) struct State {
+    pub(super) session: Session,
+    pub(super) carriers: BTreeMap<CarrierNumber, Slot>,
+    /// What went over those that are gone.
+    pub(super) past: Traffic,
+    pub(super) readers: BTreeMap<StreamNumber, Arc<Notify>>,
+    /// Streams that are written by someone who waits for them himself.
+    pub(super) writers: BTreeMap<StreamNumber, Arc<End>>,
+    /// None once the session is over.
+    arrivals: Option<UnboundedSender<StreamNumber>>,
+    events: Option<UnboundedSender<Event>>,
+    /// Whether somebody was told that there is no credit, and is to be told when there is some.
+    pub(super) awaits_credit: bool,
+    next: u64,
+}
+
+/// A TCP connection, as the session's tasks know it.
+pub(super) struct Slot {
+    pub(super) wake: Arc<Notify>,
+    pub(super) socket: Arc<TcpStream>,
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) moved: Moved,
+}
+
+impl Shared {
+    /// Returns what is shared, the streams that arrive, and what happens.
+    pub(super) fn new(
+        session: Session,
+        peer: NodeId,
+        clock: Clock,
+    ) -> (
+        Arc<Self>,
+        UnboundedReceiver<StreamNumber>,
+        UnboundedReceiver<Event>,
+    ) {
+        let (arrivals, arriving) = unbounded_channel();
+        let (events, happening) = unbounded_channel();
+        let shared = Self {
+            peer,
+            clock,
+            keeper: Notify::new(),
+            datagrams: Notify::new(),
+            over: watch::Sender::new(None),
+            running: watch::Sender::new(0),
+            state: Mutex::new(State {
+                session,
+                carriers: BTreeMap::new(),
+                past: Traffic::default(),
+                readers: BTreeMap::new(),
+                writers: BTreeMap::new(),
+                arrivals: Some(arrivals),
+                events: Some(events),
+                awaits_credit: false,
+                next: 0,
+            }),
+        };
+        (Arc::new(shared), arriving, happening)
+    }
+
+    /// Adds a connection over which both ends have greeted, and runs it; returns whether it is of use.
+    pub(super) fn join(
+        self: &Arc<Self>,
+        number: CarrierNumber,
+        line: Line,
+        decoder: Decoder,
+    ) -> bool {
+        let slot = Slot {
+            wake: Arc::new(Notify::new()),
+            socket: line.socket().clone(),
+            // Of a socket that has just been reset nobody knows it any more.
+            remote: line.socket().peer_addr().ok(),
+            moved: line.moved(),
+        };
+        let wake = slot.wake.clone();
+        let now = self.clock.now();
+        let is_of_use = self.act(|state| {
+            let is_of_use = state.session.handle_carrier(number, decoder, now);
+            if is_of_use {
+                state.next = state.next.max(number.0 + 1);
+                state.carriers.insert(number, slot);
+            }
+            is_of_use
+        });
+        if is_of_use {
+            tracing::debug!(peer = %self.peer.short(), %number, "tcp carrier up");
+            self.running.send_modify(|running| *running += 1);
+            let shared = self.clone();
+            tokio::spawn(async move {
+                carrier::run(shared.clone(), number, line, wake).await;
+                shared.running.send_modify(|running| *running -= 1);
+            });
+        }
+        is_of_use
+    }
+
+    /// Does something with the session, tells what came of it, and wakes who has something to send.
+    pub(super) fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let before = state.wants();
+        let result = act(&mut state);
+        self.tell(&mut state);
+        state.wake_for(before);
+        result
+    }
+
+    /// The same for a carrier, which looks by itself for what it has to send.
+    pub(super) fn act_as<T>(
+        &self,
+        number: CarrierNumber,
+        act: impl FnOnce(&mut State, Instant) -> T,
+    ) -> T {
+        let now = self.clock.now();
+        let mut state = self.lock();
+        let before = state.wants();
+        let result = act(&mut state, now);
+        self.tell(&mut state);
+        if state.session.active() != Some(number) {
+            state.wake_for(before);
+        }
+        if state.awaits_credit && state.session.credit().as_bytes() >= CHUNK_BYTES_MIN.into() {
+            state.awaits_credit = false;
+            state.say(Event::Room);
+        }
+        result
+    }
+
+    /// Ends the session because the peer broke the protocol.
+    pub(super) fn fail(&self, error: SessionError) {
+        tracing::debug!(peer = %self.peer.short(), %error, "tcp session broken by the peer");
+        self.end(DownCause::Other(error.to_string()));
+        self.act(|state| state.session.close(CloseCode::Protocol, error.to_string()));
+    }
+
+    pub(super) fn close(&self, code: CloseCode, reason: &str) {
+        self.end(DownCause::ByUs);
+        self.act(|state| {
+            state.session.close(code, reason.into());
+            state.wake_all();
+        });
+    }
+
+    /// Returns whether the session has ended, for whatever reason.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.borrow().is_some()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under this lock, but the session's own, whose panics are bugs.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The first cause is the one that is told.
+    fn end(&self, cause: DownCause) {
+        self.over.send_if_modified(|over| {
+            let is_first = over.is_none();
+            if is_first {
+                *over = Some(cause);
+            }
+            is_first
+        });
+    }
+
+    /// Passes on what has happened.
+    fn tell(&self, state: &mut State) {
+        while let Some(event) = state.session.poll_event() {
+            match event {
+                Event::Opened(stream) => {
+                    state.readers.insert(stream, Arc::new(Notify::new()));
+                    if let Some(arrivals) = &state.arrivals {
+                        // Who no longer accepts streams has dropped the connection.
+                        let _ = arrivals.send(stream);
+                    }
+                }
+                Event::Readable(stream) => {
+                    if let Some(wake) = state.readers.get(&stream) {
+                        wake.notify_one();
+                    }
+                }
+                Event::Datagram => self.datagrams.notify_one(),
+                Event::Room => {
+                    state.wake_writers();
+                    state.say(event);
+                }
+                Event::Writable(stream)
+                | Event::Acknowledged(stream)
+                | Event::Stopped(stream, _)
+                    if state.writers.contains_key(&stream) =>
+                {
+                    state.tell_writer(stream, &event);
+                }
+                Event::FailedOver { from, to } => {
+                    tracing::info!(peer = %self.peer.short(), %from, %to, "tcp fail-over");
+                    state.wake_all();
+                    self.keeper.notify_one();
+                    state.say(event);
+                }
+                Event::Closed { code, reason } => {
+                    let reason = printable(&reason);
+                    self.end(DownCause::ByPeer {
+                        code,
+                        reason: reason.clone(),
+                    });
+                    state.say(Event::Closed { code, reason });
+                }
+                Event::Lost => {
+                    self.end(DownCause::TimedOut);
+                    state.say(Event::Lost);
+                }
+                event => state.say(event),
+            }
+        }
+        if self.is_over() && state.arrivals.take().is_some() {
+            state.events = None;
+            for wake in state.readers.values() {
+                wake.notify_one();
+            }
+            state.wake_writers();
+            self.datagrams.notify_waiters();
+            self.keeper.notify_one();
+            state.wake_all();
+        }
+    }
+}
+
+impl State {
+    /// Returns the number of the next carrier to be dialled.
+    pub(super) fn number(&mut self) -> CarrierNumber {
+        let number = CarrierNumber(self.next);
+        self.next += 1;
+        number
+    }
+
+    /// Asks the kernel about the active carrier.
+    pub(super) fn refresh(&mut self) {
+        let path = self
+            .active()
+            .and_then(|slot| socket::path(&slot.socket).ok());
+        if let (Some(path), Some(number)) = (path, self.session.active()) {
+            self.session.handle_kernel(number, path);
+        }
+    }
+
+    /// Takes in how much has gone over a carrier.
+    pub(super) fn note(&mut self, number: CarrierNumber, moved: Moved) {
+        if let Some(slot) = self.carriers.get_mut(&number) {
+            slot.moved = moved;
+        }
+    }
+
+    pub(super) fn lose(&mut self, number: CarrierNumber, now: Instant) {
+        if let Some(slot) = self.carriers.remove(&number) {
+            slot.add_to(&mut self.past);
+        }
+        self.session.handle_carrier_lost(number, now);
+    }
+
+    /// Returns whether somebody waits for credit, in the session or above it.
+    pub(super) fn wants_credit(&self) -> bool {
+        self.awaits_credit || self.session.has_more()
+    }
+
+    /// Returns who carries, and whether there is something that needs no credit, and something that does.
+    fn wants(&self) -> (Option<CarrierNumber>, bool, bool) {
+        let session = &self.session;
+        (session.active(), session.has_word(), session.has_more())
+    }
+
+    /// Wakes the active carrier if it has something to send that it had not before; otherwise it knows.
+    fn wake_for(&self, before: (Option<CarrierNumber>, bool, bool)) {
+        let (active, has_word, has_more) = self.wants();
+        let is_news = active != before.0 || (has_word && !before.1) || (has_more && !before.2);
+        if let Some(slot) = self.active().filter(|_| is_news) {
+            slot.wake.notify_one();
+        }
+    }
+
+    pub(super) fn active(&self) -> Option<&Slot> {
+        self.carriers.get(&self.session.active()?)
+    }
+
+    fn wake_all(&self) {
+        for slot in self.carriers.values() {
+            slot.wake.notify_one();
+        }
+    }
+
+    pub(super) fn forget_reader(&mut self, stream: StreamNumber) {
+        self.readers.remove(&stream);
+    }
+
+    fn wake_writers(&self) {
+        for end in self.writers.values() {
+            end.wake.notify_one();
+        }
+    }
+
+    fn tell_writer(&mut self, stream: StreamNumber, event: &Event) {
+        let Some(end) = self.writers.get(&stream) else {
+            return;
+        };
+        let ended = match event {
+            Event::Acknowledged(_) => Some(None),
+            Event::Stopped(_, code) => Some(Some(*code)),
+            _ => None,
+        };
+        if let Some(how) = ended {
+            // A stream ends once.
+            let _ = end.how.set(how);
+        }
+        end.wake.notify_one();
+        if ended.is_some() {
+            self.writers.remove(&stream);
+        }
+    }
+
+    fn say(&self, event: Event) {
+        if let Some(events) = &self.events {
+            // Who does not want to know has dropped the other end.
+            let _ = events.send(event);
+        }
+    }
+}
+
+impl Slot {
+    /// Adds what went over the connection.
+    pub(super) fn add_to(&self, traffic: &mut Traffic) {
+        traffic.sent += DataSize::from_bytes(self.moved.sent);
+        traffic.received += DataSize::from_bytes(self.moved.received);
+        if let Ok((sent, again)) = socket::segments(&self.socket) {
+            traffic.segments += sent;
+            traffic.segments_again += again;
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Proves that a link over TCP is a link: what it sends ends in one outcome, also while its connections stall and break, and
+//! what is dialled over QUIC first comes over TCP where UDP is blocked, and back.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use thalweg_core::id::Epoch;
+use thalweg_core::time::Duration;
+use thalweg_net::{
+    Addresses, BodyError, Carriage, CloseCode, DownCause, Link, LinkEvent, OrderedId, Outcome,
+    StreamCode, Transport, Unreachable,
+};
+use tokio::net::UdpSocket;
+
+use super::proxy::{Proxy, Way};
+use super::*;
+use crate::node::{Node, Over, Seen, by, header};
+
+/// Two nodes with a link over TCP through a proxy, with its standby up.
+async fn through_proxy(pacing: Pacing, way: Way) -> (Node, Node, Link, Proxy) {
+    let over = Over::Tcp(pacing);
+    let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+    a.admits(&b);
+    b.admits(&a);
+    let proxy = Proxy::start(b.endpoint.listening_tcp()[0], way);
+    let addresses = Addresses::tcp(&[proxy.address]);
+    let link = bounded(a.endpoint.dial(b.id(), addresses)).await;
+    let link = link.expect("both admit each other");
+    bounded(async {
+        while link.stats().paths.len() < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    (a, b, link, proxy)
+}
+
+async fn next_link(node: &Node, wanted: Transport) -> Link {
+    node.next(|seen| match seen {
+        Seen::Link(LinkEvent::Up(link)) if link.transport() == wanted => Some(link),
+        _ => None,
+    })
+    .await
+}
+
+const LANE: Carriage = Carriage::Ordered(OrderedId {
+    stream: thalweg_core::id::StreamId(7),
+    epoch: Epoch(1),
+});
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_measurements_are_those_of_its_tcp_connections() {
+    for pacing in BOTH {
+        let (_a, b, link, proxy) = through_proxy(pacing, Way::Open).await;
+        let sending = link.send_adu(header(0), pattern(0, 500_000), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+        let stats = link.stats();
+        assert_eq!(stats.transport, Transport::Tcp);
+        assert_eq!((stats.paths.len(), stats.failovers), (2, 0));
+        assert!(stats.paths[0].is_selected && !stats.paths[1].is_selected);
+        let to_proxy = thalweg_net::link::Remote::Tcp(proxy.address);
+        assert!(stats.paths.iter().all(|path| path.remote == to_proxy));
+        assert!(stats.sent.as_bytes() > 500_000, "{}", stats.sent);
+        assert!(stats.received.as_bytes() > 0);
+        assert!(stats.rtt > Duration::ZERO && stats.rtt < Duration::from_secs(10));
+        assert!(stats.congestion_window.as_bytes() > 0);
+        assert!(link.sendable_rate().is_some());
+        assert!(link.outbox().sendable_rate.is_some());
+        let back = next_link(&b, Transport::Tcp).await;
+        assert!(back.stats().received.as_bytes() > 500_000);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_goes_before_everything_that_waits() {
+    for pacing in BOTH {
+        let (_a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
+        for sequence in 0..4 {
+            link.send_adu(header(sequence), pattern(1, 400_000), by(Carriage::Stream))
+                .detach();
+        }
+        bounded(link.send_control(pattern(2, 2_000)))
+            .await
+            .expect("it is up");
+        let mut adus = 0;
+        b.next(|seen| match seen {
+            Seen::Control(..) => Some(()),
+            Seen::Adu(..) => {
+                adus += 1;
+                None
+            }
+            _ => None,
+        })
+        .await;
+        assert!(adus < 4, "{adus} of 4 came before the control frame");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_expires_or_is_given_up_half_sent_is_freed_at_the_other_end() {
+    for pacing in BOTH {
+        let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(500)).await;
+        let mut late = header(0);
+        late.deadline = a.endpoint.clock().now() + Duration::from_secs(1);
+        let sending = link.send_adu(late, pattern(0, 4_000_000), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Expired);
+        let (_, payload) = b.next_adu().await;
+        let reasons = [BodyError::Reset(StreamCode::Expired), BodyError::Expired];
+        assert!(reasons.contains(&payload.expect_err("it expired")));
+        let sending = link.send_adu(header(1), pattern(1, 4_000_000), by(Carriage::Stream));
+        let given_up = tokio::time::timeout(std::time::Duration::from_millis(500), sending).await;
+        assert!(given_up.is_err(), "{given_up:?}");
+        let (received, payload) = b.next_adu().await;
+        assert_eq!(received.sequence.0, 1);
+        assert_eq!(payload, Err(BodyError::Reset(StreamCode::Cancelled)));
+        let sending = link.send_adu(header(2), pattern(2, 1_000), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+        assert_eq!(b.next_adu().await.1.expect("whole"), pattern(2, 1_000));
+        let mut past = header(3);
+        past.deadline = a.endpoint.clock().now();
+        let sending = link.send_adu(past, pattern(3, 10), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Expired);
+        let counters = link.counters();
+        assert_eq!(counters.of(Outcome::Expired), 2);
+        assert_eq!(counters.of(Outcome::Cancelled), 1);
+        assert_eq!(link.in_flight(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fail_over_loses_nothing_and_brings_nothing_twice() {
+    const COUNT: u64 = 60;
+    const BYTES: usize = 20_000;
+    for (pacing, failing) in [
+        (Pacing::Kernel, Way::Stalled),
+        (Pacing::Acked, Way::Stalled),
+        (Pacing::Kernel, Way::Cut),
+    ] {
+        let (_a, b, link, proxy) = through_proxy(pacing, Way::Slow(2_000)).await;
+        let apart = tokio::spawn({
+            let link = link.clone();
+            async move {
+                let mut all = tokio::task::JoinSet::new();
+                for sequence in 0..COUNT {
+                    let payload = pattern(sequence as usize, BYTES);
+                    all.spawn(link.send_adu(header(sequence), payload, by(Carriage::Stream)));
+                }
+                all.join_all().await
+            }
+        });
+        let ordered = tokio::spawn({
+            let link = link.clone();
+            async move {
+                for sequence in COUNT..2 * COUNT {
+                    let payload = pattern(sequence as usize, BYTES);
+                    let sending = link.send_adu(header(sequence), payload, by(LANE));
+                    assert_eq!(sending.await, Outcome::Departed);
+                }
+            }
+        });
+        let (mut came, mut lane) = (BTreeMap::new(), Vec::new());
+        for number in 0..2 * COUNT {
+            let (header, payload) = b.next_adu().await;
+            let sequence = header.sequence.0;
+            let expected = pattern(sequence as usize, BYTES);
+            assert_eq!(payload.expect("it is whole"), expected);
+            *came.entry(sequence).or_insert(0) += 1;
+            if sequence >= COUNT {
+                lane.push(sequence);
+            }
+            if number == 10 {
+                proxy.set(0, failing);
+            }
+        }
+        assert_eq!(came.len() as u64, 2 * COUNT, "{pacing:?} {failing:?}");
+        assert!(came.values().all(|times| *times == 1));
+        assert!(lane.is_sorted());
+        let outcomes = bounded(apart).await.expect("it does not panic");
+        let all_there = |outcome: &Outcome| *outcome == Outcome::Acknowledged;
+        assert!(outcomes.iter().all(all_there), "{outcomes:?}");
+        bounded(ordered).await.expect("it does not panic");
+        let Carriage::Ordered(lane) = LANE else {
+            unreachable!("it is one");
+        };
+        let end = bounded(link.finish_ordered(lane)).await;
+        assert_eq!(end, Outcome::Acknowledged);
+        assert!(link.stats().failovers >= 1);
+        assert!(!link.is_closed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_with_another_key_is_named_as_such() {
+    let over = Over::Tcp(Pacing::Kernel);
+    let (a, b) = (Node::start_over(over).await, Node::start_over(over).await);
+    let wanted = Identity::ephemeral().id();
+    a.admission.admit(wanted);
+    b.admits(&a);
+    let dialled = a.endpoint.dial(wanted, b.addresses());
+    let refused = bounded(dialled).await.expect_err("b is another");
+    let expected = Unreachable::WrongKey {
+        addresses: b.endpoint.listening_tcp()[0].to_string(),
+        peer: wanted,
+    };
+    assert_eq!(refused, expected);
+    assert!(b.endpoint.links().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_goes_has_everything_acknowledged_and_says_so() {
+    for pacing in BOTH {
+        let (a, b, link, _proxy) = through_proxy(pacing, Way::Slow(1_000)).await;
+        for sequence in 0..20 {
+            link.send_adu(header(sequence), pattern(0, 10_000), by(Carriage::Stream))
+                .detach();
+            let datagram = link.send_adu(
+                header(40 + sequence),
+                pattern(0, 100),
+                by(Carriage::Datagram),
+            );
+            assert_eq!(bounded(datagram).await, Outcome::Departed);
+            let ordered = link.send_adu(header(20 + sequence), pattern(0, 1_000), by(LANE));
+            assert_eq!(bounded(ordered).await, Outcome::Departed);
+        }
+        bounded(a.endpoint.shutdown(Duration::from_secs(30))).await;
+        let mut adus = 0;
+        let cause = b
+            .next(|seen| match seen {
+                Seen::Adu(_, payload) => {
+                    adus += u32::from(payload.is_ok());
+                    None
+                }
+                Seen::Link(LinkEvent::Down { cause, .. }) => Some(cause),
+                _ => None,
+            })
+            .await;
+        assert_eq!(adus, 60);
+        let is_farewell = matches!(
+            &cause,
+            DownCause::ByPeer {
+                code: CloseCode::Shutdown,
+                ..
+            }
+        );
+        assert!(is_farewell, "{cause}");
+        let rest = a.rest().await;
+        let outcomes = rest.iter().filter_map(|seen| match seen {
+            Seen::Outcome(outcome) => Some(*outcome),
+            _ => None,
+        });
+        let outcomes: Vec<_> = outcomes.collect();
+        assert_eq!(outcomes, vec![Outcome::Acknowledged; 20]);
+    }
+}
+
+/// A line of UDP that passes nothing before it is opened.
+struct Firewall {
+    address: SocketAddr,
+    is_open: Arc<AtomicBool>,
+}
+
+impl Firewall {
+    async fn start(before: SocketAddr) -> Self {
+        let socket = UdpSocket::bind(loopback()).await.expect("a free port");
+        let address = socket.local_addr().expect("it is bound");
+        let is_open = Arc::new(AtomicBool::new(false));
+        let opened = is_open.clone();
+        tokio::spawn(async move {
+            let (mut buffer, mut client) = (vec![0; 65_536], None);
+            while let Ok((bytes, from)) = socket.recv_from(&mut buffer).await {
+                let to = if from == before {
+                    client
+                } else {
+                    client = Some(from);
+                    Some(before)
+                };
+                if let Some(to) = to.filter(|_| opened.load(Ordering::Relaxed)) {
+                    // What is lost is sent again.
+                    let _ = socket.send_to(&buffer[..bytes], to).await;
+                }
+            }
+        });
+        Self { address, is_open }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_udp_is_blocked_the_link_goes_over_tcp_until_quic_gets_through() {
+    let b = Node::start_over(Over::Tcp(Pacing::Kernel)).await;
+    let mut options = crate::node::options(1);
+    options.tcp.head_start = Duration::from_millis(500);
+    options.tcp.retry = Duration::from_millis(200);
+    let a = Node::start_with(options).await;
+    a.admits(&b);
+    b.admits(&a);
+    let firewall = Firewall::start(b.address()).await;
+    let addresses = Addresses {
+        udp: vec![firewall.address],
+        tcp: b.endpoint.listening_tcp().to_vec(),
+    };
+    a.endpoint.keep_dialled(b.id(), addresses, 1);
+    let link = next_link(&a, Transport::Tcp).await;
+    let sending = link.send_adu(header(1), pattern(1, 100_000), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+    firewall.is_open.store(true, Ordering::Relaxed);
+    let better = next_link(&a, Transport::Quic).await;
+    let sending = better.send_adu(header(2), pattern(2, 100_000), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+    // The one before goes when nothing is on its way any more.
+    bounded(link.closed()).await;
+    assert_eq!(a.endpoint.links().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_answers_neither_way_is_reported_with_both_reasons() {
+    let mut options = crate::node::options(1);
+    options.tcp.head_start = Duration::from_millis(100);
+    let a = Node::start_with(options).await;
+    let nobody = Identity::ephemeral().id();
+    a.admission.admit(nobody);
+    let silent = UdpSocket::bind(loopback()).await.expect("a free port");
+    let udp = silent.local_addr().expect("it is bound");
+    let tcp = std::net::TcpListener::bind(loopback())
+        .and_then(|listener| listener.local_addr())
+        .expect("a free port");
+    let addresses = Addresses {
+        udp: vec![udp],
+        tcp: vec![tcp],
+    };
+    let refused = bounded(a.endpoint.dial(nobody, addresses)).await;
+    let sentence = refused.expect_err("nobody is there").to_string();
+    let expected =
+        format!("no answer from {udp}: timed out; and over TCP: cannot reach {nobody}: ");
+    assert!(sentence.starts_with(&expected), "{sentence}");
+    assert!(sentence.contains(&tcp.to_string()), "{sentence}");
+}
