@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
+use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_node::{Config, Node, NodeError};
 
 use crate::exit::{Code, OrCode as _, Outcome};
@@ -47,7 +48,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     })?;
     let handle = node.handle();
-    let addresses: Vec<String> = handle.addresses().iter().map(ToString::to_string).collect();
+    let udp = handle.addresses().iter().map(ToString::to_string);
+    let tcp = handle.tcp_addresses().iter();
+    let tcp = tcp.map(|address| format!("{TCP_PREFIX}{address}"));
+    let addresses: Vec<String> = udp.chain(tcp).collect();
     terminal::print(&format!("{name} {} {}\n", handle.id(), addresses.join(" ")))?;
     let report = node.run(async move { shutdown.asked().await }).await?;
     match report.unacknowledged {

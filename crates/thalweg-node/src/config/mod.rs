@@ -5,6 +5,7 @@
 //!
 //! *What it does not do.* It opens no socket and reads no key: [`crate::Node::load`] does.
 
+mod address;
 mod raw;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,8 @@ use thalweg_core::congestion::Algorithm;
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::FILE_BYTES_MAX;
 use thalweg_core::model::{NodeName, Weights};
+use thalweg_core::pace::Pacing;
+use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::units::Bitrate;
 use thalweg_world::text::TextError;
 
@@ -40,6 +43,8 @@ pub struct Config {
     pub key_file: PathBuf,
     /// The UDP addresses to listen on.
     pub listen: Vec<SocketAddr>,
+    /// How TCP is used, for peers with which UDP does not get through.
+    pub tcp: Tcp,
     /// How many adapters plans may run here for each stream.
     pub slots: u32,
     /// What decides how much may be on its way over a link.
@@ -67,6 +72,27 @@ pub struct Reach {
     pub confined: bool,
 }
 
+/// How TCP is used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tcp {
+    /// The TCP addresses to listen on; none unless configured.
+    pub listen: Vec<SocketAddr>,
+    /// Who says how much may be handed to a connection.
+    pub pace: Pacing,
+    /// How many connections a link has that this node dials: one carries, the others stand by.
+    pub connections: usize,
+}
+
+impl Default for Tcp {
+    fn default() -> Self {
+        Self {
+            listen: Vec::new(),
+            pace: Pacing::default(),
+            connections: 1 + STANDBYS,
+        }
+    }
+}
+
 /// A node that this one knows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
@@ -74,8 +100,10 @@ pub struct Peer {
     pub name: NodeName,
     /// Its key.
     pub key: NodeId,
-    /// Where to dial it, if it is to be dialled.
+    /// Where to dial it over UDP, if it is to be dialled.
     pub addresses: Vec<SocketAddr>,
+    /// Where to dial it over TCP, when nobody answers over UDP.
+    pub tcp_addresses: Vec<SocketAddr>,
     /// Whether it may connect.
     pub connect: bool,
     /// Whether it may see the plaintext of confidential streams.
@@ -118,6 +146,7 @@ impl Config {
             name,
             key_file,
             listen: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            tcp: Tcp::default(),
             slots: SLOTS_DEFAULT,
             congestion: Algorithm::default(),
             socket: None,

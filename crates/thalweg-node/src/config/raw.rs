@@ -9,23 +9,28 @@ use thalweg_core::congestion::Algorithm;
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::NEIGHBOURS_MAX;
 use thalweg_core::model::{NodeName, Weights};
+use thalweg_core::pace::Pacing;
+use thalweg_core::pace::settings::CARRIERS_MAX;
 use thalweg_core::units::Bitrate;
 use thalweg_world::text::{self, TextError};
 
-use super::{API_DEFAULT, Config, LISTEN_DEFAULT, Peer, Reach, SLOTS_DEFAULT, socket_default};
+use super::address::{Address, parted};
+use super::{API_DEFAULT, Config, LISTEN_DEFAULT, Peer, Reach, SLOTS_DEFAULT, Tcp, socket_default};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
     name: NodeName,
     key_file: Option<PathBuf>,
-    listen: Option<Vec<SocketAddr>>,
+    listen: Option<Vec<Address>>,
     slots: Option<u32>,
     #[serde(default)]
     congestion: Algorithm,
     socket: Option<PathBuf>,
     #[serde(default)]
     reach: RawReach,
+    #[serde(default)]
+    tcp: RawTcp,
     #[serde(default)]
     api: RawApi,
     #[serde(default)]
@@ -44,6 +49,21 @@ struct RawReach {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+struct RawTcp {
+    pace: RawPace,
+    connections: Option<usize>,
+}
+
+#[derive(Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum RawPace {
+    #[default]
+    Kernel,
+    Acknowledged,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 struct RawApi {
     enabled: Option<bool>,
     listen: Option<SocketAddr>,
@@ -55,7 +75,7 @@ struct RawPeer {
     name: NodeName,
     key: NodeId,
     #[serde(default)]
-    addresses: Vec<SocketAddr>,
+    addresses: Vec<Address>,
     connect: Option<bool>,
     trusted: Option<bool>,
     secure: Option<bool>,
@@ -85,10 +105,15 @@ impl RawConfig {
         }
         let fixed = |address: &str| address.parse().expect("the constant is an address");
         let api = self.api.listen.unwrap_or_else(|| fixed(API_DEFAULT));
+        let (listen, tcp) = match self.listen {
+            Some(addresses) => parted(addresses),
+            None => (vec![fixed(LISTEN_DEFAULT)], Vec::new()),
+        };
         Ok(Config {
             name: self.name,
             key_file: folder.join(self.key_file.unwrap_or_else(|| "node.key".into())),
-            listen: self.listen.unwrap_or_else(|| vec![fixed(LISTEN_DEFAULT)]),
+            listen,
+            tcp: self.tcp.resolve(tcp),
             slots: self.slots.unwrap_or(SLOTS_DEFAULT),
             congestion: self.congestion,
             socket: Some(match self.socket {
@@ -108,9 +133,20 @@ impl RawConfig {
 
     /// Returns the key path and the message of the first thing that is wrong.
     fn first_fault(&self) -> Option<(String, String)> {
-        if self.listen.as_ref().is_some_and(Vec::is_empty) {
-            let message = "a node listens on one address at least, such as \"0.0.0.0:7400\"";
+        let is_udp = |address: &Address| matches!(address, Address::Udp(_));
+        let is_deaf = |listen: &Vec<Address>| !listen.iter().any(is_udp);
+        if self.listen.as_ref().is_some_and(is_deaf) {
+            let message = "a node listens on one UDP address at least, such as \"0.0.0.0:7400\"";
             return Some(("listen".into(), message.into()));
+        }
+        if let Some(connections) = self.tcp.connections
+            && !(1..=CARRIERS_MAX).contains(&connections)
+        {
+            let message = format!(
+                "a link over TCP has 1 to {CARRIERS_MAX} connections, one that carries and others that stand by; \
+                 {connections} is outside"
+            );
+            return Some(("tcp.connections".into(), message));
         }
         if self.peer.len() > NEIGHBOURS_MAX {
             let message = format!(
@@ -140,12 +176,27 @@ impl RawConfig {
     }
 }
 
+impl RawTcp {
+    fn resolve(self, listen: Vec<SocketAddr>) -> Tcp {
+        Tcp {
+            listen,
+            pace: match self.pace {
+                RawPace::Kernel => Pacing::Kernel,
+                RawPace::Acknowledged => Pacing::Acked,
+            },
+            connections: self.connections.unwrap_or(Tcp::default().connections),
+        }
+    }
+}
+
 impl RawPeer {
     fn resolve(self) -> Peer {
+        let (addresses, tcp_addresses) = parted(self.addresses);
         Peer {
             name: self.name,
             key: self.key,
-            addresses: self.addresses,
+            addresses,
+            tcp_addresses,
             connect: self.connect.unwrap_or(true),
             trusted: self.trusted.unwrap_or(false),
             secure: self.secure.unwrap_or(true),

@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use thalweg_core::congestion::Algorithm;
+use thalweg_core::pace::Pacing;
 
-use super::{API_DEFAULT, Config, DEFAULT_CONFIG, LISTEN_DEFAULT, SLOTS_DEFAULT};
+use super::{API_DEFAULT, Config, DEFAULT_CONFIG, LISTEN_DEFAULT, SLOTS_DEFAULT, Tcp};
 
 const KEY: &str = "0101010101010101010101010101010101010101010101010101010101010101";
 
@@ -34,6 +35,10 @@ fn the_commented_default_is_what_is_taken_when_keys_are_left_out() {
     assert_eq!(
         (opened.listen, opened.slots, opened.api),
         (whole.listen, whole.slots, whole.api)
+    );
+    assert_eq!(
+        (&opened.tcp, &whole.tcp),
+        (&Tcp::default(), &Tcp::default())
     );
     assert_eq!(
         (opened.congestion, whole.congestion),
@@ -99,4 +104,54 @@ fn no_two_nodes_have_one_name_or_one_key() {
     ));
     assert!(same_key.contains("node.toml:7"), "{same_key}");
     assert!(fault("name = \"a\"\nlisten = []\n").contains("node.toml:2"));
+}
+
+#[test]
+fn an_address_says_whether_it_is_of_tcp() {
+    let text = format!(
+        "name = \"a\"\nlisten = [\"tcp:[::1]:7400\", \"[::1]:7400\"]\n[tcp]\npace = \"acknowledged\"\n\
+         connections = 3\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n\
+         addresses = [\"192.0.2.7:7400\", \"tcp:192.0.2.7:443\", \"tcp:192.0.2.8:443\"]\n"
+    );
+    let config = Config::parse(&text, "node.toml", Path::new("/etc")).expect("it is valid");
+    let address = |text: &str| text.parse().expect("an address");
+    assert_eq!(config.listen, [address("[::1]:7400")]);
+    let tcp = Tcp {
+        listen: vec![address("[::1]:7400")],
+        pace: Pacing::Acked,
+        connections: 3,
+    };
+    assert_eq!(config.tcp, tcp);
+    let peer = &config.peers[0];
+    assert_eq!(peer.addresses, [address("192.0.2.7:7400")]);
+    let expected = [address("192.0.2.7:443"), address("192.0.2.8:443")];
+    assert_eq!(peer.tcp_addresses, expected);
+}
+
+#[test]
+fn what_cannot_be_of_tcp_is_named() {
+    let deaf = fault("name = \"a\"\nlisten = [\"tcp:0.0.0.0:7400\"]\n");
+    assert!(
+        deaf.contains("node.toml:2") && deaf.contains("one UDP address"),
+        "{deaf}"
+    );
+    let garbled = fault("name = \"a\"\nlisten = [\"udp:0.0.0.0:7400\"]\n");
+    assert!(
+        garbled.contains("node.toml:2") && garbled.contains("`udp:0.0.0.0:7400` is not an address"),
+        "{garbled}"
+    );
+    for connections in [0, 9] {
+        let outside = fault(&format!(
+            "name = \"a\"\n[tcp]\nconnections = {connections}\n"
+        ));
+        assert!(
+            outside.contains("node.toml:3") && outside.contains("1 to 8 connections"),
+            "{outside}"
+        );
+    }
+    let pace = fault("name = \"a\"\n[tcp]\npace = \"hasty\"\n");
+    assert!(
+        pace.contains("node.toml:3") && pace.contains("acknowledged"),
+        "{pace}"
+    );
 }

@@ -6,8 +6,9 @@ use thalweg_core::ledger::Loss;
 use thalweg_core::time::Instant;
 use thalweg_core::units::Bitrate;
 use thalweg_core::wire::record::Record;
-use thalweg_net::Link;
+use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_net::link::Remote;
+use thalweg_net::{Link, Transport};
 
 use super::Control;
 use super::log::hop;
@@ -96,6 +97,7 @@ impl Control {
             sent_bps: None,
             received_bps: None,
             window_bps: None,
+            failovers: None,
             rate_bps: peer.and_then(|peer| peer.rate).map(Bitrate::as_bps),
             secure: peer.is_none_or(|peer| peer.secure),
             trusted: self.controller.trusts(key),
@@ -117,6 +119,7 @@ impl Control {
             sent_bps: Some(stats.sent_rate.as_bps()),
             received_bps: Some(stats.received_rate.as_bps()),
             window_bps: Some((stats.congestion_window / stats.rtt).as_bps()),
+            failovers: (stats.transport == Transport::Tcp).then_some(stats.failovers),
             outbox: Some(OutboxStatus::new(&link.outbox(), |stream| {
                 self.stream_name(stream)
             })),
@@ -213,6 +216,7 @@ impl Control {
 fn remote(remote: &Remote) -> String {
     match remote {
         Remote::Address(address) => address.to_string(),
+        Remote::Tcp(address) => format!("{TCP_PREFIX}{address}"),
         Remote::Relay(text) | Remote::Other(text) => text.clone(),
         _ => "unknown".to_string(),
     }

@@ -34,6 +34,7 @@ pub use subscriber::{Subscriber, SubscriberEvent};
 pub struct Handle {
     pub(crate) id: NodeId,
     pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) tcp_addresses: Vec<SocketAddr>,
     pub(crate) forwarder: Arc<Forwarder>,
     pub(crate) inputs: mpsc::Sender<Input>,
 }
@@ -73,9 +74,14 @@ impl Handle {
         self.id
     }
 
-    /// Returns the addresses that the node listens on.
+    /// Returns the UDP addresses that the node listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// Returns the TCP addresses that the node listens on.
+    pub fn tcp_addresses(&self) -> &[SocketAddr] {
+        &self.tcp_addresses
     }
 
     /// Returns the time on the node's clock, which deadlines in its headers are on.

@@ -15,8 +15,8 @@ use thalweg_core::adu::Header;
 use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::{
-    Admission, Arriving, BindError, Clock, Endpoint, Identity, IdentityError, Link, LinkEvent,
-    Options, Outcome, Receiver,
+    Addresses, Admission, Arriving, BindError, Clock, Endpoint, Identity, IdentityError, Link,
+    LinkEvent, Options, Outcome, Receiver, TcpOptions,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -59,7 +59,7 @@ pub enum NodeError {
     /// Its key file cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
-    /// Its UDP sockets cannot be had.
+    /// Its sockets cannot be had.
     #[error(transparent)]
     Bind(#[from] BindError),
     /// Its local socket cannot be had.
@@ -126,12 +126,19 @@ impl Node {
             mdns: config.reach.mdns,
             relays: config.reach.relays.clone(),
             congestion: config.congestion,
+            tcp: TcpOptions {
+                listen: config.tcp.listen.clone(),
+                pacing: config.tcp.pace,
+                standbys: config.tcp.connections.saturating_sub(1),
+                ..TcpOptions::default()
+            },
             ..Options::new(identity.clone(), admission.clone())
         };
         let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
         let handle = Handle {
             id: identity.id(),
             addresses: endpoint.listening(),
+            tcp_addresses: endpoint.listening_tcp().to_vec(),
             forwarder: Arc::clone(&forwarder),
             inputs: inputs.clone(),
         };
@@ -206,8 +213,13 @@ impl Node {
 /// Dials the peers that have an address, and with mDNS those that have none.
 fn dial(endpoint: &Endpoint, config: &Config) {
     for (seed, peer) in (0..).zip(&config.peers) {
-        if peer.connect && (config.reach.mdns || !peer.addresses.is_empty()) {
-            endpoint.keep_dialled(peer.key, &peer.addresses, seed);
+        let has_address = !peer.addresses.is_empty() || !peer.tcp_addresses.is_empty();
+        if peer.connect && (config.reach.mdns || has_address) {
+            let addresses = Addresses {
+                udp: peer.addresses.clone(),
+                tcp: peer.tcp_addresses.clone(),
+            };
+            endpoint.keep_dialled(peer.key, addresses, seed);
         }
     }
 }

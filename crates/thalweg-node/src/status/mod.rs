@@ -72,6 +72,8 @@ pub struct LinkStatus {
     pub received_bps: Option<u64>,
     /// What the congestion window lets through a round trip, over it: what the link is measured to carry.
     pub window_bps: Option<u64>,
+    /// How often another TCP connection has taken over since the link is up; nothing over UDP.
+    pub failovers: Option<u64>,
     /// What the configuration says the link carries.
     pub rate_bps: Option<u64>,
     /// Whether nobody else can listen on the way, as the configuration says.

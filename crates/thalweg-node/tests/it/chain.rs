@@ -86,8 +86,8 @@ async fn received(subscriber: &mut Subscriber) -> Vec<Adu> {
     adus
 }
 
-/// Sends ADUs of all lengths over four hops and returns what arrives.
-async fn crossed(
+/// Sends ADUs of all lengths from the first node to the last and returns what arrives.
+pub async fn crossed(
     nodes: &[Running],
     needs: Needs,
     planner: Option<Planner>,
@@ -120,7 +120,7 @@ async fn crossed(
     adus
 }
 
-fn sequences(adus: &[Adu]) -> Vec<u64> {
+pub fn sequences(adus: &[Adu]) -> Vec<u64> {
     adus.iter().map(|adu| adu.header.sequence.0).collect()
 }
 

@@ -114,6 +114,7 @@ fn peer(known: &Known<'_>) -> Peer {
         name: known.name.parse().expect("a name"),
         key: identity(known.name).id(),
         addresses: known.address.into_iter().collect(),
+        tcp_addresses: Vec::new(),
         connect: true,
         trusted: known.trusted,
         secure: known.secure,

@@ -7,5 +7,6 @@ mod fabric;
 mod given;
 mod local;
 mod outbox;
+mod over_tcp;
 mod reroute;
 mod watched;

@@ -144,6 +144,7 @@ fn peer(place: usize, addresses: Vec<std::net::SocketAddr>) -> anyhow::Result<Pe
         name: format!("n{place}").parse()?,
         key: identity(place).id(),
         addresses,
+        tcp_addresses: Vec::new(),
         connect: true,
         trusted: true,
         secure: true,

@@ -229,6 +229,7 @@ async fn node(
                 name: name(*other).parse()?,
                 key: identity(*other).id(),
                 addresses: dialled.into_iter().map(|(_, address)| address).collect(),
+                tcp_addresses: Vec::new(),
                 // Through the relay everybody has one neighbour, which is it.
                 connect: places.len() == 2 || [place, *other].contains(&RELAY_PLACE),
                 trusted: true,

@@ -264,6 +264,7 @@ fn peers(
                 name: other.clone(),
                 key: identity.id(),
                 addresses: Vec::new(),
+                tcp_addresses: Vec::new(),
                 connect: link.is_some(),
                 trusted,
                 secure: link.is_none_or(|link| link.secure),

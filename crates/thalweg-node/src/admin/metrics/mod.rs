@@ -92,6 +92,17 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
             }
         }
     }
+    let name = "thalweg_link_failovers_total";
+    page.family(
+        name,
+        "counter",
+        "TCP connections that were left for another because they stalled or broke",
+    );
+    for link in links {
+        if let Some(count) = link.failovers {
+            page.sample(name, &[("peer", &link.name)], count as f64);
+        }
+    }
     page.family(
         "thalweg_link_adus_total",
         "counter",

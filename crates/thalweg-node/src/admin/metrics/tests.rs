@@ -18,6 +18,7 @@ fn link(name: &str, outbox: Option<OutboxStatus>) -> LinkStatus {
         sent_bps: None,
         received_bps: None,
         window_bps: None,
+        failovers: None,
         rate_bps: None,
         secure: true,
         trusted: true,
