@@ -62,9 +62,12 @@ pub(crate) struct End {
     pub(super) side: String,
     #[arg(long)]
     pub(super) part: Part,
-    /// Its own address in its namespace.
+    /// Its own addresses in its namespace, one for each line that it is told of.
+    #[arg(long, required = true)]
+    pub(super) own: Vec<Ipv4Addr>,
+    /// Whether to keep to one connection.
     #[arg(long)]
-    pub(super) own: Ipv4Addr,
+    pub(super) alone: bool,
     /// What the receiver said when it was ready.
     #[arg(long, default_value = "")]
     pub(super) peer: String,
@@ -84,6 +87,8 @@ pub(crate) struct End {
 pub(super) struct Inlet {
     /// Where to listen.
     pub(super) own: IpAddr,
+    /// The same on other lines.
+    pub(super) others: Vec<IpAddr>,
     /// Where to say what came.
     pub(super) arrivals: Arrivals,
 }
@@ -93,6 +98,8 @@ pub(super) struct Inlet {
 pub(super) struct Outlet {
     /// From where to send.
     pub(super) own: IpAddr,
+    /// Whether to keep to one connection.
+    pub(super) is_alone: bool,
     /// What the receiver said.
     pub(super) peer: String,
     /// What is due when; empty where there is as much as fits.
@@ -108,11 +115,13 @@ pub(super) struct Outlet {
 /// Fails   with what went wrong on its side of the line
 pub(crate) fn run(end: &End) -> anyhow::Result<()> {
     let side = sides::named(&end.side)?;
-    let own = IpAddr::V4(end.own);
+    let mut others: Vec<IpAddr> = end.own.iter().copied().map(IpAddr::V4).collect();
+    let own = others.remove(0);
     if end.part == Part::Receive {
         let arrivals = Arrivals::default();
         let inlet = Inlet {
             own,
+            others,
             arrivals: arrivals.clone(),
         };
         let kept = side.receive(&inlet)?;
@@ -126,6 +135,7 @@ pub(crate) fn run(end: &End) -> anyhow::Result<()> {
     let is_pouring = end.part == Part::Pour;
     let outlet = Outlet {
         own,
+        is_alone: end.alone,
         peer: end.peer.clone(),
         schedule: if is_pouring {
             Schedule::default()
@@ -181,7 +191,16 @@ impl Outlet {
 
     /// Returns one of the words that the receiver said.
     pub(super) fn word<T: std::str::FromStr>(&self, place: usize) -> anyhow::Result<T> {
-        let word = self.peer.split(' ').nth(place).unwrap_or_default();
+        self.read(self.peer.split(' ').nth(place).unwrap_or_default())
+    }
+
+    /// Returns all of them.
+    pub(super) fn words<T: std::str::FromStr>(&self) -> anyhow::Result<Vec<T>> {
+        let words = self.peer.split(' ');
+        words.map(|word| self.read(word)).collect()
+    }
+
+    fn read<T: std::str::FromStr>(&self, word: &str) -> anyhow::Result<T> {
         match word.parse() {
             Ok(word) => Ok(word),
             Err(_) => bail!("`{}` does not say where the receiver is", self.peer),

@@ -249,6 +249,7 @@ impl Bench {
                         schedule: &schedule,
                         budget: Duration::from_secs(5),
                         lines: 1,
+                        is_alone: false,
                         events: &[],
                         seed: round + 1,
                     };

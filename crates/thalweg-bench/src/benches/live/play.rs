@@ -40,8 +40,10 @@ pub(super) struct Play<'a> {
     pub(super) schedule: &'a Schedule,
     /// For how long an ADU is of use.
     pub(super) budget: Duration,
-    /// Lines between the two ends; the side is told of the first.
+    /// Lines between the two ends.
     pub(super) lines: usize,
+    /// Whether the side is told of the first line alone, and to keep to one connection; else it knows all.
+    pub(super) is_alone: bool,
     /// What happens to a line meanwhile.
     pub(super) events: &'a [Event],
     /// Determines which packets are lost.
@@ -115,7 +117,8 @@ impl Play<'_> {
     ///
     /// Fails   the network cannot be built, or an end complains, which it does on standard error
     pub(super) fn record(&self) -> anyhow::Result<Recording> {
-        let stage = Stage::build(self.condition, self.lines, self.seed)?;
+        let mut stage = Stage::build(self.condition, self.lines, self.seed)?;
+        stage.is_alone = self.is_alone;
         let schedule = stage.file("schedule");
         self.schedule.write(&schedule)?;
         let mut receiver = stage.receiver(self.side, "arrivals")?;
@@ -199,6 +202,8 @@ fn finish(receiver: &mut Process, file: &std::path::Path) -> anyhow::Result<Vec<
 struct Stage {
     network: Network,
     program: PathBuf,
+    lines: usize,
+    is_alone: bool,
 }
 
 impl Stage {
@@ -207,6 +212,8 @@ impl Stage {
             network: Network::build(&condition.world(lines), seed)
                 .context("the line cannot be laid")?,
             program: inside::this_program()?,
+            lines,
+            is_alone: false,
         })
     }
 
@@ -242,9 +249,16 @@ impl Stage {
     ) -> anyhow::Result<Command> {
         let program = self.program.to_string_lossy();
         let mut command = self.network.command(node, &program)?;
-        let own = addresses_of(0).ends[place].to_string();
         command.arg(WORD);
-        command.args(["--side", side.name(), "--part", part, "--own", &own]);
+        command.args(["--side", side.name(), "--part", part]);
+        let told = if self.is_alone { 1 } else { self.lines };
+        for line in 0..told {
+            let own = addresses_of(line).ends[place].to_string();
+            command.args(["--own", &own]);
+        }
+        if self.is_alone {
+            command.arg("--alone");
+        }
         Ok(command)
     }
 }

@@ -115,6 +115,7 @@ impl Recorded {
             schedule: self.videos.schedule(),
             budget: BUDGET,
             lines: 1,
+            is_alone: false,
             events: &[],
             seed: round + 1,
         };

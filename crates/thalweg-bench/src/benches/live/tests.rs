@@ -8,7 +8,8 @@ use super::fairness::{goodput_bps, jain, share_vs_fair};
 use super::importance::tenth;
 use super::recording::{Arrival, Recording};
 use super::schedule::{Due, Schedule, number_of, payload};
-use super::stall::Case;
+use super::sides::ALL;
+use super::stall::{Case, turns};
 use super::videos::{Videos, WARM_UP};
 
 /// Half a second of the videos, without what comes before it is judged.
@@ -146,6 +147,19 @@ fn shares_are_of_what_came_after_the_beginning() {
     is(share_vs_fair(&[vec![3.0, 3.0], vec![1.0, 1.0]]), 1.5);
     is(jain(&[2.0, 2.0, 2.0]), 1.0);
     is(jain(&[4.0, 0.0, 0.0, 0.0]), 0.25);
+}
+
+#[test]
+fn only_sides_with_fail_over_are_told_of_the_second_line() {
+    let turns = turns(&ALL);
+    let with: Vec<_> = turns
+        .iter()
+        .filter(|turn| !turn.is_alone)
+        .map(|turn| (turn.side.name(), turn.metrics()[0]))
+        .collect();
+    let metric = "max_ms_with_failover";
+    assert_eq!(with, [("pace_k", metric), ("pace_a", metric)]);
+    assert_eq!(turns.len(), ALL.len() + 2);
 }
 
 #[test]

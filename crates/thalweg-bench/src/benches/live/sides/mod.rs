@@ -6,13 +6,14 @@
 //! | name | file | what it is | an ADU that is too old |
 //! |---|---|---|---|
 //! | `thalweg`, `thalweg_cubic` | `thalweg` | a link of `thalweg-net`, importance as priority | as the link does it |
+//! | `pace_k`, `pace_a` | `thalweg` | the same link over TCP, paced by the kernel or by what the peer acknowledges | as the link does it |
 //! | `tcp_fifo_cubic`, `tcp_fifo_bbr` | `tcp` | one socket with the system's own buffers, in the order of coming | not begun |
 //! | `tcp_priority_cubic`, `tcp_priority_bbr` | `tcp` | the same, the most important of what waits above it first | not begun |
 //! | `srt` | `srt` | `srt-live-transmit`, its own 120 ms | dropped by SRT |
 //! | `quic_streams` | `quic` | quinn, a stream for each ADU, importance as its priority | sent all the same |
 //!
 //! *To add one*, write its file and put it into [`ALL`]; nothing else knows the sides by name but the baseline
-//! [`TCP`]. The T-modules over TCP (`PaceK`, `PaceA`) have their place there, behind ours.
+//! [`TCP`].
 
 mod quic;
 mod srt;
@@ -25,6 +26,7 @@ use std::any::Any;
 
 use anyhow::{Context as _, bail};
 use thalweg_core::congestion::Algorithm;
+use thalweg_core::pace::Pacing;
 
 use super::end::{Inlet, Outlet};
 use tcp::{Order, Tcp};
@@ -38,6 +40,11 @@ pub(super) trait Side: Sync {
     /// Returns what it needs and has not got, as a sentence.
     fn missing(&self) -> Option<String> {
         None
+    }
+
+    /// Returns whether it goes on over the second line when the first fails.
+    fn has_failover(&self) -> bool {
+        false
     }
 
     /// Begins to take what comes, says that it is ready and where, and returns what is to live as long as it is to.
@@ -55,7 +62,10 @@ pub(super) trait Side: Sync {
 }
 
 /// Ours, which all others stand beside.
-pub(super) const OURS: &dyn Side = &Thalweg(Algorithm::Thalweg);
+pub(super) const OURS: &dyn Side = &Thalweg::Quic(Algorithm::Thalweg);
+
+/// Ours where UDP is blocked.
+pub(super) const PACE_K: &dyn Side = &Thalweg::Tcp(Pacing::Kernel);
 
 /// TCP as a program uses it that knows what matters: the baseline.
 pub(super) const TCP: &dyn Side = &Tcp::new("tcp_priority_cubic", Order::Importance, "cubic");
@@ -67,9 +77,11 @@ pub(super) const TCP_CUBIC: &dyn Side = &Tcp::new("tcp_fifo_cubic", Order::Comin
 pub(super) const TCP_BBR: &dyn Side = &Tcp::new("tcp_fifo_bbr", Order::Coming, "bbr");
 
 /// Every side, in the order of the output.
-pub(super) const ALL: [&dyn Side; 8] = [
+pub(super) const ALL: [&dyn Side; 10] = [
     OURS,
-    &Thalweg(Algorithm::Cubic),
+    &Thalweg::Quic(Algorithm::Cubic),
+    PACE_K,
+    &Thalweg::Tcp(Pacing::Acked),
     TCP_CUBIC,
     TCP_BBR,
     TCP,

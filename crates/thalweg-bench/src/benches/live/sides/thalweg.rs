@@ -1,10 +1,11 @@
 //! Ours: a link of `thalweg-net` between two endpoints, each ADU with its importance as priority and its deadline.
 //!
 //! *The idea.* Only what a node does too: [`Link::send_adu`] for each ADU when it is due. What goes first, what is
-//! dropped and what lies below is the link's own business, and so this side measures it as it is.
+//! dropped and what lies below is the link's own business, and so this side measures it as it is. Over TCP the kernel's
+//! congestion control is CUBIC, as the baseline's; a connection stands by, on the second line where there is one.
 
 use std::any::Any;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,10 +14,11 @@ use bytes::Bytes;
 use thalweg_core::adu::{Header, Importance, MediaTime};
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::pace::Pacing;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_net::{
-    Admission, Arriving, Carriage, Clock, Endpoint, Identity, Link, LinkEvent, Options, Outcome,
-    Receiver, SendOptions,
+    Addresses, Admission, Arriving, Carriage, Clock, Endpoint, Identity, Link, LinkEvent, Options,
+    Outcome, Receiver, SendOptions,
 };
 use thalweg_testbed::system::clock;
 use tokio::runtime::Runtime;
@@ -38,8 +40,16 @@ const POURED_AT_ONCE: usize = 64;
 /// How often it is looked whether everything has an outcome.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Ours, with a congestion controller.
-pub(super) struct Thalweg(pub(super) Algorithm);
+/// Of the kernel, below ours over TCP.
+const CONGESTION: &str = "cubic";
+
+/// Ours.
+pub(super) enum Thalweg {
+    /// Over QUIC, with a congestion controller.
+    Quic(Algorithm),
+    /// Over TCP, with a pacer.
+    Tcp(Pacing),
+}
 
 /// What a receiver does with what comes.
 struct Mouth(Arrivals);
@@ -79,24 +89,37 @@ impl Receiver for Ear {
 
 impl Side for Thalweg {
     fn name(&self) -> &'static str {
-        match self.0 {
-            Algorithm::Thalweg => "thalweg",
-            Algorithm::Cubic => "thalweg_cubic",
-            Algorithm::Bbr => "thalweg_bbr",
-            Algorithm::NewReno => "thalweg_new_reno",
+        match self {
+            Self::Quic(Algorithm::Thalweg) => "thalweg",
+            Self::Quic(Algorithm::Cubic) => "thalweg_cubic",
+            Self::Quic(Algorithm::Bbr) => "thalweg_bbr",
+            Self::Quic(Algorithm::NewReno) => "thalweg_new_reno",
+            Self::Tcp(Pacing::Kernel) => "pace_k",
+            Self::Tcp(Pacing::Acked) => "pace_a",
         }
+    }
+
+    fn has_failover(&self) -> bool {
+        matches!(self, Self::Tcp(_))
     }
 
     fn receive(&self, inlet: &Inlet) -> anyhow::Result<Box<dyn Any>> {
         let runtime = runtime()?;
         let senders = (0..FLOWS_MAX).map(|flow| sender(flow).id());
-        let mut options = Options::new(receiver(), Admission::of(senders));
-        options.listen = vec![(inlet.own, 0).into()];
-        options.congestion = self.0;
+        let mut options = self.options(receiver(), Admission::of(senders), inlet.own);
+        if let Self::Tcp(_) = self {
+            let lines = std::iter::once(inlet.own).chain(inlet.others.iter().copied());
+            options.tcp.listen = lines.map(|own| (own, 0).into()).collect();
+        }
         let mouth = Arc::new(Mouth(inlet.arrivals.clone()));
         let endpoint = runtime.block_on(Endpoint::bind(options, mouth, Clock::start()))?;
-        let address = *endpoint.listening().first().context("it listens")?;
-        say(&format!("{READY} {address}"));
+        let udp = endpoint.listening();
+        let addresses = match self {
+            Self::Quic(_) => udp.get(..1).context("it listens")?,
+            Self::Tcp(_) => endpoint.listening_tcp(),
+        };
+        let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+        say(&format!("{READY} {}", addresses.join(" ")));
         Ok(Box::new((runtime, endpoint)))
     }
 
@@ -155,15 +178,34 @@ struct Dialled {
 }
 
 impl Thalweg {
+    /// Returns how an endpoint of this side is set up.
+    fn options(&self, identity: Identity, admission: Admission, own: IpAddr) -> Options {
+        let mut options = Options::new(identity, admission);
+        options.listen = vec![(own, 0).into()];
+        match self {
+            Self::Quic(algorithm) => options.congestion = *algorithm,
+            Self::Tcp(pacing) => {
+                options.tcp.pacing = *pacing;
+                options.tcp.congestion = Some(CONGESTION.into());
+            }
+        }
+        options
+    }
+
     /// Opens an endpoint of its own for a flow and dials the receiver.
     async fn dial(&self, outlet: &Outlet, flow: u8) -> anyhow::Result<Dialled> {
-        let peer: SocketAddr = outlet.word(0)?;
         let ear = Arc::new(Ear::default());
-        let mut options = Options::new(sender(flow), Admission::of([receiver().id()]));
-        options.listen = vec![(outlet.own, 0).into()];
-        options.congestion = self.0;
+        let admission = Admission::of([receiver().id()]);
+        let mut options = self.options(sender(flow), admission, outlet.own);
+        if outlet.is_alone {
+            options.tcp.standbys = 0;
+        }
+        let addresses = match self {
+            Self::Quic(_) => Addresses::from(&[outlet.word(0)?]),
+            Self::Tcp(_) => Addresses::tcp(&outlet.words::<SocketAddr>()?),
+        };
         let endpoint = Endpoint::bind(options, Arc::clone(&ear), Clock::start()).await?;
-        let link = endpoint.dial(receiver().id(), &[peer]).await?;
+        let link = endpoint.dial(receiver().id(), addresses).await?;
         Ok(Dialled {
             endpoint,
             link,
