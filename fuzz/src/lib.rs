@@ -12,7 +12,7 @@ use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::pace::{CarrierNumber, Decoder, Event, Pacing, Read, Session};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
-use thalweg_core::wire::{adu, control, record};
+use thalweg_core::wire::{admission, adu, control, record};
 use thalweg_lift::keys::{KeyEpoch, KeyRing, StreamKey};
 use thalweg_lift::module::{Context, Held, Module, Verdict};
 use thalweg_lift::modules::{Open, Unpack};
@@ -29,6 +29,9 @@ pub const TARGETS: &[Target] = &[
     ("control", control),
     ("control_body", control_body),
     ("record", record),
+    ("grant", grant),
+    ("ticket", ticket),
+    ("door", door),
     ("units", units),
     ("world", world),
     ("ts", ts),
@@ -76,6 +79,43 @@ pub fn control_body(bytes: &[u8]) {
 pub fn record(bytes: &[u8]) {
     if let Ok(record) = record::decode(bytes) {
         assert_eq!(record::decode(&record::encode(&record)), Ok(record));
+    }
+}
+
+/// A node's grant with its chain, and a revocation with its own.
+pub fn grant(bytes: &[u8]) {
+    let mut again = Vec::new();
+    if let Ok(credential) = admission::decode_credential(bytes) {
+        admission::encode_credential(&credential, &mut again);
+        assert_eq!(admission::decode_credential(&again), Ok(credential));
+        again.clear();
+    }
+    if let Ok(warrant) = admission::decode_warrant(bytes) {
+        admission::encode_warrant(&warrant, &mut again);
+        assert_eq!(admission::decode_warrant(&again), Ok(warrant));
+    }
+}
+
+/// A ticket with its signature, without the text around it: it has one form, for the signature is over that.
+pub fn ticket(bytes: &[u8]) {
+    if let Ok(ticket) = admission::decode_ticket(bytes) {
+        assert_eq!(admission::encode_ticket(&ticket), bytes);
+    }
+}
+
+/// What is said and answered at a node's door.
+pub fn door(bytes: &[u8]) {
+    if let Ok(knock) = admission::decode_knock(bytes) {
+        assert_eq!(
+            admission::decode_knock(&admission::encode_knock(&knock)),
+            Ok(knock)
+        );
+    }
+    if let Ok(answer) = admission::decode_answer(bytes) {
+        assert_eq!(
+            admission::decode_answer(&admission::encode_answer(&answer)),
+            Ok(answer)
+        );
     }
 }
 

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`time`], [`units`], [`id`] | values with units, and names |
 //! | [`limits`] | every bound on what a peer may make us hold |
+//! | [`admission`] | who may do what in a fabric, by signed grants |
 //! | [`adu`], [`needs`] | what is carried, and what a stream requires |
 //! | [`event`] | why an ADU went no further |
 //! | [`histogram`] | how long things took, and their percentiles |
@@ -36,6 +37,7 @@
 
 extern crate alloc;
 
+pub mod admission;
 pub mod adu;
 pub mod congestion;
 pub mod control;

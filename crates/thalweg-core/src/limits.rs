@@ -44,6 +44,24 @@ pub const STREAMS_PER_NODE_MAX: usize = 256;
 /// Node records that one node keeps.
 pub const RECORDS_MAX: usize = 16_384;
 
+/// Bytes of what an owner or delegate signs, a grant or a revocation: three keys and four numbers, with room.
+pub const GRANT_BYTES_MAX: usize = 160;
+
+/// Revocations that one node keeps, one for each node and who revoked it; delegates have a quarter of the room.
+pub const WARRANTS_MAX: usize = RECORDS_MAX;
+
+/// Addresses in a ticket: those of a machine with several interfaces; each makes the ticket longer to copy.
+pub const TICKET_ADDRESSES_MAX: usize = 8;
+
+/// Bytes of what is said or answered at a node's door: two grants with their delegations, or a sentence.
+pub const DOOR_BYTES_MAX: usize = 4096;
+
+/// Tickets that a node has given out and that have not expired.
+pub const INVITATIONS_MAX: usize = 1024;
+
+/// Nodes that one ticket may let in.
+pub const INVITATION_USES_MAX: usize = 1024;
+
 /// Adapters that a plan may place on one node.
 pub const ADAPTERS_PER_NODE_MAX: usize = 16;
 
@@ -121,6 +139,10 @@ const _: () = assert!(
 const _: () = assert!(
     CONTROL_BYTES_MAX >= PATH_NODES_MAX * (12 + LEDGER_ENTRIES_MAX * 9),
     "the largest account fits in a control message"
+);
+const _: () = assert!(
+    DOOR_BYTES_MAX >= 4 * (GRANT_BYTES_MAX + 2 + 64) + TEXT_BYTES_MAX,
+    "the largest answer at a door fits"
 );
 const _: () = assert!(
     LAYERS_MAX <= u8::MAX as usize,

@@ -3,7 +3,8 @@
 //! *The idea.* The planner speaks in names, the network in keys. A [`Map`] is made for one planning: it names every
 //! node once (two nodes of one name are told apart by their keys) and keeps both directions.
 //!
-//! Trust is the source's own configuration; slots, rates and what is secure come from the signed records. Of two ends
+//! Trust is what is granted, or the source's own configuration where nothing is; who may not relay is on the map of its
+//! own streams only; slots, rates and what is secure come from the signed records. Of two ends
 //! that say different things about a link, the more careful is believed.
 
 use alloc::collections::BTreeMap;
@@ -13,6 +14,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Controller, Publication};
+use crate::admission::Rights;
 use crate::id::NodeId;
 use crate::model::{Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic};
 use crate::planner::Plan;
@@ -43,14 +45,20 @@ impl Map {
         let mut topology = Topology::default();
         let mut places = BTreeMap::new();
         let mut keys = BTreeMap::new();
-        for record in control.directory.records() {
+        let may_stand =
+            |node| node == sink || node == control.id() || control.roll.may(node, Rights::RELAY);
+        let records = || control.directory.records();
+        for record in records().filter(|record| may_stand(record.node)) {
             let name = unique(&keys, &control.name_of(record.node), record.node);
             let trusted = control.trusts(record.node);
             let index = topology.add_node(name.clone(), record.slots, trusted);
             places.insert(record.node, (index, name.clone()));
             keys.insert(name, record.node);
         }
-        for (near, there, far, back) in control.directory.links() {
+        let links = control.directory.links();
+        for (near, there, far, back) in
+            links.filter(|(near, _, far, _)| may_stand(near.node) && may_stand(far.node))
+        {
             let ends = [places[&near.node].0, places[&far.node].0];
             topology.add_link(edge(ends, there, back));
         }

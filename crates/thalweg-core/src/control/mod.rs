@@ -14,6 +14,7 @@
 //! | file | what it decides |
 //! |---|---|
 //! | `neighbour` | own record, flooding, whose record is believed |
+//! | `admission` | who may do what: grants, revocations |
 //! | `routed` | signed envelopes along a route |
 //! | `source` | published streams: sessions, plans, deployment |
 //! | `sink` | wanted streams: finding the source, subscribing |
@@ -31,6 +32,7 @@
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
 mod account;
+mod admission;
 mod keys;
 mod map;
 mod neighbour;
@@ -50,6 +52,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
+use crate::admission::{Rights, Roll};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::ledger::{Account, Reading};
 use crate::model::{NodeName, Weights};
@@ -58,6 +61,7 @@ use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 use crate::wire::control::{self as wire, Body, Message};
 
+pub use admission::{AdmissionChange, CLOCK_TOLERANCE, NotIssued};
 pub use keys::{KeyContent, KeyContext, Keys, KeysError};
 pub use neighbour::LinkStats;
 pub use note::{Note, Notice};
@@ -170,6 +174,8 @@ pub struct Controller {
     peers: BTreeMap<NodeId, Peer>,
     links: BTreeMap<NodeId, LinkStats>,
     directory: Directory,
+    roll: Roll,
+    admissions: VecDeque<AdmissionChange>,
     own_record: OwnRecord,
     /// The map or what is published has changed, and sources and sinks have not heard of it.
     is_changed: bool,
@@ -185,14 +191,20 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// Returns the control plane of a node that has no links yet.
+    /// Returns the control plane of a node that has no links yet, in a fabric without an owner.
     pub fn new(settings: Settings, now: Instant, keys: &mut dyn Keys) -> Self {
+        Self::in_fabric(settings, Roll::open(), now, keys)
+    }
+
+    fn empty(settings: Settings) -> Self {
         let peers = settings.peers.iter();
-        let mut controller = Self {
+        Self {
             peers: peers.map(|peer| (peer.key, peer.clone())).collect(),
             settings,
             links: BTreeMap::new(),
             directory: Directory::default(),
+            roll: Roll::open(),
+            admissions: VecDeque::new(),
             own_record: OwnRecord::default(),
             is_changed: false,
             sources: BTreeMap::new(),
@@ -202,10 +214,7 @@ impl Controller {
             accounts: BTreeMap::new(),
             to_self: VecDeque::new(),
             outputs: VecDeque::new(),
-        };
-        controller.announce(now, keys);
-        controller.settle(now, keys);
-        controller
+        }
     }
 
     /// Returns the node's key.
@@ -223,9 +232,15 @@ impl Controller {
         self.links.iter().map(|(peer, stats)| (*peer, *stats))
     }
 
-    /// Returns whether this node lets another see plaintext of its streams.
+    /// Returns whether this node lets another see plaintext of its streams: by its grant, or where there are none by
+    /// this node's configuration.
     pub fn trusts(&self, node: NodeId) -> bool {
-        node == self.id() || self.peers.get(&node).is_some_and(|peer| peer.trusted)
+        let configured = || self.peers.get(&node).is_some_and(|peer| peer.trusted);
+        node == self.id()
+            || match self.roll.fabric() {
+                Some(_) => self.roll.may(node, Rights::SEE_PLAINTEXT),
+                None => configured(),
+            }
     }
 
     /// Returns the name of a node, for people.
@@ -249,6 +264,12 @@ impl Controller {
             }
             Ok(Message::Routed(routed)) => self.handle_routed(from, routed, now, keys),
             Ok(Message::Account(report)) => self.handle_report(from, &report, now),
+            Ok(Message::Grant(credential)) => {
+                self.handle_grant_frame(from, credential, now, keys);
+            }
+            Ok(Message::Revocation(warrant)) => {
+                self.handle_revocation_frame(from, warrant, now, keys);
+            }
             Err(error) => self.note(Note::FrameRefused { from, error }),
         }
         self.settle(now, keys);
@@ -257,6 +278,7 @@ impl Controller {
     /// Does what is due: leases that end, records and subscriptions to renew, plans to send again.
     pub fn handle_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
         self.expire_parts(now);
+        self.expire_grants(now);
         self.handle_accounts(now);
         if self.own_record.refresh <= now {
             self.announce(now, keys);
@@ -276,6 +298,7 @@ impl Controller {
         due.unwrap_or(Instant::NEVER)
             .min(self.own_record.refresh)
             .min(self.directory.poll_timeout())
+            .min(self.grants_timeout())
     }
 
     /// Returns what the driver is to do next.

@@ -46,6 +46,7 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         self.links.insert(peer, stats);
+        self.tell_roll(peer);
         let known: Vec<Bytes> = self.directory.signed().map(frame).collect();
         for frame in known {
             self.outputs.push_back(Output::Send { to: peer, frame });
@@ -142,6 +143,9 @@ impl Controller {
         }
         if node == self.id() {
             return self.outrun(record.sequence, now, keys);
+        }
+        if let Some(refusal) = self.check_record(from, &record) {
+            return self.note(refusal);
         }
         let signed = Signed {
             record: bytes,

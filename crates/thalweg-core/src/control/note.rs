@@ -7,6 +7,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::admission::{Rights, Unfit};
 use crate::id::{Epoch, NodeId, StreamName};
 use crate::ledger::{Disbelief, Loss};
 use crate::wire::WireError;
@@ -61,6 +62,62 @@ pub enum Note {
         sender: NodeId,
         /// What is wrong with it.
         error: WireError,
+    },
+    /// A neighbour passed on a grant that does not hold.
+    GrantRefused {
+        /// The neighbour.
+        from: NodeId,
+        /// Whose grant it is said to be.
+        node: NodeId,
+        /// What is wrong with it.
+        error: Unfit,
+    },
+    /// A neighbour passed on a revocation that does not hold.
+    RevocationRefused {
+        /// The neighbour.
+        from: NodeId,
+        /// Whose grants it is to end.
+        node: NodeId,
+        /// What is wrong with it.
+        error: Unfit,
+    },
+    /// A record is of a node that no grant is known of.
+    RecordUngranted {
+        /// The neighbour that it came from.
+        from: NodeId,
+        /// Whose record it is.
+        node: NodeId,
+    },
+    /// A record announces streams, and its node may not publish.
+    RecordExceeds {
+        /// The neighbour that it came from.
+        from: NodeId,
+        /// Whose record it is.
+        node: NodeId,
+    },
+    /// An envelope is of a node that no grant is known of.
+    EnvelopeUngranted {
+        /// The neighbour that it came from.
+        from: NodeId,
+        /// Who sent it.
+        sender: NodeId,
+    },
+    /// A node asked for a stream, and may not subscribe.
+    SubscribeRefused {
+        /// Which node.
+        sink: NodeId,
+    },
+    /// A node belongs to the fabric, from now on or with other rights than before.
+    Enrolled {
+        /// Which node.
+        node: NodeId,
+        /// What it may do.
+        rights: Rights,
+    },
+    /// A node belongs to the fabric no more.
+    Expelled {
+        /// Which node.
+        node: NodeId,
     },
     /// An account came from a node that a plan does not go on to, or of a plan that is not installed here.
     AccountAstray {

@@ -9,8 +9,10 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::num::NonZeroU8;
 
+use super::admission::no_right;
 use super::routed::reversed;
 use super::{Controller, KeyContent, KeyContext, Keys, KeysError, Note, Output};
+use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::limits::EPOCHS_PER_STREAM_MAX;
 use crate::needs::{Order, Reliability};
@@ -193,6 +195,10 @@ impl Controller {
         if !self.directory.record(asked.source).is_some_and(publishes) {
             let source = asked.source.short();
             return Err(format!("{source} does not announce the stream"));
+        }
+        let relays = asked.next.is_some() && asked.source != self.id();
+        if relays && !self.roll.may(self.id(), Rights::RELAY) {
+            return Err(no_right("this node", Rights::RELAY));
         }
         let (adapters, slots) = (asked.adapters.len(), self.settings.slots as usize);
         if adapters > slots {

@@ -51,6 +51,9 @@ impl Controller {
         if !keys.verify(sender, &signed, &routed.signature) {
             return self.note(Note::EnvelopeForged { sender });
         }
+        if !self.roll.admits(sender) {
+            return self.note(Note::EnvelopeUngranted { from, sender });
+        }
         match wire::decode_body(&routed.body) {
             Ok(body) => self.handle_body(sender, &routed.route, body, now, keys),
             Err(error) => self.note(Note::EnvelopeRefused { sender, error }),

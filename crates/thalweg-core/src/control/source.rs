@@ -5,12 +5,14 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::admission::no_right;
 use super::map::Map;
 use super::neighbour::stream_id;
 use super::part::needs_key;
 use super::planning::{Planning, Solved, Words};
 use super::routed::reversed;
 use super::{Controller, KeyContent, KeyContext, Keys, Note, Output, Publication, PublishError};
+use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::Book;
 use crate::limits::STREAMS_PER_NODE_MAX;
@@ -170,6 +172,10 @@ impl Controller {
 
     fn check(&self, publication: &Publication, given: Option<&[Part]>) -> Result<(), PublishError> {
         let name = || publication.name.clone();
+        if !self.roll.may(self.id(), Rights::PUBLISH) {
+            let why = no_right("this node", Rights::PUBLISH);
+            return Err(PublishError::Invalid { name: name(), why });
+        }
         let open = || self.sources.values().filter(|source| source.is_open);
         if open().any(|source| source.publication.name == publication.name) {
             return Err(PublishError::Taken(name()));
@@ -218,6 +224,11 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         let way = reversed(route);
+        if !self.roll.may(sink, Rights::SUBSCRIBE) {
+            let reason = no_right(&self.name_of(sink), Rights::SUBSCRIBE);
+            self.note(Note::SubscribeRefused { sink });
+            return self.send_routed(way, refusal(stream, &reason), keys);
+        }
         let Some(source) = self.sources.get_mut(&stream).filter(|s| s.is_open) else {
             let refuse = refusal(stream, "this node does not publish the stream (any more)");
             return self.send_routed(way, refuse, keys);
@@ -461,7 +472,8 @@ impl Controller {
 
     /// Returns the unplanned way: the fewest hops, nothing on the way.
     fn shortest(&self, sink: NodeId) -> Result<Vec<Part>, String> {
-        let path = self.directory.path(self.id(), sink);
+        let may_relay = |node| self.roll.may(node, Rights::RELAY);
+        let path = self.directory.path_over(self.id(), sink, may_relay);
         let path = path.ok_or_else(|| format!("no way to {}", self.name_of(sink)))?;
         let part = |node| Part {
             node,

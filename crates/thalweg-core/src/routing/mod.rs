@@ -106,6 +106,11 @@ impl Directory {
         self.known.len() != before
     }
 
+    /// Forgets a node that does not belong here any more.
+    pub fn remove(&mut self, node: NodeId) {
+        self.known.remove(&node);
+    }
+
     /// Returns when [`Directory::handle_timeout`] may have something to do, `NEVER` while nobody else is known.
     pub fn poll_timeout(&self) -> Instant {
         self.aging.unwrap_or(Instant::NEVER)
@@ -152,11 +157,26 @@ impl Directory {
     ///
     /// Cost    O(nodes + links)
     pub fn path(&self, from: NodeId, to: NodeId) -> Option<Vec<NodeId>> {
+        self.path_over(from, to, |_| true)
+    }
+
+    /// Returns a way of the fewest hops from `from` to `to` on which only nodes stand between that may.
+    ///
+    /// Cost    O(nodes + links)
+    pub fn path_over(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        may_stand: impl Fn(NodeId) -> bool,
+    ) -> Option<Vec<NodeId>> {
         let mut came_from = BTreeMap::from([(from, from)]);
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
             if node == to {
                 return walk_back(&came_from, from, to);
+            }
+            if node != from && !may_stand(node) {
+                continue;
             }
             for next in self.mutual_neighbours(node) {
                 came_from.entry(next).or_insert_with(|| {

@@ -20,6 +20,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU8;
 
 use super::account::{self, Report};
+use super::admission::{self, Credential, Warrant};
 use super::record::{flag, stream_name};
 use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
@@ -34,6 +35,12 @@ const ENVELOPE_BYTES_MAX: usize = 256;
 
 /// The kind of an account among frames.
 const ACCOUNT: u8 = 3;
+
+/// The kind of a grant among frames; those below are for what plans and streams need.
+const GRANT: u8 = 16;
+
+/// The kind of a revocation among frames.
+const REVOCATION: u8 = 17;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -52,6 +59,10 @@ pub enum Message {
     Routed(Routed),
     /// What became of a stream's ADUs here and behind.
     Account(Report),
+    /// What a node may do.
+    Grant(Credential),
+    /// What a node may not do any more.
+    Revocation(Warrant),
 }
 
 /// A signed message for a node that need not be a neighbour.
@@ -164,6 +175,14 @@ pub fn encode(message: &Message) -> Vec<u8> {
             out.push(ACCOUNT);
             account::encode(report, &mut out);
         }
+        Message::Grant(credential) => {
+            out.push(GRANT);
+            admission::encode_credential(credential, &mut out);
+        }
+        Message::Revocation(warrant) => {
+            out.push(REVOCATION);
+            admission::encode_warrant(warrant, &mut out);
+        }
     }
     out
 }
@@ -185,6 +204,8 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
         },
         2 => Message::Routed(routed(&mut reader)?),
         ACCOUNT => Message::Account(account::decode(&mut reader)?),
+        GRANT => Message::Grant(admission::credential(&mut reader)?),
+        REVOCATION => Message::Revocation(admission::warrant(&mut reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;
@@ -236,7 +257,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
 }
 
 /// Cuts a sentence to the limit, at a character.
-fn truncated(reason: &str) -> &str {
+pub(super) fn truncated(reason: &str) -> &str {
     let mut end = reason.len().min(TEXT_BYTES_MAX);
     while !reason.is_char_boundary(end) {
         end -= 1;

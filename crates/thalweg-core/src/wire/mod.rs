@@ -9,6 +9,7 @@
 //! *Sources.* docs/protocol.md; RFC 9000 §16 (varints).
 
 pub mod account;
+pub mod admission;
 pub mod adu;
 pub mod control;
 pub mod record;

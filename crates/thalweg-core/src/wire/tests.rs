@@ -8,6 +8,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::account::{Entry, Report, Statement};
+use super::admission::tests::{credentials, warrants};
 use super::control::{Body, Message, Prepare, Routed};
 use super::record::{Announced, Neighbour, Record};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
@@ -272,6 +273,8 @@ fn messages() -> impl Strategy<Value = Message> {
     );
     prop_oneof![
         reports().prop_map(Message::Account),
+        credentials().prop_map(Message::Grant),
+        warrants().prop_map(Message::Revocation),
         (vec(any::<u8>(), 0..99), signatures())
             .prop_map(|(record, signature)| Message::Record { record, signature }),
         routed.prop_map(|(route, position, body, signature)| {

@@ -4,6 +4,7 @@
 //! a caricature: a signature is a checksum with the signer's key in it, an envelope names its addressee.
 
 mod accounts;
+mod admission;
 mod hostile;
 mod streams;
 

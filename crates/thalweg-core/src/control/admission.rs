@@ -1,0 +1,415 @@
+//! Who may do what, as the control plane heeds it: grants and revocations in, floods out, strangers' words refused.
+//!
+//! *The idea.* Grants and warrants are flooded like records, and before them on every new link, so a record never comes
+//! before the grant of its node. Who is taken off the roll is forgotten at once: record, parts, subscriptions. The driver
+//! learns by [`Controller::poll_admission`] whom to let connect, whom to cut, and when there is something to keep over a
+//! restart.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::{Controller, Keys, Note, Settings};
+use crate::admission::{News, Rights, Roll, Unfit, UnixTime};
+use crate::id::NodeId;
+use crate::limits::NODE_NAME_BYTES_MAX;
+use crate::time::{Duration, Instant};
+use crate::wire::VARINT_MAX;
+use crate::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Warrant};
+use crate::wire::control::Message;
+use crate::wire::record::Record;
+
+/// How far a grant begins before it is made, so that a node whose clock is a little behind takes it.
+pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
+
+/// Something about admission for the driver to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AdmissionChange {
+    /// The node may connect.
+    Enrolled(NodeId),
+    /// The node may not connect any more: cut its link.
+    Expelled(NodeId),
+    /// This node's own grant, or what is revoked, is not what it was: keep it over a restart.
+    Keep,
+}
+
+/// A grant or revocation cannot be made here.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotIssued {
+    /// There is no owner.
+    #[error(
+        "this node's fabric has no owner: set `owner` under [fabric], or join one with a ticket"
+    )]
+    NoOwner,
+    /// This node may not grant at all.
+    #[error(
+        "this node may not invite or revoke: it is not the owner, and its grant does not include `invite`"
+    )]
+    NotIssuer,
+    /// This node may not grant that much.
+    #[error("this node may not grant `{excess}`: its own grant does not let it")]
+    Beyond {
+        /// What is too much.
+        excess: Rights,
+    },
+    /// The node has no grant of this node's.
+    #[error("{name} has no grant that this node may revoke: {why}")]
+    Nothing {
+        /// Who, for people.
+        name: String,
+        /// Why not.
+        why: &'static str,
+    },
+    /// What was made is not taken by this node itself.
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+}
+
+impl Controller {
+    /// Returns the control plane of a node of a fabric, with what it knows of the fabric's members.
+    pub fn in_fabric(settings: Settings, roll: Roll, now: Instant, keys: &mut dyn Keys) -> Self {
+        let mut controller = Self::empty(settings);
+        let owner = roll.fabric();
+        let members = roll.members().map(|(node, _)| node).chain(owner);
+        controller
+            .admissions
+            .extend(members.map(AdmissionChange::Enrolled));
+        controller.roll = roll;
+        controller.announce(now, keys);
+        controller.settle(now, keys);
+        controller
+    }
+
+    /// Returns who may do what.
+    pub const fn roll(&self) -> &Roll {
+        &self.roll
+    }
+
+    /// Returns the time of day, by the clock that this node started with.
+    pub fn unix_time(&self, now: Instant) -> UnixTime {
+        UnixTime::since_1970(self.since_1970(now))
+    }
+
+    /// Returns what the driver is to do about admission next.
+    pub fn poll_admission(&mut self) -> Option<AdmissionChange> {
+        self.admissions.pop_front()
+    }
+
+    /// Takes in a credential that came by another way than a link.
+    ///
+    /// Fails   what does not hold, and says why
+    pub fn handle_credential(
+        &mut self,
+        credential: Credential,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(), Unfit> {
+        self.enrol(None, credential, now, keys)?;
+        self.settle(now, keys);
+        Ok(())
+    }
+
+    /// Returns what this node may grant others.
+    pub fn grantable(&self) -> Rights {
+        let own = self.roll.rights(self.id());
+        if self.roll.fabric() == Some(self.id()) {
+            own
+        } else if self.own_delegation().is_some() {
+            own.without(Rights::INVITE)
+        } else {
+            Rights::NONE
+        }
+    }
+
+    /// Returns the serial of the next grant of a node: above the one before, above all that were revoked, and growing with
+    /// the time of day.
+    pub fn next_serial(&self, node: NodeId, now: Instant) -> u64 {
+        let micros = self.since_1970(now).as_micros();
+        let revoked = self.roll.revoked_serial(node);
+        let granted = self.roll.credential(node);
+        let granted = granted.map(|credential| credential.grant.content.serial);
+        let above = revoked
+            .max(granted)
+            .map_or(0, |serial| serial.saturating_add(1));
+        micros.max(above).min(VARINT_MAX)
+    }
+
+    /// Says whether this node may grant these rights.
+    pub fn check_grantable(&self, rights: Rights) -> Result<(), NotIssued> {
+        let owner = self.roll.fabric().ok_or(NotIssued::NoOwner)?;
+        if owner != self.id() && self.own_delegation().is_none() {
+            return Err(NotIssued::NotIssuer);
+        }
+        match rights.without(self.grantable()) {
+            Rights::NONE => Ok(()),
+            excess => Err(NotIssued::Beyond { excess }),
+        }
+    }
+
+    /// Makes a grant, takes it in and floods it.
+    pub fn grant(
+        &mut self,
+        node: NodeId,
+        rights: Rights,
+        lasts: Duration,
+        serial: u64,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<Credential, NotIssued> {
+        self.check_grantable(rights)?;
+        let (fabric, delegation) = (self.roll.fabric(), self.own_delegation().cloned());
+        let at = self.unix_time(now);
+        let content = Grant {
+            fabric: fabric.ok_or(NotIssued::NoOwner)?,
+            issuer: self.id(),
+            node,
+            rights,
+            serial,
+            not_before: at.before(CLOCK_TOLERANCE),
+            expiry: at.after(lasts),
+        };
+        let credential = Credential {
+            grant: sign(content, keys),
+            delegation,
+        };
+        // A grant of the same serial is there already if a ticket is redeemed again: then that one is given.
+        self.roll.check(&credential, at, &verify(keys))?;
+        self.handle_credential(credential.clone(), now, keys)?;
+        let kept = self.roll.credential(node).filter(|kept| {
+            let (kept, made) = (&kept.grant.content, &credential.grant.content);
+            (kept.issuer, kept.serial) == (made.issuer, made.serial)
+        });
+        Ok(kept.cloned().unwrap_or(credential))
+    }
+
+    /// Revokes all grants of a node that this node may revoke, and floods that.
+    pub fn revoke(
+        &mut self,
+        node: NodeId,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(), NotIssued> {
+        self.check_grantable(Rights::NONE)?;
+        let owner = self.roll.fabric().ok_or(NotIssued::NoOwner)?;
+        let nothing = |why| NotIssued::Nothing {
+            name: self.name_of(node),
+            why,
+        };
+        if node == owner {
+            return Err(nothing("the owner has all rights by its key"));
+        }
+        let granted = self.roll.credential(node).map(|c| &c.grant.content);
+        if self.id() != owner && granted.is_none_or(|grant| grant.issuer != self.id()) {
+            return Err(nothing("a delegate revokes what it has granted itself"));
+        }
+        let serial = self.next_serial(node, now);
+        let serial = granted.map_or(serial, |grant| serial.max(grant.serial));
+        let content = Revocation {
+            fabric: owner,
+            issuer: self.id(),
+            node,
+            serial,
+        };
+        let warrant = Warrant {
+            delegation: self.own_delegation().cloned(),
+            revocation: sign(content, keys),
+        };
+        self.take_warrant(None, warrant, now, keys)?;
+        self.settle(now, keys);
+        Ok(())
+    }
+
+    /// Takes in a credential that a neighbour passes on.
+    pub(super) fn handle_grant_frame(
+        &mut self,
+        from: NodeId,
+        credential: Credential,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let node = credential.grant.content.node;
+        if let Err(error) = self.enrol(Some(from), credential, now, keys) {
+            self.note(Note::GrantRefused { from, node, error });
+        }
+    }
+
+    /// Takes in a warrant that a neighbour passes on.
+    pub(super) fn handle_revocation_frame(
+        &mut self,
+        from: NodeId,
+        warrant: Warrant,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let node = warrant.revocation.content.node;
+        if let Err(error) = self.take_warrant(Some(from), warrant, now, keys) {
+            self.note(Note::RevocationRefused { from, node, error });
+        }
+    }
+
+    /// Tells a new neighbour who is revoked and who belongs to the fabric, before any record.
+    pub(super) fn tell_roll(&mut self, peer: NodeId) {
+        let warrants = self.roll.warrants().cloned().map(Message::Revocation);
+        let credentials = self.roll.members().map(|(_, c)| Message::Grant(c.clone()));
+        let messages: Vec<Message> = warrants.chain(credentials).collect();
+        for message in messages {
+            self.send(peer, &message);
+        }
+    }
+
+    /// Returns why a record is not taken, although it is signed, if it is not.
+    pub(super) fn check_record(&self, from: NodeId, record: &Record) -> Option<Note> {
+        let node = record.node;
+        if !self.roll.admits(node) {
+            return Some(Note::RecordUngranted { from, node });
+        }
+        let announces = !record.streams.is_empty();
+        (announces && !self.roll.may(node, Rights::PUBLISH))
+            .then_some(Note::RecordExceeds { from, node })
+    }
+
+    /// Takes off the roll whose time is over.
+    pub(super) fn expire_grants(&mut self, now: Instant) {
+        if self.grants_timeout() > now {
+            return;
+        }
+        let expelled = self.roll.handle_timeout(self.unix_time(now));
+        self.expel(expelled, now);
+    }
+
+    /// Returns when the time of a member is over.
+    pub(super) fn grants_timeout(&self) -> Instant {
+        let expiry = self.roll.poll_timeout();
+        if expiry == UnixTime::NEVER {
+            return Instant::NEVER;
+        }
+        // An expiry is a whole second, and this is the first moment of it.
+        let nanos = expiry.seconds().saturating_mul(1_000_000_000);
+        let since_start = nanos.saturating_sub(self.settings.since_1970.as_nanos());
+        Instant::from_nanos(since_start.min(Instant::NEVER.as_nanos() - 1))
+    }
+
+    fn enrol(
+        &mut self,
+        from: Option<NodeId>,
+        credential: Credential,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(), Unfit> {
+        let (node, at) = (credential.grant.content.node, self.unix_time(now));
+        let before = self.roll.rights(node);
+        let taken = self
+            .roll
+            .handle_credential(credential.clone(), at, &verify(keys))?;
+        if taken == News::Known {
+            return Ok(());
+        }
+        self.spread(&Message::Grant(credential), from);
+        self.admissions.push_back(AdmissionChange::Enrolled(node));
+        if node == self.id() {
+            self.admissions.push_back(AdmissionChange::Keep);
+        }
+        self.note(Note::Enrolled {
+            node,
+            rights: self.roll.rights(node),
+        });
+        if before != self.roll.rights(node) {
+            self.heed_rights(node, now);
+        }
+        Ok(())
+    }
+
+    fn take_warrant(
+        &mut self,
+        from: Option<NodeId>,
+        warrant: Warrant,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(), Unfit> {
+        let at = self.unix_time(now);
+        let message = Message::Revocation(warrant.clone());
+        let (news, expelled) = self.roll.handle_warrant(warrant, at, &verify(keys))?;
+        if news == News::Changed {
+            self.spread(&message, from);
+            self.admissions.push_back(AdmissionChange::Keep);
+            self.expel(expelled, now);
+        }
+        Ok(())
+    }
+
+    fn spread(&mut self, message: &Message, except: Option<NodeId>) {
+        let peers: Vec<NodeId> = self.links.keys().copied().collect();
+        for peer in peers.into_iter().filter(|peer| Some(*peer) != except) {
+            self.send(peer, message);
+        }
+    }
+
+    fn expel(&mut self, expelled: Vec<NodeId>, now: Instant) {
+        for node in expelled {
+            self.admissions.push_back(AdmissionChange::Expelled(node));
+            self.note(Note::Expelled { node });
+            self.heed_rights(node, now);
+        }
+    }
+
+    /// Forgets what a node has here by rights that it has not any more.
+    fn heed_rights(&mut self, node: NodeId, now: Instant) {
+        self.is_changed = true;
+        let rights = self.roll.rights(node);
+        if node == self.id() {
+            return;
+        }
+        if !rights.contains(Rights::PUBLISH) {
+            let installed = self
+                .parts
+                .iter()
+                .map(|(key, part)| (*key, part.installation()));
+            let own = installed.filter(|(_, part)| part.source == node);
+            let own: Vec<_> = own.map(|(key, _)| key).collect();
+            for (stream, epoch) in own {
+                self.handle_release(node, stream, epoch);
+            }
+        }
+        if !rights.contains(Rights::SUBSCRIBE) {
+            for source in self.sources.values_mut() {
+                source.session.handle_unsubscribe(node, now);
+            }
+        }
+        let announces = |record: &Record| !record.streams.is_empty();
+        let exceeds =
+            self.directory.record(node).is_some_and(announces) && !rights.contains(Rights::PUBLISH);
+        if exceeds || !self.roll.admits(node) {
+            self.directory.remove(node);
+        }
+    }
+
+    /// Returns the grant that makes this node a delegate.
+    fn own_delegation(&self) -> Option<&Signed<Grant>> {
+        let own = self.roll.credential(self.id())?;
+        let is_delegate =
+            own.delegation.is_none() && own.grant.content.rights.contains(Rights::INVITE);
+        is_delegate.then_some(&own.grant)
+    }
+
+    fn since_1970(&self, now: Instant) -> Duration {
+        let running = now.saturating_since(Instant::ZERO).as_nanos();
+        Duration::from_nanos(self.settings.since_1970.as_nanos().saturating_add(running))
+    }
+}
+
+/// Returns why a subscription is not served, if the sink may not subscribe.
+pub(super) fn no_right(name: &str, right: Rights) -> String {
+    let short: String = name.chars().take(NODE_NAME_BYTES_MAX).collect();
+    format!("the grant of {short} does not include `{right}`")
+}
+
+fn sign<T: Sign>(content: T, keys: &mut dyn Keys) -> Signed<T> {
+    let signature = keys.sign(&content.signed_bytes());
+    Signed { content, signature }
+}
+
+fn verify(keys: &dyn Keys) -> impl Fn(NodeId, &[u8], &[u8; 64]) -> bool + '_ {
+    move |signer, message, signature| keys.verify(signer, message, signature)
+}

@@ -1,0 +1,340 @@
+//! Proves that rights are heeded near and far, and that a revocation takes effect everywhere at once.
+//!
+//! *How.* The fabric is A's. Who is linked has been granted what the test says, by A, before anything else happens.
+
+use alloc::string::ToString;
+use alloc::vec::Vec;
+
+use super::{
+    A, B, C, Controller, D, Duration, Fabric, FakeKeys, NodeId, Note, Notice, Settings, node,
+    publication,
+};
+use crate::admission::{Rights, Roll, Unfit};
+use crate::control::{AdmissionChange, NotIssued};
+use crate::planner::Planner;
+use crate::wire::admission::Credential;
+use crate::wire::control::{self as wire, Message};
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+impl Fabric {
+    /// Returns nodes of A's fabric, linked as said; each but A has what is granted here.
+    fn owned(wires: &[[NodeId; 2]], granted: &[(NodeId, Rights)]) -> Self {
+        let mut fabric = Self::default();
+        fabric.enter(A);
+        for (id, rights) in granted {
+            fabric.enter(*id);
+            let credential = fabric.grant(A, *id, *rights);
+            fabric.take(*id, credential).expect("it holds");
+        }
+        for wire in wires {
+            fabric.link(*wire);
+        }
+        fabric.settle();
+        fabric
+    }
+
+    /// Starts a node of A's fabric that has no grant yet.
+    fn enter(&mut self, id: NodeId) {
+        let now = self.now;
+        let mut entered = node(id, Duration::from_secs(1_000), now);
+        let settings = Settings {
+            id,
+            name: id.short().parse().expect("digits are a name"),
+            slots: 4,
+            peers: Vec::new(),
+            weights: crate::model::Weights::default(),
+            since_1970: Duration::from_secs(1_000),
+        };
+        let mut keys = FakeKeys { id, drawn: 0 };
+        entered.controller = Controller::in_fabric(settings, Roll::of(A), now, &mut keys);
+        self.nodes.insert(id, entered);
+    }
+
+    fn grant(&mut self, by: NodeId, to: NodeId, rights: Rights) -> Credential {
+        self.at(by, |c, now, keys| {
+            let serial = c.next_serial(to, now);
+            c.grant(to, rights, HOUR, serial, now, keys)
+        })
+        .expect("it may")
+    }
+
+    fn take(&mut self, at: NodeId, credential: Credential) -> Result<(), Unfit> {
+        self.at(at, |c, now, keys| {
+            c.handle_credential(credential, now, keys)
+        })
+    }
+
+    fn revoke(&mut self, by: NodeId, node: NodeId) -> Result<(), NotIssued> {
+        let revoked = self.at(by, |c, now, keys| c.revoke(node, now, keys));
+        self.settle();
+        revoked
+    }
+
+    fn knows(&self, at: NodeId, node: NodeId) -> bool {
+        let directory = self.node(at).controller.directory();
+        directory.record(node).is_some()
+    }
+
+    fn changes(&mut self, at: NodeId) -> Vec<AdmissionChange> {
+        let node = self.nodes.get_mut(&at).expect("a node of the fabric");
+        core::iter::from_fn(|| node.controller.poll_admission()).collect()
+    }
+
+    fn notes(&mut self, at: NodeId) -> Vec<Note> {
+        core::mem::take(&mut self.nodes.get_mut(&at).expect("a node of the fabric").notes)
+    }
+}
+
+const MEMBER: Rights = Rights::MEMBER;
+
+#[test]
+fn grants_reach_far_nodes_before_the_records_that_need_them() {
+    let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER), (C, MEMBER)]);
+    fabric.link([B, C]);
+    fabric.settle();
+    assert!(fabric.knows(A, C) && fabric.knows(C, A));
+    for id in [A, B, C] {
+        let roll = fabric.node(id).controller.roll();
+        assert_eq!((roll.rights(B), roll.rights(C)), (MEMBER, MEMBER));
+        let refused = |note: &Note| matches!(note, Note::RecordUngranted { .. });
+        assert!(!fabric.node(id).notes.iter().any(refused));
+    }
+    assert!(fabric.changes(A).contains(&AdmissionChange::Enrolled(C)));
+}
+
+#[test]
+fn who_has_no_grant_is_not_on_the_map_and_the_neighbour_that_passed_it_on_is_named() {
+    let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER)]);
+    fabric.enter(D);
+    fabric.link([B, D]);
+    fabric.settle();
+    assert!(!fabric.knows(B, D) && !fabric.knows(A, D));
+    let notes = fabric.notes(B);
+    let note = Note::RecordUngranted { from: D, node: D };
+    assert!(notes.contains(&note), "{notes:?}");
+}
+
+#[test]
+fn who_may_not_publish_is_refused_here_and_believed_nowhere() {
+    let right = MEMBER.without(Rights::PUBLISH);
+    let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, right)]);
+    let refused = fabric.at(C, |c, now, keys| {
+        c.publish(publication(None, false), None, now, keys)
+    });
+    let refused = refused.expect_err("it may not").to_string();
+    assert!(refused.contains("does not include `publish`"), "{refused}");
+    // A node that announces all the same: it takes itself for one of a fabric without an owner.
+    fabric.start_liar(C);
+    fabric.link([B, C]);
+    fabric.settle();
+    for id in [A, B] {
+        let directory = fabric.node(id).controller.directory();
+        let record = directory.record(C).expect("from before it lied");
+        assert!(record.streams.is_empty(), "{id:?}");
+    }
+    let note = Note::RecordExceeds { from: C, node: C };
+    assert!(fabric.notes(B).contains(&note));
+}
+
+impl Fabric {
+    /// Puts a node that heeds no rights in the place of one, with a stream of its own.
+    fn start_liar(&mut self, id: NodeId) {
+        let wires = core::mem::take(&mut self.wires);
+        for wire in wires {
+            if wire.contains(&id) {
+                let other = if wire[0] == id { wire[1] } else { wire[0] };
+                self.at(other, |c, now, keys| c.handle_link_down(id, now, keys));
+            } else {
+                self.wires.push(wire);
+            }
+        }
+        self.nodes
+            .insert(id, node(id, Duration::from_secs(2_000), self.now));
+        self.publish(id, publication(None, false));
+    }
+}
+
+#[test]
+fn who_may_not_subscribe_is_told_so() {
+    let right = MEMBER.without(Rights::SUBSCRIBE);
+    let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, right)]);
+    let stream = fabric.publish(A, publication(None, false));
+    fabric.subscribe(C);
+    let told = fabric.node(C).notices.last().expect("it was told");
+    assert!(
+        matches!(told, Notice::Refused { reason, .. } if reason.contains("does not include `subscribe`")),
+        "{told:?}"
+    );
+    assert!(
+        fabric
+            .notes(A)
+            .contains(&Note::SubscribeRefused { sink: C })
+    );
+    fabric.subscribe(B);
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+}
+
+#[test]
+fn who_may_not_relay_is_gone_around_or_the_stream_waits() {
+    let right = MEMBER.without(Rights::RELAY);
+    for planner in [None, Some(Planner::Exact)] {
+        let granted = [(B, right), (C, MEMBER), (D, MEMBER)];
+        let mut fabric = Fabric::owned(&[[A, B], [B, C]], &granted);
+        let stream = fabric.publish(A, publication(planner, false));
+        fabric.subscribe(C);
+        assert!(fabric.node(A).active.get(&stream).is_none_or(Vec::is_empty));
+        fabric.link([A, D]);
+        fabric.link([C, D]);
+        fabric.settle();
+        fabric.pass(Duration::from_secs(5));
+        assert_eq!(fabric.way(A, stream).1, [A, D, C], "{planner:?}");
+    }
+}
+
+#[test]
+fn who_may_not_see_plaintext_gets_it_sealed() {
+    let see = MEMBER.with(Rights::SEE_PLAINTEXT);
+    let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, see)]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
+    fabric.subscribe(C);
+    let (epoch, way) = fabric.way(A, stream);
+    assert_eq!(way, [A, B, C]);
+    let (part, _) = &fabric.node(B).installed[&(stream, epoch)];
+    assert!(!part.plaintext, "B sees nothing");
+    let (part, secrets) = &fabric.node(C).installed[&(stream, epoch)];
+    assert!(secrets.key.is_some() && part.adapters == ["open"]);
+    fabric.grant(A, B, see);
+    fabric.settle();
+    assert!(
+        fabric
+            .node(C)
+            .controller
+            .roll()
+            .may(B, Rights::SEE_PLAINTEXT)
+    );
+    fabric.pass(Duration::from_secs(5));
+    let (epoch, _) = fabric.way(A, stream);
+    let (part, _) = &fabric.node(B).installed[&(stream, epoch)];
+    assert!(part.plaintext, "a new grant is a new plan");
+}
+
+#[test]
+fn a_revocation_purges_records_parts_and_subscriptions_everywhere() {
+    let granted = [(B, MEMBER), (C, MEMBER), (D, MEMBER)];
+    let mut fabric = Fabric::owned(&[[A, B], [B, C], [C, D]], &granted);
+    let stream = fabric.publish(C, publication(None, false));
+    fabric.subscribe(A);
+    assert_eq!(fabric.way(C, stream).1, [C, B, A]);
+    for id in [A, B, C, D] {
+        fabric.changes(id);
+    }
+    fabric.revoke(A, C).expect("the owner may");
+    for id in [A, B, D] {
+        assert!(!fabric.knows(id, C), "{id:?}");
+        let changes = fabric.changes(id);
+        assert!(changes.contains(&AdmissionChange::Expelled(C)), "{id:?}");
+        assert!(changes.contains(&AdmissionChange::Keep), "{id:?}");
+        assert!(fabric.node(id).parts().is_empty(), "{id:?}");
+    }
+    assert_eq!(fabric.node(A).notices.last(), Some(&Notice::Gone));
+    // Its own old grant does not bring it back, nor what it says.
+    fabric.link([B, C]);
+    fabric.settle();
+    fabric.pass(Duration::from_secs(20));
+    assert!(!fabric.knows(B, C) && !fabric.knows(A, C));
+}
+
+#[test]
+fn a_revoked_sink_is_served_no_more_and_a_new_grant_lets_it_in_again() {
+    let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
+    let stream = fabric.publish(A, publication(None, false));
+    fabric.subscribe(C);
+    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    fabric.revoke(A, C).expect("the owner may");
+    assert_eq!(fabric.node(A).active[&stream], []);
+    let credential = fabric.grant(A, C, MEMBER);
+    fabric
+        .take(C, credential)
+        .expect("its serial is above the revoked");
+    fabric.cut([B, C]);
+    fabric.link([B, C]);
+    fabric.settle();
+    fabric.pass(Duration::from_secs(5));
+    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+}
+
+#[test]
+fn a_grant_ends_by_itself_at_its_expiry() {
+    let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
+    fabric.changes(A);
+    fabric.pass(HOUR);
+    assert!(!fabric.knows(A, B) && !fabric.knows(A, C));
+    let changes = fabric.changes(A);
+    assert!(
+        changes.contains(&AdmissionChange::Expelled(B)),
+        "{changes:?}"
+    );
+}
+
+#[test]
+fn who_comes_later_learns_who_was_revoked() {
+    let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER), (C, MEMBER), (D, MEMBER)]);
+    let kept = fabric.node(C).controller.roll().credential(C).cloned();
+    fabric.revoke(A, C).expect("the owner may");
+    fabric.link([B, D]);
+    fabric.settle();
+    let refused = fabric.take(D, kept.expect("C was granted"));
+    assert_eq!(refused, Err(Unfit::Revoked { node: C }));
+}
+
+#[test]
+fn a_delegate_lets_in_and_takes_out_what_it_let_in() {
+    let delegate = MEMBER.with(Rights::INVITE);
+    let mut fabric = Fabric::owned(&[[A, B]], &[(B, delegate), (D, MEMBER)]);
+    fabric.enter(C);
+    let credential = fabric.grant(B, C, MEMBER);
+    fabric.settle();
+    assert!(fabric.node(A).controller.roll().admits(C));
+    fabric.take(C, credential).expect("it holds");
+    let more = fabric.at(B, |c, now, keys| {
+        c.grant(C, Rights::SEE_PLAINTEXT, HOUR, 1, now, keys)
+    });
+    let excess = Rights::SEE_PLAINTEXT;
+    assert_eq!(more, Err(NotIssued::Beyond { excess }));
+    assert!(matches!(
+        fabric.revoke(B, D),
+        Err(NotIssued::Nothing { .. })
+    ));
+    assert_eq!(fabric.revoke(C, B), Err(NotIssued::NotIssuer));
+    assert_eq!(fabric.revoke(B, C), Ok(()));
+    assert!(!fabric.node(A).controller.roll().admits(C));
+}
+
+#[test]
+fn forged_and_repeated_grants_go_no_further() {
+    let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
+    let credential = fabric.node(C).controller.roll().credential(C).cloned();
+    let mut credential = credential.expect("C was granted");
+    let mut say = |credential: &Credential| {
+        let frame = wire::encode(&Message::Grant(credential.clone()));
+        fabric.at(B, |c, now, keys| c.handle_frame(C, &frame, now, keys));
+        let b = fabric.nodes.get_mut(&B).expect("linked");
+        core::iter::from_fn(|| b.controller.poll_output()).collect::<Vec<_>>()
+    };
+    assert!(say(&credential).is_empty(), "known already: nobody is told");
+    credential.grant.content.rights = Rights::ALL;
+    credential.grant.content.serial += 1;
+    let said = say(&credential);
+    let error = Unfit::Forged { issuer: A };
+    let note = Note::GrantRefused {
+        from: C,
+        node: C,
+        error,
+    };
+    assert!(
+        matches!(&said[..], [super::Output::Note(only)] if *only == note),
+        "{said:?}"
+    );
+    assert_eq!(fabric.node(B).controller.roll().rights(C), MEMBER);
+}
