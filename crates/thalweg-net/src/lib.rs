@@ -9,6 +9,8 @@
 //! | [`clock`] | the one clock: monotonic, zero at start |
 //! | [`identity`] | the key file, signing, verifying |
 //! | [`admission`] | who may connect |
+//! | `discovery` | admitted nodes on the local network, found by mDNS |
+//! | [`door`] | where who is not admitted yet shows a grant or redeems a ticket |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one connection |
 //! | [`close`] | why a connection or a stream ended, as numbers on the wire |
@@ -22,6 +24,8 @@
 pub mod admission;
 pub mod clock;
 pub mod close;
+mod discovery;
+pub mod door;
 pub mod endpoint;
 pub mod error;
 pub mod identity;
@@ -32,6 +36,7 @@ pub mod tcp;
 pub use admission::Admission;
 pub use clock::Clock;
 pub use close::{CloseCode, StreamCode};
+pub use door::{AtDoor, Doorkeeper};
 pub use endpoint::{Addresses, Endpoint, Options, PeerState, Reach, TcpOptions};
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;

@@ -10,6 +10,7 @@
 //! | [`node`] | assembly and shutdown |
 //! | `control` | the driver of `thalweg_core::control`: records, plans, subscriptions |
 //! | `forward` | the data path: `thalweg_lift::route` with links, mailboxes, counters |
+//! | [`fabric`] | what a node keeps of its fabric, tickets as text, joining |
 //! | `envelope` | stream keys, sealed for one node |
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |
@@ -23,6 +24,7 @@ mod admin;
 pub mod config;
 mod control;
 mod envelope;
+pub mod fabric;
 mod forward;
 pub mod handle;
 pub mod local;
@@ -30,6 +32,7 @@ pub mod node;
 pub mod status;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
+pub use control::{AdmissionError, InviteRequest};
 pub use handle::{
     Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher, SubscribeOptions,
     Subscriber, SubscriberEvent,

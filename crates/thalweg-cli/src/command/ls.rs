@@ -68,8 +68,10 @@ fn describe(status: &Value, colour: Colour) -> String {
     text
 }
 
-fn nodes(status: &Value) -> Vec<[String; 5]> {
-    let mut rows = vec![["name", "key", "slots", "trusted", "neighbours"].map(String::from)];
+/// Without an owner nobody was granted anything, and an empty column is left out.
+fn nodes(status: &Value) -> Vec<[String; 6]> {
+    let titles = ["name", "key", "slots", "trusted", "rights", "neighbours"];
+    let mut rows = vec![titles.map(String::from)];
     let own = word(&status["node"]["key"]);
     for node in list(&status["nodes"]) {
         let key = word(&node["key"]);
@@ -80,6 +82,11 @@ fn nodes(status: &Value) -> Vec<[String; 5]> {
             key.chars().take(10).collect(),
             node["slots"].to_string(),
             if node["trusted"] == true { "yes" } else { "no" }.into(),
+            list(&node["rights"])
+                .iter()
+                .map(word)
+                .collect::<Vec<_>>()
+                .join(","),
             neighbours.join(" "),
         ]);
     }

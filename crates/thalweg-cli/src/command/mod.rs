@@ -9,10 +9,13 @@ mod completions;
 mod config;
 mod demo;
 mod id;
+mod invite;
+mod join;
 mod ls;
 mod node;
 mod plan;
 mod publish;
+mod revoke;
 mod simulate;
 mod subscribe;
 mod top;
@@ -49,6 +52,9 @@ enum Command {
     Top(top::Arguments),
     Publish(publish::Arguments),
     Subscribe(subscribe::Arguments),
+    Invite(invite::Arguments),
+    Join(join::Arguments),
+    Revoke(revoke::Arguments),
     Check(check::Arguments),
     Id(id::Arguments),
     Config(config::Arguments),
@@ -73,6 +79,9 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Demo(arguments) => wait(demo::run(&arguments)),
         Command::Node(arguments) => wait(node::run(&arguments)),
+        Command::Invite(arguments) => wait(invite::run(&arguments)),
+        Command::Join(arguments) => wait(join::run(&arguments)),
+        Command::Revoke(arguments) => wait(revoke::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
         Command::Top(arguments) => wait(top::run(&arguments)),
         Command::Publish(arguments) => wait(publish::run(&arguments)),

@@ -3,6 +3,7 @@
 //! Each room runs the program that was built for this test, in a directory of its own. `fabric` needs a clip and an
 //! `ffmpeg`, which `cargo xtask test` fetches.
 
+mod admission;
 mod demo;
 mod fabric;
 mod input;

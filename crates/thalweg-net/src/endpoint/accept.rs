@@ -6,7 +6,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use iroh::endpoint::Incoming;
+use iroh::endpoint::{Connection, Incoming};
 use thalweg_core::hop::settings::GREETING_WAIT;
 use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
@@ -16,7 +16,8 @@ use tokio::time::timeout;
 use super::registry::Verdict;
 use super::{Endpoint, reason};
 use crate::admission::refusal;
-use crate::close::CloseCode;
+use crate::close::{CloseCode, ToVarInt as _};
+use crate::door::{self, DOOR_ALPN};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
 use crate::tcp::Listener;
@@ -78,14 +79,33 @@ pub(crate) async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
 
 async fn accept(endpoint: &Endpoint, incoming: Incoming) {
     let result = match timeout(GREETING_WAIT.into(), incoming).await {
+        Ok(Ok(connection)) if connection.alpn() == DOOR_ALPN.as_bytes() => {
+            hear(endpoint, connection).await
+        }
         Ok(Ok(connection)) => establish(endpoint, Fresh::Quic(connection), false)
             .await
+            .map(drop)
             .map_err(|error| error.to_string()),
         Ok(Err(error)) => Err(format!("{error:#}")),
         Err(_) => Err("timed out".into()),
     };
     if let Err(reason) = result {
         tracing::debug!(%reason, "connection not accepted");
+    }
+}
+
+/// Hears a caller at the door, if there is a place and somebody who listens.
+async fn hear(endpoint: &Endpoint, connection: Connection) -> Result<(), String> {
+    let keeper = endpoint.0.doorkeeper.as_ref();
+    match (keeper, endpoint.0.callers.try_acquire()) {
+        (Some(keeper), Ok(_place)) => door::hear(connection, keeper).await,
+        _ => {
+            connection.close(
+                CloseCode::Overload.varint(),
+                b"nobody is heard at the door now",
+            );
+            Err("nobody is heard at the door now".into())
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use thalweg_core::random::SplitMix;
 use tokio::time::{Duration, timeout};
 
 use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason};
+use crate::door;
 use crate::error::Unreachable;
 use crate::link::{Fresh, Link, LinkEvent, Transport};
 use crate::tcp;
@@ -128,6 +129,29 @@ async fn over_tcp(
     })
 }
 
+/// Dials once; where one of the two does not admit the other, they introduce themselves at its door and it dials again.
+async fn once_introduced(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &Addresses,
+    first: Transport,
+) -> Result<Link, Unreachable> {
+    let refused = match once(endpoint, peer, addresses, first).await {
+        Err(refused @ (Unreachable::NotAdmitted { .. } | Unreachable::NotAdmittedHere(_))) => {
+            refused
+        }
+        dialled => return dialled,
+    };
+    let Some(keeper) = &endpoint.0.doorkeeper else {
+        return Err(refused);
+    };
+    if door::introduce(endpoint, peer, &addresses.udp, keeper).await? {
+        once(endpoint, peer, addresses, first).await
+    } else {
+        Err(refused)
+    }
+}
+
 /// Keeps a link with a peer, until aborted.
 pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses, seed: u64) {
     let mut backoff = Backoff::new(seed);
@@ -148,7 +172,7 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
             endpoint.set_state(peer, PeerState::Connecting);
             endpoint.emit(LinkEvent::Connecting(peer));
         }
-        let Err(reason) = once(&endpoint, peer, &addresses, first).await else {
+        let Err(reason) = once_introduced(&endpoint, peer, &addresses, first).await else {
             continue;
         };
         if last_reason.as_ref() != Some(&reason) {

@@ -11,6 +11,7 @@ use thalweg_core::id::NodeId;
 
 use crate::admission::Admission;
 use crate::close::{CloseCode, ToVarInt as _};
+use crate::door::DOOR_ALPN;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
@@ -35,9 +36,9 @@ impl EndpointHooks for Gate {
     async fn before_connect<'a>(
         &'a self,
         remote: &'a EndpointAddr,
-        _alpn: &'a [u8],
+        alpn: &'a [u8],
     ) -> BeforeConnectOutcome {
-        if self.admission.admits(NodeId(*remote.id.as_bytes())) {
+        if alpn == DOOR_ALPN.as_bytes() || self.admission.admits(NodeId(*remote.id.as_bytes())) {
             BeforeConnectOutcome::Accept
         } else {
             BeforeConnectOutcome::Reject
@@ -46,7 +47,8 @@ impl EndpointHooks for Gate {
 
     async fn after_handshake<'a>(&'a self, connection: &'a Connection) -> AfterHandshakeOutcome {
         let peer = NodeId(*connection.remote_id().as_bytes());
-        if self.admission.admits(peer) {
+        // Who comes to the door is heard there, and gets no link by it.
+        if connection.alpn() == DOOR_ALPN.as_bytes() || self.admission.admits(peer) {
             AfterHandshakeOutcome::accept()
         } else {
             self.refuse(peer)

@@ -14,11 +14,11 @@ mod accept;
 mod address;
 mod dial;
 mod gate;
-mod reason;
+pub(crate) mod reason;
 mod registry;
 #[cfg(test)]
 mod tests;
-mod transport;
+pub(crate) mod transport;
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -26,20 +26,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iroh::RelayMode;
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
-use iroh_mdns_address_lookup::MdnsAddressLookup;
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings;
 use thalweg_core::id::NodeId;
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::time::Duration;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::registry::Registry;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::close::CloseCode;
+use crate::discovery;
+use crate::door::{CALLERS_MAX, DOOR_ALPN, Doorkeeper};
 use crate::error::{BindError, Unreachable};
 use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
@@ -68,6 +69,8 @@ pub struct Options {
     pub listen: Vec<SocketAddr>,
     /// Who may connect.
     pub admission: Admission,
+    /// Who answers those that may not connect yet; none: nobody is heard.
+    pub doorkeeper: Option<Doorkeeper>,
     /// Where packets may go.
     pub reach: Reach,
     /// Whether to announce this node on the LAN and to find kept peers there.
@@ -134,6 +137,9 @@ struct Shared {
     iroh: iroh::Endpoint,
     id: NodeId,
     admission: Admission,
+    doorkeeper: Option<Doorkeeper>,
+    /// The places of those that are heard at the door.
+    callers: Semaphore,
     context: Context,
     registry: Registry,
     kept: Mutex<HashMap<NodeId, Kept>>,
@@ -155,6 +161,7 @@ impl Options {
             identity,
             listen: Vec::new(),
             admission,
+            doorkeeper: None,
             reach: Reach::Anywhere,
             mdns: false,
             relays: Vec::new(),
@@ -200,7 +207,7 @@ impl Endpoint {
         receiver: Arc<R>,
         clock: Clock,
     ) -> Result<Self, BindError> {
-        let builder = builder(&options)?;
+        let mut builder = builder(&options)?;
         let session = options.tcp.session(&options.identity, clock);
         let listener = match options.tcp.listen.as_slice() {
             [] => None,
@@ -209,6 +216,11 @@ impl Endpoint {
                 Some(tcp::Listener::bind(session.clone(), listen, admission).await?)
             }
         };
+        let mdns = options.mdns.then(|| discovery::lookup(&options.identity));
+        let mdns = mdns.transpose()?;
+        if let Some(mdns) = &mdns {
+            builder = builder.address_lookup(mdns.clone());
+        }
         let iroh = builder
             .bind()
             .await
@@ -217,6 +229,8 @@ impl Endpoint {
             iroh,
             id: options.identity.id(),
             admission: options.admission,
+            doorkeeper: options.doorkeeper,
+            callers: Semaphore::new(CALLERS_MAX),
             context: Context { clock, receiver },
             registry: Registry::default(),
             kept: Mutex::default(),
@@ -237,6 +251,9 @@ impl Endpoint {
         tokio::spawn(accept::run(endpoint.clone()));
         tokio::spawn(accept::sample(endpoint.clone()));
         tokio::spawn(accept::enforce(endpoint.clone()));
+        if let Some(mdns) = mdns {
+            tokio::spawn(discovery::run(endpoint.clone(), mdns));
+        }
         tracing::info!(id = %endpoint.id(), "listening");
         tracing::debug!(udp = ?endpoint.listening(), tcp = ?endpoint.listening_tcp(), "listening");
         Ok(endpoint)
@@ -255,6 +272,24 @@ impl Endpoint {
     /// Returns the TCP addresses on which peers are awaited.
     pub fn listening_tcp(&self) -> &[SocketAddr] {
         &self.0.tcp.listening
+    }
+
+    /// Returns the addresses that others may reach this node at: those it is bound to, and for an unspecified one those
+    /// of the machine's interfaces.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        let bound = self.listening();
+        let mut addresses: Vec<_> = bound
+            .iter()
+            .copied()
+            .filter(|address| !address.ip().is_unspecified())
+            .collect();
+        if addresses.len() < bound.len() {
+            let found = self.0.iroh.addr();
+            addresses.extend(found.ip_addrs().copied());
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
     }
 
     /// Returns the clock that all deadlines are on.
@@ -346,6 +381,15 @@ impl Endpoint {
         tracing::info!(id = %self.id().short(), "network closed");
     }
 
+    /// Returns whether a peer is kept already, by configuration or because it was found.
+    pub(crate) fn is_kept(&self, peer: NodeId) -> bool {
+        self.kept().contains_key(&peer)
+    }
+
+    pub(crate) fn iroh(&self) -> &iroh::Endpoint {
+        &self.0.iroh
+    }
+
     fn kept(&self) -> MutexGuard<'_, HashMap<NodeId, Kept>> {
         // No code that can panic runs under this lock.
         self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
@@ -365,7 +409,7 @@ impl Endpoint {
         *self.0.shutting_down.borrow()
     }
 
-    async fn shutting_down(&self) {
+    pub(crate) async fn shutting_down(&self) {
         // The sender lives as long as `self`.
         let _ = self
             .0
@@ -377,9 +421,11 @@ impl Endpoint {
 }
 
 fn builder(options: &Options) -> Result<Builder, BindError> {
+    let door = options.doorkeeper.as_ref().map(|_| DOOR_ALPN);
+    let alpns = [ALPN].into_iter().chain(door);
     let mut builder = iroh::Endpoint::builder(presets::Minimal)
         .secret_key(options.identity.secret())
-        .alpns(vec![ALPN.as_bytes().to_vec()])
+        .alpns(alpns.map(|alpn| alpn.as_bytes().to_vec()).collect())
         .transport_config(transport::config(options.idle_timeout, options.congestion))
         .hooks(gate::Gate::new(
             options.admission.clone(),
@@ -388,9 +434,6 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
         .portmapper_config(PortmapperConfig::Disabled)
         .net_report_config(NetReportConfig::minimal())
         .relay_mode(relay_mode(&options.relays)?);
-    if options.mdns {
-        builder = builder.address_lookup(MdnsAddressLookup::builder());
-    }
     if options.listen.is_empty() {
         if options.reach == Reach::OwnAddress {
             let any = (Ipv4Addr::UNSPECIFIED, 0).into();

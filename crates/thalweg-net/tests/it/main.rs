@@ -7,6 +7,7 @@ mod carriage;
 mod cut_through;
 mod dialling;
 mod hostile;
+mod lan;
 mod node;
 mod shaping;
 mod shutdown;

@@ -55,6 +55,8 @@ pub struct Config {
     pub api: Option<SocketAddr>,
     /// How peers are found and reached beyond their configured addresses.
     pub reach: Reach,
+    /// Which fabric it belongs to.
+    pub fabric: Fabric,
     /// The nodes that this one knows.
     pub peers: Vec<Peer>,
     /// The weights of the planner's cost.
@@ -91,6 +93,28 @@ impl Default for Tcp {
             connections: 1 + STANDBYS,
         }
     }
+}
+
+/// The fabric that a node belongs to, and where it keeps what it knows of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fabric {
+    /// Whose grants count.
+    pub owner: Owner,
+    /// The file with this node's grant, what is revoked, and open tickets; none: nothing is kept over a restart.
+    pub state: Option<PathBuf>,
+}
+
+/// Whose grants count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Owner {
+    /// The owner that the file names, which `thalweg join` wrote; nobody if there is none: then the configured peers
+    /// have all rights.
+    #[default]
+    Kept,
+    /// This node.
+    Own,
+    /// The node with this key.
+    Key(NodeId),
 }
 
 /// A node that this one knows.
@@ -152,6 +176,7 @@ impl Config {
             socket: None,
             api: None,
             reach: Reach::default(),
+            fabric: Fabric::default(),
             peers: Vec::new(),
             weights: Weights::default(),
         }

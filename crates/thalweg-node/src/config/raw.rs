@@ -15,7 +15,10 @@ use thalweg_core::units::Bitrate;
 use thalweg_world::text::{self, TextError};
 
 use super::address::{Address, parted};
-use super::{API_DEFAULT, Config, LISTEN_DEFAULT, Peer, Reach, SLOTS_DEFAULT, Tcp, socket_default};
+use super::{
+    API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, Tcp,
+    socket_default,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -31,6 +34,8 @@ pub(super) struct RawConfig {
     reach: RawReach,
     #[serde(default)]
     tcp: RawTcp,
+    #[serde(default)]
+    fabric: RawFabric,
     #[serde(default)]
     api: RawApi,
     #[serde(default)]
@@ -60,6 +65,13 @@ enum RawPace {
     #[default]
     Kernel,
     Acknowledged,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawFabric {
+    owner: Option<String>,
+    state: Option<PathBuf>,
 }
 
 #[derive(Default, Deserialize)]
@@ -126,6 +138,10 @@ impl RawConfig {
                 relays: self.reach.relays,
                 confined: self.reach.confined,
             },
+            fabric: Fabric {
+                owner: self.fabric.owner(),
+                state: Some(folder.join(self.fabric.state.unwrap_or_else(|| "fabric.json".into()))),
+            },
             peers: self.peer.into_iter().map(RawPeer::resolve).collect(),
             weights: self.weights,
         })
@@ -147,6 +163,9 @@ impl RawConfig {
                  {connections} is outside"
             );
             return Some(("tcp.connections".into(), message));
+        }
+        if let Some(message) = self.fabric.fault() {
+            return Some(("fabric.owner".into(), message));
         }
         if self.peer.len() > NEIGHBOURS_MAX {
             let message = format!(
@@ -185,6 +204,23 @@ impl RawTcp {
                 RawPace::Acknowledged => Pacing::Acked,
             },
             connections: self.connections.unwrap_or(Tcp::default().connections),
+        }
+    }
+}
+
+impl RawFabric {
+    fn fault(&self) -> Option<String> {
+        let owner = self.owner.as_deref().filter(|owner| *owner != "self")?;
+        let error = owner.parse::<NodeId>().err()?;
+        Some(format!("{error}, or \"self\" for this node's own"))
+    }
+
+    /// Returns the owner; a fault was found before.
+    fn owner(&self) -> Owner {
+        match self.owner.as_deref() {
+            None => Owner::Kept,
+            Some("self") => Owner::Own,
+            Some(key) => key.parse().map_or(Owner::Kept, Owner::Key),
         }
     }
 }

@@ -8,15 +8,6 @@ use tracing::{debug, info, warn};
 /// Writes down a note, with names where there are keys.
 pub(super) fn log(controller: &Controller, note: Note) {
     match note {
-        Note::FrameRefused { .. }
-        | Note::RecordRefused { .. }
-        | Note::RecordForged { .. }
-        | Note::RecordBorrows { .. }
-        | Note::EnvelopeAstray { .. }
-        | Note::EnvelopeForged { .. }
-        | Note::EnvelopeRefused { .. }
-        | Note::AccountAstray { .. }
-        | Note::AccountDisbelieved { .. } => log_refusal(&note),
         Note::Losing { stream, loss } => {
             info!(
                 %stream,
@@ -62,6 +53,12 @@ pub(super) fn log(controller: &Controller, note: Note) {
         Note::PartExpired { stream, epoch } => {
             debug!(%stream, epoch = epoch.0, "route expired without renewal");
         }
+        Note::Enrolled { node, rights } => {
+            info!(node = %controller.name_of(node), %rights, "belongs to the fabric");
+        }
+        Note::Expelled { node } => {
+            info!(node = %controller.name_of(node), "belongs to the fabric no more");
+        }
         note => debug!(?note, "noted"),
     }
 }
@@ -85,38 +82,4 @@ pub(super) fn log_closed(controller: &Controller, stream: &StreamName, reading: 
 /// Returns the name of the node where ADUs ended.
 pub(super) fn hop(controller: &Controller, node: Option<NodeId>) -> String {
     node.map_or_else(|| "elsewhere".into(), |node| controller.name_of(node))
-}
-
-/// Writes down what a peer got wrong.
-fn log_refusal(note: &Note) {
-    match note {
-        Note::FrameRefused { from, error } => {
-            debug!(peer = %from.short(), %error, "control frame refused");
-        }
-        Note::RecordRefused { from, error } => {
-            debug!(peer = %from.short(), %error, "record refused");
-        }
-        Note::RecordForged { from, node } => {
-            debug!(peer = %from.short(), node = %node.short(), "record with a bad signature");
-        }
-        Note::RecordBorrows { node, stream } => {
-            debug!(node = %node.short(), %stream, "record announces a stream that is not its own");
-        }
-        Note::EnvelopeAstray { from } => {
-            debug!(peer = %from.short(), "envelope off its route");
-        }
-        Note::EnvelopeForged { sender } => {
-            debug!(sender = %sender.short(), "envelope with a bad signature");
-        }
-        Note::EnvelopeRefused { sender, error } => {
-            debug!(sender = %sender.short(), %error, "envelope refused");
-        }
-        Note::AccountAstray { from } => {
-            debug!(peer = %from.short(), "account of a plan that does not go on there");
-        }
-        Note::AccountDisbelieved { from, error } => {
-            debug!(peer = %from.short(), %error, "account not believed");
-        }
-        note => debug!(?note, "noted"),
-    }
 }

@@ -7,6 +7,8 @@
 //! | file | what it does |
 //! |---|---|
 //! | `neighbour` | links up and down, what they measure |
+//! | `admission` | the door, tickets, whom the network lets in |
+//! | `refusals` | what was not taken, counted |
 //! | `keys` | signatures, digests, random numbers, envelopes |
 //! | `log` | notes to the log |
 //! | `report` | the status |
@@ -15,9 +17,11 @@
 //!
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
+mod admission;
 mod keys;
 mod log;
 mod neighbour;
+mod refusals;
 mod report;
 
 use std::collections::BTreeMap;
@@ -25,6 +29,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
+use thalweg_core::admission::UnixTime;
 use thalweg_core::control::{
     Controller, Installation, Output, Planning, Secrets, Settings, Subscription,
 };
@@ -32,18 +37,23 @@ use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
-use thalweg_net::{Admission, Clock, Identity, LinkEvent};
+use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, LinkEvent};
 use tokio::sync::{mpsc, oneshot, watch};
-use tracing::debug;
+use tracing::{debug, warn};
 
 use crate::config::{Config, Peer};
 use crate::envelope::BoxKey;
+use crate::fabric::state::State;
 use crate::forward::{Account, Forwarder, Mail, Route, StreamCounts};
 use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, Status};
 
+pub use admission::{AdmissionError, InviteRequest};
+
+use admission::Kept;
 use keys::NodeKeys;
 use neighbour::PeerStates;
+use refusals::Refusals;
 
 /// How often links are measured, and programs that left without a word noticed, when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
@@ -57,6 +67,8 @@ pub(crate) enum Input {
     Frame { from: NodeId, frame: Bytes },
     /// A link came, went, or cannot be had.
     Link(LinkEvent),
+    /// Somebody is at the door.
+    Door(AtDoor),
     /// A program asks for something.
     Command(Command),
 }
@@ -77,6 +89,16 @@ pub(crate) enum Command {
     },
     Status {
         reply: oneshot::Sender<Status>,
+    },
+    /// Give out a ticket.
+    Invite {
+        request: InviteRequest,
+        reply: oneshot::Sender<Result<String, AdmissionError>>,
+    },
+    /// Revoke a node, said by name or key.
+    Revoke {
+        node: String,
+        reply: oneshot::Sender<Result<String, AdmissionError>>,
     },
     /// What became of a stream that is published here.
     Ledger {
@@ -100,6 +122,9 @@ pub(crate) struct Control {
     keys: NodeKeys,
     forwarder: Arc<Forwarder>,
     admission: Admission,
+    endpoint: Endpoint,
+    kept: Kept,
+    refusals: Refusals,
     peers: BTreeMap<NodeId, Peer>,
     peer_states: PeerStates,
     /// Where each publisher on this node reads which plans are in force.
@@ -113,17 +138,30 @@ impl Control {
         config: Config,
         identity: Identity,
         box_key: BoxKey,
-        admission: Admission,
+        state: State,
+        endpoint: Endpoint,
         forwarder: Arc<Forwarder>,
     ) -> Self {
         let settings = settings(&config, identity.id(), &forwarder.clock);
         let mut keys = NodeKeys { identity, box_key };
+        let now = forwarder.clock.now();
+        let (roll, faults) = state.roll(settings.id, UnixTime::since_1970(settings.since_1970));
+        for fault in faults {
+            warn!("{fault}");
+        }
         let peers = config.peers.into_iter();
         Self {
-            controller: Controller::new(settings, forwarder.clock.now(), &mut keys),
+            controller: Controller::in_fabric(settings, roll, now, &mut keys),
             keys,
             forwarder,
-            admission,
+            admission: endpoint.admission().clone(),
+            endpoint,
+            kept: Kept {
+                file: config.fabric.state,
+                invitations: state.invitations,
+                contacts: state.contacts,
+            },
+            refusals: Refusals::default(),
             peers: peers.map(|peer| (peer.key, peer)).collect(),
             peer_states: PeerStates::new(),
             publishers: BTreeMap::new(),
@@ -172,6 +210,13 @@ impl Control {
                     .handle_frame(from, &frame, now, &mut self.keys);
             }
             Input::Link(event) => self.handle_link(event),
+            Input::Door(event) => self.handle_door(event),
+            Input::Command(Command::Invite { request, reply }) => {
+                let _ = reply.send(self.invite(request));
+            }
+            Input::Command(Command::Revoke { node, reply }) => {
+                let _ = reply.send(self.revoke(&node));
+            }
             Input::Command(Command::Publish {
                 publication,
                 given,
@@ -321,9 +366,14 @@ impl Control {
                     self.forwarder.ledger.forget_account(stream, Epoch(0));
                     log::log_closed(&self.controller, &name, &reading);
                 }
-                Output::Note(note) => log::log(&self.controller, note),
+                Output::Note(note) => {
+                    if !self.refusals.count_note(&note) {
+                        log::log(&self.controller, note);
+                    }
+                }
             }
         }
+        self.drain_admission();
     }
 
     async fn send(&self, to: NodeId, frame: Bytes) {

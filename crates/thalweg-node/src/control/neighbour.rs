@@ -44,6 +44,10 @@ impl Control {
 
     fn link_up(&mut self, link: Link) {
         let (peer, stats) = (link.peer(), stats(&link));
+        if !self.controller.roll().admits(peer) {
+            // It was let in by the network a moment before it was thrown out; said again, the link goes.
+            self.admission.revoke(peer);
+        }
         info!(peer = %self.name_of(peer), "link up");
         self.peer_states.remove(&peer);
         self.forwarder.link_up(link);

@@ -36,7 +36,9 @@ impl Control {
             streams: self.stream_statuses(),
             plans: self.plan_statuses(),
             routes: self.route_statuses(),
+            fabric: self.controller.roll().fabric(),
             refusals: self.admission.refusals(),
+            refused: self.refusals.status(),
             unknown_adus: self.forwarder.ledger.unknown(),
         }
     }
@@ -48,8 +50,15 @@ impl Control {
             name: self.name_of(key),
             slots: 0,
             trusted,
+            rights: self.rights(key),
             neighbours: Vec::new(),
         }
+    }
+
+    /// Returns what a node may do by its grant.
+    fn rights(&self, key: NodeId) -> Option<Vec<&'static str>> {
+        let roll = self.controller.roll();
+        roll.fabric().map(|_| roll.rights(key).names().collect())
     }
 
     fn node_status(&self, record: &Record) -> NodeStatus {

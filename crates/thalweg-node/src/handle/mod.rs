@@ -20,7 +20,7 @@ use thalweg_core::session::Part;
 use thalweg_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::control::{Command, Input};
+use crate::control::{AdmissionError, Command, Input, InviteRequest};
 use crate::forward::{Forwarder, mailbox};
 use crate::status::Status;
 
@@ -140,6 +140,23 @@ impl Handle {
     /// Returns how the node, its links and its streams are; `None` if it has stopped.
     pub async fn status(&self) -> Option<Status> {
         self.ask(|reply| Command::Status { reply }).await
+    }
+
+    /// Gives out a ticket, as text.
+    ///
+    /// Fails   where this node may not invite, or may not grant that much
+    pub async fn invite(&self, request: InviteRequest) -> Result<String, AdmissionError> {
+        let ticket = self.ask(|reply| Command::Invite { request, reply }).await;
+        ticket.ok_or(AdmissionError::Stopped)?
+    }
+
+    /// Revokes all grants of a node, said by its name or key, and returns what was done as a sentence.
+    ///
+    /// Fails   where this node may not revoke them, or nobody has that name
+    pub async fn revoke(&self, node: &str) -> Result<String, AdmissionError> {
+        let node = node.to_string();
+        let done = self.ask(|reply| Command::Revoke { node, reply }).await;
+        done.ok_or(AdmissionError::Stopped)?
     }
 
     pub(crate) async fn ask<T>(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Sequence, StreamId};
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Clock;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::UnixStream;
@@ -13,7 +13,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::frame::{self, Frame, Message, PublishRequest};
+use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
+use crate::control::InviteRequest;
 use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
 
 /// A connection with the node of this machine, for one thing.
@@ -83,6 +84,35 @@ impl Client {
         frame::write_message(&mut self.write, &Message::Status).await?;
         match self.next().await? {
             Frame::Message(Message::Report { status }) => Ok(status),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Has the node give out a ticket.
+    pub async fn invite(mut self, request: InviteRequest) -> Result<String, LocalError> {
+        let seconds = |time: Duration| time.as_nanos() / 1_000_000_000;
+        let request = TicketRequest {
+            rights: request.rights.to_string(),
+            uses: request.uses,
+            open_for_seconds: seconds(request.open_for),
+            lasts_seconds: (!request.lasts.is_never()).then(|| seconds(request.lasts)),
+            addresses: request.addresses,
+        };
+        frame::write_message(&mut self.write, &Message::Invite(request)).await?;
+        match self.next().await? {
+            Frame::Message(Message::Ticket { ticket }) => Ok(ticket),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Has the node revoke another, said by name or key; returns what was done as a sentence.
+    pub async fn revoke(mut self, node: &str) -> Result<String, LocalError> {
+        let node = node.to_string();
+        frame::write_message(&mut self.write, &Message::Revoke { node }).await?;
+        match self.next().await? {
+            Frame::Message(Message::Notice { text }) => Ok(text),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
     }

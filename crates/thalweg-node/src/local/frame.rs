@@ -1,6 +1,7 @@
 //! Frames on the local socket.
 
 use std::io;
+use std::net::SocketAddr;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -29,6 +30,12 @@ pub(super) enum Message {
     Subscribe { name: StreamName, in_sequence: bool },
     /// Client: how is the node?
     Status,
+    /// Client: give out a ticket.
+    Invite(TicketRequest),
+    /// Client: revoke a node, said by name or key.
+    Revoke { node: String },
+    /// Node: the ticket.
+    Ticket { ticket: String },
     /// Client: the stream ends here.
     Finish,
     /// Node: yes.
@@ -49,6 +56,18 @@ pub(super) enum Message {
     Summary { summary: serde_json::Value },
     /// Node: how it is.
     Report { status: serde_json::Value },
+}
+
+/// A ticket that is to be given out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct TicketRequest {
+    pub(super) rights: String,
+    pub(super) uses: usize,
+    pub(super) open_for_seconds: u64,
+    /// How long a grant lasts; none for no end.
+    pub(super) lasts_seconds: Option<u64>,
+    #[serde(default)]
+    pub(super) addresses: Vec<SocketAddr>,
 }
 
 /// A stream that is to be published.

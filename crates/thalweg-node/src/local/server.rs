@@ -4,8 +4,10 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use thalweg_core::admission::Rights;
 use thalweg_core::id::Epoch;
 use thalweg_core::planner::Planner;
+use thalweg_core::time::Duration;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -13,7 +15,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::debug;
 
-use super::frame::{self, Frame, Message, PublishRequest};
+use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
+use crate::control::InviteRequest;
 use crate::handle::{Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
 use crate::node::NodeError;
 
@@ -117,11 +120,42 @@ async fn answer(
             let status = serde_json::to_value(handle.status().await)?;
             frame::write_message(write, &Message::Report { status }).await
         }
+        Some(Frame::Message(Message::Invite(request))) => {
+            let answer = match invite(&handle, request).await {
+                Ok(ticket) => Message::Ticket { ticket },
+                Err(reason) => Message::Refused { reason },
+            };
+            frame::write_message(write, &answer).await
+        }
+        Some(Frame::Message(Message::Revoke { node })) => {
+            let answer = match handle.revoke(&node).await {
+                Ok(text) => Message::Notice { text },
+                Err(error) => Message::Refused {
+                    reason: error.to_string(),
+                },
+            };
+            frame::write_message(write, &answer).await
+        }
         Some(_) => {
-            let reason = "the first frame is neither publish, subscribe nor status".to_string();
+            let reason = "the first frame is neither publish, subscribe, status, invite nor revoke"
+                .to_string();
             frame::write_message(write, &Message::Refused { reason }).await
         }
     }
+}
+
+async fn invite(handle: &Handle, request: TicketRequest) -> Result<String, String> {
+    let rights = request.rights.parse::<Rights>();
+    let seconds = request.lasts_seconds;
+    let request = InviteRequest {
+        rights: rights.map_err(|error| error.to_string())?,
+        uses: request.uses,
+        open_for: Duration::from_secs(request.open_for_seconds),
+        lasts: seconds.map_or(Duration::NEVER, Duration::from_secs),
+        addresses: request.addresses,
+    };
+    let ticket = handle.invite(request).await;
+    ticket.map_err(|error| error.to_string())
 }
 
 async fn publish(

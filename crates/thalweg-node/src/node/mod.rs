@@ -12,19 +12,22 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::Serialize;
 use thalweg_core::adu::Header;
+use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::{
-    Addresses, Admission, Arriving, BindError, Clock, Endpoint, Identity, IdentityError, Link,
-    LinkEvent, Options, Outcome, Receiver, TcpOptions,
+    Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Identity, IdentityError,
+    Link, LinkEvent, Options, Outcome, Receiver, TcpOptions,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{info, warn};
 
-use crate::config::Config;
+use crate::config::{Config, Owner};
 use crate::control::{Control, INPUTS_MAX, Input};
 use crate::envelope::BoxKey;
+use crate::fabric::StateError;
+use crate::fabric::state::State;
 use crate::forward::Forwarder;
 use crate::handle::Handle;
 use crate::{admin, local};
@@ -34,6 +37,9 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// How long a node that stops waits for local publishers to end their streams.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
+
+/// Callers at the door that wait for the control task; the network hears no more at once.
+const KNOCKS_MAX: usize = 16;
 
 /// A node that has its key and its sockets.
 pub struct Node {
@@ -88,6 +94,9 @@ pub enum NodeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// What it keeps of its fabric cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
     /// The system gives no random numbers.
     #[error("the system gives no random numbers, so no keys can be made")]
     Random,
@@ -104,8 +113,9 @@ impl Node {
 
     /// Assembles a node with a key that is kept in memory only, for tests and demos.
     pub async fn with_identity(config: Config, identity: Identity) -> Result<Self, NodeError> {
-        let connecting = config.peers.iter().filter(|peer| peer.connect);
-        let admission = Admission::of(connecting.map(|peer| peer.key));
+        let state = belonging(&config, identity.id())?;
+        let admission = admitted(&config, &state);
+        let (door, knocks) = mpsc::channel(KNOCKS_MAX);
         let clock = Clock::start();
         let pool = Pool::new(POOL_BYTES_DEFAULT);
         let forwarder = Arc::new(Forwarder::new(clock, pool));
@@ -132,7 +142,8 @@ impl Node {
                 standbys: config.tcp.connections.saturating_sub(1),
                 ..TcpOptions::default()
             },
-            ..Options::new(identity.clone(), admission.clone())
+            doorkeeper: state.fabric.map(|_| door),
+            ..Options::new(identity.clone(), admission)
         };
         let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
         let handle = Handle {
@@ -151,9 +162,16 @@ impl Node {
             None => None,
         };
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
-        dial(&endpoint, &config);
-        let inlet_events = tokio::spawn(pump(event_queue, inputs));
-        let control = Control::new(config, identity, box_key, admission, forwarder);
+        dial(&endpoint, &config, &state);
+        let inlet_events = tokio::spawn(pump(event_queue, knocks, inputs));
+        let control = Control::new(
+            config,
+            identity,
+            box_key,
+            state,
+            endpoint.clone(),
+            forwarder,
+        );
         let control = tokio::spawn(control.run(queue));
         Ok(Self {
             handle,
@@ -210,8 +228,47 @@ impl Node {
     }
 }
 
-/// Dials the peers that have an address, and with mDNS those that have none.
-fn dial(endpoint: &Endpoint, config: &Config) {
+/// Returns what the node knows of the fabric that it belongs to.
+fn belonging(config: &Config, own: NodeId) -> Result<State, NodeError> {
+    let file = config.fabric.state.as_deref();
+    let mut state = file.map(State::load).transpose()?.unwrap_or_default();
+    let configured = match config.fabric.owner {
+        Owner::Kept => return Ok(state),
+        Owner::Own => own,
+        Owner::Key(key) => key,
+    };
+    let path = || file.map(PathBuf::from).unwrap_or_default();
+    match state.fabric {
+        Some(kept) if kept != configured => Err(StateError::OtherFabric {
+            path: path(),
+            kept,
+            configured,
+        }
+        .into()),
+        _ => {
+            state.fabric = Some(configured);
+            Ok(state)
+        }
+    }
+}
+
+/// Returns who may connect before anybody has shown a grant: the owner, or where there is none the configured peers.
+fn admitted(config: &Config, state: &State) -> Admission {
+    let connecting = config.peers.iter().filter(|peer| peer.connect);
+    match state.fabric {
+        None => Admission::of(connecting.map(|peer| peer.key)),
+        Some(owner) => Admission::of([owner]),
+    }
+}
+
+/// Dials the peers that have an address, and with mDNS those that have none; and those that were learnt by joining.
+fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
+    let is_configured = |key| config.peers.iter().any(|peer| peer.key == key);
+    for (seed, contact) in (1 << 32..).zip(&state.contacts) {
+        if !is_configured(contact.key) {
+            endpoint.keep_dialled(contact.key, &contact.addresses, seed);
+        }
+    }
     for (seed, peer) in (0..).zip(&config.peers) {
         let has_address = !peer.addresses.is_empty() || !peer.tcp_addresses.is_empty();
         if peer.connect && (config.reach.mdns || has_address) {
@@ -224,10 +281,19 @@ fn dial(endpoint: &Endpoint, config: &Config) {
     }
 }
 
-/// Brings link events, which may not wait, to the control task, which may be busy.
-async fn pump(mut events: mpsc::UnboundedReceiver<LinkEvent>, inputs: mpsc::Sender<Input>) {
-    while let Some(event) = events.recv().await {
-        if inputs.send(Input::Link(event)).await.is_err() {
+/// Brings link events, which may not wait, and those at the door to the control task, which may be busy.
+async fn pump(
+    mut events: mpsc::UnboundedReceiver<LinkEvent>,
+    mut knocks: mpsc::Receiver<AtDoor>,
+    inputs: mpsc::Sender<Input>,
+) {
+    loop {
+        let input = tokio::select! {
+            Some(event) = events.recv() => Input::Link(event),
+            Some(knock) = knocks.recv() => Input::Door(knock),
+            else => return,
+        };
+        if inputs.send(input).await.is_err() {
             return;
         }
     }

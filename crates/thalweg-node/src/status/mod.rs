@@ -28,8 +28,12 @@ pub struct Status {
     pub plans: Vec<PlanStatus>,
     /// The parts of plans that run here.
     pub routes: Vec<RouteStatus>,
+    /// The owner of the fabric, if it has one.
+    pub fabric: Option<NodeId>,
     /// How often a connection was refused because its key is not admitted.
     pub refusals: u64,
+    /// What others said that was not taken.
+    pub refused: Vec<RefusedStatus>,
     /// ADUs that came under no plan that is installed here.
     pub unknown_adus: u64,
 }
@@ -45,8 +49,21 @@ pub struct NodeStatus {
     pub slots: u32,
     /// Whether this node trusts it with plaintext.
     pub trusted: bool,
+    /// What it may do by its grant; nothing is known of that in a fabric without an owner.
+    pub rights: Option<Vec<&'static str>>,
     /// The names of the nodes that it has links with.
     pub neighbours: Vec<String>,
+}
+
+/// What others said that was not taken, of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RefusedStatus {
+    /// The kind.
+    pub what: &'static str,
+    /// How often.
+    pub count: u64,
+    /// The last time, as a sentence that names who.
+    pub last: String,
 }
 
 /// A link of this node, or a peer that it has none with now.

@@ -2,6 +2,7 @@
 
 mod accounts;
 mod admin;
+mod admission;
 mod chain;
 mod fabric;
 mod given;

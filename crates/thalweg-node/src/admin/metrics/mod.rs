@@ -28,6 +28,15 @@ pub(super) fn render(status: &Status) -> String {
         status.refusals as f64,
     );
     page.family(
+        "thalweg_refused_total",
+        "counter",
+        "messages of others that were not taken, by kind",
+    );
+    for refused in &status.refused {
+        let labels = [("what", refused.what)];
+        page.sample("thalweg_refused_total", &labels, refused.count as f64);
+    }
+    page.family(
         "thalweg_adus_unknown_total",
         "counter",
         "ADUs that came under no plan that is installed",

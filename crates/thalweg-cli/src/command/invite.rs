@@ -1,0 +1,125 @@
+//! `thalweg invite`: a ticket with which another node joins this one's fabric.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use serde_json::json;
+use thalweg_core::admission::Rights;
+use thalweg_core::limits::{INVITATION_USES_MAX, TICKET_ADDRESSES_MAX};
+use thalweg_core::time::Duration;
+use thalweg_node::InviteRequest;
+use thalweg_node::fabric::ticket;
+
+use crate::exit::{Code, OrCode as _, Outcome};
+use crate::socket::Socket;
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg invite
+  thalweg invite --rights subscribe,see-plaintext --open-for 10m
+  thalweg invite --rights relay --uses 5 --lasts 30d
+  thalweg invite --address 198.51.100.7:7400
+  thalweg join $(ssh base thalweg invite) --config node.toml
+
+The ticket is printed on standard output. Who has it can join until it is used up or its time is over: hand it on as you
+would a password. Only the fabric's owner, and nodes that were granted `invite`, give out tickets.";
+
+/// Print a ticket with which another node joins this node's fabric.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    socket: Socket,
+
+    /// What it may do who joins: publish, subscribe, relay, see-plaintext, invite.
+    #[arg(long, value_name = "RIGHTS", default_value = "publish,subscribe,relay")]
+    rights: Rights,
+
+    /// How many nodes may join with it.
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = parse_uses)]
+    uses: usize,
+
+    /// For how long it is good: 30s, 10m, 2h, 7d.
+    #[arg(long, value_name = "TIME", default_value = "1d", value_parser = parse_span)]
+    open_for: Duration,
+
+    /// For how long what is granted with it lasts, from joining [default: until it is revoked].
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    lasts: Option<Duration>,
+
+    /// Where this node can be dialled, if not at its own addresses: that of a router in front of it.
+    #[arg(long = "address", value_name = "ADDRESS:PORT")]
+    addresses: Vec<SocketAddr>,
+
+    /// Print one JSON object, with what the ticket says.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks the node and prints.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    if arguments.addresses.len() > TICKET_ADDRESSES_MAX {
+        let count = arguments.addresses.len();
+        let sentence = format!(
+            "{count} addresses do not fit a ticket, which has room for {TICKET_ADDRESSES_MAX}"
+        );
+        return crate::exit::fail(Code::BadInput, sentence);
+    }
+    let request = InviteRequest {
+        rights: arguments.rights,
+        uses: arguments.uses,
+        open_for: arguments.open_for,
+        lasts: arguments.lasts.unwrap_or(Duration::NEVER),
+        addresses: arguments.addresses.clone(),
+    };
+    let text = arguments.socket.connect().await?.invite(request).await?;
+    if !arguments.json {
+        terminal::print(&format!("{text}\n"))?;
+        return Ok(Code::Done);
+    }
+    let read = ticket::parse(&text).or_code(Code::Failed)?;
+    let object = json!({
+        "ticket": text,
+        "fabric": read.fabric,
+        "inviter": read.inviter,
+        "addresses": read.addresses,
+        "rights": read.rights.names().collect::<Vec<_>>(),
+        "uses": arguments.uses,
+        "expires_unix": read.expiry.seconds(),
+    });
+    terminal::print(&format!("{object}\n"))?;
+    Ok(Code::Done)
+}
+
+fn parse_uses(text: &str) -> Result<usize, String> {
+    let uses: usize = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not a number of nodes"))?;
+    if (1..=INVITATION_USES_MAX).contains(&uses) {
+        Ok(uses)
+    } else {
+        Err(format!("a ticket is for 1 to {INVITATION_USES_MAX} nodes"))
+    }
+}
+
+/// Reads a span in the units in which people think of tickets: days are not among those of streams.
+fn parse_span(text: &str) -> Result<Duration, String> {
+    let bad = || format!("`{text}` is not a time such as 30s, 10m, 2h or 7d");
+    let trimmed = text.trim();
+    let split = trimmed.len() - trimmed.chars().last().map_or(0, char::len_utf8);
+    let (number, unit) = trimmed.split_at(split);
+    let seconds: u64 = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(bad()),
+    };
+    let number: u64 = number.trim_end().parse().map_err(|_| bad())?;
+    match number.checked_mul(seconds) {
+        // A hundred years: what is longer has no end and needs no time.
+        Some(seconds @ 1..=3_155_760_000) => Ok(Duration::from_secs(seconds)),
+        _ => Err(bad()),
+    }
+}

@@ -1,0 +1,140 @@
+//! `thalweg join TICKET`: redeem a ticket, before the node runs.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use thalweg_core::admission::UnixTime;
+use thalweg_core::model::NodeName;
+use thalweg_net::{Identity, Unreachable};
+use thalweg_node::fabric::{self, JoinError, Joined, ticket};
+use thalweg_node::{Config, ConfigError};
+
+use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg join thalweg… --config node.toml
+  thalweg join thalweg… --config camera.toml --name camera
+
+A configuration that is not there is made. What the inviter grants is kept beside the key (`state` under [fabric]); the
+node heeds it from its next start on. A ticket that is damaged, forged, expired, used up or for another fabric is refused
+with the reason, and nothing is changed.";
+
+/// Join a fabric with a ticket that `thalweg invite` printed there.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The ticket; spaces and line breaks in it do not matter.
+    #[arg(value_name = "TICKET", required = true, num_args = 1..)]
+    ticket: Vec<String>,
+
+    /// The node's configuration; it is made if it is not there.
+    #[arg(long, value_name = "FILE", default_value = "node.toml")]
+    config: PathBuf,
+
+    /// The node's name, where the configuration is made [default: the machine's].
+    #[arg(long, value_name = "NAME")]
+    name: Option<NodeName>,
+}
+
+/// Joins.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let ticket = ticket::parse(&arguments.ticket.concat()).or_code(Code::BadInput)?;
+    let path = &arguments.config;
+    let made = (!path.exists()).then(|| smallest_config(arguments.name.as_ref()));
+    let config = match &made {
+        Some(text) => {
+            let folder = path.parent().unwrap_or(Path::new(""));
+            Config::parse(text, &path.display().to_string(), folder).map_err(ConfigError::from)
+        }
+        None => Config::load(path),
+    };
+    let config = config
+        .context("the configuration cannot be used")
+        .or_code(Code::BadInput)?;
+    let Some(state) = &config.fabric.state else {
+        return fail(
+            Code::BadInput,
+            "the configuration names no file for what is granted",
+        );
+    };
+    let identity = Identity::load_or_create(&config.key_file).or_code(Code::BadInput)?;
+    let joined = fabric::join(&ticket, &identity, state)
+        .await
+        .map_err(|error| Failure {
+            code: code(&error),
+            error: anyhow::Error::new(error),
+        })?;
+    if let Some(text) = made {
+        write_config(path, &text)?;
+    }
+    terminal::print(&format!(
+        "{} joined the fabric {}, let in by {}: it may {}, {}\n",
+        config.name,
+        joined.fabric.short(),
+        joined.inviter.short(),
+        joined.rights,
+        until(&joined),
+    ))?;
+    terminal::tell(&format!(
+        "start it, or start it again, with: thalweg node --config {}",
+        path.display()
+    ));
+    Ok(Code::Done)
+}
+
+/// Says how long what was granted lasts.
+fn until(joined: &Joined) -> String {
+    if joined.expiry == UnixTime::NEVER {
+        return "until that is revoked".into();
+    }
+    let seconds = joined.expiry.seconds().saturating_sub(joined.now.seconds());
+    let (count, unit) = match seconds {
+        0..7_200 => (seconds, "s"),
+        7_200..172_800 => (seconds / 3_600, "h"),
+        _ => (seconds / 86_400, "days"),
+    };
+    format!("for {count} {unit}")
+}
+
+/// What is wrong with the ticket is the input's fault; who cannot be reached, or a full disk, the moment's.
+fn code(error: &JoinError) -> Code {
+    match error {
+        JoinError::Unreachable(Unreachable::OwnKey(_)) => Code::BadInput,
+        JoinError::Unreachable(_) | JoinError::State(_) => Code::Failed,
+        _ => Code::BadInput,
+    }
+}
+
+/// Returns the smallest configuration.
+fn smallest_config(name: Option<&NodeName>) -> String {
+    let name = name.map_or_else(host_name, |name| name.as_str().to_string());
+    format!(
+        "# Made by `thalweg join`; `thalweg config` prints every key with its meaning.\nname = {}\n",
+        serde_json::Value::from(name)
+    )
+}
+
+/// Writes a configuration where there was none a moment ago.
+fn write_config(path: &Path, text: &str) -> Result<(), Failure> {
+    let made = OpenOptions::new().write(true).create_new(true).open(path);
+    made.and_then(|mut file| file.write_all(text.as_bytes()))
+        .with_context(|| format!("cannot write the configuration {}", path.display()))
+        .or_code(Code::Failed)?;
+    terminal::tell(&format!("{} was not there and was made", path.display()));
+    Ok(())
+}
+
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.parse::<NodeName>().is_ok() {
+        name.to_string()
+    } else {
+        "node".to_string()
+    }
+}

@@ -1,0 +1,35 @@
+//! `thalweg revoke NODE`: take a node's rights, at once and everywhere.
+
+use clap::Args;
+
+use crate::exit::{Code, Outcome};
+use crate::socket::Socket;
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg revoke camera
+  thalweg revoke 6b1d5c3e…64 hexadecimal digits…
+
+All that was granted to the node ends: its neighbours cut their links with it, its streams and subscriptions end, and it
+is off the map. The owner revokes every node, a node with `invite` those that it let in. A new ticket lets it in again.";
+
+/// Revoke what a node was granted.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The node's name or key.
+    #[arg(value_name = "NODE")]
+    node: String,
+
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Asks the node and prints what was done.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let node = arguments.socket.connect().await?;
+    let done = node.revoke(&arguments.node).await?;
+    terminal::print(&format!("{done}\n"))?;
+    Ok(Code::Done)
+}

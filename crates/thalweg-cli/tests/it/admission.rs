@@ -1,0 +1,147 @@
+//! Proves tickets from outside: processes that invite, join, run and are revoked, and what is said when one may not.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::fabric::{PATIENCE, terminate};
+use crate::program::{Run, run, thalweg};
+
+/// A node that is ended with the test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        terminate(&self.0);
+        // It has been told; how it ends is not this test's affair.
+        let _ = self.0.wait();
+    }
+}
+
+fn write_config(folder: &Path, name: &str, more: &str) {
+    let text = format!(
+        "name = \"{name}\"\nkey_file = \"{name}.key\"\nlisten = [\"127.0.0.1:0\"]\nsocket = \"{name}.sock\"\n\
+         [api]\nenabled = false\n[fabric]\nstate = \"{name}.json\"\n{more}"
+    );
+    std::fs::write(folder.join(format!("{name}.toml")), text).expect("room");
+}
+
+fn start(folder: &Path, name: &str) -> Running {
+    let mut command = thalweg(folder);
+    command.args(["node", "--config", &format!("{name}.toml")]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the program was built");
+    let mut line = String::new();
+    let mut out = BufReader::new(child.stdout.take().expect("it is piped"));
+    out.read_line(&mut line).expect("text");
+    assert!(line.starts_with(name), "{name} said: {line}");
+    Running(child)
+}
+
+fn at(folder: &Path, node: &str, arguments: &[&str]) -> Run {
+    let socket = format!("{node}.sock");
+    run(folder, &[arguments, &["--node", &socket]].concat())
+}
+
+fn rights(folder: &Path, node: &str, of: &str) -> Option<Value> {
+    let out = at(folder, node, &["ls", "--json"]).exits(0).out();
+    let status: Value = serde_json::from_str(&out).expect("one JSON object");
+    let nodes = status["nodes"].as_array().expect("a list");
+    let there = nodes.iter().find(|known| known["name"] == of);
+    there.map(|known| known["rights"].clone())
+}
+
+fn wait(what: &str, so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_node_is_invited_joins_and_is_revoked() {
+    let folder = tempdir().expect("a directory");
+    let folder = folder.path();
+    write_config(folder, "base", "owner = \"self\"\n");
+    let _base = start(folder, "base");
+    let invite = [
+        "invite",
+        "--rights",
+        "publish,relay",
+        "--lasts",
+        "7d",
+        "--json",
+    ];
+    let out = at(folder, "base", &invite).exits(0).out();
+    let said: Value = serde_json::from_str(&out).expect("one JSON object");
+    assert_eq!(said["rights"], serde_json::json!(["publish", "relay"]));
+    let ticket = said["ticket"].as_str().expect("text").to_string();
+    write_config(folder, "camera", "");
+    let (head, tail) = ticket.split_at(60);
+    let joined = run(folder, &["join", head, tail, "--config", "camera.toml"]).exits(0);
+    let out = joined.out();
+    assert!(out.contains("may publish,relay, for 7 days"), "{out}");
+    let _camera = start(folder, "camera");
+    wait("the camera is on the map", || {
+        rights(folder, "base", "camera") == Some(serde_json::json!(["publish", "relay"]))
+    });
+    let table = at(folder, "base", &["ls"]).exits(0).out();
+    assert!(
+        table.contains("rights") && table.contains("publish,relay"),
+        "{table}"
+    );
+    at(folder, "camera", &["invite"])
+        .exits(1)
+        .says(&["may not invite", "`invite`"]);
+    run(folder, &["join", &ticket, "--config", "second.toml"])
+        .exits(2)
+        .says(&["does not let", "has been used"]);
+    assert!(!folder.join("second.toml").exists(), "nothing is written");
+    at(folder, "base", &["revoke", "nobody"])
+        .exits(1)
+        .says(&["`nobody`"]);
+    let done = at(folder, "base", &["revoke", "camera"]).exits(0).out();
+    assert!(done.contains("camera"), "{done}");
+    wait("the camera is off the map", || {
+        rights(folder, "base", "camera").is_none()
+    });
+}
+
+#[test]
+fn bad_tickets_and_missing_nodes_have_their_own_exit_codes() {
+    let folder = tempdir().expect("a directory");
+    let folder = folder.path();
+    run(folder, &["join", "hello"])
+        .exits(2)
+        .says(&["is no ticket"]);
+    run(folder, &["join", "thalwegaaaa"])
+        .exits(2)
+        .says(&["damaged"]);
+    for command in [&["invite"][..], &["revoke", "camera"]] {
+        at(folder, "none", command).exits(4).says(&["none.sock"]);
+    }
+    for bad in [
+        &["invite", "--rights", "all"][..],
+        &["invite", "--uses", "0"],
+        &["invite", "--open-for", "soon"],
+        &["invite", "--lasts", "99999999d"],
+        &["join"],
+        &["revoke"],
+    ] {
+        run(folder, bad).exits(2);
+    }
+    write_config(folder, "plain", "");
+    let _plain = start(folder, "plain");
+    at(folder, "plain", &["invite"])
+        .exits(1)
+        .says(&["has no owner"]);
+    write_config(folder, "wrong", "owner = \"me\"\n");
+    run(folder, &["check", "wrong.toml"])
+        .exits(2)
+        .says(&["wrong.toml:9", "owner", "self"]);
+}

@@ -1,0 +1,142 @@
+//! Finding admitted nodes on the local network by mDNS.
+//!
+//! *The idea.* Whoever announces itself is remembered and nothing more; whoever is admitted besides is dialled, at once or
+//! when its grant arrives. So a stranger on the network costs an entry in a bounded set, and no packet is sent to it. Who
+//! is not admitted any more, or not announced, is dialled no longer.
+//!
+//! *What it does not do.* It does not touch peers that are configured, which have addresses or are looked up anyway, and
+//! it lets nobody in: a node that is found proves its key like any other.
+//!
+//! *Sources.* RFC 6762; `iroh-mdns-address-lookup` 0.6 over `swarm-discovery`.
+
+use std::collections::BTreeSet;
+
+use futures_util::{Stream, StreamExt as _};
+use iroh_mdns_address_lookup::{DiscoveryEvent, MdnsAddressLookup};
+use thalweg_core::id::NodeId;
+
+use crate::endpoint::Endpoint;
+use crate::error::BindError;
+use crate::identity::Identity;
+
+#[cfg(test)]
+mod tests;
+
+/// The name of the service, so that nodes of other programs on iroh are not asked.
+const SERVICE: &str = "thalweg";
+
+/// Nodes on a local network that are remembered; more are found when some of them have gone.
+const FOUND_MAX: usize = 1024;
+
+/// Links that are made because a node was found: a hub's worth; who is further is reached through them.
+const DIALLED_MAX: usize = 32;
+
+/// Who was found, and who of them is dialled for it.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    found: BTreeSet<NodeId>,
+    dialled: BTreeSet<NodeId>,
+}
+
+/// What is to be done about a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Keep a link with it.
+    Dial(NodeId),
+    /// Keep none any more.
+    Forget(NodeId),
+}
+
+/// Returns the service that announces this node and looks others up.
+///
+/// Fails   a network that lets no multicast socket be bound
+pub(crate) fn lookup(identity: &Identity) -> Result<MdnsAddressLookup, BindError> {
+    MdnsAddressLookup::builder()
+        .service_name(SERVICE)
+        .build(identity.secret().public())
+        .map_err(|error| BindError::Endpoint(format!("no mDNS: {error:#}")))
+}
+
+/// Dials the admitted nodes that are found, until the endpoint shuts down.
+pub(crate) async fn run(endpoint: Endpoint, mdns: MdnsAddressLookup) {
+    let events = mdns.subscribe().await;
+    follow(&endpoint, events).await;
+}
+
+async fn follow(endpoint: &Endpoint, mut events: impl Stream<Item = DiscoveryEvent> + Unpin) {
+    let mut found = Found::default();
+    let mut changes = endpoint.admission().changes();
+    loop {
+        tokio::select! {
+            event = events.next() => match event {
+                Some(DiscoveryEvent::Discovered { endpoint_info, .. }) => {
+                    found.handle_found(NodeId(*endpoint_info.endpoint_id.as_bytes()));
+                }
+                Some(DiscoveryEvent::Expired { endpoint_id }) => {
+                    found.handle_gone(NodeId(*endpoint_id.as_bytes()));
+                }
+                Some(_) => {}
+                None => return,
+            },
+            changed = changes.changed() => if changed.is_err() { return },
+            () = endpoint.shutting_down() => return,
+        }
+        let may_dial = |node| endpoint.admission().admits(node) && node != endpoint.id();
+        for action in found.actions(may_dial, |node| endpoint.is_kept(node)) {
+            match action {
+                Action::Dial(node) => {
+                    tracing::info!(peer = %node.short(), "found on the local network");
+                    endpoint.keep_dialled(node, &[], seed(endpoint.id(), node));
+                }
+                Action::Forget(node) => endpoint.forget(node),
+            }
+        }
+    }
+}
+
+impl Found {
+    pub(crate) fn handle_found(&mut self, node: NodeId) {
+        if self.found.len() < FOUND_MAX {
+            self.found.insert(node);
+        }
+    }
+
+    pub(crate) fn handle_gone(&mut self, node: NodeId) {
+        self.found.remove(&node);
+    }
+
+    /// Returns what is to be done now, and takes it for done.
+    pub(crate) fn actions(
+        &mut self,
+        may_dial: impl Fn(NodeId) -> bool,
+        is_kept: impl Fn(NodeId) -> bool,
+    ) -> Vec<Action> {
+        let mut actions = Vec::new();
+        let found = &self.found;
+        self.dialled.retain(|node| {
+            let stays = found.contains(node) && may_dial(*node);
+            if !stays {
+                actions.push(Action::Forget(*node));
+            }
+            stays
+        });
+        for node in &self.found {
+            let is_new = !self.dialled.contains(node) && !is_kept(*node);
+            if self.dialled.len() < DIALLED_MAX && is_new && may_dial(*node) {
+                self.dialled.insert(*node);
+                actions.push(Action::Dial(*node));
+            }
+        }
+        actions
+    }
+}
+
+/// Two nodes that find each other do not knock in step.
+fn seed(own: NodeId, node: NodeId) -> u64 {
+    let half = |id: NodeId| {
+        let mut head = [0; 8];
+        head.copy_from_slice(&id.0[..8]);
+        u64::from_be_bytes(head)
+    };
+    half(own) ^ half(node).rotate_left(1)
+}

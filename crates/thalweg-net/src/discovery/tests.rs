@@ -1,0 +1,52 @@
+//! Proves who of those that are found is dialled, and until when.
+
+use thalweg_core::id::NodeId;
+
+use super::{Action, DIALLED_MAX, FOUND_MAX, Found};
+
+fn node(number: usize) -> NodeId {
+    let mut id = [0; 32];
+    id[..8].copy_from_slice(&number.to_be_bytes());
+    NodeId(id)
+}
+
+fn nobody(_: NodeId) -> bool {
+    false
+}
+
+fn everybody(_: NodeId) -> bool {
+    true
+}
+
+#[test]
+fn only_admitted_nodes_are_dialled_also_when_the_grant_comes_later() {
+    let mut found = Found::default();
+    found.handle_found(node(1));
+    assert_eq!(found.actions(nobody, nobody), []);
+    assert_eq!(found.actions(everybody, nobody), [Action::Dial(node(1))]);
+    assert_eq!(found.actions(everybody, everybody), [], "once");
+    assert_eq!(found.actions(nobody, everybody), [Action::Forget(node(1))]);
+}
+
+#[test]
+fn what_is_configured_is_left_alone() {
+    let mut found = Found::default();
+    found.handle_found(node(1));
+    assert_eq!(found.actions(everybody, everybody), []);
+    found.handle_gone(node(1));
+    assert_eq!(found.actions(everybody, everybody), [], "nor forgotten");
+}
+
+#[test]
+fn who_has_gone_is_forgotten_and_makes_room() {
+    let mut found = Found::default();
+    (0..FOUND_MAX + 5).for_each(|number| found.handle_found(node(number)));
+    assert_eq!(found.found.len(), FOUND_MAX);
+    assert_eq!(found.actions(everybody, nobody).len(), DIALLED_MAX);
+    assert_eq!(found.actions(everybody, nobody), []);
+    found.handle_gone(node(0));
+    assert_eq!(
+        found.actions(everybody, nobody),
+        [Action::Forget(node(0)), Action::Dial(node(DIALLED_MAX))]
+    );
+}

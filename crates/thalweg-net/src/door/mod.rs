@@ -1,0 +1,210 @@
+//! The door: where a node that is not admitted yet shows its grant or redeems a ticket.
+//!
+//! *The idea.* A connection of its own, with a protocol name of its own, on which each side says one thing and which then
+//! ends: so the gate of links stays as narrow as it is (who is not admitted gets nowhere), and whoever knocks holds a
+//! place for a moment only, on a bench with few places.
+//!
+//! ```text
+//! caller ── connect, `thalweg-door/1` ──► keeper          both keys proved by TLS
+//!        ── one stream: what it says ───►         at most DOOR_BYTES_MAX bytes
+//!        ◄── one stream: the answer ─────
+//! ```
+//!
+//! *What it does not do.* It understands neither what is said nor the answer: whoever keeps the door ([`Doorkeeper`])
+//! does.
+//!
+//! *Sources.* docs/protocol.md §12.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use iroh::endpoint::{Connection, PortmapperConfig, presets};
+use iroh::{EndpointAddr, PublicKey, RelayMode, TransportAddr};
+use thalweg_core::congestion::Algorithm;
+use thalweg_core::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
+use thalweg_core::id::NodeId;
+use thalweg_core::limits::DOOR_BYTES_MAX;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+
+use crate::close::{CloseCode, ToVarInt as _};
+use crate::endpoint::{Endpoint, reason, transport};
+use crate::error::Unreachable;
+use crate::identity::Identity;
+
+/// The protocol of the door and its version, as the TLS handshake names it.
+pub const DOOR_ALPN: &str = "thalweg-door/1";
+
+/// Callers who are heard at once; more are turned away, so that they do not take the places of links.
+pub(crate) const CALLERS_MAX: usize = 16;
+
+/// Whoever is asked about callers, and about what to say at others' doors.
+pub type Doorkeeper = mpsc::Sender<AtDoor>;
+
+/// Something that happens at a door.
+#[derive(Debug)]
+pub enum AtDoor {
+    /// A node with this key says something at our door.
+    Asked {
+        /// Who, proved.
+        caller: NodeId,
+        /// What it says.
+        knock: Bytes,
+        /// What it is answered; nothing is a closed door.
+        answer: oneshot::Sender<Bytes>,
+    },
+    /// A kept peer does not admit us, or we not it: what is to be said at its door?
+    Introduce {
+        /// Nothing if there is nothing to say.
+        knock: oneshot::Sender<Option<Bytes>>,
+    },
+    /// What a kept peer answered at its door.
+    Answered {
+        /// Who, proved.
+        keeper: NodeId,
+        /// What it said.
+        answer: Bytes,
+        /// Whether it lets us in; else its reason, as a sentence.
+        heeded: oneshot::Sender<Result<(), String>>,
+    },
+}
+
+/// Says one thing at a node's door and returns the answer, from an endpoint of its own.
+///
+/// Fails   with the reason as a sentence, after 10 s at the latest
+pub async fn call(
+    identity: &Identity,
+    keeper: NodeId,
+    addresses: &[SocketAddr],
+    knock: &[u8],
+) -> Result<Bytes, Unreachable> {
+    if keeper == identity.id() {
+        return Err(Unreachable::OwnKey(keeper));
+    }
+    let endpoint = iroh::Endpoint::builder(presets::Minimal)
+        .secret_key(identity.secret())
+        .transport_config(transport::config(IDLE_TIMEOUT, Algorithm::default()))
+        .portmapper_config(PortmapperConfig::Disabled)
+        .relay_mode(RelayMode::Disabled)
+        .bind()
+        .await
+        .map_err(|error| other(keeper, &error))?;
+    let answer = converse(&endpoint, keeper, addresses, knock).await;
+    endpoint.close().await;
+    answer
+}
+
+/// Introduces this node at the door of a kept peer; returns whether there was anything to say, and it was let in.
+pub(crate) async fn introduce(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &[SocketAddr],
+    keeper: &Doorkeeper,
+) -> Result<bool, Unreachable> {
+    let unheard = || Unreachable::ShuttingDown;
+    let (knock, said) = oneshot::channel();
+    let introduce = AtDoor::Introduce { knock };
+    keeper.send(introduce).await.map_err(|_| unheard())?;
+    let Some(knock) = said.await.map_err(|_| unheard())? else {
+        return Ok(false);
+    };
+    let answer = converse(endpoint.iroh(), peer, addresses, &knock).await?;
+    let (heeded, result) = oneshot::channel();
+    let answered = AtDoor::Answered {
+        keeper: peer,
+        answer,
+        heeded,
+    };
+    keeper.send(answered).await.map_err(|_| unheard())?;
+    let result = result.await.map_err(|_| unheard())?;
+    result
+        .map(|()| true)
+        .map_err(|reason| Unreachable::NotAdmitted { peer, reason })
+}
+
+/// Hears a caller and answers; returns why it could not be heard.
+pub(crate) async fn hear(connection: Connection, keeper: &Doorkeeper) -> Result<(), String> {
+    let caller = NodeId(*connection.remote_id().as_bytes());
+    let heard = timeout(GREETING_WAIT.into(), answer(&connection, caller, keeper)).await;
+    let result = heard.unwrap_or_else(|_| Err("timed out".into()));
+    let (code, reason) = match &result {
+        Ok(()) => (CloseCode::Shutdown, "all is said"),
+        Err(_) => (CloseCode::Protocol, "nothing to answer was said in time"),
+    };
+    connection.close(code.varint(), reason.as_bytes());
+    result
+}
+
+async fn answer(
+    connection: &Connection,
+    caller: NodeId,
+    keeper: &Doorkeeper,
+) -> Result<(), String> {
+    let mut said = connection.accept_uni().await.map_err(text)?;
+    let knock = said.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
+    let (answer, answered) = oneshot::channel();
+    let asked = AtDoor::Asked {
+        caller,
+        knock: knock.into(),
+        answer,
+    };
+    keeper.send(asked).await.map_err(text)?;
+    let answer = answered.await.map_err(text)?;
+    let mut reply = connection.open_uni().await.map_err(text)?;
+    reply.write_all(&answer).await.map_err(text)?;
+    reply.finish().map_err(text)?;
+    // The caller closes when it has read; that it has gone is no fault.
+    connection.closed().await;
+    Ok(())
+}
+
+async fn converse(
+    endpoint: &iroh::Endpoint,
+    keeper: NodeId,
+    addresses: &[SocketAddr],
+    knock: &[u8],
+) -> Result<Bytes, Unreachable> {
+    let key = PublicKey::from_bytes(&keeper.0).map_err(|error| other(keeper, &error))?;
+    let target = EndpointAddr::from_parts(key, addresses.iter().copied().map(TransportAddr::Ip));
+    let said = async {
+        let connection = endpoint
+            .connect(target, DOOR_ALPN.as_bytes())
+            .await
+            .map_err(|error| reason::of_dial(error, keeper, addresses))?;
+        let answer = say(&connection, knock).await;
+        // Why the connection ended says more than that a stream could not be read.
+        let answer = answer.map_err(|error| match connection.close_reason() {
+            Some(ended) => reason::of_end(ended, keeper, addresses),
+            None => other(keeper, &error),
+        });
+        connection.close(CloseCode::Shutdown.varint(), b"all is said");
+        answer
+    };
+    let timed_out = |_| {
+        Err(Unreachable::TimedOut {
+            addresses: reason::list(addresses),
+        })
+    };
+    let said = timeout(GREETING_WAIT.into(), said).await;
+    said.unwrap_or_else(timed_out)
+}
+
+async fn say(connection: &Connection, knock: &[u8]) -> Result<Bytes, String> {
+    let mut stream = connection.open_uni().await.map_err(text)?;
+    stream.write_all(knock).await.map_err(text)?;
+    stream.finish().map_err(text)?;
+    let mut reply = connection.accept_uni().await.map_err(text)?;
+    let answer = reply.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
+    Ok(answer.into())
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn other(peer: NodeId, error: &impl std::fmt::Display) -> Unreachable {
+    Unreachable::Other {
+        peer,
+        reason: format!("{error:#}"),
+    }
+}

@@ -1,0 +1,181 @@
+//! Joining a fabric with a ticket, before the node runs.
+//!
+//! *The idea.* Everything that the ticket itself can prove is checked first, so that a bad one is refused without a word
+//! to anybody. Then the inviter is called, by the key that the ticket names; what it grants is checked like any grant,
+//! and kept in the node's file. Nothing is written before the grant is there and good.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use thalweg_core::admission::{Rights, Roll, Unfit, UnixTime};
+use thalweg_core::id::NodeId;
+use thalweg_core::time::Duration;
+use thalweg_core::wire::WireError;
+use thalweg_core::wire::admission::{
+    Answer, Credential, Knock, Ticket, decode_answer, encode_knock,
+};
+use thalweg_net::{Identity, Unreachable, door, identity};
+
+use super::state::{Contact, State, StateError};
+
+/// What joining has brought.
+#[derive(Clone, Debug)]
+pub struct Joined {
+    /// The fabric, named by its owner's key.
+    pub fabric: NodeId,
+    /// Who let this node in.
+    pub inviter: NodeId,
+    /// What this node may do.
+    pub rights: Rights,
+    /// Until when.
+    pub expiry: UnixTime,
+    /// When it joined, by this machine's clock.
+    pub now: UnixTime,
+}
+
+/// A node does not join, and why.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// The ticket's time is over.
+    #[error("the ticket of {} expired {seconds} s ago by this machine's clock: ask for another", inviter.short())]
+    Expired {
+        /// Who gave it out.
+        inviter: NodeId,
+        /// How long ago.
+        seconds: u64,
+    },
+    /// The node belongs to another fabric.
+    #[error("the ticket of {} is for the fabric {}, and this node belongs to {}: a node belongs to one fabric", inviter.short(), theirs.short(), ours.short())]
+    OtherFabric {
+        /// Who gave it out.
+        inviter: NodeId,
+        /// Which fabric it is for.
+        theirs: NodeId,
+        /// This node's.
+        ours: NodeId,
+    },
+    /// The node belongs to the fabric already.
+    #[error("this node belongs to the fabric {} already, and may {rights}; if that was revoked, move its `state` file away first", fabric.short())]
+    Member {
+        /// Which.
+        fabric: NodeId,
+        /// What it may do.
+        rights: Rights,
+    },
+    /// The inviter cannot be reached.
+    #[error("the inviter cannot be reached: {0}")]
+    Unreachable(#[from] Unreachable),
+    /// The inviter says no.
+    #[error("{} does not let this node in: {reason}", inviter.short())]
+    Refused {
+        /// Who.
+        inviter: NodeId,
+        /// Why, as it says.
+        reason: String,
+    },
+    /// The inviter's answer makes no sense.
+    #[error("{} answers what is no answer: {error}", inviter.short())]
+    Malformed {
+        /// Who.
+        inviter: NodeId,
+        /// What is wrong with it.
+        error: WireError,
+    },
+    /// The inviter grants what does not hold.
+    #[error("{} gave a grant that does not hold: {error}", inviter.short())]
+    Unfit {
+        /// Who.
+        inviter: NodeId,
+        /// What is wrong with it.
+        error: Unfit,
+    },
+    /// The inviter gave no grant, or one of another node.
+    #[error("{} gave no grant for this node", inviter.short())]
+    NothingGranted {
+        /// Who.
+        inviter: NodeId,
+    },
+    /// The file cannot be read or written.
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// Redeems a ticket for a node and keeps what it is granted in its file.
+///
+/// Fails   with the reason as a sentence that names the inviter; nothing is written then
+pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<Joined, JoinError> {
+    let now = unix_time();
+    let mut state = State::load(file)?;
+    check(ticket, identity.id(), &state, now)?;
+    let Ticket {
+        fabric, inviter, ..
+    } = *ticket;
+    let knock = Knock::Redeem {
+        fabric,
+        secret: ticket.secret,
+    };
+    let answer = door::call(identity, inviter, &ticket.addresses, &encode_knock(&knock)).await?;
+    let granted = granted(ticket, identity.id(), &answer)?;
+    let mut roll = Roll::of(fabric);
+    roll.handle_credential(granted.clone(), now, &identity::verify)
+        .map_err(|error| JoinError::Unfit { inviter, error })?;
+    let (rights, expiry) = (granted.grant.content.rights, granted.grant.content.expiry);
+    state.fabric = Some(fabric);
+    state.credential = Some(granted);
+    state.contacts.retain(|contact| contact.key != inviter);
+    state.contacts.push(Contact {
+        key: inviter,
+        addresses: ticket.addresses.clone(),
+    });
+    state.save(file)?;
+    Ok(Joined {
+        fabric,
+        inviter,
+        rights,
+        expiry,
+        now,
+    })
+}
+
+/// Checks what needs nobody else.
+fn check(ticket: &Ticket, own: NodeId, state: &State, now: UnixTime) -> Result<(), JoinError> {
+    let (inviter, fabric) = (ticket.inviter, ticket.fabric);
+    if let Some(ours) = state.fabric.filter(|ours| *ours != fabric) {
+        return Err(JoinError::OtherFabric {
+            inviter,
+            theirs: fabric,
+            ours,
+        });
+    }
+    if now >= ticket.expiry {
+        let seconds = now.seconds() - ticket.expiry.seconds();
+        return Err(JoinError::Expired { inviter, seconds });
+    }
+    // A member whose grant has run out joins again.
+    let (roll, _) = state.roll(own, now);
+    let is_member = state.fabric.is_some() && roll.admits(own);
+    if is_member || own == fabric {
+        let rights = Roll::rights(&roll, own);
+        return Err(JoinError::Member { fabric, rights });
+    }
+    Ok(())
+}
+
+fn granted(ticket: &Ticket, own: NodeId, answer: &[u8]) -> Result<Credential, JoinError> {
+    let inviter = ticket.inviter;
+    let answer = decode_answer(answer);
+    let answer = answer.map_err(|error| JoinError::Malformed { inviter, error })?;
+    let granted = match answer {
+        Answer::Refused { reason } => return Err(JoinError::Refused { inviter, reason }),
+        Answer::Welcome { granted, .. } => granted,
+    };
+    granted
+        .filter(|credential| credential.grant.content.node == own)
+        .ok_or(JoinError::NothingGranted { inviter })
+}
+
+fn unix_time() -> UnixTime {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    UnixTime::since_1970(Duration::from(since_1970.unwrap_or_default()))
+}

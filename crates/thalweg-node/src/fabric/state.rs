@@ -1,0 +1,245 @@
+//! The file that a node of a fabric keeps beside its key.
+//!
+//! *The idea.* One JSON object, replaced whole: written beside, synced, renamed. What is revoked stands in it, so that a
+//! node that starts alone does not let in who was thrown out before; and what is left of tickets, so that one is not good
+//! twice because the node was restarted. A ticket's secret does not: only its digest.
+//!
+//! *What it does not do.* It checks no signature: the roll does when the node starts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use data_encoding::HEXLOWER;
+use serde::{Deserialize, Serialize};
+use thalweg_core::admission::{Invitation, Invitations, Rights, Roll, UnixTime};
+use thalweg_core::id::NodeId;
+use thalweg_core::limits::FILE_BYTES_MAX;
+use thalweg_core::time::Duration;
+use thalweg_core::wire::admission::{
+    Credential, Warrant, decode_credential, decode_warrant, encode_credential, encode_warrant,
+};
+
+/// The file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// It cannot be read or written.
+    #[error("cannot {action} {path}, where this node keeps its grant: {source}")]
+    Io {
+        /// `read` or `write`.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It does not hold what a node writes there.
+    #[error(
+        "{path} does not hold what a node keeps of its fabric: {reason}; move it away and join again"
+    )]
+    Garbage {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The configuration says another owner.
+    #[error("{path} is of the fabric {}, and the configuration says `owner = \"{configured}\"`: one of the two is wrong", kept.short())]
+    OtherFabric {
+        /// The file.
+        path: PathBuf,
+        /// Whose fabric it is of.
+        kept: NodeId,
+        /// Whose it should be.
+        configured: NodeId,
+    },
+}
+
+/// Where another member can be dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Contact {
+    pub(crate) key: NodeId,
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+/// What a node keeps of its fabric.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) fabric: Option<NodeId>,
+    pub(crate) credential: Option<Credential>,
+    pub(crate) contacts: Vec<Contact>,
+    pub(crate) warrants: Vec<Warrant>,
+    pub(crate) invitations: Invitations,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawState {
+    fabric: NodeId,
+    grant: Option<String>,
+    contacts: Vec<Contact>,
+    revocations: Vec<String>,
+    tickets: Vec<RawTicket>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTicket {
+    digest: String,
+    rights: u8,
+    expires: u64,
+    uses: usize,
+    lasts_seconds: Option<u64>,
+    taken: Vec<(NodeId, u64)>,
+}
+
+impl State {
+    /// Reads the file; a missing one is of no fabric.
+    pub(crate) fn load(path: &Path) -> Result<Self, StateError> {
+        let failed = |source| StateError::Io {
+            action: "read",
+            path: path.to_path_buf(),
+            source,
+        };
+        let mut text = String::new();
+        match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(failed(error)),
+            Ok(file) => file
+                .take(FILE_BYTES_MAX as u64)
+                .read_to_string(&mut text)
+                .map_err(failed)?,
+        };
+        Self::parse(&text).map_err(|reason| StateError::Garbage {
+            path: path.to_path_buf(),
+            reason,
+        })
+    }
+
+    /// Replaces the file.
+    pub(crate) fn save(&self, path: &Path) -> Result<(), StateError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let beside = path.with_file_name(format!(".{name}.{}.new", std::process::id()));
+        let write = || -> io::Result<()> {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&beside)?;
+            file.write_all(self.to_text().as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&beside, path)
+        };
+        write().map_err(|source| StateError::Io {
+            action: "write",
+            path: path.to_path_buf(),
+            source,
+        })
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let raw: RawState = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let bytes = |hex: &String| {
+            let bytes = HEXLOWER.decode(hex.as_bytes());
+            bytes.map_err(|error| {
+                format!("`{}…`: {error}", hex.chars().take(16).collect::<String>())
+            })
+        };
+        let credential = raw.grant.as_ref().map(|hex| {
+            decode_credential(&bytes(hex)?).map_err(|error| format!("the grant: {error}"))
+        });
+        let warrants = raw.revocations.iter().map(|hex| {
+            decode_warrant(&bytes(hex)?).map_err(|error| format!("a revocation: {error}"))
+        });
+        let mut invitations = Invitations::default();
+        for ticket in raw.tickets {
+            let digest = bytes(&ticket.digest)?;
+            let digest = digest
+                .try_into()
+                .map_err(|_| "a ticket's digest has 32 bytes")?;
+            let rights = Rights::from_bits(ticket.rights).ok_or("a ticket's rights are unknown")?;
+            let lasts = ticket.lasts_seconds;
+            let invitation = Invitation {
+                rights,
+                expiry: UnixTime::from_seconds(ticket.expires),
+                uses: ticket.uses,
+                lasts: lasts.map_or(Duration::NEVER, Duration::from_secs),
+                taken: ticket.taken,
+            };
+            let kept = invitations.insert(digest, invitation, UnixTime::ZERO);
+            kept.map_err(|error| error.to_string())?;
+        }
+        Ok(Self {
+            fabric: Some(raw.fabric),
+            credential: credential.transpose()?,
+            contacts: raw.contacts,
+            warrants: warrants.collect::<Result<_, _>>()?,
+            invitations,
+        })
+    }
+
+    fn to_text(&self) -> String {
+        let ticket = |(digest, invitation): (&[u8; 32], &Invitation)| RawTicket {
+            digest: HEXLOWER.encode(digest),
+            rights: invitation.rights.bits(),
+            expires: invitation.expiry.seconds(),
+            uses: invitation.uses,
+            lasts_seconds: (!invitation.lasts.is_never())
+                .then(|| invitation.lasts.as_nanos() / 1_000_000_000),
+            taken: invitation.taken.clone(),
+        };
+        let raw = RawState {
+            fabric: self.fabric.unwrap_or(NodeId([0; 32])),
+            grant: self.credential.as_ref().map(|credential| {
+                let mut bytes = Vec::new();
+                encode_credential(credential, &mut bytes);
+                HEXLOWER.encode(&bytes)
+            }),
+            contacts: self.contacts.clone(),
+            revocations: self.warrants.iter().map(hex_of_warrant).collect(),
+            tickets: self.invitations.iter().map(ticket).collect(),
+        };
+        serde_json::to_string_pretty(&raw).expect("keys are text and nothing fails") + "\n"
+    }
+
+    /// Returns the roll that a node starts with; what does not hold any more is left out, with why.
+    pub(crate) fn roll(&self, own: NodeId, at: UnixTime) -> (Roll, Vec<String>) {
+        let Some(owner) = self.fabric else {
+            return (Roll::open(), Vec::new());
+        };
+        let mut roll = Roll::of(owner);
+        let mut faults = Vec::new();
+        for warrant in &self.warrants {
+            let taken = roll.handle_warrant(warrant.clone(), at, &thalweg_net::identity::verify);
+            faults.extend(
+                taken
+                    .err()
+                    .map(|error| format!("a kept revocation: {error}")),
+            );
+        }
+        if let Some(credential) = &self.credential {
+            let taken =
+                roll.handle_credential(credential.clone(), at, &thalweg_net::identity::verify);
+            faults.extend(
+                taken
+                    .err()
+                    .map(|error| format!("this node's own grant: {error}")),
+            );
+        }
+        if own != owner && self.credential.is_none() {
+            faults.push("this node has no grant of its fabric: it joins with a ticket".into());
+        }
+        (roll, faults)
+    }
+}
+
+fn hex_of_warrant(warrant: &Warrant) -> String {
+    let mut bytes = Vec::new();
+    encode_warrant(warrant, &mut bytes);
+    HEXLOWER.encode(&bytes)
+}

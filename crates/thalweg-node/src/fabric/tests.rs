@@ -1,0 +1,167 @@
+//! Proves that a ticket survives copying and says when it did not, and that the file reads back as it was written.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use thalweg_core::admission::{Invitation, Rights, UnixTime};
+use thalweg_core::id::NodeId;
+use thalweg_core::time::Duration;
+use thalweg_core::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Ticket, Warrant};
+use thalweg_net::Identity;
+
+use super::secret_digest;
+use super::state::{Contact, State, StateError};
+use super::ticket::{TicketError, parse, to_text};
+
+fn owner() -> Identity {
+    Identity::from_seed([1; 32])
+}
+
+fn signed<T: Sign>(by: &Identity, content: T) -> Signed<T> {
+    let signature = by.sign(&content.signed_bytes());
+    Signed { content, signature }
+}
+
+fn ticket() -> Ticket {
+    Ticket {
+        fabric: owner().id(),
+        inviter: owner().id(),
+        addresses: vec!["192.0.2.7:7400".parse().expect("an address")],
+        secret: [9; 16],
+        rights: Rights::MEMBER,
+        expiry: UnixTime::from_seconds(2_000_000_000),
+    }
+}
+
+#[test]
+fn a_ticket_reads_back_however_it_was_copied() {
+    let text = to_text(&signed(&owner(), ticket()));
+    assert!(text.len() < 256, "{} characters to copy", text.len());
+    assert!(
+        text.bytes()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    );
+    assert_eq!(parse(&text), Ok(ticket()));
+    assert_eq!(parse(&text.to_uppercase()), Ok(ticket()));
+    let (head, tail) = text.split_at(70);
+    assert_eq!(parse(&format!("  {head}\r\n\t{tail} \n")), Ok(ticket()));
+}
+
+#[test]
+fn every_wrong_or_missing_character_is_noticed() {
+    let text = to_text(&signed(&owner(), ticket()));
+    for at in 0..text.len() {
+        let mut wrong = text.clone().into_bytes();
+        wrong[at] = if wrong[at] == b'q' { b'r' } else { b'q' };
+        let wrong = String::from_utf8(wrong).expect("ASCII");
+        let error = parse(&wrong).expect_err("one character is wrong");
+        assert!(
+            matches!(error, TicketError::Damaged | TicketError::NoTicket),
+            "{at}: {error}"
+        );
+        assert!(parse(&text[..at]).is_err());
+    }
+    assert_eq!(parse("hello"), Err(TicketError::NoTicket));
+    assert_eq!(parse(&"thalweg".repeat(4_000)), Err(TicketError::Damaged));
+    assert!(parse("thalwegééé").is_err());
+}
+
+#[test]
+fn who_changes_a_ticket_breaks_its_inviters_signature() {
+    let mut forged = signed(&owner(), ticket());
+    forged.content.rights = Rights::ALL;
+    let inviter = owner().id();
+    let error = parse(&to_text(&forged)).expect_err("it is forged");
+    assert_eq!(error, TicketError::Forged { inviter });
+    assert!(error.to_string().contains(&inviter.short()));
+}
+
+#[test]
+fn the_file_reads_back_as_it_was_written_and_holds_no_secret() {
+    let root = tempfile::tempdir().expect("a directory for the test");
+    let path = root.path().join("fabric.json");
+    assert_eq!(State::load(&path).expect("none yet").fabric, None);
+    let (fabric, node) = (owner().id(), NodeId([3; 32]));
+    let grant = Grant {
+        fabric,
+        issuer: fabric,
+        node,
+        rights: Rights::MEMBER,
+        serial: 7,
+        not_before: UnixTime::ZERO,
+        expiry: UnixTime::NEVER,
+    };
+    let revocation = Revocation {
+        fabric,
+        issuer: fabric,
+        node: NodeId([4; 32]),
+        serial: 9,
+    };
+    let mut state = State {
+        fabric: Some(fabric),
+        credential: Some(Credential {
+            grant: signed(&owner(), grant),
+            delegation: None,
+        }),
+        contacts: vec![Contact {
+            key: fabric,
+            addresses: ticket().addresses,
+        }],
+        warrants: vec![Warrant {
+            revocation: signed(&owner(), revocation),
+            delegation: None,
+        }],
+        ..State::default()
+    };
+    let invitation = Invitation {
+        rights: Rights::RELAY,
+        expiry: UnixTime::from_seconds(5),
+        uses: 2,
+        lasts: Duration::from_secs(60),
+        taken: vec![(node, 7)],
+    };
+    let digest = secret_digest(&[9; 16]);
+    let kept = state
+        .invitations
+        .insert(digest, invitation.clone(), UnixTime::ZERO);
+    kept.expect("room");
+    state.save(&path).expect("written");
+    let mode = fs::metadata(&path).expect("there").permissions().mode() & 0o777;
+    assert_eq!(mode, 0o600);
+    let text = fs::read_to_string(&path).expect("text");
+    assert!(!text.contains(&"09".repeat(16)), "the secret is not in it");
+    let read = State::load(&path).expect("its own");
+    assert_eq!(read.credential, state.credential);
+    assert_eq!(
+        (read.contacts, read.warrants),
+        (state.contacts, state.warrants)
+    );
+    assert_eq!(
+        read.invitations.iter().collect::<Vec<_>>(),
+        [(&digest, &invitation)]
+    );
+    let (roll, faults) = State::load(&path)
+        .expect("its own")
+        .roll(node, UnixTime::ZERO);
+    assert!(
+        roll.may(node, Rights::MEMBER) && faults.is_empty(),
+        "{faults:?}"
+    );
+    assert_eq!(fs::read_dir(root.path()).expect("readable").count(), 1);
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_named() {
+    let root = tempfile::tempdir().expect("a directory for the test");
+    let path = root.path().join("fabric.json");
+    let key = owner().id();
+    let grant = format!(
+        "{{\"fabric\":\"{key}\",\"grant\":\"00ff\",\"contacts\":[],\"revocations\":[],\"tickets\":[]}}"
+    );
+    for text in ["", "{}", "[]", "{\"fabric\":1}", &grant] {
+        fs::write(&path, text).expect("ours");
+        let error = State::load(&path).expect_err("something else");
+        assert!(matches!(error, StateError::Garbage { .. }), "{text}");
+        assert!(error.to_string().contains("fabric.json"), "{error}");
+    }
+}

@@ -1,0 +1,85 @@
+//! Tickets as text: one word that survives copying, speech and line breaks, and says when it did not.
+//!
+//! ```text
+//! text = "thalweg" ‖ base32 (RFC 4648, lower case, no padding) of: ticket, signature, first 4 bytes of BLAKE3 over both
+//! ```
+//!
+//! A character that is lost or changed is told apart from a ticket that somebody has tampered with: the first breaks the
+//! checksum, the second the inviter's signature.
+
+use data_encoding::BASE32_NOPAD;
+use thalweg_core::id::NodeId;
+use thalweg_core::wire::WireError;
+use thalweg_core::wire::admission::{Sign as _, Signed, Ticket, decode_ticket, encode_ticket};
+use thalweg_net::identity;
+
+/// What every ticket begins with.
+const PREFIX: &str = "thalweg";
+
+/// Bytes of the checksum: one wrong ticket in four thousand million is not noticed by it.
+const CHECKSUM_BYTES: usize = 4;
+
+/// Characters of a ticket, generously: a longer text is something else.
+const TEXT_CHARS_MAX: usize = 1024;
+
+/// A ticket cannot be used, by itself.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TicketError {
+    /// It is something else.
+    #[error("this is no ticket: a ticket begins with `{PREFIX}`, as `thalweg invite` prints it")]
+    NoTicket,
+    /// A character is wrong or missing.
+    #[error("the ticket is damaged: a character is missing or wrong; copy it again, whole")]
+    Damaged,
+    /// It is whole and does not say what a ticket says.
+    #[error("the ticket cannot be read: {0}")]
+    Malformed(WireError),
+    /// Its inviter has not signed it.
+    #[error("the ticket was tampered with: it names the inviter {} and does not bear its signature", inviter.short())]
+    Forged {
+        /// Who is said to have given it out.
+        inviter: NodeId,
+    },
+}
+
+/// Returns a ticket as text.
+pub(crate) fn to_text(ticket: &Signed<Ticket>) -> String {
+    let mut bytes = encode_ticket(ticket);
+    bytes.extend_from_slice(&checksum(&bytes));
+    format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_lowercase())
+}
+
+/// Reads a ticket, and checks that its inviter has made it; spaces, line breaks and capitals do not matter.
+pub fn parse(text: &str) -> Result<Ticket, TicketError> {
+    let text: String = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .take(TEXT_CHARS_MAX)
+        .collect::<String>()
+        .to_ascii_lowercase();
+    let word = text.strip_prefix(PREFIX).ok_or(TicketError::NoTicket)?;
+    let bytes = BASE32_NOPAD
+        .decode(word.to_ascii_uppercase().as_bytes())
+        .map_err(|_| TicketError::Damaged)?;
+    let (ticket, sum) = bytes
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .ok_or(TicketError::Damaged)?;
+    if checksum(ticket) != *sum {
+        return Err(TicketError::Damaged);
+    }
+    let Signed { content, signature } = decode_ticket(ticket).map_err(TicketError::Malformed)?;
+    let inviter = content.inviter;
+    if identity::verify(inviter, &content.signed_bytes(), &signature) {
+        Ok(content)
+    } else {
+        Err(TicketError::Forged { inviter })
+    }
+}
+
+fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let digest = blake3::hash(bytes);
+    let mut sum = [0; CHECKSUM_BYTES];
+    sum.copy_from_slice(&digest.as_bytes()[..CHECKSUM_BYTES]);
+    sum
+}

@@ -1,0 +1,385 @@
+//! Proves grants, tickets and revocation between real nodes.
+//!
+//! *How.* `owner` owns the fabric. Others join with its tickets through `thalweg_node::fabric::join`, with files in a folder
+//! that vanishes, and start from what that wrote.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+use thalweg_core::admission::Rights;
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::planner::Planner;
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+use thalweg_node::config::{Config, Owner, Peer};
+use thalweg_node::fabric::{JoinError, Joined, join, ticket};
+use thalweg_node::{InviteRequest, Publication, SubscribeOptions, SubscriberEvent};
+
+use crate::fabric::{Running, identity, outgoing, start_with, until};
+
+struct Site(TempDir);
+
+impl Site {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a directory for the test"))
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.path().join(format!("{name}.json"))
+    }
+
+    /// Starts the owner, or a node that has joined.
+    async fn start(&self, name: &str, change: impl FnOnce(&mut Config)) -> Running {
+        let file = self.file(name);
+        start_with(name, &[], |config| {
+            config.fabric.state = Some(file);
+            if name == "owner" {
+                config.fabric.owner = Owner::Own;
+            }
+            change(config);
+        })
+        .await
+    }
+
+    async fn join(&self, name: &str, text: &str) -> Result<Joined, JoinError> {
+        let ticket = ticket::parse(text).expect("a whole ticket");
+        join(&ticket, &identity(name), &self.file(name)).await
+    }
+
+    /// Invites a node, lets it join and starts it.
+    async fn member(&self, inviter: &Running, name: &str, rights: Rights) -> Running {
+        let text = invite(inviter, rights, 1).await;
+        self.join(name, &text).await.expect("it may join");
+        self.start(name, |_| {}).await
+    }
+}
+
+async fn invite(inviter: &Running, rights: Rights, uses: usize) -> String {
+    let request = InviteRequest {
+        rights,
+        uses,
+        open_for: Duration::from_secs(600),
+        lasts: Duration::NEVER,
+        addresses: Vec::new(),
+    };
+    inviter.handle.invite(request).await.expect("it may invite")
+}
+
+async fn sees(node: &Running, other: &str) -> bool {
+    let status = node.handle.status().await.expect("it runs");
+    status.nodes.iter().any(|known| known.name == other)
+}
+
+async fn wait_for(node: &Running, other: &str) {
+    until("a node is on the map", || sees(node, other)).await;
+}
+
+async fn wait_without(node: &Running, other: &str) {
+    until("a node has left the map", || async {
+        !sees(node, other).await
+    })
+    .await;
+}
+
+fn publication(name: &str) -> Publication {
+    Publication {
+        name: name.parse().expect("a name"),
+        needs: Needs::default(),
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(100),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: Some(Planner::Exact),
+    }
+}
+
+fn dialling(name: &str, address: SocketAddr) -> Peer {
+    Peer {
+        name: name.parse().expect("a name"),
+        key: identity(name).id(),
+        addresses: vec![address],
+        connect: true,
+        trusted: false,
+        secure: true,
+        rate: None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_lets_a_node_in_and_its_stream_through() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let camera = site.member(&owner, "camera", Rights::MEMBER).await;
+    wait_for(&owner, "camera").await;
+    wait_for(&camera, "owner").await;
+    let options = SubscribeOptions {
+        name: "cam".parse().expect("a name"),
+        in_sequence: true,
+    };
+    let mut subscriber = owner.handle.subscribe(options).await;
+    let mut publisher = camera
+        .handle
+        .publish(publication("cam"))
+        .await
+        .expect("it may");
+    let mut plans = publisher.plans();
+    let planned = plans.wait_for(|plans| !plans.is_empty());
+    tokio::time::timeout(crate::fabric::PATIENCE, planned)
+        .await
+        .expect("in time")
+        .expect("it runs");
+    publisher.send(outgoing(b"hello")).await.expect("it goes");
+    loop {
+        match subscriber.recv().await.expect("it comes") {
+            SubscriberEvent::Adu(adu) => break assert_eq!(&adu.payload[..], b"hello"),
+            SubscriberEvent::Notice(_) => {}
+        }
+    }
+    drop(publisher);
+    let status = owner.handle.status().await.expect("it runs");
+    let camera_there = status.nodes.iter().find(|node| node.name == "camera");
+    let rights = camera_there.expect("on the map").rights.clone();
+    assert_eq!(rights, Some(vec!["publish", "subscribe", "relay"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_is_good_for_one_and_the_second_is_told_by_whom_and_why() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let text = invite(&owner, Rights::MEMBER, 1).await;
+    site.join("camera", &text).await.expect("the first");
+    let second = site.join("thief", &text).await.expect_err("the second");
+    let sentence = second.to_string();
+    assert!(
+        sentence.contains(&identity("owner").id().short()) && sentence.contains("has been used"),
+        "{sentence}"
+    );
+    assert!(!site.file("thief").exists(), "nothing is written");
+    let again = site.join("camera", &text).await.expect_err("a member");
+    assert!(matches!(again, JoinError::Member { .. }), "{again}");
+    // The owner is started anew, from its file: the ticket stays used.
+    owner.stop().await;
+    let owner = site.start("owner", |_| {}).await;
+    let mut ticket = ticket::parse(&text).expect("whole");
+    ticket.addresses = vec![owner.address];
+    let file = site.file("thief");
+    let later = join(&ticket, &identity("thief"), &file).await;
+    assert!(
+        later
+            .expect_err("used")
+            .to_string()
+            .contains("has been used")
+    );
+    let status = owner.handle.status().await.expect("it runs");
+    let door = status.refused.iter().find(|refused| refused.what == "door");
+    let door = door.expect("it was counted");
+    assert_eq!(door.count, 1);
+    assert!(
+        door.last.contains(&identity("thief").id().short()),
+        "{}",
+        door.last
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tickets_that_are_expired_tampered_with_or_foreign_are_refused_in_a_sentence() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let text = invite(&owner, Rights::MEMBER, 1).await;
+    let mut damaged = text.clone();
+    let last = if damaged.pop() == Some('a') { 'b' } else { 'a' };
+    damaged.push(last);
+    let error = ticket::parse(&damaged).expect_err("damaged").to_string();
+    assert!(error.contains("a character is missing or wrong"), "{error}");
+    let mut expired = ticket::parse(&text).expect("whole");
+    expired.expiry = thalweg_core::admission::UnixTime::from_seconds(1_000);
+    let late = join(&expired, &identity("late"), &site.file("late")).await;
+    assert!(matches!(late, Err(JoinError::Expired { .. })), "{late:?}");
+    // Whoever makes the time in it longer changes nothing at the inviter, who has its own word on that.
+    let mut guessed = ticket::parse(&text).expect("whole");
+    guessed.secret[0] ^= 1;
+    let refused = join(&guessed, &identity("guesser"), &site.file("guesser")).await;
+    let refused = refused.expect_err("no such ticket").to_string();
+    assert!(refused.contains("knows no such ticket"), "{refused}");
+    let mut foreign = ticket::parse(&text).expect("whole");
+    foreign.fabric = identity("other").id();
+    let refused = join(&foreign, &identity("stray"), &site.file("stray")).await;
+    let refused = refused.expect_err("another fabric").to_string();
+    assert!(
+        refused.contains(&identity("owner").id().short()) && refused.contains("fabric"),
+        "{refused}"
+    );
+    site.join("camera", &text).await.expect("still good");
+    let elsewhere = join(&foreign, &identity("camera"), &site.file("camera")).await;
+    assert!(
+        matches!(elsewhere, Err(JoinError::OtherFabric { .. })),
+        "{elsewhere:?}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn members_that_never_met_let_each_other_in_by_their_grants() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let first = site.member(&owner, "first", Rights::MEMBER).await;
+    let text = invite(&owner, Rights::MEMBER, 1).await;
+    site.join("second", &text).await.expect("it may");
+    // The owner is gone: nobody can tell the two of each other.
+    owner.stop().await;
+    forget_contacts(&site.file("second"));
+    let address = first.address;
+    let second = site
+        .start("second", |config| {
+            config.peers = vec![dialling("first", address)]
+        })
+        .await;
+    wait_for(&second, "first").await;
+    wait_for(&first, "second").await;
+    // A stranger with the same address has no such luck.
+    let stranger = start_with("stranger", &[], |config| {
+        config.fabric.owner = Owner::Key(identity("owner").id());
+        config.peers = vec![dialling("first", address)];
+    })
+    .await;
+    until("the stranger is refused", || async {
+        first.handle.status().await.expect("it runs").refusals > 0
+            || stranger
+                .handle
+                .status()
+                .await
+                .expect("it runs")
+                .links
+                .iter()
+                .any(|link| {
+                    link.reason
+                        .as_deref()
+                        .is_some_and(|reason| reason.contains("not admitted"))
+                })
+    })
+    .await;
+    assert!(!sees(&first, "stranger").await);
+}
+
+fn forget_contacts(file: &Path) {
+    let text = std::fs::read_to_string(file).expect("it was written");
+    let mut state: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    state["contacts"] = serde_json::json!([]);
+    std::fs::write(file, state.to_string()).expect("ours");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_node_is_cut_off_everywhere_and_stays_so_over_restarts() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let near = site.member(&owner, "near", Rights::MEMBER).await;
+    let far = {
+        let text = invite(&owner, Rights::MEMBER, 1).await;
+        site.join("far", &text).await.expect("it may");
+        forget_contacts(&site.file("far"));
+        let address = near.address;
+        site.start("far", |config| {
+            config.peers = vec![dialling("near", address)]
+        })
+        .await
+    };
+    wait_for(&owner, "far").await;
+    let publisher = far
+        .handle
+        .publish(publication("far/cam"))
+        .await
+        .expect("it may");
+    until("the stream is announced", || async {
+        !owner
+            .handle
+            .status()
+            .await
+            .expect("it runs")
+            .streams
+            .is_empty()
+    })
+    .await;
+    let grant = std::fs::read(site.file("far")).expect("it was written");
+    let said = owner.handle.revoke("far").await.expect("the owner may");
+    assert!(said.contains(&identity("far").id().short()), "{said}");
+    wait_without(&owner, "far").await;
+    wait_without(&near, "far").await;
+    drop(publisher);
+    until("the link is cut", || async {
+        let status = near.handle.status().await.expect("it runs");
+        !status
+            .links
+            .iter()
+            .any(|link| link.name == "far" && link.state == "up")
+    })
+    .await;
+    assert!(
+        owner
+            .handle
+            .status()
+            .await
+            .expect("it runs")
+            .streams
+            .is_empty()
+    );
+    // Its neighbour is started anew and meets nobody but it: what is revoked stands in its file.
+    owner.stop().await;
+    let address = near.address;
+    near.stop().await;
+    forget_contacts(&site.file("near"));
+    let near = site
+        .start("near", |config| config.listen = vec![address])
+        .await;
+    // The revoked node has heard of it, and forgets: it shows its old grant all the same.
+    far.stop().await;
+    std::fs::write(site.file("far"), grant).expect("ours");
+    let _far = site
+        .start("far", |config| {
+            config.peers = vec![dialling("near", address)]
+        })
+        .await;
+    until("the revoked node knocked and was refused", || async {
+        let status = near.handle.status().await.expect("it runs");
+        status
+            .refused
+            .iter()
+            .any(|refused| refused.what == "door" && refused.last.contains("was revoked"))
+    })
+    .await;
+    assert!(!sees(&near, "far").await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delegate_invites_and_only_what_it_may() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let rights = Rights::MEMBER.with(Rights::INVITE);
+    let delegate = site.member(&owner, "delegate", rights).await;
+    wait_for(&owner, "delegate").await;
+    let plain = site.member(&delegate, "plain", Rights::SUBSCRIBE).await;
+    wait_for(&owner, "plain").await;
+    let request = |rights| InviteRequest {
+        rights,
+        uses: 1,
+        open_for: Duration::from_secs(60),
+        lasts: Duration::NEVER,
+        addresses: Vec::new(),
+    };
+    let more = delegate.handle.invite(request(Rights::SEE_PLAINTEXT)).await;
+    let more = more.expect_err("it may not itself").to_string();
+    assert!(more.contains("see-plaintext"), "{more}");
+    let none = plain.handle.invite(request(Rights::SUBSCRIBE)).await;
+    let none = none.expect_err("it may not invite").to_string();
+    assert!(none.contains("`invite`"), "{none}");
+    let refused = plain.handle.publish(publication("p")).await;
+    let refused = refused.err().expect("it may not publish").to_string();
+    assert!(refused.contains("`publish`"), "{refused}");
+    owner
+        .handle
+        .revoke("delegate")
+        .await
+        .expect("the owner may");
+    wait_without(&owner, "plain").await;
+}
