@@ -186,7 +186,14 @@ async fn converse(
         })
     };
     let said = timeout(GREETING_WAIT.into(), said).await;
-    said.unwrap_or_else(timed_out)
+    said.unwrap_or_else(timed_out).map_err(|error| match error {
+        // It is this protocol that the node does not know, not that of links.
+        Unreachable::Version { peer, .. } => Unreachable::Version {
+            peer,
+            alpn: DOOR_ALPN,
+        },
+        error => error,
+    })
 }
 
 async fn say(connection: &Connection, knock: &[u8]) -> Result<Bytes, String> {

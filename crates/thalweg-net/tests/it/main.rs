@@ -6,6 +6,7 @@ mod admission;
 mod carriage;
 mod cut_through;
 mod dialling;
+mod door;
 mod hostile;
 mod lan;
 mod node;

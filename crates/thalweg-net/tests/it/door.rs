@@ -1,0 +1,100 @@
+//! Proves that whoever knocks is heard once, with its key proved, and gets nothing else by it.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use thalweg_core::limits::DOOR_BYTES_MAX;
+use thalweg_net::door::call;
+use thalweg_net::{AtDoor, Identity, Unreachable};
+use tokio::sync::mpsc;
+
+use crate::node::{Node, bounded, options};
+
+/// Starts a node whose door says back what was said, behind the caller's key.
+async fn keeper() -> Node {
+    let (door, mut knocks) = mpsc::channel(4);
+    let mut options = options(1);
+    options.doorkeeper = Some(door);
+    tokio::spawn(async move {
+        while let Some(event) = knocks.recv().await {
+            if let AtDoor::Asked {
+                caller,
+                knock,
+                answer,
+            } = event
+            {
+                let said: Bytes = [&caller.0[..], &knock].concat().into();
+                // The caller may be gone.
+                let _ = answer.send(said);
+            }
+        }
+    });
+    Node::start_with(options).await
+}
+
+fn identity() -> Identity {
+    Identity::ephemeral()
+}
+
+fn there(node: &Node) -> [SocketAddr; 1] {
+    [node.address()]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_is_heard_by_its_key_and_has_no_link() {
+    let (node, stranger) = (keeper().await, identity());
+    let answer = bounded(call(&stranger, node.id(), &there(&node), b"hello")).await;
+    let answer = answer.expect("it is answered");
+    assert_eq!(&answer[..32], &stranger.id().0);
+    assert_eq!(&answer[32..], b"hello");
+    assert!(node.endpoint.links().is_empty());
+    assert!(node.rest().await.is_empty(), "no link was told of");
+    assert_eq!(node.admission.refusals(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_too_long_is_not_heard() {
+    let (node, stranger) = (keeper().await, identity());
+    let longest = vec![7; DOOR_BYTES_MAX - 32];
+    let answer = bounded(call(&stranger, node.id(), &there(&node), &longest)).await;
+    assert_eq!(answer.map(|answer| answer.len()), Ok(DOOR_BYTES_MAX));
+    let longer = vec![7; DOOR_BYTES_MAX + 1];
+    let refused = bounded(call(&stranger, node.id(), &there(&node), &longer)).await;
+    let refused = refused.expect_err("too long");
+    assert!(
+        matches!(&refused, Unreachable::Closed { peer, .. } if *peer == node.id()),
+        "{refused}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_a_fabric_has_no_door() {
+    let node = Node::start(1).await;
+    let refused = bounded(call(&identity(), node.id(), &there(&node), b"hello")).await;
+    let refused = refused.expect_err("nobody is there to answer");
+    assert!(refused.to_string().contains("thalweg-door/1"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crowd_at_the_door_keeps_no_link_out() {
+    let (node, other) = (keeper().await, Node::start(1).await);
+    node.admits(&other);
+    other.admits(&node);
+    // More than there are places.
+    let crowd: Vec<Identity> = (0..20).map(|_| identity()).collect();
+    let mut waiting = tokio::task::JoinSet::new();
+    for stranger in crowd {
+        let (id, address) = (node.id(), there(&node));
+        waiting.spawn(async move { call(&stranger, id, &address, b"hello").await.map(drop) });
+    }
+    let link = other.dial(&node).await;
+    assert_eq!(link.peer(), node.id());
+    // However many were turned away, each was told so.
+    while let Some(done) = bounded(waiting.join_next()).await {
+        let told = done.expect("no panic");
+        assert!(
+            matches!(told, Ok(()) | Err(Unreachable::Closed { .. })),
+            "{told:?}"
+        );
+    }
+}
