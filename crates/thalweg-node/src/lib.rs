@@ -32,7 +32,7 @@ pub mod node;
 pub mod status;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
-pub use control::{AdmissionError, InviteRequest};
+pub use control::{AdmissionError, InviteRequest, RouteError};
 pub use handle::{
     Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher, SubscribeOptions,
     Subscriber, SubscriberEvent,

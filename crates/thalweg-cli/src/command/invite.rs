@@ -20,7 +20,7 @@ Examples:
   thalweg invite --rights subscribe,see-plaintext --open-for 10m
   thalweg invite --rights relay --uses 5 --lasts 30d
   thalweg invite --address 198.51.100.7:7400
-  thalweg join $(ssh base thalweg invite) --config node.toml
+  thalweg invite | ssh camera thalweg join - --config node.toml
 
 The ticket is printed on standard output. Who has it can join until it is used up or its time is over: hand it on as you
 would a password. Only the fabric's owner, and nodes that were granted `invite`, give out tickets.";

@@ -1,7 +1,7 @@
 //! `thalweg join TICKET`: redeem a ticket, before the node runs.
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -19,16 +19,20 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg join thalweg… --config node.toml
   thalweg join thalweg… --config camera.toml --name camera
+  ssh base thalweg invite | thalweg join - --config node.toml
 
 A configuration that is not there is made. What the inviter grants is kept beside the key (`state` under [fabric]); the
 node heeds it from its next start on. A ticket that is damaged, forged, expired, used up or for another fabric is refused
 with the reason, and nothing is changed.";
 
+/// More than a ticket and its white space ever take.
+const TICKET_BYTES_MAX: u64 = 4096;
+
 /// Join a fabric with a ticket that `thalweg invite` printed there.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The ticket; spaces and line breaks in it do not matter.
+    /// The ticket, or - to read it from standard input; spaces and line breaks in it do not matter.
     #[arg(value_name = "TICKET", required = true, num_args = 1..)]
     ticket: Vec<String>,
 
@@ -41,9 +45,24 @@ pub struct Arguments {
     name: Option<NodeName>,
 }
 
+impl Arguments {
+    /// Returns the ticket's text, from standard input if it is said to be there.
+    fn text(&self) -> Result<String, Failure> {
+        if self.ticket != ["-"] {
+            return Ok(self.ticket.concat());
+        }
+        let mut text = String::new();
+        std::io::stdin()
+            .take(TICKET_BYTES_MAX)
+            .read_to_string(&mut text)
+            .context("cannot read the ticket from standard input")?;
+        Ok(text)
+    }
+}
+
 /// Joins.
 pub async fn run(arguments: &Arguments) -> Outcome {
-    let ticket = ticket::parse(&arguments.ticket.concat()).or_code(Code::BadInput)?;
+    let ticket = ticket::parse(&arguments.text()?).or_code(Code::BadInput)?;
     let path = &arguments.config;
     let made = (!path.exists()).then(|| smallest_config(arguments.name.as_ref()));
     let config = match &made {

@@ -16,6 +16,7 @@ mod node;
 mod plan;
 mod publish;
 mod revoke;
+mod route;
 mod simulate;
 mod subscribe;
 mod top;
@@ -55,6 +56,7 @@ enum Command {
     Invite(invite::Arguments),
     Join(join::Arguments),
     Revoke(revoke::Arguments),
+    Route(route::Arguments),
     Check(check::Arguments),
     Id(id::Arguments),
     Config(config::Arguments),
@@ -82,6 +84,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Invite(arguments) => wait(invite::run(&arguments)),
         Command::Join(arguments) => wait(join::run(&arguments)),
         Command::Revoke(arguments) => wait(revoke::run(&arguments)),
+        Command::Route(arguments) => wait(route::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
         Command::Top(arguments) => wait(top::run(&arguments)),
         Command::Publish(arguments) => wait(publish::run(&arguments)),

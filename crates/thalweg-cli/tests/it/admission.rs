@@ -95,6 +95,25 @@ fn a_node_is_invited_joins_and_is_revoked() {
         table.contains("rights") && table.contains("publish,relay"),
         "{table}"
     );
+    let ways = at(folder, "base", &["route", "base", "camera"])
+        .exits(0)
+        .out();
+    assert!(
+        ways.contains("best") && ways.contains("base camera"),
+        "{ways}"
+    );
+    assert!(
+        ways.lines().all(|line| line.chars().count() <= 80),
+        "{ways}"
+    );
+    assert!(ways.lines().count() <= 24, "{ways}");
+    let json = at(folder, "camera", &["route", "base", "camera", "--json"]);
+    let json: Value = serde_json::from_str(&json.exits(0).out()).expect("one JSON object");
+    assert_eq!(json["best"]["path"], serde_json::json!(["base", "camera"]));
+    assert_eq!(json["alternatives"], serde_json::json!([]));
+    at(folder, "base", &["route", "base", "moon"])
+        .exits(1)
+        .says(&["`moon`"]);
     at(folder, "camera", &["invite"])
         .exits(1)
         .says(&["may not invite", "`invite`"]);

@@ -108,6 +108,8 @@ pub struct Roll {
     members: BTreeMap<NodeId, Member>,
     /// By whose grants are revoked, and by whom.
     warrants: BTreeMap<(NodeId, NodeId), Warrant>,
+    /// Before this nobody's time is over; so members are looked through when it is, not each time somebody asks.
+    ends: UnixTime,
 }
 
 #[derive(Clone, Debug)]
@@ -124,6 +126,7 @@ impl Roll {
             fabric: None,
             members: BTreeMap::new(),
             warrants: BTreeMap::new(),
+            ends: UnixTime::NEVER,
         }
     }
 
@@ -133,6 +136,7 @@ impl Roll {
             fabric: Some(owner),
             members: BTreeMap::new(),
             warrants: BTreeMap::new(),
+            ends: UnixTime::NEVER,
         }
     }
 
@@ -241,6 +245,7 @@ impl Roll {
             expiry: expiry.unwrap_or(UnixTime::NEVER),
             credential,
         };
+        self.ends = self.ends.min(member.expiry);
         self.members.insert(node, member);
         Ok(News::Changed)
     }
@@ -292,6 +297,8 @@ impl Roll {
     pub fn handle_timeout(&mut self, at: UnixTime) -> Expelled {
         let over = self.members.extract_if(.., |_, member| member.expiry <= at);
         let over = over.map(|(node, _)| node).collect();
+        let expiries = self.members.values().map(|member| member.expiry);
+        self.ends = expiries.min().unwrap_or(UnixTime::NEVER);
         // What a delegate granted has ended with its own grant, so what it revoked says nothing more.
         self.warrants.retain(|_, warrant| {
             let delegation = warrant.delegation.as_ref();
@@ -300,12 +307,9 @@ impl Roll {
         over
     }
 
-    /// Returns when the time of the next member is over.
-    ///
-    /// Cost    O(members)
-    pub fn poll_timeout(&self) -> UnixTime {
-        let expiries = self.members.values().map(|member| member.expiry);
-        expiries.min().unwrap_or(UnixTime::NEVER)
+    /// Returns when [`Roll::handle_timeout`] may have something to do.
+    pub const fn poll_timeout(&self) -> UnixTime {
+        self.ends
     }
 
     fn owner_of(&self, theirs: NodeId) -> Result<NodeId, Unfit> {

@@ -359,6 +359,8 @@ impl Controller {
         self.is_changed = true;
         let rights = self.roll.rights(node);
         if node == self.id() {
+            // What it announces depends on them.
+            self.own_record.refresh = now;
             return;
         }
         if !rights.contains(Rights::PUBLISH) {

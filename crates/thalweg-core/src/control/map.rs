@@ -34,7 +34,7 @@ pub(super) struct Map {
 }
 
 impl Map {
-    /// Draws the map for a stream and one sink.
+    /// Draws the map for a stream of this node's and one sink.
     ///
     /// Fails   a sentence that says which node is not on the map
     pub(super) fn new(
@@ -42,15 +42,27 @@ impl Map {
         publication: &Publication,
         sink: NodeId,
     ) -> Result<Self, String> {
+        Self::between(control, publication, control.id(), sink)
+    }
+
+    /// Draws the map for a stream between two nodes, as this node sees them.
+    ///
+    /// Fails   a sentence that says which node is not on the map
+    pub(super) fn between(
+        control: &Controller,
+        publication: &Publication,
+        source: NodeId,
+        sink: NodeId,
+    ) -> Result<Self, String> {
         let mut topology = Topology::default();
         let mut places = BTreeMap::new();
         let mut keys = BTreeMap::new();
         let may_stand =
-            |node| node == sink || node == control.id() || control.roll.may(node, Rights::RELAY);
+            |node| node == sink || node == source || control.roll.may(node, Rights::RELAY);
         let records = || control.directory.records();
         for record in records().filter(|record| may_stand(record.node)) {
             let name = unique(&keys, &control.name_of(record.node), record.node);
-            let trusted = control.trusts(record.node);
+            let trusted = record.node == source || control.trusts(record.node);
             let index = topology.add_node(name.clone(), record.slots, trusted);
             places.insert(record.node, (index, name.clone()));
             keys.insert(name, record.node);
@@ -69,7 +81,7 @@ impl Map {
         let weights = control.settings.weights;
         let stream = Stream {
             name: publication.name.clone(),
-            from: name(control.id())?,
+            from: name(source)?,
             to: vec![name(sink)?],
             layers: publication.layers.clone(),
             needs: publication.needs,

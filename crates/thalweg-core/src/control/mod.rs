@@ -21,6 +21,7 @@
 //! | `part` | what others' plans may install here, and until when |
 //! | `account` | what became of streams' ADUs, told from node to node towards the source |
 //! | `map`, `planning` | from the directory to the planner's input and back |
+//! | `route` | what way a stream would take, for whoever asks |
 //! | `keys`, `note` | what it asks of cryptography; what it tells people |
 //!
 //! Two outputs want an answer: [`Output::Install`] is answered by [`Controller::handle_installed`] and
@@ -40,6 +41,7 @@ mod note;
 mod part;
 mod planning;
 mod publication;
+mod route;
 mod routed;
 mod sink;
 mod source;
@@ -68,6 +70,7 @@ pub use note::{Note, Notice};
 pub use part::{Installation, Secrets};
 pub use planning::{Planning, Solved, Words};
 pub use publication::{Publication, PublishError};
+pub use route::{Alternative, HopNow, Ways};
 pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 

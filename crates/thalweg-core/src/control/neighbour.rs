@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{Controller, Keys, Note, Output};
+use crate::admission::Rights;
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
 use crate::routing::{News, RECORD_REFRESH, Signed};
@@ -93,7 +94,10 @@ impl Controller {
         let next = self.own_record.sequence.saturating_add(1);
         self.own_record.sequence = micros.max(next).min(VARINT_MAX);
         let neighbours = self.links.iter().take(NEIGHBOURS_MAX);
-        let streams = self.sources.values().filter(|source| source.is_open());
+        // Announced without the right, they would cost this node its place on every map.
+        let may_publish = self.roll.may(self.id(), Rights::PUBLISH);
+        let streams = self.sources.values();
+        let streams = streams.filter(|source| may_publish && source.is_open());
         Record {
             node: self.id(),
             sequence: self.own_record.sequence,

@@ -224,7 +224,7 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         let way = reversed(route);
-        if !self.roll.may(sink, Rights::SUBSCRIBE) {
+        if sink != self.id() && !self.roll.may(sink, Rights::SUBSCRIBE) {
             let reason = no_right(&self.name_of(sink), Rights::SUBSCRIBE);
             self.note(Note::SubscribeRefused { sink });
             return self.send_routed(way, refusal(stream, &reason), keys);

@@ -56,7 +56,7 @@ pub enum AdmissionError {
     Keys(#[from] KeysError),
     /// Nobody has this name.
     #[error(
-        "no node of this fabric is called `{0}`; `thalweg ls` lists them, and a key names one that is not there now"
+        "no node is called `{0}`; `thalweg ls` lists them, and a key names one that is not there now"
     )]
     Unknown(String),
     /// Several have it.
@@ -185,7 +185,8 @@ impl Control {
         ))
     }
 
-    fn find(&self, node: &str) -> Result<NodeId, AdmissionError> {
+    /// Returns the key of a node that is said by name or key.
+    pub(super) fn find(&self, node: &str) -> Result<NodeId, AdmissionError> {
         if let Ok(key) = node.parse() {
             return Ok(key);
         }

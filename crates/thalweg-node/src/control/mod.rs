@@ -23,6 +23,7 @@ mod log;
 mod neighbour;
 mod refusals;
 mod report;
+mod route;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
 use thalweg_core::control::{
-    Controller, Installation, Output, Planning, Secrets, Settings, Subscription,
+    Controller, Installation, Output, Planning, Secrets, Settings, Subscription, Ways,
 };
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_core::session::Part;
@@ -49,6 +50,7 @@ use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, Status};
 
 pub use admission::{AdmissionError, InviteRequest};
+pub use route::RouteError;
 
 use admission::Kept;
 use keys::NodeKeys;
@@ -94,6 +96,12 @@ pub(crate) enum Command {
     Invite {
         request: InviteRequest,
         reply: oneshot::Sender<Result<String, AdmissionError>>,
+    },
+    /// The ways between two nodes, said by name or key.
+    Route {
+        ends: [String; 2],
+        stream: Option<StreamName>,
+        reply: oneshot::Sender<Result<Ways, RouteError>>,
     },
     /// Revoke a node, said by name or key.
     Revoke {
@@ -213,6 +221,13 @@ impl Control {
             Input::Door(event) => self.handle_door(event),
             Input::Command(Command::Invite { request, reply }) => {
                 let _ = reply.send(self.invite(request));
+            }
+            Input::Command(Command::Route {
+                ends,
+                stream,
+                reply,
+            }) => {
+                let _ = reply.send(self.route(&ends, stream.as_ref()));
             }
             Input::Command(Command::Revoke { node, reply }) => {
                 let _ = reply.send(self.revoke(&node));

@@ -20,7 +20,7 @@ use thalweg_core::session::Part;
 use thalweg_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::control::{AdmissionError, Command, Input, InviteRequest};
+use crate::control::{AdmissionError, Command, Input, InviteRequest, RouteError};
 use crate::forward::{Forwarder, mailbox};
 use crate::status::Status;
 
@@ -148,6 +148,26 @@ impl Handle {
     pub async fn invite(&self, request: InviteRequest) -> Result<String, AdmissionError> {
         let ticket = self.ask(|reply| Command::Invite { request, reply }).await;
         ticket.ok_or(AdmissionError::Stopped)?
+    }
+
+    /// Plans between two nodes of the map, said by their names or keys, for a stream or for any.
+    ///
+    /// Fails   where one of them, or the stream, is not known
+    pub async fn route(
+        &self,
+        from: &str,
+        to: &str,
+        stream: Option<StreamName>,
+    ) -> Result<control::Ways, RouteError> {
+        let ends = [from, to].map(str::to_string);
+        let ways = self
+            .ask(|reply| Command::Route {
+                ends,
+                stream,
+                reply,
+            })
+            .await;
+        ways.ok_or(RouteError::Stopped)?
     }
 
     /// Revokes all grants of a node, said by its name or key, and returns what was done as a sentence.

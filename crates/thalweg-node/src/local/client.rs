@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::id::{Sequence, StreamId, StreamName};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Clock;
 use tokio::io::{BufReader, BufWriter};
@@ -101,6 +101,23 @@ impl Client {
         frame::write_message(&mut self.write, &Message::Invite(request)).await?;
         match self.next().await? {
             Frame::Message(Message::Ticket { ticket }) => Ok(ticket),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Asks for the ways between two nodes, in the shape of [`thalweg_core::control::Ways`].
+    pub async fn route(
+        mut self,
+        from: &str,
+        to: &str,
+        stream: Option<StreamName>,
+    ) -> Result<serde_json::Value, LocalError> {
+        let (from, to) = (from.to_string(), to.to_string());
+        let request = Message::Route { from, to, stream };
+        frame::write_message(&mut self.write, &request).await?;
+        match self.next().await? {
+            Frame::Message(Message::Ways { ways }) => Ok(ways),
             Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }

@@ -34,6 +34,14 @@ pub(super) enum Message {
     Invite(TicketRequest),
     /// Client: revoke a node, said by name or key.
     Revoke { node: String },
+    /// Client: what ways are there between two nodes, said by name or key?
+    Route {
+        from: String,
+        to: String,
+        stream: Option<StreamName>,
+    },
+    /// Node: the ways.
+    Ways { ways: serde_json::Value },
     /// Node: the ticket.
     Ticket { ticket: String },
     /// Client: the stream ends here.

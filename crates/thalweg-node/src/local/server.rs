@@ -127,6 +127,17 @@ async fn answer(
             };
             frame::write_message(write, &answer).await
         }
+        Some(Frame::Message(Message::Route { from, to, stream })) => {
+            let answer = match handle.route(&from, &to, stream).await {
+                Ok(ways) => Message::Ways {
+                    ways: serde_json::to_value(ways)?,
+                },
+                Err(error) => Message::Refused {
+                    reason: error.to_string(),
+                },
+            };
+            frame::write_message(write, &answer).await
+        }
         Some(Frame::Message(Message::Revoke { node })) => {
             let answer = match handle.revoke(&node).await {
                 Ok(text) => Message::Notice { text },
@@ -137,8 +148,9 @@ async fn answer(
             frame::write_message(write, &answer).await
         }
         Some(_) => {
-            let reason = "the first frame is neither publish, subscribe, status, invite nor revoke"
-                .to_string();
+            let reason =
+                "the first frame is neither publish, subscribe, status, invite, revoke nor route"
+                    .to_string();
             frame::write_message(write, &Message::Refused { reason }).await
         }
     }

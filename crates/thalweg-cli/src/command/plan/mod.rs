@@ -18,7 +18,7 @@ mod budget;
 mod compare;
 mod nearest;
 mod picture;
-mod prose;
+pub(super) mod prose;
 mod tree;
 mod view;
 

@@ -4,7 +4,7 @@
 const COLUMNS: usize = 80;
 
 /// Folds lines at spaces, so that none is longer than a terminal is wide; what goes on is indented under its beginning.
-pub(super) fn folded(text: &str) -> String {
+pub(in crate::command) fn folded(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.lines() {
         let words = line.trim_start_matches([' ', '-']);

@@ -265,6 +265,32 @@ fn a_revoked_sink_is_served_no_more_and_a_new_grant_lets_it_in_again() {
 }
 
 #[test]
+fn who_loses_the_right_to_publish_stays_on_the_map_and_announces_nothing() {
+    let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER)]);
+    fabric.publish(B, publication(None, false));
+    assert!(
+        fabric
+            .node(A)
+            .controller
+            .directory()
+            .publisher(&super::name())
+            .is_some()
+    );
+    fabric.grant(A, B, MEMBER.without(Rights::PUBLISH));
+    fabric.settle();
+    fabric.pass(Duration::from_secs(1));
+    assert!(fabric.knows(A, B));
+    assert!(
+        fabric
+            .node(A)
+            .controller
+            .directory()
+            .publisher(&super::name())
+            .is_none()
+    );
+}
+
+#[test]
 fn a_grant_ends_by_itself_at_its_expiry() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
     fabric.changes(A);

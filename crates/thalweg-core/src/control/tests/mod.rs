@@ -6,6 +6,7 @@
 mod accounts;
 mod admission;
 mod hostile;
+mod routes;
 mod streams;
 
 use alloc::collections::{BTreeMap, VecDeque};

@@ -1,0 +1,225 @@
+//! What way a stream would take over the map as it is now, why, and what the other ways cost.
+//!
+//! *The idea.* The same map and the same planner that serve streams are asked once more, for two nodes that somebody names;
+//! and again with each link of the answer taken away in turn. So each alternative is the best that is left if that link
+//! fails, which is what an operator wants to know of it.
+//!
+//! *What it does not do.* It changes nothing, and the stream itself may go another way: its source plans with its own needs
+//! and by its own configuration, of which only its announcement is known here.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+
+use serde::Serialize;
+
+use super::map::Map;
+use super::{Controller, Publication};
+use crate::id::{NodeId, StreamName};
+use crate::limits::STREAM_NAME_BYTES_MAX;
+use crate::model::{Layer, NodeName, Snapshot};
+use crate::needs::Needs;
+use crate::planner::report::Report;
+use crate::planner::{self, Plan, Planner, Policy};
+use crate::time::Duration;
+use crate::units::Bitrate;
+use crate::wire::record::Announced;
+
+/// The stream that is planned where none is named: a common one of video.
+const RATE_ASSUMED: Bitrate = Bitrate::from_kbps(1_000);
+
+/// The name of that stream.
+const NAME_ASSUMED: &str = "any";
+
+const _: () = assert!(NAME_ASSUMED.len() <= STREAM_NAME_BYTES_MAX, "it is a name");
+
+/// Ways between two nodes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Ways {
+    /// Where they begin.
+    pub from: NodeName,
+    /// Where they end.
+    pub to: NodeName,
+    /// The stream that they were planned for; none: one of the rate below, that is not confidential.
+    pub stream: Option<StreamName>,
+    /// Its rate, all layers together.
+    pub rate_bps: u64,
+    /// Whether it is confidential.
+    pub confidential: bool,
+    /// The best.
+    pub best: Report,
+    /// The links of the best, as they are now.
+    pub hops: Vec<HopNow>,
+    /// The best in words.
+    pub why: String,
+    /// The best of what is left without each link of the best, the cheapest first.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A link as the map has it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HopNow {
+    /// One end.
+    pub from: NodeName,
+    /// The other.
+    pub to: NodeName,
+    /// One way, half of the round trip.
+    pub delay_ms: f64,
+    /// The share of packets lost.
+    pub loss: f64,
+    /// What it carries, as the planner takes it.
+    pub rate_bps: u64,
+    /// Whether nobody else can listen on the way.
+    pub secure: bool,
+}
+
+/// A way that is left without one link.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Alternative {
+    /// The ends of each link without which it is the best way.
+    pub without: Vec<[NodeName; 2]>,
+    /// The way.
+    pub way: Report,
+}
+
+impl Controller {
+    /// Plans between two nodes of the map, for a stream that somebody announces or for any.
+    ///
+    /// Cost    a plan for each link of the best way, and one in words
+    /// Fails   a sentence that says who is not on the map, or that nobody announces the stream
+    pub fn ways(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        stream: Option<&StreamName>,
+    ) -> Result<Ways, String> {
+        if from == to {
+            return Err(format!("{} is both ends", self.name_of(from)));
+        }
+        let publication = match stream {
+            Some(name) => self.announced(name)?,
+            None => assumed(),
+        };
+        let map = Map::between(self, &publication, from, to)?;
+        let snapshot = map.snapshot;
+        let policy = Policy::default();
+        let (plan, shortfalls) = planner::plan(&snapshot, &policy);
+        let hops = hops(&snapshot, &plan.path);
+        let why = if plan.feasible {
+            planner::explain(&snapshot, &plan)
+        } else {
+            let ways: Vec<String> = shortfalls.iter().map(ToString::to_string).collect();
+            format!("no plan satisfies its needs: {}", ways.join("; "))
+        };
+        let layers = publication.layers.iter();
+        Ok(Ways {
+            from: snapshot.stream.from.clone(),
+            to: snapshot.stream.to[0].clone(),
+            stream: stream.cloned(),
+            rate_bps: layers.map(|layer| layer.rate).sum::<Bitrate>().as_bps(),
+            confidential: publication.needs.confidential,
+            alternatives: alternatives(&snapshot, &plan, &policy),
+            best: Report::new(&plan, &shortfalls, Duration::ZERO),
+            hops,
+            why,
+        })
+    }
+
+    /// Returns what is known of a stream: all of it if it is published here, else what its record says.
+    fn announced(&self, name: &StreamName) -> Result<Publication, String> {
+        let (_, announced) = self
+            .directory
+            .publisher(name)
+            .ok_or_else(|| format!("no node publishes `{name}`"))?;
+        if let Some(source) = self.sources.get(&announced.id) {
+            return Ok(source.publication().clone());
+        }
+        Ok(described(announced))
+    }
+}
+
+/// Returns the publication that an announcement tells of; how much each layer is worth it does not tell.
+fn described(announced: &Announced) -> Publication {
+    let rates: &[Bitrate] = match &announced.layers[..] {
+        [] => &[RATE_ASSUMED],
+        rates => rates,
+    };
+    let layer = |rate: &Bitrate| Layer {
+        rate: *rate,
+        utility: 1.0 / rates.len() as f64,
+    };
+    Publication {
+        name: announced.name.clone(),
+        needs: Needs {
+            confidential: announced.confidential,
+            ..Needs::default()
+        },
+        layers: rates.iter().map(layer).collect(),
+        pack_ratio: None,
+        planner: Some(Planner::Exact),
+    }
+}
+
+fn assumed() -> Publication {
+    Publication {
+        name: NAME_ASSUMED.parse().expect("letters are a name"),
+        needs: Needs::default(),
+        layers: vec![Layer {
+            rate: RATE_ASSUMED,
+            utility: 1.0,
+        }],
+        pack_ratio: Some(1.0),
+        planner: Some(Planner::Exact),
+    }
+}
+
+fn alternatives(snapshot: &Snapshot, best: &Plan, policy: &Policy) -> Vec<Alternative> {
+    let mut found: Vec<Alternative> = Vec::new();
+    for ends in best.path.windows(2) {
+        let Some(place) = place_of(snapshot, ends) else {
+            continue;
+        };
+        let mut without = snapshot.clone();
+        without.topology.links_mut()[place].up = false;
+        let (plan, shortfalls) = planner::plan(&without, policy);
+        if !plan.feasible {
+            continue;
+        }
+        let ends = [ends[0].clone(), ends[1].clone()];
+        let same = found.iter_mut().find(|other| other.way.path == plan.path);
+        if let Some(same) = same {
+            same.without.push(ends);
+        } else {
+            found.push(Alternative {
+                without: vec![ends],
+                way: Report::new(&plan, &shortfalls, Duration::ZERO),
+            });
+        }
+    }
+    found.sort_by(|a, b| a.way.cost.total_cmp(&b.way.cost));
+    found
+}
+
+fn hops(snapshot: &Snapshot, path: &[NodeName]) -> Vec<HopNow> {
+    let hop = |ends: &[NodeName]| {
+        let edge = &snapshot.topology.links()[place_of(snapshot, ends)?];
+        Some(HopNow {
+            from: ends[0].clone(),
+            to: ends[1].clone(),
+            delay_ms: edge.delay.as_millis_f64(),
+            loss: edge.loss.as_f64(),
+            rate_bps: edge.rate.as_bps(),
+            secure: edge.secure,
+        })
+    };
+    path.windows(2).filter_map(hop).collect()
+}
+
+/// Returns where among the links that of two neighbours stands.
+fn place_of(snapshot: &Snapshot, ends: &[NodeName]) -> Option<usize> {
+    let topology = &snapshot.topology;
+    let ends = [topology.find(&ends[0])?, topology.find(&ends[1])?];
+    let joins = |edge: &crate::model::Edge| edge.ends == ends || edge.ends == [ends[1], ends[0]];
+    topology.links().iter().position(joins)
+}
