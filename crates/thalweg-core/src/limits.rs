@@ -103,6 +103,18 @@ pub const MAILBOX_ADUS_MAX: usize = 4096;
 /// Modules of one lift.
 pub const MODULES_PER_LIFT_MAX: usize = 32;
 
+/// Ranges of sequences in one receipt: beyond, what is old is sent again in vain at worst; 520 bytes.
+pub const RECEIPT_RANGES_MAX: usize = 32;
+
+/// Ranges of sequences that a sink keeps of one stream to know what came twice: a kilo-ADU of separate losses; 48 KB.
+pub const SEEN_RANGES_MAX: usize = 1024;
+
+/// ADUs of one stream that its source keeps until its sinks have them: a second of 16,000.
+pub const KEEP_ADUS_MAX: usize = 16 << 10;
+
+/// Payload of them: a second at 134 Mbit/s, which is as long as a sink may take to acknowledge.
+pub const KEEP_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
+
 /// Room before a payload in a packet of the pool: framing and an ADU header fit in place.
 pub const PACKET_HEADROOM_BYTES: usize = 128;
 
@@ -143,6 +155,10 @@ const _: () = assert!(
 const _: () = assert!(
     DOOR_BYTES_MAX >= 4 * (GRANT_BYTES_MAX + 2 + 64) + TEXT_BYTES_MAX,
     "the largest answer at a door fits"
+);
+const _: () = assert!(
+    KEEP_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64,
+    "the largest ADU can be kept"
 );
 const _: () = assert!(
     LAYERS_MAX <= u8::MAX as usize,

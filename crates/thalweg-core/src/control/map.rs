@@ -13,13 +13,14 @@ use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::continuity::Avoid;
 use super::{Controller, Publication};
 use crate::admission::Rights;
 use crate::id::NodeId;
 use crate::model::{Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic};
 use crate::planner::Plan;
 use crate::session::Part;
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, Ratio};
 use crate::wire::record::Neighbour;
 
@@ -41,11 +42,14 @@ impl Map {
         control: &Controller,
         publication: &Publication,
         sink: NodeId,
+        avoid: Avoid,
+        now: Instant,
     ) -> Result<Self, String> {
-        Self::between(control, publication, control.id(), sink)
+        let is_taken = |ends| !control.is_avoided(ends, sink, avoid, now);
+        Self::between(control, publication, control.id(), sink, is_taken)
     }
 
-    /// Draws the map for a stream between two nodes, as this node sees them.
+    /// Draws the map for a stream between two nodes, as this node sees them, with these links only.
     ///
     /// Fails   a sentence that says which node is not on the map
     pub(super) fn between(
@@ -53,6 +57,7 @@ impl Map {
         publication: &Publication,
         source: NodeId,
         sink: NodeId,
+        is_taken: impl Fn([NodeId; 2]) -> bool,
     ) -> Result<Self, String> {
         let mut topology = Topology::default();
         let mut places = BTreeMap::new();
@@ -67,9 +72,10 @@ impl Map {
             places.insert(record.node, (index, name.clone()));
             keys.insert(name, record.node);
         }
+        let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_stand) && is_taken(ends);
         let links = control.directory.links();
         for (near, there, far, back) in
-            links.filter(|(near, _, far, _)| may_stand(near.node) && may_stand(far.node))
+            links.filter(|(near, _, far, _)| is_open([near.node, far.node]))
         {
             let ends = [places[&near.node].0, places[&far.node].0];
             topology.add_link(edge(ends, there, back));

@@ -20,6 +20,7 @@
 //! | `sink` | wanted streams: finding the source, subscribing |
 //! | `part` | what others' plans may install here, and until when |
 //! | `account` | what became of streams' ADUs, told from node to node towards the source |
+//! | `continuity` | what sinks have, who does not answer, what is sent again |
 //! | `map`, `planning` | from the directory to the planner's input and back |
 //! | `route` | what way a stream would take, for whoever asks |
 //! | `keys`, `note` | what it asks of cryptography; what it tells people |
@@ -34,6 +35,7 @@
 
 mod account;
 mod admission;
+mod continuity;
 mod keys;
 mod map;
 mod neighbour;
@@ -57,6 +59,7 @@ use bytes::Bytes;
 use crate::admission::{Rights, Roll};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::ledger::{Account, Reading};
+use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
 use crate::time::{Duration, Instant};
@@ -74,6 +77,7 @@ pub use route::{Alternative, HopNow, Ways};
 pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 
+use continuity::Continuity;
 use neighbour::OwnRecord;
 use part::{Part, Pending};
 use sink::Wanted;
@@ -143,6 +147,25 @@ pub enum Output {
         /// Which plans.
         epochs: Vec<Epoch>,
     },
+    /// What was sent under these plans and is kept is sent again under this one, at once and before anything new; what
+    /// still waits under them for a link of this node is given up.
+    Resend {
+        /// Which stream.
+        stream: StreamId,
+        /// The plans whose ways are broken.
+        from: Vec<Epoch>,
+        /// The plan in force.
+        to: Epoch,
+    },
+    /// The sink of these plans of a published stream has said what it has; that need not be kept.
+    Acknowledged {
+        /// Which stream.
+        stream: StreamId,
+        /// All plans for that sink.
+        epochs: Vec<Epoch>,
+        /// What the sink has.
+        held: Held,
+    },
     /// A wanted stream is published, for the first time or anew: its sequences start at zero.
     Found {
         /// The stream's name.
@@ -188,6 +211,7 @@ pub struct Controller {
     pending: BTreeMap<(StreamId, Epoch), Pending>,
     /// What became of the ADUs of each part.
     accounts: BTreeMap<(StreamId, Epoch), Account>,
+    continuity: Continuity,
     /// What this node sends to itself, with the route it would have taken.
     to_self: VecDeque<(Vec<NodeId>, Body)>,
     outputs: VecDeque<Output>,
@@ -215,6 +239,7 @@ impl Controller {
             parts: BTreeMap::new(),
             pending: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            continuity: Continuity::default(),
             to_self: VecDeque::new(),
             outputs: VecDeque::new(),
         }
@@ -273,6 +298,8 @@ impl Controller {
             Ok(Message::Revocation(warrant)) => {
                 self.handle_revocation_frame(from, warrant, now, keys);
             }
+            Ok(Message::Receipt(receipt)) => self.handle_receipt(from, receipt),
+            Ok(Message::Advice(advice)) => self.handle_advice(from, advice, now),
             Err(error) => self.note(Note::FrameRefused { from, error }),
         }
         self.settle(now, keys);
@@ -283,6 +310,7 @@ impl Controller {
         self.expire_parts(now);
         self.expire_grants(now);
         self.handle_accounts(now);
+        self.time_continuity(now);
         if self.own_record.refresh <= now {
             self.announce(now, keys);
         }
@@ -302,6 +330,7 @@ impl Controller {
             .min(self.own_record.refresh)
             .min(self.directory.poll_timeout())
             .min(self.grants_timeout())
+            .min(self.continuity.poll_timeout())
     }
 
     /// Returns what the driver is to do next.

@@ -8,7 +8,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::admission::{Rights, Unfit};
-use crate::id::{Epoch, NodeId, StreamName};
+use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::ledger::{Disbelief, Loss};
 use crate::wire::WireError;
 
@@ -154,6 +154,28 @@ pub enum Note {
         sink: NodeId,
         /// Why.
         reason: String,
+    },
+    /// A neighbour does not answer what it is sent.
+    Silent {
+        /// Which neighbour.
+        peer: NodeId,
+    },
+    /// A receipt came of a plan that does not go on there.
+    ReceiptAstray {
+        /// From whom.
+        from: NodeId,
+    },
+    /// An advice came of a plan that does not go on there.
+    AdviceAstray {
+        /// From whom.
+        from: NodeId,
+    },
+    /// What the sink of a plan has not acknowledged is sent again.
+    Resending {
+        /// Which stream.
+        stream: StreamId,
+        /// Under which plan.
+        to: Epoch,
     },
     /// A stream's key could not be sealed for a node.
     KeyNotSealed {

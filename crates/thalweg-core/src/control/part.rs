@@ -116,8 +116,9 @@ impl Controller {
             };
             self.parts.insert((stream, epoch), part);
             self.open_account(stream, epoch, now);
+            self.advise_if_silent(stream, epoch, now);
         }
-        self.answer((stream, epoch), way, result, keys);
+        self.answer((stream, epoch), way, result, now, keys);
         self.settle(now, keys);
     }
 
@@ -144,7 +145,7 @@ impl Controller {
             self.refresh_account(name.0, name.1, now);
         }
         if admitted.is_err() || renewed {
-            return self.answer(name, way, admitted, keys);
+            return self.answer(name, way, admitted, now, keys);
         }
         if let Some(pending) = self.pending.get_mut(&name) {
             // Sent again before the driver is done: the answer to the first is the answer to both. What differs is
@@ -162,7 +163,7 @@ impl Controller {
                 });
                 self.pending.insert(name, Pending { installation, way });
             }
-            Err(reason) => self.answer(name, way, Err(reason), keys),
+            Err(reason) => self.answer(name, way, Err(reason), now, keys),
         }
     }
 
@@ -171,12 +172,15 @@ impl Controller {
         (stream, epoch): (StreamId, Epoch),
         way: Vec<NodeId>,
         result: Result<(), String>,
+        now: Instant,
         keys: &mut dyn Keys,
     ) {
         let part = self.parts.get(&(stream, epoch));
         let ends_here = part.is_some_and(|part| part.installation.next.is_none());
         if result.is_ok() && ends_here {
             self.note_served(stream);
+            // Before the answer, so that the source knows what to send again when it changes plans.
+            self.tell_held(stream, epoch, now);
         }
         let body = match result {
             Ok(()) => Body::Ready { stream, epoch },

@@ -9,6 +9,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
+use super::continuity::Avoid;
 use super::map::Map;
 use crate::id::{NodeId, StreamId};
 use crate::model::{Catalogue, Snapshot};
@@ -25,6 +26,8 @@ pub struct Planning {
     pub(super) number: u64,
     pub(super) map: Box<Map>,
     pub(super) policy: Policy,
+    /// What it was told to keep away from.
+    pub(super) avoid: Avoid,
 }
 
 /// A plan that was made, or why there is none.

@@ -101,7 +101,7 @@ impl Controller {
             Some(name) => self.announced(name)?,
             None => assumed(),
         };
-        let map = Map::between(self, &publication, from, to)?;
+        let map = Map::between(self, &publication, from, to, |_| true)?;
         let snapshot = map.snapshot;
         let policy = Policy::default();
         let (plan, shortfalls) = planner::plan(&snapshot, &policy);

@@ -6,6 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::admission::no_right;
+use super::continuity::Avoid;
 use super::map::Map;
 use super::neighbour::stream_id;
 use super::part::needs_key;
@@ -31,7 +32,9 @@ pub struct Source {
     /// The way to the one sink that is served, if its program has given one.
     given: Option<Vec<Part>>,
     pub(super) session: Session,
-    sinks: BTreeMap<NodeId, SinkPlan>,
+    pub(super) sinks: BTreeMap<NodeId, SinkPlan>,
+    /// How many layers each plan carries to its end.
+    layers: BTreeMap<Epoch, u8>,
     key: KeyContent,
     /// The plans in force, as the driver knows them.
     told: Vec<Epoch>,
@@ -57,6 +60,8 @@ pub struct SinkPlan {
     deploying: Option<(Epoch, Option<Words>)>,
     /// The way on which the sink asked, reversed: on it the sink is told why it gets nothing.
     way: Vec<NodeId>,
+    /// When the sink began to note what comes; a restarted one has a larger number.
+    pub(super) since: Option<u64>,
     /// How many plannings were asked for; the result of an earlier one is not taken.
     plannings: u64,
 }
@@ -114,6 +119,11 @@ impl Source {
         self.sinks.iter().map(|(sink, plan)| (*sink, plan))
     }
 
+    /// Returns how many layers of the stream reach the sink of a plan.
+    pub fn layers(&self, epoch: Epoch) -> u8 {
+        self.layers.get(&epoch).copied().unwrap_or(u8::MAX)
+    }
+
     pub(super) fn is_over(&self) -> bool {
         !self.is_open && self.session.poll_timeout().is_never()
     }
@@ -157,6 +167,7 @@ impl Controller {
             given,
             session: Session::default(),
             sinks: BTreeMap::new(),
+            layers: BTreeMap::new(),
             key: KeyContent { key_epoch: 1, key },
             told: Vec::new(),
             paths: BTreeMap::new(),
@@ -240,6 +251,7 @@ impl Controller {
             words: None,
             deploying: None,
             way: Vec::new(),
+            since: None,
             plannings: 0,
         };
         source.sinks.entry(sink).or_insert_with(waiting).way = way;
@@ -258,9 +270,15 @@ impl Controller {
         if plan.is_none_or(|plan| plan.plannings != number) {
             return;
         }
+        let avoid = solved.planning.avoid;
         let drafted = solved
             .into_parts()
             .map(|(parts, words)| (parts, Some(words)));
+        // Who keeps away from what may be well finds nothing sooner than it must.
+        if let (Err(_), Some(less)) = (&drafted, avoid.less()) {
+            self.plan_avoiding(stream, sink, less, now, keys);
+            return self.settle(now, keys);
+        }
         self.handle_draft(stream, sink, drafted, now, keys);
         self.settle(now, keys);
     }
@@ -327,6 +345,10 @@ impl Controller {
                 self.send_routed(route, Body::Release { stream, epoch }, keys);
             }
             session::Output::Switched { sink, epoch } => self.switched(stream, sink, epoch),
+            session::Output::Resend { from, to, .. } => {
+                self.note(Note::Resending { stream, to });
+                self.outputs.push_back(Output::Resend { stream, from, to });
+            }
             session::Output::Failed {
                 sink,
                 epoch,
@@ -345,6 +367,7 @@ impl Controller {
                     source.sinks.remove(&sink);
                 }
                 self.tell_active(stream);
+                self.acknowledge_all(stream, sink);
             }
         }
     }
@@ -363,8 +386,20 @@ impl Controller {
         self.tell_active(stream);
     }
 
-    /// Plans for a sink, or has it planned.
+    /// Plans for a sink, or has it planned, by a way on which all answer if there is one.
     fn plan(&mut self, stream: StreamId, sink: NodeId, now: Instant, keys: &mut dyn Keys) {
+        let avoid = self.avoid_most(sink, now);
+        self.plan_avoiding(stream, sink, avoid, now, keys);
+    }
+
+    fn plan_avoiding(
+        &mut self,
+        stream: StreamId,
+        sink: NodeId,
+        avoid: Avoid,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
@@ -379,7 +414,7 @@ impl Controller {
         let unplanned = match (&source.given, source.publication.planner) {
             (Some(parts), _) => self.given(parts, sink),
             (None, Some(planner)) if sink != self.id() => {
-                match Map::new(self, &source.publication, sink) {
+                match Map::new(self, &source.publication, sink, avoid, now) {
                     Ok(map) => {
                         let planning = Planning {
                             stream,
@@ -387,13 +422,14 @@ impl Controller {
                             number,
                             map: map.into(),
                             policy: policy(planner),
+                            avoid,
                         };
                         return self.outputs.push_back(Output::Plan(planning));
                     }
                     Err(reason) => Err(reason),
                 }
             }
-            (None, _) => self.shortest(sink),
+            (None, _) => self.shortest(sink, avoid, now),
         };
         let drafted = unplanned.map(|parts| (parts, None));
         self.handle_draft(stream, sink, drafted, now, keys);
@@ -414,8 +450,13 @@ impl Controller {
         match drafted {
             Ok((parts, words)) => {
                 let path = parts.iter().map(|part| part.node).collect();
+                let layers = layers(&parts);
                 let epoch = source.session.handle_plan(sink, parts, now);
                 if let Some(epoch) = epoch {
+                    source
+                        .layers
+                        .retain(|known, _| source.paths.contains_key(known));
+                    source.layers.insert(epoch, layers);
                     source.paths.insert(epoch, path);
                 }
                 if let (Some(epoch), Some(plan)) = (epoch, source.sinks.get_mut(&sink)) {
@@ -471,9 +512,8 @@ impl Controller {
     }
 
     /// Returns the unplanned way: the fewest hops, nothing on the way.
-    fn shortest(&self, sink: NodeId) -> Result<Vec<Part>, String> {
-        let may_relay = |node| self.roll.may(node, Rights::RELAY);
-        let path = self.directory.path_over(self.id(), sink, may_relay);
+    fn shortest(&self, sink: NodeId, avoid: Avoid, now: Instant) -> Result<Vec<Part>, String> {
+        let path = self.way_avoiding(sink, avoid, now);
         let path = path.ok_or_else(|| format!("no way to {}", self.name_of(sink)))?;
         let part = |node| Part {
             node,
@@ -535,6 +575,13 @@ impl Controller {
         };
         Some(keys.seal_key(&source.key, &record.box_key, context))
     }
+}
+
+/// Returns how many layers pass all adapters of a plan.
+fn layers(parts: &[Part]) -> u8 {
+    let kept = |word: &String| word.strip_prefix("keep:")?.parse().ok();
+    let words = parts.iter().flat_map(|part| &part.adapters);
+    words.filter_map(kept).min().unwrap_or(u8::MAX)
 }
 
 /// Returns whether a body forgets a plan of this stream.

@@ -15,8 +15,11 @@ use crate::adu::{Adu, Flags};
 use crate::limits::MAILBOX_ADUS_MAX;
 use crate::time::{Duration, Instant};
 
+mod seen;
 #[cfg(test)]
 mod tests;
+
+pub use seen::{Held, Seen};
 
 /// How long a gap is waited for when the ADUs behind it have no deadline.
 pub const PATIENCE: Duration = Duration::from_secs(10);

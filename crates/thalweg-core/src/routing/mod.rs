@@ -18,6 +18,7 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::SIGNATURE_BYTES;
 use crate::wire::record::{Announced, Neighbour, Record};
 
+pub mod pulse;
 #[cfg(test)]
 mod tests;
 
@@ -157,17 +158,17 @@ impl Directory {
     ///
     /// Cost    O(nodes + links)
     pub fn path(&self, from: NodeId, to: NodeId) -> Option<Vec<NodeId>> {
-        self.path_over(from, to, |_| true)
+        self.path_by(from, to, |_| true)
     }
 
-    /// Returns a way of the fewest hops from `from` to `to` on which only nodes stand between that may.
+    /// Returns a way of the fewest hops from `from` to `to`, both included, by these links only, each said from the near end.
     ///
     /// Cost    O(nodes + links)
-    pub fn path_over(
+    pub fn path_by(
         &self,
         from: NodeId,
         to: NodeId,
-        may_stand: impl Fn(NodeId) -> bool,
+        is_taken: impl Fn([NodeId; 2]) -> bool,
     ) -> Option<Vec<NodeId>> {
         let mut came_from = BTreeMap::from([(from, from)]);
         let mut queue = VecDeque::from([from]);
@@ -175,10 +176,10 @@ impl Directory {
             if node == to {
                 return walk_back(&came_from, from, to);
             }
-            if node != from && !may_stand(node) {
-                continue;
-            }
-            for next in self.mutual_neighbours(node) {
+            for next in self
+                .mutual_neighbours(node)
+                .filter(|next| is_taken([node, *next]))
+            {
                 came_from.entry(next).or_insert_with(|| {
                     queue.push_back(next);
                     node

@@ -13,8 +13,11 @@
 //! side while one takes over, and no ADU meets half of each. Everything installed has a lease and is renewed: what a
 //! dead source leaves behind goes away by itself.
 //!
-//! A node that was restarted has forgotten its part, and the map shows it without its links for a moment. So where the
-//! way of a plan was broken and the same plan is found again, it is sent to all its nodes at once, as if it were new.
+//! A node that was restarted has forgotten its part and what it carried, and the map shows it without its links for a
+//! moment. So where the way of a plan was broken and the same plan is found again, it is deployed as a new one.
+//!
+//! What was sent under a plan whose way broke, by the map or by the word of a node whose next one does not answer, and
+//! which the sink has not acknowledged ([`Keep`]), is sent again as soon as a plan is in force whose way is whole.
 //!
 //! *What it does not do.* It neither plans nor sends nor holds keys; it says what is wanted ([`Output`]).
 //!
@@ -27,8 +30,11 @@ use alloc::vec::Vec;
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
+mod keep;
 #[cfg(test)]
 mod tests;
+
+pub use keep::{KEEP_AGE_MAX, Keep};
 
 /// How long what is installed on a node stays without being renewed.
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -85,6 +91,15 @@ pub enum Output {
         /// Under which plan.
         epoch: Epoch,
     },
+    /// What was sent under these plans and is not acknowledged is sent again under this one, before anything new.
+    Resend {
+        /// For whom.
+        sink: NodeId,
+        /// Under which plans it was sent; their ways are broken.
+        from: Vec<Epoch>,
+        /// The plan in force.
+        to: Epoch,
+    },
     /// Forget an epoch on a node; at the source itself the route has one node.
     Release {
         /// Which plan.
@@ -124,6 +139,8 @@ struct Sink {
     pending: Option<Deployment>,
     /// When to ask for a plan again; `None` while one is wanted, pending or active.
     retry: Option<Instant>,
+    /// Plans that were in force and whose ways broke: what is not acknowledged of them is to be sent again.
+    broken: Vec<Epoch>,
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +152,10 @@ struct Deployment {
     give_up: Instant,
     /// The map has shown its way broken since all its nodes had their parts: one may have been restarted.
     is_doubted: bool,
+    /// Until when a node of its way is believed that the next one does not answer.
+    suspect_until: Instant,
+    /// What was sent under it is to be sent again, or has been.
+    is_broken: bool,
 }
 
 impl Session {
@@ -160,16 +181,14 @@ impl Session {
 
     /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
     ///
-    /// A plan equal to the active one is not deployed again; if its way was broken meanwhile, its nodes are told again.
+    /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
         let sink = self.sinks.get_mut(&node)?;
         sink.retry = None;
-        if let Some(active) = sink.active.as_mut().filter(|active| active.parts == parts) {
+        let is_renewed = !sink.broken.is_empty();
+        let is_same = |active: &&Deployment| active.parts == parts && !active.is_doubted;
+        if sink.active.as_ref().is_some_and(|active| is_same(&active)) && !is_renewed {
             sink.pending = None;
-            if core::mem::take(&mut active.is_doubted) {
-                active.begin(now);
-                self.handle_timeout(now);
-            }
             return None;
         }
         if let Some(pending) = sink.pending.as_mut().filter(|plan| plan.parts == parts) {
@@ -188,6 +207,8 @@ impl Session {
             send_next: now,
             give_up: now,
             is_doubted: false,
+            suspect_until: Instant::ZERO,
+            is_broken: false,
         };
         deployment.begin(now);
         sink.pending = Some(deployment);
@@ -210,10 +231,38 @@ impl Session {
                 deployment.is_doubted |= !deployment.is_joined(&is_joined);
             }
         }
-        let wanted = self
-            .sinks
-            .keys()
-            .map(|sink| Output::PlanWanted { sink: *sink });
+        for (_, deployment) in &mut self.retiring {
+            if !deployment.is_joined(&is_joined) {
+                note_broken(&mut self.sinks, deployment);
+            }
+        }
+        self.want_plans(|_| true);
+    }
+
+    /// Takes in that a node does not hear from the one after it, which is believed until then: whose plans lead that way
+    /// are looked at anew.
+    pub fn handle_suspect(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        let mut affected = BTreeSet::new();
+        for (node, sink) in &mut self.sinks {
+            for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
+                if deployment.leads(from, to) {
+                    deployment.suspect_until = until;
+                    affected.insert(*node);
+                }
+            }
+        }
+        for (_, deployment) in &mut self.retiring {
+            if deployment.leads(from, to) && note_broken(&mut self.sinks, deployment) {
+                affected.extend(deployment.parts.last().map(|part| part.node));
+            }
+        }
+        self.want_plans(|sink| affected.contains(sink));
+    }
+
+    /// Asks for the plans of these sinks, unless that is asked already.
+    fn want_plans(&mut self, of: impl Fn(&NodeId) -> bool) {
+        let wanted = self.sinks.keys().filter(|sink| of(sink));
+        let wanted = wanted.map(|sink| Output::PlanWanted { sink: *sink });
         let wanted: Vec<Output> = wanted
             .filter(|output| !self.outputs.contains(output))
             .collect();
@@ -233,12 +282,22 @@ impl Session {
             }
             deployment.send_next = now + RENEW;
             if let Some(pending) = sink.pending.take_if(|pending| pending.epoch == epoch)
-                && let Some(before) = sink.active.replace(pending)
+                && let Some(mut before) = sink.active.replace(pending)
             {
+                if before.is_doubted || before.suspect_until > now {
+                    before.is_broken = true;
+                    sink.broken.push(before.epoch);
+                }
                 self.retiring.push((now + LEASE, before));
             }
+            let from = core::mem::take(&mut sink.broken);
             let sink = *node;
-            return self.outputs.push_back(Output::Switched { sink, epoch });
+            self.outputs.push_back(Output::Switched { sink, epoch });
+            if !from.is_empty() {
+                let to = epoch;
+                self.outputs.push_back(Output::Resend { sink, from, to });
+            }
+            return;
         }
     }
 
@@ -265,10 +324,14 @@ impl Session {
         let Some(sink) = self.sinks.get_mut(&node) else {
             return;
         };
-        for slot in [&mut sink.pending, &mut sink.active] {
-            if let Some(deployment) = slot.take_if(|deployment| deployment.epoch == epoch) {
-                self.retiring.push((now, deployment));
-            }
+        let is_it = |deployment: &mut Deployment| deployment.epoch == epoch;
+        if let Some(deployment) = sink.pending.take_if(is_it) {
+            self.retiring.push((now, deployment));
+        }
+        if let Some(mut deployment) = sink.active.take_if(is_it) {
+            deployment.is_broken = true;
+            sink.broken.push(epoch);
+            self.retiring.push((now, deployment));
         }
         sink.retry = Some(now + RETRY);
         self.outputs.push_back(Output::Failed {
@@ -357,6 +420,19 @@ impl Session {
     }
 }
 
+/// Remembers that the way of a former plan broke; says whether that is news.
+fn note_broken(sinks: &mut BTreeMap<NodeId, Sink>, former: &mut Deployment) -> bool {
+    let sink = former
+        .parts
+        .last()
+        .and_then(|part| sinks.get_mut(&part.node));
+    let is_news = !core::mem::replace(&mut former.is_broken, true);
+    if let Some(sink) = sink.filter(|_| is_news) {
+        sink.broken.push(former.epoch);
+    }
+    is_news
+}
+
 /// Says who has not answered.
 fn silence(pending: &Deployment) -> String {
     let silent: Vec<String> = pending.waiting_for.iter().map(NodeId::short).collect();
@@ -373,6 +449,12 @@ impl Deployment {
         self.waiting_for = self.parts.iter().map(|part| part.node).collect();
         self.send_next = now;
         self.give_up = now + DEPLOY_MAX;
+    }
+
+    /// Returns whether its way leads from one node straight to another.
+    fn leads(&self, from: NodeId, to: NodeId) -> bool {
+        let is_it = |pair: &[Part]| (pair[0].node, pair[1].node) == (from, to);
+        self.parts.windows(2).any(is_it)
     }
 
     fn is_joined(&self, is_joined: impl Fn(NodeId, NodeId) -> bool) -> bool {

@@ -1,5 +1,6 @@
 //! Proves that a plan takes over only when all are ready, that failures lead to another try, and that leases end.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{DEPLOY_MAX, LEASE, Output, Part, RENEW, RESEND, RETRY, Session};
@@ -140,26 +141,90 @@ fn the_same_plan_is_not_deployed_twice() {
     assert_eq!(outputs(&mut session), []);
 }
 
+/// Deploys the same parts anew, and returns what is said when all are ready.
+fn redeployed(session: &mut Session, now: Instant) -> (Epoch, Vec<Output>) {
+    let epoch = session.handle_plan(SINK, parts("null"), now);
+    let epoch = epoch.expect("a plan of its own");
+    outputs(session);
+    for node in [SOURCE, RELAY, SINK] {
+        session.handle_ready(node, epoch, now);
+    }
+    (epoch, outputs(session))
+}
+
 #[test]
-fn a_plan_whose_way_was_broken_is_told_again_until_all_have_it() {
-    let (mut session, epoch) = deployed("null");
+fn a_plan_whose_way_was_broken_is_deployed_anew_and_what_it_carried_is_sent_again() {
+    let (mut session, first) = deployed("null");
     let now = Instant::ZERO;
     session.handle_change(|from, to| (from, to) != (RELAY, SINK));
     session.handle_no_plan(SINK, now);
     session.handle_change(|_, _| true);
     outputs(&mut session);
-    assert_eq!(session.handle_plan(SINK, parts("null"), now), None);
-    assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, epoch)]);
-    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
-    session.handle_ready(SOURCE, epoch, now);
-    session.handle_ready(SINK, epoch, now);
-    session.handle_timeout(now + RESEND);
-    assert_eq!(prepared(&outputs(&mut session)), [RELAY]);
-    session.handle_ready(RELAY, epoch, now + RESEND);
-    let switched = Output::Switched { sink: SINK, epoch };
-    assert_eq!(outputs(&mut session), [switched]);
-    session.handle_timeout(now + RESEND + RENEW - Duration::from_nanos(1));
-    assert_eq!(outputs(&mut session), []);
+    let (second, said) = redeployed(&mut session, now);
+    let resend = Output::Resend {
+        sink: SINK,
+        from: vec![first],
+        to: second,
+    };
+    let epoch = second;
+    assert_eq!(said, [Output::Switched { sink: SINK, epoch }, resend]);
+    assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, second)]);
+}
+
+#[test]
+fn a_suspicion_asks_for_another_plan_and_counts_while_it_lasts() {
+    let (mut session, first) = deployed("null");
+    let until = Instant::ZERO + Duration::from_secs(10);
+    session.handle_suspect(SINK, RELAY, until);
+    assert_eq!(outputs(&mut session), [], "no plan leads that way");
+    session.handle_suspect(RELAY, SINK, until);
+    assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
+    let same = session.handle_plan(SINK, parts("null"), Instant::ZERO);
+    assert_eq!(same, None, "there is no other way");
+    for (now, is_resent) in [(until - Duration::from_nanos(1), true), (until, false)] {
+        let (mut session, first) = (deployed("null").0, first);
+        session.handle_subscribe(SINK, now);
+        session.handle_suspect(RELAY, SINK, until);
+        let epoch = session.handle_plan(SINK, parts("keep:1"), now);
+        let epoch = epoch.expect("another way");
+        outputs(&mut session);
+        for node in [SOURCE, RELAY, SINK] {
+            session.handle_ready(node, epoch, now);
+        }
+        let resend = Output::Resend {
+            sink: SINK,
+            from: vec![first],
+            to: epoch,
+        };
+        assert_eq!(outputs(&mut session).contains(&resend), is_resent);
+    }
+}
+
+#[test]
+fn what_a_former_plan_carried_is_sent_again_when_its_way_breaks_later() {
+    let (mut session, first) = deployed("keep:1");
+    let now = Instant::ZERO;
+    let (second, said) = redeployed(&mut session, now);
+    assert_eq!(
+        said.len(),
+        1,
+        "a planned move sends nothing again: {said:?}"
+    );
+    session.handle_suspect(SOURCE, RELAY, now);
+    assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
+    let (third, said) = redeployed(&mut session, now);
+    let resend = Output::Resend {
+        sink: SINK,
+        from: vec![first],
+        to: third,
+    };
+    assert!(third > second && said.contains(&resend), "{said:?}");
+    session.handle_change(|from, _| from != SOURCE);
+    outputs(&mut session);
+    let (_, said) = redeployed(&mut session, now);
+    let is_first =
+        |output: &Output| matches!(output, Output::Resend { from, .. } if from.contains(&first));
+    assert!(!said.iter().any(is_first), "once is enough: {said:?}");
 }
 
 #[test]

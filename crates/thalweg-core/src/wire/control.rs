@@ -1,7 +1,8 @@
 //! Control messages: between neighbours, and source-routed between the ends of a stream.
 //!
-//! *The idea.* Neighbours exchange three messages: [`Message::Record`]s as they change, [`Message::Account`]s of what
-//! became of a stream, from each node of its path to the one before, and [`Message::Routed`] envelopes which they pass on
+//! *The idea.* Neighbours exchange [`Message::Record`]s as they change; from each node of a path to the one before go
+//! [`Message::Account`]s of what became of a stream, [`Message::Receipt`]s of what its sink has and
+//! [`Message::Advice`] about a node that does not answer; and [`Message::Routed`] envelopes which they pass on
 //! along the list of nodes written on them. What an envelope holds is signed by its sender: a relay can lose it, not
 //! change it. Its body deploys plans:
 //!
@@ -21,6 +22,7 @@ use core::num::NonZeroU8;
 
 use super::account::{self, Report};
 use super::admission::{self, Credential, Warrant};
+use super::receipt::{self, Advice, Receipt};
 use super::record::{flag, stream_name};
 use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
@@ -41,6 +43,11 @@ const GRANT: u8 = 16;
 
 /// The kind of a revocation among frames.
 const REVOCATION: u8 = 17;
+/// The kind of a receipt among frames.
+const RECEIPT: u8 = 5;
+
+/// The kind of an advice among frames.
+const ADVICE: u8 = 6;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -63,6 +70,10 @@ pub enum Message {
     Grant(Credential),
     /// What a node may not do any more.
     Revocation(Warrant),
+    /// What the sink of a plan has.
+    Receipt(Receipt),
+    /// The next node of a plan does not answer.
+    Advice(Advice),
 }
 
 /// A signed message for a node that need not be a neighbour.
@@ -183,6 +194,14 @@ pub fn encode(message: &Message) -> Vec<u8> {
             out.push(REVOCATION);
             admission::encode_warrant(warrant, &mut out);
         }
+        Message::Receipt(receipt) => {
+            out.push(RECEIPT);
+            receipt::encode_receipt(receipt, &mut out);
+        }
+        Message::Advice(advice) => {
+            out.push(ADVICE);
+            receipt::encode_advice(advice, &mut out);
+        }
     }
     out
 }
@@ -206,6 +225,8 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
         ACCOUNT => Message::Account(account::decode(&mut reader)?),
         GRANT => Message::Grant(admission::credential(&mut reader)?),
         REVOCATION => Message::Revocation(admission::warrant(&mut reader)?),
+        RECEIPT => Message::Receipt(receipt::decode_receipt(&mut reader)?),
+        ADVICE => Message::Advice(receipt::decode_advice(&mut reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

@@ -12,6 +12,7 @@ pub mod account;
 pub mod admission;
 pub mod adu;
 pub mod control;
+pub mod receipt;
 pub mod record;
 mod varint;
 

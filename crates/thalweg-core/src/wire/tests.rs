@@ -10,11 +10,13 @@ use proptest::prelude::*;
 use super::account::{Entry, Report, Statement};
 use super::admission::tests::{credentials, warrants};
 use super::control::{Body, Message, Prepare, Routed};
+use super::receipt::{Advice, Receipt};
 use super::record::{Announced, Neighbour, Record};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
 use crate::adu::{Flags, Header, Importance, MediaTime};
 use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
-use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX};
+use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, RECEIPT_RANGES_MAX};
+use crate::mailbox::Held;
 use crate::needs::{Order, Reliability};
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
@@ -154,6 +156,54 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
     assert_eq!(control::accounted(&[3, 0, 0]), None);
 }
 
+#[test]
+fn a_receipt_has_ranges_that_rise_and_do_not_touch() {
+    // The frame up to the number of ranges: kind, stream, epoch, since, floor 10.
+    let head = [5, 0, 0, 0, 0, 0, 0, 0, 3, 2, 9, 10];
+    let read = |ranges: &[u8]| control::decode(&[&head[..], ranges].concat());
+    let held = |ranges: &[core::ops::Range<u64>]| {
+        Ok(Message::Receipt(Receipt {
+            stream: StreamId(3),
+            epoch: Epoch(2),
+            since: 9,
+            held: Held {
+                floor: 10,
+                ranges: ranges.to_vec(),
+            },
+        }))
+    };
+    assert_eq!(read(&[0]), held(&[]));
+    assert_eq!(read(&[2, 1, 1, 2, 5]), held(&[11..12, 14..19]));
+    let malformed = Err(WireError::Malformed("ranges"));
+    assert_eq!(read(&[1, 0, 1]), malformed, "it touches the floor");
+    assert_eq!(read(&[1, 1, 0]), malformed, "it is empty");
+    let huge = [1, 255, 255, 255, 255, 255, 255, 255, 255, 1];
+    assert_eq!(read(&huge), malformed, "it ends beyond all sequences");
+    let (what, value, limit) = ("ranges", 33, 32);
+    let many = WireError::TooLarge { what, value, limit };
+    assert_eq!(read(&[33]), Err(many));
+    let far = [6, 0, 0, 0, 0, 0, 0, 0, 3, 2, 31];
+    assert_eq!(control::decode(&far), Err(WireError::Malformed("distance")));
+}
+
+prop_compose! {
+    fn receipts()(
+        (stream, epoch, since) in (any::<u64>(), any::<u32>(), 0..=VARINT_MAX),
+        floor in 0..1_u64 << 40,
+        runs in vec((1..1_u64 << 40, 1..1_u64 << 40), 0..=RECEIPT_RANGES_MAX),
+    ) -> Receipt {
+        let mut at = floor;
+        let range = |(gap, run): &(u64, u64)| {
+            let start = at + gap;
+            at = start + run;
+            start..at
+        };
+        let ranges = runs.iter().map(range).collect();
+        let held = Held { floor, ranges };
+        Receipt { stream: StreamId(stream), epoch: Epoch(epoch), since, held }
+    }
+}
+
 prop_compose! {
     fn headers()(
         (stream, sequence, epoch) in (any::<u64>(), 0..=VARINT_MAX, any::<u32>()),
@@ -275,6 +325,15 @@ fn messages() -> impl Strategy<Value = Message> {
         reports().prop_map(Message::Account),
         credentials().prop_map(Message::Grant),
         warrants().prop_map(Message::Revocation),
+        receipts().prop_map(Message::Receipt),
+        (any::<u64>(), any::<u32>(), 0..31_u8).prop_map(|(stream, epoch, distance)| {
+            let (stream, epoch) = (StreamId(stream), Epoch(epoch));
+            Message::Advice(Advice {
+                stream,
+                epoch,
+                distance,
+            })
+        }),
         (vec(any::<u8>(), 0..99), signatures())
             .prop_map(|(record, signature)| Message::Record { record, signature }),
         routed.prop_map(|(route, position, body, signature)| {

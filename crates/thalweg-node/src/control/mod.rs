@@ -360,6 +360,8 @@ impl Control {
                         active.send_replace(epochs);
                     }
                 }
+                // Publishers keep nothing yet: docs/continuity.md, "What is not there".
+                Output::Resend { .. } | Output::Acknowledged { .. } => {}
                 Output::Found { name, stream } => {
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
                         self.forwarder.mailboxes.open(stream, mailbox.clone());

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
+use thalweg_core::id::Epoch;
 use thalweg_core::ledger::Band;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::{Duration, Instant};
 
-use super::{Copy, Fates, Hop, Passage};
+use super::{Attempt, Copy, Fates, Hop, Passage};
 use crate::oracle::ledger::{Truth, is_planned};
 use crate::report::Tally;
 
@@ -44,9 +45,12 @@ impl Fates {
     pub fn is_settled(&self, now: Instant) -> bool {
         let is_quiet = now >= self.moved + QUIET;
         let is_open = |passage: &Passage| {
-            passage.delivered.is_none()
-                && passage.dropped.is_none()
-                && (passage.hops.iter()).all(|hop| hop.is_whole || self.is_open(hop, is_quiet))
+            let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
+            let is_coming = |attempt: &Attempt| {
+                attempt.dropped.is_none() && attempt.hops.iter().all(is_crossing)
+            };
+            let mut attempts = passage.attempts.values();
+            passage.delivered.is_none() && (passage.attempts.is_empty() || attempts.any(is_coming))
         };
         let mut passages = self
             .streams
@@ -78,7 +82,13 @@ impl Fates {
                             tally.handle_dropped(DropCause::PathLost, &link(from, to, names), 1);
                         }
                         End::Unaccounted(how) => {
-                            conclusion.holes.push((Copy { stream, sink, adu }, how));
+                            let copy = Copy {
+                                stream,
+                                sink,
+                                adu,
+                                epoch: Epoch(0),
+                            };
+                            conclusion.holes.push((copy, how));
                         }
                     }
                 }
@@ -95,40 +105,42 @@ impl Fates {
         let mut truth = Truth::default();
         for passages in &fates.passages {
             for (sent, passage) in fates.sent.iter().zip(passages) {
-                let (cause, node) = match self.end(fates.source, passage, names) {
-                    End::Delivered(_) => {
+                for (epoch, attempt) in &passage.attempts {
+                    if passage.delivered.is_some_and(|(_, by)| by == *epoch) {
                         truth.delivered += 1;
                         continue;
                     }
-                    End::Dropped(cause, place) => {
-                        let node = place.split("->").next().unwrap_or_default();
-                        let node = names.iter().position(|name| name.as_str() == node);
-                        (cause, node.unwrap_or(fates.source))
+                    let end = self.end_of_attempt(fates.source, attempt, names);
+                    if let Some((cause, node)) = blame(&end, fates.source, names)
+                        && is_planned(cause)
+                    {
+                        let loss = (node, cause, Band::of(sent.importance));
+                        *truth.lost.entry(loss).or_default() += 1;
                     }
-                    End::Vanished(from, _) => (DropCause::PathLost, from),
-                    // The law that each ADU has a cause and a place says so.
-                    End::Unaccounted(_) => continue,
-                };
-                if is_planned(cause) {
-                    let loss = (node, cause, Band::of(sent.importance));
-                    *truth.lost.entry(loss).or_default() += 1;
                 }
             }
         }
         truth
     }
 
+    /// Says how an ADU ended; of several attempts that all failed the last is told.
     fn end(&self, source: usize, passage: &Passage, names: &[NodeName]) -> End {
-        if let Some(at) = passage.delivered {
+        if let Some((at, _)) = passage.delivered {
             return End::Delivered(at);
         }
-        if let Some((cause, node)) = passage.dropped {
+        let none = Attempt::default();
+        let last = passage.attempts.values().next_back().unwrap_or(&none);
+        self.end_of_attempt(source, last, names)
+    }
+
+    fn end_of_attempt(&self, source: usize, attempt: &Attempt, names: &[NodeName]) -> End {
+        if let Some((cause, node)) = attempt.dropped {
             return End::Dropped(cause, names[node].to_string());
         }
-        if let Some(hop) = passage.hops.iter().find(|hop| !hop.is_whole) {
+        if let Some(hop) = attempt.hops.iter().find(|hop| !hop.is_whole) {
             return self.end_of_hop(hop, names);
         }
-        let at = passage.hops.last().map_or(source, |hop| hop.to);
+        let at = attempt.hops.last().map_or(source, |hop| hop.to);
         End::Unaccounted(format!("it was last seen whole at {}", names[at]))
     }
 
@@ -170,6 +182,20 @@ impl Fates {
             )),
             None => End::Unaccounted(format!("it was handed to {place}, which says nothing")),
         }
+    }
+}
+
+/// Returns why an ADU was lost, and at which node, if it was.
+fn blame(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usize)> {
+    match end {
+        End::Dropped(cause, place) => {
+            let node = place.split("->").next().unwrap_or_default();
+            let node = names.iter().position(|name| name.as_str() == node);
+            Some((*cause, node.unwrap_or(source)))
+        }
+        End::Vanished(from, _) => Some((DropCause::PathLost, *from)),
+        // The law that each ADU has a cause and a place says so.
+        End::Delivered(_) | End::Unaccounted(_) => None,
     }
 }
 

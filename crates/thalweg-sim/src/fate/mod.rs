@@ -1,8 +1,9 @@
 //! What became of every ADU on its way to every sink: the accounts of a run.
 //!
-//! *The idea.* The run sees what no node sees: both ends of every hop. Each ADU has one `Passage` a sink, to which every
-//! hop adds what its two ends say. At the end a passage must explain itself: it was delivered, or a node gave it up with
-//! a cause, or the first hop that it did not cross whole says why. One that cannot is a hole in the machine's accounts.
+//! *The idea.* The run sees what no node sees: both ends of every hop. Each ADU has one `Passage` a sink, and in it an
+//! `Attempt` for each plan under which it was sent, to which every hop adds what its two ends say. At the end a passage must
+//! explain itself: it was delivered, or at the last attempt a node gave it up with a cause, or the first hop that it did not
+//! cross whole says why. One that cannot is a hole in the machine's accounts.
 //!
 //! ```text
 //! sent ─► handed to a link ─► begun at its far end ─► whole there ─► handed on … ─► delivered
@@ -17,7 +18,7 @@ mod conclude;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header, Importance};
@@ -37,6 +38,8 @@ pub struct Copy {
     pub sink: usize,
     /// The ADU's place among those that the producer gave.
     pub adu: usize,
+    /// The plan under which it was sent; 0 if under none.
+    pub epoch: Epoch,
 }
 
 /// An ADU as its producer gave it.
@@ -75,9 +78,16 @@ struct Hop {
 /// The way of one ADU to one sink.
 #[derive(Clone, Debug, Default)]
 struct Passage {
+    attempts: BTreeMap<Epoch, Attempt>,
+    /// When, and under which plan it had come.
+    delivered: Option<(Instant, Epoch)>,
+}
+
+/// The way of one ADU under one plan.
+#[derive(Clone, Debug, Default)]
+struct Attempt {
     hops: Vec<Hop>,
     dropped: Option<(DropCause, usize)>,
-    delivered: Option<Instant>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -103,6 +113,8 @@ pub struct Fates {
     downs: BTreeMap<(usize, usize), Instant>,
     /// When nodes were last gone.
     gone: BTreeMap<usize, Instant>,
+    /// Streams of which something was sent again, for the way of a plan was broken.
+    resent: BTreeSet<usize>,
     /// The last of each ordered sequence to arrive at a node.
     ordered: BTreeMap<(usize, StreamId, Epoch), u64>,
 }
@@ -140,7 +152,13 @@ impl Fates {
         let (stream, before) = *self.published.get(&header.stream)?;
         let sink = *self.planned.get(&(header.stream, header.epoch))?;
         let adu = before + header.sequence.0 as usize;
-        (adu < self.streams[stream].sent.len()).then_some(Copy { stream, sink, adu })
+        let copy = Copy {
+            stream,
+            sink,
+            adu,
+            epoch: header.epoch,
+        };
+        (adu < self.streams[stream].sent.len()).then_some(copy)
     }
 
     /// Returns the stream's place in the world.
@@ -167,9 +185,14 @@ impl Fates {
         &mut self.streams[copy.stream].passages[copy.sink][copy.adu]
     }
 
+    fn attempt(&mut self, copy: Copy) -> &mut Attempt {
+        let attempts = &mut self.passage(copy).attempts;
+        attempts.entry(copy.epoch).or_default()
+    }
+
     /// Takes in that a node gave an ADU up; the first word counts.
     pub fn handle_dropped(&mut self, copy: Copy, cause: DropCause, node: usize) {
-        self.passage(copy).dropped.get_or_insert((cause, node));
+        self.attempt(copy).dropped.get_or_insert((cause, node));
     }
 
     /// Takes in that a node handed an ADU to a link.
@@ -181,7 +204,7 @@ impl Fates {
         now: Instant,
     ) {
         self.moved = now;
-        self.passage(copy).hops.push(Hop {
+        self.attempt(copy).hops.push(Hop {
             from,
             to,
             carriage,
@@ -194,7 +217,7 @@ impl Fates {
     }
 
     fn hop(&mut self, copy: Copy, from: usize, to: usize) -> Option<&mut Hop> {
-        let hops = self.passage(copy).hops.iter_mut().rev();
+        let hops = self.attempt(copy).hops.iter_mut().rev();
         hops.into_iter()
             .find(|hop| hop.from == from && hop.to == to)
     }
@@ -246,7 +269,7 @@ impl Fates {
 
     /// Takes in that a subscriber was given an ADU. Says so if it had it already.
     pub fn handle_delivered(&mut self, copy: Copy, now: Instant) -> Result<(), String> {
-        match self.passage(copy).delivered.replace(now) {
+        match self.passage(copy).delivered.replace((now, copy.epoch)) {
             None => Ok(()),
             Some(_) => Err("it was delivered twice".into()),
         }
@@ -268,6 +291,16 @@ impl Fates {
         self.downs.contains_key(&(from, to))
     }
 
+    /// Takes in that something of a stream is sent again.
+    pub fn handle_resent(&mut self, id: StreamId) {
+        self.resent.extend(self.stream_of(id));
+    }
+
+    /// Returns whether something of a stream was sent again.
+    pub fn was_resent(&self, stream: usize) -> bool {
+        self.resent.contains(&stream)
+    }
+
     /// Takes in that a node is gone with all it had in memory.
     ///
     /// Cost    O(ADUs sent so far)
@@ -276,18 +309,30 @@ impl Fates {
         for stream in &mut self.streams {
             let source = stream.source;
             for passage in stream.passages.iter_mut().flatten() {
-                if passage.delivered.is_some() || passage.dropped.is_some() {
-                    continue;
+                if passage.attempts.is_empty() {
+                    passage.attempts.insert(Epoch(0), Attempt::default());
                 }
-                let at = passage.hops.last().map_or(source, |hop| hop.to);
-                let is_there = passage.hops.last().is_none_or(|hop| hop.is_whole);
-                if at == node && is_there {
-                    passage.dropped = Some((DropCause::PathLost, node));
-                }
-                for hop in passage.hops.iter_mut().filter(|hop| hop.from == node) {
-                    hop.is_orphan |= hop.outcome.is_none();
+                let delivered = passage.delivered.map(|(_, epoch)| epoch);
+                for (epoch, attempt) in &mut passage.attempts {
+                    if delivered != Some(*epoch) && attempt.dropped.is_none() {
+                        attempt.handle_gone(source, node);
+                    }
                 }
             }
+        }
+    }
+}
+
+impl Attempt {
+    /// Takes in that a node is gone; what was whole there is lost with it.
+    fn handle_gone(&mut self, source: usize, node: usize) {
+        let at = self.hops.last().map_or(source, |hop| hop.to);
+        let is_there = self.hops.last().is_none_or(|hop| hop.is_whole);
+        if at == node && is_there {
+            self.dropped = Some((DropCause::PathLost, node));
+        }
+        for hop in self.hops.iter_mut().filter(|hop| hop.from == node) {
+            hop.is_orphan |= hop.outcome.is_none();
         }
     }
 }

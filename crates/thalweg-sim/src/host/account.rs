@@ -18,7 +18,7 @@ use super::Host;
 use super::carry::Transit;
 
 /// How long the control plane is not told what was counted: as in the node.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// What is counted on a host.
 #[derive(Debug)]
@@ -110,6 +110,11 @@ impl Host {
         self.accounts.tell = self.accounts.tell.min(now + TICK);
     }
 
+    /// Has the control plane told soon.
+    pub(super) fn wake_accounts(&mut self, at: Instant) {
+        self.accounts.tell = self.accounts.tell.min(at);
+    }
+
     /// Counts an ADU that is refused.
     pub(super) fn count_refused(&mut self, header: &Header, cause: DropCause, now: Instant) {
         self.count(header, now, |counts, band| {
@@ -151,6 +156,7 @@ impl Host {
     /// Tells the control plane what was counted.
     pub(super) fn tell_counts(&mut self, now: Instant) {
         self.accounts.tell = Instant::NEVER;
+        self.tell_all_held(now);
         for (stream, epoch) in std::mem::take(&mut self.accounts.changed) {
             if let Some(counts) = self.accounts.plans.get(&(stream, epoch)) {
                 self.controller.handle_counts(stream, epoch, counts, now);

@@ -35,7 +35,7 @@ pub(super) struct Part {
     /// An ordered ADU has been handed to the next link, which has not taken it all yet.
     busy: bool,
     /// Ordered ADUs that wait for that.
-    waiting: VecDeque<(Adu, Step)>,
+    pub(super) waiting: VecDeque<(Adu, Step)>,
     /// What is not read meanwhile.
     held: Vec<(usize, RecvId)>,
 }
@@ -43,7 +43,7 @@ pub(super) struct Part {
 /// An ADU that was handed to a port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transit {
-    copy: Option<Copy>,
+    pub(super) copy: Option<Copy>,
     pub(super) header: Header,
     is_ordered: bool,
     /// Where it comes from, if it was sent on before it was whole.
@@ -421,6 +421,7 @@ impl Host {
             .get_mut(&to)
             .expect("whoever hands has looked whether it is up");
         let send = neighbour.port.send_adu(now, header, source, options);
+        neighbour.pulse.handle_sent(now);
         let transit = Transit {
             copy,
             header,

@@ -48,8 +48,15 @@ impl Host {
             Output::Remove { stream, epoch } => {
                 self.remove(stream, epoch, watch);
                 self.accounts.forget(stream, epoch);
+                self.forget_received(stream);
             }
             Output::Active { stream, epochs } => self.activate(stream, epochs, watch),
+            Output::Resend { stream, from, to } => self.resend(stream, &from, to, watch),
+            Output::Acknowledged {
+                stream,
+                epochs,
+                held,
+            } => self.acknowledge(stream, &epochs, &held),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {
                 let sentence = || notice.sentence(&name);
@@ -86,6 +93,7 @@ impl Host {
             }
             Err(error) => Err(error.to_string()),
         };
+        self.tell_held(stream, now);
         self.controller
             .handle_installed(stream, epoch, result, now, &mut self.keys);
     }

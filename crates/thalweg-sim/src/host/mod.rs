@@ -18,12 +18,14 @@
 //! | `control` | does what the control plane says |
 //! | `carry` | the data path: what arrives, what goes on, what became of it |
 //! | `account` | what the control plane is told of that |
+//! | `continuity` | who does not answer, what has come, what is sent again |
 //! | `publisher`, `subscriber` | programs of the world |
 //!
 //! *What it does not do.* It decides nothing that the node's machines decide, and imitates none of them.
 
 mod account;
 mod carry;
+mod continuity;
 mod control;
 mod neighbour;
 mod publisher;
@@ -49,6 +51,7 @@ use crate::watch::Watch;
 
 use account::Accounts;
 use carry::{Intake, Part, Transit};
+use continuity::Received;
 use neighbour::Neighbour;
 pub(crate) use neighbour::next_to;
 use publisher::Publisher;
@@ -105,6 +108,8 @@ pub struct Host {
     intakes: BTreeMap<(usize, RecvId), Intake>,
     transits: BTreeMap<(usize, SendId), Transit>,
     accounts: Accounts,
+    /// What has come of each stream that ends here.
+    received: BTreeMap<StreamId, Received>,
     publishers: Vec<Publisher>,
     subscribers: Vec<Subscriber>,
     pool: Pool,
@@ -174,6 +179,7 @@ impl Host {
             intakes: BTreeMap::new(),
             transits: BTreeMap::new(),
             accounts: Accounts::default(),
+            received: BTreeMap::new(),
             publishers: Vec::new(),
             subscribers: Vec::new(),
             pool: Pool::new(POOL_BYTES_DEFAULT),
@@ -223,6 +229,7 @@ impl Host {
     pub fn handle_timeout(&mut self, watch: &mut Watch<'_>) {
         let now = self.now(watch);
         self.time_neighbours(now, watch);
+        self.look_at_pulses(now);
         if self.accounts.poll_timeout() <= now {
             self.tell_counts(now);
         }
@@ -284,7 +291,7 @@ impl Host {
         let publishers = self
             .publishers
             .iter()
-            .map(|publisher| publisher.poll_timeout(self.clock));
+            .map(|publisher| publisher.poll_timeout(self.clock, self.now(watch)));
         let publishers = publishers.min().unwrap_or(Instant::NEVER);
         self.clock.world(local).min(publishers).max(watch.now)
     }

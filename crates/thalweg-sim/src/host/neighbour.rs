@@ -14,6 +14,7 @@ use thalweg_core::hop::CloseCode;
 use thalweg_core::id::NodeId;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::random::SplitMix;
+use thalweg_core::routing::pulse::Pulse;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
 
@@ -37,6 +38,8 @@ pub(super) struct Neighbour {
     redial: Instant,
     backoff: Duration,
     was_up: bool,
+    /// Whether it answers.
+    pub(super) pulse: Pulse,
     is_closing: bool,
 }
 
@@ -84,6 +87,7 @@ pub(super) fn meet(
             redial: Instant::NEVER,
             backoff: BACKOFF[0],
             was_up: false,
+            pulse: Pulse::default(),
             is_closing: false,
         };
         (peer, neighbour)
@@ -96,7 +100,8 @@ pub(super) fn meet(
 
 impl Neighbour {
     pub(super) fn poll_timeout(&self) -> Instant {
-        self.port.poll_timeout().min(self.redial)
+        let pulse = self.pulse.poll_timeout();
+        self.port.poll_timeout().min(self.redial).min(pulse)
     }
 
     pub(super) fn poll_parcel(&mut self, now: Instant) -> Option<Parcel> {
@@ -252,6 +257,7 @@ impl Host {
         let Some(neighbour) = self.neighbours.get_mut(&peer) else {
             return;
         };
+        neighbour.pulse = Pulse::default();
         if neighbour.dials && !neighbour.is_closing {
             neighbour.redial = now + neighbour.wait(&mut self.dice);
         }

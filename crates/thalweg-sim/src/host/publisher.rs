@@ -19,6 +19,8 @@ use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::ledger::Counts;
+use thalweg_core::needs::Reliability;
+use thalweg_core::session::Keep;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
@@ -30,6 +32,10 @@ use crate::watch::Watch;
 
 /// How long the end of a stream waits for what is under way without a deadline: as the node's publisher does.
 const FINISH_MAX: Duration = Duration::from_secs(30);
+
+/// How long the end of a stream whose ADUs have deadlines waits for its sinks' word: longer than a dead link takes to leave
+/// the map (8 s).
+const LINGER_MAX: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
@@ -59,6 +65,8 @@ pub(super) struct Publisher {
     /// The next has to wait, until an outcome comes.
     is_held: bool,
     stage: Stage,
+    /// What its sinks have not acknowledged.
+    pub(super) keep: Keep,
     /// Ordered sequences whose end has not been acknowledged.
     flushing: BTreeSet<(usize, OrderedId)>,
 }
@@ -73,15 +81,32 @@ impl Publisher {
         matches!(self.stage, Stage::Over)
     }
 
+    /// Returns how long its end waits for its sinks' word.
+    fn linger(&self, watch: &Watch<'_>) -> Duration {
+        match watch.world.streams[self.at].needs.reliability {
+            Reliability::Full => FINISH_MAX,
+            Reliability::None | Reliability::UntilDeadline => LINGER_MAX,
+        }
+    }
+
     /// Says when it has something to do, in the world's time.
-    pub(super) fn poll_timeout(&self, clock: Clock) -> Instant {
+    pub(super) fn poll_timeout(&self, clock: Clock, now: Instant) -> Instant {
         match self.stage {
             // While it is held back, an outcome wakes it.
             Stage::Sending if self.is_held => Instant::NEVER,
             Stage::Sending => self
                 .next
                 .map_or(Instant::NEVER, |due| Instant::ZERO + due.at),
-            Stage::Settling(until) | Stage::Ending(until) => clock.world(until),
+            Stage::Settling(until) => clock.world(until),
+            Stage::Ending(until) => {
+                let settled = self.keep.poll_settled();
+                let is_awaited = settled > now;
+                clock.world(if is_awaited {
+                    until.min(settled)
+                } else {
+                    until
+                })
+            }
             Stage::Flushing | Stage::Over => Instant::NEVER,
         }
     }
@@ -123,6 +148,7 @@ impl Host {
             room: u64::MAX,
             is_held: false,
             stage: Stage::Sending,
+            keep: Keep::default(),
             flushing: BTreeSet::new(),
         });
     }
@@ -189,13 +215,16 @@ impl Host {
                 Some(_) => false,
             },
             Stage::Settling(until) if is_settled || until <= now => {
-                publisher.stage = Stage::Ending(now + FINISH_MAX);
+                let linger = publisher.linger(watch);
+                publisher.stage = Stage::Ending(now + linger);
                 let header = Header::new(publisher.stream, Sequence(publisher.given));
                 let end = route::end(header);
                 self.carry(at, &end, None, watch);
                 true
             }
-            Stage::Ending(until) if is_settled || until <= now => {
+            Stage::Ending(until)
+                if is_settled && publisher.keep.is_settled(now) || until <= now =>
+            {
                 self.flush(at, watch);
                 true
             }
@@ -255,7 +284,7 @@ impl Host {
     /// Sends an ADU under every plan in force; a sink without one misses it.
     fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
         let publisher = &self.publishers[at];
-        let (stream, place, epochs) = (publisher.stream, publisher.at, publisher.epochs.clone());
+        let (place, epochs) = (publisher.at, publisher.epochs.clone());
         let now = self.now(watch);
         let mut served = BTreeSet::new();
         if epochs.is_empty() {
@@ -264,18 +293,8 @@ impl Host {
         for epoch in epochs {
             let mut adu = adu.clone();
             adu.header.epoch = epoch;
-            let copy = watch.fates.find(&adu.header);
-            watch.promises.handle_given(&adu.header);
+            let copy = self.carry_under(at, adu, watch);
             served.extend(copy.map(|copy| copy.sink));
-            let step = watch.model.step(self.place, None, &adu.header);
-            if self.parts.contains_key(&(stream, epoch)) {
-                self.count(&adu.header, now, Counts::arrive);
-                self.process(adu, copy, step, watch);
-            } else {
-                adu.header.epoch = Epoch(0);
-                self.count_refused(&adu.header, DropCause::PathLost, now);
-                watch.dropped(self.place, copy, DropCause::PathLost);
-            }
         }
         let Some(adu) = number else {
             return;
@@ -286,10 +305,35 @@ impl Host {
                     stream: place,
                     sink,
                     adu,
+                    epoch: Epoch(0),
                 };
                 watch.dropped(self.place, Some(copy), DropCause::NoSubscriber);
             }
         }
+    }
+
+    /// Sends an ADU under the plan that its header names.
+    pub(super) fn carry_under(
+        &mut self,
+        at: usize,
+        mut adu: Adu,
+        watch: &mut Watch<'_>,
+    ) -> Option<Copy> {
+        let now = self.now(watch);
+        let copy = watch.fates.find(&adu.header);
+        watch.promises.handle_given(&adu.header);
+        let step = watch.model.step(self.place, None, &adu.header);
+        let plan = (adu.header.stream, adu.header.epoch);
+        if self.parts.contains_key(&plan) {
+            self.keep(at, &adu, watch);
+            self.count(&adu.header, now, Counts::arrive);
+            self.process(adu, copy, step, watch);
+        } else {
+            adu.header.epoch = Epoch(0);
+            self.count_refused(&adu.header, DropCause::PathLost, now);
+            watch.dropped(self.place, copy, DropCause::PathLost);
+        }
+        copy
     }
 
     /// Ends the ordered sequences of a stream that begin here.

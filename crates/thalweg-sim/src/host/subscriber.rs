@@ -109,6 +109,12 @@ impl Host {
         let now = self.now(watch);
         let header = adu.header;
         let stream = header.stream;
+        if !self.receive_once(&header, now) {
+            self.count(&header, now, |counts, band| {
+                counts.give_up(band, DropCause::Duplicate);
+            });
+            return watch.dropped(self.place, copy, DropCause::Duplicate);
+        }
         let reader = self
             .subscribers
             .iter_mut()

@@ -22,6 +22,7 @@ use thalweg_core::id::StreamName;
 use thalweg_core::model::NodeName;
 use thalweg_core::time::Instant;
 
+pub mod continuity;
 pub mod ledger;
 #[cfg(test)]
 mod tests;

@@ -204,8 +204,12 @@ impl<'w> Run<'w> {
 
     fn is_settled(&mut self) -> bool {
         let mut lines = self.roads.iter().flat_map(|road| &road.lines);
-        let mut is_over =
-            || self.watch.fates.is_settled(self.watch.now) && lines.all(|line| line.inside() == 0);
+        let mut hosts = self.hosts.iter().flatten();
+        let mut is_over = || {
+            self.watch.fates.is_settled(self.watch.now)
+                && lines.all(|line| line.inside() == 0)
+                && !hosts.any(|host| host.is_keeping(&self.watch))
+        };
         if self.settled.is_none() && is_over() {
             self.settled = Some(self.watch.now);
         }
@@ -231,6 +235,8 @@ impl<'w> Run<'w> {
             place.copied().unwrap_or(usize::MAX)
         };
         let tell = |at: usize| match readings.get(&at).map(Vec::as_slice) {
+            // What nodes behind a cut still had to tell does not come by it.
+            _ if watch.fates.was_resent(at) => None,
             Some([reading]) => {
                 let truth = watch.fates.truth(at, &watch.names);
                 truth.compare(reading, place)

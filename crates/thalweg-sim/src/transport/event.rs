@@ -109,6 +109,8 @@ pub struct PortStats {
     pub received: DataSize,
     /// ADUs on their way by stream, and those of ordered sequences not yet handed to QUIC.
     pub in_flight: u32,
+    /// Bytes in packets that are neither acknowledged nor lost.
+    pub bytes_in_flight: DataSize,
     /// Payload and header bytes that wait in the port because QUIC takes no more; what waits in QUIC is not in it.
     pub queued: DataSize,
 }

@@ -309,6 +309,7 @@ impl Live {
             sent: DataSize::from_bytes(stats.udp_tx.bytes),
             received: DataSize::from_bytes(stats.udp_rx.bytes),
             in_flight: self.sender.in_flight(),
+            bytes_in_flight: self.sender.bytes_in_flight(),
             queued: DataSize::from_bytes(queued),
         }
     }

@@ -48,6 +48,12 @@ impl Streams {
         }
     }
 
+    /// Returns what is in packets that are neither acknowledged nor lost.
+    pub(super) fn in_flight(&self) -> DataSize {
+        let reading = self.watch.as_ref().map(|watch| watch.reading());
+        reading.map_or(DataSize::ZERO, |reading| reading.in_flight)
+    }
+
     /// Returns whose a stream is.
     pub(super) fn owner(&self, stream: StreamId) -> Option<Owner> {
         self.open.get(&stream).map(|open| open.owner)

@@ -22,6 +22,7 @@ use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::outbox::Settings;
 use thalweg_core::time::Instant;
+use thalweg_core::units::DataSize;
 
 use super::event::{PortEvent, SendId, Source};
 use super::live::{Io, Shared};
@@ -74,6 +75,11 @@ impl Outgoing {
     /// Returns how many ADUs have no outcome.
     pub(super) fn in_flight(&self) -> u32 {
         (self.tickets.len() + self.before.len()) as u32
+    }
+
+    /// Returns what is in packets that are neither acknowledged nor lost.
+    pub(super) fn bytes_in_flight(&self) -> DataSize {
+        self.streams.in_flight()
     }
 
     /// Returns how much room is left for those that would wait.

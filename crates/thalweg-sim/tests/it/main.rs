@@ -1,6 +1,7 @@
 //! The integration tests of the simulator, one binary.
 
 mod congestion;
+mod continuity;
 mod ladder;
 mod outbox;
 mod promises;

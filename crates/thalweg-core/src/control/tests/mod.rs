@@ -22,6 +22,7 @@ use super::{
 };
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::ledger::Reading;
+use crate::mailbox::Held;
 use crate::model::{Layer, Weights};
 use crate::needs::Needs;
 use crate::planner::Planner;
@@ -110,6 +111,10 @@ struct Node {
     controller: Controller,
     keys: FakeKeys,
     installed: BTreeMap<(StreamId, Epoch), (Installation, Secrets)>,
+    /// What was to be sent again, and under which plan.
+    resent: Vec<(Vec<Epoch>, Epoch)>,
+    /// What sinks have, and under which plans it may have been sent.
+    acknowledged: Vec<(Vec<Epoch>, Held)>,
     active: BTreeMap<StreamId, Vec<Epoch>>,
     found: Vec<(StreamName, StreamId)>,
     notices: Vec<Notice>,
@@ -154,6 +159,8 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         keys,
         installed: BTreeMap::new(),
         active: BTreeMap::new(),
+        resent: Vec::new(),
+        acknowledged: Vec::new(),
         found: Vec::new(),
         notices: Vec::new(),
         notes: Vec::new(),
@@ -349,6 +356,8 @@ impl Node {
             Output::Closed {
                 stream, reading, ..
             } => self.closed.push((stream, reading)),
+            Output::Resend { from, to, .. } => self.resent.push((from, to)),
+            Output::Acknowledged { epochs, held, .. } => self.acknowledged.push((epochs, held)),
             Output::Note(note) => self.notes.push(note),
         }
         None

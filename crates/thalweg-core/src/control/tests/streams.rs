@@ -4,6 +4,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::super::continuity::Avoid;
 use super::super::map::Map;
 use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
@@ -13,7 +14,7 @@ use crate::model::{Catalogue, Declaration, Snapshot};
 use crate::planner::{self, Planner, Policy};
 use crate::routing::RECORD_AGE_MAX;
 use crate::session::{LEASE, Part};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 
 #[test]
 fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
@@ -245,7 +246,8 @@ fn a_relay_that_was_restarted_is_told_its_part_again_at_once() {
             fabric.link(wire);
             fabric.settle();
         }
-        assert_eq!(fabric.way(A, stream), before, "no time has passed");
+        let after = (Epoch(before.0.0 + 1), before.1);
+        assert_eq!(fabric.way(A, stream), after, "no time has passed");
         let source = fabric.node(A).controller.source(stream).expect("published");
         let (_, plan) = source.plans().next().expect("one sink");
         assert_eq!((plan.state, &plan.reason), (PlanState::Active, &None));
@@ -314,7 +316,8 @@ fn what_no_node_can_run_is_planned_around_and_never_deployed() {
     let publication = publication(Some(Planner::Exact), false);
     let stream = fabric.publish(A, publication.clone());
     let controller = &fabric.node(A).controller;
-    let mut map = Map::new(controller, &publication, C).expect("all nodes are on the map");
+    let mut map = Map::new(controller, &publication, C, Avoid::Nothing, Instant::ZERO)
+        .expect("all nodes are on the map");
     let shrink = Declaration {
         rate_factor: Some(0.1),
         ..Declaration::default()
@@ -339,6 +342,7 @@ fn what_no_node_can_run_is_planned_around_and_never_deployed() {
         number: 1,
         map: map.into(),
         policy: Policy::default(),
+        avoid: Avoid::Nothing,
     };
     let (parts, _) = planning.solve().into_parts().expect("planned around");
     assert!(parts.iter().all(|part| part.adapters.is_empty()));

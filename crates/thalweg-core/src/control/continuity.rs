@@ -1,0 +1,379 @@
+//! Streams that go on when a way breaks: what sinks have, who does not answer, what is sent again.
+//!
+//! *The idea.* Three small machines, one for each place of a path. A **sink** tells what it has (a receipt), now and then,
+//! and before it says that a plan is installed. A **node** whose next one falls silent tells the node before (an advice).
+//! The **source** remembers for a while between whom there was silence, plans around it if there is another way, and has
+//! what was sent by the broken one and is not acknowledged sent again.
+//!
+//! ```text
+//! source ◄── advice ── relay ─ ✂ ─ relay      sink        keep away from that node; if there is no other way, from that
+//! source ══ Prepare, Ready with a receipt ══════ sink     link; if there is none, from nothing
+//! source ══ what is not acknowledged, again ════ sink
+//! ```
+//!
+//! A suspicion holds for [`SUSPECT_HOLD`] from the last word of it. So a way that comes and goes is left once, and comes
+//! back into favour only after it has been quiet so long; the move back is a planned one.
+//!
+//! *What it does not do.* It keeps no ADU ([`Keep`](crate::session::Keep)) and does not find silence
+//! ([`Pulse`](crate::routing::pulse::Pulse)): the driver has both.
+//!
+//! *Sources.* docs/continuity.md; docs/protocol.md §4.4, §4.5; spec RA-12, RA-13.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use super::{Controller, Note, Output};
+use crate::admission::Rights;
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::ledger::EVERY;
+use crate::limits::PATH_NODES_MAX;
+use crate::mailbox::Held;
+use crate::time::{Duration, Instant};
+use crate::wire::control::Message;
+use crate::wire::receipt::{Advice, Receipt};
+
+/// How long a way is kept away from after the last word of silence: longer than a dead link takes to leave the map (8 s), so
+/// that a stream does not go back to it in between.
+pub const SUSPECT_HOLD: Duration = Duration::from_secs(10);
+
+/// How often silence is told again while it lasts.
+pub const ADVISE_EVERY: Duration = Duration::from_secs(2);
+
+/// What a planning keeps away from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Avoid {
+    /// Nodes that did not answer.
+    Nodes,
+    /// The links over which they did not.
+    Links,
+    /// Nothing: there is no other way.
+    Nothing,
+}
+
+/// What is known of silences and of what has come.
+#[derive(Debug, Default)]
+pub(super) struct Continuity {
+    /// Who does not hear from whom, and until when that is remembered.
+    suspects: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Neighbours that do not answer, and when to say so again.
+    silent: BTreeMap<NodeId, Instant>,
+    /// Streams that end here.
+    receivings: BTreeMap<StreamId, Receiving>,
+}
+
+/// What this node, as a sink, has of a stream.
+#[derive(Debug)]
+struct Receiving {
+    since: u64,
+    held: Held,
+    told: Option<Instant>,
+    due: Instant,
+}
+
+impl Avoid {
+    /// Returns what to keep away from if that was too much.
+    pub(super) const fn less(self) -> Option<Self> {
+        match self {
+            Self::Nodes => Some(Self::Links),
+            Self::Links => Some(Self::Nothing),
+            Self::Nothing => None,
+        }
+    }
+}
+
+impl Continuity {
+    pub(super) fn poll_timeout(&self) -> Instant {
+        let suspects = self.suspects.values();
+        let receipts = self.receivings.values().map(|receiving| &receiving.due);
+        let all = suspects.chain(self.silent.values()).chain(receipts);
+        all.min().copied().unwrap_or(Instant::NEVER)
+    }
+}
+
+impl Controller {
+    /// Takes in that a neighbour does not answer, or answers again.
+    pub fn handle_silence(
+        &mut self,
+        peer: NodeId,
+        is_silent: bool,
+        now: Instant,
+        keys: &mut dyn super::Keys,
+    ) {
+        if is_silent && self.links.contains_key(&peer) {
+            self.continuity.silent.insert(peer, now + ADVISE_EVERY);
+            self.note(Note::Silent { peer });
+            self.advise_all(peer, now);
+            self.settle(now, keys);
+        } else {
+            self.forget_silence(peer);
+        }
+    }
+
+    /// Takes in what has come of a stream that ends here; the driver says this when it says what it has counted, and
+    /// before [`Controller::handle_installed`]. The end of a stream is told at once.
+    pub fn handle_held(&mut self, stream: StreamId, held: Held, is_ended: bool, now: Instant) {
+        let receiving = self.receiving(stream, now);
+        if receiving.held == held {
+            return;
+        }
+        receiving.held = held;
+        let earliest = receiving.told.map_or(now, |told| told + EVERY);
+        let due = if is_ended { now } else { earliest.max(now) };
+        receiving.due = receiving.due.min(due);
+        self.tell_due_receipts(now);
+    }
+
+    fn receiving(&mut self, stream: StreamId, now: Instant) -> &mut Receiving {
+        let since = self.settings.since_1970.as_millis() + now.as_nanos() / 1_000_000;
+        let receivings = &mut self.continuity.receivings;
+        receivings.entry(stream).or_insert_with(|| Receiving {
+            since,
+            held: Held::default(),
+            told: None,
+            due: Instant::NEVER,
+        })
+    }
+
+    pub(super) fn forget_silence(&mut self, peer: NodeId) {
+        self.continuity.silent.remove(&peer);
+    }
+
+    /// Does what is due.
+    pub(super) fn time_continuity(&mut self, now: Instant) {
+        let before = self.continuity.suspects.len();
+        self.continuity.suspects.retain(|_, until| *until > now);
+        self.is_changed |= self.continuity.suspects.len() != before;
+        let due = self.continuity.silent.iter_mut();
+        let due = due.filter(|(_, again)| **again <= now);
+        let due: Vec<NodeId> = due
+            .map(|(peer, again)| {
+                *again = now + ADVISE_EVERY;
+                *peer
+            })
+            .collect();
+        for peer in due {
+            self.advise_all(peer, now);
+        }
+        self.forget_held();
+        self.tell_due_receipts(now);
+    }
+
+    /// Says of every plan that leads to a silent neighbour that it is.
+    fn advise_all(&mut self, peer: NodeId, now: Instant) {
+        let parts = self.parts.iter();
+        let leading = parts.filter(|(_, part)| part.installation().next == Some(peer));
+        let leading: Vec<(StreamId, Epoch)> = leading.map(|(key, _)| *key).collect();
+        for (stream, epoch) in leading {
+            self.advise_if_silent(stream, epoch, now);
+        }
+    }
+
+    /// Tells the node before that the one after does not answer, if it does not.
+    pub(super) fn advise_if_silent(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        let Some(part) = self.parts.get(&(stream, epoch)) else {
+            return;
+        };
+        let part = part.installation();
+        let (previous, next) = (part.previous, part.next);
+        let is_silent = |next: &NodeId| self.continuity.silent.contains_key(next);
+        let Some(next) = next.filter(is_silent) else {
+            return;
+        };
+        if previous == self.id() {
+            return self.suspect(previous, next, now);
+        }
+        let advice = Advice {
+            stream,
+            epoch,
+            distance: 0,
+        };
+        self.send(previous, &Message::Advice(advice));
+    }
+
+    pub(super) fn handle_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
+        let Some(previous) = self.before(from, advice.stream, advice.epoch) else {
+            return self.note(Note::AdviceAstray { from });
+        };
+        let distance = advice.distance + 1;
+        if previous != self.id() {
+            if usize::from(distance) < PATH_NODES_MAX - 1 {
+                self.send(previous, &Message::Advice(Advice { distance, ..advice }));
+            }
+            return;
+        }
+        let source = self.sources.get(&advice.stream);
+        let path = source.and_then(|source| source.paths.get(&advice.epoch));
+        let at = usize::from(distance);
+        match path.and_then(|path| path.get(at..at + 2)) {
+            Some(&[from, to]) => self.suspect(from, to, now),
+            _ => self.note(Note::AdviceAstray { from }),
+        }
+    }
+
+    /// Keeps streams away from where there is silence.
+    fn suspect(&mut self, from: NodeId, to: NodeId, now: Instant) {
+        let until = now + SUSPECT_HOLD;
+        self.continuity.suspects.insert((from, to), until);
+        for source in self.sources.values_mut() {
+            source.session.handle_suspect(from, to, until);
+        }
+    }
+
+    /// Returns the node before this one on a plan, if its next one is the one that speaks.
+    fn before(&self, from: NodeId, stream: StreamId, epoch: Epoch) -> Option<NodeId> {
+        let part = self.parts.get(&(stream, epoch))?.installation();
+        (part.next == Some(from)).then_some(part.previous)
+    }
+
+    /// Returns whether a planning for a sink does without a link.
+    pub(super) fn is_avoided(
+        &self,
+        ends: [NodeId; 2],
+        sink: NodeId,
+        avoid: Avoid,
+        now: Instant,
+    ) -> bool {
+        if avoid == Avoid::Nothing {
+            return false;
+        }
+        let suspects = self.continuity.suspects.iter();
+        let mut present = suspects.filter(|(_, until)| **until > now);
+        present.any(|(&(from, to), _)| {
+            let is_link = ends == [from, to] || ends == [to, from];
+            let is_end = to == sink || to == self.id();
+            is_link || avoid == Avoid::Nodes && !is_end && ends.contains(&to)
+        })
+    }
+
+    /// Returns what a planning for a sink can keep away from, as far as the map tells.
+    pub(super) fn avoid_most(&self, sink: NodeId, now: Instant) -> Avoid {
+        if self.continuity.suspects.is_empty() {
+            return Avoid::Nothing;
+        }
+        let levels = [Avoid::Nodes, Avoid::Links].into_iter();
+        let mut open = levels.filter(|avoid| self.way_avoiding(sink, *avoid, now).is_some());
+        open.next().unwrap_or(Avoid::Nothing)
+    }
+
+    /// Returns a way of the fewest hops to a sink.
+    pub(super) fn way_avoiding(
+        &self,
+        sink: NodeId,
+        avoid: Avoid,
+        now: Instant,
+    ) -> Option<Vec<NodeId>> {
+        let may_relay = |node| node == self.id() || self.roll.may(node, Rights::RELAY);
+        let is_taken =
+            |ends: [NodeId; 2]| may_relay(ends[0]) && !self.is_avoided(ends, sink, avoid, now);
+        self.directory.path_by(self.id(), sink, is_taken)
+    }
+
+    /// Tells the node before, on the way of a plan that ends here, what has come of its stream.
+    pub(super) fn tell_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        let Some(part) = self.parts.get(&(stream, epoch)) else {
+            return;
+        };
+        let previous = part.installation().previous;
+        if previous == self.id() {
+            return;
+        }
+        let receiving = self.receiving(stream, now);
+        receiving.told = Some(now);
+        receiving.due = Instant::NEVER;
+        let receipt = Receipt {
+            stream,
+            epoch,
+            since: receiving.since,
+            held: receiving.held.clone(),
+        };
+        self.send(previous, &Message::Receipt(receipt));
+    }
+
+    /// Sends the receipts that are due, each by the way of the newest plan.
+    fn tell_due_receipts(&mut self, now: Instant) {
+        let receivings = self.continuity.receivings.iter_mut();
+        let due = receivings.filter(|(_, receiving)| receiving.due <= now);
+        let due: Vec<StreamId> = due
+            .map(|(stream, receiving)| {
+                receiving.due = Instant::NEVER;
+                *stream
+            })
+            .collect();
+        for stream in due {
+            let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
+            let ending = self.parts.range(of_stream).rev();
+            let mut reached = ending.filter(|(_, part)| {
+                let part = part.installation();
+                part.next.is_none() && self.links.contains_key(&part.previous)
+            });
+            if let Some((_, epoch)) = reached.next().map(|(key, _)| *key) {
+                self.tell_held(stream, epoch, now);
+            }
+        }
+    }
+
+    /// Forgets what came of streams that no plan brings here any more.
+    fn forget_held(&mut self) {
+        let parts = &self.parts;
+        self.continuity.receivings.retain(|stream, _| {
+            let of_stream = (*stream, Epoch(0))..=(*stream, Epoch(u32::MAX));
+            parts.range(of_stream).next().is_some()
+        });
+    }
+
+    pub(super) fn handle_receipt(&mut self, from: NodeId, receipt: Receipt) {
+        let Receipt {
+            stream,
+            epoch,
+            since,
+            ref held,
+        } = receipt;
+        let Some(previous) = self.before(from, stream, epoch) else {
+            return self.note(Note::ReceiptAstray { from });
+        };
+        if previous != self.id() {
+            return self.send(previous, &Message::Receipt(receipt));
+        }
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        let sink = source.paths.get(&epoch).and_then(|path| path.last());
+        let Some(sink) = sink.copied() else {
+            return;
+        };
+        let known = source.sinks.get_mut(&sink).map(|plan| &mut plan.since);
+        match known.map(|known| known.replace(since)) {
+            // What a restarted sink had is gone with it, and it begins with what comes now.
+            Some(Some(before)) if before < since => self.acknowledge_all(stream, sink),
+            Some(Some(before)) if before > since => {
+                if let Some(plan) = source.sinks.get_mut(&sink) {
+                    plan.since = Some(before);
+                }
+            }
+            _ => {
+                let held = held.clone();
+                self.acknowledge(stream, sink, held);
+            }
+        }
+    }
+
+    /// What a sink has need not be kept for it.
+    fn acknowledge(&mut self, stream: StreamId, sink: NodeId, held: Held) {
+        let Some(source) = self.sources.get(&stream) else {
+            return;
+        };
+        let paths = source.paths.iter();
+        let of_sink = paths.filter(|(_, path)| path.last() == Some(&sink));
+        let epochs: Vec<Epoch> = of_sink.map(|(epoch, _)| *epoch).collect();
+        self.outputs.push_back(Output::Acknowledged {
+            stream,
+            epochs,
+            held,
+        });
+    }
+
+    /// Nothing needs to be kept for a sink.
+    pub(super) fn acknowledge_all(&mut self, stream: StreamId, sink: NodeId) {
+        self.acknowledge(stream, sink, Held::everything());
+    }
+}

@@ -1,0 +1,106 @@
+//! Which ADUs of a stream have come to its sink, by whatever way: what came before is not delivered again.
+//!
+//! *The idea.* A set of sequences as disjoint ranges over a floor. Everything below the floor is settled: it came, or was
+//! missing for so long that so many ranges lie above it that nobody waits for it any more. The same set is what the sink
+//! acknowledges ([`Held`]), so one account serves both.
+//!
+//! ```text
+//! settled │ missing │ came │ missing │ came
+//!         floor     └ range ┘         └ range ┘
+//! ```
+//!
+//! *What it does not do.* It keeps no ADU and knows no subscriber.
+//!
+//! *Sources.* docs/continuity.md §3; RFC 9000 §19.3 (acknowledgement ranges).
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::id::Sequence;
+use crate::limits::{RECEIPT_RANGES_MAX, SEEN_RANGES_MAX};
+
+#[cfg(test)]
+mod tests;
+
+/// The sequences of one stream that have come.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    floor: u64,
+    /// By their first sequence; none touches another or the floor.
+    ranges: BTreeMap<u64, u64>,
+}
+
+/// What a sink says that it has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Everything below is settled.
+    pub floor: u64,
+    /// What has come above, by rising sequence, none touching another; of many only the newest are told.
+    pub ranges: Vec<Range<u64>>,
+}
+
+impl Seen {
+    /// Takes in a sequence; returns whether it is new. One below the floor is not.
+    ///
+    /// Cost    O(log ranges)
+    pub fn insert(&mut self, sequence: Sequence) -> bool {
+        let sequence = sequence.0;
+        if sequence < self.floor {
+            return false;
+        }
+        let before = self.ranges.range(..=sequence).next_back();
+        let before = before.map(|(from, to)| (*from, *to));
+        if before.is_some_and(|(_, to)| sequence < to) {
+            return false;
+        }
+        let mut range = sequence..sequence + 1;
+        if let Some((from, to)) = before
+            && to == sequence
+        {
+            range.start = from;
+        }
+        if let Some(to) = self.ranges.remove(&(sequence + 1)) {
+            range.end = to;
+        }
+        if range.start == self.floor {
+            self.ranges.remove(&range.start);
+            self.floor = range.end;
+        } else {
+            self.ranges.insert(range.start, range.end);
+        }
+        while self.ranges.len() > SEEN_RANGES_MAX {
+            if let Some((_, to)) = self.ranges.pop_first() {
+                self.floor = to;
+            }
+        }
+        true
+    }
+
+    /// Returns what is to be acknowledged.
+    pub fn held(&self) -> Held {
+        let newest = self.ranges.iter().rev().take(RECEIPT_RANGES_MAX);
+        let mut ranges: Vec<Range<u64>> = newest.map(|(from, to)| *from..*to).collect();
+        ranges.reverse();
+        Held {
+            floor: self.floor,
+            ranges,
+        }
+    }
+}
+
+impl Held {
+    /// Returns what says that nothing is missing, whatever was sent.
+    pub const fn everything() -> Self {
+        Self {
+            floor: u64::MAX,
+            ranges: Vec::new(),
+        }
+    }
+
+    /// Returns whether a sequence is settled.
+    pub fn has(&self, sequence: Sequence) -> bool {
+        let is_in = |range: &Range<u64>| range.contains(&sequence.0);
+        sequence.0 < self.floor || self.ranges.iter().any(is_in)
+    }
+}

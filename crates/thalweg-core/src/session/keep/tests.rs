@@ -1,0 +1,87 @@
+//! Proves that what is kept is what no sink has, no deadline has taken and every bound allows, and that it comes out once.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{KEEP_AGE_MAX, Keep};
+use crate::adu::{Adu, Header};
+use crate::id::{Epoch, Sequence, StreamId};
+use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX};
+use crate::mailbox::Held;
+use crate::needs::Reliability::{self, Full, UntilDeadline};
+use crate::time::{Duration, Instant};
+
+fn adu(epoch: u32, sequence: u64, bytes: usize) -> Adu {
+    let mut header = Header::new(StreamId(7), Sequence(sequence));
+    header.epoch = Epoch(epoch);
+    Adu {
+        header,
+        payload: Bytes::from(vec![0; bytes]),
+    }
+}
+
+fn keeping(epoch: u32, sequences: core::ops::Range<u64>) -> Keep {
+    let mut keep = Keep::default();
+    for sequence in sequences {
+        keep.handle_given(&adu(epoch, sequence, 10), UntilDeadline, Instant::ZERO);
+    }
+    keep
+}
+
+fn taken(keep: &mut Keep, epochs: &[Epoch], now: Instant) -> Vec<u64> {
+    let adus = keep.take(epochs, now);
+    adus.iter().map(|adu| adu.header.sequence.0).collect()
+}
+
+#[test]
+fn what_the_sink_has_is_not_kept_and_the_rest_comes_out_once_in_sequence() {
+    let mut keep = keeping(1, 0..10);
+    keep.handle_given(&adu(2, 10, 10), Full, Instant::ZERO);
+    let held = Held {
+        floor: 3,
+        ranges: vec![5..7],
+    };
+    keep.handle_receipt(&[Epoch(2)], &held);
+    assert_eq!(keep.size(), (11, 110), "of another plan");
+    keep.handle_receipt(&[Epoch(1), Epoch(2)], &held);
+    assert_eq!(keep.size(), (6, 60));
+    let both = [Epoch(2), Epoch(1)];
+    assert_eq!(taken(&mut keep, &both, Instant::ZERO), [3, 4, 7, 8, 9, 10]);
+    assert_eq!(taken(&mut keep, &both, Instant::ZERO), []);
+    assert_eq!(keep.size(), (0, 0));
+}
+
+#[test]
+fn nothing_is_kept_beyond_its_deadline_or_age_nor_of_what_may_be_lost() {
+    let mut keep = Keep::default();
+    let mut early = adu(1, 0, 1);
+    early.header.deadline = Instant::from_nanos(5);
+    keep.handle_given(&early, UntilDeadline, Instant::ZERO);
+    keep.handle_given(&adu(1, 1, 1), Full, Instant::ZERO);
+    keep.handle_given(&adu(1, 2, 1), Reliability::None, Instant::ZERO);
+    let end = Instant::ZERO + KEEP_AGE_MAX;
+    assert_eq!(keep.poll_settled(), end);
+    assert!(!keep.is_settled(end - Duration::from_nanos(1)) && keep.is_settled(end));
+    let late = Instant::from_nanos(5);
+    assert_eq!(taken(&mut keep, &[Epoch(1)], late), [1]);
+}
+
+#[test]
+fn the_oldest_goes_when_there_are_too_many_or_too_many_bytes() {
+    let more = KEEP_ADUS_MAX as u64 + 3;
+    let mut keep = keeping(1, 0..more);
+    assert_eq!((keep.size().0, keep.overflowed()), (KEEP_ADUS_MAX, 3));
+    assert_eq!(taken(&mut keep, &[Epoch(1)], Instant::ZERO)[0], 3);
+    let fit = KEEP_BYTES_MAX.as_bytes() / ADU_PAYLOAD_BYTES_MAX as u64;
+    let mut keep = Keep::default();
+    for sequence in 0..=fit {
+        let large = adu(1, sequence, ADU_PAYLOAD_BYTES_MAX);
+        keep.handle_given(&large, Full, Instant::ZERO);
+    }
+    assert_eq!(keep.size(), (fit as usize, KEEP_BYTES_MAX.as_bytes()));
+    // Given again under the same plan it is kept once.
+    keep.handle_given(&adu(1, fit, 10), Full, Instant::ZERO);
+    assert_eq!(keep.size().0, fit as usize);
+}

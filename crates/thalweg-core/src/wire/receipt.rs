@@ -1,0 +1,103 @@
+//! What a sink has of a stream, and that a node's next one does not answer: two messages from node to node towards the
+//! source.
+//!
+//! *The idea.* Both go the way of accounts, from each node of a plan to its `previous`, so neither bears a route nor a
+//! signature: a dozen bytes, and as true as the neighbour that says them. A receipt is a set, not a change, so one that is
+//! lost or late does no harm.
+//!
+//! *What it does not do.* It believes nothing: [`crate::control`] asks from whom it comes.
+//!
+//! *Sources.* docs/protocol.md §4.4, §4.5.
+
+use alloc::vec::Vec;
+
+use super::{Reader, VARINT_MAX, WireError, Write};
+use crate::id::{Epoch, StreamId};
+use crate::limits::{PATH_NODES_MAX, RECEIPT_RANGES_MAX};
+use crate::mailbox::Held;
+
+/// What the sink of a plan has of its stream, under whatever plan it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Receipt {
+    /// Which stream.
+    pub stream: StreamId,
+    /// The plan by whose way this is told.
+    pub epoch: Epoch,
+    /// When the sink began to note, in milliseconds since 1970; one that begins anew has a larger number.
+    pub since: u64,
+    /// What it has.
+    pub held: Held,
+}
+
+/// A node of a plan does not hear from the one after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Advice {
+    /// Which stream.
+    pub stream: StreamId,
+    /// Which plan.
+    pub epoch: Epoch,
+    /// How many hops that node is behind the sender; 0 is the sender itself.
+    pub distance: u8,
+}
+
+pub(super) fn encode_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
+    let ranges = &receipt.held.ranges;
+    assert!(ranges.len() <= RECEIPT_RANGES_MAX, "ranges above the limit");
+    out.extend_from_slice(&receipt.stream.0.to_be_bytes());
+    out.varint(u64::from(receipt.epoch.0));
+    out.varint(receipt.since);
+    out.varint(receipt.held.floor);
+    out.varint(ranges.len() as u64);
+    let mut at = receipt.held.floor;
+    for range in ranges {
+        out.varint(range.start - at);
+        out.varint(range.end - range.start);
+        at = range.end;
+    }
+}
+
+pub(super) fn decode_receipt(reader: &mut Reader<'_>) -> Result<Receipt, WireError> {
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
+    let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
+    let since = reader.varint("since")?;
+    let floor = reader.varint("floor")?;
+    let count = reader.count("ranges", RECEIPT_RANGES_MAX)?;
+    let mut ranges = Vec::with_capacity(count);
+    let mut at = floor;
+    for _ in 0..count {
+        // Two varints over a third: far below what eight bytes hold.
+        let start = at + reader.varint("gap")?;
+        let end = start + reader.varint("run")?;
+        if start == at || end == start || end > VARINT_MAX {
+            return Err(WireError::Malformed("ranges"));
+        }
+        ranges.push(start..end);
+        at = end;
+    }
+    Ok(Receipt {
+        stream,
+        epoch,
+        since,
+        held: Held { floor, ranges },
+    })
+}
+
+pub(super) fn encode_advice(advice: &Advice, out: &mut Vec<u8>) {
+    out.extend_from_slice(&advice.stream.0.to_be_bytes());
+    out.varint(u64::from(advice.epoch.0));
+    out.push(advice.distance);
+}
+
+pub(super) fn decode_advice(reader: &mut Reader<'_>) -> Result<Advice, WireError> {
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
+    let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
+    let distance = reader.byte("distance")?;
+    if usize::from(distance) >= PATH_NODES_MAX - 1 {
+        return Err(WireError::Malformed("distance"));
+    }
+    Ok(Advice {
+        stream,
+        epoch,
+        distance,
+    })
+}

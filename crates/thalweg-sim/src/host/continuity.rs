@@ -1,0 +1,168 @@
+//! What keeps streams whole when a way breaks, as the node's driver does it: it listens for silence, knows what has come,
+//! and sends again what the control plane says.
+//!
+//! *Sources.* docs/continuity.md; `thalweg_core::control::continuity`, which decides.
+
+use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::event::DropCause;
+use thalweg_core::hop::StreamCode;
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::mailbox::{Held, Seen};
+use thalweg_core::routing::pulse::{Pulse, Sign};
+use thalweg_core::time::Instant;
+
+use super::Host;
+use super::account::TICK;
+use crate::transport::SendId;
+use crate::watch::Watch;
+
+/// What has come of a stream that ends here.
+#[derive(Debug, Default)]
+pub(super) struct Received {
+    seen: Seen,
+    /// Its end is among it, and that has not been told.
+    is_ended: bool,
+    has_changed: bool,
+}
+
+impl Host {
+    /// Listens whether neighbours answer.
+    pub(super) fn look_at_pulses(&mut self, now: Instant) {
+        let due = self.neighbours.values_mut();
+        for neighbour in due.filter(|neighbour| neighbour.pulse.poll_timeout() <= now) {
+            if !neighbour.port.is_up() {
+                neighbour.pulse = Pulse::default();
+                continue;
+            }
+            let stats = neighbour.port.stats();
+            let sign = Sign {
+                received: stats.received,
+                in_flight: stats.bytes_in_flight,
+                rtt: stats.rtt,
+            };
+            if let Some(is_silent) = neighbour.pulse.handle_look(sign, now) {
+                let peer = neighbour.id;
+                self.controller
+                    .handle_silence(peer, is_silent, now, &mut self.keys);
+            }
+        }
+    }
+
+    /// Notes that an ADU has come to its sink; returns whether for the first time.
+    pub(super) fn receive_once(&mut self, header: &Header, now: Instant) -> bool {
+        let received = self.received.entry(header.stream).or_default();
+        let is_new = received.seen.insert(header.sequence);
+        if is_new {
+            let is_end = header.flags.contains(Flags::END);
+            received.has_changed = true;
+            received.is_ended |= is_end;
+            self.wake_accounts(if is_end { now } else { now + TICK });
+        }
+        is_new
+    }
+
+    /// Tells the control plane what has come of a stream.
+    pub(super) fn tell_held(&mut self, stream: StreamId, now: Instant) {
+        if let Some(received) = self.received.get_mut(&stream)
+            && std::mem::take(&mut received.has_changed)
+        {
+            let is_ended = std::mem::take(&mut received.is_ended);
+            let held = received.seen.held();
+            self.controller.handle_held(stream, held, is_ended, now);
+        }
+    }
+
+    pub(super) fn tell_all_held(&mut self, now: Instant) {
+        let streams: Vec<StreamId> = self.received.keys().copied().collect();
+        for stream in streams {
+            self.tell_held(stream, now);
+        }
+    }
+
+    /// Forgets what came of a stream that no plan brings here any more.
+    pub(super) fn forget_received(&mut self, stream: StreamId) {
+        if !self.parts.keys().any(|(of, _)| *of == stream) {
+            self.received.remove(&stream);
+        }
+    }
+
+    /// A sink has said what it has.
+    pub(super) fn acknowledge(&mut self, stream: StreamId, epochs: &[Epoch], held: &Held) {
+        let publishers = self.publishers.iter_mut();
+        for publisher in publishers.filter(|publisher| publisher.stream() == stream) {
+            publisher.keep.handle_receipt(epochs, held);
+        }
+    }
+
+    /// Keeps an ADU that is given under a plan, if it goes to another node and matters there.
+    pub(super) fn keep(&mut self, at: usize, adu: &Adu, watch: &Watch<'_>) {
+        let now = self.now(watch);
+        let header = &adu.header;
+        let Some(part) = self.parts.get(&(header.stream, header.epoch)) else {
+            return;
+        };
+        let part = part.route.installation();
+        let source = self.controller.source(header.stream);
+        let layers = source.map_or(u8::MAX, |source| source.layers(header.epoch));
+        if part.next.is_some() && header.layer < layers {
+            let keep = &mut self.publishers[at].keep;
+            keep.handle_given(adu, part.reliability, now);
+        }
+    }
+
+    /// Sends again what was sent under plans whose ways are broken, and gives up what of it still waits here.
+    pub(super) fn resend(
+        &mut self,
+        stream: StreamId,
+        from: &[Epoch],
+        to: Epoch,
+        watch: &mut Watch<'_>,
+    ) {
+        let now = self.now(watch);
+        let mut publishers = self.publishers.iter();
+        let Some(at) = publishers.position(|publisher| publisher.stream() == stream) else {
+            return;
+        };
+        let adus = self.publishers[at].keep.take(from, now);
+        watch.fates.handle_resent(stream);
+        for epoch in from {
+            self.recall(stream, *epoch, watch);
+        }
+        for mut adu in adus {
+            adu.header.epoch = to;
+            self.carry_under(at, adu, watch);
+        }
+    }
+
+    /// Gives up what waits here under a plan.
+    fn recall(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let part = self.parts.get_mut(&(stream, epoch));
+        let waiting = part.map(|part| std::mem::take(&mut part.waiting));
+        for (adu, _) in waiting.into_iter().flatten() {
+            let cancelled = DropCause::Cancelled;
+            let header = adu.header;
+            self.count(&header, now, |counts, band| counts.give_up(band, cancelled));
+            let copy = watch.fates.find(&header);
+            watch.dropped(self.place, copy, cancelled);
+        }
+        let sending = self.transits.iter();
+        let sending = sending.filter(|(_, transit)| {
+            let header = &transit.header;
+            (header.stream, header.epoch) == (stream, epoch)
+        });
+        let sending: Vec<(usize, SendId)> = sending.map(|(key, _)| *key).collect();
+        for (peer, send) in sending {
+            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                neighbour.port.cancel(now, send, StreamCode::Cancelled);
+            }
+        }
+    }
+
+    /// Returns whether a publisher here has something that its sinks may still want.
+    pub fn is_keeping(&self, watch: &Watch<'_>) -> bool {
+        let now = self.now(watch);
+        let mut publishers = self.publishers.iter();
+        publishers.any(|publisher| !publisher.is_over() && !publisher.keep.is_settled(now))
+    }
+}

@@ -1,0 +1,98 @@
+//! Proves that streams go on whole when a way breaks, in the worlds of `worlds/continuity`: a link is cut, a relay dies, two
+//! in a row, the way heals while the stream leaves it.
+//!
+//! The law is the oracle's: where there is another way, what is reliable or has time left is delivered, once, in sequence,
+//! in time. The other laws (nothing twice, each ADU accounted for, the ledger true) hold as in every world.
+
+use thalweg_core::model::World;
+use thalweg_sim::oracle::continuity;
+use thalweg_sim::play::Played;
+use thalweg_world::Format;
+
+use super::worlds::run;
+
+/// Seeds of each world: other dice for connection ids, keys and jitter.
+const SEEDS: u64 = 5;
+
+macro_rules! continuity_world {
+    ($name:literal) => {
+        thalweg_world::load_str(
+            include_str!(concat!("../../../../worlds/continuity/", $name, ".toml")),
+            Format::Toml,
+            $name,
+        )
+        .expect("it is one of the repository's")
+    };
+}
+
+fn played(world: &World, seed: u64) -> Played {
+    let played = run(world, seed);
+    assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
+    played
+}
+
+fn stays_whole(world: &World) {
+    for seed in 0..SEEDS {
+        let report = played(world, seed).report;
+        let broken = continuity::broken(world, &report);
+        assert_eq!(broken, [] as [&str; 0], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_link_out_of_sight_of_the_source_is_cut() {
+    stays_whole(&continuity_world!("link-cut"));
+}
+
+#[test]
+fn the_link_beside_the_source_is_cut() {
+    stays_whole(&continuity_world!("near-cut"));
+}
+
+#[test]
+fn a_relay_dies_with_what_it_had_acknowledged() {
+    stays_whole(&continuity_world!("relay-crash"));
+}
+
+#[test]
+fn a_relay_dies_and_comes_back_while_the_stream_leaves_it() {
+    stays_whole(&continuity_world!("relay-restart"));
+}
+
+#[test]
+fn the_way_heals_while_the_stream_leaves_it() {
+    stays_whole(&continuity_world!("heal-midway"));
+}
+
+#[test]
+fn two_links_are_cut_in_a_row() {
+    stays_whole(&continuity_world!("two-in-a-row"));
+}
+
+#[test]
+fn two_relays_die_in_a_row() {
+    stays_whole(&continuity_world!("two-relays"));
+}
+
+#[test]
+fn a_way_that_stalls_again_and_again_is_left_once() {
+    let world = continuity_world!("false-alarm");
+    stays_whole(&world);
+    for seed in 0..SEEDS {
+        // One plan at the start, one away from the stalls, one back when they have been over for long.
+        let plans = played(&world, seed).promises.len();
+        assert!(plans <= 2 * 3, "seed {seed}: {plans} plans");
+    }
+}
+
+#[test]
+fn what_has_no_deadline_waits_for_the_end_of_a_partition() {
+    let world = continuity_world!("partition");
+    for seed in 0..SEEDS {
+        let report = played(&world, seed).report;
+        let log = &report.streams[1];
+        let unplanned = log.by_cause.get("no-subscriber").copied();
+        let given = log.sent - unplanned.unwrap_or(0);
+        assert_eq!(log.delivered, given, "seed {seed}: {log:?}");
+    }
+}
