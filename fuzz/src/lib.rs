@@ -8,9 +8,10 @@
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header};
-use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::pace::{CarrierNumber, Decoder, Event, Pacing, Read, Session};
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::transfer::{Have, Manifest, Parcel, Receipt, Receiver, TransferId};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_core::wire::{admission, adu, control, record};
 use thalweg_lift::keys::{KeyEpoch, KeyRing, StreamKey};
@@ -43,6 +44,7 @@ pub const TARGETS: &[Target] = &[
     ("unpack", unpack),
     ("open", open),
     ("pace", pace),
+    ("transfer", transfer),
 ];
 
 /// The header of an ADU, as it stands at the head of a stream or datagram.
@@ -117,6 +119,32 @@ pub fn door(bytes: &[u8]) {
             Ok(answer)
         );
     }
+}
+
+/// What the ends of a file's transfer say: messages that say the same again, and a receiver that bears with them.
+pub fn transfer(bytes: &[u8]) {
+    let payload = Bytes::copy_from_slice(bytes);
+    if let Ok(parcel) = Parcel::decode(&payload) {
+        assert_eq!(Parcel::decode(&parcel.encode().into()), Ok(parcel));
+    }
+    if let Ok(receipt) = Receipt::decode(bytes) {
+        assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
+    }
+    let node = NodeId([7; 32]);
+    let mut receiver = Receiver::new(TransferId([0; 16]), node, StreamId(1));
+    if let Ok(manifest) = Manifest::decode(bytes) {
+        let mut again = Vec::new();
+        manifest.encode(&mut again);
+        assert_eq!(Manifest::decode(&again).as_ref(), Ok(&manifest));
+        let blocks = manifest.layout().blocks();
+        receiver = Receiver::new(manifest.id(), node, StreamId(1));
+        assert!(receiver.handle_manifest(manifest));
+        receiver.begin(Instant::ZERO, Have::none(blocks));
+    }
+    let _ = receiver.handle_parcel(Instant::ZERO, 0, &payload);
+    let receipt = receiver.poll_receipt(Instant::ZERO + Duration::from_secs(1));
+    let receipt = receipt.expect("something is always said after a second");
+    assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
 }
 
 /// What a peer says over TCP: frames that say the same again, and a session that bears with them.

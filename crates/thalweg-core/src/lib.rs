@@ -22,6 +22,7 @@
 //! | [`outbox`] | what waits to be sent over one link, and what goes next |
 //! | [`ledger`] | what became of a stream's ADUs on all nodes of its path |
 //! | [`pace`] | a link over TCP: chunks of streams on connections that may fail |
+//! | [`transfer`] | files over streams: what is sent, resent, believed |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -58,5 +59,6 @@ pub mod random;
 pub mod routing;
 pub mod session;
 pub mod time;
+pub mod transfer;
 pub mod units;
 pub mod wire;

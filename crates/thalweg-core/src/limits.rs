@@ -100,6 +100,34 @@ pub const OUTBOX_FLOWS_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
 /// ADUs in the mailbox of one local subscriber.
 pub const MAILBOX_ADUS_MAX: usize = 4096;
 
+/// Files of one transfer: what a person names on a command line; a tree of files is sent as one archive.
+pub const TRANSFER_FILES_MAX: usize = 1024;
+
+/// Bytes of a file's name: what Linux's file systems take.
+pub const TRANSFER_NAME_BYTES_MAX: usize = 255;
+
+/// Blocks of one transfer: their hashes take 8 MiB at both ends, and what has arrived of them 32 KiB.
+pub const TRANSFER_BLOCKS_MAX: usize = 256 << 10;
+
+/// Bytes of a block: half of what an ADU may have, so that its frame always fits; of the most blocks, a tebibyte.
+pub const TRANSFER_BLOCK_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of a manifest: the hashes of the most blocks, and the most files with the longest names.
+pub const TRANSFER_MANIFEST_BYTES_MAX: usize =
+    32 * TRANSFER_BLOCKS_MAX + (TRANSFER_NAME_BYTES_MAX + 48) * TRANSFER_FILES_MAX + 64;
+
+/// Nodes that one transfer goes to: as many as the name of its stream has room for.
+pub const TRANSFER_TARGETS_MAX: usize = 11;
+
+/// Ranges of missing blocks that one receipt names; further ones are named when these have come.
+pub const TRANSFER_RANGES_MAX: usize = 1024;
+
+/// Parcels of a transfer under way: what its sender remembers of them is 200 KB.
+pub const TRANSFER_PARCELS_MAX: usize = 4096;
+
+/// Bytes of them: half a second at 1 Gbit/s.
+pub const TRANSFER_WINDOW_BYTES: u64 = 64 << 20;
+
 /// Modules of one lift.
 pub const MODULES_PER_LIFT_MAX: usize = 32;
 
@@ -180,6 +208,18 @@ const _: () = assert!(
     OUTBOX_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64
         && OUTBOX_BYTES_MAX.as_bytes() <= u32::MAX as u64,
     "the largest ADU fits an outbox, and whatever fits one is counted in four bytes"
+);
+const _: () = assert!(
+    TRANSFER_BLOCK_BYTES_MAX + 64 <= ADU_PAYLOAD_BYTES_MAX,
+    "a block with its frame fits an ADU"
+);
+const _: () = assert!(
+    6 + 32 + 1 + 8 * TRANSFER_TARGETS_MAX <= STREAM_NAME_BYTES_MAX,
+    "a transfer with the most targets has a stream name"
+);
+const _: () = assert!(
+    TRANSFER_BLOCKS_MAX <= u32::MAX as usize,
+    "a block's number is four bytes"
 );
 const _: () = assert!(
     ADAPTERS_PER_NODE_MAX <= MODULES_PER_LIFT_MAX,

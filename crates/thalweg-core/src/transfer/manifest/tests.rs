@@ -1,0 +1,114 @@
+//! Proves that a manifest is what it says: hashes fit `blake3::hash`, blocks cover the files, hostile ones are refused.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::transfer::tests::{bytes, manifest_of};
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn hashes_of_blocks_make_the_hash_that_blake3_gives(size in 0_usize..20_000, shift in 10_u32..13) {
+        let file = bytes(size, 1);
+        let manifest = manifest_of(&[("a", &file)], 1 << shift);
+        prop_assert_eq!(manifest.files()[0].hash, *blake3::hash(&file).as_bytes());
+        for block in 0..manifest.layout().blocks() {
+            let place = manifest.layout().place(block).expect("it has one");
+            let there = &file[place.offset as usize..][..place.bytes];
+            prop_assert!(manifest.is_block(block, there));
+            let mut other = there.to_vec();
+            other[0] ^= 1;
+            prop_assert!(!manifest.is_block(block, &other));
+        }
+    }
+
+    #[test]
+    fn blocks_cover_files_of_all_sizes_once(sizes in prop::collection::vec(0_u64..9_000, 1..9)) {
+        let layout = Layout::new(sizes.iter().copied(), 1024).expect("they are few");
+        let mut covered = vec![0; sizes.len()];
+        for block in 0..layout.blocks() {
+            let place = layout.place(block).expect("it has one");
+            prop_assert_eq!(place.offset, covered[place.file]);
+            covered[place.file] += place.bytes as u64;
+            prop_assert!(layout.blocks_of(place.file).contains(&block));
+        }
+        prop_assert_eq!(covered, sizes);
+        prop_assert_eq!(layout.place(layout.blocks()), None);
+    }
+
+    #[test]
+    fn any_bytes_are_a_manifest_or_an_error(there in prop::collection::vec(any::<u8>(), 0..400)) {
+        if let Ok(manifest) = Manifest::decode(&there) {
+            let mut again = Vec::new();
+            manifest.encode(&mut again);
+            prop_assert_eq!(Manifest::decode(&again), Ok(manifest));
+        }
+    }
+}
+
+#[test]
+fn a_manifest_reads_as_it_was_written_and_its_id_does_not_depend_on_the_block() {
+    let (a, b) = (bytes(10_000, 1), bytes(1, 2));
+    let files: [(&str, &[u8]); 3] = [("a", &a), ("empty", b""), ("b", &b)];
+    let small = manifest_of(&files, 1024);
+    let mut out = Vec::new();
+    small.encode(&mut out);
+    assert_eq!(Manifest::decode(&out), Ok(small.clone()));
+    assert_eq!(small.id(), manifest_of(&files, 4096).id());
+    assert_ne!(small.id(), manifest_of(&files[..2], 1024).id());
+}
+
+#[test]
+fn names_that_lead_elsewhere_are_refused_and_all_other_bytes_are_names() {
+    for bad in [
+        &b""[..],
+        b".",
+        b"..",
+        b"a/b",
+        b"../x",
+        b"/etc/passwd",
+        b"a\0",
+        &[b'a'; 256],
+    ] {
+        assert!(FileName::new(bad).is_err(), "{bad:?}");
+    }
+    for byte in (1..=255).filter(|byte| *byte != b'/' && *byte != b'.') {
+        assert!(FileName::new(&[byte]).is_ok(), "{byte}");
+    }
+    assert!(FileName::new(&[b'a'; 255]).is_ok() && FileName::new(b"...").is_ok());
+}
+
+#[test]
+fn what_does_not_fit_together_is_no_manifest() {
+    let file = bytes(5_000, 1);
+    let good = manifest_of(&[("a", &file)], 1024);
+    let with = |files: Vec<File>, hashes| Manifest::new(files, 1024, hashes);
+    let (files, mut hashes) = (good.files.clone(), good.hashes.clone());
+    assert!(with(files.clone(), hashes.clone()).is_ok());
+    let twice = [files.clone(), files.clone()].concat();
+    let both = [hashes.clone(), hashes.clone()].concat();
+    assert!(matches!(with(twice, both), Err(ManifestError::Twice(_))));
+    hashes[2][0] ^= 1;
+    assert!(matches!(
+        with(files.clone(), hashes.clone()),
+        Err(ManifestError::Tree(_))
+    ));
+    hashes.pop();
+    assert!(matches!(
+        with(files.clone(), hashes),
+        Err(ManifestError::Hashes { .. })
+    ));
+    assert_eq!(with(Vec::new(), Vec::new()), Err(ManifestError::Files(0)));
+    assert_eq!(
+        Manifest::new(files, 1000, good.hashes),
+        Err(ManifestError::Block(1000))
+    );
+    let most = Layout::new([1 << 40].into_iter(), TRANSFER_BLOCK_BYTES_MAX as u64);
+    assert!(most.is_ok_and(|layout| layout.blocks() as usize == TRANSFER_BLOCKS_MAX));
+    let more = Layout::new([u64::MAX, u64::MAX].into_iter(), 1024);
+    assert!(matches!(more, Err(ManifestError::TooLarge { .. })));
+}

@@ -1,0 +1,70 @@
+//! What a sender knows of one receiver.
+
+use alloc::string::String;
+
+use super::SILENCE;
+use crate::time::Instant;
+use crate::transfer::message::State;
+
+/// How a transfer ended for a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has everything, in its place and on the disk.
+    Whole,
+    /// It takes nothing more, for this reason.
+    Refused(String),
+}
+
+/// How far a receiver is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It has said nothing.
+    #[default]
+    Unknown,
+    /// It wants the manifest.
+    Manifest,
+    /// It wants blocks.
+    Blocks,
+}
+
+/// One receiver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Target {
+    pub(super) phase: Phase,
+    /// One more than the largest sequence of the present stream that has come to it.
+    pub(super) next: u64,
+    pub(super) bytes: u64,
+    pub(super) heard: Option<Instant>,
+    pub(super) outcome: Option<Outcome>,
+    /// Nothing was heard of it for long.
+    is_silent: bool,
+}
+
+impl Outcome {
+    /// Returns the outcome that a receiver says, if it is at its end.
+    pub(super) fn of(state: &State) -> Option<Self> {
+        match state {
+            State::Whole => Some(Self::Whole),
+            State::Refused(reason) => Some(Self::Refused(reason.clone())),
+            State::Manifest { .. } | State::Blocks { .. } => None,
+        }
+    }
+}
+
+impl Target {
+    /// Takes word that the stream begins anew.
+    pub(super) fn restart(&mut self) {
+        self.next = 0;
+        self.phase = Phase::Unknown;
+    }
+
+    pub(super) fn look(&mut self, now: Instant) {
+        let is_heard = |heard: Instant| now.saturating_since(heard) < SILENCE;
+        self.is_silent = !self.heard.is_some_and(is_heard);
+    }
+
+    /// Returns whether what is under way is under way for it too.
+    pub(super) fn counts(&self) -> bool {
+        self.outcome.is_none() && !self.is_silent && self.next > 0
+    }
+}

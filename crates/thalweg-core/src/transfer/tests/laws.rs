@@ -1,0 +1,177 @@
+//! What holds without chance: messages, names, blocks, limits.
+
+use alloc::string::ToString as _;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{bytes, manifest_of};
+use crate::id::{NodeId, StreamId, StreamName};
+use crate::limits::{TRANSFER_BLOCKS_MAX, TRANSFER_TARGETS_MAX};
+use crate::time::{Duration, Instant};
+use crate::transfer::sender::Next;
+use crate::transfer::{Have, Parcel, Receipt, Sender, State, TransferId, block};
+use crate::units::{Bitrate, DataSize};
+
+proptest! {
+    #[test]
+    fn any_bytes_are_a_message_or_an_error(there in prop::collection::vec(any::<u8>(), 0..300)) {
+        let there = Bytes::from(there);
+        if let Ok(parcel) = Parcel::decode(&there) {
+            let again = Bytes::from(parcel.encode());
+            prop_assert_eq!(Parcel::decode(&again), Ok(parcel));
+        }
+        if let Ok(receipt) = Receipt::decode(&there) {
+            prop_assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
+        }
+    }
+
+    #[test]
+    fn a_receipt_says_what_is_missing(
+        blocks in 1_u32..300,
+        there in prop::collection::vec(any::<bool>(), 300),
+        next in 0_u64..1 << 40,
+    ) {
+        let mut have = Have::none(blocks);
+        for block in (0..blocks).filter(|block| there[*block as usize]) {
+            prop_assert!(have.insert(block) && !have.insert(block));
+        }
+        let receipt = Receipt {
+            stream: StreamId(5),
+            next,
+            state: State::Blocks { bytes: 17, missing: have.missing(1000) },
+        };
+        let back = Receipt::decode(&receipt.encode());
+        let Ok(Receipt { state: State::Blocks { missing, .. }, .. }) = back else {
+            return Err(TestCaseError::fail("it reads as it was written"));
+        };
+        let missing: Vec<u32> = missing.into_iter().flatten().collect();
+        let absent: Vec<u32> = (0..blocks).filter(|block| !there[*block as usize]).collect();
+        prop_assert_eq!(missing, absent);
+    }
+
+    #[test]
+    fn a_block_is_a_power_of_two_and_never_makes_too_many(
+        size in 0_u64..1 << 40,
+        kbps in prop::collection::vec(prop::option::of(1_u64..10_000_000), 0..8),
+    ) {
+        let hops: Vec<_> = kbps.iter().map(|kbps| kbps.map(Bitrate::from_kbps)).collect();
+        let block = block::choose(DataSize::from_bytes(size), &hops);
+        prop_assert!(block.is_power_of_two() && block >= 1024);
+        prop_assert!(size.div_ceil(block) <= TRANSFER_BLOCKS_MAX as u64);
+    }
+}
+
+/// The model of `block`, in seconds.
+fn time(size: u64, block: u64, hops: &[Bitrate]) -> f64 {
+    let each = |rate: &Bitrate| {
+        (block + block::OVERHEAD_BYTES) as f64 * 8.0 / rate.as_bps() as f64
+            + block::OVERHEAD_TIME.as_secs_f64()
+    };
+    let slowest = hops.iter().map(each).fold(0.0, f64::max);
+    let all: f64 = hops.iter().map(each).sum();
+    size as f64 / block as f64 * slowest + all - slowest
+}
+
+#[test]
+fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
+    let line = Bitrate::from_kbps(2_000);
+    for size in [100 << 10, 10 << 20, 100 << 20] {
+        for hops in 2..5 {
+            let hops = vec![line; hops];
+            let known: Vec<_> = hops.iter().copied().map(Some).collect();
+            let chosen = block::choose(DataSize::from_bytes(size), &known);
+            let took = time(size, chosen, &hops);
+            for shift in 10..=18 {
+                let other = time(size, 1 << shift, &hops);
+                assert!(
+                    took <= other * 1.001,
+                    "{size} over {}: {chosen}, better {}",
+                    hops.len(),
+                    1 << shift
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn ten_mebibytes_over_three_slow_hops_are_within_a_hundredth_of_the_line() {
+    let line = Bitrate::from_kbps(2_000);
+    let size = 10 << 20;
+    let block = block::choose(DataSize::from_bytes(size), &[Some(line); 3]);
+    let bound = size as f64 * 8.0 / 2e6;
+    assert!(time(size, block, &[line; 3]) < 1.01 * bound, "{block}");
+}
+
+#[test]
+fn names_of_streams_say_for_whom_they_are() {
+    let id = TransferId([0xab; 16]);
+    let nodes: Vec<NodeId> = (0..=TRANSFER_TARGETS_MAX as u8)
+        .map(|n| NodeId([n; 32]))
+        .collect();
+    let name = id
+        .files_stream(&nodes[..TRANSFER_TARGETS_MAX])
+        .expect("so many fit");
+    assert_eq!(TransferId::of_stream(&name, &nodes[3]), Some(id));
+    assert_eq!(
+        TransferId::of_stream(&name, nodes.last().expect("some")),
+        None
+    );
+    assert_eq!(id.files_stream(&nodes), None);
+    assert_eq!(id.files_stream(&[]), None);
+    let receipts = id.receipts_stream(&nodes[1]).to_string();
+    assert!(receipts.starts_with("receipts/abab") && receipts.ends_with("/01010101"));
+    for other in ["files/x", "files/abab/01010101", "truck/cam1", "files"] {
+        let name: StreamName = other.parse().expect("a name");
+        assert_eq!(TransferId::of_stream(&name, &nodes[1]), None);
+    }
+}
+
+#[test]
+fn a_limit_holds_over_any_second() {
+    let file = bytes(200 * 1024, 1);
+    let manifest = manifest_of(&[("a", &file)], 1024);
+    let limit = Bitrate::from_kbps(400);
+    let mut sender = Sender::new(manifest.layout().clone(), 10, 1, Some(limit));
+    let stream = StreamId(1);
+    sender.handle_stream(Instant::ZERO, stream);
+    let mut now = Instant::ZERO;
+    assert_eq!(sender.poll_next(now), Some(Next::Offer));
+    let state = State::Blocks {
+        bytes: 0,
+        missing: vec![0..200],
+    };
+    sender.handle_receipt(
+        now,
+        0,
+        Receipt {
+            stream,
+            next: 1,
+            state,
+        },
+    );
+    let mut given: Vec<Instant> = Vec::new();
+    while given.len() < 200 {
+        while let Some(next) = sender.poll_next(now) {
+            if matches!(next, Next::Block(_)) {
+                given.push(now);
+            }
+        }
+        // Asked a little late each time, as a machine does.
+        now = sender.poll_timeout().max(now) + Duration::from_micros(300);
+    }
+    for (place, at) in given.iter().enumerate() {
+        let second = given[place..]
+            .iter()
+            .filter(|other| **other < *at + Duration::from_secs(1));
+        let bits = second.count() as u64 * 1024 * 8;
+        // One block, and what lateness may be made up for.
+        assert!(bits <= 400_000 + 2 * 8_192 + 8_000, "{bits}");
+    }
+    let took = given[199].saturating_since(given[0]).as_secs_f64();
+    let rate = 199.0 * 8_192.0 / took;
+    assert!(rate > 390_000.0, "lateness costs nothing: {rate}");
+}

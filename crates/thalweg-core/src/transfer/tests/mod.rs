@@ -1,0 +1,40 @@
+//! Proves that a file arrives as it was, whatever the way does to parcels and receipts and whoever is killed when.
+//!
+//! A way in memory drops, doubles and swaps what it carries, by a seed; now and then sender, receiver or everything
+//! under way is lost. Time is a number. At the end the bytes are compared. Beside it stand the laws that are not about
+//! chance: what is never sent twice, how large blocks are, what a limit allows.
+
+mod laws;
+mod way;
+
+use alloc::vec::Vec;
+
+use super::manifest::{File, Manifest};
+use super::name::FileName;
+use super::tree;
+use crate::random::SplitMix;
+
+/// Returns bytes that a seed determines.
+pub(super) fn bytes(count: usize, seed: u64) -> Vec<u8> {
+    let mut numbers = SplitMix::new(seed);
+    (0..count).map(|_| numbers.next_u64() as u8).collect()
+}
+
+/// Returns the manifest of files in memory.
+pub(super) fn manifest_of(files: &[(&str, &[u8])], block_bytes: u64) -> Manifest {
+    let mut hashes = Vec::new();
+    let entry = |(name, bytes): &(&str, &[u8])| {
+        if bytes.len() as u64 > block_bytes {
+            let blocks = bytes.chunks(block_bytes as usize).zip(0..);
+            hashes
+                .extend(blocks.map(|(block, place)| tree::block_hash(place * block_bytes, block)));
+        }
+        File {
+            name: FileName::new(name.as_bytes()).expect("a name"),
+            size: bytes.len() as u64,
+            hash: tree::whole_hash(bytes),
+        }
+    };
+    let files = files.iter().map(entry).collect();
+    Manifest::new(files, block_bytes, hashes).expect("it fits together")
+}
