@@ -6,7 +6,7 @@ use thalweg_node::local::Client;
 
 use crate::exit::{Code, Failure, OrCode as _, fail};
 
-/// The option that `ls`, `top`, `publish` and `subscribe` share.
+/// The option that `ls`, `top`, `publish`, `subscribe`, `send` and `receive` share.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Socket {
     #[expect(clippy::doc_markdown, reason = "clap prints it as it stands")]
@@ -21,7 +21,8 @@ impl Socket {
         Client::connect(&self.path()?).await.or_code(Code::NoNode)
     }
 
-    fn path(&self) -> Result<PathBuf, Failure> {
+    /// Returns where the node listens.
+    pub fn path(&self) -> Result<PathBuf, Failure> {
         if let Some(path) = &self.path {
             return Ok(path.clone());
         }

@@ -14,6 +14,7 @@
 //! | `envelope` | stream keys, sealed for one node |
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |
+//! | [`transfer`] | files, sent and received over the local socket |
 //! | `admin` | health, metrics and status over HTTP |
 //! | [`status`] | how a node is, as data |
 //!
@@ -30,6 +31,7 @@ pub mod handle;
 pub mod local;
 pub mod node;
 pub mod status;
+pub mod transfer;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use control::{AdmissionError, InviteRequest, RouteError};

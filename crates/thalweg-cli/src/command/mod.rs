@@ -15,6 +15,8 @@ mod ls;
 mod node;
 mod plan;
 mod publish;
+mod receive;
+mod send;
 mod revoke;
 mod route;
 mod simulate;
@@ -53,6 +55,8 @@ enum Command {
     Top(top::Arguments),
     Publish(publish::Arguments),
     Subscribe(subscribe::Arguments),
+    Send(send::Arguments),
+    Receive(receive::Arguments),
     Invite(invite::Arguments),
     Join(join::Arguments),
     Revoke(revoke::Arguments),
@@ -89,6 +93,8 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Top(arguments) => wait(top::run(&arguments)),
         Command::Publish(arguments) => wait(publish::run(&arguments)),
         Command::Subscribe(arguments) => wait(subscribe::run(&arguments)),
+        Command::Send(arguments) => wait(send::run(&arguments)),
+        Command::Receive(arguments) => wait(receive::run(&arguments)),
     }
 }
 

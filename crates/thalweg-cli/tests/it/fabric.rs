@@ -98,6 +98,15 @@ impl Fabric {
         self.nodes[at] = start(self.path(), node);
     }
 
+    /// Kills a node without a word, and starts it again.
+    pub fn crash(&mut self, node: &str) {
+        let at = NODES.iter().position(|name| *name == node);
+        let at = at.expect("it is one of the four");
+        self.nodes[at].kill().expect("it runs");
+        self.nodes[at].wait().expect("it ends");
+        self.nodes[at] = start(self.path(), node);
+    }
+
     /// Asks every node to end, and checks that it does so in good order.
     pub fn stop(mut self) {
         self.nodes.iter().for_each(terminate);

@@ -6,6 +6,7 @@
 mod admission;
 mod demo;
 mod fabric;
+mod files;
 mod input;
 mod plan;
 mod program;

@@ -158,6 +158,7 @@ impl Control {
                 name: stream.name.clone(),
                 id: stream.id.to_string(),
                 publisher: self.name_of(node),
+                publisher_key: node,
                 confidential: stream.confidential,
                 rate_bps: stream.layers.iter().copied().sum::<Bitrate>().as_bps(),
                 layers: stream.layers.len(),

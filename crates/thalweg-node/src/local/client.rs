@@ -193,6 +193,11 @@ impl LocalPublisher {
         *self.wanted.borrow()
     }
 
+    /// Returns a watch on whether anybody receives the stream.
+    pub fn wanted_watch(&self) -> watch::Receiver<bool> {
+        self.wanted.clone()
+    }
+
     /// Waits until somebody receives the stream.
     pub async fn wanted(&mut self) -> Result<(), LocalError> {
         let wanted = self.wanted.wait_for(|wanted| *wanted).await;

@@ -112,6 +112,8 @@ pub struct StreamStatus {
     pub id: String,
     /// The name of the node that publishes it.
     pub publisher: String,
+    /// The key of that node.
+    pub publisher_key: NodeId,
     /// Whether it is for trusted nodes only.
     pub confidential: bool,
     /// The sum of its layers' rates.

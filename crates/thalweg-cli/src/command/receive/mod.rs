@@ -1,0 +1,135 @@
+//! `thalweg receive`: files that somebody sends to this node are written to a folder.
+//!
+//! *The idea.* As `send`: the node's library receives, here is what a person sees. A file has its name only when it is
+//! whole; until then it is in a folder whose name ends in `.part`.
+//!
+//! *What it does not do.* It replaces nothing without `--force`.
+
+pub mod bar;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use thalweg_node::transfer::{self, ReceiveOptions, Received, TransferError};
+
+use self::bar::{Bar, seconds, size};
+use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
+use crate::shutdown::Shutdown;
+use crate::socket::Socket;
+use crate::terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg receive
+  thalweg receive --to incoming --from camera
+  thalweg receive --stay --from camera        # one transfer after the other, until Ctrl-C
+
+It waits until somebody sends to this node. What was interrupted is kept in thalweg-….part beside
+where the files will be; run it again and it goes on. Without --from, any node on the map may send.
+
+Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, or it was stopped;
+2 no such node or folder; 4 no running node answers.";
+
+/// Receive files that are sent to this node.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The folder that they go to.
+    #[arg(long, value_name = "FOLDER", default_value = ".")]
+    to: PathBuf,
+
+    /// Receive from this node only: its name or key.
+    #[arg(long, value_name = "FROM")]
+    from: Option<String>,
+
+    /// Replace files that have the same name.
+    #[arg(long)]
+    force: bool,
+
+    /// Receive one transfer after the other.
+    #[arg(long)]
+    stay: bool,
+
+    /// Print what was received as one JSON object for each transfer.
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    socket: Socket,
+}
+
+/// Receives one transfer, or until somebody asks to stop.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let mut shutdown = Shutdown::listen()?;
+    arguments.socket.connect().await?;
+    if !arguments.to.is_dir() {
+        let folder = arguments.to.display();
+        return fail(
+            Code::BadInput,
+            format!("{folder} is no folder: make it first"),
+        );
+    }
+    let options = ReceiveOptions {
+        socket: arguments.socket.path()?,
+        folder: arguments.to.clone(),
+        from: arguments.from.clone(),
+        force: arguments.force,
+    };
+    loop {
+        let bar = Bar::new("receiving");
+        let received = tokio::select! {
+            received = transfer::receive(&options, |event| bar.show(event)) => received,
+            () = shutdown.asked() => {
+                bar.clear();
+                if arguments.stay {
+                    return Ok(Code::Done);
+                }
+                return fail(Code::Failed, "stopped before everything was here; run it again to go on");
+            }
+        };
+        bar.clear();
+        let received = received.or_else(|error| {
+            let code = code(&error);
+            Err(error).or_code(code)
+        })?;
+        tell(arguments, &received)?;
+        if !arguments.stay {
+            return Ok(Code::Done);
+        }
+    }
+}
+
+fn code(error: &TransferError) -> Code {
+    match error {
+        TransferError::Node(_) => Code::BadInput,
+        _ => Code::Failed,
+    }
+}
+
+fn tell(arguments: &Arguments, received: &Received) -> Result<(), Failure> {
+    let names: Vec<String> = received
+        .files
+        .iter()
+        .map(|file| format!("{file:?}"))
+        .collect();
+    let what = match &names[..] {
+        [one] => one.clone(),
+        names => format!("{} files", names.len()),
+    };
+    let came = received.bytes - received.bytes_before;
+    let before = if received.bytes_before > 0 {
+        format!(", {} were here before", size(received.bytes_before))
+    } else {
+        String::new()
+    };
+    terminal::tell(&format!(
+        "received {what} from {}: {} in {}{before}",
+        received.from,
+        size(came),
+        seconds(came, received.ended_unix - received.began_unix),
+    ));
+    if arguments.json {
+        terminal::print(&format!("{}\n", serde_json::to_string(received)?))?;
+    }
+    Ok(())
+}

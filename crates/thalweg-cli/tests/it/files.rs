@@ -1,0 +1,276 @@
+//! Proves that files arrive as they were over real nodes, whoever is killed, and that what cannot be is said in a sentence.
+//!
+//! ```text
+//! send ─► camera ─► relay ─► base (receive) ─► viewer (receive)
+//! ```
+//!
+//! Where something must happen half-way, a limit makes the transfer last, and the test waits for the first bytes in the
+//! folder of parts.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::fabric::{Fabric, PATIENCE, terminate};
+use crate::program::Run;
+
+/// Returns bytes that repeat nowhere soon.
+fn content(count: usize) -> Vec<u8> {
+    let mut state = 1_u32;
+    let next = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    (0..count).map(next).collect()
+}
+
+fn write(fabric: &Fabric, name: &str, count: usize) -> Vec<u8> {
+    let bytes = content(count);
+    fs::write(fabric.path().join(name), &bytes).expect("room");
+    bytes
+}
+
+fn folder(fabric: &Fabric, name: &str) -> PathBuf {
+    let path = fabric.path().join(name);
+    fs::create_dir_all(&path).expect("room");
+    path
+}
+
+fn ready() -> Fabric {
+    let fabric = Fabric::start();
+    for (node, links) in [("camera", 1), ("relay", 2), ("base", 2), ("viewer", 1)] {
+        fabric.wait_for_links(node, links);
+    }
+    wait("every node is on the map", || {
+        fabric.status("camera")["nodes"].as_array().map(Vec::len) == Some(4)
+    });
+    fabric
+}
+
+fn wait(what: &str, mut so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !so() {
+        assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until so many bytes of the first file are in the folder of parts.
+fn wait_for_parts(folder: &Path, bytes: u64) {
+    wait("something has arrived", || {
+        let parts = fs::read_dir(folder).expect("a folder").flatten();
+        parts
+            .map(|part| part.path().join("0"))
+            .any(|path| fs::metadata(path).is_ok_and(|about| about.len() >= bytes))
+    });
+}
+
+fn end(child: Child, code: i32) -> Run {
+    Run(child.wait_with_output().expect("it ends")).exits(code)
+}
+
+fn kill(mut child: Child) {
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn files_cross_two_hops_whole_under_their_names() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let names = ["large", "empty", "-odd name\n\u{1b}[2J\u{fc}", "one"];
+    let sizes = [700_001, 0, 30_000, 1];
+    let contents: Vec<_> = names
+        .iter()
+        .zip(sizes)
+        .map(|(name, size)| write(&fabric, name, size))
+        .collect();
+    let receive = fabric.spawn(
+        &["receive", "--to", "in", "--from", "camera", "--json"],
+        "base",
+    );
+    let mut arguments = vec!["send", "--json", "--"];
+    arguments.extend(names);
+    arguments.push("base");
+    let mut send = fabric.command(&arguments[..2], "camera");
+    let sent = Run(send.args(&arguments[2..]).output().expect("it runs")).exits(0);
+    let received = end(receive, 0);
+    for (name, bytes) in names.iter().zip(&contents) {
+        assert!(
+            fs::read(into.join(name)).expect("it is there") == *bytes,
+            "{name:?}"
+        );
+    }
+    assert_eq!(
+        fs::read_dir(&into).expect("a folder").count(),
+        names.len(),
+        "no parts are left"
+    );
+    let sent: serde_json::Value = serde_json::from_str(&sent.out()).expect("JSON");
+    assert_eq!(sent["bytes"], 730_002);
+    assert_eq!(
+        sent["bytes_given"], sent["bytes"],
+        "nothing goes twice on good links"
+    );
+    assert!(
+        received.out().contains("\"corrupt\":0"),
+        "{}",
+        received.out()
+    );
+    fabric.stop();
+}
+
+#[test]
+fn a_transfer_goes_on_after_each_of_the_three_was_killed() {
+    let mut fabric = ready();
+    let into = folder(&fabric, "in");
+    let bytes = write(&fabric, "survey.tif", 3_000_000);
+    let send = ["send", "survey.tif", "base", "--limit", "2 Mbit/s"];
+    let receive = ["receive", "--to", "in"];
+    let sending = fabric.spawn(&send, "camera");
+    let receiving = fabric.spawn(&receive, "base");
+    wait_for_parts(&into, 100_000);
+    kill(receiving);
+    let receiving = fabric.spawn(&receive, "base");
+    wait_for_parts(&into, 400_000);
+    kill(sending);
+    let sending = fabric.spawn(&send, "camera");
+    wait_for_parts(&into, 800_000);
+    fabric.crash("relay");
+    // The sender's own node too: its program connects again.
+    wait_for_parts(&into, 1_200_000);
+    fabric.crash("camera");
+    end(sending, 0);
+    let received = end(receiving, 0);
+    assert!(
+        received.err().contains("were here before"),
+        "{}",
+        received.err()
+    );
+    assert!(fs::read(into.join("survey.tif")).expect("it is there") == bytes);
+}
+
+#[test]
+fn one_command_sends_to_many() {
+    let fabric = ready();
+    let bytes = write(&fabric, "map", 400_000);
+    let receivers: Vec<Child> = ["relay", "base", "viewer"]
+        .iter()
+        .map(|node| {
+            folder(&fabric, &format!("in-{node}"));
+            fabric.spawn(&["receive", "--to", &format!("in-{node}")], node)
+        })
+        .collect();
+    let send = ["send", "map", "relay", "--also", "base", "--also", "viewer"];
+    fabric.run(&send, "camera").exits(0);
+    for (receiver, node) in receivers.into_iter().zip(["relay", "base", "viewer"]) {
+        end(receiver, 0);
+        let path = fabric.path().join(format!("in-{node}")).join("map");
+        assert!(fs::read(path).expect("it is there") == bytes, "{node}");
+    }
+    fabric.stop();
+}
+
+#[test]
+fn what_cannot_be_sent_is_said_before_anything_is_started() {
+    let fabric = ready();
+    write(&fabric, "a", 10);
+    folder(&fabric, "b");
+    let cases: [(&[&str], &str); 5] = [
+        (&["send", "a", "nowhere"], "no node `nowhere` is on the map"),
+        (&["send", "missing", "base"], "cannot read missing"),
+        (&["send", "b", "base"], "b is no file"),
+        (&["send", "a", "a", "base"], "two files are called `a`"),
+        (&["send", "a", "camera"], "camera is this node"),
+    ];
+    for (arguments, sentence) in cases {
+        let run = fabric.run(arguments, "camera").exits(2);
+        assert!(run.err().contains(sentence), "{}", run.err());
+    }
+    let run = fabric.run(&["receive", "--to", "missing"], "base").exits(2);
+    assert!(run.err().contains("missing is no folder"), "{}", run.err());
+    fabric.stop();
+}
+
+#[test]
+fn a_name_that_is_taken_is_not_replaced_without_force() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let bytes = write(&fabric, "a", 50_000);
+    fs::write(into.join("a"), "mine").expect("room");
+    let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
+    let sent = fabric.run(&["send", "a", "base"], "camera").exits(1);
+    let received = end(receiving, 1);
+    assert!(received.err().contains("--force"), "{}", received.err());
+    assert!(
+        sent.err().contains("base") && sent.err().contains("another file"),
+        "{}",
+        sent.err()
+    );
+    assert_eq!(fs::read(into.join("a")).expect("it is there"), b"mine");
+
+    let receiving = fabric.spawn(&["receive", "--to", "in", "--force"], "base");
+    fabric.run(&["send", "a", "base"], "camera").exits(0);
+    end(receiving, 0);
+    assert!(fs::read(into.join("a")).expect("it is there") == bytes);
+    fabric.stop();
+}
+
+#[test]
+fn a_full_disk_half_way_is_told_at_both_ends() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    write(&fabric, "a", 50_000);
+    let sending = fabric.spawn(&["send", "a", "base"], "camera");
+    let mut id = String::new();
+    wait("the transfer is announced", || {
+        let status = fabric.status("camera");
+        let streams = status["streams"].as_array().cloned().unwrap_or_default();
+        let names = streams.iter().filter_map(|stream| stream["name"].as_str());
+        let found = names.filter_map(|name| name.strip_prefix("files/")?.split('/').next());
+        id = found.map(str::to_owned).next().unwrap_or_default();
+        !id.is_empty()
+    });
+    let parts = into.join(format!("thalweg-{id}.part"));
+    fs::create_dir(&parts).expect("room");
+    std::os::unix::fs::symlink("/dev/full", parts.join("0")).expect("room");
+    let received = end(fabric.spawn(&["receive", "--to", "in"], "base"), 1);
+    let sent = end(sending, 1);
+    for run in [&received, &sent] {
+        assert!(
+            run.err().contains("No space left on device"),
+            "{}",
+            run.err()
+        );
+    }
+    assert!(!into.join("a").exists());
+    fabric.stop();
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_is_not_sent_on() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let mut bytes = write(&fabric, "log", 1_000_000);
+    let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
+    let sending = fabric.spawn(&["send", "log", "base", "--limit", "2 Mbit/s"], "camera");
+    wait_for_parts(&into, 50_000);
+    bytes.reverse();
+    fs::write(fabric.path().join("log"), &bytes).expect("room");
+    let sent = end(sending, 1);
+    assert!(
+        sent.err().contains("log changed while it was being sent"),
+        "{}",
+        sent.err()
+    );
+    terminate(&receiving);
+    let received = end(receiving, 1);
+    assert!(
+        received.err().contains("run it again"),
+        "{}",
+        received.err()
+    );
+    assert!(!into.join("log").exists());
+    fabric.stop();
+}

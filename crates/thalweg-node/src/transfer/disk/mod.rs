@@ -1,0 +1,246 @@
+//! What is received, until it is whole and in its place.
+//!
+//! *The idea.* A transfer has a folder beside where its files will be, whose name tells what it is:
+//! `thalweg-ID.part`, with the manifest and a file for each file, by number. Nothing in it is believed: who begins again
+//! compares every block with its hash. When all are there, each is brought to the disk and moved to its name in one step
+//! which fails if somebody has that name; then the folder goes.
+//!
+//! ```text
+//! DIR/thalweg-0f3a….part/manifest   written first, so that a later run knows what is there
+//! DIR/thalweg-0f3a….part/0, 1, …    ─► DIR/NAME
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use thalweg_core::limits::TRANSFER_MANIFEST_BYTES_MAX;
+use thalweg_core::transfer::{Have, Manifest, Place, TransferId};
+
+use super::{Event, TransferError};
+
+/// The manifest's name in a folder of parts.
+const MANIFEST: &str = "manifest";
+
+/// Where the files of one transfer are, and will be.
+#[derive(Debug)]
+pub(super) struct Disk {
+    folder: PathBuf,
+    parts: PathBuf,
+    force: bool,
+    files: Vec<Part>,
+}
+
+/// A file on its way.
+#[derive(Debug)]
+enum Part {
+    /// In the folder of parts.
+    Here(File),
+    /// In its place already, whole.
+    InPlace,
+}
+
+impl Disk {
+    /// Returns the disk of a transfer whose files go to a folder.
+    pub(super) fn new(folder: &Path, id: TransferId, force: bool) -> Self {
+        Self {
+            folder: folder.to_path_buf(),
+            parts: folder.join(format!("thalweg-{id}.part")),
+            force,
+            files: Vec::new(),
+        }
+    }
+
+    /// Returns where the parts are.
+    pub(super) fn parts(&self) -> &Path {
+        &self.parts
+    }
+
+    /// Returns the manifest of an earlier run, if there is one that can be read.
+    pub(super) fn kept(&self) -> Option<Manifest> {
+        let path = self.parts.join(MANIFEST);
+        let about = fs::symlink_metadata(&path).ok()?;
+        if !about.is_file() || about.len() > TRANSFER_MANIFEST_BYTES_MAX as u64 {
+            return None;
+        }
+        Manifest::decode(&fs::read(path).ok()?).ok()
+    }
+
+    /// Makes or opens the parts, and returns which blocks are there.
+    ///
+    /// Cost    one hash over what is there
+    /// Fails   a name that is taken, without force; a disk that cannot be written
+    pub(super) fn open(
+        &mut self,
+        manifest: &Manifest,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Have, TransferError> {
+        let mut have = Have::none(manifest.layout().blocks());
+        self.files.clear();
+        let in_place: Result<Vec<bool>, _> = (0..manifest.files().len())
+            .map(|number| self.is_in_place(manifest, number, events))
+            .collect();
+        let in_place = in_place?;
+        self.keep(manifest)?;
+        for (number, is_in_place) in in_place.into_iter().enumerate() {
+            let blocks = manifest.layout().blocks_of(number);
+            if is_in_place {
+                blocks.for_each(|block| {
+                    have.insert(block);
+                });
+                self.files.push(Part::InPlace);
+                continue;
+            }
+            let path = self.parts.join(number.to_string());
+            let file =
+                open_part(&path).map_err(|error| TransferError::file("write", &path, error))?;
+            look(manifest, number, &file, events, |block| {
+                have.insert(block);
+            })
+            .map_err(|error| TransferError::file("read", &path, error))?;
+            self.files.push(Part::Here(file));
+        }
+        Ok(have)
+    }
+
+    /// Returns whether a file is in its place already, whole.
+    ///
+    /// Fails   something else has its name
+    fn is_in_place(
+        &self,
+        manifest: &Manifest,
+        number: usize,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<bool, TransferError> {
+        let path = self.place(manifest, number);
+        let about = match fs::symlink_metadata(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other.map_err(|error| TransferError::file("read", &path, error))?,
+        };
+        if about.is_file() && about.len() == manifest.files()[number].size {
+            let file =
+                File::open(&path).map_err(|error| TransferError::file("read", &path, error))?;
+            let mut there = 0;
+            look(manifest, number, &file, events, |_| there += 1)
+                .map_err(|error| TransferError::file("read", &path, error))?;
+            if there == manifest.layout().blocks_of(number).len() {
+                return Ok(true);
+            }
+        }
+        if self.force && !about.is_dir() {
+            return Ok(false);
+        }
+        Err(TransferError::Ended(format!(
+            "{} exists and is another file: receive with --force to replace it, or with --to another folder",
+            path.display()
+        )))
+    }
+
+    fn keep(&self, manifest: &Manifest) -> Result<(), TransferError> {
+        let mut bytes = Vec::new();
+        manifest.encode(&mut bytes);
+        let path = self.parts.join(MANIFEST);
+        fs::create_dir_all(&self.parts)
+            .and_then(|()| fs::write(&path, bytes))
+            .map_err(|error| TransferError::file("write", &path, error))
+    }
+
+    /// Writes a block.
+    ///
+    /// Fails   a full disk, for one
+    pub(super) fn write(&self, place: Place, bytes: &[u8]) -> io::Result<()> {
+        match self.files.get(place.file) {
+            Some(Part::Here(file)) => file.write_all_at(bytes, place.offset),
+            Some(Part::InPlace) | None => Ok(()),
+        }
+    }
+
+    /// Brings every file to the disk and to its place, and takes the folder of parts away.
+    ///
+    /// Fails   a name that was taken meanwhile; a disk that cannot be written
+    pub(super) fn finish(&mut self, manifest: &Manifest) -> Result<(), TransferError> {
+        for (number, part) in self.files.iter_mut().enumerate() {
+            let path = self
+                .folder
+                .join(OsStr::from_bytes(manifest.files()[number].name.as_bytes()));
+            if let Part::Here(file) = part {
+                let from = self.parts.join(number.to_string());
+                let size = manifest.files()[number].size;
+                // An earlier run with other contents may have left more.
+                file.set_len(size)
+                    .and_then(|()| file.sync_all())
+                    .and_then(|()| put(&from, &path, self.force))
+                    .map_err(|error| TransferError::file("write", &path, error))?;
+                *part = Part::InPlace;
+            }
+        }
+        // The names are on the disk when the folder is; where a folder cannot be synced nothing more can be done.
+        let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());
+        // What is left there is of no use, and of no harm.
+        let _ = fs::remove_dir_all(&self.parts);
+        Ok(())
+    }
+
+    fn place(&self, manifest: &Manifest, number: usize) -> PathBuf {
+        let name = manifest.files()[number].name.as_bytes();
+        self.folder.join(OsStr::from_bytes(name))
+    }
+}
+
+fn open_part(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    options.open(path)
+}
+
+/// Gives a file its name in one step.
+///
+/// Fails   somebody has that name, without force
+fn put(from: &Path, path: &Path, force: bool) -> io::Result<()> {
+    if force {
+        return fs::rename(from, path);
+    }
+    match fs::hard_link(from, path) {
+        Ok(()) => fs::remove_file(from),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(error),
+        // A file system without hard links: not in one step, but looked at.
+        Err(_) if fs::symlink_metadata(path).is_err() => fs::rename(from, path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Compares what is in a file with the hashes of its blocks.
+fn look(
+    manifest: &Manifest,
+    number: usize,
+    file: &File,
+    events: &mut dyn FnMut(Event),
+    mut found: impl FnMut(u32),
+) -> io::Result<()> {
+    let layout = manifest.layout();
+    let of = file.metadata()?.len();
+    let mut buffer = vec![0; layout.block_bytes().min(layout.size()) as usize];
+    for block in layout.blocks_of(number) {
+        let place = layout.place(block).expect("it is one of this file's");
+        // A file that is still short has nothing behind its end.
+        if place.offset + place.bytes as u64 > of {
+            break;
+        }
+        let bytes = &mut buffer[..place.bytes];
+        file.read_exact_at(bytes, place.offset)?;
+        if manifest.is_block(block, bytes) {
+            found(block);
+        }
+        events(Event::Looking {
+            bytes: place.offset,
+            of,
+        });
+    }
+    Ok(())
+}

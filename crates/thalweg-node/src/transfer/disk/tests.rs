@@ -1,0 +1,113 @@
+//! Proves what a receiver's disk looks like before, between and after.
+
+use std::fs;
+
+use thalweg_core::transfer::{File, FileName, Manifest, tree};
+
+use super::*;
+
+fn manifest(name: &str, bytes: &[u8]) -> Manifest {
+    let blocks = bytes.chunks(1024).zip(0..);
+    let hashes = blocks.map(|(block, at)| tree::block_hash(at * 1024, block));
+    let file = File {
+        name: FileName::new(name.as_bytes()).expect("a name"),
+        size: bytes.len() as u64,
+        hash: tree::whole_hash(bytes),
+    };
+    Manifest::new(vec![file], 1024, hashes.collect()).expect("it fits")
+}
+
+fn write_all(disk: &Disk, manifest: &Manifest, bytes: &[u8]) {
+    for block in 0..manifest.layout().blocks() {
+        let place = manifest.layout().place(block).expect("it has one");
+        let there = &bytes[place.offset as usize..][..place.bytes];
+        disk.write(place, there).expect("room");
+    }
+}
+
+#[test]
+fn what_was_written_is_found_again_and_moved_when_whole() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = vec![7; 5000];
+    let manifest = manifest("a b\n\u{fe}", &bytes);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    assert!(disk.kept().is_none());
+    assert_eq!(disk.open(&manifest, &mut |_| {}).expect("room").count(), 0);
+    let place = manifest.layout().place(0).expect("it has one");
+    disk.write(place, &bytes[..1024]).expect("room");
+
+    let mut again = Disk::new(folder.path(), manifest.id(), false);
+    assert_eq!(again.kept(), Some(manifest.clone()));
+    let have = again.open(&manifest, &mut |_| {}).expect("room");
+    assert!(have.contains(0) && have.count() == 1);
+    assert!(!folder.path().join("a b\n\u{fe}").exists());
+    write_all(&again, &manifest, &bytes);
+    again.finish(&manifest).expect("room");
+    assert_eq!(
+        fs::read(folder.path().join("a b\n\u{fe}")).expect("it is there"),
+        bytes
+    );
+    assert_eq!(
+        fs::read_dir(folder.path()).expect("a folder").count(),
+        1,
+        "nothing else is left"
+    );
+
+    let mut third = Disk::new(folder.path(), manifest.id(), false);
+    assert!(
+        third
+            .open(&manifest, &mut |_| {})
+            .expect("it is there")
+            .is_whole()
+    );
+}
+
+#[test]
+fn a_file_that_is_there_is_replaced_by_force_only() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = vec![7; 3000];
+    let manifest = manifest("a", &bytes);
+    fs::write(folder.path().join("a"), "mine").expect("room");
+    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    let error = disk.open(&manifest, &mut |_| {}).expect_err("it is taken");
+    assert!(error.to_string().contains("--force"), "{error}");
+    let mut disk = Disk::new(folder.path(), manifest.id(), true);
+    disk.open(&manifest, &mut |_| {}).expect("room");
+    write_all(&disk, &manifest, &bytes);
+    disk.finish(&manifest).expect("room");
+    assert_eq!(
+        fs::read(folder.path().join("a")).expect("it is there"),
+        bytes
+    );
+}
+
+#[test]
+fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = vec![7; 3000];
+    let manifest = manifest("a", &bytes);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    disk.open(&manifest, &mut |_| {}).expect("room");
+    write_all(&disk, &manifest, &bytes);
+    fs::write(folder.path().join("a"), "mine").expect("room");
+    assert!(disk.finish(&manifest).is_err());
+    assert_eq!(
+        fs::read(folder.path().join("a")).expect("it is there"),
+        b"mine"
+    );
+}
+
+#[test]
+fn a_damaged_part_is_received_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = vec![7; 5000];
+    let manifest = manifest("a", &bytes);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    disk.open(&manifest, &mut |_| {}).expect("room");
+    write_all(&disk, &manifest, &bytes);
+    let mut damaged = bytes.clone();
+    damaged[1500] = 8;
+    fs::write(disk.parts().join("0"), damaged).expect("room");
+    let have = disk.open(&manifest, &mut |_| {}).expect("room");
+    assert_eq!(have.missing(9), [1..2]);
+}

@@ -1,0 +1,156 @@
+//! What a node's status says that a transfer wants to know.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::path::Path;
+
+use serde::Deserialize;
+use thalweg_core::id::{NodeId, StreamId, StreamName};
+use thalweg_core::units::Bitrate;
+
+use super::TransferError;
+use crate::local::{Client, LocalError};
+
+/// A node's view of the fabric.
+#[derive(Debug, Deserialize)]
+pub(super) struct Map {
+    node: Node,
+    nodes: Vec<Node>,
+    links: Vec<Link>,
+    streams: Vec<Stream>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Node {
+    key: NodeId,
+    name: String,
+    neighbours: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Link {
+    name: String,
+    rate_bps: Option<u64>,
+    window_bps: Option<u64>,
+    outbox: Option<Outbox>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Outbox {
+    sendable_bps: Option<u64>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Stream {
+    pub(super) name: StreamName,
+    id: String,
+    pub(super) publisher: String,
+    pub(super) publisher_key: NodeId,
+}
+
+impl Map {
+    /// Asks a node.
+    pub(super) async fn look(socket: &Path) -> Result<Self, LocalError> {
+        let status = Client::connect(socket).await?.status().await?;
+        serde_json::from_value(status).map_err(|error| LocalError::Gone(error.into()))
+    }
+
+    /// Returns the key of the node that was asked.
+    pub(super) const fn own(&self) -> NodeId {
+        self.node.key
+    }
+
+    /// Returns the key of a node by its name, or by its key.
+    pub(super) fn find(&self, word: &str) -> Result<NodeId, TransferError> {
+        let is_meant = |node: &&Node| node.name == word || node.key.to_string() == word;
+        let found: BTreeSet<NodeId> = self
+            .nodes
+            .iter()
+            .filter(is_meant)
+            .map(|node| node.key)
+            .collect();
+        let sentence = match found.len() {
+            1 => return Ok(*found.first().expect("there is one")),
+            0 => format!(
+                "no node `{word}` is on the map: `thalweg ls` shows those that are, with their keys"
+            ),
+            _ => {
+                format!("several nodes are called `{word}`: give the key, which `thalweg ls` shows")
+            }
+        };
+        Err(TransferError::Node(sentence))
+    }
+
+    /// Returns what people call a node.
+    pub(super) fn name(&self, key: NodeId) -> String {
+        let node = self.nodes.iter().find(|node| node.key == key);
+        node.map_or_else(|| key.short(), |node| node.name.clone())
+    }
+
+    /// Returns the streams that are announced.
+    pub(super) fn streams(&self) -> &[Stream] {
+        &self.streams
+    }
+
+    /// Returns whether a stream is this node's, under this name.
+    pub(super) fn is_of(&self, stream: StreamId, name: &StreamName, publisher: NodeId) -> bool {
+        self.streams.iter().any(|there| {
+            there.id() == Some(stream) && there.name == *name && there.publisher_key == publisher
+        })
+    }
+
+    /// Returns the id of a stream.
+    pub(super) fn stream(&self, name: &StreamName, publisher: NodeId) -> Option<StreamId> {
+        let is_it = |there: &&Stream| there.name == *name && there.publisher_key == publisher;
+        self.streams.iter().find(is_it)?.id()
+    }
+
+    /// Returns the rates of the hops to a node, as far as they can be told: those of a further link are not known here, so
+    /// it is taken to be as slow as the first. A node that is not to be reached is taken for a neighbour.
+    pub(super) fn hops(&self, target: NodeId) -> Vec<Option<Bitrate>> {
+        let by_name: BTreeMap<&str, &Node> = self
+            .nodes
+            .iter()
+            .map(|node| (node.name.as_str(), node))
+            .collect();
+        let goal = self.name(target);
+        let mut way: BTreeMap<&str, &str> = BTreeMap::from([(self.node.name.as_str(), "")]);
+        let mut next = VecDeque::from([self.node.name.as_str()]);
+        while let Some(at) = next.pop_front() {
+            for there in by_name
+                .get(at)
+                .into_iter()
+                .flat_map(|node| &node.neighbours)
+            {
+                if !way.contains_key(there.as_str()) {
+                    way.insert(there, at);
+                    next.push_back(there);
+                }
+            }
+        }
+        let mut hops = 0;
+        let (mut at, mut first) = (goal.as_str(), goal.as_str());
+        while let Some(before) = way.get(at).filter(|before| !before.is_empty()) {
+            hops += 1;
+            first = at;
+            at = before;
+        }
+        let link = self.links.iter().find(|link| link.name == first);
+        vec![link.and_then(Link::rate); hops.max(1)]
+    }
+}
+
+impl Link {
+    /// Returns what it is configured to carry, else what it is estimated to.
+    fn rate(&self) -> Option<Bitrate> {
+        let sendable = || self.outbox.as_ref().and_then(|outbox| outbox.sendable_bps);
+        let rate = self.rate_bps.or_else(sendable).or(self.window_bps)?;
+        Some(Bitrate::from_bps(rate))
+    }
+}
+
+impl Stream {
+    /// Returns its eight bytes on the wire.
+    pub(super) fn id(&self) -> Option<StreamId> {
+        u64::from_str_radix(&self.id, 16).ok().map(StreamId)
+    }
+}

@@ -1,0 +1,394 @@
+//! The receiving end: a stream becomes files.
+//!
+//! *The idea.* A node learns of every stream on the map; those of files say in their names for whom they are. The first one
+//! for this node is taken, its receipts are published, and one loop brings parcels in, blocks to the disk and receipts out.
+//!
+//! *What it does not do.* It does not decide whom to trust beyond what it is told: without `from`, whoever is on the map
+//! may send.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::Duration as StdDuration;
+
+use bytes::Bytes;
+use thalweg_core::adu::Adu;
+use thalweg_core::id::{NodeId, StreamId, StreamName};
+use thalweg_core::needs::WEIGHT_USUAL;
+use thalweg_core::time::Instant;
+use thalweg_core::transfer::{Have, Receiver, Taken, TransferId};
+use thalweg_net::Clock;
+use tokio::sync::watch;
+
+use super::disk::Disk;
+use super::map::{Map, Stream};
+use super::send::{outgoing, publication, unix_now};
+use super::{Event, TransferError, publish, reconnect};
+use crate::handle::{SubscribeOptions, SubscriberEvent};
+use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
+
+/// How often the map is looked at for a transfer.
+const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
+
+/// How long the last word to the sender may take: after it the files are here all the same.
+const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
+
+/// What is received, and where to.
+#[derive(Clone, Debug)]
+pub struct ReceiveOptions {
+    /// The node's local socket.
+    pub socket: PathBuf,
+    /// Where the files go.
+    pub folder: PathBuf,
+    /// Name or key of the only node that may send.
+    pub from: Option<String>,
+    /// Whether files that are there are replaced.
+    pub force: bool,
+}
+
+/// What was received.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Received {
+    /// The transfer's id.
+    pub id: String,
+    /// The name of the node that sent it.
+    pub from: String,
+    /// The files, where they are now.
+    pub files: Vec<PathBuf>,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes that an earlier run had received.
+    pub bytes_before: u64,
+    /// Blocks that did not have their hash.
+    pub corrupt: u64,
+    /// When the first parcel came, in seconds since 1970.
+    pub began_unix: f64,
+    /// When every file was in its place.
+    pub ended_unix: f64,
+}
+
+/// One transfer, from when it was found on the map on.
+struct Transfer<'a> {
+    options: &'a ReceiveOptions,
+    id: TransferId,
+    name: StreamName,
+    sender: (NodeId, String),
+    receipts: StreamName,
+    stream: StreamId,
+    receiver: Receiver,
+    disk: Disk,
+    clock: Clock,
+    began_unix: Option<f64>,
+    bytes_before: u64,
+    is_not_for_us: bool,
+}
+
+/// The two connections with the node.
+struct Lines {
+    subscriber: LocalSubscriber,
+    publisher: LocalPublisher,
+}
+
+/// Waits for a transfer to this node, and returns when it is whole and in its place.
+///
+/// Fails   a name that is taken; a full disk; blocks that are changed on their way; a node that goes away and does not come
+///         back. What has come is kept for another run
+pub async fn receive(
+    options: &ReceiveOptions,
+    mut events: impl FnMut(Event) + Send,
+) -> Result<Received, TransferError> {
+    let mut not_ours: Vec<StreamName> = Vec::new();
+    let mut has_told = false;
+    loop {
+        let map = match Map::look(&options.socket).await {
+            Ok(map) => map,
+            Err(error) if has_told => {
+                tracing::debug!(%error, "no status");
+                reconnect(&options.socket, &mut events).await?;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let from = options
+            .from
+            .as_deref()
+            .map(|word| map.find(word))
+            .transpose()?;
+        let found = map.streams().iter().find_map(|stream| {
+            let id = TransferId::of_stream(&stream.name, &map.own())?;
+            let is_meant = from.is_none_or(|from| from == stream.publisher_key);
+            (is_meant && !not_ours.contains(&stream.name)).then_some((id, stream))
+        });
+        let Some((id, stream)) = found else {
+            if !has_told {
+                has_told = true;
+                events(Event::Notice("waiting for files".into()));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+            continue;
+        };
+        let mut transfer = Transfer::new(options, id, stream, &map);
+        if let Err(error) = transfer.begin_again(&mut events) {
+            // The sender is to hear it too: by the first word of the run.
+            let now = transfer.clock.now();
+            transfer.receiver.refuse(now, told(&error));
+        }
+        loop {
+            match transfer.run(&mut events).await {
+                Ok(()) => break,
+                Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
+                    reconnect(&options.socket, &mut events).await?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        if transfer.is_not_for_us {
+            not_ours.push(transfer.name);
+            continue;
+        }
+        return Ok(transfer.report());
+    }
+}
+
+impl<'a> Transfer<'a> {
+    fn new(options: &'a ReceiveOptions, id: TransferId, stream: &Stream, map: &Map) -> Self {
+        let own = map.own();
+        let first = stream.id().unwrap_or_default();
+        Self {
+            id,
+            name: stream.name.clone(),
+            sender: (stream.publisher_key, stream.publisher.clone()),
+            receipts: id.receipts_stream(&own),
+            stream: first,
+            receiver: Receiver::new(id, own, first),
+            disk: Disk::new(&options.folder, id, options.force),
+            clock: Clock::start(),
+            began_unix: None,
+            bytes_before: 0,
+            is_not_for_us: false,
+            options,
+        }
+    }
+
+    /// Takes up what an earlier run has left.
+    fn begin_again(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
+        let kept = self.disk.kept();
+        if kept.is_some_and(|manifest| self.receiver.handle_manifest(manifest)) {
+            let have = self.open(events)?;
+            self.begin(have, events);
+        }
+        Ok(())
+    }
+
+    /// Makes the parts; a refusal is one for the sender too.
+    fn open(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<Have, TransferError> {
+        let manifest = self.receiver.manifest().expect("it is looked for before");
+        let disk = &mut self.disk;
+        tokio::task::block_in_place(|| disk.open(manifest, events))
+    }
+
+    fn begin(&mut self, have: Have, events: &mut (dyn FnMut(Event) + Send)) {
+        self.receiver.begin(self.clock.now(), have);
+        self.bytes_before = self.receiver.bytes();
+        let manifest = self.receiver.manifest().expect("it is looked for before");
+        let what = match manifest.files() {
+            [one] => one.name.to_string(),
+            files => format!("{} files", files.len()),
+        };
+        events(Event::Begun {
+            what: format!("{what} from {}", self.sender.1),
+            of: manifest.layout().size(),
+        });
+        events(Event::Progress {
+            bytes: self.receiver.bytes(),
+        });
+    }
+
+    /// Receives until the transfer is whole, is refused, or the node is gone.
+    async fn run(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
+        let socket = &self.options.socket;
+        let subscriber = subscribe(socket, self.name.clone()).await?;
+        // Receipts are not confidential: they hold numbers.
+        let publication = publication(self.receipts.clone(), false, WEIGHT_USUAL);
+        let publisher = publish(socket, publication, events).await?;
+        let mut lines = Lines {
+            subscriber,
+            publisher,
+        };
+        let ended = self.carry(&mut lines, events).await;
+        if let Err(error @ (TransferError::File { .. } | TransferError::Ended(_))) = &ended {
+            self.receiver.refuse(self.clock.now(), told(error));
+        }
+        // The last word, whatever it is; a sender that does not listen yet is waited for a little.
+        let _ = tokio::time::timeout(GOODBYE_MAX, lines.publisher.wanted()).await;
+        if let Some(receipt) = self.receiver.poll_receipt(self.clock.now()) {
+            lines
+                .publisher
+                .send(outgoing(receipt.encode().into()))
+                .await?;
+        }
+        let goodbye = lines.publisher.finish();
+        let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
+        ended
+    }
+
+    async fn carry(
+        &mut self,
+        lines: &mut Lines,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<(), TransferError> {
+        let mut wanted = lines.publisher.wanted_watch();
+        self.receiver.handle_wanted(self.clock.now());
+        while !self.is_over()? {
+            match self.next(lines, &mut wanted).await? {
+                Some(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
+                Some(SubscriberEvent::Notice(text)) => tracing::debug!(%text, "files"),
+                None => {
+                    let sender = &self.sender.1;
+                    let notice = format!("{sender} stopped sending; waiting for it to go on");
+                    events(Event::Notice(notice));
+                    lines.subscriber = subscribe(&self.options.socket, self.name.clone()).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for what comes next, and says receipts meanwhile.
+    async fn next(
+        &mut self,
+        lines: &mut Lines,
+        wanted: &mut watch::Receiver<bool>,
+    ) -> Result<Option<SubscriberEvent>, TransferError> {
+        // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
+        let next = lines.subscriber.recv();
+        tokio::pin!(next);
+        loop {
+            // Nobody hears a receipt that is said before the sender listens.
+            let is_wanted = *wanted.borrow();
+            let wake = if is_wanted {
+                if let Some(receipt) = self.receiver.poll_receipt(self.clock.now()) {
+                    let payload = Bytes::from(receipt.encode());
+                    lines.publisher.send(outgoing(payload)).await?;
+                }
+                self.receiver.poll_timeout()
+            } else {
+                Instant::NEVER
+            };
+            tokio::select! {
+                biased;
+                next = &mut next => return Ok(next?),
+                changed = wanted.changed() => {
+                    if changed.is_err() {
+                        return Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()).into());
+                    }
+                    self.receiver.handle_wanted(self.clock.now());
+                }
+                () = self.clock.sleep_until(wake) => {}
+            }
+        }
+    }
+
+    /// Returns whether there is nothing left to receive; what is whole is brought to its place first.
+    fn is_over(&mut self) -> Result<bool, TransferError> {
+        if let Some(reason) = self.receiver.refusal() {
+            let parts = self.disk.parts().display();
+            return Err(TransferError::Ended(format!(
+                "{reason}; what has come is kept in {parts}"
+            )));
+        }
+        if self.receiver.is_whole() {
+            let manifest = self.receiver.manifest().expect("what is whole has one");
+            let disk = &mut self.disk;
+            tokio::task::block_in_place(|| disk.finish(manifest))?;
+            self.receiver.finish(self.clock.now());
+            return Ok(true);
+        }
+        Ok(self.is_not_for_us)
+    }
+
+    async fn take(
+        &mut self,
+        adu: &Adu,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<(), TransferError> {
+        let stream = adu.header.stream;
+        if stream != self.stream {
+            let map = Map::look(&self.options.socket).await?;
+            if !map.is_of(stream, &self.name, self.sender.0) {
+                return Ok(());
+            }
+            self.stream = stream;
+            self.receiver.handle_stream(self.clock.now(), stream);
+        }
+        let now = self.clock.now();
+        self.began_unix.get_or_insert_with(unix_now);
+        match self
+            .receiver
+            .handle_parcel(now, adu.header.sequence.0, &adu.payload)
+        {
+            Err(error) => tracing::debug!(%error, "a parcel is none"),
+            Ok(Taken::Nothing) => {}
+            Ok(Taken::Corrupt) => tracing::debug!("something does not have its hash"),
+            Ok(Taken::NotForUs) => self.is_not_for_us = true,
+            Ok(Taken::Manifest) => {
+                let have = self.open(events)?;
+                self.begin(have, events);
+            }
+            Ok(Taken::Block {
+                block,
+                place,
+                bytes,
+            }) => {
+                let disk = &self.disk;
+                let written = tokio::task::block_in_place(|| disk.write(place, &bytes));
+                written.map_err(|error| TransferError::file("write", self.disk.parts(), error))?;
+                self.receiver.handle_written(block);
+                events(Event::Progress {
+                    bytes: self.receiver.bytes(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn report(&self) -> Received {
+        let manifest = self.receiver.manifest().expect("what is whole has one");
+        let place = |file: &thalweg_core::transfer::File| {
+            self.options
+                .folder
+                .join(OsStr::from_bytes(file.name.as_bytes()))
+        };
+        let ended_unix = unix_now();
+        Received {
+            id: self.id.to_string(),
+            from: self.sender.1.clone(),
+            files: manifest.files().iter().map(place).collect(),
+            bytes: manifest.layout().size(),
+            bytes_before: self.bytes_before,
+            corrupt: self.receiver.corrupt(),
+            began_unix: self.began_unix.unwrap_or(ended_unix),
+            ended_unix,
+        }
+    }
+}
+
+async fn subscribe(
+    socket: &std::path::Path,
+    name: StreamName,
+) -> Result<LocalSubscriber, LocalError> {
+    let client = Client::connect(socket).await?;
+    let options = SubscribeOptions {
+        name,
+        in_sequence: false,
+    };
+    client.subscribe(options).await
+}
+
+/// Returns what the sender is told of why it ends here: no path of this machine.
+fn told(error: &TransferError) -> String {
+    match error {
+        TransferError::File { verb, source, .. } => format!("cannot {verb} there: {source}"),
+        other => other.to_string(),
+    }
+}

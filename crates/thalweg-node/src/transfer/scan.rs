@@ -1,0 +1,144 @@
+//! Files that are to be sent: opened, hashed once, and read again block by block.
+//!
+//! *The idea.* Hashing reads each file once, in blocks; nothing of it is kept but 32 bytes a block. What is read again to
+//! be sent is compared with that: so a file that somebody writes to meanwhile is found out before it leaves.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use thalweg_core::transfer::manifest::{self, Layout};
+use thalweg_core::transfer::{FileName, Manifest, tree};
+use thalweg_core::units::DataSize;
+
+use super::{Event, TransferError};
+
+/// Files with their manifest.
+#[derive(Debug)]
+pub(super) struct Files {
+    opened: Vec<Opened>,
+    pub(super) manifest: Manifest,
+}
+
+#[derive(Debug)]
+struct Opened {
+    path: PathBuf,
+    file: File,
+    name: FileName,
+    size: u64,
+}
+
+impl Files {
+    /// Opens and hashes files; the length of a block follows from the length of all.
+    ///
+    /// Fails   what is no file or cannot be read; names or sizes that a transfer cannot have
+    pub(super) fn open(
+        paths: &[PathBuf],
+        block: impl FnOnce(DataSize) -> u64,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Self, TransferError> {
+        let opened: Result<Vec<Opened>, _> = paths.iter().cloned().map(Opened::open).collect();
+        let opened = opened?;
+        let of = opened.iter().map(|file| file.size).sum();
+        let block_bytes = block(DataSize::from_bytes(of));
+        // Too many blocks are found out before anything is read.
+        Layout::new(opened.iter().map(|file| file.size), block_bytes)?;
+        let mut hashes = Vec::new();
+        let mut files = Vec::new();
+        let mut bytes = 0;
+        for file in &opened {
+            let hash = file.hash(block_bytes, &mut hashes, &mut |more| {
+                bytes += more;
+                events(Event::Looking { bytes, of });
+            })?;
+            files.push(manifest::File {
+                name: file.name.clone(),
+                size: file.size,
+                hash,
+            });
+        }
+        let manifest = Manifest::new(files, block_bytes, hashes)?;
+        Ok(Self { opened, manifest })
+    }
+
+    /// Reads a block.
+    ///
+    /// Fails   it is not what was hashed, or cannot be read
+    pub(super) async fn read(self: &Arc<Self>, block: u32) -> Result<Bytes, TransferError> {
+        let files = Arc::clone(self);
+        super::blocking(move || {
+            let place = files.manifest.layout().place(block);
+            let place = place.expect("the sender's machine asks for blocks that are there");
+            let from = &files.opened[place.file];
+            let mut bytes = vec![0; place.bytes];
+            let read = from.file.read_exact_at(&mut bytes, place.offset);
+            // A file that was cut is one that changed.
+            let is_cut = |error: &std::io::Error| error.kind() == std::io::ErrorKind::UnexpectedEof;
+            match read {
+                Err(error) if !is_cut(&error) => {
+                    return Err(TransferError::file("read", &from.path, error));
+                }
+                Ok(()) if files.manifest.is_block(block, &bytes) => {}
+                _ => {
+                    let path = from.path.clone();
+                    return Err(TransferError::Changed { path });
+                }
+            }
+            Ok(bytes.into())
+        })
+        .await
+    }
+}
+
+impl Opened {
+    fn open(path: PathBuf) -> Result<Self, TransferError> {
+        let failed = |source| TransferError::file("read", &path, source);
+        let file = File::open(&path).map_err(failed)?;
+        let about = file.metadata().map_err(failed)?;
+        let Some(name) = path.file_name().filter(|_| about.is_file()) else {
+            return Err(TransferError::NoFile { path });
+        };
+        Ok(Self {
+            name: FileName::new(OsStr::as_bytes(name))?,
+            size: about.len(),
+            file,
+            path,
+        })
+    }
+
+    /// Returns the file's hash, and appends those of its blocks if it has several.
+    fn hash(
+        &self,
+        block_bytes: u64,
+        hashes: &mut Vec<tree::Hash>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<tree::Hash, TransferError> {
+        let first = hashes.len();
+        let mut buffer = vec![0; block_bytes.min(self.size) as usize];
+        let mut offset = 0;
+        let mut whole = None;
+        while offset < self.size {
+            let length = block_bytes.min(self.size - offset);
+            let block = &mut buffer[..length as usize];
+            self.file
+                .read_exact_at(block, offset)
+                .map_err(|source| TransferError::file("read", &self.path, source))?;
+            if self.size <= block_bytes {
+                whole = Some(tree::whole_hash(block));
+            } else {
+                hashes.push(tree::block_hash(offset, block));
+            }
+            offset += length;
+            progress(length);
+        }
+        let blocks = &hashes[first..];
+        Ok(whole.unwrap_or_else(|| match blocks {
+            [] => tree::whole_hash(b""),
+            blocks => tree::file_hash(blocks),
+        }))
+    }
+}

@@ -1,0 +1,152 @@
+//! What receivers say, from all of them together.
+//!
+//! *The idea.* A task for each receiver takes from its stream of receipts. Anybody on the map may announce a stream of that
+//! name; so an ADU counts only if its stream is announced by the receiver itself.
+
+use std::path::{Path, PathBuf};
+
+use thalweg_core::adu::Adu;
+use thalweg_core::id::{NodeId, StreamId, StreamName};
+use thalweg_core::transfer::{Receipt, TransferId};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::super::map::Map;
+use crate::handle::{SubscribeOptions, SubscriberEvent};
+use crate::local::{Client, LocalError, LocalSubscriber};
+
+/// Receipts that wait: a receiver says two a second.
+const WAITING_MAX: usize = 64;
+
+/// What was heard.
+#[derive(Debug)]
+pub(super) enum Heard {
+    /// A receipt of a receiver.
+    Receipt { target: usize, receipt: Receipt },
+    /// A sentence about its stream.
+    Notice { target: usize, text: String },
+}
+
+/// Listens to receivers until it is dropped.
+pub(super) struct Ears {
+    heard: mpsc::Receiver<Result<Heard, LocalError>>,
+    _tasks: JoinSet<()>,
+}
+
+/// One receiver's stream.
+struct Ear {
+    socket: PathBuf,
+    target: usize,
+    key: NodeId,
+    name: StreamName,
+    subscriber: LocalSubscriber,
+    /// A stream that is known to be the receiver's.
+    ours: Option<StreamId>,
+    /// One that is known not to be.
+    strange: Option<StreamId>,
+}
+
+impl Ears {
+    /// Subscribes to the receipts of every receiver.
+    pub(super) async fn open(
+        socket: &Path,
+        id: TransferId,
+        targets: &[(NodeId, String)],
+    ) -> Result<Self, LocalError> {
+        let (tell, heard) = mpsc::channel(WAITING_MAX);
+        let mut tasks = JoinSet::new();
+        for (target, (key, _)) in targets.iter().enumerate() {
+            let name = id.receipts_stream(key);
+            let client = Client::connect(socket).await?;
+            let options = SubscribeOptions {
+                name: name.clone(),
+                in_sequence: false,
+            };
+            let ear = Ear {
+                socket: socket.to_path_buf(),
+                target,
+                key: *key,
+                name,
+                subscriber: client.subscribe(options).await?,
+                ours: None,
+                strange: None,
+            };
+            tasks.spawn(ear.listen(tell.clone()));
+        }
+        Ok(Self {
+            heard,
+            _tasks: tasks,
+        })
+    }
+
+    /// Waits for the next that is said.
+    pub(super) async fn hear(&mut self) -> Result<Heard, LocalError> {
+        let gone = || Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()));
+        self.heard.recv().await.unwrap_or_else(gone)
+    }
+
+    /// Returns what was said already.
+    pub(super) fn try_hear(&mut self) -> Option<Result<Heard, LocalError>> {
+        self.heard.try_recv().ok()
+    }
+}
+
+impl Ear {
+    async fn listen(mut self, tell: mpsc::Sender<Result<Heard, LocalError>>) {
+        loop {
+            let heard = match self.next().await {
+                Ok(Some(heard)) => Ok(heard),
+                Ok(None) => continue,
+                Err(error) => Err(error),
+            };
+            let is_over = heard.is_err();
+            // Who listened has gone, or will make new ears.
+            if tell.send(heard).await.is_err() || is_over {
+                return;
+            }
+        }
+    }
+
+    async fn next(&mut self) -> Result<Option<Heard>, LocalError> {
+        let target = self.target;
+        match self.subscriber.recv().await? {
+            Some(SubscriberEvent::Notice(text)) => Ok(Some(Heard::Notice { target, text })),
+            Some(SubscriberEvent::Adu(Adu { header, payload })) => {
+                if !self.is_ours(header.stream).await? {
+                    return Ok(None);
+                }
+                match Receipt::decode(&payload) {
+                    Ok(receipt) => Ok(Some(Heard::Receipt { target, receipt })),
+                    Err(error) => {
+                        tracing::debug!(%error, "a receipt is none");
+                        Ok(None)
+                    }
+                }
+            }
+            // The receiver ended its stream: it has gone, and may come again.
+            None => {
+                let options = SubscribeOptions {
+                    name: self.name.clone(),
+                    in_sequence: false,
+                };
+                let client = Client::connect(&self.socket).await?;
+                self.subscriber = client.subscribe(options).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    async fn is_ours(&mut self, stream: StreamId) -> Result<bool, LocalError> {
+        if self.ours == Some(stream) || self.strange == Some(stream) {
+            return Ok(self.ours == Some(stream));
+        }
+        let map = Map::look(&self.socket).await?;
+        let is_ours = map.is_of(stream, &self.name, self.key);
+        if is_ours {
+            self.ours = Some(stream);
+        } else {
+            self.strange = Some(stream);
+        }
+        Ok(is_ours)
+    }
+}

@@ -1,0 +1,374 @@
+//! The sending end: files become a stream.
+//!
+//! *The idea.* One loop: receipts in, parcels out, the machine between says what and when. Publishing waits while the node
+//! is not ready for more, so blocks are read at the pace of the path and one is in memory at a time.
+//!
+//! *What it does not do.* It does not wait for receivers for ever by itself: who calls it may drop it.
+
+mod ears;
+
+use std::collections::BTreeMap;
+use std::num::NonZeroU8;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::id::{NodeId, StreamName};
+use thalweg_core::limits::TRANSFER_TARGETS_MAX;
+use thalweg_core::model::Layer;
+use thalweg_core::needs::{Needs, Order, Reliability};
+use thalweg_core::planner::Planner;
+use thalweg_core::time::Instant;
+use thalweg_core::transfer::sender::{Next, Outcome};
+use thalweg_core::transfer::{Parcel, Sender, TransferId, block};
+use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_net::Clock;
+
+use self::ears::{Ears, Heard};
+use super::map::Map;
+use super::scan::Files;
+use super::{Event, TransferError, publish, reconnect};
+use crate::handle::{Outgoing, Publication};
+use crate::local::{LocalError, LocalPublisher};
+
+/// What a stream of files is announced with. It takes what others leave, so it asks nothing of a link.
+pub(super) const RATE_ANNOUNCED: Bitrate = Bitrate::from_kbps(8);
+
+/// The least: beside a live stream of the usual weight that wants all of a link, files get a seventeenth of it.
+const WEIGHT: NonZeroU8 = NonZeroU8::MIN;
+
+/// Which files go where, and how.
+#[derive(Clone, Debug)]
+pub struct SendOptions {
+    /// The node's local socket.
+    pub socket: PathBuf,
+    /// The files.
+    pub files: Vec<PathBuf>,
+    /// Names or keys of the nodes that receive them.
+    pub targets: Vec<String>,
+    /// What is taken of the link at most.
+    pub limit: Option<Bitrate>,
+    /// Whether nodes and links that may not see the files must not.
+    pub confidential: bool,
+    /// The length of a block in bytes; chosen by the path unless given.
+    pub block_bytes: Option<u64>,
+}
+
+/// What was sent.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Sent {
+    /// The transfer's id.
+    pub id: String,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes of blocks that were given to the node, those included that went again.
+    pub bytes_given: u64,
+    /// The length of a block.
+    pub block_bytes: u64,
+    /// Names of the nodes that have everything now.
+    pub whole: Vec<String>,
+    /// When the first part of the manifest was given, in seconds since 1970.
+    pub began_unix: f64,
+    /// When the last receiver had said that it has everything.
+    pub ended_unix: f64,
+}
+
+/// One transfer, from its first look at the map on.
+struct Transfer {
+    options: SendOptions,
+    id: TransferId,
+    name: StreamName,
+    targets: Vec<(NodeId, String)>,
+    files: Arc<Files>,
+    manifest: Bytes,
+    offer: Bytes,
+    sender: Sender,
+    clock: Clock,
+    began_unix: Option<f64>,
+}
+
+/// Sends files, and returns when every receiver has everything.
+///
+/// Fails   a node that is not on the map; a file that cannot be read, or changes; a receiver that refuses; a node that goes
+///         away and does not come back
+pub async fn send(
+    options: SendOptions,
+    mut events: impl FnMut(Event) + Send,
+) -> Result<Sent, TransferError> {
+    let map = Map::look(&options.socket).await?;
+    let mut transfer = Transfer::prepare(options, &map, &mut events).await?;
+    events(Event::Begun {
+        what: transfer.describe(),
+        of: transfer.files.manifest.layout().size(),
+    });
+    loop {
+        match transfer.run(&mut events).await {
+            Ok(()) => return transfer.report(),
+            Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
+                reconnect(&transfer.options.socket, &mut events).await?;
+            }
+            Err(other) => return Err(other),
+        }
+    }
+}
+
+impl Transfer {
+    async fn prepare(
+        options: SendOptions,
+        map: &Map,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<Self, TransferError> {
+        let mut targets: BTreeMap<NodeId, String> = BTreeMap::new();
+        for word in &options.targets {
+            let key = map.find(word)?;
+            if key == map.own() {
+                let sentence = format!("{word} is this node: name another one");
+                return Err(TransferError::Node(sentence));
+            }
+            targets.insert(key, map.name(key));
+        }
+        let targets: Vec<(NodeId, String)> = targets.into_iter().collect();
+        let keys: Vec<NodeId> = targets.iter().map(|(key, _)| *key).collect();
+        // The longest way decides: the shorter ones lose little by its smaller block.
+        let hops = keys.iter().map(|key| map.hops(*key)).max_by_key(Vec::len);
+        let hops = hops.unwrap_or_default();
+        let given = options.block_bytes;
+        let choose = |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops));
+        // Reading blocks this task and nobody else's, as all of a command's reading does.
+        let files = tokio::task::block_in_place(|| Files::open(&options.files, choose, events))?;
+        let id = files.manifest.id();
+        let name = id.files_stream(&keys).ok_or_else(|| {
+            TransferError::Node(format!(
+                "one transfer goes to 1 to {TRANSFER_TARGETS_MAX} nodes, not to {}",
+                keys.len()
+            ))
+        })?;
+        let mut manifest = Vec::new();
+        files.manifest.encode(&mut manifest);
+        let layout = files.manifest.layout();
+        let offer = Parcel::Offer {
+            manifest_bytes: manifest.len() as u64,
+            bytes: layout.size(),
+            targets: keys,
+        };
+        Ok(Self {
+            id,
+            name,
+            sender: Sender::new(
+                layout.clone(),
+                manifest.len() as u64,
+                targets.len(),
+                options.limit,
+            ),
+            manifest: manifest.into(),
+            offer: offer.encode().into(),
+            targets,
+            files: Arc::new(files),
+            clock: Clock::start(),
+            began_unix: None,
+            options,
+        })
+    }
+
+    fn describe(&self) -> String {
+        let names: Vec<String> = self
+            .files
+            .manifest
+            .files()
+            .iter()
+            .map(|file| file.name.to_string())
+            .collect();
+        let what = match &names[..] {
+            [one] => one.clone(),
+            names => format!("{} files", names.len()),
+        };
+        format!("{what} to {}", self.names().join(", "))
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.targets.iter().map(|(_, name)| name.clone()).collect()
+    }
+
+    /// Publishes, and sends until everybody has everything or the node is gone.
+    async fn run(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
+        let mut publisher = publish(&self.options.socket, self.publication(), events).await?;
+        let mut ears = Ears::open(&self.options.socket, self.id, &self.targets).await?;
+        let map = Map::look(&self.options.socket).await?;
+        let stream = map.stream(&self.name, map.own());
+        let stream = stream.ok_or_else(|| {
+            TransferError::Ended(format!("the node does not announce {}", self.name))
+        })?;
+        self.sender.handle_stream(self.clock.now(), stream);
+        let mut wanted = publisher.wanted_watch();
+        while !self.sender.is_over() {
+            if wanted.has_changed().unwrap_or(false) && *wanted.borrow_and_update() {
+                self.sender.handle_wanted(self.clock.now());
+            }
+            // What nobody receives would only be dropped.
+            let next = publisher
+                .is_wanted()
+                .then(|| self.sender.poll_next(self.clock.now()))
+                .flatten();
+            if let Some(next) = next {
+                self.give(&mut publisher, &next).await?;
+                if self.sender.has_begun() && self.began_unix.is_none() {
+                    self.began_unix = Some(unix_now());
+                }
+                while let Some(heard) = ears.try_hear() {
+                    self.hear(heard?, events);
+                }
+                continue;
+            }
+            let wake = if publisher.is_wanted() {
+                self.sender.poll_timeout()
+            } else {
+                Instant::NEVER
+            };
+            tokio::select! {
+                heard = ears.hear() => self.hear(heard?, events),
+                changed = wanted.changed() => {
+                    if changed.is_err() {
+                        return Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()).into());
+                    }
+                    self.sender.handle_wanted(self.clock.now());
+                }
+                () = self.clock.sleep_until(wake) => {}
+            }
+        }
+        // Everything has arrived: how the node ends the stream is of no interest any more.
+        let _ = publisher.finish().await;
+        Ok(())
+    }
+
+    fn publication(&self) -> Publication {
+        publication(self.name.clone(), self.options.confidential, WEIGHT)
+    }
+
+    /// Gives the node what the machine wants to go next.
+    async fn give(&self, publisher: &mut LocalPublisher, next: &Next) -> Result<(), TransferError> {
+        let payload = match next {
+            Next::Offer => self.offer.clone(),
+            Next::Manifest(part) => {
+                let bytes = self.manifest.slice(part.start as usize..part.end as usize);
+                Parcel::Manifest {
+                    offset: part.start,
+                    bytes,
+                }
+                .encode()
+                .into()
+            }
+            Next::Block(block) => {
+                let bytes = self.files.read(*block).await?;
+                Parcel::Block {
+                    block: *block,
+                    bytes,
+                }
+                .encode()
+                .into()
+            }
+        };
+        publisher.send(outgoing(payload)).await?;
+        Ok(())
+    }
+
+    fn hear(&mut self, heard: Heard, events: &mut (dyn FnMut(Event) + Send)) {
+        match heard {
+            Heard::Receipt { target, receipt } => {
+                let was = self.sender.outcome(target).cloned();
+                self.sender
+                    .handle_receipt(self.clock.now(), target, receipt);
+                let is = self.sender.outcome(target);
+                let name = &self.targets[target].1;
+                match is {
+                    Some(Outcome::Refused(reason)) if was.as_ref() != is => {
+                        events(Event::Notice(format!("{name} takes no more: {reason}")));
+                    }
+                    Some(Outcome::Whole) if was.as_ref() != is && self.targets.len() > 1 => {
+                        events(Event::Notice(format!("{name} has everything")));
+                    }
+                    _ => {}
+                }
+                events(Event::Progress {
+                    bytes: self.sender.progress().bytes,
+                });
+            }
+            Heard::Notice { target, text } => {
+                // That nobody publishes receipts yet is how every transfer begins.
+                let name = &self.targets[target].1;
+                if text.contains("no node publishes") {
+                    events(Event::Notice(format!(
+                        "waiting for `thalweg receive` at {name}"
+                    )));
+                } else {
+                    tracing::debug!(%name, %text, "receipts");
+                }
+            }
+        }
+    }
+
+    fn report(&self) -> Result<Sent, TransferError> {
+        let mut whole = Vec::new();
+        let mut refused = Vec::new();
+        for (number, (_, name)) in self.targets.iter().enumerate() {
+            match self.sender.outcome(number) {
+                Some(Outcome::Refused(reason)) => refused.push(format!("{name}: {reason}")),
+                _ => whole.push(name.clone()),
+            }
+        }
+        if !refused.is_empty() {
+            return Err(TransferError::Refused(refused.join("; ")));
+        }
+        let layout = self.files.manifest.layout();
+        let ended_unix = unix_now();
+        Ok(Sent {
+            id: self.id.to_string(),
+            bytes: layout.size(),
+            bytes_given: self.sender.progress().given,
+            block_bytes: layout.block_bytes(),
+            whole,
+            began_unix: self.began_unix.unwrap_or(ended_unix),
+            ended_unix,
+        })
+    }
+}
+
+/// Returns how a stream of a transfer is published.
+pub(super) fn publication(name: StreamName, confidential: bool, weight: NonZeroU8) -> Publication {
+    Publication {
+        name,
+        needs: Needs {
+            confidential,
+            reliability: Reliability::Full,
+            order: Order::Sequence,
+            weight,
+            ..Needs::default()
+        },
+        layers: vec![Layer {
+            rate: RATE_ANNOUNCED,
+            utility: 1.0,
+        }],
+        // What is worth sending as a file is mostly packed already.
+        pack_ratio: Some(1.0),
+        planner: Some(Planner::Exact),
+    }
+}
+
+/// Returns a payload as what a publisher takes; it matters least.
+pub(super) fn outgoing(payload: Bytes) -> Outgoing {
+    Outgoing {
+        media_time: MediaTime::from_micros(0),
+        importance: Importance(0),
+        layer: 0,
+        flags: Flags::NONE,
+        depends_on: 0,
+        payload,
+    }
+}
+
+/// Returns the time of day, which a report is told in: two processes of one machine can compare it.
+pub(super) fn unix_now() -> f64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0.0, |since| since.as_secs_f64())
+}
