@@ -107,3 +107,16 @@ fn streams_share_a_full_line_by_weight() {
     let (usual, heavy) = (usual - 250.0, heavy - 250.0);
     assert!((2.2..=3.8).contains(&(heavy / usual)), "{heavy} to {usual}");
 }
+
+#[test]
+fn a_file_beside_a_live_stream_takes_what_that_leaves() {
+    let text = include_str!("../../../../worlds/outbox/file.toml");
+    let report = run(&world(text), 1).report;
+    assert_eq!(report.violations, [] as [&str; 0]);
+    let [live, file] = &report.streams[..] else {
+        panic!("it has two");
+    };
+    let live = in_time(live, |_| true);
+    assert!(live >= 0.9, "{live}");
+    assert!(file.delivered > 100, "{}", file.delivered);
+}
