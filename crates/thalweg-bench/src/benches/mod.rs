@@ -13,6 +13,8 @@ use crate::report::Report;
 
 #[cfg(feature = "nodes")]
 mod delivery;
+#[cfg(feature = "nodes")]
+mod files;
 mod instructions;
 mod lift_cost;
 #[cfg(feature = "nodes")]
@@ -138,6 +140,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "what a relay's core forwards to many subscribers, against zenohd and moq-relay",
         metrics: relay::fan::METRICS,
         run: relay::fan::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: files::ID,
+        group: "files",
+        about: "files of 100 KiB and 10 MiB over 1 to 3 hops of 2 Mbit/s, by the length of a block, against the bound that iperf3 measures; needs root",
+        metrics: files::METRICS,
+        run: files::run,
     },
     Bench {
         id: planning::chains::ID,

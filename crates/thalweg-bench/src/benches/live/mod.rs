@@ -40,3 +40,5 @@ pub(crate) mod stall;
 mod tests;
 pub(crate) mod threshold;
 mod videos;
+
+pub(crate) use play::prepare;

@@ -72,7 +72,7 @@ pub(super) struct Pour<'a> {
 /// Checks that plays are possible here, and takes away what killed runs left.
 ///
 /// Fails   in one sentence that says what is missing: root, `ip`, a device
-pub(super) fn prepare() -> anyhow::Result<()> {
+pub(crate) fn prepare() -> anyhow::Result<()> {
     static HEARS: Once = Once::new();
     privilege::check(privilege::TO_RUN)?;
     if let Some(sentence) = leftovers::sweep_dead()?.sentence() {

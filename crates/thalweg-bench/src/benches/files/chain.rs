@@ -1,0 +1,256 @@
+//! Nodes in a row, and what goes from the first to the last.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration as StdDuration, Instant as StdInstant};
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use thalweg_core::model::{Link, Node, NodeName, World};
+use thalweg_core::random::SplitMix;
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_testbed::fabric::Fabric;
+use thalweg_testbed::network::{Network, addresses_of};
+use thalweg_testbed::system::program;
+use tokio::runtime::Runtime;
+
+/// The rate of each line, the original's.
+pub(super) const RATE: Bitrate = Bitrate::from_kbps(2_000);
+
+/// The round trip of a hop: a wireless LAN's, and a site's.
+pub(super) const RTT: Duration = Duration::from_millis(20);
+
+/// What a line's queue holds: 50 ms, more than its round trip.
+const QUEUE: DataSize = DataSize::from_bytes(12_500);
+
+/// How long the nodes may take to know of each other.
+const FOUND_MAX: StdDuration = StdDuration::from_secs(30);
+
+/// How long a transfer may take: 10 MiB at a quarter of the rate.
+const SEND_MAX: StdDuration = StdDuration::from_secs(180);
+
+/// How long `iperf3` sends, and how many of its first and last seconds are not counted: until the line is full.
+const TCP_SECONDS: usize = 14;
+const TCP_UNCOUNTED: usize = 2;
+
+/// How long its server may take to listen.
+const LISTENING: StdDuration = StdDuration::from_millis(500);
+
+/// A chain of nodes that know each other.
+pub(super) struct Chain<'n> {
+    fabric: Fabric<'n>,
+    network: &'n Network,
+    names: Vec<NodeName>,
+    thalweg: PathBuf,
+    runtime: Runtime,
+}
+
+/// One file that was sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Transfer {
+    /// From the first part of the manifest to the file in its place.
+    pub(super) seconds: f64,
+    /// From the start of the program until then.
+    pub(super) set_up_seconds: f64,
+    bytes: u64,
+    bytes_given: u64,
+}
+
+impl Transfer {
+    /// Returns how much of the file went again, as a share of it.
+    pub(super) fn again(&self) -> f64 {
+        (self.bytes_given as f64 - self.bytes as f64) / self.bytes as f64
+    }
+
+    /// Reads what the two programs print; they run on one machine, so their times of day are one.
+    pub(super) fn read(sent: &str, received: &str, started_unix: f64) -> anyhow::Result<Self> {
+        let sent: Value = serde_json::from_str(sent).context("`thalweg send --json`")?;
+        let received: Value = serde_json::from_str(received).context("`thalweg receive --json`")?;
+        let number =
+            |value: &Value, key: &str| value[key].as_f64().with_context(|| format!("no {key}"));
+        let began = number(&sent, "began_unix")?;
+        Ok(Self {
+            seconds: number(&received, "ended_unix")? - began,
+            set_up_seconds: began - started_unix,
+            bytes: number(&sent, "bytes")? as u64,
+            bytes_given: number(&sent, "bytes_given")? as u64,
+        })
+    }
+}
+
+/// Returns the world of a chain.
+pub(super) fn world(names: &[NodeName]) -> World {
+    let mut world = World::default();
+    for name in names {
+        world.nodes.insert(name.clone(), Node::default());
+    }
+    for ends in names.windows(2) {
+        let mut link = Link::new([ends[0].clone(), ends[1].clone()], RATE);
+        link.delay = Duration::from_nanos(RTT.as_nanos() / 2);
+        link.queue = QUEUE;
+        world.links.push(link);
+    }
+    world
+}
+
+/// Returns the names of the nodes of so many hops.
+pub(super) fn names(hops: usize) -> Vec<NodeName> {
+    let name = |place| format!("n{place}").parse().expect("a letter and a digit");
+    (0..=hops).map(name).collect()
+}
+
+/// Lays the lines of a chain of so many hops.
+///
+/// Fails   the network cannot be built
+pub(super) fn lay(hops: usize) -> anyhow::Result<Network> {
+    Network::build(&world(&names(hops)), 1).context("the lines cannot be laid")
+}
+
+impl<'n> Chain<'n> {
+    /// Starts the nodes, and waits until they know of each other.
+    ///
+    /// Fails   `thalweg` is not beside this program, or does not run
+    pub(super) fn start(network: &'n Network) -> anyhow::Result<Self> {
+        let thalweg = std::env::current_exe()?.with_file_name("thalweg");
+        if !thalweg.is_file() {
+            let path = thalweg.display();
+            bail!("{path} is missing: build it with `cargo build --release -p thalweg-cli`");
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()?;
+        let mut fabric = Fabric::lay_out(network, &thalweg)?;
+        runtime.block_on(fabric.start_all())?;
+        let chain = Self {
+            fabric,
+            names: network.world().nodes.keys().cloned().collect(),
+            network,
+            thalweg,
+            runtime,
+        };
+        chain.wait()?;
+        Ok(chain)
+    }
+
+    fn wait(&self) -> anyhow::Result<()> {
+        let begun = StdInstant::now();
+        loop {
+            let status = self.runtime.block_on(self.fabric.status());
+            let knows = |status: &Value| status["nodes"].as_array().map_or(0, Vec::len);
+            if status.len() == self.names.len()
+                && status
+                    .values()
+                    .all(|status| knows(status) == self.names.len())
+            {
+                return Ok(());
+            }
+            if begun.elapsed() > FOUND_MAX {
+                bail!(
+                    "the nodes do not know of each other after {} s",
+                    FOUND_MAX.as_secs()
+                );
+            }
+            std::thread::sleep(StdDuration::from_millis(100));
+        }
+    }
+
+    /// Returns how many hops there are.
+    pub(super) const fn hops(&self) -> usize {
+        self.names.len() - 1
+    }
+
+    /// Sends a file of noise from the first node to the last.
+    ///
+    /// Fails   an end complains, or it takes longer than three minutes; the file that came is another
+    pub(super) fn send(&self, bytes: u64, block: Option<u64>) -> anyhow::Result<Transfer> {
+        let folder = tempfile::tempdir_in(self.network.folder())?;
+        let file = folder.path().join("file");
+        let into = folder.path().join("in");
+        std::fs::create_dir(&into)?;
+        // Another one each time, for what a receiver has had is not sent again.
+        let mut noise = SplitMix::new(unix_now().to_bits());
+        let content: Vec<u8> = (0..bytes).map(|_| noise.next_u64() as u8).collect();
+        std::fs::write(&file, &content)?;
+        let last = self.names.last().expect("a chain has two nodes or more");
+        let mut receive = self.command("receive", last);
+        receive.arg("--to").arg(&into);
+        let mut send = self.command("send", &self.names[0]);
+        if let Some(block) = block {
+            send.args(["--block", &block.to_string()]);
+        }
+        send.arg(&file).arg(last.as_str());
+        let started_unix = unix_now();
+        let (sent, received) = self.runtime.block_on(async {
+            tokio::try_join!(
+                program::run_within(send, SEND_MAX),
+                program::run_within(receive, SEND_MAX)
+            )
+        })?;
+        if std::fs::read(into.join("file"))? != content {
+            bail!("the file that came is another");
+        }
+        Transfer::read(&sent, &received, started_unix)
+    }
+
+    fn command(&self, verb: &str, node: &NodeName) -> Command {
+        let mut command = Command::new(&self.thalweg);
+        command.args([verb, "--json", "--node"]);
+        command.arg(self.fabric.socket(node));
+        command
+    }
+
+    /// Measures what TCP carries over the first line, in the seconds in which it is full.
+    pub(super) fn goodput_bps(&self) -> anyhow::Result<f64> {
+        let mut server = self.network.command(&self.names[1], "iperf3")?;
+        server.args(["--server", "--one-off", "--json"]);
+        let mut client = self.network.command(&self.names[0], "iperf3")?;
+        let target = addresses_of(0).ends[1].to_string();
+        client.args(["--client", &target, "--time", &TCP_SECONDS.to_string()]);
+        // The machine's own may be BBR, which probes below the rate.
+        client.args([
+            "--congestion",
+            "cubic",
+            "--connect-timeout",
+            "5000",
+            "--json",
+        ]);
+        let (said, _) = self.runtime.block_on(async {
+            let calling = async {
+                tokio::time::sleep(LISTENING).await;
+                program::run_within(client, SEND_MAX).await
+            };
+            tokio::try_join!(program::run_within(server, SEND_MAX), calling)
+        })?;
+        goodput_bps(&said)
+    }
+
+    /// Ends the nodes.
+    pub(super) fn stop(mut self) {
+        self.runtime.block_on(self.fabric.stop_all());
+    }
+}
+
+/// Reads the goodput that a server of `iperf3` saw, but for its first and last seconds.
+pub(super) fn goodput_bps(said: &str) -> anyhow::Result<f64> {
+    let said: Value = serde_json::from_str(said).context("iperf3 printed no JSON")?;
+    let intervals = said["intervals"]
+        .as_array()
+        .context("iperf3 tells no intervals")?;
+    let inner = intervals.get(TCP_UNCOUNTED..intervals.len().saturating_sub(TCP_UNCOUNTED));
+    let sum = |key: &str| -> f64 {
+        let sums = inner.unwrap_or_default().iter();
+        sums.filter_map(|interval| interval["sum"][key].as_f64())
+            .sum()
+    };
+    let (bytes, seconds) = (sum("bytes"), sum("seconds"));
+    if bytes <= 0.0 || seconds <= 0.0 {
+        bail!("iperf3 saw nothing arrive");
+    }
+    Ok(bytes * 8.0 / seconds)
+}
+
+fn unix_now() -> f64 {
+    let since = std::time::SystemTime::UNIX_EPOCH.elapsed();
+    since.map_or(0.0, |since| since.as_secs_f64())
+}

@@ -1,0 +1,45 @@
+//! Proves the arithmetic of the bound, what is read of the programs, and that a chain is one.
+
+use super::chain::{self, Transfer, goodput_bps};
+use super::{bound_s, over_bound_in_rtt};
+
+#[test]
+fn the_bound_of_ten_mebibytes_at_two_megabits_is_the_originals() {
+    assert!((bound_s(10 << 20, 2e6) - 41.943).abs() < 1e-3);
+}
+
+#[test]
+fn what_is_above_the_bound_is_counted_in_round_trips_of_all_hops() {
+    let over = over_bound_in_rtt(0.529_6, 0.409_6, 3);
+    assert!((over - 2.0).abs() < 1e-9, "{over}");
+}
+
+#[test]
+fn times_are_read_from_both_programs() {
+    let sent = r#"{"began_unix": 100.5, "ended_unix": 143.0, "bytes": 1000, "bytes_given": 1100}"#;
+    let received = r#"{"began_unix": 100.6, "ended_unix": 142.5}"#;
+    let read = Transfer::read(sent, received, 100.0).expect("they are whole");
+    assert!((read.seconds - 42.0).abs() < 1e-9 && (read.set_up_seconds - 0.5).abs() < 1e-9);
+    assert!((read.again() - 0.1).abs() < 1e-9);
+    assert!(Transfer::read("{}", received, 0.0).is_err());
+}
+
+#[test]
+fn the_first_and_the_last_seconds_of_tcp_do_not_count() {
+    let second = |bytes: u32| format!(r#"{{"sum": {{"bytes": {bytes}, "seconds": 1.0}}}}"#);
+    let all: Vec<String> = [9, 9, 250_000, 250_000, 9, 9].map(second).into();
+    let said = format!(r#"{{"intervals": [{}]}}"#, all.join(","));
+    assert!((goodput_bps(&said).expect("it is whole") - 2e6).abs() < 1.0);
+    assert!(goodput_bps(r#"{"intervals": []}"#).is_err());
+}
+
+#[test]
+fn a_chain_has_a_line_between_each_two_neighbours() {
+    let names = chain::names(3);
+    let world = chain::world(&names);
+    assert_eq!((world.nodes.len(), world.links.len()), (4, 3));
+    assert!(world.faults().is_empty());
+    for (link, ends) in world.links.iter().zip(names.windows(2)) {
+        assert!(link.joins(&[ends[0].clone(), ends[1].clone()]));
+    }
+}
