@@ -105,6 +105,7 @@ fn dialling(name: &str, address: SocketAddr) -> Peer {
         trusted: false,
         secure: true,
         rate: None,
+        tcp_addresses: Vec::new(),
     }
 }
 

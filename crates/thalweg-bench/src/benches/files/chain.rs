@@ -1,6 +1,6 @@
 //! Nodes in a row, and what goes from the first to the last.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration as StdDuration, Instant as StdInstant};
 
