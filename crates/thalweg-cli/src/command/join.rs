@@ -123,8 +123,8 @@ fn until(joined: &Joined) -> String {
 /// What is wrong with the ticket is the input's fault; who cannot be reached, or a full disk, the moment's.
 fn code(error: &JoinError) -> Code {
     match error {
-        JoinError::Unreachable(Unreachable::OwnKey(_)) => Code::BadInput,
-        JoinError::Unreachable(_) | JoinError::State(_) => Code::Failed,
+        JoinError::Unreachable(error) if !matches!(error, Unreachable::OwnKey(_)) => Code::Failed,
+        JoinError::State(_) => Code::Failed,
         _ => Code::BadInput,
     }
 }

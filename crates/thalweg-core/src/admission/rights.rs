@@ -1,6 +1,6 @@
 //! What a node may do, and until when.
 
-use alloc::string::{String, ToString};
+use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
@@ -65,6 +65,7 @@ impl Rights {
     }
 
     /// Returns what is in the set and not in `other`.
+    #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
@@ -105,7 +106,7 @@ impl FromStr for Rights {
     fn from_str(text: &str) -> Result<Self, BadRight> {
         let one = |word: &str| {
             let known = Self::NAMES.iter().find(|(_, name)| *name == word);
-            let bad = || BadRight(word.chars().take(80).collect::<String>().to_string());
+            let bad = || BadRight(word.chars().take(80).collect());
             known.map(|(right, _)| *right).ok_or_else(bad)
         };
         text.split(',').try_fold(
@@ -145,6 +146,7 @@ impl UnixTime {
     }
 
     /// Returns the time so much later; `NEVER` stays.
+    #[must_use]
     pub const fn after(self, time: Duration) -> Self {
         if time.is_never() {
             return Self::NEVER;
@@ -156,6 +158,7 @@ impl UnixTime {
     }
 
     /// Returns the time so much earlier, the start of 1970 at the earliest.
+    #[must_use]
     pub const fn before(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(time.as_nanos() / 1_000_000_000))
     }

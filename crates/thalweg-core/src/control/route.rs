@@ -119,7 +119,7 @@ impl Controller {
             stream: stream.cloned(),
             rate_bps: layers.map(|layer| layer.rate).sum::<Bitrate>().as_bps(),
             confidential: publication.needs.confidential,
-            alternatives: alternatives(&snapshot, &plan, &policy),
+            alternatives: alternatives(&snapshot, &plan, policy),
             best: Report::new(&plan, &shortfalls, Duration::ZERO),
             hops,
             why,
@@ -174,7 +174,7 @@ fn assumed() -> Publication {
     }
 }
 
-fn alternatives(snapshot: &Snapshot, best: &Plan, policy: &Policy) -> Vec<Alternative> {
+fn alternatives(snapshot: &Snapshot, best: &Plan, policy: Policy) -> Vec<Alternative> {
     let mut found: Vec<Alternative> = Vec::new();
     for ends in best.path.windows(2) {
         let Some(place) = place_of(snapshot, ends) else {
@@ -182,7 +182,7 @@ fn alternatives(snapshot: &Snapshot, best: &Plan, policy: &Policy) -> Vec<Altern
         };
         let mut without = snapshot.clone();
         without.topology.links_mut()[place].up = false;
-        let (plan, shortfalls) = planner::plan(&without, policy);
+        let (plan, shortfalls) = planner::plan(&without, &policy);
         if !plan.feasible {
             continue;
         }

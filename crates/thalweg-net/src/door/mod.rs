@@ -81,15 +81,17 @@ pub async fn call(
     if keeper == identity.id() {
         return Err(Unreachable::OwnKey(keeper));
     }
-    let endpoint = iroh::Endpoint::builder(presets::Minimal)
+    let binding = iroh::Endpoint::builder(presets::Minimal)
         .secret_key(identity.secret())
         .transport_config(transport::config(IDLE_TIMEOUT, Algorithm::default()))
         .portmapper_config(PortmapperConfig::Disabled)
         .relay_mode(RelayMode::Disabled)
-        .bind()
+        .bind();
+    // Tens of kilobytes, which whoever calls need not hold.
+    let endpoint = Box::pin(binding)
         .await
         .map_err(|error| other(keeper, &error))?;
-    let answer = converse(&endpoint, keeper, addresses, knock).await;
+    let answer = Box::pin(converse(&endpoint, keeper, addresses, knock)).await;
     endpoint.close().await;
     answer
 }
@@ -108,7 +110,7 @@ pub(crate) async fn introduce(
     let Some(knock) = said.await.map_err(|_| unheard())? else {
         return Ok(false);
     };
-    let answer = converse(endpoint.iroh(), peer, addresses, &knock).await?;
+    let answer = Box::pin(converse(endpoint.iroh(), peer, addresses, &knock)).await?;
     let (heeded, result) = oneshot::channel();
     let answered = AtDoor::Answered {
         keeper: peer,

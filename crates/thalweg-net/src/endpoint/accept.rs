@@ -96,17 +96,13 @@ async fn accept(endpoint: &Endpoint, incoming: Incoming) {
 
 /// Hears a caller at the door, if there is a place and somebody who listens.
 async fn hear(endpoint: &Endpoint, connection: Connection) -> Result<(), String> {
-    let keeper = endpoint.0.doorkeeper.as_ref();
-    match (keeper, endpoint.0.callers.try_acquire()) {
-        (Some(keeper), Ok(_place)) => door::hear(connection, keeper).await,
-        _ => {
-            connection.close(
-                CloseCode::Overload.varint(),
-                b"nobody is heard at the door now",
-            );
-            Err("nobody is heard at the door now".into())
-        }
+    let place = endpoint.0.callers.try_acquire();
+    if let (Some(keeper), Ok(_)) = (&endpoint.0.doorkeeper, &place) {
+        return door::hear(connection, keeper).await;
     }
+    let reason = "nobody is heard at the door now";
+    connection.close(CloseCode::Overload.varint(), reason.as_bytes());
+    Err(reason.into())
 }
 
 /// Makes a connection a link; returns the one that is kept.

@@ -43,99 +43,104 @@ impl Refusals {
 
 /// Returns the kind and the sentence of what a peer got wrong.
 fn refusal(note: &Note) -> Option<(&'static str, String)> {
+    of_record(note)
+        .or_else(|| of_rights(note))
+        .or_else(|| of_message(note))
+}
+
+fn of_record(note: &Note) -> Option<(&'static str, String)> {
     Some(match note {
-        Note::FrameRefused { from, error } => (
-            "frame",
-            format!("a control frame of {}: {error}", from.short()),
-        ),
         Note::RecordRefused { from, error } => {
             ("record", format!("a record from {}: {error}", from.short()))
         }
-        Note::RecordForged { from, node } => (
-            "record-forged",
-            format!(
-                "{} passed on a record that {} has not signed",
-                from.short(),
-                node.short()
-            ),
-        ),
-        Note::RecordBorrows { node, stream } => (
-            "record-borrows",
-            format!(
-                "{} announces `{stream}` under an id that is not its own",
-                node.short()
-            ),
-        ),
-        Note::RecordUngranted { from, node } => (
-            "record-ungranted",
-            format!(
-                "{} passed on a record of {}, which has no grant",
-                from.short(),
-                node.short()
-            ),
-        ),
-        Note::RecordExceeds { from, node } => (
-            "record-exceeds",
-            format!(
-                "{} passed on streams of {}, whose grant does not include `publish`",
-                from.short(),
-                node.short()
-            ),
-        ),
-        Note::GrantRefused { from, node, error } => (
-            "grant",
-            format!(
-                "{} passed on a grant of {}: {error}",
-                from.short(),
-                node.short()
-            ),
-        ),
-        Note::RevocationRefused { from, node, error } => (
-            "revocation",
-            format!(
-                "{} passed on a revocation of {}: {error}",
-                from.short(),
-                node.short()
-            ),
-        ),
-        Note::EnvelopeAstray { from } => (
-            "envelope-astray",
-            format!("{} brought an envelope off its route", from.short()),
-        ),
-        Note::EnvelopeForged { sender } => (
-            "envelope-forged",
-            format!("an envelope that {} has not signed", sender.short()),
-        ),
-        Note::EnvelopeRefused { sender, error } => (
-            "envelope",
-            format!("an envelope of {}: {error}", sender.short()),
-        ),
-        Note::EnvelopeUngranted { from, sender } => (
-            "envelope-ungranted",
-            format!(
-                "{} brought an envelope of {}, which has no grant",
-                from.short(),
-                sender.short()
-            ),
-        ),
-        Note::SubscribeRefused { sink } => (
-            "subscribe",
-            format!(
-                "{} asked for a stream, and its grant does not include `subscribe`",
-                sink.short()
-            ),
-        ),
-        Note::AccountAstray { from } => (
-            "account-astray",
-            format!(
-                "{} sent an account of a plan that does not go on there",
-                from.short()
-            ),
-        ),
-        Note::AccountDisbelieved { from, error } => (
-            "account",
-            format!("an account of {}: {error}", from.short()),
-        ),
+        Note::RecordForged { from, node } => {
+            let (from, node) = (from.short(), node.short());
+            let sentence = format!("{from} passed on a record that {node} has not signed");
+            ("record-forged", sentence)
+        }
+        Note::RecordBorrows { node, stream } => {
+            let node = node.short();
+            let sentence = format!("{node} announces `{stream}` under an id that is not its own");
+            ("record-borrows", sentence)
+        }
+        Note::RecordUngranted { from, node } => {
+            let (from, node) = (from.short(), node.short());
+            let sentence = format!("{from} passed on a record of {node}, which has no grant");
+            ("record-ungranted", sentence)
+        }
+        Note::RecordExceeds { from, node } => {
+            let (from, node) = (from.short(), node.short());
+            let sentence = format!(
+                "{from} passed on streams of {node}, whose grant does not include `publish`"
+            );
+            ("record-exceeds", sentence)
+        }
+        _ => return None,
+    })
+}
+
+fn of_rights(note: &Note) -> Option<(&'static str, String)> {
+    Some(match note {
+        Note::GrantRefused { from, node, error } => {
+            let (from, node) = (from.short(), node.short());
+            (
+                "grant",
+                format!("{from} passed on a grant of {node}: {error}"),
+            )
+        }
+        Note::RevocationRefused { from, node, error } => {
+            let (from, node) = (from.short(), node.short());
+            let sentence = format!("{from} passed on a revocation of {node}: {error}");
+            ("revocation", sentence)
+        }
+        Note::EnvelopeUngranted { from, sender } => {
+            let (from, sender) = (from.short(), sender.short());
+            let sentence = format!("{from} brought an envelope of {sender}, which has no grant");
+            ("envelope-ungranted", sentence)
+        }
+        Note::SubscribeRefused { sink } => {
+            let sink = sink.short();
+            let sentence =
+                format!("{sink} asked for a stream, and its grant does not include `subscribe`");
+            ("subscribe", sentence)
+        }
+        _ => return None,
+    })
+}
+
+fn of_message(note: &Note) -> Option<(&'static str, String)> {
+    Some(match note {
+        Note::FrameRefused { from, error } => {
+            let from = from.short();
+            ("frame", format!("a control frame of {from}: {error}"))
+        }
+        Note::EnvelopeAstray { from } => {
+            let from = from.short();
+            (
+                "envelope-astray",
+                format!("{from} brought an envelope off its route"),
+            )
+        }
+        Note::EnvelopeForged { sender } => {
+            let sender = sender.short();
+            (
+                "envelope-forged",
+                format!("an envelope that {sender} has not signed"),
+            )
+        }
+        Note::EnvelopeRefused { sender, error } => {
+            let sender = sender.short();
+            ("envelope", format!("an envelope of {sender}: {error}"))
+        }
+        Note::AccountAstray { from } => {
+            let from = from.short();
+            let sentence = format!("{from} sent an account of a plan that does not go on there");
+            ("account-astray", sentence)
+        }
+        Note::AccountDisbelieved { from, error } => {
+            let from = from.short();
+            ("account", format!("an account of {from}: {error}"))
+        }
         _ => return None,
     })
 }

@@ -48,6 +48,13 @@ impl Site {
         join(&ticket, &identity(name), &self.file(name)).await
     }
 
+    /// Starts a node that has joined, with one neighbour to dial and nobody that it knows from joining.
+    async fn start_beside(&self, name: &str, neighbour: &str, address: SocketAddr) -> Running {
+        forget_contacts(&self.file(name));
+        let peers = vec![dialling(neighbour, address)];
+        self.start(name, |config| config.peers = peers).await
+    }
+
     /// Invites a node, lets it join and starts it.
     async fn member(&self, inviter: &Running, name: &str, rights: Rights) -> Running {
         let text = invite(inviter, rights, 1).await;
@@ -230,13 +237,8 @@ async fn members_that_never_met_let_each_other_in_by_their_grants() {
     site.join("second", &text).await.expect("it may");
     // The owner is gone: nobody can tell the two of each other.
     owner.stop().await;
-    forget_contacts(&site.file("second"));
     let address = first.address;
-    let second = site
-        .start("second", |config| {
-            config.peers = vec![dialling("first", address)]
-        })
-        .await;
+    let second = site.start_beside("second", "first", address).await;
     wait_for(&second, "first").await;
     wait_for(&first, "second").await;
     // A stranger with the same address has no such luck.
@@ -279,12 +281,7 @@ async fn a_revoked_node_is_cut_off_everywhere_and_stays_so_over_restarts() {
     let far = {
         let text = invite(&owner, Rights::MEMBER, 1).await;
         site.join("far", &text).await.expect("it may");
-        forget_contacts(&site.file("far"));
-        let address = near.address;
-        site.start("far", |config| {
-            config.peers = vec![dialling("near", address)]
-        })
-        .await
+        site.start_beside("far", "near", near.address).await
     };
     wait_for(&owner, "far").await;
     let publisher = far
@@ -336,11 +333,7 @@ async fn a_revoked_node_is_cut_off_everywhere_and_stays_so_over_restarts() {
     // The revoked node has heard of it, and forgets: it shows its old grant all the same.
     far.stop().await;
     std::fs::write(site.file("far"), grant).expect("ours");
-    let _far = site
-        .start("far", |config| {
-            config.peers = vec![dialling("near", address)]
-        })
-        .await;
+    let _far = site.start_beside("far", "near", address).await;
     until("the revoked node knocked and was refused", || async {
         let status = near.handle.status().await.expect("it runs");
         status

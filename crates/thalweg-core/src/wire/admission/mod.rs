@@ -113,6 +113,10 @@ pub struct Ticket {
 
 /// What a node says at the door of another.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one lives at a time, between a stream and its handling"
+)]
 pub enum Knock {
     /// It shows its grant; the owner has none to show.
     Present {
@@ -132,6 +136,10 @@ pub enum Knock {
 
 /// What it is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one lives at a time, between a stream and its handling"
+)]
 pub enum Answer {
     /// It is not let in.
     Refused {
