@@ -173,6 +173,32 @@ fn one_command_sends_to_many() {
 }
 
 #[test]
+fn one_that_stays_receives_one_after_the_other_each_once() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let contents = ["one", "two"].map(|name| write(&fabric, name, 20_000 + name.len()));
+    let receiving = fabric.spawn(&["receive", "--to", "in", "--stay"], "base");
+    for name in ["one", "two"] {
+        fabric.run(&["send", name, "base"], "camera").exits(0);
+    }
+    terminate(&receiving);
+    let received = end(receiving, 0);
+    assert_eq!(
+        received.err().matches("received \"").count(),
+        2,
+        "{}",
+        received.err()
+    );
+    for (name, bytes) in ["one", "two"].iter().zip(contents) {
+        assert!(
+            fs::read(into.join(name)).expect("it is there") == bytes,
+            "{name}"
+        );
+    }
+    fabric.stop();
+}
+
+#[test]
 fn what_cannot_be_sent_is_said_before_anything_is_started() {
     let fabric = ready();
     write(&fabric, "a", 10);

@@ -114,9 +114,9 @@ impl Parcel {
                 out.varint(*manifest_bytes);
                 out.varint(*bytes);
                 out.varint(targets.len() as u64);
-                targets
-                    .iter()
-                    .for_each(|target| out.extend_from_slice(&target.0));
+                for target in targets {
+                    out.extend_from_slice(&target.0);
+                }
             }
             Self::Manifest { offset, bytes } => {
                 out.reserve(9 + bytes.len());
@@ -211,7 +211,7 @@ impl Receipt {
             State::Refused(reason) => {
                 out.push(3);
                 let end = reason.floor_char_boundary(TEXT_BYTES_MAX);
-                out.blob(reason[..end].as_bytes());
+                out.blob(&reason.as_bytes()[..end]);
             }
         }
         out

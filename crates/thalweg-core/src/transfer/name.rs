@@ -91,11 +91,10 @@ impl TransferId {
         if targets.is_empty() || targets.len() > TRANSFER_TARGETS_MAX {
             return None;
         }
-        let mut name = String::from(FILES);
-        name.push_str(&alloc::format!("{self}/"));
-        targets
-            .iter()
-            .for_each(|target| name.push_str(&tag(target)));
+        let mut name = alloc::format!("{FILES}{self}/");
+        for target in targets {
+            name.push_str(&tag(target));
+        }
         StreamName::from_str(&name).ok()
     }
 

@@ -44,13 +44,11 @@ pub fn file_hash(blocks: &[Hash]) -> Hash {
 }
 
 fn merge(blocks: &[Hash]) -> Hash {
-    match blocks {
-        [one] => *one,
-        _ => {
-            let (left, right) = split(blocks);
-            merge_subtrees_non_root(&merge(left), &merge(right), Mode::Hash)
-        }
+    if let [one] = blocks {
+        return *one;
     }
+    let (left, right) = split(blocks);
+    merge_subtrees_non_root(&merge(left), &merge(right), Mode::Hash)
 }
 
 fn split(blocks: &[Hash]) -> (&[Hash], &[Hash]) {

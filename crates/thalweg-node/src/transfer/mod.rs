@@ -27,6 +27,7 @@ use std::time::Duration as StdDuration;
 
 use thalweg_core::transfer::manifest::ManifestError;
 use thalweg_core::transfer::name::BadFileName;
+use tokio::sync::mpsc;
 
 use crate::handle::Publication;
 use crate::local::{Client, LocalError, LocalPublisher};
@@ -35,7 +36,7 @@ pub use receive::{ReceiveOptions, Received, receive};
 pub use send::{SendOptions, Sent, send};
 
 /// How long a node that has gone away is waited for.
-const RECONNECT_MAX: StdDuration = StdDuration::from_secs(60);
+const RECONNECT_MAX: StdDuration = StdDuration::from_mins(1);
 
 /// How often it is looked for.
 const RECONNECT_EVERY: StdDuration = StdDuration::from_millis(500);
@@ -85,7 +86,7 @@ pub enum TransferError {
     #[error("{0}")]
     Node(String),
     /// A file cannot be read, or something of it not written.
-    #[error("cannot {verb} {path}: {source}")]
+    #[error("cannot {verb} {}: {source}", shown(path))]
     File {
         /// What could not be done.
         verb: &'static str,
@@ -130,6 +131,11 @@ impl TransferError {
     }
 }
 
+/// Returns a path for people: what a terminal would act on is escaped, for the end of it may be a sender's word.
+pub fn shown(path: &Path) -> String {
+    path.display().to_string().escape_debug().collect()
+}
+
 /// Connects with a node that was there and may be on its way back.
 async fn reconnect(
     socket: &Path,
@@ -169,6 +175,27 @@ async fn publish(
                 tokio::time::sleep(REPUBLISH_EVERY).await;
             }
             other => return other,
+        }
+    }
+}
+
+/// Runs what looks at files for long, and passes on what it tells meanwhile; who is dropped waits no longer.
+async fn looking<T: Send + 'static>(
+    work: impl FnOnce(&mut dyn FnMut(Event)) -> T + Send + 'static,
+    events: &mut (dyn FnMut(Event) + Send),
+) -> T {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let work = blocking(move || {
+        work(&mut |event| {
+            // Nobody is left to be told.
+            let _ = tell.send(event);
+        })
+    });
+    tokio::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            Some(event) = told.recv() => events(event),
         }
     }
 }

@@ -28,7 +28,7 @@ const QUEUE: DataSize = DataSize::from_bytes(12_500);
 const FOUND_MAX: StdDuration = StdDuration::from_secs(30);
 
 /// How long a transfer may take: 10 MiB at a quarter of the rate.
-const SEND_MAX: StdDuration = StdDuration::from_secs(180);
+const SEND_MAX: StdDuration = StdDuration::from_mins(3);
 
 /// How long `iperf3` sends, and how many of its first and last seconds are not counted: until the line is full.
 const TCP_SECONDS: usize = 14;

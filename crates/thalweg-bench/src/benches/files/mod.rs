@@ -87,92 +87,91 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
 }
 
 /// Measures everything over one chain; the line's goodput and the chosen block in turns, other blocks after them.
-fn measure(chain: &Chain, is_quick: bool, report: &mut Report) -> anyhow::Result<()> {
-    let hops = chain.hops();
+fn measure(chain: &Chain<'_>, is_quick: bool, report: &mut Report) -> anyhow::Result<()> {
     let (large, rounds) = if is_quick {
         (LARGE_QUICK, 1)
     } else {
         (LARGE, ROUNDS)
     };
-    let mut goodputs = Vec::new();
-    let mut chosen = [const { Vec::new() }; 2];
+    let mut chosen = Chosen::default();
     for round in 0..rounds {
+        let hops = chain.hops();
         progress::show(format_args!("{ID}: {hops} hops, round {round}: TCP"));
-        goodputs.push(chain.goodput_bps()?);
-        for (times, bytes) in chosen.iter_mut().zip([large, SMALL]) {
-            progress::show(format_args!(
-                "{ID}: {hops} hops, round {round}: {bytes} bytes"
-            ));
-            times.push(chain.send(bytes, None)?);
-        }
+        chosen.goodputs.push(chain.goodput_bps()?);
+        progress::show(format_args!("{ID}: {hops} hops, round {round}: files"));
+        chosen.larges.push(chain.send(large, None)?);
+        chosen.smalls.push(chain.send(SMALL, None)?);
     }
-    let goodput = Summary::of(goodputs.clone());
-    report.add(&Figure::new(
-        ID,
-        format!("{}.hops_{hops}", METRICS[6]),
-        "bit/s",
-        goodput,
-    ))?;
-    let place = hops - 1;
-    let [larges, smalls] = &chosen;
-    // A round's file against the same round's line.
-    let ratios = larges
-        .iter()
-        .zip(&goodputs)
-        .map(|(sent, bps)| sent.seconds / bound_s(large, *bps));
-    report.add(&Figure::new(
-        ID,
-        METRICS[place],
-        "1",
-        Summary::of(ratios.collect()),
-    ))?;
-    let rtts = smalls
-        .iter()
-        .zip(&goodputs)
-        .map(|(sent, bps)| over_bound_in_rtt(sent.seconds, bound_s(SMALL, *bps), hops));
-    report.add(&Figure::new(
-        ID,
-        METRICS[3 + place],
-        "1",
-        Summary::of(rtts.collect()),
-    ))?;
-    let all = || larges.iter().chain(smalls);
-    let set_up = all().map(|sent| sent.set_up_seconds).collect();
-    report.add(&Figure::new(
-        ID,
-        format!("{}.hops_{hops}", METRICS[7]),
-        "s",
-        Summary::of(set_up),
-    ))?;
-    let again = all().map(Transfer::again).collect();
-    report.add(&Figure::new(
-        ID,
-        format!("{}.hops_{hops}", METRICS[8]),
-        "1",
-        Summary::of(again),
-    ))?;
+    chosen.report(chain.hops(), large, report)?;
     if is_quick {
         return Ok(());
     }
+    let goodput = Summary::of(chosen.goodputs).median;
     for block in BLOCKS {
-        for (bytes, metric) in [(large, METRICS[place]), (SMALL, METRICS[3 + place])] {
-            progress::show(format_args!(
-                "{ID}: {hops} hops, {bytes} bytes in blocks of {block}"
-            ));
-            let sent = chain.send(bytes, Some(block))?;
-            let bound = bound_s(bytes, goodput.median);
-            let value = if bytes == SMALL {
-                over_bound_in_rtt(sent.seconds, bound, hops)
-            } else {
-                sent.seconds / bound
-            };
-            report.add(&Figure::new(
-                ID,
-                format!("{metric}.block_{block}"),
+        given(chain, block, goodput, report)?;
+    }
+    Ok(())
+}
+
+/// What came of the block that the path chooses, round by round.
+#[derive(Default)]
+struct Chosen {
+    goodputs: Vec<f64>,
+    larges: Vec<Transfer>,
+    smalls: Vec<Transfer>,
+}
+
+impl Chosen {
+    fn report(&self, hops: usize, large: u64, report: &mut Report) -> anyhow::Result<()> {
+        // A round's file against the same round's line.
+        let rounds = |files: &[Transfer], of: &dyn Fn(f64, f64) -> f64| {
+            let both = files.iter().zip(&self.goodputs);
+            Summary::of(both.map(|(sent, bps)| of(sent.seconds, *bps)).collect())
+        };
+        let ratio = |seconds: f64, bps| seconds / bound_s(large, bps);
+        let rtts = |seconds: f64, bps| over_bound_in_rtt(seconds, bound_s(SMALL, bps), hops);
+        let all = || self.larges.iter().chain(&self.smalls);
+        let case = |metric: usize| format!("{}.hops_{hops}", METRICS[metric]);
+        let set_up = Summary::of(all().map(|sent| sent.set_up_seconds).collect());
+        let again = Summary::of(all().map(Transfer::again).collect());
+        let goodput = Summary::of(self.goodputs.clone());
+        let figures = [
+            (
+                METRICS[hops - 1].to_string(),
                 "1",
-                Summary::of(vec![value]),
-            ))?;
+                rounds(&self.larges, &ratio),
+            ),
+            (
+                METRICS[2 + hops].to_string(),
+                "1",
+                rounds(&self.smalls, &rtts),
+            ),
+            (case(6), "bit/s", goodput),
+            (case(7), "s", set_up),
+            (case(8), "1", again),
+        ];
+        for (metric, unit, value) in figures {
+            report.add(&Figure::new(ID, metric, unit, value))?;
         }
+        Ok(())
+    }
+}
+
+/// Measures with blocks of a length that is given.
+fn given(
+    chain: &Chain<'_>,
+    block: u64,
+    goodput_bps: f64,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let hops = chain.hops();
+    progress::show(format_args!("{ID}: {hops} hops, blocks of {block}"));
+    let large = chain.send(LARGE, Some(block))?.seconds / bound_s(LARGE, goodput_bps);
+    let small = chain.send(SMALL, Some(block))?.seconds;
+    let small = over_bound_in_rtt(small, bound_s(SMALL, goodput_bps), hops);
+    for (metric, value) in [(METRICS[hops - 1], large), (METRICS[2 + hops], small)] {
+        let metric = format!("{metric}.block_{block}");
+        report.add(&Figure::new(ID, metric, "1", Summary::of(vec![value])))?;
     }
     Ok(())
 }

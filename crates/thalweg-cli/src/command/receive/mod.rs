@@ -30,6 +30,9 @@ where the files will be; run it again and it goes on. Without --from, any node o
 Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, or it was stopped;
 2 no such node or folder; 4 no running node answers.";
 
+/// Transfers that are remembered as done, for their senders take a moment to end.
+const DONE_MAX: usize = 64;
+
 /// Receive files that are sent to this node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -69,11 +72,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             format!("{folder} is no folder: make it first"),
         );
     }
-    let options = ReceiveOptions {
+    let mut options = ReceiveOptions {
         socket: arguments.socket.path()?,
         folder: arguments.to.clone(),
         from: arguments.from.clone(),
         force: arguments.force,
+        except: Vec::new(),
     };
     loop {
         let bar = Bar::new("receiving");
@@ -96,6 +100,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         if !arguments.stay {
             return Ok(Code::Done);
         }
+        // The sender of an earlier one has long gone.
+        options.except.truncate(DONE_MAX - 1);
+        options.except.insert(0, received.stream);
     }
 }
 
@@ -110,7 +117,7 @@ fn tell(arguments: &Arguments, received: &Received) -> Result<(), Failure> {
     let names: Vec<String> = received
         .files
         .iter()
-        .map(|file| format!("{file:?}"))
+        .map(|file| format!("\"{}\"", transfer::shown(file)))
         .collect();
     let what = match &names[..] {
         [one] => one.clone(),

@@ -215,9 +215,9 @@ impl Manifest {
         out.push(VERSION);
         out.push(self.layout.block_bytes.trailing_zeros() as u8);
         self.write_files(out);
-        self.hashes
-            .iter()
-            .for_each(|hash| out.extend_from_slice(hash));
+        for hash in &self.hashes {
+            out.extend_from_slice(hash);
+        }
     }
 
     fn write_files(&self, out: &mut Vec<u8>) {

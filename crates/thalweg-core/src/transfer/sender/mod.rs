@@ -273,7 +273,15 @@ impl Sender {
                 return Some(Next::Block(block));
             }
         }
-        (now >= self.probe_at && self.log.len() < 2 * TRANSFER_PARCELS_MAX).then_some(Next::Offer)
+        if now < self.probe_at {
+            return None;
+        }
+        // Offers that nobody says have come are under way too, for who answers without getting on.
+        if self.log.len() >= 2 * TRANSFER_PARCELS_MAX {
+            self.probe_at = now + PROBE_MAX;
+            return None;
+        }
+        Some(Next::Offer)
     }
 
     /// Returns whether everybody has answered, or was waited for long enough.

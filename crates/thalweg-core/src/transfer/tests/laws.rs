@@ -3,6 +3,7 @@
 use alloc::string::ToString as _;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::iter;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -142,7 +143,7 @@ fn a_limit_holds_over_any_second() {
     assert_eq!(sender.poll_next(now), Some(Next::Offer));
     let state = State::Blocks {
         bytes: 0,
-        missing: vec![0..200],
+        missing: iter::once(0..200).collect(),
     };
     sender.handle_receipt(
         now,

@@ -138,7 +138,7 @@ impl Disk {
         }
         Err(TransferError::Ended(format!(
             "{} exists and is another file: receive with --force to replace it, or with --to another folder",
-            path.display()
+            super::shown(&path)
         )))
     }
 

@@ -109,5 +109,8 @@ fn a_damaged_part_is_received_again() {
     damaged[1500] = 8;
     fs::write(disk.parts().join("0"), damaged).expect("room");
     let have = disk.open(&manifest, &mut |_| {}).expect("room");
-    assert_eq!(have.missing(9), [1..2]);
+    assert_eq!(
+        have.missing(9).into_iter().flatten().collect::<Vec<_>>(),
+        [1]
+    );
 }

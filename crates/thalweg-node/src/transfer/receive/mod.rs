@@ -44,6 +44,8 @@ pub struct ReceiveOptions {
     pub from: Option<String>,
     /// Whether files that are there are replaced.
     pub force: bool,
+    /// Streams of transfers that are done, whose senders may not have heard it yet.
+    pub except: Vec<StreamId>,
 }
 
 /// What was received.
@@ -51,6 +53,9 @@ pub struct ReceiveOptions {
 pub struct Received {
     /// The transfer's id.
     pub id: String,
+    /// The stream that brought it.
+    #[serde(skip)]
+    pub stream: StreamId,
     /// The name of the node that sent it.
     pub from: String,
     /// The files, where they are now.
@@ -117,7 +122,8 @@ pub async fn receive(
         let found = map.streams().iter().find_map(|stream| {
             let id = TransferId::of_stream(&stream.name, &map.own())?;
             let is_meant = from.is_none_or(|from| from == stream.publisher_key);
-            (is_meant && !not_ours.contains(&stream.name)).then_some((id, stream))
+            let is_done = stream.id().is_some_and(|id| options.except.contains(&id));
+            (is_meant && !is_done && !not_ours.contains(&stream.name)).then_some((id, stream))
         });
         let Some((id, stream)) = found else {
             if !has_told {
@@ -362,6 +368,7 @@ impl<'a> Transfer<'a> {
         let ended_unix = unix_now();
         Received {
             id: self.id.to_string(),
+            stream: self.stream,
             from: self.sender.1.clone(),
             files: manifest.files().iter().map(place).collect(),
             bytes: manifest.layout().size(),

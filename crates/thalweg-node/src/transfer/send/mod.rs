@@ -29,7 +29,7 @@ use thalweg_net::Clock;
 use self::ears::{Ears, Heard};
 use super::map::Map;
 use super::scan::Files;
-use super::{Event, TransferError, publish, reconnect};
+use super::{Event, TransferError, looking, publish, reconnect};
 use crate::handle::{Outgoing, Publication};
 use crate::local::{LocalError, LocalPublisher};
 
@@ -134,10 +134,12 @@ impl Transfer {
         // The longest way decides: the shorter ones lose little by its smaller block.
         let hops = keys.iter().map(|key| map.hops(*key)).max_by_key(Vec::len);
         let hops = hops.unwrap_or_default();
-        let given = options.block_bytes;
-        let choose = |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops));
-        // Reading blocks this task and nobody else's, as all of a command's reading does.
-        let files = tokio::task::block_in_place(|| Files::open(&options.files, choose, events))?;
+        let (paths, given) = (options.files.clone(), options.block_bytes);
+        let look = move |events: &mut dyn FnMut(Event)| {
+            let choose = |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops));
+            Files::open(&paths, choose, events)
+        };
+        let files = looking(look, events).await?;
         let id = files.manifest.id();
         let name = id.files_stream(&keys).ok_or_else(|| {
             TransferError::Node(format!(
