@@ -1,7 +1,8 @@
 //! What the ends of a transfer say to each other, as the payloads of their streams' ADUs.
 //!
 //! ```text
-//! parcel   = 0:u8  version:u8 = 1  manifest bytes:(i)  bytes of all files:(i)  count:(i) (node id:32)*count
+//! parcel   = 0:u8  version:u8 = 1  log₂ of the block:u8  manifest bytes:(i)  bytes of all files:(i)
+//!            count:(i) (node id:32)*count
 //!          | 1:u8  offset:(i)  part of the manifest
 //!          | 2:u8  block:(i)   its bytes
 //! receipt  = version:u8 = 1  stream id:u64  next:(i)  state
@@ -39,6 +40,8 @@ const BLOCK: u8 = 2;
 pub enum Parcel {
     /// What is to come, and for whom.
     Offer {
+        /// How long a block is, as a power of two: a manifest with other blocks is another one.
+        block_shift: u8,
         /// How long the manifest is.
         manifest_bytes: u64,
         /// How long all files are.
@@ -102,6 +105,7 @@ impl Parcel {
         let mut out = Vec::new();
         match self {
             Self::Offer {
+                block_shift,
                 manifest_bytes,
                 bytes,
                 targets,
@@ -110,7 +114,7 @@ impl Parcel {
                     targets.len() <= TRANSFER_TARGETS_MAX,
                     "targets above the limit"
                 );
-                out.extend_from_slice(&[OFFER, VERSION]);
+                out.extend_from_slice(&[OFFER, VERSION, *block_shift]);
                 out.varint(*manifest_bytes);
                 out.varint(*bytes);
                 out.varint(targets.len() as u64);
@@ -163,6 +167,10 @@ impl Parcel {
 
     fn decode_offer(mut reader: Reader<'_>) -> Result<Self, WireError> {
         version(&mut reader)?;
+        let block_shift = reader.byte("block")?;
+        if block_shift > TRANSFER_BLOCK_BYTES_MAX.trailing_zeros() as u8 {
+            return Err(WireError::Malformed("block"));
+        }
         let manifest_bytes = reader.bounded("manifest", TRANSFER_MANIFEST_BYTES_MAX as u64)?;
         let bytes = reader.bounded("size", VARINT_MAX)?;
         let count = reader.count("targets", TRANSFER_TARGETS_MAX)?;
@@ -172,6 +180,7 @@ impl Parcel {
         }
         reader.finish()?;
         Ok(Self::Offer {
+            block_shift,
             manifest_bytes,
             bytes,
             targets,

@@ -68,6 +68,8 @@ pub struct Receiver {
     node: NodeId,
     stream: StreamId,
     next: u64,
+    /// Whether the stream has brought an offer: what comes before it may be of another manifest.
+    is_offered: bool,
     /// What has come of the manifest, while it is not whole.
     parts: Vec<u8>,
     manifest_bytes: Option<u64>,
@@ -92,6 +94,7 @@ impl Receiver {
             node,
             stream,
             next: 0,
+            is_offered: false,
             parts: Vec::new(),
             manifest_bytes: None,
             manifest: None,
@@ -112,6 +115,7 @@ impl Receiver {
         if stream != self.stream {
             self.stream = stream;
             self.next = 0;
+            self.is_offered = false;
             self.receipt_at = now;
         }
     }
@@ -140,6 +144,11 @@ impl Receiver {
         sequence: u64,
         payload: &Bytes,
     ) -> Result<Taken, WireError> {
+        let parcel = Parcel::decode(payload)?;
+        self.is_offered |= matches!(parcel, Parcel::Offer { .. });
+        if !self.is_offered {
+            return Ok(Taken::Nothing);
+        }
         // A gap is what the sender waits to hear of.
         if sequence > self.next {
             self.receipt_at = self.receipt_at.min(now);
@@ -152,19 +161,27 @@ impl Receiver {
         if self.unsaid_bytes >= RECEIPT_BYTES || self.unsaid_parcels >= RECEIPT_PARCELS {
             self.receipt_at = now;
         }
-        let parcel = Parcel::decode(payload)?;
         Ok(self.take(now, parcel))
     }
 
     fn take(&mut self, now: Instant, parcel: Parcel) -> Taken {
         match parcel {
             Parcel::Offer {
+                block_shift,
                 manifest_bytes,
                 targets,
                 ..
             } => {
                 if !targets.contains(&self.node) {
                     return Taken::NotForUs;
+                }
+                // A sender that began again may have chosen other blocks: what is there is looked at anew by them.
+                let is_other =
+                    |manifest: &Manifest| manifest.layout().block_bytes() != 1 << block_shift;
+                if self.ending.is_none() && self.manifest.as_ref().is_some_and(is_other) {
+                    self.manifest = None;
+                    self.have = None;
+                    self.parts.clear();
                 }
                 self.manifest_bytes = Some(manifest_bytes);
                 self.receipt_at = now;

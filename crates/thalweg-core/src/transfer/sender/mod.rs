@@ -45,6 +45,9 @@ pub const PROBE_MIN: Duration = Duration::from_millis(250);
 /// The same after many offers of which nothing was heard.
 pub const PROBE_MAX: Duration = Duration::from_secs(5);
 
+/// How often an offer goes beside blocks while a receiver has not had one.
+pub const GREET: Duration = Duration::from_secs(1);
+
 /// A receiver of which nothing was heard for so long holds up nobody: five heartbeats.
 pub const SILENCE: Duration = Duration::from_secs(10);
 
@@ -96,6 +99,7 @@ pub struct Sender {
     first_heard: Option<Instant>,
     probe_at: Instant,
     probe_wait: Duration,
+    greet_at: Instant,
     /// When the limit lets the next parcel go.
     free_at: Instant,
     given: u64,
@@ -126,6 +130,7 @@ impl Sender {
             first_heard: None,
             probe_at: Instant::ZERO,
             probe_wait: PROBE_MIN,
+            greet_at: Instant::ZERO,
             free_at: Instant::ZERO,
             given: 0,
         }
@@ -264,6 +269,11 @@ impl Sender {
 
     fn choose(&mut self, now: Instant) -> Option<Next> {
         self.begun = self.begun || self.may_begin(now);
+        let is_strange = |target: &Target| target.outcome.is_none() && target.next == 0;
+        if self.begun && now >= self.greet_at && self.targets.iter().any(is_strange) {
+            self.greet_at = now + GREET;
+            return Some(Next::Offer);
+        }
         if self.begun && self.has_room() {
             if let Some(part) = self.part() {
                 self.manifest_at = part.end;

@@ -134,7 +134,12 @@ impl World {
         }
     }
 
+    /// A sender that begins again may cut the file in other blocks.
     fn restart_sender(&mut self) {
+        let block_bytes = 1024 << self.dice.next_below(3);
+        self.manifest = manifest_of(&[("file", &self.file)], block_bytes);
+        self.encoded.clear();
+        self.manifest.encode(&mut self.encoded);
         let layout = self.manifest.layout().clone();
         self.sender = Sender::new(layout, self.encoded.len() as u64, self.ends.len(), None);
         self.stream = StreamId(self.stream.0 + 1);
@@ -189,6 +194,7 @@ impl World {
     fn parcel(&self, next: &Next) -> Parcel {
         match next {
             Next::Offer => Parcel::Offer {
+                block_shift: self.manifest.layout().block_bytes().trailing_zeros() as u8,
                 manifest_bytes: self.encoded.len() as u64,
                 bytes: self.file.len() as u64,
                 targets: self.ends.iter().map(|end| end.node).collect(),

@@ -86,6 +86,8 @@ struct Transfer<'a> {
     began_unix: Option<f64>,
     bytes_before: u64,
     is_not_for_us: bool,
+    /// Whether what was there has been looked at.
+    has_begun: bool,
 }
 
 /// The two connections with the node.
@@ -172,6 +174,7 @@ impl<'a> Transfer<'a> {
             began_unix: None,
             bytes_before: 0,
             is_not_for_us: false,
+            has_begun: false,
             options,
         }
     }
@@ -195,7 +198,11 @@ impl<'a> Transfer<'a> {
 
     fn begin(&mut self, have: Have, events: &mut (dyn FnMut(Event) + Send)) {
         self.receiver.begin(self.clock.now(), have);
-        self.bytes_before = self.receiver.bytes();
+        // The sender may begin again with other blocks: then some of it came in this run.
+        if !self.has_begun {
+            self.bytes_before = self.receiver.bytes();
+        }
+        self.has_begun = true;
         let manifest = self.receiver.manifest().expect("it is looked for before");
         let what = match manifest.files() {
             [one] => one.name.to_string(),

@@ -151,6 +151,7 @@ impl Transfer {
         files.manifest.encode(&mut manifest);
         let layout = files.manifest.layout();
         let offer = Parcel::Offer {
+            block_shift: layout.block_bytes().trailing_zeros() as u8,
             manifest_bytes: manifest.len() as u64,
             bytes: layout.size(),
             targets: keys,
