@@ -212,6 +212,63 @@ async fn a_peer_with_another_key_is_named_as_such() {
     assert!(b.endpoint.links().is_empty());
 }
 
+/// Returns a session with a node, of a peer that is admitted and no node itself.
+async fn session_with(node: &Node) -> (Connection, Events) {
+    let here = options(Pacing::Kernel);
+    node.admission.admit(here.identity.id());
+    bounded(dial(&here, node.id(), node.endpoint.listening_tcp()))
+        .await
+        .expect("it is admitted")
+}
+
+async fn end_of(connection: &Connection) -> CloseCode {
+    match bounded(connection.closed()).await {
+        DownCause::ByPeer { code, .. } => code,
+        cause => panic!("{cause}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_stream_is_stopped_and_a_bad_control_stream_ends_the_link() {
+    let b = Node::start_over(Over::Tcp(Pacing::Kernel)).await;
+    let (connection, _events) = session_with(&b).await;
+    let stream = connection.open(0).expect("there is room");
+    let mut adu_first = Bytes::from_static(&[1]);
+    connection.write(stream, &mut adu_first);
+    assert_eq!(end_of(&connection).await, CloseCode::Protocol);
+    assert!(b.endpoint.links().is_empty());
+
+    let (connection, mut events) = session_with(&b).await;
+    let control = connection.open(0).expect("there is room");
+    connection.write(control, &mut Bytes::from_static(&[0]));
+    let link = next_link(&b, Transport::Tcp).await;
+    for garbage in [&[9, 9, 9][..], &[1, 255, 255, 255]] {
+        let stream = connection.open(0).expect("there is room");
+        connection.write(stream, &mut Bytes::copy_from_slice(garbage));
+        let stopped = async {
+            loop {
+                match events.next().await.expect("the session lives") {
+                    Event::Stopped(which, code) => return (which, code),
+                    _ => continue,
+                }
+            }
+        };
+        assert_eq!(bounded(stopped).await, (stream, StreamCode::Protocol));
+    }
+    let sent = connection.send_datagram(Bytes::from_static(&[1, 2, 3]));
+    assert!(sent.is_ok(), "{sent:?}");
+    bounded(async {
+        while link.counters().malformed < 2 {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    assert_eq!(link.counters().unknown_kinds, 1);
+    assert!(!link.is_closed());
+    connection.reset(control, StreamCode::Cancelled);
+    assert_eq!(end_of(&connection).await, CloseCode::Protocol);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_goes_has_everything_acknowledged_and_says_so() {
     for pacing in BOTH {
