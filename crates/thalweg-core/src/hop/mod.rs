@@ -12,6 +12,7 @@ mod end;
 pub mod rank;
 pub mod sender;
 pub mod settings;
+pub mod steady;
 
 pub use code::{CloseCode, StreamCode};
 pub use end::{BodyError, DownCause};

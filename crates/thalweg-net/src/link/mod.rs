@@ -217,6 +217,13 @@ impl Link {
     ///
     /// Before the path was ever full it says how much was tried, not how much the path can carry.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
+        self.0.outgoing.sendable_rate()
+    }
+
+    /// Returns a watch on that estimate: it changes when the estimate has moved by an eighth
+    /// ([`thalweg_core::hop::steady`]), and is none when
+    /// the link is down.
+    pub fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
         self.0.outgoing.sendable()
     }
 

@@ -17,11 +17,12 @@ use thalweg_core::adu::Header;
 use thalweg_core::histogram::Recent;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::hop::sender::{Arrived, Event, Owner, Pause, Sender, Ticket, Transport as _};
+use thalweg_core::hop::steady::Steady;
 use thalweg_core::outbox::Settings;
 use thalweg_core::outbox::census::OutboxReading;
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
 use super::Link;
 use super::alarm::Alarm;
@@ -30,11 +31,16 @@ use super::outcome::{Outcome, SendOptions};
 use super::quic::Ended;
 use super::wire::Wire;
 
+/// How often it is looked at least, while something is sent, whether the rate has moved.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);
+
 /// The sending half of a link.
 pub(crate) struct Outgoing {
     state: Mutex<State>,
     /// Told when something has ended.
     changed: Notify,
+    /// What the path can send, for who follows it.
+    sendable: watch::Sender<Option<Bitrate>>,
 }
 
 struct State {
@@ -43,6 +49,9 @@ struct State {
     /// From an ADU's sending to its acknowledgement.
     latency: Recent,
     finishing: HashMap<OrderedId, Vec<oneshot::Sender<Outcome>>>,
+    steady: Steady,
+    /// When the rate was last looked at.
+    followed: Instant,
     /// When the driver's alarm goes off.
     alarm: Instant,
     /// Whether the connection is gone, so that nothing more can be put in.
@@ -85,10 +94,13 @@ impl Outgoing {
                 wire: Wire::new(connection),
                 latency: Recent::default(),
                 finishing: HashMap::new(),
+                steady: Steady::default(),
+                followed: Instant::ZERO,
                 alarm: Instant::NEVER,
                 is_lost: false,
             }),
             changed: Notify::new(),
+            sendable: watch::Sender::new(None),
         }
     }
 
@@ -98,7 +110,7 @@ impl Outgoing {
     }
 
     /// Returns the estimate of what the path can send.
-    pub(super) fn sendable(&self) -> Option<Bitrate> {
+    pub(super) fn sendable_rate(&self) -> Option<Bitrate> {
         self.lock().wire.path_rate().sendable
     }
 
@@ -116,11 +128,29 @@ impl Outgoing {
         )
     }
 
-    /// Looks which path is taken, and forgets flows that are over.
+    /// Looks which path is taken and what it can send, and forgets flows that are over.
     pub(super) fn look(&self, now: Instant) {
         let mut state = self.lock();
         state.wire.look();
         state.sender.sweep(now);
+        self.follow(now, &mut state);
+    }
+
+    /// Returns what is told when the rate has moved.
+    pub(super) fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
+        self.sendable.subscribe()
+    }
+
+    /// Tells who follows the rate if it has moved.
+    fn follow(&self, now: Instant, state: &mut State) {
+        if state.is_lost || now.saturating_since(state.followed) < FOLLOW_INTERVAL {
+            return;
+        }
+        state.followed = now;
+        let rate = state.wire.path_rate().sendable;
+        if state.steady.handle_rate(now, rate) {
+            self.sendable.send_replace(state.steady.told());
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -275,6 +305,7 @@ impl Link {
 
     fn pump_and_tell(&self, now: Instant, mut state: MutexGuard<'_, State>) {
         state.pump(now);
+        self.0.outgoing.follow(now, &mut state);
         if state.sender.poll_timeout() < state.alarm {
             state.wire.wake_driver();
         }
@@ -342,6 +373,7 @@ pub(super) async fn drive(link: Link) {
     let mut state = link.0.outgoing.lock();
     state.is_lost = true;
     state.sender.lose();
+    link.0.outgoing.sendable.send_replace(None);
     link.tell_all(state);
 }
 
@@ -365,7 +397,9 @@ impl Driver {
             }
             state.wire.poll(context);
             state.take_ends(&mut self.ended);
-            state.pump(link.now());
+            let now = link.now();
+            state.pump(now);
+            link.0.outgoing.follow(now, state);
             let timeout = state.sender.poll_timeout();
             let is_earlier = timeout < state.alarm;
             state.alarm = state.alarm.min(timeout);

@@ -6,7 +6,7 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::link::Remote;
 use thalweg_net::shaper::{Direction, HEADER_BYTES};
-use thalweg_net::{Carriage, DownCause, OrderedId, Outcome, Shaper, ShaperOptions};
+use thalweg_net::{Carriage, CloseCode, DownCause, OrderedId, Outcome, Shaper, ShaperOptions};
 use tokio::net::UdpSocket;
 
 use crate::node::{
@@ -266,4 +266,34 @@ async fn line_delivers_and_counts() {
         }
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sendable_rate_is_told_when_the_line_changes() {
+    let (_a, _b, link, shaper) = pair_through(Bitrate::from_kbps(8_000)).await;
+    let mut sendable = link.sendable();
+    let filling = tokio::spawn({
+        let link = link.clone();
+        async move {
+            for sequence in 1.. {
+                let sending =
+                    link.send_adu(header(sequence), pattern(60_000), by(Carriage::Stream));
+                if sending.await == Outcome::LinkLost {
+                    return;
+                }
+            }
+        }
+    });
+    let more = |kbps| move |rate: &Option<Bitrate>| *rate > Some(Bitrate::from_kbps(kbps));
+    let told = bounded(sendable.wait_for(more(4_000))).await;
+    assert!(told.is_ok(), "the link lives");
+    drop(told);
+    shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(1_000)));
+    let fallen = |rate: &Option<Bitrate>| rate.is_some_and(|rate| rate < Bitrate::from_kbps(2_000));
+    assert!(bounded(sendable.wait_for(fallen)).await.is_ok());
+    shaper.set(Direction::AToB, impairment(Bitrate::from_kbps(8_000)));
+    assert!(bounded(sendable.wait_for(more(3_000))).await.is_ok());
+    link.close(CloseCode::Shutdown, "enough");
+    assert!(bounded(sendable.wait_for(Option::is_none)).await.is_ok());
+    bounded(filling).await.expect("no panic");
 }

@@ -25,6 +25,8 @@ use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };
 
+use tokio::sync::watch;
+
 pub(crate) use account::Account;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
@@ -41,6 +43,8 @@ pub(crate) struct Forwarder {
     pub(crate) mailboxes: Mailboxes,
     routes: Table<(StreamId, Epoch), Arc<Route>>,
     links: Table<NodeId, Link>,
+    /// Counts changes of the two.
+    ways: watch::Sender<u64>,
 }
 
 impl Forwarder {
@@ -52,6 +56,7 @@ impl Forwarder {
             mailboxes: Mailboxes::default(),
             routes: Table::default(),
             links: Table::default(),
+            ways: watch::Sender::default(),
         }
     }
 
@@ -59,11 +64,13 @@ impl Forwarder {
     pub(crate) fn install(&self, route: Arc<Route>) {
         let part = route.installation();
         write(&self.routes).insert((part.stream, part.epoch), route);
+        self.ways_changed();
     }
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
         self.ledger.forget_account(stream, epoch);
+        self.ways_changed();
     }
 
     pub(crate) fn route(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Route>> {
@@ -78,10 +85,21 @@ impl Forwarder {
 
     pub(crate) fn link_up(&self, link: Link) {
         write(&self.links).insert(link.peer(), link);
+        self.ways_changed();
     }
 
     pub(crate) fn link_down(&self, peer: NodeId) {
         write(&self.links).remove(&peer);
+        self.ways_changed();
+    }
+
+    /// Returns a watch that changes when a route or a link does.
+    pub(crate) fn ways(&self) -> watch::Receiver<u64> {
+        self.ways.subscribe()
+    }
+
+    fn ways_changed(&self) {
+        self.ways.send_modify(|changes| *changes += 1);
     }
 
     pub(crate) fn link(&self, peer: NodeId) -> Option<Link> {

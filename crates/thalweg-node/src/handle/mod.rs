@@ -7,6 +7,7 @@
 //! *What it does not do.* It knows no media: payloads are bytes.
 
 mod publisher;
+mod sendable;
 mod subscriber;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::status::Status;
 pub use thalweg_core::control::Publication;
 
 pub use publisher::{Outgoing, PublishSummary, Publisher};
+pub use sendable::Sendable;
 pub use subscriber::{Subscriber, SubscriberEvent};
 
 /// A way to use a running node.

@@ -12,7 +12,7 @@ use thalweg_core::time::Instant;
 use thalweg_lift::route;
 use tokio::sync::watch;
 
-use super::{Handle, PublishError};
+use super::{Handle, PublishError, Sendable};
 use crate::control::{Command, Input, Published};
 use crate::forward::StreamReading;
 use crate::status::LedgerStatus;
@@ -112,6 +112,12 @@ impl Publisher {
     /// Returns a watch on the plans in force, for who wants to know of a change.
     pub fn plans(&self) -> watch::Receiver<Vec<Epoch>> {
         self.published.active.clone()
+    }
+
+    /// Returns what follows how fast the stream can be sent, for an encoder in a task of its own.
+    pub fn sendable(&self) -> Sendable {
+        let forwarder = std::sync::Arc::clone(&self.handle.forwarder);
+        Sendable::new(forwarder, self.published.stream, self.plans())
     }
 
     /// Sends an ADU under every plan in force; without one it is dropped, and counted.

@@ -10,4 +10,5 @@ mod local;
 mod outbox;
 mod over_tcp;
 mod reroute;
+mod sendable;
 mod watched;

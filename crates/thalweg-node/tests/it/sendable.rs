@@ -1,0 +1,52 @@
+//! Proves that a publishing program can follow what its stream's links can send, until they or the node are gone.
+
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::units::Bitrate;
+use thalweg_node::{Publication, PublishError, SubscribeOptions};
+
+use crate::fabric::{self, PATIENCE};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_follows_what_its_links_can_send() {
+    let mut nodes = fabric::chain(&["n0", "n1"], |_| true).await;
+    let name = "truck/cam".parse().expect("a name");
+    let options = SubscribeOptions {
+        name,
+        in_sequence: true,
+    };
+    let _subscriber = nodes[1].handle.subscribe(options).await;
+    let publication = Publication {
+        name: "truck/cam".parse().expect("a name"),
+        needs: Needs::default(),
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(500),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: None,
+    };
+    let mut publisher = nodes[0].handle.publish(publication).await.expect("it is");
+    // Before there is a plan, for it has to notice that one comes into force.
+    let mut sendable = publisher.sendable();
+    let first = tokio::spawn(async move {
+        let first = sendable.changed().await;
+        (first, sendable)
+    });
+    let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+    wanted.expect("a plan in time").expect("the node runs");
+    for _ in 0..20 {
+        let sent = publisher.send(fabric::outgoing(&[1; 5_000])).await;
+        sent.expect("the node runs");
+    }
+    let first = tokio::time::timeout(PATIENCE, first).await;
+    let (first, mut sendable) = first.expect("in time").expect("no panic");
+    assert!(first.expect("the node runs") > Some(Bitrate::ZERO));
+
+    nodes.remove(1).stop().await;
+    let gone = async { while sendable.changed().await.expect("the node runs").is_some() {} };
+    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
+    nodes.remove(0).stop().await;
+    let stopped = tokio::time::timeout(PATIENCE, sendable.changed()).await;
+    assert_eq!(stopped.expect("in time"), Err(PublishError::Stopped));
+}
