@@ -148,7 +148,9 @@ impl Fates {
     fn is_open(&self, hop: &Hop, is_quiet: bool) -> bool {
         match hop.outcome {
             None => !hop.is_orphan,
-            Some(Outcome::Departed) if hop.carriage != Carriage::Datagram => !self.is_cut(hop),
+            Some(Outcome::Departed) if hop.carriage != Carriage::Datagram => {
+                !self.is_cut(hop) && !hop.is_orphan
+            }
             // It may wait in QUIC for an outage to end.
             Some(Outcome::Departed) => !is_quiet && !self.is_cut(hop),
             Some(_) => false,
@@ -174,7 +176,7 @@ impl Fates {
                 End::Vanished(hop.from, hop.to)
             }
             Some(_) if self.is_cut(hop) => End::Dropped(DropCause::PathLost, place),
-            None if hop.is_orphan => End::Dropped(DropCause::PathLost, place),
+            _ if hop.is_orphan => End::Dropped(DropCause::PathLost, place),
             Some(outcome) => End::Unaccounted(format!(
                 "{place} says {} and it is not at {}",
                 outcome.name(),

@@ -71,7 +71,7 @@ struct Hop {
     outcome: Option<Outcome>,
     /// What the receiver says if the rest does not come.
     failed: Option<DropCause>,
-    /// The sender is gone and says nothing more.
+    /// The sender is gone, or has taken it back, and says nothing more.
     is_orphan: bool,
 }
 
@@ -291,9 +291,22 @@ impl Fates {
         self.downs.contains_key(&(from, to))
     }
 
-    /// Takes in that something of a stream is sent again.
-    pub fn handle_resent(&mut self, id: StreamId) {
-        self.resent.extend(self.stream_of(id));
+    /// Takes in that a source gives up a plan of a stream whose way is broken, to send again what it may: with what it
+    /// takes back of an ordered sequence goes what it had handed over before and QUIC had not sent.
+    ///
+    /// Cost    O(ADUs sent so far)
+    pub fn handle_recalled(&mut self, id: StreamId, epoch: Epoch) {
+        let Some(stream) = self.stream_of(id) else {
+            return;
+        };
+        self.resent.insert(stream);
+        let fates = &mut self.streams[stream];
+        let passages = fates.passages.iter_mut().flatten();
+        let attempts = passages.filter_map(|passage| passage.attempts.get_mut(&epoch));
+        for hop in attempts.filter_map(|attempt| attempt.hops.first_mut()) {
+            let is_ordered = matches!(hop.carriage, Carriage::Ordered(_));
+            hop.is_orphan |= is_ordered && hop.from == fates.source;
+        }
     }
 
     /// Returns whether something of a stream was sent again.

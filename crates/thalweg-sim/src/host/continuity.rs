@@ -124,7 +124,6 @@ impl Host {
             return;
         };
         let adus = self.publishers[at].keep.take(from, now);
-        watch.fates.handle_resent(stream);
         for epoch in from {
             self.recall(stream, *epoch, watch);
         }
@@ -137,6 +136,7 @@ impl Host {
     /// Gives up what waits here under a plan.
     fn recall(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
         let now = self.now(watch);
+        watch.fates.handle_recalled(stream, epoch);
         let part = self.parts.get_mut(&(stream, epoch));
         let waiting = part.map(|part| std::mem::take(&mut part.waiting));
         for (adu, _) in waiting.into_iter().flatten() {

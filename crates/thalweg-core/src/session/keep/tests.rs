@@ -41,7 +41,7 @@ fn what_the_sink_has_is_not_kept_and_the_rest_comes_out_once_in_sequence() {
     keep.handle_given(&adu(2, 10, 10), Full, Instant::ZERO);
     let held = Held {
         floor: 3,
-        ranges: vec![5..7],
+        ranges: vec![5..7, 20..30],
     };
     keep.handle_receipt(&[Epoch(2)], &held);
     assert_eq!(keep.size(), (11, 110), "of another plan");
