@@ -20,6 +20,7 @@
 //! *Sources.* docs/continuity.md; docs/protocol.md §4.4, §4.5; spec RA-12, RA-13.
 
 use alloc::collections::BTreeMap;
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::{Controller, Note, Output};
@@ -28,6 +29,7 @@ use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::EVERY;
 use crate::limits::PATH_NODES_MAX;
 use crate::mailbox::Held;
+use crate::session::Part;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Message;
 use crate::wire::receipt::{Advice, Receipt};
@@ -376,4 +378,11 @@ impl Controller {
     pub(super) fn acknowledge_all(&mut self, stream: StreamId, sink: NodeId) {
         self.acknowledge(stream, sink, Held::everything());
     }
+}
+
+/// Returns how many layers pass all adapters of a plan.
+pub(super) fn layers(parts: &[Part]) -> u8 {
+    let kept = |word: &String| word.strip_prefix("keep:")?.parse().ok();
+    let words = parts.iter().flat_map(|part| &part.adapters);
+    words.filter_map(kept).min().unwrap_or(u8::MAX)
 }

@@ -6,7 +6,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::admission::no_right;
-use super::continuity::Avoid;
+use super::continuity::{Avoid, layers};
 use super::map::Map;
 use super::neighbour::stream_id;
 use super::part::needs_key;
@@ -575,13 +575,6 @@ impl Controller {
         };
         Some(keys.seal_key(&source.key, &record.box_key, context))
     }
-}
-
-/// Returns how many layers pass all adapters of a plan.
-fn layers(parts: &[Part]) -> u8 {
-    let kept = |word: &String| word.strip_prefix("keep:")?.parse().ok();
-    let words = parts.iter().flat_map(|part| &part.adapters);
-    words.filter_map(kept).min().unwrap_or(u8::MAX)
 }
 
 /// Returns whether a body forgets a plan of this stream.
