@@ -36,7 +36,7 @@ impl Steady {
     /// Takes in the present estimate, or that there is none; returns whether there is something else to tell.
     pub fn handle_rate(&mut self, now: Instant, rate: Option<Bitrate>) -> bool {
         let next = match (self.told, rate) {
-            (Some(told), Some(rate)) => self.follow(now, told, rate),
+            (Some(told), Some(rate)) => Some(self.follow(now, told, rate)),
             (_, rate) => rate,
         };
         let is_news = next != self.told;
@@ -54,17 +54,17 @@ impl Steady {
         self.told
     }
 
-    fn follow(&mut self, now: Instant, told: Bitrate, rate: Bitrate) -> Option<Bitrate> {
+    fn follow(&mut self, now: Instant, told: Bitrate, rate: Bitrate) -> Bitrate {
         let margin = told.as_bps() / PART;
         if rate.as_bps() <= told.as_bps().saturating_add(margin) {
             self.rise = None;
             let has_fallen = rate.as_bps() < told.as_bps() - margin;
-            return Some(if has_fallen { rate } else { told });
+            return if has_fallen { rate } else { told };
         }
         let (since, least) = self.rise.unwrap_or((now, rate));
         let least = least.min(rate);
         self.rise = Some((since, least));
         let has_lasted = now.saturating_since(since) >= RISE_TIME;
-        Some(if has_lasted { least } else { told })
+        if has_lasted { least } else { told }
     }
 }

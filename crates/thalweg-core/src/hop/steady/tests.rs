@@ -8,6 +8,10 @@ fn at(ms: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(ms)
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "it is what a sender says of its path, which may be nothing"
+)]
 const fn kbps(kbps: u64) -> Option<Bitrate> {
     Some(Bitrate::from_kbps(kbps))
 }
