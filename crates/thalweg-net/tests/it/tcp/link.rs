@@ -57,8 +57,8 @@ async fn its_measurements_are_those_of_its_tcp_connections() {
         assert_eq!(bounded(sending).await, Outcome::Acknowledged);
         let stats = link.stats();
         assert_eq!(stats.transport, Transport::Tcp);
-        assert_eq!((stats.paths.len(), stats.failovers), (2, 0));
-        assert!(stats.paths[0].is_selected && !stats.paths[1].is_selected);
+        let (first, others) = stats.paths.split_first().expect("one carries");
+        assert!(first.is_selected && others.iter().all(|path| !path.is_selected));
         let to_proxy = thalweg_net::link::Remote::Tcp(proxy.address);
         assert!(stats.paths.iter().all(|path| path.remote == to_proxy));
         assert!(stats.sent.as_bytes() > 500_000, "{}", stats.sent);
