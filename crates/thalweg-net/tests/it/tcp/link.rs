@@ -247,9 +247,9 @@ async fn a_bad_stream_is_stopped_and_a_bad_control_stream_ends_the_link() {
         connection.write(stream, &mut Bytes::copy_from_slice(garbage));
         let stopped = async {
             loop {
-                match events.next().await.expect("the session lives") {
-                    Event::Stopped(which, code) => return (which, code),
-                    _ => continue,
+                let event = events.next().await.expect("the session lives");
+                if let Event::Stopped(which, code) = event {
+                    return (which, code);
                 }
             }
         };
