@@ -38,7 +38,7 @@ KEYS = {
     },  # fmt: skip
     "needs": {
         "confidential", "deadline", "least_layers",
-        "|", "reliability", "order", "session",
+        "|", "reliability", "order", "session", "weight",
     },  # fmt: skip
 }
 
