@@ -5,9 +5,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
-use thalweg_node::{Handle, Node, Outgoing, Report};
+use thalweg_node::{
+    Handle, Node, Outgoing, Publication, Publisher, Report, SubscribeOptions, Subscriber,
+};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -37,6 +42,28 @@ pub fn identity(name: &str) -> Identity {
     let mut seed = [7; 32];
     seed[..name.len()].copy_from_slice(name.as_bytes());
     Identity::from_seed(seed)
+}
+
+/// Publishes a stream of one layer at a node and subscribes to it at another.
+pub async fn stream(source: &Running, sink: &Running) -> (Publisher, Subscriber) {
+    let name = "truck/cam".parse().expect("a name");
+    let options = SubscribeOptions {
+        name,
+        in_sequence: true,
+    };
+    let subscriber = sink.handle.subscribe(options).await;
+    let publication = Publication {
+        name: "truck/cam".parse().expect("a name"),
+        needs: Needs::default(),
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(500),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: None,
+    };
+    let publisher = source.handle.publish(publication).await.expect("it is");
+    (publisher, subscriber)
 }
 
 /// Returns an ADU that needs no other and is of some importance.

@@ -1,10 +1,6 @@
 //! Proves that a node says of a link what waits on it, how long ADUs took and of which streams its flows are.
 
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
-use thalweg_core::units::Bitrate;
 use thalweg_node::status::OutboxStatus;
-use thalweg_node::{Publication, SubscribeOptions};
 
 use crate::fabric::{self, PATIENCE, Running};
 
@@ -18,23 +14,7 @@ async fn outbox(node: &Running) -> OutboxStatus {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_link_says_what_waits_and_how_long_it_took() {
     let nodes = fabric::chain(&["n0", "n1"], |_| true).await;
-    let name = "truck/cam".parse().expect("a name");
-    let options = SubscribeOptions {
-        name,
-        in_sequence: true,
-    };
-    let _subscriber = nodes[1].handle.subscribe(options).await;
-    let publication = Publication {
-        name: "truck/cam".parse().expect("a name"),
-        needs: Needs::default(),
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
-        pack_ratio: None,
-        planner: None,
-    };
-    let mut publisher = nodes[0].handle.publish(publication).await.expect("it is");
+    let (mut publisher, _subscriber) = fabric::stream(&nodes[0], &nodes[1]).await;
     let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
     wanted.expect("a plan in time").expect("the node runs");
     assert!(outbox(&nodes[0]).await.latency_ms.is_none());

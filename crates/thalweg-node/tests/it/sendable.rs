@@ -1,32 +1,14 @@
 //! Proves that a publishing program can follow what its stream's links can send, until they or the node are gone.
 
-use thalweg_core::model::Layer;
-use thalweg_core::needs::Needs;
 use thalweg_core::units::Bitrate;
-use thalweg_node::{Publication, PublishError, SubscribeOptions};
+use thalweg_node::PublishError;
 
 use crate::fabric::{self, PATIENCE};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_publisher_follows_what_its_links_can_send() {
     let mut nodes = fabric::chain(&["n0", "n1"], |_| true).await;
-    let name = "truck/cam".parse().expect("a name");
-    let options = SubscribeOptions {
-        name,
-        in_sequence: true,
-    };
-    let _subscriber = nodes[1].handle.subscribe(options).await;
-    let publication = Publication {
-        name: "truck/cam".parse().expect("a name"),
-        needs: Needs::default(),
-        layers: vec![Layer {
-            rate: Bitrate::from_kbps(500),
-            utility: 1.0,
-        }],
-        pack_ratio: None,
-        planner: None,
-    };
-    let mut publisher = nodes[0].handle.publish(publication).await.expect("it is");
+    let (mut publisher, _subscriber) = fabric::stream(&nodes[0], &nodes[1]).await;
     // Before there is a plan, for it has to notice that one comes into force.
     let mut sendable = publisher.sendable();
     let first = tokio::spawn(async move {
