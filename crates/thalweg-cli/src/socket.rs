@@ -2,9 +2,16 @@
 
 use std::path::PathBuf;
 
+use anyhow::anyhow;
+use serde_json::Value;
 use thalweg_node::local::Client;
 
+use tokio::time::{Duration, timeout};
+
 use crate::exit::{Code, Failure, OrCode as _, fail};
+
+/// How long a node may take to answer before it counts as gone: a status takes it milliseconds.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The option that `ls`, `top`, `publish`, `subscribe`, `send` and `receive` share.
 #[derive(Clone, Debug, clap::Args)]
@@ -19,6 +26,18 @@ impl Socket {
     /// Connects with the node.
     pub async fn connect(&self) -> Result<Client, Failure> {
         Client::connect(&self.path()?).await.or_code(Code::NoNode)
+    }
+
+    /// Asks the node for its status.
+    pub async fn status(&self) -> Result<Value, Failure> {
+        let ask = async { Ok(self.connect().await?.status().await?) };
+        timeout(PATIENCE, ask).await.unwrap_or_else(|_| {
+            let seconds = PATIENCE.as_secs();
+            Err(anyhow!(
+                "it has taken a question and not answered for {seconds} s"
+            ))
+            .or_code(Code::NoNode)
+        })
     }
 
     /// Returns where the node listens.

@@ -8,6 +8,7 @@ mod demo;
 mod fabric;
 mod files;
 mod input;
+mod ls;
 mod plan;
 mod program;
 mod simulate;

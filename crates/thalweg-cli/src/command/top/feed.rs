@@ -1,16 +1,12 @@
 //! The node, asked again and again.
 
 use anyhow::anyhow;
-use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio::time::{Duration, Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::time::{Duration, Instant, MissedTickBehavior, interval_at};
 
 use super::reading::Reading;
 use crate::exit::{Code, Failure, OrCode as _};
 use crate::socket::Socket;
-
-/// How long a node may take to answer before it counts as gone: a status takes it milliseconds.
-const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Who asks a node.
 #[derive(Clone, Debug)]
@@ -27,14 +23,7 @@ impl Feed {
 
     /// Asks once.
     pub async fn ask(&mut self) -> Result<Reading, Failure> {
-        let status = timeout(PATIENCE, self.status()).await;
-        let status = status.unwrap_or_else(|_| {
-            let seconds = PATIENCE.as_secs();
-            Err(anyhow!(
-                "it has taken a question and not answered for {seconds} s"
-            ))
-            .or_code(Code::NoNode)
-        })?;
+        let status = self.socket.status().await?;
         serde_json::from_value(status)
             .map_err(|error| anyhow!("the node's status cannot be read: {error}"))
             .or_code(Code::Failed)
@@ -57,9 +46,5 @@ impl Feed {
                 return;
             }
         }
-    }
-
-    async fn status(&self) -> Result<Value, Failure> {
-        Ok(self.socket.connect().await?.status().await?)
     }
 }

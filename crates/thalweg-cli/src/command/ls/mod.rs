@@ -1,11 +1,14 @@
-//! `thalweg ls`: the nodes, links and streams that the node of this machine knows.
+//! `thalweg ls`: the nodes, links and streams that the node of this machine knows, once or again and again.
+
+mod watch;
 
 use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _};
 
 use clap::Args;
 use serde_json::Value;
 
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Outcome, fail};
 use crate::socket::Socket;
 use crate::table;
 use crate::terminal::{self, Colour, Paint};
@@ -13,6 +16,7 @@ use crate::terminal::{self, Colour, Paint};
 const EXAMPLES: &str = "\
 Examples:
   thalweg ls
+  thalweg ls --watch
   thalweg ls --node /run/thalweg/node.sock --json | jq '.links[] | {name, rtt_ms}'";
 
 /// List nodes, links with what is measured on them, and streams.
@@ -25,11 +29,26 @@ pub struct Arguments {
     /// Print one JSON object, with plans and counters.
     #[arg(long)]
     json: bool,
+
+    /// Ask once a second and show it anew, until Ctrl-C; with --json one object a line.
+    #[arg(long)]
+    watch: bool,
 }
 
 /// Asks the node and prints.
 pub async fn run(arguments: &Arguments) -> Outcome {
-    let status = arguments.socket.connect().await?.status().await?;
+    match (arguments.watch, arguments.json) {
+        (true, true) => return watch::lines(&arguments.socket).await,
+        (true, false) if io::stdout().is_terminal() => return watch::run(&arguments.socket).await,
+        (true, false) => {
+            return fail(
+                Code::BadInput,
+                "standard output is not a terminal: `thalweg ls` prints the listing once, `thalweg ls --watch --json` an object a line",
+            );
+        }
+        (false, _) => {}
+    }
+    let status = arguments.socket.status().await?;
     let text = if arguments.json {
         serde_json::to_string(&status)? + "\n"
     } else {

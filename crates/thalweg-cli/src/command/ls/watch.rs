@@ -1,0 +1,196 @@
+//! The listing on a terminal, anew each time the node is asked, until somebody asks to end.
+//!
+//! *The idea.* As `watch(1)` does it: another screen, drawn over from its upper left corner, so that nothing flickers and
+//! the terminal is as it was at the end. What is longer or wider than the terminal is cut, and how much is said; what the
+//! node has not answered to is left standing under a sentence that says since when.
+//!
+//! *What it does not do.* It takes no keys and works out no rates of its own: that is `thalweg top`.
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use ratatui::crossterm::cursor::{Hide, MoveTo, Show};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::style::Print;
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+    size,
+};
+use serde_json::Value;
+use tokio::time::{Duration, MissedTickBehavior, interval};
+
+use super::describe;
+use crate::exit::{Code, Outcome};
+use crate::shutdown::Shutdown;
+use crate::socket::Socket;
+use crate::terminal::{self, Colour, Paint};
+
+/// How often the node is asked: its rates are over a second too.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// The height of a terminal that does not tell its own.
+const HEIGHT_USUAL: u16 = 24;
+
+/// The screen, taken over until this is dropped.
+struct Screen(io::Stdout);
+
+/// Shows the listing on the terminal until somebody asks to end.
+pub async fn run(socket: &Socket) -> Outcome {
+    let mut shutdown = Shutdown::listen()?;
+    // A node that is not there is an error of the start, not a thing to wait for.
+    let mut status = socket.status().await?;
+    let mut answered = Instant::now();
+    let mut silence = None;
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut screen = Screen::enter()?;
+    loop {
+        let colour = Colour::of_stdout();
+        let note = silence.as_deref().map(|why| note(answered, why));
+        screen.draw(&frame(&status, note.as_deref(), height(), colour))?;
+        let answer = tokio::select! {
+            answer = async { ticks.tick().await; socket.status().await } => answer,
+            () = shutdown.asked() => return Ok(Code::Done),
+        };
+        match answer {
+            Ok(new) => (status, answered, silence) = (new, Instant::now(), None),
+            Err(failure) => silence = Some(failure.sentence()),
+        }
+    }
+}
+
+/// Prints an object a line, each time the node was asked, until somebody asks to end; a node that goes away is waited for.
+pub async fn lines(socket: &Socket) -> Outcome {
+    let mut shutdown = Shutdown::listen()?;
+    terminal::print(&(serde_json::to_string(&socket.status().await?)? + "\n"))?;
+    let mut ticks = interval(EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks.tick().await;
+    let mut is_gone = false;
+    loop {
+        let answer = tokio::select! {
+            answer = async { ticks.tick().await; socket.status().await } => answer,
+            () = shutdown.asked() => return Ok(Code::Done),
+        };
+        match answer {
+            Ok(status) => {
+                terminal::print(&(serde_json::to_string(&status)? + "\n"))?;
+                is_gone = false;
+            }
+            Err(failure) if !is_gone => {
+                let why = failure.sentence();
+                terminal::tell(&format!("the node has not answered, trying again: {why}"));
+                is_gone = true;
+            }
+            Err(_) => {}
+        }
+    }
+}
+
+/// Returns the sentence on a node that does not answer.
+fn note(answered: Instant, why: &str) -> String {
+    let seconds = answered.elapsed().as_secs();
+    format!("the node has not answered for {seconds} s, trying again: {why}")
+}
+
+/// Returns what fits a terminal of this height: the note, the listing, and how much of it was cut.
+fn frame(status: &Value, note: Option<&str>, height: u16, colour: Colour) -> String {
+    let mut text = String::new();
+    let mut room = usize::from(height);
+    if let Some(note) = note {
+        let _ = writeln!(text, "{}", colour.paint(Paint::Yellow, note));
+        room = room.saturating_sub(1);
+    }
+    let listing = describe(status, colour);
+    let lines: Vec<&str> = listing.lines().collect();
+    if lines.len() <= room {
+        text.push_str(&lines.join("\n"));
+        return text;
+    }
+    let shown = room.saturating_sub(1);
+    for line in &lines[..shown] {
+        let _ = writeln!(text, "{line}");
+    }
+    let cut = format!("{} lines more", lines.len() - shown);
+    text.push_str(&colour.paint(Paint::Dim, &cut));
+    text
+}
+
+fn height() -> u16 {
+    size().map_or(HEIGHT_USUAL, |(_, height)| height)
+}
+
+impl Screen {
+    fn enter() -> anyhow::Result<Self> {
+        let mut terminal = io::stdout();
+        execute!(terminal, EnterAlternateScreen, DisableLineWrap, Hide)
+            .context("the terminal cannot be drawn on")?;
+        Ok(Self(terminal))
+    }
+
+    /// Draws over what is there: a line is cleared behind its end, what follows the last one altogether.
+    fn draw(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut out = Vec::with_capacity(text.len() * 2);
+        execute!(out, MoveTo(0, 0))?;
+        for (at, line) in text.lines().enumerate() {
+            let feed = if at == 0 { "" } else { "\r\n" };
+            execute!(
+                out,
+                Print(feed),
+                Print(line),
+                Clear(ClearType::UntilNewLine)
+            )?;
+        }
+        execute!(out, Clear(ClearType::FromCursorDown))?;
+        let drawn = self.0.write_all(&out).and_then(|()| self.0.flush());
+        drawn.context("the terminal cannot be drawn on")
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // Nobody is left to be told when the terminal is gone.
+        let _ = execute!(self.0, Show, EnableLineWrap, LeaveAlternateScreen);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Nine lines: three heads, three tables, and what is between them.
+    fn listing() -> Value {
+        json!({"node": {"key": "a"}, "nodes": [{"key": "a", "name": "camera", "slots": 1, "neighbours": []}]})
+    }
+
+    #[test]
+    fn what_fits_is_shown_whole() {
+        let whole = describe(&listing(), Colour::NEVER);
+        let lines = whole.lines().count();
+        let height = u16::try_from(lines).expect("a few");
+        assert_eq!(frame(&listing(), None, height, Colour::NEVER) + "\n", whole);
+    }
+
+    #[test]
+    fn a_terminal_one_line_too_low_says_what_is_cut() {
+        let lines = describe(&listing(), Colour::NEVER).lines().count();
+        let height = u16::try_from(lines - 1).expect("a few");
+        let text = frame(&listing(), None, height, Colour::NEVER);
+        assert_eq!(text.lines().count(), lines - 1);
+        assert!(text.ends_with("\n2 lines more"), "{text}");
+    }
+
+    #[test]
+    fn a_silent_node_costs_a_line_and_a_terminal_of_none_takes_it() {
+        let text = frame(&listing(), Some("silent"), 24, Colour::NEVER);
+        assert!(text.starts_with("silent\nnodes\n"), "{text}");
+        for height in 0..3 {
+            frame(&listing(), Some("silent"), height, Colour::NEVER);
+        }
+    }
+}
