@@ -10,6 +10,8 @@
 //!                                                    └──► something came: not silent, wait anew
 //! ```
 //!
+//! A look that comes late by more than another says that this node was away, not its neighbour: by so much more is waited.
+//!
 //! *What it does not do.* An idle link is not asked: what has nothing to carry loses nothing. It ends no connection.
 //!
 //! *Sources.* RFC 9000 §13.2.1 and RFC 9002 §6.2.1 (25 ms by which an acknowledgement may be held back); spec BM-R2: the
@@ -87,6 +89,10 @@ impl Pulse {
         self.received = sign.received;
         if has_come || sign.in_flight == DataSize::ZERO {
             self.since = now;
+        }
+        let away = now.saturating_since(self.look);
+        if away > LOOK {
+            self.since = (self.since + away).min(now);
         }
         let is_idle = sign.in_flight == DataSize::ZERO && (has_come || !self.is_silent);
         self.look = if is_idle { Instant::NEVER } else { now + LOOK };

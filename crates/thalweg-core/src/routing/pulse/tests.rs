@@ -85,3 +85,19 @@ fn who_answers_now_and_then_or_has_nothing_to_answer_is_not_silent() {
     assert_eq!(looked(&mut pulse, until, |_| sign(0, 0)), (None, None));
     assert!(pulse.poll_timeout().is_never());
 }
+
+#[test]
+fn what_this_node_was_away_does_not_count_as_silence() {
+    let mut pulse = Pulse::default();
+    pulse.handle_sent(Instant::ZERO);
+    let late = Instant::ZERO + Duration::from_secs(2);
+    assert_eq!(pulse.handle_look(sign(0, 1_200), late), None);
+    let until = late + Duration::from_secs(1);
+    let (begun, _) = looked(&mut pulse, until, |_| sign(0, 1_200));
+    let waited = begun.expect("silent").saturating_since(late);
+    let patience = Pulse::patience(RTT);
+    assert!(
+        patience <= waited + LOOK && waited <= patience + LOOK,
+        "{waited}"
+    );
+}
