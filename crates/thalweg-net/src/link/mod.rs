@@ -53,6 +53,7 @@ use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::census::OutboxReading;
+use thalweg_core::routing::pulse::Sign;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -200,6 +201,13 @@ impl Link {
     /// Returns measurements of the link; rates and losses are those of the last seconds.
     pub fn stats(&self) -> LinkStats {
         stats::read(self)
+    }
+
+    /// Returns what tells whether the peer answers.
+    ///
+    /// Over TCP nothing is said to be in flight: such a link finds out by itself when a connection of its stalls.
+    pub fn sign(&self) -> Sign {
+        stats::sign(self)
     }
 
     /// Returns what has been counted since the link is up.

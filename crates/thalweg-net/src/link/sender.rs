@@ -21,7 +21,7 @@ use thalweg_core::hop::steady::Steady;
 use thalweg_core::outbox::Settings;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
+use thalweg_core::units::{Bitrate, DataSize};
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
 use super::Link;
@@ -107,6 +107,11 @@ impl Outgoing {
     /// Returns how many ADUs have no outcome.
     pub(super) fn len(&self) -> usize {
         self.lock().sender.len()
+    }
+
+    /// Returns what has been sent and must be acknowledged.
+    pub(super) fn in_flight(&self) -> DataSize {
+        self.lock().wire.in_flight()
     }
 
     /// Returns the estimate of what the path can send.

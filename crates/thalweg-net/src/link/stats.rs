@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 
 use iroh::TransportAddr;
 use iroh::endpoint::Connection;
+use thalweg_core::routing::pulse::Sign;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
 
@@ -224,6 +225,16 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
         congestion_window: traffic.window,
         paths,
         failovers: connection.carried().failovers,
+    }
+}
+
+/// Reads whether the peer answers.
+pub(crate) fn sign(link: &Link) -> Sign {
+    let totals = link.0.connection.measure().totals;
+    Sign {
+        received: DataSize::from_bytes(totals.bytes_received),
+        in_flight: link.0.outgoing.in_flight(),
+        rtt: totals.rtt,
     }
 }
 

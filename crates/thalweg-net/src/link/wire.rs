@@ -77,6 +77,15 @@ impl Wire {
         }
     }
 
+    /// Returns what is in packets that must be acknowledged; nothing where TCP itself looks after them.
+    pub(super) fn in_flight(&self) -> DataSize {
+        let reading = match self {
+            Self::Quic(quic) => quic.reading(),
+            Self::Tcp(_) => None,
+        };
+        reading.map_or(DataSize::ZERO, |reading| reading.in_flight)
+    }
+
     /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
     ///
     /// A session over TCP was asked with the credit itself: it tells of room whenever it said that there is too little.
