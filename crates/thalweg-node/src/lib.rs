@@ -23,6 +23,7 @@
 
 mod admin;
 pub mod config;
+mod continuity;
 mod control;
 mod envelope;
 pub mod fabric;

@@ -36,6 +36,12 @@ pub(super) fn log(controller: &Controller, note: Note) {
         } => {
             warn!(sink = %controller.name_of(sink), epoch = epoch.0, %reason, "deployment failed; planning again");
         }
+        Note::Silent { peer } => {
+            info!(peer = %controller.name_of(peer), "neighbour does not answer");
+        }
+        Note::Resending { stream, to } => {
+            info!(%stream, epoch = to.0, "sending again what is not acknowledged");
+        }
         Note::SinkGone { sink } => info!(sink = %controller.name_of(sink), "subscriber gone"),
         Note::Subscribed { stream } => info!(%stream, "subscribed"),
         Note::PartInstalled {

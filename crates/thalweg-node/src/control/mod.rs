@@ -43,9 +43,10 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Peer};
+use crate::continuity::{Order, Outlet, Plan};
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
-use crate::forward::{Account, Forwarder, Mail, Route, StreamCounts};
+use crate::forward::{Forwarder, Mail, Route};
 use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, Status};
 
@@ -71,6 +72,8 @@ pub(crate) enum Input {
     Link(LinkEvent),
     /// Somebody is at the door.
     Door(AtDoor),
+    /// A neighbour does not answer, or answers again.
+    Silence { peer: NodeId, is_silent: bool },
     /// A program asks for something.
     Command(Command),
 }
@@ -119,9 +122,18 @@ pub(crate) enum Command {
 pub(crate) struct Published {
     pub(crate) stream: StreamId,
     pub(crate) active: watch::Receiver<Vec<Epoch>>,
-    pub(crate) counts: Arc<StreamCounts>,
-    /// Where is counted what is given under no plan.
-    pub(crate) unplanned: Arc<Account>,
+    pub(crate) outlet: Arc<Outlet>,
+}
+
+/// A publisher on this node.
+struct Publishing {
+    /// Where it reads which plans are in force.
+    active: watch::Sender<Vec<Epoch>>,
+    /// Those that it is to read next.
+    next: Option<Vec<Epoch>>,
+    /// What it is to send again first.
+    orders: Vec<Order>,
+    outlet: Arc<Outlet>,
 }
 
 /// The control plane with what it decides about.
@@ -135,8 +147,7 @@ pub(crate) struct Control {
     refusals: Refusals,
     peers: BTreeMap<NodeId, Peer>,
     peer_states: PeerStates,
-    /// Where each publisher on this node reads which plans are in force.
-    publishers: BTreeMap<StreamId, watch::Sender<Vec<Epoch>>>,
+    publishers: BTreeMap<StreamId, Publishing>,
     /// The mailboxes of each stream that is wanted on this node.
     subscribers: BTreeMap<StreamName, Vec<mpsc::Sender<Mail>>>,
 }
@@ -190,6 +201,7 @@ impl Control {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
+                () = self.forwarder.arrivals.ended() => self.tell_held(),
                 () = clock.sleep_until(due) => {
                     self.handle_timeout();
                     tick = clock.now() + TICK;
@@ -219,6 +231,10 @@ impl Control {
             }
             Input::Link(event) => self.handle_link(event),
             Input::Door(event) => self.handle_door(event),
+            Input::Silence { peer, is_silent } => {
+                self.controller
+                    .handle_silence(peer, is_silent, now, &mut self.keys);
+            }
             Input::Command(Command::Invite { request, reply }) => {
                 let _ = reply.send(self.invite(request));
             }
@@ -272,11 +288,20 @@ impl Control {
         }
     }
 
+    /// Tells the controller what has come of the streams that end here.
+    fn tell_held(&mut self) {
+        let now = self.now();
+        for (stream, held, is_ended) in self.forwarder.arrivals.changed() {
+            self.controller.handle_held(stream, held, is_ended, now);
+        }
+    }
+
     fn handle_timeout(&mut self) {
         self.forwarder.mailboxes.sweep();
         self.measure_links();
         self.close_abandoned();
         self.count_all();
+        self.tell_held();
         let now = self.now();
         self.controller.handle_timeout(now, &mut self.keys);
     }
@@ -291,12 +316,18 @@ impl Control {
             .controller
             .publish(publication, given, now, &mut self.keys)?;
         let (active, watch) = watch::channel(Vec::new());
-        self.publishers.insert(stream, active);
+        let outlet = Arc::new(Outlet::new(stream, Arc::clone(&self.forwarder)));
+        let publishing = Publishing {
+            active,
+            next: None,
+            orders: Vec::new(),
+            outlet: Arc::clone(&outlet),
+        };
+        self.publishers.insert(stream, publishing);
         Ok(Published {
             stream,
             active: watch,
-            counts: self.forwarder.ledger.row(stream),
-            unplanned: self.forwarder.ledger.account(stream, Epoch(0)),
+            outlet,
         })
     }
 
@@ -328,8 +359,8 @@ impl Control {
 
     /// Withdraws the streams, and ends the subscriptions, of programs that were dropped without a word.
     fn close_abandoned(&mut self) {
-        let abandoned = |(stream, active): (&StreamId, &watch::Sender<_>)| {
-            active.is_closed().then_some(*stream)
+        let abandoned = |(stream, publishing): (&StreamId, &Publishing)| {
+            publishing.active.is_closed().then_some(*stream)
         };
         let streams: Vec<StreamId> = self.publishers.iter().filter_map(abandoned).collect();
         for stream in streams {
@@ -356,12 +387,24 @@ impl Control {
                 } => self.install(installation, secrets),
                 Output::Remove { stream, epoch } => self.forwarder.remove(stream, epoch),
                 Output::Active { stream, epochs } => {
-                    if let Some(active) = self.publishers.get(&stream) {
-                        active.send_replace(epochs);
+                    if let Some(publishing) = self.publishers.get_mut(&stream) {
+                        publishing.next = Some(epochs);
                     }
                 }
-                // Publishers keep nothing yet: docs/continuity.md, "What is not there".
-                Output::Resend { .. } | Output::Acknowledged { .. } => {}
+                Output::Resend { stream, from, to } => {
+                    if let Some(publishing) = self.publishers.get_mut(&stream) {
+                        publishing.orders.push(Order { from, to });
+                    }
+                }
+                Output::Acknowledged {
+                    stream,
+                    epochs,
+                    held,
+                } => {
+                    if let Some(publishing) = self.publishers.get(&stream) {
+                        publishing.outlet.acknowledge(&epochs, &held);
+                    }
+                }
                 Output::Found { name, stream } => {
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
                         self.forwarder.mailboxes.open(stream, mailbox.clone());
@@ -390,7 +433,29 @@ impl Control {
                 }
             }
         }
+        self.activate();
         self.drain_admission();
+    }
+
+    /// Tells publishers which plans are in force now and what is to be sent again, at one moment.
+    fn activate(&mut self) {
+        for (stream, publishing) in &mut self.publishers {
+            let orders = std::mem::take(&mut publishing.orders);
+            let next = publishing.next.take();
+            if orders.is_empty() && next.is_none() {
+                continue;
+            }
+            let source = self.controller.source(*stream);
+            let plan = |epoch: &Epoch| Plan {
+                epoch: *epoch,
+                layers: source.map_or(u8::MAX, |source| source.layers(*epoch)),
+            };
+            let plans = next.as_ref().map(|next| next.iter().map(plan).collect());
+            publishing.outlet.handle_plans(plans, orders);
+            if let Some(epochs) = next {
+                publishing.active.send_replace(epochs);
+            }
+        }
     }
 
     async fn send(&self, to: NodeId, frame: Bytes) {
@@ -414,10 +479,13 @@ impl Control {
     fn install(&mut self, installation: Installation, secrets: Secrets) {
         let (stream, epoch) = (installation.stream, installation.epoch);
         let (pool, ledger) = (self.forwarder.pool.clone(), &self.forwarder.ledger);
-        let built = Route::build(installation, secrets, pool, ledger);
+        let arrivals = &self.forwarder.arrivals;
+        let built = Route::build(installation, secrets, pool, ledger, arrivals);
         let result = built
             .map(|route| self.forwarder.install(Arc::new(route)))
             .map_err(|error| error.to_string());
+        // So that what the sink says of the plan tells the source what is missing.
+        self.tell_held();
         let now = self.now();
         self.controller
             .handle_installed(stream, epoch, result, now, &mut self.keys);

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use serde::Serialize;
 use thalweg_core::event::DropCause;
@@ -31,6 +31,8 @@ pub(crate) struct StreamCounts {
     under_way: AtomicU64,
     dropped: [AtomicU64; DropCause::ALL.len()],
     changed: Notify,
+    /// The plans whose ways broke: what is under way there has been sent again, or need not be.
+    stranded: Mutex<Vec<Arc<Account>>>,
 }
 
 /// A moment's reading of a stream's counters.
@@ -182,14 +184,39 @@ impl StreamCounts {
         self.under_way.load(Relaxed)
     }
 
-    /// Waits until no more than `most` ADUs are under way.
+    /// Waits no more for what is under way under a plan: its way broke.
+    pub(crate) fn strand(&self, account: &Arc<Account>) {
+        let mut stranded = self.stranded();
+        stranded.retain(|account| account.under_way() > 0);
+        stranded.push(Arc::clone(account));
+        drop(stranded);
+        self.changed.notify_waiters();
+    }
+
+    /// Returns how many that are under way are waited for.
+    fn awaited(&self) -> u64 {
+        let under_way = self.under_way();
+        if under_way == 0 {
+            return 0;
+        }
+        let stranded = self.stranded();
+        let stranded = stranded.iter().map(|account| account.under_way());
+        under_way.saturating_sub(stranded.sum())
+    }
+
+    fn stranded(&self) -> MutexGuard<'_, Vec<Arc<Account>>> {
+        // No code that can panic runs under this lock.
+        self.stranded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no more than `most` ADUs are under way, those aside whose way broke.
     pub(crate) async fn settled(&self, most: u64) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             // Listening before looking: what ends between the two is not missed.
             changed.as_mut().enable();
-            if self.under_way() <= most {
+            if self.under_way() <= most || self.awaited() <= most {
                 return;
             }
             changed.await;

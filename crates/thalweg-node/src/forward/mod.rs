@@ -14,6 +14,7 @@ mod mailbox;
 mod route;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use thalweg_core::adu::{Adu, Flags, Header};
@@ -25,7 +26,9 @@ use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
+
+use crate::continuity::Arrivals;
 
 pub(crate) use account::Account;
 pub use ledger::{Exposure, StreamReading};
@@ -41,10 +44,14 @@ pub(crate) struct Forwarder {
     pub(crate) pool: Pool,
     pub(crate) ledger: Ledger,
     pub(crate) mailboxes: Mailboxes,
+    pub(crate) arrivals: Arrivals,
     routes: Table<(StreamId, Epoch), Arc<Route>>,
     links: Table<NodeId, Link>,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
+    /// Whether somebody wants to know when the next ADU is sent.
+    is_told: AtomicBool,
+    sending: Notify,
 }
 
 impl Forwarder {
@@ -54,9 +61,12 @@ impl Forwarder {
             pool,
             ledger: Ledger::default(),
             mailboxes: Mailboxes::default(),
+            arrivals: Arrivals::default(),
             routes: Table::default(),
             links: Table::default(),
             ways: watch::Sender::default(),
+            is_told: AtomicBool::new(true),
+            sending: Notify::new(),
         }
     }
 
@@ -70,6 +80,9 @@ impl Forwarder {
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
         self.ledger.forget_account(stream, epoch);
+        if !read(&self.routes).keys().any(|(of, _)| *of == stream) {
+            self.arrivals.forget(stream);
+        }
         self.ways_changed();
     }
 
@@ -100,6 +113,16 @@ impl Forwarder {
 
     fn ways_changed(&self) {
         self.ways.send_modify(|changes| *changes += 1);
+    }
+
+    /// Asks to be told when the next ADU is sent.
+    pub(crate) fn tell_sending(&self) {
+        self.is_told.store(true, Relaxed);
+    }
+
+    /// Waits until an ADU has been sent since that was asked for last.
+    pub(crate) async fn sending(&self) {
+        self.sending.notified().await;
     }
 
     pub(crate) fn link(&self, peer: NodeId) -> Option<Link> {
@@ -191,10 +214,17 @@ impl Forwarder {
             ..SendOptions::new(carriage(route, &header, payload.bytes()))
         };
         let sending = link.send_adu(header, payload, options);
+        if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
+            self.sending.notify_one();
+        }
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
         // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
         if route.part.is_ordered() {
-            let outcome = sending.await;
+            let outcome = tokio::select! {
+                biased;
+                () = route.recalled() => Outcome::Cancelled,
+                outcome = sending => outcome,
+            };
             route.account.ended(&header, outcome);
             route.counts.ended(outcome);
         } else {
@@ -218,6 +248,13 @@ impl Forwarder {
 
     async fn post(&self, route: &Route, adu: Adu) {
         let (header, waits) = (adu.header, route.part.waits(&adu.header));
+        if route
+            .arrived
+            .as_ref()
+            .is_some_and(|arrived| !arrived.insert(&header))
+        {
+            return route.dropped(&header, DropCause::Duplicate);
+        }
         match self.mailboxes.post(adu, &self.clock, waits).await {
             Ok(()) => {
                 route.counts.delivered();
@@ -229,8 +266,10 @@ impl Forwarder {
 
     /// Ends the ordered sequences of a stream that begin here, and waits until the next nodes have all of them.
     pub(crate) async fn flush(&self, stream: StreamId) {
-        let ordered =
-            |route: &Arc<Route>| route.installation().stream == stream && route.part.is_ordered();
+        let ordered = |route: &Arc<Route>| {
+            let is_of_stream = route.installation().stream == stream;
+            is_of_stream && route.part.is_ordered() && !route.is_recalled()
+        };
         for route in self.routes().into_iter().filter(ordered) {
             let link = route.installation().next.and_then(|next| self.link(next));
             if let Some(link) = link {

@@ -10,7 +10,10 @@ use thalweg_lift::lift::{Lift, SpecError};
 use thalweg_lift::packet::{Packet, Pool};
 use thalweg_lift::route::{self, Route as Part};
 
+use tokio::sync::watch;
+
 use super::{Account, ExposureCounts, Ledger, StreamCounts};
+use crate::continuity::{Arrivals, Arrived};
 
 /// What happens here to the ADUs of a plan, and where they go.
 pub(crate) struct Route {
@@ -21,6 +24,10 @@ pub(crate) struct Route {
     pub(crate) account: Arc<Account>,
     /// What is sent to the next node, sealed or not; `None` at the sink.
     pub(crate) exposure: Option<Arc<ExposureCounts>>,
+    /// What has come here of the stream; only at the sink.
+    pub(super) arrived: Option<Arc<Arrived>>,
+    /// Whether what waits for its turn under the plan is given up.
+    recalled: watch::Sender<bool>,
 }
 
 impl Route {
@@ -30,6 +37,7 @@ impl Route {
         secrets: Secrets,
         pool: Pool,
         ledger: &Ledger,
+        arrivals: &Arrivals,
     ) -> Result<Self, SpecError> {
         let (stream, epoch) = (installation.stream, installation.epoch);
         let next = installation.next;
@@ -40,7 +48,24 @@ impl Route {
             counts: ledger.row(stream),
             account: ledger.account(stream, epoch),
             exposure: next.map(|next| ledger.exposure(next)),
+            arrived: next.is_none().then(|| arrivals.of(stream)),
+            recalled: watch::Sender::new(false),
         })
+    }
+
+    /// Gives up what waits for its turn, and what comes under the plan after it: it is sent by another way.
+    pub(crate) fn recall(&self) {
+        self.recalled.send_replace(true);
+    }
+
+    pub(super) fn is_recalled(&self) -> bool {
+        *self.recalled.borrow()
+    }
+
+    /// Waits until that is so.
+    pub(super) async fn recalled(&self) {
+        // The sender lives as long as the route, so this ends only with the word.
+        let _ = self.recalled.subscribe().wait_for(|is| *is).await;
     }
 
     /// Returns the part of a plan that this is.

@@ -4,10 +4,9 @@ use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use thalweg_core::adu::{Adu, Flags, Header, Importance, MediaTime};
-use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, Sequence, StreamId, StreamName};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
-use thalweg_core::needs::Needs;
+use thalweg_core::needs::{Needs, Reliability};
 use thalweg_core::time::Instant;
 use thalweg_lift::route;
 use tokio::sync::watch;
@@ -19,6 +18,10 @@ use crate::status::LedgerStatus;
 
 /// How long the end of a stream waits for what is under way without a deadline.
 const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
+
+/// How long the end of a stream whose ADUs have deadlines waits for its sinks' word: longer than a dead link takes to leave
+/// the map (8 s).
+const LINGER_MAX: StdDuration = StdDuration::from_secs(10);
 
 /// How long the end of a stream waits for the last accounts of its nodes: a report each second, and the way.
 const ACCOUNTS_MAX: StdDuration = StdDuration::from_secs(2);
@@ -153,34 +156,17 @@ impl Publisher {
         self.handle.now() + self.needs.deadline
     }
 
-    async fn carry(&mut self, adu: Adu) -> Result<(), PublishError> {
+    async fn carry(&self, adu: Adu) -> Result<(), PublishError> {
         let payload_bytes = adu.payload.len() as u64;
         let has_deadline = !adu.header.deadline.is_never();
         if self.published.active.has_changed().is_err() {
             return Err(PublishError::Stopped);
         }
-        let epochs = self.published.active.borrow_and_update().clone();
-        if epochs.is_empty() {
-            self.drop_unplanned(&adu.header, DropCause::NoSubscriber);
-        }
-        for epoch in epochs {
-            let Some(route) = self.handle.forwarder.route(adu.header.stream, epoch) else {
-                self.drop_unplanned(&adu.header, DropCause::PathLost);
-                continue;
-            };
-            let mut adu = adu.clone();
-            adu.header.epoch = epoch;
-            self.handle.forwarder.carry(&route, adu).await;
-        }
+        let outlet = &self.published.outlet;
+        outlet.give(adu).await;
         let window = route::window(payload_bytes, has_deadline);
-        self.published.counts.settled(window).await;
+        outlet.counts().settled(window).await;
         Ok(())
-    }
-
-    /// Counts an ADU that is given under no plan.
-    fn drop_unplanned(&self, header: &Header, cause: DropCause) {
-        self.published.counts.dropped(cause);
-        self.published.unplanned.refused(header, cause);
     }
 
     /// Returns what became of the ADUs so far, as the nodes of the path have told by now.
@@ -189,7 +175,7 @@ impl Publisher {
         let ledger = self.handle.ask(|reply| Command::Ledger { stream, reply });
         PublishSummary {
             produced: self.sequence,
-            counts: self.published.counts.reading(),
+            counts: self.published.outlet.counts().reading(),
             ledger: ledger.await.flatten().unwrap_or_default(),
         }
     }
@@ -206,15 +192,26 @@ impl Publisher {
         }
     }
 
-    /// Ends the stream: waits for what is under way, tells the subscribers, and withdraws the announcement.
+    /// Returns how long the end of the stream waits for its sinks' word.
+    const fn linger(&self) -> StdDuration {
+        match self.needs.reliability {
+            Reliability::Full => FINISH_MAX,
+            Reliability::None | Reliability::UntilDeadline => LINGER_MAX,
+        }
+    }
+
+    /// Ends the stream: waits for what is under way and for its sinks' word, tells the subscribers, and withdraws the
+    /// announcement.
     pub async fn finish(mut self) -> PublishSummary {
-        let counts = std::sync::Arc::clone(&self.published.counts);
+        let outlet = std::sync::Arc::clone(&self.published.outlet);
+        let counts = outlet.counts();
         // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
         let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
         let header = Header::new(self.published.stream, Sequence(self.sequence));
         let ended = self.carry(route::end(header)).await;
         if ended.is_ok() {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+            let _ = tokio::time::timeout(self.linger(), outlet.settled()).await;
             self.handle.forwarder.flush(self.published.stream).await;
         }
         // Asked before the stream is withdrawn, for its accounts go with it.

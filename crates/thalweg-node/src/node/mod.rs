@@ -30,7 +30,7 @@ use crate::fabric::StateError;
 use crate::fabric::state::State;
 use crate::forward::Forwarder;
 use crate::handle::Handle;
-use crate::{admin, local};
+use crate::{admin, continuity, local};
 
 /// How long a node that stops waits for what it has sent to be acknowledged.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
@@ -47,6 +47,7 @@ pub struct Node {
     endpoint: Endpoint,
     control: JoinHandle<()>,
     inlet_events: JoinHandle<()>,
+    listening: JoinHandle<()>,
     local: Option<local::Server>,
     admin: Option<admin::Server>,
 }
@@ -128,11 +129,7 @@ impl Node {
         };
         let options = Options {
             listen: config.listen.clone(),
-            reach: if config.reach.confined {
-                thalweg_net::Reach::OwnAddress
-            } else {
-                thalweg_net::Reach::Anywhere
-            },
+            reach: reach(&config),
             mdns: config.reach.mdns,
             relays: config.reach.relays.clone(),
             congestion: config.congestion,
@@ -163,6 +160,8 @@ impl Node {
         };
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
         dial(&endpoint, &config, &state);
+        let listening = continuity::listen(Arc::clone(&forwarder), inputs.clone());
+        let listening = tokio::spawn(listening);
         let inlet_events = tokio::spawn(pump(event_queue, knocks, inputs));
         let control = Control::new(
             config,
@@ -178,6 +177,7 @@ impl Node {
             endpoint,
             control,
             inlet_events,
+            listening,
             local,
             admin,
         })
@@ -222,9 +222,19 @@ impl Node {
             warn!(unacknowledged, "ADUs were sent whose arrival is not known");
         }
         self.inlet_events.abort();
+        self.listening.abort();
         self.control.abort();
         info!(unacknowledged, "stopped");
         Ok(Report { unacknowledged })
+    }
+}
+
+/// Returns whether the network may find other ways than those that are configured.
+const fn reach(config: &Config) -> thalweg_net::Reach {
+    if config.reach.confined {
+        thalweg_net::Reach::OwnAddress
+    } else {
+        thalweg_net::Reach::Anywhere
     }
 }
 

@@ -4,6 +4,7 @@ mod accounts;
 mod admin;
 mod admission;
 mod chain;
+mod continuity;
 mod fabric;
 mod given;
 mod local;

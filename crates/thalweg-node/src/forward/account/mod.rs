@@ -152,6 +152,14 @@ impl Account {
         }
     }
 
+    /// Returns how many were sent of which the link has not said what became.
+    pub(crate) fn under_way(&self) -> u64 {
+        let sum = |row: &Row| row.iter().map(|count| count.load(Relaxed)).sum::<u64>();
+        // What has ended is read first, so that no more seem to have ended than were sent.
+        let ended = sum(&self.left) + sum(&self.failed);
+        sum(&self.sent).saturating_sub(ended)
+    }
+
     /// Returns the counters if they have changed since the last time.
     pub(crate) fn changed(&self) -> Option<Counts> {
         self.has_changed.swap(false, Relaxed).then(|| self.counts())

@@ -1,0 +1,204 @@
+//! Where a stream leaves its producer: what is kept of it until its sinks have it, and sent again when a way breaks.
+//!
+//! *The idea.* The publisher gives ADUs, the control task says what is acknowledged and what is to be sent again. Both put
+//! ADUs on their way, so they take turns:
+//!
+//! ```text
+//! publisher ── give ───────────────┐        ┌─► keep ─► the plan's route
+//!                                  ├─ turn ─┤
+//! control ── resend: an order ─► task       └── orders first: what is kept of broken plans, by sequence
+//! ```
+//!
+//! Whoever has the turn first carries out what is ordered; which plans are in force changes with the orders, at one moment. So
+//! nothing new overtakes what is sent again, and nothing is given under a plan after what was kept of it has been taken.
+//!
+//! *What it does not do.* What lies in the outbox of a link that fell silent stays there until its deadline, or until the link
+//! ends; it is only not waited for. What waits for its turn in an ordered sequence is given up.
+//!
+//! *Sources.* docs/continuity.md §2 and §4; `thalweg_core::session::Keep`, which is what is kept.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use thalweg_core::adu::Adu;
+use thalweg_core::event::DropCause;
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::mailbox::Held;
+use thalweg_core::session::Keep;
+use tokio::sync::{Mutex as TurnMutex, Notify};
+use tracing::debug;
+
+use crate::forward::{Account, Forwarder, StreamCounts};
+
+/// One stream at its source.
+pub(crate) struct Outlet {
+    stream: StreamId,
+    forwarder: Arc<Forwarder>,
+    counts: Arc<StreamCounts>,
+    /// Where is counted what is given under no plan.
+    unplanned: Arc<Account>,
+    state: Mutex<State>,
+    /// Held while ADUs are put on their way.
+    turn: TurnMutex<()>,
+    /// Told when sinks have said what they have.
+    acknowledged: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    keep: Keep,
+    orders: VecDeque<Order>,
+    plans: Vec<Plan>,
+}
+
+/// A plan in force.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) epoch: Epoch,
+    /// How many layers it carries to its sink.
+    pub(crate) layers: u8,
+}
+
+/// What is kept of these plans, whose ways are broken, is to be sent under that one.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) from: Vec<Epoch>,
+    pub(crate) to: Epoch,
+}
+
+/// What is to be done next.
+enum Step {
+    Resend(Plan, Vec<Adu>),
+    /// Nothing is ordered; these plans are in force.
+    Give(Vec<Plan>),
+}
+
+impl Outlet {
+    pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>) -> Self {
+        Self {
+            stream,
+            counts: forwarder.ledger.row(stream),
+            unplanned: forwarder.ledger.account(stream, Epoch(0)),
+            forwarder,
+            state: Mutex::default(),
+            turn: TurnMutex::new(()),
+            acknowledged: Notify::new(),
+        }
+    }
+
+    /// Returns the counters of the stream.
+    pub(crate) fn counts(&self) -> &StreamCounts {
+        &self.counts
+    }
+
+    /// Sends an ADU under every plan in force; without one it is dropped, and counted.
+    pub(crate) async fn give(&self, adu: Adu) {
+        let _turn = self.turn.lock().await;
+        let plans = self.carry_out_orders().await;
+        if plans.is_empty() {
+            self.counts.dropped(DropCause::NoSubscriber);
+            self.unplanned.refused(&adu.header, DropCause::NoSubscriber);
+        }
+        for plan in plans {
+            self.carry(plan, adu.clone()).await;
+        }
+    }
+
+    /// Takes in which plans are in force, if that has changed, and what is to be sent again before anything new.
+    pub(crate) fn handle_plans(self: &Arc<Self>, plans: Option<Vec<Plan>>, orders: Vec<Order>) {
+        let broken = orders.iter().flat_map(|order| &order.from);
+        for route in broken.filter_map(|epoch| self.forwarder.route(self.stream, *epoch)) {
+            route.recall();
+            self.counts.strand(&route.account);
+        }
+        let is_ordered = !orders.is_empty();
+        let mut state = self.lock();
+        state.orders.extend(orders);
+        if let Some(plans) = plans {
+            state.plans = plans;
+        }
+        drop(state);
+        if is_ordered {
+            let outlet = Arc::clone(self);
+            tokio::spawn(async move {
+                let _turn = outlet.turn.lock().await;
+                outlet.carry_out_orders().await;
+            });
+        }
+    }
+
+    /// Takes in what the sink of these plans has.
+    pub(crate) fn acknowledge(&self, epochs: &[Epoch], held: &Held) {
+        self.lock().keep.handle_receipt(epochs, held);
+        self.acknowledged.notify_waiters();
+    }
+
+    /// Sends again what is ordered, and returns which plans are in force then.
+    async fn carry_out_orders(&self) -> Vec<Plan> {
+        loop {
+            match self.next_step() {
+                Step::Give(plans) => return plans,
+                Step::Resend(plan, adus) => {
+                    let (epoch, count) = (plan.epoch.0, adus.len());
+                    debug!(stream = %self.stream, plan = epoch, adus = count, "sending again");
+                    for adu in adus {
+                        self.carry(plan, adu).await;
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_step(&self) -> Step {
+        let now = self.forwarder.clock.now();
+        let mut state = self.lock();
+        let Some(Order { from, to }) = state.orders.pop_front() else {
+            return Step::Give(state.plans.clone());
+        };
+        let known = state.plans.iter().find(|plan| plan.epoch == to).copied();
+        // One that has been replaced meanwhile has an order after it.
+        let plan = known.unwrap_or(Plan {
+            epoch: to,
+            layers: u8::MAX,
+        });
+        Step::Resend(plan, state.keep.take(&from, now))
+    }
+
+    /// Sends an ADU under a plan, and keeps it if it goes to another node and matters there.
+    async fn carry(&self, plan: Plan, mut adu: Adu) {
+        let Some(route) = self.forwarder.route(self.stream, plan.epoch) else {
+            self.counts.dropped(DropCause::PathLost);
+            return self.unplanned.refused(&adu.header, DropCause::PathLost);
+        };
+        adu.header.epoch = plan.epoch;
+        let part = route.installation();
+        if part.next.is_some() && adu.header.layer < plan.layers {
+            let now = self.forwarder.clock.now();
+            self.lock().keep.handle_given(&adu, part.reliability, now);
+        }
+        self.forwarder.carry(&route, adu).await;
+    }
+
+    /// Waits until nothing that is worth sending again waits for its acknowledgement.
+    pub(crate) async fn settled(&self) {
+        loop {
+            let acknowledged = self.acknowledged.notified();
+            tokio::pin!(acknowledged);
+            // Listening before looking: what is said between the two is not missed.
+            acknowledged.as_mut().enable();
+            let settled = self.lock().keep.poll_settled();
+            if settled <= self.forwarder.clock.now() {
+                return;
+            }
+            tokio::select! {
+                () = acknowledged => {}
+                () = self.forwarder.clock.sleep_until(settled) => {}
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // No code that can panic runs under this lock.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

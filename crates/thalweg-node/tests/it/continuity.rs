@@ -1,0 +1,295 @@
+//! Proves that a stream goes on when its way breaks: every ADU arrives, once, and in order.
+//!
+//! *How.* A source and a sink with relays between them, each on an address of its own and joined by lines that can be cut; a
+//! relay whose lines are all cut at one moment is as good as killed. The stream's deadline allows for a change of the way
+//! and is shorter than the time after which QUIC gives up a connection: what is not sent again by another way is lost.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use thalweg_core::model::Layer;
+use thalweg_core::needs::{Needs, Order, Reliability};
+use thalweg_core::planner::Planner;
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+use thalweg_net::shaper::Direction;
+use thalweg_net::{Impairment, Shaper, ShaperOptions};
+use thalweg_node::{
+    Config, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
+};
+
+use crate::fabric::{self, PATIENCE, Running, start_with, trusted};
+
+const RELAYS: [&str; 3] = ["r0", "r1", "r2"];
+
+/// How many ADUs a stream has, and how far apart.
+const ADUS: u64 = 150;
+const INTERVAL: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// A source and a sink, and relays between them.
+struct Fan {
+    source: Running,
+    relays: BTreeMap<&'static str, Running>,
+    sink: Running,
+    /// The line of each relay to the source, and to the sink.
+    lines: BTreeMap<&'static str, [Shaper; 2]>,
+}
+
+/// An end of a relay's way.
+const NEAR: usize = 0;
+const FAR: usize = 1;
+
+fn line(up: bool) -> Impairment {
+    Impairment {
+        rate: Bitrate::from_kbps(20_000),
+        delay: Duration::from_millis(5),
+        up,
+        ..Impairment::default()
+    }
+}
+
+async fn lay(from: SocketAddr, towards: SocketAddr) -> Shaper {
+    let options = ShaperOptions {
+        from: SocketAddr::new(from.ip(), 0),
+        towards,
+        a_to_b: line(true),
+        b_to_a: line(true),
+        seed: 1,
+    };
+    Shaper::start(options).await.expect("loopback has ports")
+}
+
+fn address(net: u8, host: u8) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(127, 0, net, host), 0))
+}
+
+fn confined(at: SocketAddr) -> impl FnOnce(&mut Config) {
+    move |config| {
+        config.listen = vec![at];
+        config.reach.confined = true;
+    }
+}
+
+impl Fan {
+    /// Starts it with so many relays, in a net of its own.
+    async fn start(net: u8, relays: usize) -> Self {
+        let names = &RELAYS[..relays];
+        let mut known: Vec<_> = names.iter().map(|name| trusted(name, None)).collect();
+        known.push(trusted("sink", None));
+        let source = start_with("source", &known, confined(address(net, 1))).await;
+        let (mut all, mut near) = (BTreeMap::new(), Vec::new());
+        for (name, host) in names.iter().zip(3..) {
+            let at = address(net, host);
+            let line = lay(at, source.address).await;
+            let known = [
+                trusted("source", Some(line.address())),
+                trusted("sink", None),
+            ];
+            all.insert(*name, start_with(name, &known, confined(at)).await);
+            near.push(line);
+        }
+        let at = address(net, 2);
+        let mut lines = BTreeMap::new();
+        for (name, near) in names.iter().zip(near) {
+            let far = lay(at, all[name].address).await;
+            lines.insert(*name, [near, far]);
+        }
+        let mut known = vec![trusted("source", None)];
+        known.extend(names.iter().map(|name| {
+            let far = &lines[name][FAR];
+            trusted(name, Some(far.address()))
+        }));
+        let sink = start_with("sink", &known, confined(at)).await;
+        let fan = Self {
+            source,
+            relays: all,
+            sink,
+            lines,
+        };
+        fan.joined().await;
+        fan
+    }
+
+    /// Waits until every node knows of every way.
+    async fn joined(&self) {
+        let links = 2 * self.relays.len();
+        fabric::until("all links are on the source's map", || async {
+            let status = self.source.handle.status().await.expect("it runs");
+            let relays = status.nodes.iter().filter(|node| self.is_relay(&node.name));
+            relays.map(|node| node.neighbours.len()).sum::<usize>() == links
+        })
+        .await;
+    }
+
+    fn is_relay(&self, name: &str) -> bool {
+        self.relays.contains_key(name)
+    }
+
+    /// Returns the relay that the plan in force leads by.
+    async fn relay_in_use(&self) -> Option<&'static str> {
+        let status = self.source.handle.status().await.expect("it runs");
+        let plan = status.plans.iter().find(|plan| plan.state == "active")?;
+        let by = plan.report.as_ref()?.path.get(1)?.to_string();
+        RELAYS.into_iter().find(|name| *name == by)
+    }
+
+    fn set(&self, relay: &str, line_at: usize, up: bool) {
+        for direction in [Direction::AToB, Direction::BToA] {
+            self.lines[relay][line_at].set(direction, line(up));
+        }
+    }
+
+    /// Waits until the stream has left a relay, and returns the one that it took.
+    async fn left(&self, relay: &str) -> &'static str {
+        let taken = std::sync::Mutex::new(None);
+        fabric::until("the stream takes another way", || async {
+            let by = self.relay_in_use().await.filter(|by| *by != relay);
+            *taken.lock().expect("nobody panicked") = by;
+            by.is_some()
+        })
+        .await;
+        taken
+            .into_inner()
+            .expect("nobody panicked")
+            .expect("it did")
+    }
+
+    async fn stream(&self, needs: Needs) -> (Publisher, Subscriber) {
+        let name = "cam".parse().expect("a name");
+        let options = SubscribeOptions {
+            name,
+            in_sequence: true,
+        };
+        let subscriber = self.sink.handle.subscribe(options).await;
+        let publication = Publication {
+            name: "cam".parse().expect("a name"),
+            needs,
+            layers: vec![Layer {
+                rate: Bitrate::from_kbps(200),
+                utility: 1.0,
+            }],
+            pack_ratio: None,
+            planner: Some(Planner::Exact),
+        };
+        let publisher = self.source.handle.publish(publication).await;
+        let mut publisher = publisher.expect("it is published");
+        let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+        wanted.expect("a plan in time").expect("the node runs");
+        (publisher, subscriber)
+    }
+}
+
+/// What a viewer bears; below the 8 s after which a dead connection is given up.
+fn live() -> Needs {
+    Needs {
+        deadline: Duration::from_secs(7),
+        order: Order::Sequence,
+        ..Needs::default()
+    }
+}
+
+fn full() -> Needs {
+    Needs {
+        reliability: Reliability::Full,
+        order: Order::Sequence,
+        ..Needs::default()
+    }
+}
+
+async fn produce(mut publisher: Publisher) {
+    let mut due = tokio::time::interval(INTERVAL);
+    for number in 0..ADUS {
+        due.tick().await;
+        let outgoing = Outgoing {
+            payload: Bytes::from(vec![number as u8; 400]),
+            ..fabric::outgoing(b"")
+        };
+        publisher.send(outgoing).await.expect("the node runs");
+    }
+    publisher.finish().await;
+}
+
+async fn received(mut subscriber: Subscriber) -> Vec<u64> {
+    let mut sequences = Vec::new();
+    while let Some(event) = subscriber.recv().await {
+        if let SubscriberEvent::Adu(adu) = event {
+            assert_eq!(adu.payload, vec![adu.header.sequence.0 as u8; 400]);
+            sequences.push(adu.header.sequence.0);
+        }
+    }
+    sequences
+}
+
+/// Sends a stream while something happens to its way, which is told the relay that the stream takes; all of it arrives.
+async fn unbroken(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static str)) {
+    let (publisher, subscriber) = fan.stream(needs).await;
+    let all = async {
+        tokio::join!(produce(publisher), received(subscriber), async {
+            tokio::time::sleep(INTERVAL * 30).await;
+            let first = fan.relay_in_use().await.expect("a plan in force");
+            happening(first).await;
+        })
+    };
+    let ((), sequences, ()) = tokio::time::timeout(PATIENCE, all).await.expect("in time");
+    assert_eq!(sequences, (0..ADUS).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_beside_the_source_is_cut() {
+    let fan = Fan::start(51, 2).await;
+    unbroken(&fan, live(), async |first| {
+        fan.set(first, NEAR, false);
+        fan.left(first).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_link_out_of_the_sources_sight_is_cut() {
+    let fan = Fan::start(52, 2).await;
+    unbroken(&fan, live(), async |first| {
+        fan.set(first, FAR, false);
+        fan.left(first).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_dies_with_what_it_had_acknowledged() {
+    for (net, needs) in [(53, live()), (54, full())] {
+        let fan = Fan::start(net, 2).await;
+        unbroken(&fan, needs, async |first| {
+            fan.set(first, FAR, false);
+            fan.set(first, NEAR, false);
+            fan.left(first).await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_second_way_breaks_when_the_stream_has_just_moved_to_it() {
+    // Two silences in a row may take longer than a viewer bears on a machine with much else to do.
+    let fan = Fan::start(55, 3).await;
+    unbroken(&fan, full(), async |first| {
+        fan.set(first, FAR, false);
+        let second = fan.left(first).await;
+        fan.set(second, FAR, false);
+        fan.left(second).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_way_heals_while_the_stream_leaves_it() {
+    let fan = Fan::start(56, 2).await;
+    for needs in [live(), full()] {
+        unbroken(&fan, needs, async |first| {
+            fan.set(first, NEAR, false);
+            fan.left(first).await;
+            fan.set(first, NEAR, true);
+        })
+        .await;
+    }
+}
