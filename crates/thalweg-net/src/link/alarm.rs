@@ -1,4 +1,4 @@
-//! The alarm of a link's driver, for the deadline that comes first.
+//! An alarm: of a link's driver for the deadline that comes first, of a payload that arrives for its own.
 //!
 //! *The idea.* Deadlines come and go with every ADU; most pass long after their ADU was acknowledged. So the alarm is only
 //! ever set to an earlier time, and stays when nothing is due any more. When it goes off its owner looks what is next: that
@@ -15,6 +15,7 @@ use tokio::time::Sleep;
 use crate::clock::Clock;
 
 /// A timer that is set to earlier times only, until it has gone off.
+#[derive(Debug)]
 pub(super) struct Alarm {
     clock: Clock,
     /// Made when it is first needed, and used again.

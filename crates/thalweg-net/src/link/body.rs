@@ -7,13 +7,17 @@
 //! *What it does not do.* It allocates nothing by what a peer claims: what it holds has arrived.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
 use thalweg_core::time::Instant;
 use tokio::sync::oneshot;
 
+use super::alarm::Alarm;
 use super::reader::Reader;
 use crate::clock::Clock;
 use crate::close::StreamCode;
@@ -36,10 +40,19 @@ pub struct Body {
     reader: Reader,
     remaining: usize,
     failed: Option<BodyError>,
-    deadline: Option<(Clock, Instant)>,
+    deadline: Option<Deadline>,
     /// Where the stream goes when this body is done with it, for other ADUs follow on it.
     home: Option<oneshot::Sender<(Reader, usize)>>,
     rest: Option<Rest>,
+}
+
+/// Until when a payload is waited for.
+#[derive(Debug)]
+struct Deadline {
+    at: Instant,
+    /// Set when something has to be waited for, and kept: what arrives in many pieces waits often.
+    alarm: Alarm,
+    is_set: bool,
 }
 
 /// Tells what became of the rest of a payload, when its body is gone.
@@ -97,7 +110,11 @@ impl Body {
             reader,
             remaining: payload_bytes,
             failed: None,
-            deadline: Some((clock, deadline)),
+            deadline: Some(Deadline {
+                at: deadline,
+                alarm: Alarm::new(clock),
+                is_set: false,
+            }),
             home: None,
             rest: None,
         };
@@ -211,21 +228,25 @@ impl Body {
 
     async fn wait(&mut self) -> Result<(), BodyError> {
         let missing = self.remaining;
-        let arrival = async {
-            match self.reader.fill().await {
-                Ok(true) => Ok(()),
-                Ok(false) => Err(BodyError::Truncated { missing }),
-                Err(error) => Err(error),
+        let mut arrival = pin!(self.reader.fill());
+        let deadline = &mut self.deadline;
+        poll_fn(|context| {
+            if let Poll::Ready(arrived) = arrival.as_mut().poll(context) {
+                return Poll::Ready(match arrived {
+                    Ok(true) => Ok(()),
+                    Ok(false) => Err(BodyError::Truncated { missing }),
+                    Err(error) => Err(error),
+                });
             }
-        };
-        match self.deadline {
-            Some((clock, deadline)) => tokio::select! {
-                biased;
-                arrived = arrival => arrived,
-                () = clock.sleep_until(deadline) => Err(BodyError::Expired),
-            },
-            None => arrival.await,
-        }
+            let is_late = deadline
+                .as_mut()
+                .is_some_and(|deadline| deadline.has_passed(context));
+            if is_late {
+                return Poll::Ready(Err(BodyError::Expired));
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     fn fail(&mut self, error: BodyError) {
@@ -233,6 +254,17 @@ impl Body {
         if error == BodyError::Expired {
             self.reader.stop(StreamCode::Expired);
         }
+    }
+}
+
+impl Deadline {
+    /// Returns whether it has passed; else it wakes who asks when it does.
+    fn has_passed(&mut self, context: &mut Context<'_>) -> bool {
+        if !self.is_set {
+            self.is_set = true;
+            self.alarm.set(self.at);
+        }
+        self.alarm.has_gone_off(context)
     }
 }
 

@@ -19,9 +19,12 @@ use super::stream::Inbound;
 use crate::close::StreamCode;
 use crate::error::BodyError;
 
-/// Chunks taken under one lock of the connection: two thirds of a 60 kB ADU. At 8 the lock was taken so often that
-/// bulk suffered; more would make every waiting future larger.
-const CHUNKS_PER_READ: usize = 32;
+/// Chunks taken under one lock of the connection at first: a small ADU is one or two, and each place costs something to
+/// make and to let go.
+const CHUNKS_FEW: usize = 4;
+
+/// The same once so many were there: two thirds of a 60 kB ADU. At 8 the lock was taken so often that bulk suffered.
+const CHUNKS_MANY: usize = 32;
 
 /// What is buffered of a stream, and the stream.
 #[derive(Debug)]
@@ -29,6 +32,8 @@ pub(crate) struct Reader {
     stream: Option<Inbound>,
     first: Bytes,
     others: VecDeque<Bytes>,
+    /// Whether there was ever more than a few chunks at once.
+    is_bulk: bool,
     ended: bool,
 }
 
@@ -50,6 +55,7 @@ impl Reader {
             stream: Some(stream),
             first: Bytes::new(),
             others: VecDeque::new(),
+            is_bulk: false,
             ended: false,
         }
     }
@@ -60,6 +66,7 @@ impl Reader {
             stream: None,
             first: bytes,
             others: VecDeque::new(),
+            is_bulk: false,
             ended: true,
         }
     }
@@ -71,6 +78,7 @@ impl Reader {
             stream: None,
             first: chunks.pop_front().unwrap_or_default(),
             others: chunks,
+            is_bulk: false,
             ended: true,
         }
     }
@@ -98,15 +106,22 @@ impl Reader {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.ended) else {
             return Ok(false);
         };
-        let mut chunks = [const { Bytes::new() }; CHUNKS_PER_READ];
-        let Some(count) = stream.read(&mut chunks).await? else {
-            self.ended = true;
-            return Ok(false);
+        let (first, others) = (&mut self.first, &mut self.others);
+        let push = |chunk| {
+            if first.is_empty() {
+                *first = chunk;
+            } else {
+                others.push_back(chunk);
+            }
         };
-        for chunk in chunks.into_iter().take(count) {
-            self.push(chunk);
-        }
-        Ok(true)
+        let read = if self.is_bulk {
+            stream.read::<CHUNKS_MANY>(push).await?
+        } else {
+            stream.read::<CHUNKS_FEW>(push).await?
+        };
+        self.is_bulk |= read == Some(CHUNKS_FEW);
+        self.ended = read.is_none();
+        Ok(read.is_some())
     }
 
     /// Takes in what has arrived by now, without waiting; errors are left for the next [`Reader::fill`].
@@ -173,14 +188,6 @@ impl Reader {
             stream.stop(code);
         }
         self.ended = true;
-    }
-
-    fn push(&mut self, chunk: Bytes) {
-        if self.first.is_empty() {
-            self.first = chunk;
-        } else {
-            self.others.push_back(chunk);
-        }
     }
 
     /// Puts short chunks at the front together until the first has `count` bytes or is all there is.

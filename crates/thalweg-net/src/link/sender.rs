@@ -139,6 +139,10 @@ impl Outgoing {
         state.wire.look();
         state.sender.sweep(now);
         self.follow(now, &mut state);
+        // Whatever went wrong with a wake-up, what waits does not wait for ever.
+        if state.sender.outbox().is_waiting() {
+            state.wire.wake_driver();
+        }
     }
 
     /// Returns what is told when the rate has moved.

@@ -4,6 +4,10 @@
 //!
 //! *What it does not do.* It knows no format.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
 use bytes::Bytes;
 use iroh::endpoint::{ReadError, RecvStream, SendStream};
 
@@ -26,14 +30,26 @@ pub(crate) enum Outbound {
 }
 
 impl Inbound {
-    /// Takes what has arrived, at least one chunk; returns how many there are, `None` after the last.
-    pub(crate) async fn read(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, BodyError> {
+    /// Gives what has arrived to `sink`, one chunk at least and no more than `N`; returns how many, `None` after the last.
+    pub(crate) async fn read<const N: usize>(
+        &mut self,
+        mut sink: impl FnMut(Bytes),
+    ) -> Result<Option<usize>, BodyError> {
         match self {
             Self::Quic(stream) => {
-                let read = stream.read_many_chunks(chunks).await;
-                read.map_err(|error| lost(&error))
+                // QUIC wants places for the chunks. They are on the stack of one poll: in the future they would be moved,
+                // and allocated, with each that waits for it.
+                let read = poll_fn(|context| {
+                    let mut chunks = [const { Bytes::new() }; N];
+                    let reading = pin!(stream.read_many_chunks(&mut chunks)).poll(context);
+                    if let Poll::Ready(Ok(Some(count))) = reading {
+                        chunks.into_iter().take(count).for_each(&mut sink);
+                    }
+                    reading
+                });
+                read.await.map_err(|error| lost(&error))
             }
-            Self::Tcp(stream) => stream.chunks(chunks).await,
+            Self::Tcp(stream) => stream.chunks(N, sink).await,
         }
     }
 

@@ -67,19 +67,23 @@ impl Arriving {
     ///
     /// Fails   the sender gave up, or the session is over
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-        let mut chunk = [Bytes::new()];
-        let count = self.chunks(&mut chunk).await?;
-        let [chunk] = chunk;
+        let mut chunk = Bytes::new();
+        let count = self.chunks(1, |bytes| chunk = bytes).await?;
         Ok(count.map(|_| chunk))
     }
 
-    /// Takes what has arrived, one chunk at least; returns how many there are, nothing after the last.
+    /// Gives what has arrived to `sink`, one chunk at least and no more than `most`; returns how many, nothing after the
+    /// last.
     ///
     /// Fails   as [`Arriving::chunk`]
-    pub async fn chunks(&mut self, chunks: &mut [Bytes]) -> Result<Option<usize>, BodyError> {
+    pub async fn chunks(
+        &mut self,
+        most: usize,
+        mut sink: impl FnMut(Bytes),
+    ) -> Result<Option<usize>, BodyError> {
         while !self.is_over {
             let arrival = self.wake.notified();
-            let (count, then) = self.read(chunks);
+            let (count, then) = self.read(most, &mut sink);
             match then {
                 Some(Read::Finished) => self.is_over = true,
                 Some(Read::Reset(code)) => {
@@ -101,15 +105,15 @@ impl Arriving {
     }
 
     /// Takes what is here; returns how much that was, and why it was not more.
-    fn read(&self, chunks: &mut [Bytes]) -> (usize, Option<Read>) {
+    fn read(&self, most: usize, sink: &mut impl FnMut(Bytes)) -> (usize, Option<Read>) {
         self.connection.shared().act(|state| {
-            for (count, chunk) in chunks.iter_mut().enumerate() {
+            for count in 0..most {
                 match state.session.read(self.stream) {
-                    Read::Bytes(bytes) => *chunk = bytes,
+                    Read::Bytes(bytes) => sink(bytes),
                     then => return (count, Some(then)),
                 }
             }
-            (chunks.len(), None)
+            (most, None)
         })
     }
 

@@ -14,7 +14,10 @@ use crate::time::Instant;
 use crate::wire::adu::encode_header;
 
 /// Pieces written under one lock of the connection: a chunk of 40 kB as it arrived in packets.
-const PIECES_AT_ONCE: usize = 32;
+const PIECES_MANY: usize = 32;
+
+/// Places for an ADU that is in few pieces: each costs something to make and to let go.
+const PIECES_FEW: usize = 4;
 
 /// An ADU that is being sent.
 #[derive(Debug)]
@@ -123,6 +126,23 @@ impl<S: Copy, D> Sending<S, D> {
         kind: Option<u8>,
         bytes: usize,
     ) -> (usize, Step) {
+        // One more is for the head.
+        if self.unsent.len() < PIECES_FEW {
+            self.write_by::<PIECES_FEW>(now, transport, stream, kind, bytes)
+        } else {
+            self.write_by::<PIECES_MANY>(now, transport, stream, kind, bytes)
+        }
+    }
+
+    /// Writes as [`Sending::write`], so many pieces at once.
+    fn write_by<const N: usize>(
+        &mut self,
+        now: Instant,
+        transport: &mut impl Transport<Stream = S>,
+        stream: S,
+        kind: Option<u8>,
+        bytes: usize,
+    ) -> (usize, Step) {
         let mut gone = 0;
         loop {
             let head = match &self.head {
@@ -131,7 +151,7 @@ impl<S: Copy, D> Sending<S, D> {
                 Head::Gone => Bytes::new(),
             };
             let head_bytes = head.len();
-            let mut pieces = [const { Bytes::new() }; PIECES_AT_ONCE];
+            let mut pieces = [const { Bytes::new() }; N];
             let count = self.gather(head, bytes - gone, &mut pieces);
             let offered: usize = pieces[..count].iter().map(Bytes::len).sum();
             if offered == 0 {
@@ -153,7 +173,7 @@ impl<S: Copy, D> Sending<S, D> {
     }
 
     /// Lays out the head and the next bytes of the payload, without a copy; returns in how many pieces.
-    fn gather(&self, head: Bytes, bytes: usize, pieces: &mut [Bytes; PIECES_AT_ONCE]) -> usize {
+    fn gather(&self, head: Bytes, bytes: usize, pieces: &mut [Bytes]) -> usize {
         let mut count = 0;
         if !head.is_empty() {
             pieces[0] = head;
@@ -161,7 +181,7 @@ impl<S: Copy, D> Sending<S, D> {
         }
         let mut left = bytes;
         for chunk in &self.unsent {
-            if left == 0 || count == PIECES_AT_ONCE {
+            if left == 0 || count == pieces.len() {
                 break;
             }
             if chunk.is_empty() {
