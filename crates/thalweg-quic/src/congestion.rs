@@ -21,6 +21,7 @@ use thalweg_core::time::Instant;
 use thalweg_core::units::{Bitrate, DataSize};
 
 use crate::Watch;
+use crate::watch::Acked;
 
 /// What noq calls an instant.
 type Moment = std::time::Instant;
@@ -57,6 +58,8 @@ struct Watched {
     inner: Box<dyn QuicController>,
     watch: Arc<Watch>,
     since: Moment,
+    /// What was acknowledged and the watch has not been told.
+    acked: Acked,
 }
 
 impl ControllerFactory for Watchful {
@@ -65,6 +68,7 @@ impl ControllerFactory for Watchful {
             inner: self.0.clone().build(now, mtu),
             watch: Arc::default(),
             since: now,
+            acked: Acked::default(),
         })
     }
 }
@@ -108,9 +112,9 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_ack(now, sent, bytes, number, app_limited, rtt);
-        let (now, sent) = (self.at(now), self.at(sent));
-        self.watch
-            .handle_ack(now, sent, DataSize::from_bytes(bytes), rtt.get().into());
+        let took = self.at(now).saturating_since(self.at(sent));
+        self.acked
+            .handle(DataSize::from_bytes(bytes), took, rtt.get().into());
     }
 
     fn on_end_acks(
@@ -122,6 +126,8 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_number);
+        let acked = std::mem::take(&mut self.acked);
+        self.watch.handle_acks(self.at(now), acked);
         self.watch
             .handle_in_flight(DataSize::from_bytes(in_flight), app_limited);
         self.tell(false);
@@ -177,6 +183,7 @@ impl QuicController for Watched {
             inner: self.inner.clone_box(),
             watch: self.watch.clone(),
             since: self.since,
+            acked: self.acked,
         })
     }
 

@@ -36,6 +36,15 @@ struct Shortest {
     since: Instant,
 }
 
+/// What one batch of acknowledgements says: the watch is told once, for it is behind a lock and packets are many.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Acked {
+    bytes: DataSize,
+    shortest: Option<Duration>,
+    /// The smoothed round trip after the last of them.
+    rtt: Duration,
+}
+
 /// What is known of a path at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
@@ -99,11 +108,15 @@ impl Watch {
         self.lock().gate.handle_packet(packet);
     }
 
-    pub(crate) fn handle_ack(&self, now: Instant, sent: Instant, packet: DataSize, rtt: Duration) {
+    /// Takes in a batch of acknowledgements.
+    pub(crate) fn handle_acks(&self, now: Instant, acked: Acked) {
+        let Some(shortest) = acked.shortest else {
+            return;
+        };
         let mut state = self.lock();
-        state.gate.handle_acknowledged(packet);
-        state.path.rtt = rtt;
-        state.shortest.handle(now, now.saturating_since(sent));
+        state.gate.handle_acknowledged(acked.bytes);
+        state.path.rtt = acked.rtt;
+        state.shortest.handle(now, shortest);
     }
 
     pub(crate) fn handle_lost(&self, packet: DataSize) {
@@ -133,6 +146,15 @@ impl Watch {
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Acked {
+    /// Takes in that a packet was acknowledged after so long.
+    pub(crate) fn handle(&mut self, packet: DataSize, took: Duration, rtt: Duration) {
+        self.bytes += packet;
+        self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+        self.rtt = rtt;
     }
 }
 
