@@ -199,7 +199,7 @@ pub(crate) fn list() -> String {
 }
 
 /// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
-/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or plans in a process of its own, `plan-memory:KIND:NODES:SEED`; or prints
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or measures one length of BM-P3, `hop:BYTES:ROUNDS`; or plans in a process of its own, `plan-memory:KIND:NODES:SEED`; or prints
 /// worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the relay of the comparison, `relay-node:SINKS`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
@@ -211,6 +211,8 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
         ["oracle", first, count, step] => {
             planning::ilp::workload(first.parse()?, count.parse()?, step.parse()?)
         }
+        #[cfg(feature = "nodes")]
+        ["hop", bytes, rounds] => delivery::hop(bytes.parse()?, rounds.parse()?),
         #[cfg(feature = "nodes")]
         ["delivery", side, hops, bytes, millis] => {
             delivery::workload(side, hops.parse()?, bytes.parse()?, millis.parse()?)

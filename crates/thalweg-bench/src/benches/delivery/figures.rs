@@ -196,7 +196,7 @@ impl Measured {
         }
     }
 
-    fn added_us(&self, side: Side, length_bytes: usize) -> Summary {
+    pub(super) fn added_us(&self, side: Side, length_bytes: usize) -> Summary {
         let cells: Vec<Cell> = (1..=HOPS_MAX)
             .map(|hops| Cell {
                 length_bytes,

@@ -115,7 +115,25 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         return Ok(());
     }
     let rounds = (settings.samples / SAMPLES_A_ROUND).max(ROUNDS_MIN);
-    figures::report(&on_two_cores(measure(rounds))?, report)
+    figures::report(&on_two_cores(measure(rounds, cells().collect()))?, report)
+}
+
+/// Measures one length beside plain QUIC and prints what answers, in seconds instead of minutes: for who works at a hop.
+pub(crate) fn hop(length_bytes: usize, rounds: usize) -> anyhow::Result<()> {
+    let is_compared = |cell: &Cell| {
+        let is_side = matches!(
+            cell.line.side,
+            Side::UntilDeadline | Side::Full | Side::Quic
+        );
+        is_side
+            && cell.length_bytes == length_bytes
+            && cell.line.hops > 0
+            && cell.line.adapters == 0
+    };
+    let cells = cells().filter(is_compared).collect();
+    let measured = on_two_cores(measure(rounds, cells))?;
+    tables::print_hop(&measured, length_bytes);
+    Ok(())
 }
 
 /// Fills one way for so long, for a profiler; `side` is as in [`Side::word`].
@@ -158,11 +176,10 @@ fn on_two_cores<T: Send + 'static>(
     done
 }
 
-async fn measure(rounds: usize) -> anyhow::Result<Measured> {
+async fn measure(rounds: usize, mut cells: Vec<Cell>) -> anyhow::Result<Measured> {
     let mut tasks = JoinSet::new();
-    let mut ways = ways(&mut tasks).await?;
+    let mut ways = ways(&cells, &mut tasks).await?;
     let mut measured = Measured::default();
-    let mut cells: Vec<Cell> = cells().collect();
     // One round more than asked for: the first warms up and is not counted.
     for round in 0..=rounds {
         progress::show(format_args!("{ID}: round {round} of {rounds}"));
@@ -193,12 +210,12 @@ async fn carry(ways: &mut BTreeMap<Line, Way>, cell: Cell, batch: Batch) -> anyh
     Ok(taken)
 }
 
-async fn ways(tasks: &mut JoinSet<()>) -> anyhow::Result<BTreeMap<Line, Way>> {
+async fn ways(cells: &[Cell], tasks: &mut JoinSet<()>) -> anyhow::Result<BTreeMap<Line, Way>> {
     let chain = thalweg::Chain::start(1 + HOPS_MAX, tasks).await?;
     let mut ways = BTreeMap::new();
-    for Cell { line, .. } in cells() {
-        if let Entry::Vacant(place) = ways.entry(line) {
-            let way = way(line, &chain, tasks).await;
+    for Cell { line, .. } in cells {
+        if let Entry::Vacant(place) = ways.entry(*line) {
+            let way = way(*line, &chain, tasks).await;
             place.insert(way.with_context(|| format!("{line:?}"))?);
         }
     }

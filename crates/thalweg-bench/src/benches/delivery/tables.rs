@@ -41,6 +41,37 @@ pub(super) fn print(measured: &Measured) {
     );
 }
 
+/// Prints what a hop adds, and goodput over plain QUIC's, with their spreads; then the tables of this length.
+pub(super) fn print_hop(measured: &Measured, length_bytes: usize) {
+    for (side, name) in SIDES.into_iter().zip(NAMES) {
+        let line = Line {
+            hops: 1,
+            adapters: 0,
+            side,
+        };
+        let cell = Cell { length_bytes, line };
+        if measured.full.contains_key(&cell) {
+            let added = measured.added_us(side, length_bytes);
+            let ratio = Summary::of(measured.ratio_to_quic(cell));
+            println!(
+                "{name}: a hop adds {:.1} us (spread {:.1}); {:.2} of plain QUIC's goodput (spread {:.2})",
+                added.median, added.spread, ratio.median, ratio.spread
+            );
+        }
+    }
+    let header: Vec<&str> = ["bytes / hops"].into_iter().chain(NAMES).collect();
+    let tables: [(&str, Of); 3] = [
+        ("p50 / p99 in us", latency),
+        ("goodput in Mbit/s", goodput),
+        ("cores busy / ns a byte", cores),
+    ];
+    for (title, of) in tables {
+        report::table(title, &header, &rows(&|cell| of(measured, cell)));
+    }
+}
+
+type Of = fn(&Measured, Cell) -> Option<String>;
+
 fn rows(of: &dyn Fn(Cell) -> Option<String>) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for length_bytes in LENGTHS_BYTES {
