@@ -19,6 +19,7 @@ Examples:
   thalweg route camera base --json | jq '.alternatives[].way.cost'
 
 The map is that of the node which is asked. An alternative is the best way that is left without the links named beside it.
+There and back is what the ends of a hop say it carries, measured where it was full and configured where it was not.
 Without --stream the way is planned for a stream of 1 Mbit/s that is not confidential.";
 
 /// Show the way between two nodes on the live map, why it is the best, and the alternatives with their costs.
@@ -91,13 +92,24 @@ fn describe(ways: &Value, colour: Colour) -> String {
         text.push_str(&table::lay_out(&rows, colour));
         text.push('\n');
     }
-    let mut hops = vec![["hop", "delay", "loss", "carries", "secure"].map(String::from)];
+    let titles = [
+        "hop",
+        "delay",
+        "loss",
+        "there",
+        "back",
+        "configured",
+        "secure",
+    ];
+    let mut hops = vec![titles.map(String::from)];
     for hop in list(&ways["hops"]) {
         hops.push([
             format!("{} – {}", word(&hop["from"]), word(&hop["to"])),
             format!("{:.1} ms", number(&hop["delay_ms"])),
             format!("{:.1} %", number(&hop["loss"]) * 100.0),
-            rate(&hop["rate_bps"]),
+            rate_if_known(&hop["there_bps"]),
+            rate_if_known(&hop["back_bps"]),
+            rate_if_known(&hop["configured_bps"]),
             if hop["secure"] == true { "yes" } else { "no" }.into(),
         ]);
     }
@@ -131,6 +143,14 @@ fn word(value: &Value) -> String {
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
+}
+
+fn rate_if_known(value: &Value) -> String {
+    if value.is_null() {
+        "?".into()
+    } else {
+        rate(value)
+    }
 }
 
 fn rate(value: &Value) -> String {

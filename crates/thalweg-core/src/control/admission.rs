@@ -360,7 +360,7 @@ impl Controller {
         let rights = self.roll.rights(node);
         if node == self.id() {
             // What it announces depends on them.
-            self.own_record.refresh = now;
+            self.own_record.made = None;
             return;
         }
         if !rights.contains(Rights::PUBLISH) {

@@ -5,7 +5,8 @@
 //!
 //! Trust is what is granted, or the source's own configuration where nothing is; who may not relay is on the map of its
 //! own streams only; slots, rates and what is secure come from the signed records. Of two ends
-//! that say different things about a link, the more careful is believed.
+//! that say different things about a link, the more careful is believed: the planner knows one rate of a link, so one that
+//! carries less one way is planned with that.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -106,6 +107,11 @@ impl Map {
             },
             keys,
         })
+    }
+
+    /// Returns the node of a name on the map.
+    pub(super) fn key(&self, name: &NodeName) -> Option<NodeId> {
+        self.keys.get(name).copied()
     }
 
     /// Returns the parts of a plan, node by node.

@@ -62,13 +62,13 @@ use crate::ledger::{Account, Reading};
 use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
+use crate::routing::gauge::Gauge;
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 use crate::wire::control::{self as wire, Body, Message};
 
 pub use admission::{AdmissionChange, CLOCK_TOLERANCE, NotIssued};
 pub use keys::{KeyContent, KeyContext, Keys, KeysError};
-pub use neighbour::LinkStats;
 pub use note::{Note, Notice};
 pub use part::{Installation, Secrets};
 pub use planning::{Planning, Solved, Words};
@@ -198,7 +198,7 @@ pub enum Output {
 pub struct Controller {
     settings: Settings,
     peers: BTreeMap<NodeId, Peer>,
-    links: BTreeMap<NodeId, LinkStats>,
+    links: BTreeMap<NodeId, Gauge>,
     directory: Directory,
     roll: Roll,
     admissions: VecDeque<AdmissionChange>,
@@ -255,9 +255,14 @@ impl Controller {
         &self.directory
     }
 
-    /// Returns the neighbours that there are links with.
-    pub fn links(&self) -> impl Iterator<Item = (NodeId, LinkStats)> {
-        self.links.iter().map(|(peer, stats)| (*peer, *stats))
+    /// Returns the neighbours that there are links with, and what is known of these.
+    pub fn links(&self) -> impl Iterator<Item = (NodeId, &Gauge)> {
+        self.links.iter().map(|(peer, gauge)| (*peer, gauge))
+    }
+
+    /// Returns what is known of the link with a neighbour.
+    pub fn link(&self, peer: NodeId) -> Option<&Gauge> {
+        self.links.get(&peer)
     }
 
     /// Returns whether this node lets another see plaintext of its streams: by its grant, or where there are none by
@@ -311,9 +316,10 @@ impl Controller {
         self.expire_grants(now);
         self.handle_accounts(now);
         self.time_continuity(now);
-        if self.own_record.refresh <= now {
+        if self.refresh_at() <= now {
             self.announce(now, keys);
         }
+        self.time_gauges(now, keys);
         self.is_changed |= self.directory.handle_timeout(self.id(), now);
         self.renew_wanted(now, keys);
         self.settle(now, keys);
@@ -327,8 +333,9 @@ impl Controller {
         let accounts = self.accounts.values().map(Account::poll_timeout);
         let due = sessions.chain(parts).chain(asks).chain(accounts).min();
         due.unwrap_or(Instant::NEVER)
-            .min(self.own_record.refresh)
+            .min(self.refresh_at())
             .min(self.directory.poll_timeout())
+            .min(self.gauges_timeout())
             .min(self.grants_timeout())
             .min(self.continuity.poll_timeout())
     }

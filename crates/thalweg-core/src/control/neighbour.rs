@@ -8,9 +8,12 @@ use super::{Controller, Keys, Note, Output};
 use crate::admission::Rights;
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
-use crate::routing::{News, RECORD_REFRESH, Signed};
+use crate::random::SplitMix;
+use crate::routing::cadence::{self, Cadence};
+use crate::routing::gauge::{Gauge, Sample};
+use crate::routing::{News, Signed};
 use crate::time::{Duration, Instant};
-use crate::units::{Bitrate, Ratio};
+use crate::units::Bitrate;
 use crate::wire::VARINT_MAX;
 use crate::wire::control::{self as wire, Message, SIGNATURE_BYTES};
 use crate::wire::record::{self, Announced, Neighbour, Record};
@@ -21,20 +24,15 @@ const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
 /// What precedes what a stream's id is a digest of.
 const STREAM_CONTEXT: &[u8] = b"thalweg stream v1";
 
-/// What was measured of a link.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LinkStats {
-    /// The smoothed round-trip time.
-    pub rtt: Duration,
-    /// The share of packets lost lately.
-    pub loss: Ratio,
-}
-
-/// When this node's record is to be made again, and the number of the last.
+/// When this node's record was made, and its number.
 #[derive(Debug, Default)]
 pub(super) struct OwnRecord {
     sequence: u64,
-    pub(super) refresh: Instant,
+    /// None: it is to be made at once.
+    pub(super) made: Option<Instant>,
+    cadence: Cadence,
+    /// Something that was measured is to be told.
+    is_measured: bool,
 }
 
 impl Controller {
@@ -42,11 +40,12 @@ impl Controller {
     pub fn handle_link_up(
         &mut self,
         peer: NodeId,
-        stats: LinkStats,
+        sample: Sample,
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        self.links.insert(peer, stats);
+        let rate = self.peers.get(&peer).and_then(|peer| peer.rate);
+        self.links.insert(peer, Gauge::new(rate, sample, now));
         self.tell_roll(peer);
         let known: Vec<Bytes> = self.directory.signed().map(frame).collect();
         for frame in known {
@@ -66,11 +65,68 @@ impl Controller {
         }
     }
 
-    /// Takes in what was measured of a link; the next record says so.
-    pub fn handle_link_stats(&mut self, peer: NodeId, stats: LinkStats) {
-        if let Some(known) = self.links.get_mut(&peer) {
-            *known = stats;
+    /// Takes in what was read off a link, at [`gauge::SAMPLE_EVERY`](crate::routing::gauge::SAMPLE_EVERY) while it carries
+    /// anything; a new record says so where it matters.
+    pub fn handle_link_sample(
+        &mut self,
+        peer: NodeId,
+        sample: Sample,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let Some(gauge) = self.links.get_mut(&peer) else {
+            return;
+        };
+        if gauge.handle_sample(sample, now) {
+            self.own_record.is_measured = true;
+            self.tell_measured(now, keys);
+            self.settle(now, keys);
         }
+    }
+
+    /// Doubts what was measured long ago, and tells what was not to be told so soon.
+    pub(super) fn time_gauges(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let gauges = self.links.values_mut();
+        let is_news = gauges.fold(false, |any, gauge| gauge.handle_timeout(now) | any);
+        self.own_record.is_measured |= is_news;
+        self.tell_measured(now, keys);
+    }
+
+    /// Returns when [`Controller::time_gauges`] has something to do.
+    pub(super) fn gauges_timeout(&self) -> Instant {
+        let gauges = self.links.values().map(Gauge::poll_timeout);
+        let doubt = gauges.min().unwrap_or(Instant::NEVER);
+        if self.own_record.is_measured {
+            let interval = self.record_interval();
+            return doubt.min(self.own_record.cadence.next(interval));
+        }
+        doubt
+    }
+
+    fn tell_measured(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let interval = self.record_interval();
+        if self.own_record.is_measured && self.own_record.cadence.next(interval) <= now {
+            self.own_record.cadence.handle_told(interval, now);
+            self.announce(now, keys);
+        }
+    }
+
+    /// Returns when this node repeats its record: between half of the interval and half as much again after the last, so
+    /// that nodes which started together do not speak together for long.
+    pub(super) fn refresh_at(&self) -> Instant {
+        let Some(made) = self.own_record.made else {
+            return Instant::ZERO;
+        };
+        let mut seed = [0; 8];
+        seed.copy_from_slice(&self.settings.id.0[..8]);
+        let seed = u64::from_be_bytes(seed) ^ self.own_record.sequence;
+        let share = 512 + SplitMix::new(seed).next_below(1_024);
+        let nanos = self.record_interval().as_nanos() / 1_024;
+        made + Duration::from_nanos(nanos.saturating_mul(share))
+    }
+
+    fn record_interval(&self) -> Duration {
+        cadence::interval(self.directory.size())
     }
 
     /// Makes, signs and floods this node's record.
@@ -88,7 +144,8 @@ impl Controller {
     }
 
     fn make_record(&mut self, now: Instant, keys: &dyn Keys) -> Record {
-        self.own_record.refresh = now + RECORD_REFRESH;
+        self.own_record.is_measured = false;
+        self.own_record.made = Some(now);
         // The time of day keeps the number growing across restarts; a clock set back is outrun by one.
         let since_1970 = self.settings.since_1970.as_micros();
         let micros = since_1970.saturating_add(now.as_nanos() / 1_000);
@@ -106,7 +163,7 @@ impl Controller {
             slots: self.settings.slots,
             box_key: keys.box_key(),
             neighbours: neighbours
-                .map(|(peer, stats)| self.neighbour(*peer, *stats))
+                .map(|(peer, gauge)| self.neighbour(*peer, gauge))
                 .collect(),
             streams: streams
                 .take(STREAMS_PER_NODE_MAX)
@@ -115,13 +172,14 @@ impl Controller {
         }
     }
 
-    fn neighbour(&self, node: NodeId, stats: LinkStats) -> Neighbour {
+    fn neighbour(&self, node: NodeId, gauge: &Gauge) -> Neighbour {
         let peer = self.peers.get(&node);
+        let told = gauge.told();
         Neighbour {
             node,
-            rtt: stats.rtt,
-            loss_ppm: (stats.loss.as_f64() * 1e6) as u32,
-            rate: peer.and_then(|peer| peer.rate).unwrap_or(Bitrate::ZERO),
+            rtt: told.rtt,
+            loss_ppm: (told.loss.as_f64() * 1e6) as u32,
+            rate: told.rate.unwrap_or(Bitrate::ZERO),
             secure: peer.is_none_or(|peer| peer.secure),
         }
     }

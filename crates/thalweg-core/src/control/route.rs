@@ -70,6 +70,12 @@ pub struct HopNow {
     pub loss: f64,
     /// What it carries, as the planner takes it.
     pub rate_bps: u64,
+    /// What its first end says that it carries to the second, measured or configured there; nothing if it does not know.
+    pub there_bps: Option<u64>,
+    /// The same of the second end, back.
+    pub back_bps: Option<u64>,
+    /// What the configuration of this node says that it carries; nothing for links that are not its own.
+    pub configured_bps: Option<u64>,
     /// Whether nobody else can listen on the way.
     pub secure: bool,
 }
@@ -102,10 +108,10 @@ impl Controller {
             None => assumed(),
         };
         let map = Map::between(self, &publication, from, to, |_| true)?;
-        let snapshot = map.snapshot;
         let policy = Policy::default();
-        let (plan, shortfalls) = planner::plan(&snapshot, &policy);
-        let hops = hops(&snapshot, &plan.path);
+        let (plan, shortfalls) = planner::plan(&map.snapshot, &policy);
+        let hops = self.hops(&map, &plan.path);
+        let snapshot = map.snapshot;
         let why = if plan.feasible {
             planner::explain(&snapshot, &plan)
         } else {
@@ -136,6 +142,41 @@ impl Controller {
             return Ok(source.publication().clone());
         }
         Ok(described(announced))
+    }
+
+    fn hops(&self, map: &Map, path: &[NodeName]) -> Vec<HopNow> {
+        let hop = |names: &[NodeName]| {
+            let edge = &map.snapshot.topology.links()[place_of(&map.snapshot, names)?];
+            let [near, far] = [map.key(&names[0])?, map.key(&names[1])?];
+            Some(HopNow {
+                from: names[0].clone(),
+                to: names[1].clone(),
+                delay_ms: edge.delay.as_millis_f64(),
+                loss: edge.loss.as_f64(),
+                rate_bps: edge.rate.as_bps(),
+                there_bps: self.told_rate(near, far),
+                back_bps: self.told_rate(far, near),
+                configured_bps: self.configured_rate([near, far]),
+                secure: edge.secure,
+            })
+        };
+        path.windows(2).filter_map(hop).collect()
+    }
+
+    /// Returns what a node says that its link to another carries.
+    fn told_rate(&self, from: NodeId, to: NodeId) -> Option<u64> {
+        let mut neighbours = self.directory.record(from)?.neighbours.iter();
+        let rate = neighbours.find(|there| there.node == to)?.rate;
+        (rate > Bitrate::ZERO).then_some(rate.as_bps())
+    }
+
+    fn configured_rate(&self, ends: [NodeId; 2]) -> Option<u64> {
+        let other = match ends {
+            [near, far] if near == self.id() => far,
+            [near, far] if far == self.id() => near,
+            _ => return None,
+        };
+        Some(self.peers.get(&other)?.rate?.as_bps())
     }
 }
 
@@ -199,21 +240,6 @@ fn alternatives(snapshot: &Snapshot, best: &Plan, policy: Policy) -> Vec<Alterna
     }
     found.sort_by(|a, b| a.way.cost.total_cmp(&b.way.cost));
     found
-}
-
-fn hops(snapshot: &Snapshot, path: &[NodeName]) -> Vec<HopNow> {
-    let hop = |ends: &[NodeName]| {
-        let edge = &snapshot.topology.links()[place_of(snapshot, ends)?];
-        Some(HopNow {
-            from: ends[0].clone(),
-            to: ends[1].clone(),
-            delay_ms: edge.delay.as_millis_f64(),
-            loss: edge.loss.as_f64(),
-            rate_bps: edge.rate.as_bps(),
-            secure: edge.secure,
-        })
-    };
-    path.windows(2).filter_map(hop).collect()
 }
 
 /// Returns where among the links that of two neighbours stands.

@@ -2,34 +2,55 @@
 //!
 //! *The idea.* Each node signs a record of itself and floods it; whoever holds the newest record of everyone holds the
 //! same map. A link counts only if *both* ends list it, so one living end is enough to take a dead link off the map. A
-//! record that is not refreshed ages out, so a dead node leaves it too.
+//! node to which no way has led for a while leaves the map too; nobody need repeat himself to stay on it.
+//!
+//! The record of a node that has left is kept out of sight: its number still refuses what is older, and when a way leads
+//! there again, the node is back without a word of it being sent.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `gauge` | what a link carries, and when that is worth telling |
+//! | `cadence` | how often a node may speak of itself |
+//! | `pulse` | whether a neighbour answers |
 //!
 //! *What it does not do.* It checks no signature and sends nothing: the node floods what [`Directory::handle_record`]
 //! calls news. Route choice by cost is the planner's; [`Directory::path`] only finds a way for control messages.
 //!
-//! *Sources.* docs/protocol.md §5; link-state routing (OSPF, RFC 2328 §13) without areas.
+//! *Sources.* docs/protocol.md §5; docs/routing.md; link-state routing (OSPF, RFC 2328 §13) without areas.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use crate::id::{NodeId, StreamName};
 use crate::limits::{PATH_NODES_MAX, RECORDS_MAX};
 use crate::time::{Duration, Instant};
+use crate::units::DataSize;
 use crate::wire::control::SIGNATURE_BYTES;
 use crate::wire::record::{Announced, Neighbour, Record};
 
+pub mod cadence;
+pub mod gauge;
 pub mod pulse;
 #[cfg(test)]
 mod tests;
 
-/// How often a node repeats its record although nothing changed.
-pub const RECORD_REFRESH: Duration = Duration::from_secs(15);
+/// After this long without a way to it a node is off the map: a link that breaks and is dialled again is back long before.
+pub const UNREACHED_MAX: Duration = Duration::from_secs(65);
 
-/// After this long without news of it a node is off the map: four refreshes may be lost.
-pub const RECORD_AGE_MAX: Duration = Duration::from_secs(4 * 15 + 5);
+/// After this long a record that nobody repeated is forgotten: four repetitions at their slowest.
+pub const RECORD_AGE_MAX: Duration = Duration::from_nanos(4 * cadence::REFRESH_MAX.as_nanos());
+
+/// The time after which a node leaves the map: right after the last moment of [`UNREACHED_MAX`].
+const UNREACHED: Duration = Duration::from_nanos(UNREACHED_MAX.as_nanos() + 1);
 
 /// The age at which a record goes: right after the last moment of [`RECORD_AGE_MAX`].
 const AGED: Duration = Duration::from_nanos(RECORD_AGE_MAX.as_nanos() + 1);
+
+/// What a record's signature and frame add to it on the wire.
+const FRAME_BYTES: u64 = SIGNATURE_BYTES as u64 + 8;
+
+/// How long after a change of the map it is looked at who is still on it: changes come in swarms.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// A record as its node signed it, to be passed on unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +78,14 @@ pub enum News {
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     known: BTreeMap<NodeId, Known>,
-    /// Before this nobody's age is above the limit; so ages are looked at once an age, not once a record.
-    aging: Option<Instant>,
+    /// The bytes of all records on the wire.
+    size: DataSize,
+    /// When the map changed first since it was looked at who is on it.
+    changed: Option<Instant>,
+    /// How many are out of sight.
+    hidden: usize,
+    /// When to look at that again although nothing changes; none while nobody else is known.
+    look: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
@@ -66,70 +93,150 @@ struct Known {
     record: Record,
     signed: Signed,
     heard: Instant,
+    /// Since when no way leads to it.
+    unreached: Option<Instant>,
+    /// It is off the map.
+    is_hidden: bool,
 }
 
 impl Directory {
     /// Takes in a record whose signature the caller has checked.
     ///
-    /// Cost    O(log nodes) and a comparison with the record before
+    /// Cost    O(log nodes) and a comparison with the record before; of a full directory O(nodes)
     pub fn handle_record(&mut self, record: Record, signed: Signed, now: Instant) -> News {
-        let full = self.known.len() >= RECORDS_MAX;
+        let is_room = self.known.len() < RECORDS_MAX
+            || self.known.contains_key(&record.node)
+            || self.make_room();
         let news = match self.known.get(&record.node) {
+            _ if !is_room => return News::Full,
             Some(known) if known.record.sequence >= record.sequence => return News::Old,
-            None if full => return News::Full,
-            Some(known) if same_but_for_weather(&known.record, &record) => News::Refreshed,
+            Some(known) if !known.is_hidden && is_same(&known.record, &record) => News::Refreshed,
             _ => News::Changed,
         };
-        self.known.insert(
-            record.node,
-            Known {
-                record,
-                signed,
-                heard: now,
-            },
-        );
-        self.aging = Some(self.poll_timeout().min(now + AGED));
+        if news == News::Changed {
+            self.changed.get_or_insert(now);
+        }
+        // What was out of sight is not for being heard again: a way must lead there.
+        let before = self.known.get(&record.node);
+        let known = Known {
+            heard: now,
+            unreached: before.and_then(|known| known.unreached),
+            is_hidden: before.is_some_and(|known| known.is_hidden),
+            record,
+            signed,
+        };
+        self.size += known.size();
+        let aged = now + AGED;
+        self.look = Some(self.look.map_or(aged, |look| look.min(aged)));
+        if let Some(before) = self.known.insert(known.record.node, known) {
+            self.size = self.size.saturating_sub(before.size());
+        }
         news
     }
 
-    /// Forgets the nodes that have not been heard of for [`RECORD_AGE_MAX`], except `own`; says whether there were any.
+    /// Looks to whom a way leads from `own`: who was without one for [`UNREACHED_MAX`] is taken off the map, and comes back
+    /// when there is one; says whether the map has changed.
     ///
-    /// Cost    O(1) before [`Directory::poll_timeout`], then O(nodes)
+    /// Cost    O(1) before [`Directory::poll_timeout`], then O(nodes + links)
     pub fn handle_timeout(&mut self, own: NodeId, now: Instant) -> bool {
         if now < self.poll_timeout() {
             return false;
         }
-        let before = self.known.len();
-        self.known
-            .retain(|node, known| *node == own || now < known.heard + AGED);
-        let others = self.known.iter().filter(|(node, _)| **node != own);
-        self.aging = others.map(|(_, known)| known.heard + AGED).min();
-        self.known.len() != before
+        let reached = self.reached(own);
+        let since = self.changed.take().unwrap_or(now);
+        let mut has_changed = false;
+        let mut next = Instant::NEVER;
+        self.known.retain(|node, known| {
+            let was_hidden = known.is_hidden;
+            known.unreached = match known.unreached {
+                _ if reached.contains(node) => None,
+                before => before.or(Some(since)),
+            };
+            let gone = known.unreached.map(|since| since + UNREACHED);
+            let aged = known.heard + AGED;
+            known.is_hidden = gone.is_some_and(|gone| gone <= now);
+            has_changed |= known.is_hidden != was_hidden;
+            if *node == own {
+                return true;
+            }
+            next = next
+                .min(gone.filter(|gone| *gone > now).unwrap_or(aged))
+                .min(aged);
+            now < aged
+        });
+        let sizes = self.known.values().map(Known::size);
+        let size = sizes.fold(DataSize::ZERO, |sum, size| sum + size);
+        has_changed |= size != self.size;
+        self.size = size;
+        self.hidden = self.known.values().filter(|known| known.is_hidden).count();
+        self.look = (!next.is_never()).then_some(next);
+        has_changed
     }
 
     /// Forgets a node that does not belong here any more.
     pub fn remove(&mut self, node: NodeId) {
-        self.known.remove(&node);
+        if let Some(known) = self.known.remove(&node) {
+            self.hidden -= usize::from(known.is_hidden);
+            self.size = self.size.saturating_sub(known.size());
+        }
+    }
+
+    /// Forgets a node that is off the map, of several the one that has been for the longest; says whether there was one.
+    fn make_room(&mut self) -> bool {
+        let hidden = self.known.iter().filter(|(_, known)| known.is_hidden);
+        let longest = hidden.min_by_key(|(_, known)| known.unreached);
+        let longest = longest.map(|(node, _)| *node);
+        longest.is_some_and(|node| {
+            self.remove(node);
+            true
+        })
     }
 
     /// Returns when [`Directory::handle_timeout`] may have something to do, `NEVER` while nobody else is known.
     pub fn poll_timeout(&self) -> Instant {
-        self.aging.unwrap_or(Instant::NEVER)
+        // Who comes back is wanted at once.
+        let after = [Duration::ZERO, LOOK_AFTER][usize::from(self.hidden == 0)];
+        let changed = self.changed.map(|changed| changed + after);
+        let look = self.look.unwrap_or(Instant::NEVER);
+        changed.map_or(look, |changed| changed.min(look))
     }
 
-    /// Returns all records, ordered by key.
+    /// Returns what all records take on the wire, each once.
+    pub const fn size(&self) -> DataSize {
+        self.size
+    }
+
+    /// Returns those to whom ways lead, also over nodes that were off the map until now.
+    fn reached(&self, own: NodeId) -> BTreeSet<NodeId> {
+        let lists = |from: NodeId| self.known.get(&from).map(|known| &known.record.neighbours);
+        let mut reached = BTreeSet::from([own]);
+        let mut queue = VecDeque::from([own]);
+        while let Some(near) = queue.pop_front() {
+            for there in lists(near).into_iter().flatten() {
+                let mut backs = lists(there.node).into_iter().flatten();
+                if backs.any(|back| back.node == near) && reached.insert(there.node) {
+                    queue.push_back(there.node);
+                }
+            }
+        }
+        reached
+    }
+
+    /// Returns the records of all who are on the map, ordered by key.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
-        self.known.values().map(|known| &known.record)
+        let on_map = self.known.values().filter(|known| !known.is_hidden);
+        on_map.map(|known| &known.record)
     }
 
-    /// Returns all records as they were signed, for a new neighbour.
+    /// Returns all records as they were signed, also of who is off the map, for a new neighbour.
     pub fn signed(&self) -> impl Iterator<Item = &Signed> {
         self.known.values().map(|known| &known.signed)
     }
 
-    /// Returns the record of a node.
+    /// Returns the record of a node that is on the map.
     pub fn record(&self, node: NodeId) -> Option<&Record> {
-        self.known.get(&node).map(|known| &known.record)
+        let known = self.known.get(&node).filter(|known| !known.is_hidden);
+        known.map(|known| &known.record)
     }
 
     /// Returns the node that publishes a stream of this name; of several, the one of the smallest key.
@@ -225,16 +332,16 @@ fn walk_back(
     Some(path)
 }
 
-/// Returns whether two records of a node differ in nothing that a plan stands on.
+impl Known {
+    fn size(&self) -> DataSize {
+        DataSize::from_bytes(self.signed.record.len() as u64 + FRAME_BYTES)
+    }
+}
+
+/// Returns whether two records of a node differ in nothing but their numbers.
 ///
-/// Round-trip times and losses move all the time; a plan is made anew only when links, rates, streams or slots change.
-fn same_but_for_weather(before: &Record, after: &Record) -> bool {
-    let still = |neighbour: &Neighbour| (neighbour.node, neighbour.rate, neighbour.secure);
-    before
-        .neighbours
-        .iter()
-        .map(still)
-        .eq(after.neighbours.iter().map(still))
-        && (&before.name, before.slots, before.box_key, &before.streams)
-            == (&after.name, after.slots, after.box_key, &after.streams)
+/// What a node says of its links it says only when it has changed for good (`gauge`), so every difference counts.
+fn is_same(before: &Record, after: &Record) -> bool {
+    (&before.name, before.slots, before.box_key) == (&after.name, after.slots, after.box_key)
+        && (&before.neighbours, &before.streams) == (&after.neighbours, &after.streams)
 }

@@ -1,11 +1,11 @@
-//! Proves that the newest record wins, that a link needs both ends, and that what is silent ages out.
+//! Proves that the newest record wins, that a link needs both ends, and that who has no way leaves the map and comes back.
 
 use alloc::vec::Vec;
 
-use super::{Directory, News, RECORD_AGE_MAX, Signed};
+use super::{AGED, Directory, LOOK_AFTER, News, Signed, UNREACHED_MAX};
 use crate::id::NodeId;
 use crate::time::{Duration, Instant};
-use crate::units::Bitrate;
+use crate::units::{Bitrate, DataSize};
 use crate::wire::record::{Neighbour, Record};
 
 fn node(number: u8) -> NodeId {
@@ -43,7 +43,7 @@ fn learn(directory: &mut Directory, record: Record, now: Instant) -> News {
 }
 
 #[test]
-fn only_newer_records_are_news_and_weather_is_no_change() {
+fn only_newer_records_are_news_and_a_repetition_is_no_change() {
     let mut directory = Directory::default();
     assert_eq!(
         learn(&mut directory, record(1, 5, &[2]), Instant::ZERO),
@@ -57,14 +57,15 @@ fn only_newer_records_are_news_and_weather_is_no_change() {
         learn(&mut directory, record(1, 4, &[]), Instant::ZERO),
         News::Old
     );
-    let mut weather = record(1, 6, &[2]);
-    weather.neighbours[0].rtt = Duration::from_millis(99);
     assert_eq!(
-        learn(&mut directory, weather, Instant::ZERO),
+        learn(&mut directory, record(1, 6, &[2]), Instant::ZERO),
         News::Refreshed
     );
+    let mut slower = record(1, 7, &[2]);
+    slower.neighbours[0].rtt = Duration::from_millis(99);
+    assert_eq!(learn(&mut directory, slower, Instant::ZERO), News::Changed);
     assert_eq!(
-        learn(&mut directory, record(1, 7, &[]), Instant::ZERO),
+        learn(&mut directory, record(1, 8, &[]), Instant::ZERO),
         News::Changed
     );
 }
@@ -86,13 +87,65 @@ fn a_link_needs_both_ends() {
     assert_eq!(directory.path(node(1), node(9)), None);
 }
 
-#[test]
-fn a_silent_node_leaves_the_map_at_its_age_and_oneself_never() {
+/// Three in a row, seen from the first, whose map was looked at once.
+fn row() -> Directory {
     let mut directory = Directory::default();
     learn(&mut directory, record(1, 1, &[2]), Instant::ZERO);
-    learn(&mut directory, record(2, 1, &[1]), Instant::ZERO);
-    let edge = Instant::ZERO + RECORD_AGE_MAX;
-    assert!(!directory.handle_timeout(node(1), edge));
+    learn(&mut directory, record(2, 1, &[1, 3]), Instant::ZERO);
+    learn(&mut directory, record(3, 1, &[2]), Instant::ZERO);
+    let now = directory.poll_timeout();
+    assert!(!directory.handle_timeout(node(1), now));
+    directory
+}
+
+#[test]
+fn who_is_reached_need_not_repeat_himself_until_his_record_is_old() {
+    let mut directory = row();
+    assert_eq!(directory.poll_timeout(), Instant::ZERO + AGED);
+    assert!(directory.handle_timeout(node(1), Instant::ZERO + AGED));
+    assert!(directory.record(node(1)).is_some(), "oneself stays");
+    assert!(directory.record(node(2)).is_none());
+}
+
+#[test]
+fn a_node_without_a_way_leaves_the_map_at_its_time_and_comes_back_with_the_way() {
+    let mut directory = row();
+    let cut = Instant::ZERO + Duration::from_secs(100);
+    assert_eq!(
+        learn(&mut directory, record(2, 2, &[1]), cut),
+        News::Changed
+    );
+    assert!(!directory.handle_timeout(node(1), cut + LOOK_AFTER));
+    let edge = cut + UNREACHED_MAX;
+    assert!(!directory.handle_timeout(node(1), edge) && directory.record(node(3)).is_some());
     assert!(directory.handle_timeout(node(1), edge + Duration::from_nanos(1)));
-    assert!(directory.record(node(1)).is_some() && directory.record(node(2)).is_none());
+    assert!(directory.record(node(3)).is_none() && directory.record(node(2)).is_some());
+    assert_eq!(directory.signed().count(), 3, "its record is kept");
+    assert_eq!(
+        learn(&mut directory, record(3, 1, &[2]), edge),
+        News::Old,
+        "and refuses what is older"
+    );
+    let heal = edge + Duration::from_secs(50);
+    learn(&mut directory, record(2, 3, &[1, 3]), heal);
+    assert_eq!(directory.poll_timeout(), heal, "who comes back is wanted");
+    assert!(directory.handle_timeout(node(1), heal));
+    assert_eq!(
+        directory.path(node(1), node(3)).map(|way| way.len()),
+        Some(3)
+    );
+}
+
+#[test]
+fn its_size_is_that_of_its_records() {
+    let mut directory = row();
+    let sum = |directory: &Directory| {
+        let sizes = directory.signed();
+        let sizes = sizes.map(|signed| signed.record.len() as u64 + super::FRAME_BYTES);
+        DataSize::from_bytes(sizes.sum())
+    };
+    assert_eq!(directory.size(), sum(&directory));
+    learn(&mut directory, record(2, 9, &[]), Instant::ZERO);
+    directory.remove(node(3));
+    assert_eq!(directory.size(), sum(&directory));
 }

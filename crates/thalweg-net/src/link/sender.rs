@@ -119,6 +119,11 @@ impl Outgoing {
         self.lock().wire.path_rate().sendable
     }
 
+    /// Returns how much the path would take now.
+    pub(super) fn credit(&self) -> DataSize {
+        self.lock().wire.credit()
+    }
+
     /// Returns what waits, how long ADUs took lately, and what was given up.
     pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
         let state = self.lock();

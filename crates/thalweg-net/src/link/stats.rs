@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 
 use iroh::TransportAddr;
 use iroh::endpoint::Connection;
+use thalweg_core::outbox::gate::{SLIVER_MIN, WAKE};
 use thalweg_core::routing::pulse::Sign;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
@@ -52,6 +53,8 @@ pub struct LinkStats {
     pub since: Instant,
     /// The estimate of what can be sent on the path in use ([`Link::sendable_rate`]).
     pub sendable: Option<Bitrate>,
+    /// Whether the path takes nothing more now: what waits then waits for it, and not for what has yet to arrive here.
+    pub is_full: bool,
     /// ADUs that have no outcome yet.
     pub in_flight: u32,
     /// What carries it.
@@ -255,10 +258,17 @@ pub(crate) fn read(link: &Link) -> LinkStats {
         paths: measured.paths,
         since: link.since(),
         sendable: link.sendable_rate(),
+        is_full: is_full(link, totals.rtt),
         in_flight: link.in_flight(),
         transport: link.transport(),
         failovers: measured.failovers,
     }
+}
+
+/// Room is used once it is half of what is sent in the time of a wake-up (`core::outbox::gate`); before that it is none.
+fn is_full(link: &Link, rtt: Duration) -> bool {
+    let sliver = link.sendable_rate().unwrap_or(Bitrate::ZERO) * WAKE.min(rtt);
+    link.0.outgoing.credit().as_bytes() < sliver.max(SLIVER_MIN).as_bytes() / 2
 }
 
 fn remote(address: &TransportAddr) -> Remote {

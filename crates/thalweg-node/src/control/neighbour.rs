@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_core::control::LinkStats;
 use thalweg_core::id::NodeId;
+use thalweg_core::routing::gauge::Sample;
+use thalweg_core::time::Duration;
+use thalweg_core::units::DataSize;
 use thalweg_net::{Link, LinkEvent};
 use tracing::{info, warn};
 
@@ -43,7 +45,7 @@ impl Control {
     }
 
     fn link_up(&mut self, link: Link) {
-        let (peer, stats) = (link.peer(), stats(&link));
+        let (peer, sample) = (link.peer(), sample(&link));
         if !self.controller.roll().admits(peer) {
             // It was let in by the network a moment before it was thrown out; said again, the link goes.
             self.admission.revoke(peer);
@@ -53,7 +55,7 @@ impl Control {
         self.forwarder.link_up(link);
         let now = self.now();
         self.controller
-            .handle_link_up(peer, stats, now, &mut self.keys);
+            .handle_link_up(peer, sample, now, &mut self.keys);
     }
 
     fn link_down(&mut self, link: &Link, reason: &str) {
@@ -74,16 +76,29 @@ impl Control {
 
     /// Brings what the links measure to where records are made.
     pub(super) fn measure_links(&mut self) {
+        let now = self.now();
         for link in self.forwarder.links() {
-            self.controller.handle_link_stats(link.peer(), stats(&link));
+            let (peer, sample) = (link.peer(), sample(&link));
+            self.controller
+                .handle_link_sample(peer, sample, now, &mut self.keys);
         }
     }
 }
 
-fn stats(link: &Link) -> LinkStats {
+fn sample(link: &Link) -> Sample {
     let stats = link.stats();
-    LinkStats {
-        rtt: stats.rtt,
+    Sample {
+        // The queue that a stream itself fills is no reason to leave the way.
+        rtt: match stats.rtt_min {
+            Duration::ZERO => stats.rtt,
+            shortest => shortest,
+        },
         loss: stats.loss,
+        sent: stats.sent,
+        waiting: if stats.is_full {
+            link.outbox().waiting.bytes
+        } else {
+            DataSize::ZERO
+        },
     }
 }

@@ -3,6 +3,7 @@
 use thalweg_core::control::Source;
 use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::ledger::Loss;
+use thalweg_core::routing::gauge::Gauge;
 use thalweg_core::time::Instant;
 use thalweg_core::units::Bitrate;
 use thalweg_core::wire::record::Record;
@@ -107,6 +108,10 @@ impl Control {
             received_bps: None,
             window_bps: None,
             failovers: None,
+            jitter_ms: None,
+            measured_bps: None,
+            headroom_bps: None,
+            told_bps: None,
             rate_bps: peer.and_then(|peer| peer.rate).map(Bitrate::as_bps),
             secure: peer.is_none_or(|peer| peer.secure),
             trusted: self.controller.trusts(key),
@@ -117,7 +122,14 @@ impl Control {
 
     fn up(&self, link: &Link) -> LinkStatus {
         let stats = link.stats();
+        let gauge = self.controller.link(link.peer());
+        let reading = gauge.map(Gauge::reading);
+        let measured = reading.filter(|reading| reading.is_measured);
         LinkStatus {
+            jitter_ms: reading.map(|reading| reading.jitter.as_millis_f64()),
+            measured_bps: measured.and_then(|reading| Some(reading.capacity?.as_bps())),
+            headroom_bps: reading.and_then(|reading| Some(reading.headroom?.as_bps())),
+            told_bps: gauge.and_then(|gauge| Some(gauge.told().rate?.as_bps())),
             addresses: stats
                 .paths
                 .iter()

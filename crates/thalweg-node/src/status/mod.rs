@@ -91,6 +91,14 @@ pub struct LinkStatus {
     pub window_bps: Option<u64>,
     /// How often another TCP connection has taken over since the link is up; nothing over UDP.
     pub failovers: Option<u64>,
+    /// How far a round trip is from the one before, in the mean.
+    pub jitter_ms: Option<f64>,
+    /// What the link was measured to carry from here; nothing before it was full, and where that is out of date.
+    pub measured_bps: Option<u64>,
+    /// What is left of what it carries; nothing if that is neither measured nor configured.
+    pub headroom_bps: Option<u64>,
+    /// What others are told that it carries from here, and plan by; nothing if that is not known.
+    pub told_bps: Option<u64>,
     /// What the configuration says the link carries.
     pub rate_bps: Option<u64>,
     /// Whether nobody else can listen on the way, as the configuration says.

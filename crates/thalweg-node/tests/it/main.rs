@@ -8,6 +8,7 @@ mod continuity;
 mod fabric;
 mod given;
 mod local;
+mod measured;
 mod outbox;
 mod over_tcp;
 mod reroute;

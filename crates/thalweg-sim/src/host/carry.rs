@@ -422,6 +422,7 @@ impl Host {
             .expect("whoever hands has looked whether it is up");
         let send = neighbour.port.send_adu(now, header, source, options);
         neighbour.pulse.handle_sent(now);
+        self.wake_gauges(now);
         let transit = Transit {
             copy,
             header,

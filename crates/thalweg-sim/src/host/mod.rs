@@ -114,6 +114,9 @@ pub struct Host {
     subscribers: Vec<Subscriber>,
     pool: Pool,
     phase: Phase,
+    /// When links are measured next, and until when that goes on.
+    measure: Instant,
+    measure_until: Instant,
     /// What the clock showed when it was looked at last.
     last: Instant,
     outgoing: VecDeque<Outgoing>,
@@ -184,6 +187,8 @@ impl Host {
             subscribers: Vec::new(),
             pool: Pool::new(POOL_BYTES_DEFAULT),
             phase: Phase::Running,
+            measure: Instant::NEVER,
+            measure_until: now,
             last: now,
             outgoing: VecDeque::new(),
         };
@@ -233,8 +238,8 @@ impl Host {
         if self.accounts.poll_timeout() <= now {
             self.tell_counts(now);
         }
+        self.measure_links(now);
         if self.controller.poll_timeout() <= now {
-            self.measure_links();
             self.controller.handle_timeout(now, &mut self.keys);
         }
         self.settle(watch);
@@ -287,7 +292,7 @@ impl Host {
         };
         let local = ports.chain(readers).min().unwrap_or(Instant::NEVER);
         let local = local.min(self.controller.poll_timeout()).min(phase);
-        let local = local.min(self.accounts.poll_timeout());
+        let local = local.min(self.accounts.poll_timeout()).min(self.measure);
         let publishers = self
             .publishers
             .iter()

@@ -9,13 +9,14 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use thalweg_core::control::LinkStats;
 use thalweg_core::hop::CloseCode;
 use thalweg_core::id::NodeId;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::random::SplitMix;
+use thalweg_core::routing::gauge::{SAMPLE_EVERY, Sample, WINDOW};
 use thalweg_core::routing::pulse::Pulse;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::DataSize;
 use thalweg_core::wire::control::accounted;
 
 use super::{Host, Parcel};
@@ -119,11 +120,21 @@ impl Neighbour {
         self.port.drain(now, code, grace);
     }
 
-    fn stats(&mut self) -> LinkStats {
+    fn sample(&mut self) -> Sample {
         let stats = self.port.stats();
-        LinkStats {
-            rtt: stats.rtt,
+        Sample {
+            // The queue that a stream itself fills is no reason to leave the way.
+            rtt: match stats.rtt_min {
+                Duration::ZERO => stats.rtt,
+                shortest => shortest,
+            },
             loss: stats.loss,
+            sent: stats.sent,
+            waiting: if stats.is_full {
+                stats.queued
+            } else {
+                DataSize::ZERO
+            },
         }
     }
 
@@ -177,16 +188,28 @@ impl Host {
         }
     }
 
-    /// Tells the control plane what was measured.
-    pub(super) fn measure_links(&mut self) {
-        for neighbour in self
-            .neighbours
-            .values_mut()
-            .filter(|neighbour| neighbour.port.is_up())
-        {
-            let stats = neighbour.stats();
-            self.controller.handle_link_stats(neighbour.id, stats);
+    /// Tells the control plane what is read off the links, if it is time.
+    pub(super) fn measure_links(&mut self, now: Instant) {
+        if now < self.measure {
+            return;
         }
+        self.measure = if now < self.measure_until {
+            now + SAMPLE_EVERY
+        } else {
+            Instant::NEVER
+        };
+        let up = self.neighbours.values_mut();
+        for neighbour in up.filter(|neighbour| neighbour.port.is_up()) {
+            let (id, sample) = (neighbour.id, neighbour.sample());
+            self.controller
+                .handle_link_sample(id, sample, now, &mut self.keys);
+        }
+    }
+
+    /// Something is sent: for as long as a window lasts it is worth measuring.
+    pub(super) fn wake_gauges(&mut self, now: Instant) {
+        self.measure_until = now + WINDOW;
+        self.measure = self.measure.min(now + SAMPLE_EVERY);
     }
 
     /// Handles what all ports have to say; returns whether one had.
@@ -245,9 +268,9 @@ impl Host {
         };
         neighbour.was_up = true;
         neighbour.backoff = BACKOFF[0];
-        let (id, stats) = (neighbour.id, neighbour.stats());
+        let (id, sample) = (neighbour.id, neighbour.sample());
         self.controller
-            .handle_link_up(id, stats, now, &mut self.keys);
+            .handle_link_up(id, sample, now, &mut self.keys);
     }
 
     fn link_down(&mut self, peer: usize, watch: &mut Watch<'_>) {

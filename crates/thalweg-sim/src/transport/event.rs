@@ -95,6 +95,8 @@ pub enum PortEvent {
 pub struct PortStats {
     /// The smoothed round trip.
     pub rtt: Duration,
+    /// The shortest round trip in the last ten to twenty seconds; zero if none was measured.
+    pub rtt_min: Duration,
     /// The share of packets found lost since the link is up.
     pub loss: Ratio,
     /// How much may be unacknowledged.
@@ -113,6 +115,8 @@ pub struct PortStats {
     pub bytes_in_flight: DataSize,
     /// Payload and header bytes that wait in the port because QUIC takes no more; what waits in QUIC is not in it.
     pub queued: DataSize,
+    /// Whether the path takes nothing more now; what is queued then waits for it, and not for what has yet to arrive.
+    pub is_full: bool,
 }
 
 /// What a port has counted over all its links.

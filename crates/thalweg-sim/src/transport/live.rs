@@ -302,6 +302,7 @@ impl Live {
         let queued = self.sender.queued_bytes() + self.control.queued_bytes() as u64;
         PortStats {
             rtt: path.rtt.into(),
+            rtt_min: self.sender.rtt_min(),
             loss,
             congestion_window: DataSize::from_bytes(path.cwnd),
             packets_sent: stats.sent_packets,
@@ -311,6 +312,7 @@ impl Live {
             in_flight: self.sender.in_flight(),
             bytes_in_flight: self.sender.bytes_in_flight(),
             queued: DataSize::from_bytes(queued),
+            is_full: self.sender.is_full(),
         }
     }
 }

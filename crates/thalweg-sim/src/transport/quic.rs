@@ -13,6 +13,7 @@ use noq_proto::{Connection, Dir, PathId, SendDatagramError, StreamId, VarInt, Wr
 use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use thalweg_core::time::Duration;
 use thalweg_core::units::DataSize;
 use thalweg_quic::Watch;
 
@@ -52,6 +53,17 @@ impl Streams {
     pub(super) fn in_flight(&self) -> DataSize {
         let reading = self.watch.as_ref().map(|watch| watch.reading());
         reading.map_or(DataSize::ZERO, |reading| reading.in_flight)
+    }
+
+    /// Returns whether the path takes nothing more now.
+    pub(super) fn is_full(&self) -> bool {
+        self.watch.as_ref().is_some_and(|watch| !watch.is_open())
+    }
+
+    /// Returns the shortest round trip of late; zero if none was measured.
+    pub(super) fn rtt_min(&self) -> Duration {
+        let reading = self.watch.as_ref().map(|watch| watch.reading());
+        reading.map_or(Duration::ZERO, |reading| reading.transit + reading.transit)
     }
 
     /// Returns whose a stream is.

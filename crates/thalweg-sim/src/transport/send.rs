@@ -21,7 +21,7 @@ use thalweg_core::hop::sender::{Arrived, Event, Sender, Ticket};
 use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::outbox::Settings;
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 
 use super::event::{PortEvent, SendId, Source};
@@ -80,6 +80,16 @@ impl Outgoing {
     /// Returns what is in packets that are neither acknowledged nor lost.
     pub(super) fn bytes_in_flight(&self) -> DataSize {
         self.streams.in_flight()
+    }
+
+    /// Returns whether the path takes nothing more now.
+    pub(super) fn is_full(&self) -> bool {
+        self.streams.is_full()
+    }
+
+    /// Returns the shortest round trip of late; zero if none was measured.
+    pub(super) fn rtt_min(&self) -> Duration {
+        self.streams.rtt_min()
     }
 
     /// Returns how much room is left for those that would wait.

@@ -8,5 +8,6 @@ mod promises;
 mod regressions;
 mod restarts;
 mod rig;
+mod routing;
 mod transport;
 mod worlds;

@@ -112,9 +112,9 @@ fn nodes(status: &Value) -> Vec<[String; 6]> {
     rows
 }
 
-fn links(status: &Value) -> Vec<[String; 8]> {
+fn links(status: &Value) -> Vec<[String; 10]> {
     let titles = [
-        "to", "state", "rtt", "loss", "sent", "received", "window", "reason",
+        "to", "state", "rtt", "loss", "sent", "received", "window", "told", "set", "reason",
     ];
     let mut rows = vec![titles.map(String::from)];
     for link in list(&status["links"]) {
@@ -126,6 +126,8 @@ fn links(status: &Value) -> Vec<[String; 8]> {
             number(&link["sent_bps"], rate),
             number(&link["received_bps"], rate),
             number(&link["window_bps"], rate),
+            number(&link["told_bps"], rate),
+            number(&link["rate_bps"], rate),
             link["reason"].as_str().unwrap_or_default().into(),
         ]);
     }

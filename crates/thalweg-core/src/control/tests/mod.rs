@@ -17,8 +17,8 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{
-    Controller, Installation, KeyContent, KeyContext, Keys, KeysError, LinkStats, Note, Notice,
-    Output, Peer, Publication, Secrets, Settings,
+    Controller, Installation, KeyContent, KeyContext, Keys, KeysError, Note, Notice, Output, Peer,
+    Publication, Secrets, Settings,
 };
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::ledger::Reading;
@@ -26,8 +26,9 @@ use crate::mailbox::Held;
 use crate::model::{Layer, Weights};
 use crate::needs::Needs;
 use crate::planner::Planner;
+use crate::routing::gauge::Sample;
 use crate::time::{Duration, Instant};
-use crate::units::{Bitrate, Ratio};
+use crate::units::{Bitrate, DataSize, Ratio};
 use crate::wire::control::{self as wire, SIGNATURE_BYTES};
 
 const A: NodeId = NodeId([1; 32]);
@@ -35,9 +36,11 @@ const B: NodeId = NodeId([2; 32]);
 const C: NodeId = NodeId([3; 32]);
 const D: NodeId = NodeId([4; 32]);
 
-const LINK: LinkStats = LinkStats {
+const LINK: Sample = Sample {
     rtt: Duration::from_millis(10),
     loss: Ratio::ZERO,
+    sent: DataSize::ZERO,
+    waiting: DataSize::ZERO,
 };
 
 struct FakeKeys {

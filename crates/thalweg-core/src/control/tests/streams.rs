@@ -12,7 +12,7 @@ use super::{A, B, C, D, Fabric, LINK, name, publication};
 use crate::id::Epoch;
 use crate::model::{Catalogue, Declaration, Snapshot};
 use crate::planner::{self, Planner, Policy};
-use crate::routing::RECORD_AGE_MAX;
+use crate::routing::UNREACHED_MAX;
 use crate::session::{LEASE, Part};
 use crate::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ fn what_a_dead_source_leaves_behind_goes_away_by_itself() {
         assert_eq!(fabric.node(id).notes.iter().filter(expired).count(), 1);
     }
     fabric.cut([A, B]);
-    fabric.pass(RECORD_AGE_MAX + Duration::from_secs(1));
+    fabric.pass(UNREACHED_MAX + Duration::from_secs(1));
     assert_eq!(fabric.node(C).notices, [Notice::Waiting, Notice::Gone]);
     assert_eq!(
         fabric.node(C).controller.subscription(&name()),

@@ -1,0 +1,199 @@
+//! Proves that a link is told for what it carries, each direction for itself, once, and not for what was asked of it.
+//!
+//! *How.* A link of one rate, in steps of 250 ms, is offered traffic: what it carries leaves, with noise, and the rest waits.
+
+use proptest::prelude::*;
+
+use super::{DOUBT, Gauge, SAMPLE_EVERY, Sample};
+use crate::random::SplitMix;
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize, Ratio};
+
+const RTT: Duration = Duration::from_millis(40);
+
+/// Within this time of a fall by half, by less than which it is not told, others are told.
+const FALL_TOLD_MAX: Duration = Duration::from_millis(4_750);
+
+/// What waits above this is dropped, as deadlines do.
+const QUEUE_MAX: u64 = 500_000;
+
+/// One direction of a link, and what measures it.
+struct Direction {
+    gauge: Gauge,
+    now: Instant,
+    sent: u64,
+    waiting: u64,
+    rtt: Duration,
+    dice: SplitMix,
+    /// How far rates and round trips are off at the most, in percent.
+    noise: u64,
+}
+
+impl Direction {
+    fn new(ceiling: Option<u64>, noise: u64, seed: u64) -> Self {
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let ceiling = ceiling.map(Bitrate::from_kbps);
+        Self {
+            gauge: Gauge::new(ceiling, sample(0, 0, RTT), now),
+            now,
+            sent: 0,
+            waiting: 0,
+            rtt: RTT,
+            dice: SplitMix::new(seed),
+            noise,
+        }
+    }
+
+    fn noisy(&mut self, value: u64) -> u64 {
+        let percent = 100 - self.noise + self.dice.next_below(2 * self.noise + 1);
+        value * percent / 100
+    }
+
+    /// Lets time pass on a link of this rate that is offered that much; returns how often others were to be told.
+    fn pass(&mut self, kbps: u64, offered_kbps: u64, time: Duration) -> usize {
+        let steps = time.as_nanos() / SAMPLE_EVERY.as_nanos();
+        let bytes = |kbps: u64| kbps * 1_000 / 8 / 4;
+        let step = |link: &mut Self| {
+            link.now = link.now + SAMPLE_EVERY;
+            let carried = link.noisy(bytes(kbps));
+            let offered = link.waiting + bytes(offered_kbps);
+            let left = offered.min(carried);
+            link.sent += left;
+            link.waiting = (offered - left).min(QUEUE_MAX);
+            let rtt = Duration::from_micros(link.noisy(link.rtt.as_micros()));
+            let read = sample(link.sent, link.waiting, rtt);
+            link.gauge.handle_sample(read, link.now)
+        };
+        (0..steps).filter(|_| step(self)).count()
+    }
+
+    fn told_kbps(&self) -> Option<f64> {
+        let rate = self.gauge.told().rate;
+        rate.map(|rate| rate.as_bps() as f64 / 1e3)
+    }
+}
+
+fn sample(sent: u64, waiting: u64, rtt: Duration) -> Sample {
+    Sample {
+        rtt,
+        loss: Ratio::ZERO,
+        sent: DataSize::from_bytes(sent),
+        waiting: DataSize::from_bytes(waiting),
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+proptest! {
+    #[test]
+    fn noise_of_a_fifth_is_never_told_where_the_rate_is_configured(
+        kbps in 100_u64..50_000, share in 10_u64..300, seed: u64,
+    ) {
+        let mut link = Direction::new(Some(kbps), 20, seed);
+        prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 0);
+        prop_assert_eq!(link.told_kbps(), Some(kbps as f64));
+    }
+
+    #[test]
+    fn noise_of_a_fifth_is_told_once_at_most_where_it_is_not(
+        kbps in 100_u64..50_000, share in 130_u64..300, seed: u64,
+    ) {
+        let mut link = Direction::new(None, 20, seed);
+        prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 1);
+        let told = link.told_kbps().expect("it was full");
+        prop_assert!((told / kbps as f64 - 1.0).abs() < 0.15, "{}", told);
+    }
+
+    #[test]
+    fn a_fall_by_half_is_told_in_time_and_a_rise_later(kbps in 200_u64..50_000, seed: u64) {
+        let mut link = Direction::new(Some(kbps), 20, seed);
+        link.pass(kbps, kbps * 9 / 10, Duration::from_secs(10));
+        prop_assert_eq!(link.pass(kbps / 2, kbps * 9 / 10, FALL_TOLD_MAX), 1);
+        let told = link.told_kbps().expect("it is configured");
+        prop_assert!((told / (kbps / 2) as f64 - 1.0).abs() < 0.25, "{}", told);
+        prop_assert_eq!(link.pass(kbps, kbps * 2, Duration::from_secs(10)), 0);
+        prop_assert_eq!(link.pass(kbps, kbps * 2, Duration::from_secs(3)), 1);
+        let told = link.told_kbps().expect("it is configured");
+        prop_assert!(told > 0.75 * kbps as f64, "{}", told);
+    }
+
+    #[test]
+    fn what_is_asked_of_it_lowers_nothing(kbps in 200_u64..50_000, share in 1_u64..70, seed: u64) {
+        let mut link = Direction::new(None, 10, seed);
+        link.pass(kbps, kbps * 2, Duration::from_secs(20));
+        let told = link.told_kbps();
+        link.waiting = 0;
+        prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 0);
+        prop_assert_eq!(link.told_kbps(), told);
+    }
+
+    #[test]
+    fn any_samples_are_borne(
+        read in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), 0.0..=1.0), 0..60),
+    ) {
+        let mut gauge = Gauge::new(None, sample(0, 0, Duration::ZERO), Instant::ZERO);
+        for (at, rtt, sent, waiting, loss) in read {
+            let now = Instant::from_nanos(at / 4);
+            let loss = Ratio::new(loss).expect("it is a share");
+            let rtt = Duration::from_nanos(rtt / 4);
+            gauge.handle_sample(Sample { loss, ..sample(sent, waiting, rtt) }, now);
+            gauge.handle_timeout(now);
+            let _ = (gauge.reading(), gauge.told(), gauge.poll_timeout());
+        }
+    }
+}
+
+#[test]
+fn each_direction_is_measured_for_itself() {
+    let mut there = Direction::new(Some(8_000), 5, 1);
+    let mut back = Direction::new(Some(8_000), 5, 2);
+    there.pass(8_000, 6_000, LONG);
+    back.pass(1_000, 6_000, LONG);
+    assert_eq!(there.told_kbps(), Some(8_000.0));
+    let told = back.told_kbps().expect("it is configured");
+    assert!((900.0..1_100.0).contains(&told), "{told}");
+}
+
+#[test]
+fn a_link_that_fell_is_taken_at_its_word_again_each_time_after_twice_as_long() {
+    let mut link = Direction::new(Some(4_000), 0, 1);
+    let mut patience = DOUBT;
+    for _ in 0..4 {
+        assert_eq!(link.pass(1_000, 3_000, Duration::from_secs(10)), 1);
+        assert_eq!(link.told_kbps(), Some(1_000.0));
+        // The stream goes another way; nothing is left to send.
+        link.waiting = 0;
+        link.pass(1_000, 0, Duration::from_secs(5));
+        let doubt = link.gauge.poll_timeout();
+        let waits = doubt.saturating_since(link.now) + Duration::from_secs(5);
+        assert!(waits > patience.saturating_sub(Duration::from_secs(2)) && waits <= patience);
+        assert!(link.gauge.handle_timeout(doubt));
+        assert_eq!(link.told_kbps(), Some(4_000.0));
+        (link.now, patience) = (doubt, patience + patience);
+    }
+    assert_eq!(link.pass(4_000, 6_000, LONG), 0);
+    assert!(link.gauge.poll_timeout().is_never(), "it has kept its word");
+}
+
+#[test]
+fn a_round_trip_is_told_when_it_has_changed_for_good() {
+    let mut link = Direction::new(Some(4_000), 20, 3);
+    assert_eq!(link.pass(4_000, 100, LONG), 0);
+    link.rtt = Duration::from_millis(120);
+    assert_eq!(link.pass(4_000, 100, Duration::from_secs(1)), 0);
+    assert_eq!(link.pass(4_000, 100, Duration::from_secs(4)), 1);
+    link.rtt = RTT;
+    assert_eq!(link.pass(4_000, 100, Duration::from_secs(9)), 0);
+    assert_eq!(link.pass(4_000, 100, Duration::from_secs(4)), 1);
+    assert_eq!(link.pass(4_000, 100, LONG), 0);
+}
+
+#[test]
+fn what_is_left_of_it_is_known() {
+    let mut link = Direction::new(Some(4_000), 0, 1);
+    link.pass(4_000, 1_000, LONG);
+    let reading = link.gauge.reading();
+    assert!(!reading.is_measured && reading.capacity == Some(Bitrate::from_kbps(4_000)));
+    assert_eq!(reading.headroom, Some(Bitrate::from_kbps(3_000)));
+    assert_eq!((reading.rtt, reading.jitter), (RTT, Duration::ZERO));
+}

@@ -1,0 +1,76 @@
+//! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
+//! is left, one that trembles is not.
+
+use thalweg_core::model::World;
+use thalweg_core::time::Duration;
+use thalweg_sim::play::Played;
+use thalweg_world::Format;
+
+use super::worlds::run;
+
+/// Seeds of each world: other dice for connection ids, keys and frames.
+const SEEDS: u64 = 5;
+
+macro_rules! routing_world {
+    ($name:literal) => {
+        thalweg_world::load_str(
+            include_str!(concat!("../../../../worlds/routing/", $name, ".toml")),
+            Format::Toml,
+            $name,
+        )
+        .expect("it is one of the repository's")
+    };
+}
+
+fn played(world: &World, seed: u64) -> Played {
+    let played = run(world, seed);
+    assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
+    played
+}
+
+/// Returns the nodes of each plan, one after the other.
+fn ways(played: &Played) -> Vec<Vec<String>> {
+    let way = |promise: &thalweg_sim::promise::Promise| {
+        let first = promise.links.first().map(|link| link.hop.from.to_string());
+        let rest = promise.links.iter().map(|link| link.hop.to.to_string());
+        first.into_iter().chain(rest).collect()
+    };
+    played.promises.iter().map(way).collect()
+}
+
+#[test]
+fn a_stream_detours_around_a_line_that_has_fallen_and_stays_away() {
+    let world = routing_world!("rate-fall");
+    for seed in 0..SEEDS {
+        let played = played(&world, seed);
+        let [direct, detour] = &ways(&played)[..] else {
+            panic!("seed {seed}: {:?}", ways(&played));
+        };
+        assert_eq!(direct[..], ["cam", "desk"], "seed {seed}");
+        assert_eq!(detour[..], ["cam", "relay", "desk"], "seed {seed}");
+        // A fall is told after 4.75 s at the latest, and the detour takes over a moment later: of 25 ADUs a second what was
+        // given until then may be late, and nothing after.
+        let video = &played.report.streams[0];
+        let late = video.sent - video.delivered;
+        assert!(late < 5 * 25, "seed {seed}: {late} late");
+    }
+}
+
+#[test]
+fn the_same_line_without_a_fall_is_never_left() {
+    let mut world = routing_world!("rate-fall");
+    world.events.clear();
+    for seed in 0..SEEDS {
+        assert_eq!(ways(&played(&world, seed)).len(), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn noise_of_a_fifth_changes_no_plan() {
+    let world = routing_world!("noise");
+    assert!(world.events.len() > 100 && world.length() > Duration::from_secs(20));
+    for seed in 0..SEEDS {
+        let ways = ways(&played(&world, seed));
+        assert_eq!(ways.len(), 1, "seed {seed}: {ways:?}");
+    }
+}
