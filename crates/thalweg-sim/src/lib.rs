@@ -19,6 +19,7 @@
 //! | [`promise`] | what plans said of their links, and what was carried |
 //! | [`viewer`] | what a viewer of video saw |
 //! | [`report`] | what became of it, as simulator and testbed say it |
+//! | [`flood`] | control planes alone, by the hundred |
 //! | [`generate`] | worlds made up from a seed |
 //!
 //! The lines between two ports are [`thalweg_core::line`], the randomness [`thalweg_core::random`].
@@ -32,6 +33,7 @@ pub mod clock;
 pub mod dumbbell;
 pub mod fate;
 pub mod film;
+pub mod flood;
 pub mod generate;
 pub mod host;
 pub mod keys;

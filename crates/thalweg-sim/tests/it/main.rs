@@ -2,6 +2,7 @@
 
 mod congestion;
 mod continuity;
+mod flood;
 mod ladder;
 mod outbox;
 mod promises;

@@ -1,0 +1,448 @@
+//! Control planes alone: hundreds of the product's controllers on wires that are a rate and a delay.
+//!
+//! *The idea.* How records spread depends on the control plane and on how long a frame takes, on nothing else. So nodes here are
+//! [`Controller`]s without ports and data path, and a wire is arithmetic: a frame waits for those before it, then takes its
+//! length at the wire's rate and the wire's delay. What would take QUIC an hour takes a second.
+//!
+//! ```text
+//! next event ─► frame arrives: handle_frame ─┐
+//!           └─► a node is due: handle_timeout ├─► what it sends is put on wires, each frame counted once
+//! cut, heal, crash, start, inject ───────────┘
+//! ```
+//!
+//! A link that is cut is known to be so by both ends at once: how long a transport takes to find that out is its affair, and
+//! adds to what is measured here. Frames on their way over it are lost, for its connection is. What is asked to be installed is
+//! installed at once, and plans are made in no time.
+//!
+//! *What it does not do.* It loses no frame of a link that is up, as control streams do not, and counts no headers below a frame.
+
+mod shape;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::rc::Rc;
+
+use bytes::Bytes;
+use thalweg_core::control::{Controller, Output, Peer, Settings};
+use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_core::model::{NodeName, Weights};
+use thalweg_core::random::SplitMix;
+use thalweg_core::routing::gauge::Sample;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{DataSize, Ratio};
+
+use crate::keys::{HostKeys, Ring, node_id};
+
+pub use shape::{Shape, Wire};
+
+/// The time of day at the start.
+const SINCE_1970: Duration = Duration::from_secs(1_700_000_000);
+
+/// What precedes a frame on a control stream.
+const LENGTH_BYTES: u64 = 4;
+
+/// Control planes joined by wires.
+#[derive(Debug)]
+pub struct Flood {
+    now: Instant,
+    ring: Rc<Ring>,
+    nodes: Vec<Node>,
+    places: BTreeMap<NodeId, usize>,
+    links: Vec<Link>,
+    /// Which link and side leads from one node to another.
+    ways: BTreeMap<(usize, usize), (usize, usize)>,
+    queue: BinaryHeap<Reverse<(Instant, u64, Event)>>,
+    planned: u64,
+    dice: SplitMix,
+}
+
+#[derive(Debug)]
+struct Node {
+    name: NodeName,
+    id: NodeId,
+    running: Option<Running>,
+    /// When it is asked next.
+    asked: Instant,
+    traffic: Traffic,
+    refused: u64,
+    active: BTreeMap<StreamId, (Instant, Vec<Epoch>)>,
+}
+
+#[derive(Debug)]
+struct Running {
+    controller: Controller,
+    keys: HostKeys,
+}
+
+#[derive(Debug)]
+struct Link {
+    wire: Wire,
+    is_up: bool,
+    /// Frames of a connection before this one are lost.
+    generation: u64,
+    /// When each side has sent what is before.
+    free: [Instant; 2],
+    bytes: [u64; 2],
+}
+
+/// What a node has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Control frames.
+    pub frames: u64,
+    /// Their bytes, each with its length.
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    Ask(usize),
+    Frame {
+        from: usize,
+        to: usize,
+        generation: u64,
+        frame: Bytes,
+    },
+}
+
+impl Flood {
+    /// Starts all nodes of a shape and brings all links up.
+    pub fn start(shape: &Shape, seed: u64) -> Self {
+        let name =
+            |at: usize| -> NodeName { format!("n{at}").parse().expect("a letter and digits") };
+        let names: Vec<NodeName> = (0..shape.nodes).map(name).collect();
+        let node = |name: &NodeName| Node {
+            id: node_id(name),
+            name: name.clone(),
+            running: None,
+            asked: Instant::NEVER,
+            traffic: Traffic::default(),
+            refused: 0,
+            active: BTreeMap::new(),
+        };
+        let nodes: Vec<Node> = names.iter().map(node).collect();
+        let places = nodes.iter().enumerate();
+        let mut flood = Self {
+            now: Instant::ZERO,
+            ring: Rc::new(Ring::new(&names)),
+            places: places.map(|(at, node)| (node.id, at)).collect(),
+            nodes,
+            links: Vec::new(),
+            ways: BTreeMap::new(),
+            queue: BinaryHeap::new(),
+            planned: 0,
+            dice: SplitMix::new(seed),
+        };
+        for wire in &shape.wires {
+            let [a, b] = wire.ends;
+            flood.ways.insert((a, b), (flood.links.len(), 0));
+            flood.ways.insert((b, a), (flood.links.len(), 1));
+            flood.links.push(Link {
+                wire: *wire,
+                is_up: false,
+                generation: 0,
+                free: [Instant::ZERO; 2],
+                bytes: [0; 2],
+            });
+        }
+        for at in 0..flood.nodes.len() {
+            flood.boot(at);
+        }
+        for at in 0..flood.links.len() {
+            flood.heal(at);
+        }
+        flood
+    }
+
+    /// Returns the time.
+    pub const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Returns a node's control plane, if it runs.
+    pub fn controller(&self, at: usize) -> Option<&Controller> {
+        self.nodes[at].running.as_ref().map(|node| &node.controller)
+    }
+
+    /// Returns a node's key.
+    pub fn id(&self, at: usize) -> NodeId {
+        self.nodes[at].id
+    }
+
+    /// Returns the links' wires, and whether each is up.
+    pub fn links(&self) -> impl Iterator<Item = (Wire, bool)> {
+        self.links.iter().map(|link| (link.wire, link.is_up))
+    }
+
+    /// Returns what a node has sent.
+    pub fn traffic(&self, at: usize) -> Traffic {
+        self.nodes[at].traffic
+    }
+
+    /// Returns what all nodes have sent.
+    pub fn traffic_of_all(&self) -> Traffic {
+        self.nodes
+            .iter()
+            .fold(Traffic::default(), |sum, node| Traffic {
+                frames: sum.frames + node.traffic.frames,
+                bytes: sum.bytes + node.traffic.bytes,
+            })
+    }
+
+    /// Returns the bytes that the busiest direction of a link has carried.
+    pub fn busiest_link_bytes(&self) -> u64 {
+        let links = self.links.iter().flat_map(|link| link.bytes);
+        links.max().unwrap_or(0)
+    }
+
+    /// Returns how many frames a node has refused, with a note that names the peer.
+    pub fn refused(&self, at: usize) -> u64 {
+        self.nodes[at].refused
+    }
+
+    /// Returns since when a node sends a stream by which plans.
+    pub fn active(&self, at: usize, stream: StreamId) -> Option<&(Instant, Vec<Epoch>)> {
+        self.nodes[at].active.get(&stream)
+    }
+
+    /// Does something at a node that runs, and what follows from it at once.
+    pub fn at<T>(
+        &mut self,
+        at: usize,
+        act: impl FnOnce(&mut Controller, Instant, &mut HostKeys) -> T,
+    ) -> Option<T> {
+        let now = self.now;
+        let node = self.nodes[at].running.as_mut()?;
+        let result = act(&mut node.controller, now, &mut node.keys);
+        self.serve(at);
+        Some(result)
+    }
+
+    /// Has a node want a stream.
+    pub fn subscribe(&mut self, at: usize, name: &StreamName) {
+        let name = name.clone();
+        self.at(at, |control, now, keys| control.subscribe(name, now, keys));
+    }
+
+    /// Starts a node again that has crashed; its links come up.
+    pub fn restart(&mut self, at: usize) {
+        self.boot(at);
+        for link in self.links_of(at) {
+            self.heal(link);
+        }
+    }
+
+    /// Takes a node away with all that it knows; its links go down.
+    pub fn crash(&mut self, at: usize) {
+        self.nodes[at].running = None;
+        self.nodes[at].asked = Instant::NEVER;
+        self.nodes[at].active.clear();
+        for link in self.links_of(at) {
+            self.cut(link);
+        }
+    }
+
+    /// Takes a link down, of which both ends hear at once.
+    pub fn cut(&mut self, link: usize) {
+        if !std::mem::take(&mut self.links[link].is_up) {
+            return;
+        }
+        let [a, b] = self.links[link].wire.ends;
+        for (at, peer) in [(a, b), (b, a)] {
+            let peer = self.nodes[peer].id;
+            self.at(at, |control, now, keys| {
+                control.handle_link_down(peer, now, keys)
+            });
+        }
+    }
+
+    /// Brings a link up, if both its ends run.
+    pub fn heal(&mut self, link: usize) {
+        let [a, b] = self.links[link].wire.ends;
+        let is_running = |at: usize| self.nodes[at].running.is_some();
+        if self.links[link].is_up || !is_running(a) || !is_running(b) {
+            return;
+        }
+        self.links[link].is_up = true;
+        self.links[link].generation += 1;
+        self.links[link].free = [self.now; 2];
+        let delay = self.links[link].wire.delay;
+        let sample = Sample {
+            rtt: delay + delay,
+            loss: Ratio::ZERO,
+            sent: DataSize::ZERO,
+            waiting: DataSize::ZERO,
+        };
+        for (at, peer) in [(a, b), (b, a)] {
+            let peer = self.nodes[peer].id;
+            self.at(at, |control, now, keys| {
+                control.handle_link_up(peer, sample, now, keys);
+            });
+        }
+    }
+
+    /// Puts a frame on a wire that the sender's control plane has not made.
+    pub fn inject(&mut self, from: usize, to: usize, frame: Bytes) {
+        self.put(from, to, frame);
+    }
+
+    /// Lets this much time pass.
+    pub fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(Reverse((due, _, _))) = self.queue.peek()
+            && *due <= end
+        {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Lets the next event happen; returns whether there was one.
+    pub fn step(&mut self) -> bool {
+        let Some(Reverse((due, _, event))) = self.queue.pop() else {
+            return false;
+        };
+        self.now = self.now.max(due);
+        match event {
+            Event::Ask(at) if self.nodes[at].asked == due => {
+                self.nodes[at].asked = Instant::NEVER;
+                self.at(at, |control, now, keys| control.handle_timeout(now, keys));
+            }
+            Event::Ask(_) => {}
+            Event::Frame {
+                from,
+                to,
+                generation,
+                frame,
+            } => {
+                let (link, _) = self.ways[&(from, to)];
+                let link = &self.links[link];
+                if link.is_up && link.generation == generation {
+                    let from = self.nodes[from].id;
+                    self.at(to, |control, now, keys| {
+                        control.handle_frame(from, &frame, now, keys);
+                    });
+                }
+            }
+        }
+        true
+    }
+
+    fn boot(&mut self, at: usize) {
+        if self.nodes[at].running.is_some() {
+            return;
+        }
+        let peers = self.links_of(at).into_iter().map(|link| {
+            let wire = self.links[link].wire;
+            let other = wire.ends[usize::from(wire.ends[0] == at)];
+            Peer {
+                key: self.nodes[other].id,
+                name: self.nodes[other].name.clone(),
+                trusted: true,
+                rate: Some(wire.rate),
+                secure: true,
+            }
+        });
+        let node = &self.nodes[at];
+        let settings = Settings {
+            id: node.id,
+            name: node.name.clone(),
+            slots: 4,
+            peers: peers.collect(),
+            weights: Weights::default(),
+            since_1970: SINCE_1970,
+        };
+        let mut keys = HostKeys::new(Rc::clone(&self.ring), node.id, self.dice.next_u64());
+        let controller = Controller::new(settings, self.now, &mut keys);
+        self.nodes[at].running = Some(Running { controller, keys });
+        self.serve(at);
+    }
+
+    fn links_of(&self, at: usize) -> Vec<usize> {
+        let links = self.links.iter().enumerate();
+        let own = links.filter(|(_, link)| link.wire.ends.contains(&at));
+        own.map(|(link, _)| link).collect()
+    }
+
+    /// Does what a node's control plane says, and plans when it is asked again.
+    fn serve(&mut self, at: usize) {
+        while let Some(output) = self.poll(at) {
+            self.obey(at, output);
+        }
+        let Some(node) = &self.nodes[at].running else {
+            return;
+        };
+        let due = node.controller.poll_timeout().max(self.now);
+        if due != self.nodes[at].asked && !due.is_never() {
+            self.nodes[at].asked = due;
+            self.plan(due, Event::Ask(at));
+        }
+    }
+
+    fn poll(&mut self, at: usize) -> Option<Output> {
+        self.nodes[at].running.as_mut()?.controller.poll_output()
+    }
+
+    fn obey(&mut self, at: usize, output: Output) {
+        let now = self.now;
+        let node = &mut self.nodes[at];
+        let Some(Running { controller, keys }) = &mut node.running else {
+            return;
+        };
+        match output {
+            Output::Send { to, frame } => {
+                if let Some(to) = self.places.get(&to).copied() {
+                    self.put(at, to, frame);
+                }
+            }
+            Output::Plan(planning) => controller.handle_solved(planning.solve(), now, keys),
+            Output::Install { installation, .. } => {
+                let (stream, epoch) = (installation.stream, installation.epoch);
+                controller.handle_installed(stream, epoch, Ok(()), now, keys);
+            }
+            Output::Active { stream, epochs } => {
+                node.active.insert(stream, (now, epochs));
+            }
+            Output::Note(note) => node.refused += u64::from(is_refusal(&note)),
+            _ => {}
+        }
+    }
+
+    fn put(&mut self, from: usize, to: usize, frame: Bytes) {
+        let Some(&(link, side)) = self.ways.get(&(from, to)) else {
+            return;
+        };
+        let bytes = frame.len() as u64 + LENGTH_BYTES;
+        let traffic = &mut self.nodes[from].traffic;
+        (traffic.frames, traffic.bytes) = (traffic.frames + 1, traffic.bytes + bytes);
+        let link = &mut self.links[link];
+        let begun = link.free[side].max(self.now);
+        link.free[side] = begun + link.wire.rate.time_for(DataSize::from_bytes(bytes));
+        link.bytes[side] += bytes;
+        let (arrives, generation) = (link.free[side] + link.wire.delay, link.generation);
+        let event = Event::Frame {
+            from,
+            to,
+            generation,
+            frame,
+        };
+        self.plan(arrives, event);
+    }
+
+    fn plan(&mut self, when: Instant, event: Event) {
+        self.planned += 1;
+        self.queue.push(Reverse((when, self.planned, event)));
+    }
+}
+
+/// Returns whether a note says that a frame was not taken.
+fn is_refusal(note: &thalweg_core::control::Note) -> bool {
+    use thalweg_core::control::Note;
+    matches!(
+        note,
+        Note::FrameRefused { .. }
+            | Note::RecordRefused { .. }
+            | Note::RecordForged { .. }
+            | Note::RecordBorrows { .. }
+    )
+}

@@ -1,0 +1,286 @@
+//! Proves that all come to know the same map, soon and with few words, on networks of up to 200 nodes with churn, partitions,
+//! crashes, and nodes that lie and replay.
+//!
+//! *How.* Control planes alone, on wires of 150 kbit/s and 2 to 20 ms. When the last change has had its time, everybody's map is
+//! compared with the truth: who is linked with whom, in his part of the network.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use thalweg_core::id::NodeId;
+use thalweg_core::model::Layer;
+use thalweg_core::needs::Needs;
+use thalweg_core::random::SplitMix;
+use thalweg_core::routing::gauge::Sample;
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
+use thalweg_core::wire::control::{self as wire, Message};
+use thalweg_sim::flood::{Flood, Shape};
+
+const SLOW: Bitrate = Bitrate::from_kbps(150);
+
+/// A record of a node with four neighbours, on the wire: what the bounds below are reckoned with.
+const RECORD_BYTES: u64 = 400;
+
+/// Returns the nodes that one can reach over links that are up, itself among them.
+fn part_of(flood: &Flood, at: usize) -> BTreeSet<usize> {
+    let mut part = BTreeSet::from([at]);
+    loop {
+        let before = part.len();
+        for (wire, is_up) in flood.links() {
+            if is_up && wire.ends.iter().any(|end| part.contains(end)) {
+                part.extend(wire.ends);
+            }
+        }
+        if part.len() == before {
+            return part;
+        }
+    }
+}
+
+/// Returns the links in a part of the network, by the keys of their ends.
+fn truth(flood: &Flood, part: &BTreeSet<usize>) -> BTreeSet<[NodeId; 2]> {
+    let up = flood.links().filter(|(_, is_up)| *is_up);
+    let inside = up.filter(|(wire, _)| part.contains(&wire.ends[0]));
+    let pair = |ends: [usize; 2]| {
+        let [a, b] = ends.map(|end| flood.id(end));
+        [a.min(b), a.max(b)]
+    };
+    inside.map(|(wire, _)| pair(wire.ends)).collect()
+}
+
+/// Returns the links on a node's map that it can reach.
+fn map_of(flood: &Flood, at: usize, part: &BTreeSet<usize>) -> Option<BTreeSet<[NodeId; 2]>> {
+    let inside: BTreeSet<NodeId> = part.iter().map(|at| flood.id(*at)).collect();
+    let directory = flood.controller(at)?.directory();
+    let links = directory.links();
+    let links = links.filter(|(near, _, _, _)| inside.contains(&near.node));
+    Some(
+        links
+            .map(|(near, _, far, _)| [near.node, far.node])
+            .collect(),
+    )
+}
+
+/// Checks that each node that runs has the truth on its map.
+fn agree(flood: &Flood, nodes: usize, context: &str) {
+    let mut done = BTreeSet::new();
+    for at in 0..nodes {
+        if flood.controller(at).is_none() || done.contains(&at) {
+            continue;
+        }
+        let part = part_of(flood, at);
+        let truth = truth(flood, &part);
+        for at in &part {
+            let map = map_of(flood, *at, &part);
+            assert_eq!(map.as_ref(), Some(&truth), "{context}: n{at}");
+        }
+        done.extend(part);
+    }
+}
+
+fn frame_of(flood: &Flood, at: usize) -> Bytes {
+    let id = flood.id(at);
+    let directory = flood.controller(at).expect("it runs").directory();
+    let mut all = directory.records().zip(directory.signed());
+    let (_, signed) = all
+        .find(|(record, _)| record.node == id)
+        .expect("its own record");
+    let record = Message::Record {
+        record: signed.record.clone(),
+        signature: signed.signature,
+    };
+    wire::encode(&record).into()
+}
+
+/// Does something at random to a network.
+fn weather(flood: &mut Flood, nodes: usize, links: usize, dice: &mut SplitMix) {
+    let at = dice.next_below(nodes as u64) as usize;
+    let link = dice.next_below(links as u64) as usize;
+    match dice.next_below(6) {
+        0 | 1 => flood.cut(link),
+        2 | 3 => flood.heal(link),
+        4 => flood.crash(at),
+        _ => flood.restart(at),
+    }
+}
+
+#[test]
+fn all_come_to_know_the_same_map_and_words_are_few() {
+    for nodes in [3, 20, 100, 200] {
+        let shape = Shape::grown(nodes, SLOW, nodes as u64);
+        let links = shape.wires.len() as u64;
+        let mut flood = Flood::start(&shape, 1);
+        flood.pass(Duration::from_secs(60));
+        agree(&flood, nodes, &format!("{nodes} nodes"));
+        // At the start a node makes a record for each of its links, and few of them repeat theirs each 7.5 s; nothing crosses a
+        // link more than once each way.
+        let begun = flood.traffic_of_all();
+        let records = 2 * links + 9 * nodes as u64;
+        assert!(begun.frames <= 2 * links * records, "{nodes}: {begun:?}");
+        // One link is lost: two records, each at most once each way over each link.
+        flood.cut(0);
+        flood.pass(Duration::from_secs(5));
+        agree(&flood, nodes, "a link is cut");
+        let spent = flood.traffic_of_all().frames - begun.frames;
+        // Those who repeat their records meanwhile are few.
+        assert!(spent <= 2 * 2 * links + nodes as u64, "{nodes}: {spent}");
+    }
+}
+
+#[test]
+fn at_rest_a_slow_link_bears_less_than_a_hundredth() {
+    for nodes in [10, 100] {
+        let shape = Shape::grown(nodes, SLOW, 7);
+        let mut flood = Flood::start(&shape, 1);
+        flood.pass(Duration::from_secs(60));
+        let begun = flood.busiest_link_bytes();
+        let hour = Duration::from_secs(3_600);
+        flood.pass(hour);
+        let rate = DataSize::from_bytes(flood.busiest_link_bytes() - begun) / hour;
+        assert!(rate.as_bps() * 100 < SLOW.as_bps(), "{nodes} nodes: {rate}");
+    }
+}
+
+#[test]
+fn churn_partitions_and_crashes_leave_everybody_with_the_truth() {
+    for (nodes, seed, rounds) in [(8, 1, 8), (8, 2, 8), (30, 3, 8), (30, 4, 8), (200, 5, 2)] {
+        let shape = Shape::grown(nodes, SLOW, seed);
+        let mut flood = Flood::start(&shape, seed);
+        let mut dice = SplitMix::new(seed);
+        flood.pass(Duration::from_secs(30));
+        for round in 0..rounds {
+            for _ in 0..10 {
+                weather(&mut flood, nodes, shape.wires.len(), &mut dice);
+                flood.pass(Duration::from_millis(dice.next_below(2_000)));
+            }
+            // What everybody is sent anew on a new link takes its time on wires of this rate, hop by hop.
+            let dump = SLOW.time_for(DataSize::from_bytes(nodes as u64 * RECORD_BYTES));
+            for _ in 0..10 {
+                flood.pass(dump);
+            }
+            flood.pass(Duration::from_secs(5));
+            agree(&flood, nodes, &format!("seed {seed}, round {round}"));
+        }
+        // Long after, who has no way left is off the map, and back on it as soon as there is one.
+        flood.pass(Duration::from_secs(200));
+        agree(&flood, nodes, "long after");
+        (0..nodes).for_each(|at| flood.restart(at));
+        (0..shape.wires.len()).for_each(|link| flood.heal(link));
+        flood.pass(Duration::from_secs(120));
+        agree(&flood, nodes, "healed");
+        assert_eq!(part_of(&flood, 0).len(), nodes);
+    }
+}
+
+#[test]
+fn lies_and_replays_are_refused_and_change_no_map() {
+    let nodes = 30;
+    let shape = Shape::grown(nodes, SLOW, 9);
+    let mut flood = Flood::start(&shape, 9);
+    flood.pass(Duration::from_secs(30));
+    let old = frame_of(&flood, 0);
+    let liar = shape.wires[0].ends;
+    flood.cut(1);
+    flood.pass(Duration::from_secs(10));
+    let refused = flood.refused(liar[1]);
+    for turn in 0_u8..50 {
+        // What was true once is sent again; what was never true is signed by nobody.
+        flood.inject(liar[0], liar[1], old.clone());
+        let mut forged = frame_of(&flood, nodes - 1).to_vec();
+        let place = usize::from(turn) + forged.len() / 3;
+        let last = forged.len() - 1;
+        forged[place.min(last)] ^= 1 + turn;
+        flood.inject(liar[0], liar[1], forged.into());
+    }
+    let before = flood.traffic_of_all().frames;
+    flood.pass(Duration::from_secs(20));
+    agree(&flood, nodes, "after lies");
+    assert_eq!(flood.refused(liar[1]), refused + 50, "each is counted");
+    let spread = flood.traffic_of_all().frames - before;
+    let repeated = 2 * shape.wires.len() as u64 * 3;
+    assert!(
+        spread <= repeated,
+        "what is refused goes no further: {spread}"
+    );
+}
+
+#[test]
+fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
+    let shape = Shape::grown(20, Bitrate::from_kbps(4_000), 3);
+    let mut flood = Flood::start(&shape, 3);
+    flood.pass(Duration::from_secs(30));
+    let [near, far] = shape.wires[0].ends;
+    let peer = flood.id(far);
+    // Only a quarter of what waits leaves, this way.
+    for step in 1..40_u64 {
+        let sample = Sample {
+            rtt: Duration::from_millis(10),
+            loss: Ratio::ZERO,
+            sent: DataSize::from_bytes(step * 31_250),
+            waiting: DataSize::from_kib(200),
+        };
+        flood.at(near, |control, now, keys| {
+            control.handle_link_sample(peer, sample, now, keys);
+        });
+        flood.pass(Duration::from_millis(250));
+    }
+    flood.pass(Duration::from_secs(2));
+    for at in 0..20 {
+        let directory = flood.controller(at).expect("it runs").directory();
+        let rate = |from: usize, to: usize| {
+            let record = directory.record(flood.id(from)).expect("it is on the map");
+            let to = flood.id(to);
+            let there = record.neighbours.iter().find(|there| there.node == to);
+            there.expect("they are neighbours").rate
+        };
+        let told = rate(near, far).as_bps() as f64 / 1e6;
+        assert!((0.95..1.05).contains(&told), "n{at}: {told}");
+        assert_eq!(rate(far, near), Bitrate::from_kbps(4_000), "n{at}");
+    }
+}
+
+#[test]
+fn a_stream_is_on_another_way_soon_after_its_link_is_cut() {
+    for seed in 0..3 {
+        let nodes = 100;
+        let shape = Shape::grown(nodes, SLOW, seed);
+        let mut flood = Flood::start(&shape, seed);
+        flood.pass(Duration::from_secs(60));
+        let name = "cam".parse().expect("a name");
+        let publication = thalweg_core::control::Publication {
+            name,
+            needs: Needs::default(),
+            layers: vec![Layer {
+                rate: Bitrate::from_kbps(20),
+                utility: 1.0,
+            }],
+            pack_ratio: None,
+            planner: None,
+        };
+        let name = publication.name.clone();
+        let stream = flood.at(0, |control, now, keys| {
+            control.publish(publication, None, now, keys)
+        });
+        let stream = stream.expect("it runs").expect("it is sound");
+        flood.subscribe(nodes - 1, &name);
+        flood.pass(Duration::from_secs(5));
+        let (_, before) = flood.active(0, stream).expect("it is served").clone();
+        let path = flood.controller(0).expect("it runs").directory();
+        let path = path.path(flood.id(0), flood.id(nodes - 1)).expect("a way");
+        let is_last = |ends: [usize; 2]| {
+            let ends = ends.map(|end| flood.id(end));
+            path[path.len() - 2..]
+                .iter()
+                .all(|node| ends.contains(node))
+        };
+        let link = flood.links().position(|(wire, _)| is_last(wire.ends));
+        let cut = flood.now();
+        flood.cut(link.expect("a link of the way"));
+        flood.pass(Duration::from_secs(3));
+        let (since, after) = flood.active(0, stream).expect("it is served").clone();
+        assert_ne!(before, after, "seed {seed}");
+        let took = since.saturating_since(cut);
+        assert!(took < Duration::from_secs(1), "seed {seed}: {took}");
+    }
+}
