@@ -90,6 +90,7 @@ fn run(seed: u64, is_text_wanted: bool) -> Played {
     let options = Options {
         seed,
         is_text_wanted,
+        ..Options::default()
     };
     let films = vec![None; world.streams.len()];
     play(&world, "generated", &films, options)

@@ -74,7 +74,7 @@ pub(super) fn meet(
 ) -> BTreeMap<usize, Neighbour> {
     let mut make = |peer: usize| {
         let dials = dials.contains(&peer);
-        let settings = PortSettings::default();
+        let settings = settings(watch);
         let port = if dials {
             Port::dial(now, settings, dice.next_u64())
         } else {
@@ -97,6 +97,14 @@ pub(super) fn meet(
         .into_iter()
         .map(&mut make)
         .collect()
+}
+
+/// Returns how ports are set up in a run.
+fn settings(watch: &Watch<'_>) -> PortSettings {
+    PortSettings {
+        congestion: watch.congestion,
+        ..PortSettings::default()
+    }
 }
 
 impl Neighbour {
@@ -165,7 +173,7 @@ impl Host {
             let Some(neighbour) = self.neighbours.get_mut(&from) else {
                 return;
             };
-            neighbour.port = Port::listen(PortSettings::default(), seed);
+            neighbour.port = Port::listen(settings(watch), seed);
             neighbour.dials = false;
             neighbour.redial = Instant::NEVER;
             neighbour.generation = parcel.generation;

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::ledger::{Loss, Reading};
 use thalweg_core::line::{Impairment, Line};
 use thalweg_core::model::{Link, World};
@@ -58,6 +59,8 @@ pub struct Options {
     pub seed: u64,
     /// Whether the trace is wanted as text.
     pub is_text_wanted: bool,
+    /// What decides on every link how much may be on its way.
+    pub congestion: Algorithm,
 }
 
 /// A world that was played.
@@ -132,7 +135,8 @@ pub fn play(
 
 impl<'w> Run<'w> {
     fn new(world: &'w World, films: &[Option<Arc<Film>>], options: Options) -> Self {
-        let watch = Watch::new(world, films, options.is_text_wanted);
+        let mut watch = Watch::new(world, films, options.is_text_wanted);
+        watch.congestion = options.congestion;
         let mut dice = SplitMix::new(options.seed);
         let place = |name| watch.names.iter().position(|other| other == name);
         let mut roads = Vec::new();

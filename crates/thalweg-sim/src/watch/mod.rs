@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use thalweg_core::adu::Header;
+use thalweg_core::congestion::Algorithm;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
 use thalweg_core::id::NodeId;
@@ -35,6 +36,8 @@ pub struct Watch<'w> {
     pub names: Vec<NodeName>,
     /// Their places, by key.
     pub places: BTreeMap<NodeId, usize>,
+    /// What decides on every link how much may be on its way.
+    pub congestion: Algorithm,
     /// What happens.
     pub trace: Trace,
     /// What becomes of each ADU.
@@ -84,6 +87,7 @@ impl<'w> Watch<'w> {
                 .zip(&names)
                 .map(|(place, name)| (node_id(name), place))
                 .collect(),
+            congestion: Algorithm::default(),
             trace: Trace::new(is_text_wanted),
             fates: Fates::new(streams),
             model: Model::default(),

@@ -16,6 +16,7 @@ pub fn run(world: &World, seed: u64) -> Played {
     let options = Options {
         seed,
         is_text_wanted: false,
+        ..Options::default()
     };
     let films = vec![None; world.streams.len()];
     play(world, "test", &films, options).expect("without video there is no picture to compare")

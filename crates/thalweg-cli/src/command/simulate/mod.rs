@@ -206,6 +206,7 @@ impl<'a> Worlds<'a> {
         let options = Options {
             seed,
             is_text_wanted,
+            ..Options::default()
         };
         let start = Instant::now();
         let played = match self {
