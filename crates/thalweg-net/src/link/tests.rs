@@ -53,7 +53,7 @@ fn whole_payload_is_handed_on_without_a_copy() {
 fn waiting_for_a_payload_keeps_no_places_for_its_chunks() {
     // The future of each ADU that arrives is moved and allocated; 32 places alone would be a kilobyte of it.
     let mut body = Body::whole(Bytes::from_static(b"payload"));
-    let waiting = std::mem::size_of_val(&body.chunk());
+    let waiting = size_of_val(&body.chunk());
     assert!(waiting < 512, "{waiting} bytes");
 }
 
