@@ -107,9 +107,9 @@ fn describe(ways: &Value, colour: Colour) -> String {
             format!("{} – {}", word(&hop["from"]), word(&hop["to"])),
             format!("{:.1} ms", number(&hop["delay_ms"])),
             format!("{:.1} %", number(&hop["loss"]) * 100.0),
-            rate_if_known(&hop["there_bps"]),
-            rate_if_known(&hop["back_bps"]),
-            rate_if_known(&hop["configured_bps"]),
+            known(&hop["there_bps"], "?"),
+            known(&hop["back_bps"], "?"),
+            known(&hop["configured_bps"], ""),
             if hop["secure"] == true { "yes" } else { "no" }.into(),
         ]);
     }
@@ -145,9 +145,9 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_default()
 }
 
-fn rate_if_known(value: &Value) -> String {
+fn known(value: &Value, unknown: &str) -> String {
     if value.is_null() {
-        "?".into()
+        unknown.into()
     } else {
         rate(value)
     }
