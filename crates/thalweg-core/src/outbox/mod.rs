@@ -20,6 +20,7 @@
 //! | `entry` | what goes in and comes out |
 //! | `admission` | who is let in, and who makes room |
 //! | `loss` | leaving early, and who goes along |
+//! | `promise` | what can be through in time, and what is worth finishing |
 //! | `turns` | whose turn it is: deficit round robin |
 //! | `queue`, `spread` | the order within a flow, and deadlines |
 //! | `family` | dependants |
@@ -38,6 +39,7 @@ mod entry;
 mod family;
 pub mod gate;
 mod loss;
+mod promise;
 mod queue;
 mod slab;
 mod spread;
@@ -98,6 +100,9 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Outbox {
     settings: Settings,
+    rate: Option<Bitrate>,
+    /// How long the path is busy with a chunk.
+    chunk_time: Duration,
     ceiling: Option<Bitrate>,
     transit: Duration,
     chunk_bytes: u32,
@@ -130,6 +135,8 @@ impl Outbox {
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
+            rate: None,
+            chunk_time: Duration::ZERO,
             ceiling: None,
             transit: Duration::ZERO,
             chunk_bytes: CHUNK_BYTES_UNKNOWN,
@@ -171,7 +178,7 @@ impl Outbox {
             return;
         };
         self.drop_where(DropCause::Cancelled, |slot| slot.flow == index);
-        self.turns.leave(index);
+        self.turns.leave(&mut self.flows, index);
         let flow = &mut self.flows[index as usize];
         flow.is_open = false;
         flow.generation = flow.generation.wrapping_add(1);
@@ -183,16 +190,19 @@ impl Outbox {
         let Some(index) = self.find_flow(flow) else {
             return false;
         };
-        self.flows[index as usize].weight = weight;
+        self.turns.reweigh(&mut self.flows[index as usize], weight);
         true
     }
 
-    /// Takes the estimate of what the path can send, on which the size of chunks depends.
+    /// Takes the estimate of what the path can send, on which depend the size of chunks, and what is begun.
     pub fn set_rate(&mut self, rate: Option<Bitrate>) {
+        self.rate = rate;
         self.chunk_bytes = rate.map_or(CHUNK_BYTES_UNKNOWN, |rate| {
             let bytes = (rate * CHUNK_TIME).as_bytes();
             bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as u32
         });
+        let chunk = DataSize::from_bytes(u64::from(self.chunk_bytes + CHUNK_OVERHEAD_BYTES));
+        self.chunk_time = rate.map_or(Duration::ZERO, |rate| rate.time_for(chunk));
     }
 
     /// Takes what the path can send at most: an ADU that would be late even alone is refused. Without it none is.
@@ -296,7 +306,10 @@ impl Outbox {
     ///
     /// A deadline that has passed takes effect at the next [`Outbox::handle_timeout`] or [`Outbox::poll_chunk`].
     pub fn set_deadline(&mut self, ticket: Ticket, deadline: Instant) -> bool {
-        let change = |slot: &mut Slot| (slot.deadline, slot.send_by) = (deadline, deadline);
+        let change = |slot: &mut Slot| {
+            (slot.deadline, slot.send_by) = (deadline, deadline);
+            slot.is_doubtful = false;
+        };
         if !self.reorder(ticket, change) {
             return false;
         }
@@ -366,10 +379,11 @@ impl Outbox {
             let (flow, index) = self
                 .turns
                 .next(&mut self.flows, &self.slab, self.chunk_bytes)?;
-            if !self.is_hopeless(now, index) {
-                break (flow, index);
+            if self.is_hopeless(now, index) {
+                self.drop_with_dependants(index, DropCause::Expired);
+            } else if !self.puts_off(now, flow, index) {
+                break (flow, self.preferred(now, flow, index));
             }
-            self.drop_with_dependants(index, DropCause::Expired);
         };
         let slot = &self.slab[index];
         let wanted = slot.sendable()?.min(self.chunk_bytes);
@@ -430,17 +444,6 @@ impl Outbox {
     /// Returns how many ADUs went no further, the refused included.
     pub const fn drops(&self) -> &DropCounts {
         &self.drops
-    }
-
-    /// Returns whether an ADU would be late even if all of it went now, and nothing else.
-    fn is_hopeless(&self, now: Instant, index: u32) -> bool {
-        let slot = &self.slab[index];
-        if slot.send_by.is_never() {
-            return false;
-        }
-        let left = DataSize::from_bytes((slot.bytes - slot.sent).into());
-        let time = slot.send_by.saturating_since(now);
-        now > slot.send_by || self.ceiling.is_some_and(|ceiling| ceiling * time < left)
     }
 
     fn flow_id(&self, index: u32) -> FlowId {
@@ -510,14 +513,16 @@ impl Outbox {
         let flow = &mut self.flows[flow_index as usize];
         if is_last {
             slot.state = State::Departed;
-            slot.place = 0;
-            flow.queue.take_first();
+            flow.queue.take(&mut self.slab, index);
             flow.bytes -= whole;
             self.queued_bytes -= whole;
-        } else if is_dry && flow.queue.order() == Order::Importance {
-            flow.queue.take_first();
-            self.stamp += 1;
-            flow.queue.insert(&mut self.slab, index, self.stamp);
+        } else {
+            flow.begun = Some(self.slab.ticket(index));
+            if is_dry && flow.queue.order() == Order::Importance {
+                flow.queue.take(&mut self.slab, index);
+                self.stamp += 1;
+                flow.queue.insert(&mut self.slab, index, self.stamp);
+            }
         }
         let overhead = if is_first { CHUNK_OVERHEAD_BYTES } else { 0 };
         self.turns.charge(&mut self.flows, bytes + overhead);

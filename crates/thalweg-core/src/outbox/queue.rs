@@ -26,6 +26,7 @@ const HUSKS_MIN: usize = 64;
 pub(super) struct Key {
     /// 255 less the importance.
     rank: u8,
+    is_doubtful: bool,
     deadline: Instant,
     sequence: u64,
 }
@@ -73,11 +74,13 @@ impl Key {
         match order {
             Order::Importance => Self {
                 rank: u8::MAX - slot.importance,
+                is_doubtful: slot.is_doubtful,
                 deadline: slot.deadline,
                 sequence: slot.sequence,
             },
             Order::Sequence => Self {
                 rank: 0,
+                is_doubtful: false,
                 deadline: Instant::ZERO,
                 sequence: slot.arrival,
             },
@@ -181,9 +184,19 @@ impl Queue {
         slab[slot].sendable().map(|_| slot)
     }
 
-    /// Takes out the ADU that [`Queue::first`] has just returned.
-    pub(super) fn take_first(&mut self) {
-        self.ready.take_first();
+    /// Takes out an ADU of which something could be sent: mostly the one that [`Queue::first`] has just returned.
+    pub(super) fn take(&mut self, slab: &mut Slab, slot: u32) {
+        let stamp = core::mem::take(&mut slab[slot].place);
+        if self
+            .ready
+            .nodes
+            .least()
+            .is_some_and(|node| node.stamp == stamp)
+        {
+            self.ready.take_first();
+        } else {
+            self.ready.forget(slab);
+        }
     }
 
     /// Returns the ADU that would be sent last, with its key.

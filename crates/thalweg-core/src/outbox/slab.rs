@@ -40,6 +40,8 @@ pub(super) struct Slot {
     pub(super) begun: bool,
     /// Whether the transport takes no more of it for now.
     pub(super) is_blocked: bool,
+    /// Whether it would not be through in time at its flow's share: others of its importance go first.
+    pub(super) is_doubtful: bool,
     /// Whether the table of families has it under its sequence.
     pub(super) is_known: bool,
     /// Whether those that need it cannot be used any more.
@@ -97,6 +99,7 @@ impl Default for Slot {
             importance: 0,
             begun: false,
             is_blocked: false,
+            is_doubtful: false,
             is_known: false,
             is_lost: false,
             bytes: 0,

@@ -20,8 +20,9 @@ use core::num::NonZeroU8;
 use super::family::Lost;
 use super::queue::Queue;
 use super::slab::Slab;
-use super::{CHUNK_OVERHEAD_BYTES, WEIGHT_USUAL};
+use super::{CHUNK_OVERHEAD_BYTES, Ticket, WEIGHT_USUAL};
 use crate::needs::Order;
+use crate::units::Bitrate;
 
 /// One flow.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub(super) struct Flow {
     pub(super) queue: Queue,
     /// Of what is queued, the whole ADUs.
     pub(super) bytes: u64,
+    /// The ADU that was last begun and not finished by one chunk.
+    pub(super) begun: Option<Ticket>,
     pub(super) lost: Lost,
     /// What it may still send in its turn, in bytes; below zero it has sent too much.
     deficit: i64,
@@ -45,6 +48,8 @@ pub(super) struct Flow {
 pub(super) struct Turns {
     ring: VecDeque<u32>,
     round: u64,
+    /// The weights of those in it.
+    weight: u32,
 }
 
 impl Flow {
@@ -55,6 +60,7 @@ impl Flow {
             weight,
             queue: Queue::new(order),
             bytes: 0,
+            begun: None,
             lost: Lost::default(),
             deficit: 0,
             round: 0,
@@ -90,6 +96,7 @@ impl Turns {
             return;
         }
         flow.is_in_turn = true;
+        self.weight += u32::from(flow.weight.get());
         flow.refill(self.round, chunk_bytes);
         if flow.deficit > 0 {
             self.ring.push_front(index);
@@ -113,6 +120,7 @@ impl Turns {
             let Some(slot) = flow.queue.first(slab) else {
                 self.ring.pop_front();
                 flow.is_in_turn = false;
+                self.weight -= u32::from(flow.weight.get());
                 continue;
             };
             if flow.deficit > 0 {
@@ -151,7 +159,28 @@ impl Turns {
         self.ring.capacity()
     }
 
-    pub(super) fn leave(&mut self, index: u32) {
-        self.ring.retain(|other| *other != index);
+    /// Takes a flow out that is closed.
+    pub(super) fn leave(&mut self, flows: &mut [Flow], index: u32) {
+        let flow = &mut flows[index as usize];
+        if core::mem::take(&mut flow.is_in_turn) {
+            self.weight -= u32::from(flow.weight.get());
+            self.ring.retain(|other| *other != index);
+        }
+    }
+
+    /// Changes a flow's weight.
+    pub(super) fn reweigh(&mut self, flow: &mut Flow, weight: NonZeroU8) {
+        if flow.is_in_turn {
+            self.weight -= u32::from(flow.weight.get());
+            self.weight += u32::from(weight.get());
+        }
+        flow.weight = weight;
+    }
+
+    /// Returns what a flow in turn has of the path while all of them send.
+    pub(super) fn share(&self, flow: &Flow, rate: Bitrate) -> Bitrate {
+        let weight = u128::from(flow.weight.get());
+        let share = u128::from(rate.as_bps()) * weight / u128::from(self.weight).max(weight);
+        Bitrate::from_bps(share as u64)
     }
 }

@@ -1,12 +1,14 @@
-//! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`), all of them at once against a model that
-//! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`), its parts
+//! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`, `promise`), all of them at once against a model that
+//! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`, `late`), its parts
 //! (`parts`), and what it says of itself (`census`).
 
 mod bounds;
 mod census;
 mod ideal;
+mod late;
 mod model;
 mod parts;
+mod promise;
 mod rules;
 
 use alloc::vec::Vec;

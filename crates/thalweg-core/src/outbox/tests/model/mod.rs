@@ -228,7 +228,7 @@ impl Pair {
                 let deadline = self.now + Duration::from_millis(millis);
                 assert_eq!(self.outbox.set_deadline(ticket, deadline), is_here);
                 if let Some(adu) = self.model.at(ticket) {
-                    adu.entry.deadline = deadline;
+                    (adu.entry.deadline, adu.doubtful) = (deadline, false);
                     adu.alarm = stamp;
                     adu.stamp = if is_ordered(adu) { stamp } else { adu.stamp };
                 }

@@ -8,8 +8,8 @@ use super::super::super::{Entry, Ticket};
 use crate::event::DropCause;
 use crate::id::Sequence;
 use crate::needs::Order;
-use crate::time::Instant;
-use crate::units::Bitrate;
+use crate::time::{Duration, Instant};
+use crate::units::{Bitrate, DataSize};
 
 pub(super) const ADUS_MAX: usize = 12;
 pub(super) const BYTES_MAX: u64 = 20_000;
@@ -32,6 +32,8 @@ pub(super) struct Adu {
     pub(super) departed: bool,
     pub(super) known: bool,
     pub(super) blocked: bool,
+    /// It would have been late at its flow's share when its turn came.
+    pub(super) doubtful: bool,
     pub(super) stamp: u64,
     /// Of those that are due at once, the least is told first.
     pub(super) alarm: u64,
@@ -44,6 +46,7 @@ pub(super) struct Flow {
     deficit: i64,
     round: i64,
     in_turn: bool,
+    begun: Option<Ticket>,
 }
 
 #[derive(Debug)]
@@ -69,12 +72,12 @@ impl Adu {
     fn key(&self, stamp: u64) -> impl Ord + use<> {
         match FLOWS[self.flow].1 {
             Order::Importance => (
-                Reverse(self.entry.importance.0),
+                (Reverse(self.entry.importance.0), self.doubtful),
                 self.entry.deadline,
                 self.entry.sequence,
                 stamp,
             ),
-            Order::Sequence => (Reverse(0), Instant::ZERO, Sequence(0), stamp),
+            Order::Sequence => ((Reverse(0), false), Instant::ZERO, Sequence(0), stamp),
         }
     }
 }
@@ -280,10 +283,49 @@ impl Model {
             departed: false,
             known,
             blocked: false,
+            doubtful: false,
             stamp,
             alarm: stamp,
         });
         self.join(flow);
+    }
+
+    /// How long the rest of an ADU takes, its first chunk at full rate and what is left at its flow's share.
+    fn time_through(&self, adu: &Adu, rate: Bitrate) -> Duration {
+        let bytes = adu.entry.bytes - adu.sent;
+        let chunk = bytes.min(self.chunk as usize);
+        let weights: i64 = self.ring.iter().map(|flow| self.flows[*flow].weight).sum();
+        let share = rate.as_bps() * self.flows[adu.flow].weight as u64 / weights as u64;
+        let time = |rate: Bitrate, bytes: usize| rate.time_for(DataSize::from_bytes(bytes as u64));
+        time(rate, chunk + 64) + time(Bitrate::from_bps(share), bytes - chunk)
+    }
+
+    /// Whether an ADU goes behind its equals instead of being begun, for it would be late.
+    fn is_put_off(&self, now: Instant, ticket: Ticket) -> bool {
+        let adu = self.adus.iter().find(|adu| adu.ticket == ticket);
+        let (Some(adu), Some(rate)) = (adu, self.rate) else {
+            return false;
+        };
+        FLOWS[adu.flow].1 == Order::Importance
+            && !adu.begun
+            && !adu.doubtful
+            && !adu.entry.deadline.is_never()
+            && self.queued(adu.flow).count() > 1
+            && now + self.time_through(adu, rate) > adu.entry.deadline
+    }
+
+    /// The ADU of a flow that is begun, if it is to be finished before the first.
+    fn preferred(&self, now: Instant, flow: usize, first: Ticket) -> Option<Ticket> {
+        let find = |ticket| self.adus.iter().find(|adu| adu.ticket == ticket);
+        let (begun, other) = (find(self.flows[flow].begun?)?, find(first)?);
+        let through = now + self.time_through(begun, self.rate?);
+        let pressed = through + self.time_through(other, self.rate?);
+        let is_preferred = FLOWS[flow].1 == Order::Importance
+            && begun.sendable().is_some()
+            && begun.entry.importance == other.entry.importance
+            && through <= begun.entry.deadline
+            && pressed > begun.entry.deadline;
+        is_preferred.then_some(begun.ticket)
     }
 
     fn is_hopeless(&mut self, now: Instant, ticket: Ticket) -> bool {
@@ -308,10 +350,15 @@ impl Model {
                 continue;
             };
             if self.flows[flow].deficit > 0 {
-                if !self.is_hopeless(now, first) {
-                    break (flow, first);
+                if self.is_hopeless(now, first) {
+                    self.discard(first, DropCause::Expired);
+                } else if self.is_put_off(now, first) {
+                    let stamp = self.next_stamp();
+                    let adu = self.at(first).expect("it is the first");
+                    (adu.doubtful, adu.stamp) = (true, stamp);
+                } else {
+                    break (flow, self.preferred(now, flow, first).unwrap_or(first));
                 }
-                self.discard(first, DropCause::Expired);
                 continue;
             }
             self.round += i64::from(self.flows[flow].round == self.round);
@@ -335,6 +382,9 @@ impl Model {
             adu.stamp = stamp;
         }
         let departed = adu.departed;
+        if !departed {
+            self.flows[flow].begun = Some(ticket);
+        }
         self.flows[flow].deficit -= i64::try_from(bytes + overhead).expect("it is a chunk");
         if self.flows[flow].deficit <= 0 {
             self.ring.rotate_left(1);
