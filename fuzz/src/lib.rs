@@ -6,6 +6,8 @@
 //! *To add one:* a function here and its line in [`TARGETS`], a file in `fuzz_targets/` and its `[[bin]]`, and some
 //! files in `corpus/NAME/`. The replay test fails while one of them is missing.
 
+mod outbox;
+
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
@@ -45,6 +47,7 @@ pub const TARGETS: &[Target] = &[
     ("open", open),
     ("pace", pace),
     ("transfer", transfer),
+    ("outbox", outbox),
 ];
 
 /// The header of an ADU, as it stands at the head of a stream or datagram.
@@ -145,6 +148,11 @@ pub fn transfer(bytes: &[u8]) {
     let receipt = receiver.poll_receipt(Instant::ZERO + Duration::from_secs(1));
     let receipt = receipt.expect("something is always said after a second");
     assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
+}
+
+/// Whatever is done to a link's queue: what was put in is accounted for, and nothing is left behind.
+pub fn outbox(bytes: &[u8]) {
+    outbox::run(bytes);
 }
 
 /// What a peer says over TCP: frames that say the same again, and a session that bears with them.

@@ -1,0 +1,355 @@
+//! What drives an outbox and its gate, step by step: pushes of any size and deadline, changes, chunks that are taken in part,
+//! and a transport that acknowledges and loses what it likes, whether it was sent or not.
+//!
+//! *The idea.* Beside it is kept what each ADU's ticket has come to. However it is driven, an ADU ends once, the sums are
+//! those of what was put in, the bounds hold, and once everyone reads again all that is left is handed over.
+//!
+//! *What it does not do.* The order is not looked at: `outbox/tests/model.rs` does.
+
+use std::collections::HashMap;
+use std::num::NonZeroU8;
+
+use thalweg_core::adu::Importance;
+use thalweg_core::event::{DropCause, DropCounts};
+use thalweg_core::id::Sequence;
+use thalweg_core::needs::Order;
+use thalweg_core::outbox::gate::{Gate, Path};
+use thalweg_core::outbox::{Chunk, Entry, FlowId, Outbox, Settings, Ticket};
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::{Bitrate, DataSize};
+
+const ADUS_MAX: usize = 24;
+const BYTES_MAX: u64 = 60_000;
+const FLOWS_MAX: usize = 3;
+
+/// More credit than anything here has bytes.
+const PLENTY: DataSize = DataSize::from_kib(1 << 20);
+
+/// Numbers out of bytes; zero when there are no more.
+struct Numbers<'b>(&'b [u8]);
+
+/// How much of an ADU has been handed over.
+#[derive(Clone, Copy, Default)]
+struct Passed {
+    bytes: usize,
+    of: usize,
+    is_whole: bool,
+}
+
+/// An outbox, and what is known of it from outside.
+struct Run {
+    outbox: Outbox,
+    gate: Gate,
+    flows: Vec<FlowId>,
+    /// Those that have not ended.
+    live: HashMap<Ticket, Passed>,
+    /// The last tickets, of those that have ended too.
+    tickets: Vec<Ticket>,
+    pushed: u64,
+    finished: u64,
+    dropped: u64,
+    refused: u64,
+    /// The transport gave something back, which counts again, whatever came meanwhile.
+    is_taken_back: bool,
+    now: Instant,
+}
+
+/// Drives an outbox as the bytes say.
+pub fn run(bytes: &[u8]) {
+    let mut numbers = Numbers(bytes);
+    let mut run = Run::new();
+    while !numbers.0.is_empty() {
+        run.step(&mut numbers);
+        run.check();
+    }
+    run.drain();
+}
+
+impl Numbers<'_> {
+    fn byte(&mut self) -> u8 {
+        let Some((first, rest)) = self.0.split_first() else {
+            return 0;
+        };
+        self.0 = rest;
+        *first
+    }
+
+    /// A number of any magnitude, small ones more often than large ones.
+    fn any(&mut self) -> u64 {
+        let low = u64::from(u16::from_be_bytes([self.byte(), self.byte()]));
+        low << (self.byte() % 49)
+    }
+
+    fn weight(&mut self) -> NonZeroU8 {
+        NonZeroU8::new(self.byte()).unwrap_or(NonZeroU8::MIN)
+    }
+}
+
+impl Run {
+    fn new() -> Self {
+        Self {
+            outbox: Outbox::new(Settings {
+                adus_max: ADUS_MAX,
+                bytes_max: DataSize::from_bytes(BYTES_MAX),
+                flows_max: FLOWS_MAX,
+                seed: 5,
+            }),
+            gate: Gate::default(),
+            flows: Vec::new(),
+            live: HashMap::new(),
+            tickets: Vec::new(),
+            pushed: 0,
+            finished: 0,
+            dropped: 0,
+            refused: 0,
+            is_taken_back: false,
+            now: Instant::ZERO + Duration::from_secs(1),
+        }
+    }
+
+    fn step(&mut self, numbers: &mut Numbers<'_>) {
+        match numbers.byte() % 16 {
+            0..=4 => self.push(numbers),
+            5..=7 => {
+                // A chunk within the gate's credit, or any.
+                let credit = match numbers.byte() % 4 {
+                    0 => self.gate.credit(),
+                    1 => PLENTY,
+                    _ => DataSize::from_bytes(numbers.any()),
+                };
+                if let Some(chunk) = self.outbox.poll_chunk(self.now, credit) {
+                    assert!(chunk.range.len() as u64 <= credit.as_bytes());
+                    self.passed(&chunk);
+                }
+            }
+            8 => self.change(numbers),
+            9 => self.transport(numbers),
+            10 => {
+                let order = [Order::Importance, Order::Sequence][usize::from(numbers.byte() % 2)];
+                self.flows
+                    .extend(self.outbox.open_flow(numbers.weight(), order));
+                if self.flows.len() > 4 * FLOWS_MAX {
+                    self.flows.remove(0);
+                }
+            }
+            11 => {
+                if let Some(flow) = self.flow(numbers) {
+                    match numbers.byte() % 4 {
+                        0 => self.outbox.close_flow(flow),
+                        _ => drop(self.outbox.set_weight(flow, numbers.weight())),
+                    }
+                }
+            }
+            12 => {
+                // A clock that steps, back too.
+                self.now = Instant::ZERO + Duration::from_millis(numbers.any());
+                self.outbox.handle_timeout(self.now);
+            }
+            13 => {
+                let rate = Some(Bitrate::from_bps(numbers.any()));
+                self.outbox
+                    .set_rate(rate.filter(|_| numbers.byte() % 4 > 0));
+                self.outbox
+                    .set_ceiling(rate.filter(|_| numbers.byte() % 4 > 0));
+                self.outbox
+                    .set_transit(Duration::from_micros(numbers.any()));
+            }
+            14 => {
+                if let Some(ticket) = self.ticket(numbers) {
+                    self.finish(ticket);
+                }
+            }
+            _ => {
+                if numbers.byte() == 0 {
+                    self.outbox.cancel_all(DropCause::PathLost);
+                } else if let Some(ticket) = self.ticket(numbers) {
+                    let is_live = self.live.contains_key(&ticket);
+                    assert_eq!(self.outbox.cancel(ticket, DropCause::Cancelled), is_live);
+                }
+            }
+        }
+        self.take_drops();
+    }
+
+    fn flow(&self, numbers: &mut Numbers<'_>) -> Option<FlowId> {
+        let at = usize::from(numbers.byte());
+        (!self.flows.is_empty()).then(|| self.flows[at % self.flows.len()])
+    }
+
+    fn ticket(&self, numbers: &mut Numbers<'_>) -> Option<Ticket> {
+        let at = usize::from(numbers.byte());
+        (!self.tickets.is_empty()).then(|| self.tickets[at % self.tickets.len()])
+    }
+
+    fn push(&mut self, numbers: &mut Numbers<'_>) {
+        let Some(flow) = self.flow(numbers) else {
+            return;
+        };
+        let bytes = match numbers.byte() % 4 {
+            0 => numbers.any() as usize,
+            1 => usize::from(numbers.byte()),
+            _ => usize::from(numbers.byte()) << 6,
+        };
+        let deadline = match numbers.byte() {
+            0 => Instant::NEVER,
+            1 => Instant::ZERO,
+            2..=9 => self.now,
+            millis => self.now + Duration::from_millis(u64::from(millis)),
+        };
+        let sequence = u64::from(numbers.byte() % 32);
+        let back = u64::from(numbers.byte() % 8);
+        let entry = Entry {
+            importance: Importance(numbers.byte()),
+            deadline,
+            sequence: Sequence(sequence),
+            bytes,
+            available_bytes: if numbers.byte() % 4 == 0 {
+                bytes / 3
+            } else {
+                bytes
+            },
+            depends_on: (back > 0).then(|| Sequence(sequence.wrapping_sub(back))),
+        };
+        self.pushed += 1;
+        match self.outbox.push(self.now, flow, entry) {
+            Ok(ticket) => {
+                let passed = Passed {
+                    of: bytes,
+                    ..Passed::default()
+                };
+                assert!(
+                    self.live.insert(ticket, passed).is_none(),
+                    "a ticket is one ADU's"
+                );
+                self.tickets.push(ticket);
+                if self.tickets.len() > 2 * ADUS_MAX {
+                    self.tickets.remove(0);
+                }
+            }
+            // What goes to a flow that is closed is nobody's.
+            Err(thalweg_core::outbox::Refused::UnknownFlow) => self.pushed -= 1,
+            Err(_) => self.refused += 1,
+        }
+    }
+
+    fn change(&mut self, numbers: &mut Numbers<'_>) {
+        let Some(ticket) = self.ticket(numbers) else {
+            return;
+        };
+        let is_live = self.live.contains_key(&ticket);
+        let was_known = match numbers.byte() % 5 {
+            0 => self
+                .outbox
+                .set_importance(ticket, Importance(numbers.byte())),
+            1 => {
+                let deadline = Instant::ZERO + Duration::from_millis(numbers.any());
+                self.outbox.set_deadline(ticket, deadline)
+            }
+            2 => self.outbox.set_blocked(ticket, numbers.byte() % 2 == 0),
+            3 => self.outbox.handle_available(ticket, numbers.any() as usize),
+            _ => {
+                let bytes = numbers.any() as usize;
+                if let Some(passed) = self.live.get_mut(&ticket) {
+                    let back = bytes.min(passed.bytes);
+                    passed.bytes -= back;
+                    passed.is_whole &= back == 0 && passed.of > 0;
+                    self.is_taken_back |= back > 0;
+                }
+                self.outbox.handle_unsent(ticket, bytes)
+            }
+        };
+        assert_eq!(was_known, is_live, "only what has not ended is changed");
+    }
+
+    /// What the transport says of its packets, true or not.
+    fn transport(&mut self, numbers: &mut Numbers<'_>) {
+        let size = DataSize::from_bytes(numbers.any());
+        match numbers.byte() % 6 {
+            0 => self.gate.handle_packet(size),
+            1 => self.gate.handle_acknowledged(size),
+            2 => self.gate.handle_lost(size),
+            3 => self.gate.handle_in_flight(size, numbers.byte() % 2 == 0),
+            4 => self.gate.handle_path(&Path {
+                window: size,
+                rtt: Duration::from_micros(numbers.any()),
+                rate: Bitrate::from_bps(numbers.any()),
+            }),
+            _ => self.gate.handle_packet(DataSize::from_bytes(1_200)),
+        }
+    }
+
+    fn passed(&mut self, chunk: &Chunk) {
+        let passed = self
+            .live
+            .get_mut(&chunk.ticket)
+            .expect("what is sent has not ended");
+        assert_eq!(chunk.range.start, passed.bytes, "bytes go in order");
+        passed.bytes = chunk.range.end;
+        passed.is_whole = chunk.is_last;
+        assert_eq!(chunk.is_last, passed.bytes == passed.of);
+        self.gate
+            .handle_written(DataSize::from_bytes(chunk.range.len() as u64));
+    }
+
+    fn finish(&mut self, ticket: Ticket) {
+        let is_whole = self.live.get(&ticket).is_some_and(|passed| passed.is_whole);
+        assert_eq!(self.outbox.has_departed(ticket), is_whole);
+        assert_eq!(
+            self.outbox.finish(ticket),
+            is_whole,
+            "what was not sent cannot have arrived"
+        );
+        if is_whole {
+            self.live.remove(&ticket);
+            self.finished += 1;
+        }
+    }
+
+    fn take_drops(&mut self) {
+        while let Some(dropped) = self.outbox.poll_drop() {
+            assert!(
+                self.live.remove(&dropped.ticket).is_some(),
+                "an ADU ends once"
+            );
+            self.dropped += 1;
+        }
+    }
+
+    fn check(&self) {
+        assert_eq!(self.outbox.len(), self.live.len());
+        assert!(self.live.len() <= ADUS_MAX);
+        let queued = self.live.values().filter(|passed| !passed.is_whole);
+        let queued: u64 = queued.map(|passed| passed.of as u64).sum();
+        assert_eq!(self.outbox.queued().as_bytes(), queued);
+        assert!(queued <= BYTES_MAX || self.is_taken_back);
+        let drops: &DropCounts = self.outbox.drops();
+        assert_eq!(drops.total(), self.dropped + self.refused);
+        let ended = self.finished + self.dropped + self.refused;
+        assert_eq!(
+            self.pushed,
+            ended + self.live.len() as u64,
+            "each is accounted for"
+        );
+        assert!(self.gate.credit() <= self.gate.limit());
+    }
+
+    /// Everyone reads again, and all of every ADU is here: nothing is left.
+    fn drain(&mut self) {
+        for (ticket, passed) in self.live.clone() {
+            assert!(self.outbox.set_blocked(ticket, false));
+            assert!(self.outbox.handle_available(ticket, passed.of));
+        }
+        while let Some(chunk) = self.outbox.poll_chunk(self.now, PLENTY) {
+            self.passed(&chunk);
+            self.take_drops();
+        }
+        self.take_drops();
+        for ticket in self.live.keys().copied().collect::<Vec<_>>() {
+            assert!(self.live[&ticket].is_whole, "it was left behind");
+            self.finish(ticket);
+        }
+        self.check();
+        assert!(self.outbox.is_empty());
+        assert_eq!(self.outbox.queued(), DataSize::ZERO);
+    }
+}
