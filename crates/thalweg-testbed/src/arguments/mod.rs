@@ -80,7 +80,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 
-    /// Keep the nodes' logs in this folder.
+    /// Keep the nodes' logs, and what each producer and subscriber wrote down, in this folder.
     #[arg(long, value_name = "FOLDER")]
     logs: Option<PathBuf>,
 

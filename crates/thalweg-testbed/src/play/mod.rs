@@ -14,7 +14,8 @@
 mod ledger;
 mod roles;
 
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
@@ -49,7 +50,7 @@ pub struct Options {
     pub seed: u64,
     /// The program `thalweg`.
     pub program: PathBuf,
-    /// Where the nodes' logs are to be kept.
+    /// Where the nodes' logs, and what roles wrote down, are to be kept.
     pub logs: Option<PathBuf>,
 }
 
@@ -87,11 +88,27 @@ pub async fn play(
     fabric.stop_all().await;
     if let Some(logs) = &options.logs {
         fabric.keep_logs(logs)?;
+        keep_notes(&network, logs)?;
     }
     drop(fabric);
     let played = played?;
     network.take_down()?;
     Ok(played)
+}
+
+/// Copies what the roles wrote down: `STREAM.0.notes` what was given, `STREAM.1.notes` what the first sink received.
+fn keep_notes(network: &Network, folder: &Path) -> anyhow::Result<()> {
+    for (place, stream) in network.world().streams.iter().enumerate() {
+        for number in 0..=stream.to.len() {
+            let name = format!("{place}.{number}.notes");
+            let notes = network.folder().join(&name);
+            if notes.exists() {
+                let kept = fs::copy(notes, folder.join(&name));
+                kept.with_context(|| format!("cannot keep {name}"))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 async fn run(
