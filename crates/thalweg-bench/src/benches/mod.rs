@@ -12,6 +12,8 @@ use crate::Settings;
 use crate::report::Report;
 
 #[cfg(feature = "nodes")]
+mod continuity;
+#[cfg(feature = "nodes")]
 mod delivery;
 #[cfg(feature = "nodes")]
 mod files;
@@ -148,6 +150,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "files of 100 KiB and 10 MiB over 1 to 3 hops of 2 Mbit/s, by the length of a block, against the bound that iperf3 measures; needs root",
         metrics: files::METRICS,
         run: files::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: continuity::ID,
+        group: "continuity",
+        about: "the way of a video of 25 pictures a second is cut: what is lost, twice, late, and how soon another is taken; needs root",
+        metrics: continuity::METRICS,
+        run: continuity::run,
     },
     Bench {
         id: planning::chains::ID,

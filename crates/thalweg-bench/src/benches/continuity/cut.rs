@@ -1,0 +1,118 @@
+//! What came of a stream whose way was cut, from what was written down.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context as _;
+use thalweg_testbed::role::note::Note;
+
+use super::worlds::{BREAK, INTERVAL, START};
+use crate::sample::Summary;
+
+/// What a log says that counts here, with its moments in seconds of the machine's clock.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Said {
+    silences: Vec<f64>,
+    plans: Vec<f64>,
+}
+
+/// What became of the stream.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cut {
+    pub(super) lost: f64,
+    pub(super) twice: f64,
+    pub(super) delayed: f64,
+    /// The longest time between two that came.
+    pub(super) gap_ms: f64,
+    /// From the break to the word of a node that a neighbour does not answer.
+    pub(super) detection_ms: f64,
+    /// From then to the source's word that another plan is in force.
+    pub(super) repath_ms: f64,
+}
+
+const DAY_S: f64 = 86_400.0;
+
+impl Said {
+    /// Reads a log, whose lines begin with the time of day; `unix_at_zero_s` is when the machine's clock was zero.
+    pub(super) fn read(log: &str, unix_at_zero_s: f64) -> Self {
+        let moments = |words: &str| {
+            let lines = log.lines().filter(|line| line.contains(words));
+            let of_day = lines.filter_map(second_of_day);
+            // Nothing that is measured takes a day, so of the days it may be it is the one after the machine's start that
+            // the run was in; the difference of two moments is taken within a day.
+            of_day
+                .map(|second| (second - unix_at_zero_s).rem_euclid(DAY_S))
+                .collect()
+        };
+        Self {
+            silences: moments("neighbour does not answer"),
+            plans: moments("plan in force"),
+        }
+    }
+}
+
+/// Returns the second of its day on which a line was written, as `2026-11-22T12:00:00.000001Z`.
+fn second_of_day(line: &str) -> Option<f64> {
+    let (_, time) = line.split_once('T')?;
+    let (time, _) = time.split_once('Z')?;
+    let parts: Vec<f64> = time
+        .split(':')
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    match parts[..] {
+        [hours, minutes, seconds] => Some(hours * 3_600.0 + minutes * 60.0 + seconds),
+        _ => None,
+    }
+}
+
+impl Cut {
+    /// Puts together what the producer gave, what the subscriber received, and what the nodes said, the source first.
+    ///
+    /// Fails   nobody noticed the break, or no other plan came into force
+    pub(super) fn new(given: &[Note], received: &[Note], said: &[Said]) -> anyhow::Result<Self> {
+        let first = given.first().context("the producer gave nothing")?;
+        let began_s = first.due as f64 / 1e9 - START.as_secs_f64();
+        let broken_s = began_s + BREAK.as_secs_f64();
+        let mut came: BTreeMap<u64, u64> = BTreeMap::new();
+        for note in received {
+            came.entry(note.media_us).or_insert(note.at);
+        }
+        let latency = |note: &&Note| Some((came.get(&note.media_us)? - note.due) as f64 / 1e6);
+        let is_before = |note: &&Note| (note.due as f64 / 1e9) < broken_s - 1.0;
+        let before: Vec<f64> = given
+            .iter()
+            .filter(is_before)
+            .filter_map(|note| latency(&note))
+            .collect();
+        let usual_ms = Summary::of(before).median;
+        let late_ms = usual_ms + INTERVAL.as_millis_f64();
+        let all = given.iter().filter_map(|note| latency(&note));
+        let mut moments: Vec<u64> = came.values().copied().collect();
+        moments.sort_unstable();
+        let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
+        let since = |moment: f64, from: f64| (moment - from).rem_euclid(DAY_S);
+        let soonest = |moments: &mut dyn Iterator<Item = f64>, from: f64| {
+            let after = moments.map(|moment| since(moment, from));
+            // What was before the break is almost a day after it.
+            after
+                .filter(|passed| *passed < DAY_S / 2.0)
+                .reduce(f64::min)
+        };
+        let mut silences = said.iter().flat_map(|said| said.silences.iter().copied());
+        let detection_s = soonest(&mut silences, broken_s).context("nobody noticed the break")?;
+        let mut plans = said
+            .first()
+            .into_iter()
+            .flat_map(|said| said.plans.iter().copied());
+        let repath_s =
+            soonest(&mut plans, broken_s + detection_s).context("no other plan came into force")?;
+        Ok(Self {
+            lost: (given.len() - came.len()) as f64,
+            twice: (received.len() - came.len()) as f64,
+            delayed: all.filter(|latency| *latency > late_ms).count() as f64,
+            gap_ms: gaps.max().unwrap_or(0) as f64 / 1e6,
+            detection_ms: detection_s * 1e3,
+            repath_ms: repath_s * 1e3,
+        })
+    }
+}
