@@ -21,6 +21,8 @@ mod instructions;
 mod lift_cost;
 #[cfg(feature = "nodes")]
 pub(crate) mod live;
+#[cfg(feature = "map")]
+mod map;
 mod modules;
 mod outbox_cost;
 mod planning;
@@ -159,6 +161,22 @@ pub(crate) const BENCHES: &[Bench] = &[
         metrics: continuity::METRICS,
         run: continuity::run,
     },
+    #[cfg(feature = "map")]
+    Bench {
+        id: map::ID_CONTROL,
+        group: "map",
+        about: "control bytes a node and a second at rest and under noise, at 10 to 10,000 nodes, against plain flooding",
+        metrics: map::METRICS_CONTROL,
+        run: map::run_control,
+    },
+    #[cfg(feature = "map")]
+    Bench {
+        id: map::ID_CONVERGE,
+        group: "map",
+        about: "time until a stream has another way and all know of a change, and memory, at 10 to 10,000 nodes, against light alone",
+        metrics: map::METRICS_CONVERGE,
+        run: map::run_converge,
+    },
     Bench {
         id: planning::chains::ID,
         group: "planning",
@@ -209,7 +227,8 @@ pub(crate) fn list() -> String {
 }
 
 /// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
-/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or measures one length of BM-P3, `hop:BYTES:ROUNDS`; or plans in a process of its own, `plan-memory:KIND:NODES:SEED`; or prints
+/// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or measures one length of BM-P3, `hop:BYTES:ROUNDS`; or plans in a process of
+/// its own, `plan-memory:KIND:NODES:SEED`; or keeps a map there, `map-memory:NODES`; or prints
 /// worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the relay of the comparison, `relay-node:SINKS`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
@@ -217,6 +236,8 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
         ["plan-memory", kind, nodes, seed] => {
             planning::memory::workload(kind, nodes.parse()?, seed.parse()?)
         }
+        #[cfg(feature = "map")]
+        ["map-memory", nodes] => map::wide::workload(nodes.parse()?),
         ["hot", path, rounds] => instructions::workload(path, rounds.parse()?),
         ["oracle", first, count, step] => {
             planning::ilp::workload(first.parse()?, count.parse()?, step.parse()?)

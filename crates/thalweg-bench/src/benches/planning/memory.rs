@@ -63,7 +63,7 @@ pub(crate) fn workload(kind: &str, nodes: usize, seed: u64) -> anyhow::Result<()
 }
 
 /// Returns the highest resident size so far in kB.
-fn highest_kb() -> anyhow::Result<u64> {
+pub(crate) fn highest_kb() -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status").context("cannot read the status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.split_whitespace().next());

@@ -1,0 +1,35 @@
+//! Proves that what is reckoned without playing a network is what playing it gives.
+
+use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
+use thalweg_sim::flood::{Flood, Shape};
+
+use super::network::{distances, frames_of_flood};
+
+#[test]
+fn a_flood_that_is_played_takes_the_frames_that_are_reckoned() {
+    for nodes in [2, 5, 40] {
+        let shape = Shape::grown(nodes, Bitrate::from_kbps(1_000_000), 1);
+        let mut flood = Flood::start(&shape, 1);
+        flood.pass(Duration::from_secs(3));
+        let begun = flood.traffic_of_all().frames;
+        // Publishing a stream makes one record.
+        let publication = thalweg_core::control::Publication {
+            name: "cam".parse().expect("a name"),
+            needs: thalweg_core::needs::Needs::default(),
+            layers: vec![thalweg_core::model::Layer {
+                rate: Bitrate::from_kbps(100),
+                utility: 1.0,
+            }],
+            pack_ratio: None,
+            planner: None,
+        };
+        flood.at(0, |control, now, keys| {
+            control.publish(publication, None, now, keys)
+        });
+        let far = distances(&shape, 0, None).into_iter().flatten().max();
+        flood.pass(far.expect("there are nodes") + Duration::from_millis(1));
+        let frames = flood.traffic_of_all().frames - begun;
+        assert_eq!(frames, frames_of_flood(&shape), "{nodes} nodes");
+    }
+}
