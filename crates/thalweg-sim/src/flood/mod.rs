@@ -251,7 +251,7 @@ impl Flood {
         for (at, peer) in [(a, b), (b, a)] {
             let peer = self.nodes[peer].id;
             self.at(at, |control, now, keys| {
-                control.handle_link_down(peer, now, keys)
+                control.handle_link_down(peer, now, keys);
             });
         }
     }

@@ -151,7 +151,7 @@ impl<'s> Lab<'s> {
             frames,
         };
         self.flood.at(source, |control, now, keys| {
-            control.unpublish(stream, now, keys)
+            control.unpublish(stream, now, keys);
         });
         (0..self.shape.wires.len()).for_each(|link| self.flood.heal(link));
         self.flood.pass(GIVEN);
