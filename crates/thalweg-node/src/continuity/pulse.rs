@@ -2,7 +2,7 @@
 //!
 //! *The idea.* One task asks every link each 25 ms what has come and what is in flight, and tells the control task when a
 //! neighbour falls silent or is heard again ([`thalweg_core::routing::pulse`]). When no link has anything in flight it sleeps
-//! until an ADU is sent; so an idle node asks nothing.
+//! until an ADU or a control frame is sent; so an idle node asks nothing.
 //!
 //! *What it does not do.* It concludes nothing from a silence.
 

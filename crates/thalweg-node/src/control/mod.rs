@@ -465,6 +465,8 @@ impl Control {
         if let Err(error) = link.send_control(frame).await {
             debug!(peer = %to.short(), %error, "control frame not sent");
         }
+        // A plan that is deployed over a dead link is noticed as one that carries ADUs.
+        self.forwarder.tell_sent();
     }
 
     fn plan(&mut self, planning: Planning) {

@@ -49,7 +49,7 @@ pub(crate) struct Forwarder {
     links: Table<NodeId, Link>,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
-    /// Whether somebody wants to know when the next ADU is sent.
+    /// Whether somebody wants to know when something is sent.
     is_told: AtomicBool,
     sending: Notify,
 }
@@ -115,12 +115,19 @@ impl Forwarder {
         self.ways.send_modify(|changes| *changes += 1);
     }
 
-    /// Asks to be told when the next ADU is sent.
+    /// Asks to be told when the next ADU or control frame is sent.
     pub(crate) fn tell_sending(&self) {
         self.is_told.store(true, Relaxed);
     }
 
-    /// Waits until an ADU has been sent since that was asked for last.
+    /// Tells who asked that something is sent.
+    pub(crate) fn tell_sent(&self) {
+        if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
+            self.sending.notify_one();
+        }
+    }
+
+    /// Waits until something has been sent since that was asked for last.
     pub(crate) async fn sending(&self) {
         self.sending.notified().await;
     }
@@ -214,9 +221,7 @@ impl Forwarder {
             ..SendOptions::new(carriage(route, &header, payload.bytes()))
         };
         let sending = link.send_adu(header, payload, options);
-        if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
-            self.sending.notify_one();
-        }
+        self.tell_sent();
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
         // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
         if route.part.is_ordered() {
