@@ -148,9 +148,9 @@ impl Run {
             13 => {
                 let rate = Some(Bitrate::from_bps(numbers.any()));
                 self.outbox
-                    .set_rate(rate.filter(|_| numbers.byte() % 4 > 0));
+                    .set_rate(rate.filter(|_| !numbers.byte().is_multiple_of(4)));
                 self.outbox
-                    .set_ceiling(rate.filter(|_| numbers.byte() % 4 > 0));
+                    .set_ceiling(rate.filter(|_| !numbers.byte().is_multiple_of(4)));
                 self.outbox
                     .set_transit(Duration::from_micros(numbers.any()));
             }
@@ -203,7 +203,7 @@ impl Run {
             deadline,
             sequence: Sequence(sequence),
             bytes,
-            available_bytes: if numbers.byte() % 4 == 0 {
+            available_bytes: if numbers.byte().is_multiple_of(4) {
                 bytes / 3
             } else {
                 bytes
@@ -245,7 +245,9 @@ impl Run {
                 let deadline = Instant::ZERO + Duration::from_millis(numbers.any());
                 self.outbox.set_deadline(ticket, deadline)
             }
-            2 => self.outbox.set_blocked(ticket, numbers.byte() % 2 == 0),
+            2 => self
+                .outbox
+                .set_blocked(ticket, numbers.byte().is_multiple_of(2)),
             3 => self.outbox.handle_available(ticket, numbers.any() as usize),
             _ => {
                 let bytes = numbers.any() as usize;
@@ -268,7 +270,9 @@ impl Run {
             0 => self.gate.handle_packet(size),
             1 => self.gate.handle_acknowledged(size),
             2 => self.gate.handle_lost(size),
-            3 => self.gate.handle_in_flight(size, numbers.byte() % 2 == 0),
+            3 => self
+                .gate
+                .handle_in_flight(size, numbers.byte().is_multiple_of(2)),
             4 => self.gate.handle_path(&Path {
                 window: size,
                 rtt: Duration::from_micros(numbers.any()),
@@ -335,7 +339,12 @@ impl Run {
 
     /// Everyone reads again, and all of every ADU is here: nothing is left.
     fn drain(&mut self) {
-        for (ticket, passed) in self.live.clone() {
+        let live: Vec<(Ticket, Passed)> = self
+            .live
+            .iter()
+            .map(|(&ticket, &passed)| (ticket, passed))
+            .collect();
+        for (ticket, passed) in live {
             assert!(self.outbox.set_blocked(ticket, false));
             assert!(self.outbox.handle_available(ticket, passed.of));
         }
