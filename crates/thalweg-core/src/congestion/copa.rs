@@ -27,6 +27,9 @@ const VELOCITY_MAX: f64 = 65_536.0;
 /// The most by which a window moves in a round trip at velocity one, so that one of a few packets does not swing.
 const STEP_SHARE: f64 = 0.125;
 
+/// The window of who sends little over what he uses: Linux's slow start has the same.
+const ROOM: f64 = 2.0;
+
 /// State of the law; windows in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Copa {
@@ -45,6 +48,10 @@ pub(super) struct Signal {
     pub(super) queueing: Duration,
     /// Whether the window was used.
     pub(super) is_full: bool,
+    /// Whether who sends little has seen the queue empty of late: then a delay is jitter.
+    pub(super) is_calm: bool,
+    /// The window that was enough for him.
+    pub(super) enough: f64,
     /// What is really on its way in a round trip, at most the window.
     pub(super) used: f64,
 }
@@ -70,6 +77,9 @@ impl Copa {
 
     /// Returns the window after an acknowledgement.
     pub(super) fn moved(&mut self, window: f64, signal: Signal) -> f64 {
+        if signal.is_calm {
+            return self.spared(window, signal);
+        }
         let used = if signal.is_full { window } else { signal.used };
         let rises = !signal.is_above_target(used);
         if rises && !signal.is_full {
@@ -87,6 +97,20 @@ impl Copa {
         } else {
             window - step.min(signal.acked / 2.0)
         }
+    }
+
+    /// Returns the window after an acknowledgement that shows no queue: never less, and up to twice of what is used, so that
+    /// what follows a burst of losses, or of lost acknowledgements, has room.
+    fn spared(&mut self, window: f64, signal: Signal) -> f64 {
+        self.velocity = 1.0;
+        self.same_rounds = 0;
+        if !signal.is_full && window >= ROOM * signal.used {
+            return window;
+        }
+        if window < signal.enough {
+            return (window + signal.acked).min(signal.enough);
+        }
+        window + STEP_SHARE * signal.acked
     }
 
     /// Takes in that a round trip has ended.

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Whoever sends less than he may neither gains nor loses: the window moves only in round trips in which it was full,
-//! and rates that measure the application count only upwards (`estimate`).
+//! and rates that measure the application count only upwards (`estimate`). As long as the queue is seen empty now and then, a delay
+//! is jitter to him (`phase`).
 //!
 //! *What it does not do.* It finds no losses, sends nothing and paces nothing: the transport does, by
 //! [`Controller::window`] and [`Controller::pacing_rate`].
@@ -57,6 +58,13 @@ const PACING_MAX: Bitrate = Bitrate::from_kbps(400_000_000);
 
 /// One round trip in so many may be filled with probes.
 const PROBE_ROUNDS: u64 = 4;
+
+/// Rounds for which an application that had nothing to send counts as one that sends little.
+const ROUNDS_SHORT: u64 = 24;
+
+/// What is left of the window then, at the least: who is asked late for more leaves a few packets' room without lacking any.
+const GAP_PACKETS: u64 = 4;
+const GAP_SHARE: f64 = 0.125;
 
 /// What a transport found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +119,10 @@ pub struct Controller {
     rounds: u64,
     /// The last round in which the window was full.
     full_round: Option<u64>,
+    /// The last round in which the application had nothing to send.
+    short_round: Option<u64>,
+    /// The greatest window that was not filled since a queue was last seen.
+    enough: f64,
     /// The most that was in flight, in this round and the one before.
     used: [u64; 2],
     /// Losses of what was sent before belong to a reduction that was made.
@@ -139,6 +151,8 @@ impl Controller {
             left: None,
             rounds: 0,
             full_round: None,
+            short_round: None,
+            enough: 0.0,
             used: [0; 2],
             recovery: None,
             undo: None,
@@ -175,6 +189,14 @@ impl Controller {
             return;
         };
         self.delay.handle_sample(now, sample.rtt);
+        let before = self
+            .ledger
+            .in_flight()
+            .saturating_add(sample.acked.as_bytes());
+        let least = (GAP_PACKETS * self.packet) as f64;
+        if is_short && self.window - before as f64 >= least.max(self.window * GAP_SHARE) {
+            self.short_round = Some(self.rounds);
+        }
         if let Some(rate) = sample.rate {
             self.rates.handle_sample(rate, sample.is_short);
         }
@@ -183,6 +205,7 @@ impl Controller {
             self.rounds += 1;
             self.rates.handle_round();
             self.losses.handle_round();
+            self.delay.handle_round();
             self.used = [self.ledger.in_flight(), self.used[0]];
         }
         if let Some(rate) = self.told.handle_rate(self.sendable(), sample.ends_round) {
@@ -299,6 +322,12 @@ impl Controller {
     fn is_full(&self) -> bool {
         self.full_round
             .is_some_and(|round| round.saturating_add(1) >= self.rounds)
+    }
+
+    /// Returns whether the application had nothing to send at some time of the last rounds.
+    fn is_short(&self) -> bool {
+        self.short_round
+            .is_some_and(|round| round.saturating_add(ROUNDS_SHORT) > self.rounds)
     }
 
     /// Returns the most that was in flight in a round trip.

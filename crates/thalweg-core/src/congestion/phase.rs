@@ -17,6 +17,13 @@ const BUSY_ROUNDS: u32 = 5;
 const BUSY_ROUNDS_FAST: u32 = 1;
 const BUSY_FACTOR: u64 = 3;
 
+/// The delay up to which it may be jitter for who sends little: this multiple of what is taken for empty, or the base
+/// round trip.
+const CALM_FACTOR: u64 = BUSY_FACTOR;
+
+/// The least delay of the last rounds up to which he takes the queue for empty, at least: this part of the base.
+const CALM_PART: u64 = 4;
+
 /// How often the rounds double when a look found nobody: on a slow line two packets are a queue.
 const ALARMS_MAX: u32 = 2;
 
@@ -96,6 +103,8 @@ pub(super) struct Losses {
     packets_round: u32,
     lost_round: u32,
     rounds_since: Option<u32>,
+    /// Whether the round before lost many.
+    was_heavy: bool,
 }
 
 impl Losses {
@@ -117,6 +126,7 @@ impl Losses {
     }
 
     pub(super) fn handle_round(&mut self) {
+        self.was_heavy = self.is_heavy_round();
         self.packets_round = 0;
         self.lost_round = 0;
         self.rounds_since = self.rounds_since.map(|rounds| rounds.saturating_add(1));
@@ -136,9 +146,17 @@ impl Losses {
 
     /// Returns whether there are too many of them to be chance.
     fn is_heavy(&self) -> bool {
+        self.share > LOSS_SHARE || self.is_heavy_round()
+    }
+
+    /// Returns the same where the queue is seen empty: there a burst that ends with its round trip is chance.
+    fn is_lasting(&self) -> bool {
+        self.share > LOSS_SHARE || (self.was_heavy && self.is_heavy_round())
+    }
+
+    fn is_heavy_round(&self) -> bool {
         let share_round = f64::from(self.lost_round) / f64::from(self.packets_round.max(1));
-        self.share > LOSS_SHARE
-            || (self.lost_round >= LOSS_PACKETS_ROUND && share_round > LOSS_SHARE_ROUND)
+        self.lost_round >= LOSS_PACKETS_ROUND && share_round > LOSS_SHARE_ROUND
     }
 }
 
@@ -173,8 +191,11 @@ impl Controller {
             return;
         }
         let is_congestion = cause == Congestion::Mark
-            || self.delay.queueing() >= half(self.quiet_limit())
-            || self.losses.is_heavy();
+            || if self.is_calm() {
+                self.losses.is_lasting()
+            } else {
+                self.delay.queueing() >= half(self.quiet_limit()) || self.losses.is_heavy()
+            };
         let packet = self.packet as f64;
         match &mut self.phase {
             Phase::Start | Phase::Quiet(_) => {
@@ -206,6 +227,23 @@ impl Controller {
             }
         }
         self.recovery = Some(now);
+    }
+
+    /// Returns whether this is an application that sends little, on a path whose queue was seen empty of late.
+    ///
+    /// Its few packets meet the jitter and not what waits all the time. It fills no queue for long, so there is no hurry: a
+    /// queue that others fill, or a line that has become slower, does not empty for sixteen rounds, or is long at once.
+    fn is_calm(&self) -> bool {
+        let base = self.delay.base().as_nanos();
+        let limit = self.quiet_limit().as_nanos();
+        let packet = DataSize::from_bytes(self.packet);
+        let rate = self.rates.over(ROUNDS);
+        // Where a packet takes so long, two of them are a queue, and jitter is the least of it.
+        let is_slow = rate != Bitrate::ZERO && rate.time_for(packet).as_nanos() > base / 4;
+        self.is_short()
+            && !is_slow
+            && self.delay.queueing_least().as_nanos() <= limit.max(base / CALM_PART)
+            && self.delay.queueing().as_nanos() < base.max(limit.saturating_mul(CALM_FACTOR))
     }
 
     /// Returns the queueing delay up to which the queue is taken for empty.
@@ -280,6 +318,8 @@ impl Controller {
             standing: self.delay.standing(),
             queueing: self.delay.queueing(),
             is_full: self.is_full(),
+            is_calm: self.is_calm(),
+            enough: self.enough,
             used: self.used().min(self.window),
         }
     }
@@ -303,6 +343,11 @@ impl Controller {
     fn advance_quiet(&mut self, now: Instant, sample: &Sample, mut quiet: Quiet) {
         let signal = self.signal(sample);
         let limit = self.quiet_limit();
+        if !signal.is_calm {
+            self.enough = 0.0;
+        } else if !signal.is_full {
+            self.enough = self.enough.max(self.window);
+        }
         let moved = quiet.copa.moved(self.window, signal);
         self.set_window(moved);
         if signal.queueing <= limit {
@@ -311,7 +356,7 @@ impl Controller {
         }
         if sample.ends_round {
             quiet.copa.handle_round(self.window);
-            if quiet.was_empty || !signal.is_full {
+            if quiet.was_empty || !signal.is_full || self.is_short() {
                 quiet.busy_rounds = 0;
             } else {
                 quiet.busy_rounds += 1;

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::cubic::cube_root;
 use super::ledger::{Ledger, PACKETS_MAX};
 use super::{Congestion, CongestionEvent, Controller, Mode, PACKETS_MIN, WINDOW_MAX};
+use crate::random::SplitMix;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -24,6 +25,9 @@ struct Path {
     now: Instant,
     rate: Bitrate,
     rtt: Duration,
+    /// Up to how much longer a packet takes; the order is kept.
+    jitter: Duration,
+    dice: SplitMix,
     /// When the line is free again.
     free: Instant,
     controller: Controller,
@@ -41,6 +45,8 @@ impl Path {
             now: Instant::ZERO + ms(1),
             rate,
             rtt,
+            jitter: Duration::ZERO,
+            dice: SplitMix::new(1),
             free: Instant::ZERO,
             controller: Controller::new(PACKET),
             flying: VecDeque::new(),
@@ -68,7 +74,11 @@ impl Path {
             }
             self.controller.handle_sent(self.now, self.next, PACKET);
             self.free = self.free.max(self.now) + self.rate.time_for(PACKET);
-            let arrival = self.free + self.rtt;
+            let mut arrival = self.free + self.rtt;
+            if self.jitter > Duration::ZERO {
+                let last = self.flying.back().map_or(Instant::ZERO, |last| last.2);
+                arrival = (arrival + self.dice.next_duration(self.jitter)).max(last);
+            }
             self.flying.push_back((self.next, self.now, arrival));
             self.next += 1;
             if let Some(pace) = self.controller.pacing_rate() {
@@ -159,6 +169,29 @@ fn a_window_that_was_never_full_does_not_grow() {
         path.run_for(Duration::from_micros(33_333));
     }
     assert_eq!(path.controller.window(), window);
+}
+
+#[test]
+fn jitter_is_no_queue_for_who_sends_little() {
+    let mut path = Path::new(Bitrate::from_kbps(25_000), ms(28));
+    path.jitter = ms(20);
+    let mut late = 0;
+    for frame in 0..500 {
+        // 4 Mbit/s in frames, 25 a second.
+        let left = path.has.unwrap_or(0);
+        late += u32::from(frame > 25 && left > 0);
+        path.has = Some(left + 17);
+        path.run_for(ms(40));
+    }
+    assert!(
+        late < 5,
+        "{late} of 475 frames had not left before the next"
+    );
+    // A line that has become slower than what is sent is noticed all the same.
+    path.rate = Bitrate::from_kbps(2_000);
+    path.has = None;
+    path.run_for(Duration::from_secs(2));
+    assert!(path.wait() < ms(60), "{}", path.wait());
 }
 
 #[test]
