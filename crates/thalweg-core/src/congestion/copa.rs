@@ -28,7 +28,7 @@ const VELOCITY_MAX: f64 = 65_536.0;
 const STEP_SHARE: f64 = 0.125;
 
 /// The window of who sends little over what he uses: Linux's slow start has the same.
-const ROOM: f64 = 2.0;
+const ROOM: f64 = 4.0;
 
 /// State of the law; windows in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,8 @@ pub(super) struct Signal {
     pub(super) queueing: Duration,
     /// Whether the window was used.
     pub(super) is_full: bool,
+    /// Whether the application has something to send all the time, and nothing waits in the queue.
+    pub(super) is_pressed: bool,
     /// Whether who sends little has seen the queue empty of late: then a delay is jitter.
     pub(super) is_calm: bool,
     /// The window that was enough for him.
@@ -99,8 +101,9 @@ impl Copa {
         }
     }
 
-    /// Returns the window after an acknowledgement that shows no queue: never less, and up to twice of what is used, so that
-    /// what follows a burst of losses, or of lost acknowledgements, has room.
+    /// Returns the window after an acknowledgement where a delay is jitter: never less, and up to twice of what is used, so
+    /// that what follows a burst of losses, or of lost acknowledgements, has room. What was not enough before is tried only
+    /// while the queue is empty, or the flow would take its own queue for jitter.
     fn spared(&mut self, window: f64, signal: Signal) -> f64 {
         self.velocity = 1.0;
         self.same_rounds = 0;
@@ -110,7 +113,10 @@ impl Copa {
         if window < signal.enough {
             return (window + signal.acked).min(signal.enough);
         }
-        window + STEP_SHARE * signal.acked
+        if signal.is_pressed || !signal.is_full {
+            return window + STEP_SHARE * signal.acked;
+        }
+        window
     }
 
     /// Takes in that a round trip has ended.

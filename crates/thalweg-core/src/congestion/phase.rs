@@ -243,7 +243,19 @@ impl Controller {
         self.is_short()
             && !is_slow
             && self.delay.queueing_least().as_nanos() <= limit.max(base / CALM_PART)
-            && self.delay.queueing().as_nanos() < base.max(limit.saturating_mul(CALM_FACTOR))
+            && !self.is_long()
+    }
+
+    /// Returns whether the application has something to send all the time of this round, and nothing waits in the queue.
+    fn is_pressed(&self) -> bool {
+        self.short_round != Some(self.rounds) && self.delay.queueing() <= self.quiet_limit()
+    }
+
+    /// Returns whether packets wait for longer than jitter explains.
+    fn is_long(&self) -> bool {
+        let limit = self.quiet_limit().as_nanos();
+        let most = limit.saturating_mul(CALM_FACTOR);
+        self.delay.queueing().as_nanos() >= most.max(self.delay.base().as_nanos())
     }
 
     /// Returns the queueing delay up to which the queue is taken for empty.
@@ -318,6 +330,7 @@ impl Controller {
             standing: self.delay.standing(),
             queueing: self.delay.queueing(),
             is_full: self.is_full(),
+            is_pressed: self.is_pressed(),
             is_calm: self.is_calm(),
             enough: self.enough,
             used: self.used().min(self.window),
@@ -356,7 +369,7 @@ impl Controller {
         }
         if sample.ends_round {
             quiet.copa.handle_round(self.window);
-            if quiet.was_empty || !signal.is_full || self.is_short() {
+            if quiet.was_empty || !signal.is_full || (self.is_short() && !self.is_long()) {
                 quiet.busy_rounds = 0;
             } else {
                 quiet.busy_rounds += 1;

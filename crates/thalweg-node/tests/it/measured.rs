@@ -62,7 +62,7 @@ async fn a_line_that_falls_is_told_to_all_one_way_and_what_is_configured_stays_b
     let told = |ends: [&'static str; 2]| {
         let handle = far.handle.clone();
         async move {
-            let ways = handle.route(&ends[0], &ends[1], None).await;
+            let ways = handle.route(ends[0], ends[1], None).await;
             let ways = ways.expect("both are on the map");
             (ways.hops[0].there_bps, ways.hops[0].configured_bps)
         }

@@ -18,12 +18,8 @@ fn the_plan_takes_the_upper_way_and_the_nodes_have_their_order() {
             assert_eq!(names, NAMES);
             let snapshot = world.snapshot(&world.streams[0].name).expect("it is there");
             let (plan, _) = plan(&snapshot, &Policy::default());
-            let on: Vec<&str> = plan
-                .placements
-                .iter()
-                .map(|part| part.node.as_str())
-                .collect();
-            assert_eq!(on, ["cam", "upper", "desk"], "{manner:?}");
+            let way: Vec<&str> = plan.path.iter().map(NodeName::as_str).collect();
+            assert_eq!(way, ["cam", "upper", "desk"], "{manner:?}");
         }
     }
 }
