@@ -27,7 +27,8 @@ const VELOCITY_MAX: f64 = 65_536.0;
 /// The most by which a window moves in a round trip at velocity one, so that one of a few packets does not swing.
 const STEP_SHARE: f64 = 0.125;
 
-/// The window of who sends little over what he uses: Linux's slow start has the same.
+/// The window of who sends little over what he uses: twice, as Linux's slow start leaves it, is gone with one burst of losses
+/// that takes a window and its acknowledgements.
 const ROOM: f64 = 4.0;
 
 /// State of the law; windows in bytes.
@@ -101,7 +102,7 @@ impl Copa {
         }
     }
 
-    /// Returns the window after an acknowledgement where a delay is jitter: never less, and up to twice of what is used, so
+    /// Returns the window after an acknowledgement where a delay is jitter: never less, and more than is used, so
     /// that what follows a burst of losses, or of lost acknowledgements, has room. What was not enough before is tried only
     /// while the queue is empty, or the flow would take its own queue for jitter.
     fn spared(&mut self, window: f64, signal: Signal) -> f64 {

@@ -52,8 +52,8 @@ macro_rules! outbox_world {
 #[test]
 fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
     let stream = outbox_world!("overload");
-    // By seed it is 0.29 to 0.98: how much of the line is left depends on what the controller takes the queue for.
-    assert!(pictures(&stream) >= 0.25, "{}", pictures(&stream));
+    // By seed it is 0.39 to 0.99: how much of the line is left depends on what the controller takes the queue for.
+    assert!(pictures(&stream) >= 0.75, "{}", pictures(&stream));
     assert!(refinements(&stream) <= pictures(&stream) / 3.0);
     // The line has room for 44 % of the bytes, and for none of the highest layer but in the first second.
     assert!(refinements(&stream) <= 0.3, "{}", refinements(&stream));
@@ -65,8 +65,8 @@ fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
 #[test]
 fn pictures_survive_a_step_of_the_rate() {
     let stream = outbox_world!("rate-step");
-    // By seed it is 0.75 to 1.00, for the same reason.
-    assert!(pictures(&stream) >= 0.7, "{}", pictures(&stream));
+    // By seed it is 0.69 to 0.98, for the same reason.
+    assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
     assert!(refinements(&stream) < pictures(&stream));
 }
 
