@@ -236,10 +236,9 @@ impl Controller {
     fn is_calm(&self) -> bool {
         let base = self.delay.base().as_nanos();
         let limit = self.quiet_limit().as_nanos();
-        let packet = DataSize::from_bytes(self.packet);
         let rate = self.rates.over(ROUNDS);
         // Where a packet takes so long, two of them are a queue, and jitter is the least of it.
-        let is_slow = rate != Bitrate::ZERO && rate.time_for(packet).as_nanos() > base / 4;
+        let is_slow = rate != Bitrate::ZERO && self.is_slow_at(rate);
         self.is_short()
             && !is_slow
             && self.delay.queueing_least().as_nanos() <= limit.max(base / CALM_PART)
@@ -289,12 +288,14 @@ impl Controller {
         self.is_slow(drain) && is_telling && fallen.as_bytes() as f64 >= taken * OWN_SHARE
     }
 
-    /// Returns whether one packet takes more than a quarter of the round trip.
+    /// Returns whether one packet takes more than a quarter of the round trip, as far as a look knows.
     fn is_slow(&self, drain: &Drain) -> bool {
-        if drain.rate == Bitrate::ZERO {
-            return true;
-        }
-        let serial = drain.rate.time_for(DataSize::from_bytes(self.packet));
+        drain.rate == Bitrate::ZERO || self.is_slow_at(drain.rate)
+    }
+
+    /// Returns whether one packet takes more than a quarter of the round trip at this rate.
+    fn is_slow_at(&self, rate: Bitrate) -> bool {
+        let serial = rate.time_for(DataSize::from_bytes(self.packet));
         serial.as_nanos() > self.delay.base().as_nanos() / 4
     }
 

@@ -1,12 +1,11 @@
 //! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
 //! is left, one that trembles is not.
 
-use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_sim::play::Played;
 use thalweg_world::Format;
 
-use super::worlds::run;
+use super::worlds::run_by_law;
 
 /// Seeds of each world: other dice for connection ids, keys and frames.
 const SEEDS: u64 = 5;
@@ -20,12 +19,6 @@ macro_rules! routing_world {
         )
         .expect("it is one of the repository's")
     };
-}
-
-fn played(world: &World, seed: u64) -> Played {
-    let played = run(world, seed);
-    assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
-    played
 }
 
 /// Returns the nodes of each plan, one after the other.
@@ -42,7 +35,7 @@ fn ways(played: &Played) -> Vec<Vec<String>> {
 fn a_stream_detours_around_a_line_that_has_fallen_and_stays_away() {
     let world = routing_world!("rate-fall");
     for seed in 0..SEEDS {
-        let played = played(&world, seed);
+        let played = run_by_law(&world, seed);
         let [direct, detour] = &ways(&played)[..] else {
             panic!("seed {seed}: {:?}", ways(&played));
         };
@@ -61,7 +54,7 @@ fn the_same_line_without_a_fall_is_never_left() {
     let mut world = routing_world!("rate-fall");
     world.events.clear();
     for seed in 0..SEEDS {
-        assert_eq!(ways(&played(&world, seed)).len(), 1, "seed {seed}");
+        assert_eq!(ways(&run_by_law(&world, seed)).len(), 1, "seed {seed}");
     }
 }
 
@@ -70,7 +63,7 @@ fn noise_of_a_fifth_changes_no_plan() {
     let world = routing_world!("noise");
     assert!(world.events.len() > 100 && world.length() > Duration::from_secs(20));
     for seed in 0..SEEDS {
-        let ways = ways(&played(&world, seed));
+        let ways = ways(&run_by_law(&world, seed));
         assert_eq!(ways.len(), 1, "seed {seed}: {ways:?}");
     }
 }
