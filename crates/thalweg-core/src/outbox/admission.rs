@@ -144,7 +144,7 @@ impl Outbox {
         }
         self.alarms.set(&mut self.slab, index, self.stamp);
         flow.queue.insert(&mut self.slab, index, self.stamp);
-        self.join(flow_index);
+        self.call(flow_index);
         self.slab.ticket(index)
     }
 }

@@ -279,7 +279,7 @@ impl Outbox {
         let flow = &mut self.flows[flow_index as usize];
         flow.bytes += whole;
         flow.queue.insert(&mut self.slab, index, self.stamp);
-        self.join(flow_index);
+        self.call(flow_index);
         true
     }
 
@@ -458,9 +458,21 @@ impl Outbox {
         (found.is_open && found.generation == flow.generation).then_some(flow.index)
     }
 
+    /// Takes a flow into the turns if it has something to send.
     fn join(&mut self, flow: u32) {
         if self.flows[flow as usize].queue.first(&self.slab).is_some() {
             self.turns.join(&mut self.flows, flow, self.chunk_bytes);
+        }
+    }
+
+    /// The same for a flow that has more to send than before: what is urgent calls.
+    fn call(&mut self, flow: u32) {
+        let queue = &mut self.flows[flow as usize].queue;
+        if let Some(first) = queue.first(&self.slab) {
+            let rank = queue.rank(&self.slab[first]);
+            self.turns.join(&mut self.flows, flow, self.chunk_bytes);
+            self.turns
+                .call(&mut self.flows, flow, rank, self.chunk_bytes);
         }
     }
 
@@ -488,7 +500,8 @@ impl Outbox {
         let mut changed = slot.clone();
         change(&mut changed);
         let queue = &mut self.flows[flow_index as usize].queue;
-        let moves = queue.order() == Order::Importance && changed.sendable().is_some() != could;
+        let can = changed.sendable().is_some();
+        let moves = queue.order() == Order::Importance && can != could;
         if moves {
             queue.remove(&mut self.slab, index);
             changed.place = 0;
@@ -498,7 +511,9 @@ impl Outbox {
             self.stamp += 1;
             queue.insert(&mut self.slab, index, self.stamp);
         }
-        self.join(flow_index);
+        if can && !could {
+            self.call(flow_index);
+        }
     }
 
     /// Hands over the next bytes of the ADU whose turn it is.
@@ -511,6 +526,7 @@ impl Outbox {
         let whole = u64::from(slot.bytes);
         let is_dry = slot.sendable().is_none();
         let flow = &mut self.flows[flow_index as usize];
+        let rank = flow.queue.rank(slot);
         if is_last {
             slot.state = State::Departed;
             flow.queue.take(&mut self.slab, index);
@@ -525,7 +541,7 @@ impl Outbox {
             }
         }
         let overhead = if is_first { CHUNK_OVERHEAD_BYTES } else { 0 };
-        self.turns.charge(&mut self.flows, bytes + overhead);
+        self.turns.charge(&mut self.flows, rank, bytes + overhead);
         Chunk {
             ticket: self.slab.ticket(index),
             flow: self.flow_id(flow_index),

@@ -157,6 +157,14 @@ impl Queue {
         Key::of(self.order, slot)
     }
 
+    /// Returns 255 less the importance, or 0 where that does not order.
+    pub(super) const fn rank(&self, slot: &Slot) -> u8 {
+        match self.order {
+            Order::Importance => u8::MAX - slot.importance,
+            Order::Sequence => 0,
+        }
+    }
+
     fn heap(&mut self, slot: &Slot) -> &mut Heap {
         if self.order == Order::Importance && slot.sendable().is_none() {
             &mut self.arriving

@@ -3,7 +3,9 @@
 //! *The idea.* Deficit round robin. Each turn gives a flow a quantum by its weight; it sends until that is used up, and
 //! the last chunk may overdraw it: what is owed is paid out of the next turns. A flow that comes back after a pause goes
 //! first, once a round, so a sparse stream does not wait for the round of the others; it has no more than its quantum
-//! there, so it takes nothing from them.
+//! there, so it takes nothing from them. So does a flow in turn that now has something more important to send than what it
+//! sent last: it takes its turn of this round at once, or that of the next if it has had it, and waits the longer after it.
+//! So what is urgent in one flow does not wait for the chunks of all others, and no flow gets more than its share.
 //!
 //! ```text
 //! quantum = weight · chunk / 16        a flow of the usual weight sends one chunk a turn
@@ -40,6 +42,10 @@ pub(super) struct Flow {
     deficit: i64,
     /// In which round it has got its last quantum.
     round: u64,
+    /// Whether that was ahead of its time, so that it is passed over once.
+    is_ahead: bool,
+    /// 255 less the importance of what it sent last.
+    rank: u8,
     is_in_turn: bool,
 }
 
@@ -64,6 +70,8 @@ impl Flow {
             lost: Lost::default(),
             deficit: 0,
             round: 0,
+            is_ahead: false,
+            rank: u8::MAX,
             is_in_turn: false,
         }
     }
@@ -76,7 +84,7 @@ impl Flow {
     /// Gives the quanta of the rounds since the last one, one at most to spend.
     fn refill(&mut self, round: u64, chunk_bytes: u32) {
         let quantum = self.quantum(chunk_bytes);
-        let rounds = i64::try_from(round - self.round).unwrap_or(i64::MAX);
+        let rounds = i64::try_from(round.saturating_sub(self.round)).unwrap_or(i64::MAX);
         // Chunks were larger when the path was faster; nobody owes more than one of today's.
         let owing = self
             .deficit
@@ -84,7 +92,7 @@ impl Flow {
         self.deficit = owing
             .saturating_add(quantum.saturating_mul(rounds))
             .min(quantum);
-        self.round = round;
+        self.round = self.round.max(round);
     }
 }
 
@@ -96,12 +104,36 @@ impl Turns {
             return;
         }
         flow.is_in_turn = true;
+        flow.is_ahead &= flow.round >= self.round;
         self.weight += u32::from(flow.weight.get());
         flow.refill(self.round, chunk_bytes);
         if flow.deficit > 0 {
             self.ring.push_front(index);
         } else {
             self.ring.push_back(index);
+        }
+    }
+
+    /// Takes in that the first ADU of a flow in turn is now of this rank (255 less the importance): the flow takes its next
+    /// turn at once if that is more than what it sent last, unless it has taken it already.
+    ///
+    /// Cost    O(flows) if it does
+    pub(super) fn call(&mut self, flows: &mut [Flow], index: u32, rank: u8, chunk_bytes: u32) {
+        let flow = &mut flows[index as usize];
+        let is_next = flow.deficit > 0 || self.ring.front() == Some(&index);
+        if rank >= flow.rank || is_next || flow.is_ahead {
+            return;
+        }
+        flow.is_ahead = flow.round >= self.round;
+        let round = if flow.is_ahead {
+            flow.round + 1
+        } else {
+            self.round
+        };
+        flow.refill(round, chunk_bytes);
+        if flow.deficit > 0 {
+            self.ring.retain(|other| *other != index);
+            self.ring.push_front(index);
         }
     }
 
@@ -126,11 +158,12 @@ impl Turns {
             if flow.deficit > 0 {
                 return Some((index, slot));
             }
-            if flow.round == self.round {
-                // It has come round again, and so has everyone.
-                self.round += 1;
+            let was_ahead = core::mem::take(&mut flow.is_ahead);
+            if !was_ahead {
+                // If it has had this round's, it has come round again, and so has everyone.
+                self.round = self.round.max(flow.round + 1);
+                flow.refill(self.round, chunk_bytes);
             }
-            flow.refill(self.round, chunk_bytes);
             if flow.deficit <= 0 {
                 self.ring.rotate_left(1);
             }
@@ -142,13 +175,14 @@ impl Turns {
         !self.ring.is_empty()
     }
 
-    /// Charges the flow whose turn it is.
-    pub(super) fn charge(&mut self, flows: &mut [Flow], bytes: u32) {
+    /// Charges the flow whose turn it is for what it sent of this rank.
+    pub(super) fn charge(&mut self, flows: &mut [Flow], rank: u8, bytes: u32) {
         let Some(index) = self.ring.front() else {
             return;
         };
         let flow = &mut flows[*index as usize];
         flow.deficit -= i64::from(bytes);
+        flow.rank = rank;
         if flow.deficit <= 0 {
             self.ring.rotate_left(1);
         }

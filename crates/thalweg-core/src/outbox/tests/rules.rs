@@ -197,6 +197,62 @@ fn flow_that_pauses_goes_first_when_it_is_back_and_takes_no_more_than_its_share(
 }
 
 #[test]
+fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_no_more_than_its_share() {
+    let mut outbox = outbox();
+    outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
+    let flows = [0; 8].map(|_| {
+        outbox
+            .open_flow(WEIGHT_USUAL, Order::Importance)
+            .expect("few")
+    });
+    for flow in flows {
+        push(&mut outbox, flow, entry(0, 9, Instant::NEVER, 1 << 20));
+    }
+    let last = (0..21).map(|_| next(&mut outbox, at(0)).expect("all have more").flow);
+    // This one has just had its turn, and one ahead is all that it may take.
+    let caller = last.last().expect("there were 21");
+    let urgent = push(&mut outbox, caller, entry(1, 10, Instant::NEVER, 1_200));
+    let chunk = next(&mut outbox, at(0)).expect("all have more");
+    assert_eq!(chunk.ticket, urgent);
+    assert!(outbox.finish(urgent));
+    let waits = |outbox: &mut super::Outbox, sequence, importance| {
+        let urgent = push(
+            outbox,
+            caller,
+            entry(sequence, importance, Instant::NEVER, 1_200),
+        );
+        let order = core::iter::from_fn(|| next(outbox, at(0)));
+        let waits = order.take_while(|chunk| chunk.ticket != urgent).count();
+        assert!(outbox.finish(urgent));
+        waits
+    };
+    // Seven end their round, and have the next.
+    assert_eq!(waits(&mut outbox, 2, 11), 14);
+    // What matters as much as the last one waits for the round; what matters more does not.
+    assert_eq!(waits(&mut outbox, 3, 11), 7);
+    assert_eq!(waits(&mut outbox, 4, 12), 0);
+    // One that calls as often as it can has its eighth all the same.
+    let mut turns = 0;
+    for sequence in 5..805 {
+        let importance = if sequence % 2 == 0 { 10 } else { 200 };
+        if sequence % 4 < 2 {
+            let deadline = at(1_000 + sequence);
+            push(
+                &mut outbox,
+                caller,
+                entry(sequence, importance, deadline, 1_136),
+            );
+        }
+        let chunk = next(&mut outbox, at(0)).expect("all have more");
+        turns += u32::from(chunk.flow == caller);
+        if chunk.is_last {
+            outbox.finish(chunk.ticket);
+        }
+    }
+    assert!((98..=102).contains(&turns), "{turns} of 800 chunks");
+}
+
+#[test]
 fn weight_importance_and_deadline_change_while_an_adu_waits() {
     let (mut outbox, flow) = with_flow();
     let first = push(&mut outbox, flow, entry(0, 5, at(10), 10));

@@ -45,6 +45,10 @@ pub(super) struct Flow {
     lost: BTreeSet<u64>,
     deficit: i64,
     round: i64,
+    /// Its turn of that round was before its time.
+    ahead: bool,
+    /// How much mattered what it sent last; nothing yet is as good as nothing that matters.
+    sending: u8,
     in_turn: bool,
     begun: Option<Ticket>,
 }
@@ -125,27 +129,54 @@ impl Model {
         self.adus.iter_mut().find(|adu| adu.ticket == ticket)
     }
 
-    fn refill(&mut self, flow: usize) {
-        let (round, chunk) = (self.round, self.chunk);
+    fn matters(&self, flow: usize, ticket: Ticket) -> u8 {
+        let adu = self.adus.iter().find(|adu| adu.ticket == ticket);
+        match FLOWS[flow].1 {
+            Order::Importance => adu.map_or(0, |adu| adu.entry.importance.0),
+            Order::Sequence => u8::MAX,
+        }
+    }
+
+    fn refill(&mut self, flow: usize, round: i64) {
+        let chunk = self.chunk;
         let flow = &mut self.flows[flow];
         let quantum = (flow.weight * chunk / 16).max(1);
         let owing = flow.deficit.max(-(chunk + 64));
-        flow.deficit = (owing + quantum * (round - flow.round)).min(quantum);
-        flow.round = round;
+        flow.deficit = (owing + quantum * (round - flow.round).max(0)).min(quantum);
+        flow.round = flow.round.max(round);
     }
 
-    pub(super) fn join(&mut self, flow: usize) {
+    fn join(&mut self, flow: usize) {
         if self.first(flow).is_none() || self.flows[flow].in_turn {
             return;
         }
         self.flows[flow].in_turn = true;
-        self.refill(flow);
+        self.flows[flow].ahead &= self.flows[flow].round >= self.round;
+        self.refill(flow, self.round);
         let place = if self.flows[flow].deficit > 0 {
             0
         } else {
             self.ring.len()
         };
         self.ring.insert(place, flow);
+    }
+
+    /// The turn of this round, or else of the next, is taken at once for what matters more than what was sent last.
+    fn call(&mut self, flow: usize) {
+        self.join(flow);
+        let first = self.first(flow);
+        let is_rise = first.is_some_and(|t| self.matters(flow, t) > self.flows[flow].sending);
+        let has_its_turn = self.flows[flow].deficit > 0 || self.ring.first() == Some(&flow);
+        if !is_rise || has_its_turn || self.flows[flow].ahead {
+            return;
+        }
+        self.flows[flow].ahead = self.flows[flow].round >= self.round;
+        let next = self.flows[flow].round + 1;
+        self.refill(flow, self.round.max(next));
+        if self.flows[flow].deficit > 0 {
+            self.ring.retain(|other| *other != flow);
+            self.ring.insert(0, flow);
+        }
     }
 
     pub(super) fn discard(&mut self, ticket: Ticket, cause: DropCause) {
@@ -242,6 +273,7 @@ impl Model {
                 ticket: last.ticket,
                 flow,
                 entry: *entry,
+                doubtful: false,
                 ..last.clone()
             };
             if greediest == flow && last.key(0) <= new.key(0) {
@@ -264,7 +296,9 @@ impl Model {
             adu.stamp = stamp;
         }
         let flow = adu.flow;
-        self.join(flow);
+        if !before.0 && after.0 {
+            self.call(flow);
+        }
     }
 
     pub(super) fn push(&mut self, flow: usize, entry: Entry, ticket: Ticket) {
@@ -287,7 +321,7 @@ impl Model {
             stamp,
             alarm: stamp,
         });
-        self.join(flow);
+        self.call(flow);
     }
 
     /// How long the rest of an ADU takes, its first chunk at full rate and what is left at its flow's share.
@@ -361,12 +395,17 @@ impl Model {
                 }
                 continue;
             }
-            self.round += i64::from(self.flows[flow].round == self.round);
-            self.refill(flow);
+            if self.flows[flow].ahead {
+                self.flows[flow].ahead = false;
+            } else {
+                self.round = self.round.max(self.flows[flow].round + 1);
+                self.refill(flow, self.round);
+            }
             if self.flows[flow].deficit <= 0 {
                 self.ring.rotate_left(1);
             }
         };
+        let matters = self.matters(flow, ticket);
         let (chunk, stamp) = (self.chunk as usize, self.next_stamp());
         let adu = self.at(ticket).expect("it was found above");
         let wanted = adu.sendable().expect("it is the first").min(chunk);
@@ -385,6 +424,7 @@ impl Model {
         if !departed {
             self.flows[flow].begun = Some(ticket);
         }
+        self.flows[flow].sending = matters;
         self.flows[flow].deficit -= i64::try_from(bytes + overhead).expect("it is a chunk");
         if self.flows[flow].deficit <= 0 {
             self.ring.rotate_left(1);
