@@ -171,7 +171,7 @@ impl QuicController for Watched {
     }
 
     fn window(&self) -> u64 {
-        self.inner.window()
+        self.inner.window().saturating_add(self.watch.beyond())
     }
 
     fn metrics(&self) -> ControllerMetrics {

@@ -5,6 +5,7 @@
 //!
 //! *What it does not do.* It knows one path. When another is used, another is to be asked.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -15,9 +16,18 @@ use thalweg_core::units::{Bitrate, DataSize};
 /// How long a shortest round trip counts.
 const SPAN: Duration = Duration::from_secs(10);
 
+/// The largest packet: what an Ethernet carries.
+const PACKET_MAX: DataSize = DataSize::from_bytes(1_500);
+
 /// Watches one path.
 #[derive(Debug, Default)]
-pub struct Watch(Mutex<State>);
+pub struct Watch {
+    state: Mutex<State>,
+    /// How many batches of acknowledgements have come.
+    heard: AtomicU64,
+    /// How many bytes may be in flight beyond the window: QUIC asks for every packet, so it is not behind the lock.
+    beyond: AtomicU64,
+}
 
 #[derive(Debug, Default)]
 struct State {
@@ -65,6 +75,23 @@ pub struct Reading {
 }
 
 impl Watch {
+    /// Returns how many batches of acknowledgements have come.
+    pub fn heard(&self) -> u64 {
+        self.heard.load(Relaxed)
+    }
+
+    /// Lets one packet go, however much is in flight, until something is acknowledged.
+    pub fn let_one_through(&self) {
+        let mut state = self.lock();
+        let beyond = state.gate.let_one_through(PACKET_MAX);
+        self.beyond.store(beyond.as_bytes(), Relaxed);
+    }
+
+    /// Returns how much may be in flight beyond the window.
+    pub(crate) fn beyond(&self) -> u64 {
+        self.beyond.load(Relaxed)
+    }
+
     /// Returns how much may be handed over now.
     pub fn credit(&self) -> DataSize {
         self.lock().gate.credit()
@@ -114,6 +141,8 @@ impl Watch {
             return;
         };
         let mut state = self.lock();
+        self.heard.fetch_add(1, Relaxed);
+        self.beyond.store(0, Relaxed);
         state.gate.handle_acknowledged(acked.bytes);
         state.path.rtt = acked.rtt;
         state.shortest.handle(now, shortest);
@@ -145,7 +174,7 @@ impl Watch {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -48,6 +48,8 @@ pub struct Gate {
     window: DataSize,
     sliver: DataSize,
     in_flight: DataSize,
+    /// What may be in flight beyond the window until something is acknowledged.
+    beyond: DataSize,
     /// All that was ever handed over.
     written: u64,
     /// Of that, what has surely left in packets.
@@ -74,6 +76,7 @@ impl Default for Gate {
             window: WINDOW_UNKNOWN,
             sliver: SLIVER_MIN,
             in_flight: DataSize::ZERO,
+            beyond: DataSize::ZERO,
             written: 0,
             left: 0,
             written_at_packet: 0,
@@ -126,6 +129,7 @@ impl Gate {
     ///
     /// One that never left cannot have: it is counted, and opens nothing.
     pub fn handle_acknowledged(&mut self, packet: DataSize) {
+        self.beyond = DataSize::ZERO;
         self.false_acknowledged += packet.saturating_sub(self.in_flight);
         self.in_flight = self.in_flight.saturating_sub(packet);
     }
@@ -145,9 +149,17 @@ impl Gate {
         }
     }
 
+    /// Lets a packet of this size go, however much is in flight, until something is acknowledged; returns how much may be in
+    /// flight beyond the window till then.
+    pub fn let_one_through(&mut self, packet: DataSize) -> DataSize {
+        let below = self.in_flight + self.unsent().saturating_sub(self.sliver);
+        self.beyond = (below + packet).saturating_sub(self.window);
+        self.beyond
+    }
+
     /// Returns how much may be in flight or unsent.
     pub fn limit(&self) -> DataSize {
-        self.window + self.sliver
+        self.window + self.sliver + self.beyond
     }
 
     /// Returns how much may be handed over now.

@@ -296,6 +296,16 @@ impl Transport for Quic {
         known.unwrap_or(DataSize::from_bytes(SEND_WINDOW_BYTES))
     }
 
+    fn heard(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.heard())
+    }
+
+    fn let_one_through(&mut self) {
+        if let Some(watch) = &self.watch {
+            watch.let_one_through();
+        }
+    }
+
     fn path_rate(&self) -> PathRate {
         self.reading()
             .map_or_else(PathRate::default, |reading| PathRate {

@@ -157,6 +157,20 @@ impl Transport for Wire {
         }
     }
 
+    fn heard(&self) -> u64 {
+        match self {
+            Self::Quic(quic) => quic.heard(),
+            Self::Tcp(tcp) => tcp.sending.heard(),
+        }
+    }
+
+    fn let_one_through(&mut self) {
+        match self {
+            Self::Quic(quic) => quic.let_one_through(),
+            Self::Tcp(tcp) => tcp.sending.let_one_through(),
+        }
+    }
+
     fn path_rate(&self) -> PathRate {
         match self {
             Self::Quic(quic) => quic.path_rate(),

@@ -150,6 +150,17 @@ impl Transport for Quic<'_> {
         known.unwrap_or(DataSize::from_bytes(SEND_WINDOW_BYTES))
     }
 
+    fn heard(&self) -> u64 {
+        let heard = self.streams.watch.as_ref().map(|watch| watch.heard());
+        heard.unwrap_or(0)
+    }
+
+    fn let_one_through(&mut self) {
+        if let Some(watch) = &self.streams.watch {
+            watch.let_one_through();
+        }
+    }
+
     fn path_rate(&self) -> PathRate {
         let reading = self.streams.watch.as_ref().map(|watch| watch.reading());
         reading.map_or_else(PathRate::default, |reading| PathRate {

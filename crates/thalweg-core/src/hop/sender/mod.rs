@@ -30,6 +30,7 @@
 
 mod chunk;
 mod flow;
+pub mod knock;
 mod lane;
 pub mod room;
 mod sending;
@@ -46,6 +47,7 @@ pub use self::transport::{Datagram, PathRate, Transport, Written};
 pub use crate::outbox::Ticket;
 
 use self::flow::{Flow, FlowKey};
+use self::knock::Knock;
 use self::lane::Lanes;
 use self::sending::{Sending, Step};
 use super::rank::Ranks;
@@ -84,6 +86,9 @@ pub struct Sender<S, D> {
     looked: Instant,
     /// The highest rate of late, with something on top.
     ceiling: Bitrate,
+    /// How long a byte is on its way at least.
+    transit: Duration,
+    knock: Knock,
     events: VecDeque<Event<D>>,
 }
 
@@ -158,6 +163,8 @@ impl<S: Copy, D> Sender<S, D> {
             streams: 0,
             looked: Instant::ZERO,
             ceiling: Bitrate::ZERO,
+            transit: Duration::ZERO,
+            knock: Knock::NONE,
             events: VecDeque::new(),
         }
     }
@@ -249,6 +256,9 @@ impl<S: Copy, D> Sender<S, D> {
     /// Cost    O(log n) a chunk
     pub fn pump(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) -> Pause {
         self.look_at_path(now, transport);
+        if self.knock.is_due(now, transport.heard()) {
+            transport.let_one_through();
+        }
         let pause = loop {
             let chunk = self.outbox.poll_chunk(now, transport.credit());
             // Those that have expired make way, on the line too.
@@ -266,6 +276,8 @@ impl<S: Copy, D> Sender<S, D> {
         };
         self.settle(transport);
         self.finish_lanes(transport);
+        let waits = pause == Pause::Credit;
+        self.knock.handle_pause(now, waits, self.transit);
         pause
     }
 
@@ -340,9 +352,9 @@ impl<S: Copy, D> Sender<S, D> {
         self.streams = 0;
     }
 
-    /// Returns when to pump at the latest, for then an ADU expires.
+    /// Returns when to pump at the latest, for then an ADU expires, or the peer has said nothing for too long.
     pub fn poll_timeout(&self) -> Instant {
-        self.outbox.poll_timeout()
+        self.outbox.poll_timeout().min(self.knock.poll_timeout())
     }
 
     /// Returns what has happened, in order.
@@ -380,6 +392,7 @@ impl<S: Copy, D> Sender<S, D> {
         let path = transport.path_rate();
         self.outbox.set_rate(path.sendable);
         self.outbox.set_transit(path.transit);
+        self.transit = path.transit;
         if path.has_been_full {
             let sendable = path.sendable.unwrap_or(Bitrate::ZERO).as_bps();
             let faded = apart.as_nanos().min(CEILING_FADE.as_nanos());

@@ -43,6 +43,13 @@ pub trait Transport {
     /// Returns how much may be handed over now ([`outbox::gate`](crate::outbox::gate)).
     fn credit(&self) -> DataSize;
 
+    /// Returns how often the peer has acknowledged anything.
+    fn heard(&self) -> u64;
+
+    /// Lets one packet more go than may be in flight, until the peer acknowledges something; a transport that probes at even
+    /// intervals itself has no need of it.
+    fn let_one_through(&mut self);
+
     /// Returns what is known of the path's rate.
     fn path_rate(&self) -> PathRate;
 }

@@ -116,6 +116,27 @@ fn gate_opens_for_what_arrives_and_not_for_what_leaves() {
 }
 
 #[test]
+fn gate_lets_one_through_to_who_says_nothing_and_forgets_it_when_he_does() {
+    let packet = DataSize::from_bytes(1_500);
+    let mut gate = Gate::default();
+    let all = gate.limit();
+    // The window's worth and some probes are in flight, and the sliver is filled.
+    for _ in 0..12 {
+        gate.handle_packet(packet);
+    }
+    gate.handle_written(SLIVER_MIN);
+    assert_eq!(gate.credit(), DataSize::ZERO);
+    let beyond = gate.let_one_through(packet);
+    assert_eq!(WINDOW_UNKNOWN + beyond, gate.in_flight() + packet);
+    assert_eq!(gate.credit(), packet);
+    gate.handle_written(packet);
+    gate.handle_packet(packet);
+    assert!(gate.credit() < packet);
+    gate.handle_acknowledged(packet);
+    assert_eq!(gate.limit(), all);
+}
+
+#[test]
 fn what_is_lost_is_unsent_again() {
     let packet = DataSize::from_bytes(1_440);
     let mut gate = Gate::default();

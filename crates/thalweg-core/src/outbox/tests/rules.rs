@@ -197,7 +197,8 @@ fn flow_that_pauses_goes_first_when_it_is_back_and_takes_no_more_than_its_share(
 }
 
 #[test]
-fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_no_more_than_its_share() {
+fn what_matters_more_than_what_its_flow_sent_last_waits_for_no_round_and_takes_no_more_than_its_share()
+ {
     let mut outbox = outbox();
     outbox.set_rate(Some(Bitrate::from_kbps(1_000)));
     let flows = [0; 8].map(|_| {
