@@ -1,7 +1,7 @@
 //! Plays congestion controllers against each other through one bottleneck and prints the tables of docs/congestion.md.
 //!
 //! ```text
-//! congestion [alone|share|own|loss|step|short …] [thalweg|cubic|bbr|new-reno …]
+//! congestion [alone|share|early|own|loss|step|short …] [thalweg|cubic|bbr|new-reno …]
 //! congestion trace thalweg,cubic [Mbit/s] [RTT ms] [queue in BDP] [interval ms] [seconds] [kbit/s from 10 s on]
 //! ```
 //!
@@ -44,6 +44,9 @@ fn main() {
     }
     if has("share") {
         share(&algorithms);
+    }
+    if has("early") {
+        early(&algorithms);
     }
     if has("own") {
         own(&algorithms);
@@ -165,6 +168,37 @@ fn share(algorithms: &[Algorithm]) {
                     }
                     println!();
                 }
+            }
+        }
+    }
+}
+
+/// Prints the same of flows that all begin at once, 3 to 10 s and 10 to 30 s later.
+fn early(algorithms: &[Algorithm]) {
+    println!(
+        "| all begin at once | share over fair, Jain, used, p50 wait: 3 to 10 s; 10 to 30 s |"
+    );
+    for bdps in [1, 5] {
+        for (ours, theirs) in [(1, 1), (1, 8), (8, 1), (8, 8)] {
+            for algorithm in algorithms {
+                print!(
+                    "| {ours} {algorithm} against {theirs} cubic, 10 Mbit/s, 50 ms, {bdps} BDP |"
+                );
+                let line = Impairment {
+                    jitter: JITTER,
+                    ..bottleneck(10, ms(50), bdps)
+                };
+                let mut flows = vec![Flow::bulk(*algorithm, ms(50)); ours];
+                flows.extend(vec![Flow::bulk(Algorithm::Cubic, ms(50)); theirs]);
+                let tallies = SEEDS.map(|seed| {
+                    let mut bell = Dumbbell::new(line, &flows, seed);
+                    bell.run_for(secs(3));
+                    (bell.run_for(secs(7)), bell.run_for(secs(20)))
+                });
+                let [first, second] = tallies;
+                print_share(&[first.0, second.0], ours, line.rate, secs(7));
+                print_share(&[first.1, second.1], ours, line.rate, secs(20));
+                println!();
             }
         }
     }

@@ -22,6 +22,9 @@ const SCALE: f64 = 0.4;
 /// What a flow that adds a packet a round trip and halves at a loss would add if it multiplied by [`BETA`] instead.
 const FRIENDLY: f64 = 3.0 * (1.0 - BETA) / (1.0 + BETA);
 
+/// How much of what is acknowledged a climb adds: half of a slow start's, for it ends in a loss.
+const CLIMB: f64 = 0.5;
+
 /// Steps to a cube root: those to come down from 1e27 to 1e9 by thirds, and a few.
 const STEPS_MAX: usize = 128;
 
@@ -32,6 +35,8 @@ pub(super) struct Cubic {
     /// From the beginning of the epoch to the plateau, in seconds.
     rise_secs: f64,
     began: Instant,
+    /// Until when at least it looks for its share, if it does: as every flow does before its first loss.
+    climbs: Option<Instant>,
     /// What a flow with linear growth would have.
     friendly: f64,
     last_ack: Instant,
@@ -55,8 +60,18 @@ impl Cubic {
             window_max: window,
             rise_secs: 0.0,
             began: now,
+            climbs: None,
             friendly: window,
             last_ack: now,
+        }
+    }
+
+    /// Begins below: at a window of which is known only that it is not too much. It climbs until its first loss after
+    /// `until`, for those before are the overshoot of others who begin.
+    pub(super) fn below(now: Instant, window: f64, until: Instant) -> Self {
+        Self {
+            climbs: Some(until),
+            ..Self::new(now, window)
         }
     }
 
@@ -71,6 +86,9 @@ impl Cubic {
             // Time in which the window was not used is no time of growth.
             self.skip(since);
             return window;
+        }
+        if self.climbs.is_some() {
+            return window + acked * CLIMB;
         }
         let gain = if self.friendly < self.window_max {
             FRIENDLY
@@ -96,6 +114,7 @@ impl Cubic {
         } else {
             window
         };
+        self.climbs = self.climbs.filter(|until| now < *until);
         let window = window * BETA;
         self.rise_secs = cube_root((self.window_max - window).max(0.0) / packet / SCALE);
         self.began = now;

@@ -121,6 +121,8 @@ pub struct Controller {
     full_round: Option<u64>,
     /// The last round in which the application had nothing to send.
     short_round: Option<u64>,
+    /// The round in which the start ended.
+    started: u64,
     /// The greatest window that was not filled since a queue was last seen.
     enough: f64,
     /// The most that was in flight, in this round and the one before.
@@ -152,6 +154,7 @@ impl Controller {
             rounds: 0,
             full_round: None,
             short_round: None,
+            started: 0,
             enough: 0.0,
             used: [0; 2],
             recovery: None,

@@ -40,6 +40,15 @@ const LOOK_ROUNDS: u64 = 40;
 const LOOK_INTERVAL_FIRST: Duration = Duration::from_secs(1);
 const LOOK_ROUNDS_FIRST: u64 = 20;
 
+/// Rounds of a start in which who sends all he can has never nothing to send.
+const START_ROUNDS: u64 = 4;
+
+/// Up to how many rounds after its start a flow that meets others is new among them.
+const NEW_ROUNDS: u64 = 32;
+
+/// For how many rounds it climbs at least, whatever is lost: for others who begin with it have overshot.
+const CLIMB_ROUNDS: u64 = 8;
+
 /// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it.
 const OWN_SHARE: f64 = 0.8;
 
@@ -348,6 +357,11 @@ impl Controller {
             // The window may be twice what the path carries, and the rate is that of a round trip ago.
             let carried = self.carried(self.rates.over(ROUNDS)) + signal.packet / DELTA;
             self.set_window(carried.max(self.window / 2.0).min(self.window));
+            // Who had something to send all the time of his start has enough, whatever was before he began.
+            self.short_round = self
+                .short_round
+                .filter(|round| round.saturating_add(START_ROUNDS) > self.rounds);
+            self.started = self.rounds;
             self.phase = Phase::Quiet(Quiet::new(self.window));
         } else {
             self.set_window(self.window + signal.acked);
@@ -485,7 +499,17 @@ impl Controller {
         {
             saved = saved.max(window);
         }
-        let mut cubic = drain.cubic.unwrap_or(Cubic::new(now, saved));
+        // Who has hardly begun and met others does not know his share, and was cut off from finding it by their queue.
+        let has_paused = self.short_round.is_some_and(|round| round > self.started);
+        let is_new = self.rounds - self.started <= NEW_ROUNDS && !has_paused;
+        let begun = if is_new {
+            let round = self.delay.smooth().as_nanos();
+            let until = now + Duration::from_nanos(round.saturating_mul(CLIMB_ROUNDS));
+            Cubic::below(now, saved, until)
+        } else {
+            Cubic::new(now, saved)
+        };
+        let mut cubic = drain.cubic.unwrap_or(begun);
         if drain.cubic.is_some() {
             cubic.skip(now.saturating_since(drain.began));
         }
