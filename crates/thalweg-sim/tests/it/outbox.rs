@@ -85,6 +85,15 @@ fn stall_costs_its_own_time_and_little_more() {
 }
 
 #[test]
+fn link_goes_on_soon_after_its_line_is_back() {
+    let stream = outbox_world!("blackout");
+    assert_eq!(stream.in_time, stream.sent);
+    // Two seconds of darkness, and less than one more.
+    let worst = stream.latency_ms.max.expect("all came");
+    assert!((2_000.0..3_000.0).contains(&worst), "{worst} ms");
+}
+
+#[test]
 fn burst_of_losses_costs_its_own_time_at_most() {
     let stream = outbox_world!("loss-burst");
     let lost = 11.0 * (1.0 - pictures(&stream));
