@@ -12,7 +12,7 @@
 use bytes::Bytes;
 
 use crate::id::{Epoch, Sequence, StreamId};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 
 pub mod policy;
 #[cfg(test)]
@@ -34,6 +34,12 @@ pub struct MediaTime(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Flags(u8);
 
+/// The colour that an ADU bears on one hop, so that both ends count the same ADUs (docs/ledger.md §2).
+///
+/// What is acknowledged on the hop bears none; datagrams bear one of three, which takes turns with time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Mark(u8);
+
 /// What every node may read of an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
@@ -53,7 +59,7 @@ pub struct Header {
     pub depends_on: u32,
     /// After this it is of no use; `NEVER` if it is always of use.
     pub deadline: Instant,
-    /// Sealed, packed, key, discardable, end.
+    /// Sealed, packed, key, discardable, end; and the mark.
     pub flags: Flags,
 }
 
@@ -115,8 +121,10 @@ impl Flags {
     pub const DISCARDABLE: Self = Self(1 << 3);
     /// The producer sends nothing after it.
     pub const END: Self = Self(1 << 4);
+    /// Which [`Mark`] it bears on this hop, in two bits.
+    pub const MARK: Self = Self(0b11 << Mark::SHIFT);
 
-    const KNOWN: u8 = 0b1_1111;
+    const KNOWN: u8 = 0b111_1111;
 
     /// Returns the flags of a byte, or `None` if a bit is set that this version does not know.
     pub const fn from_bits(bits: u8) -> Option<Self> {
@@ -150,7 +158,54 @@ impl Flags {
     }
 }
 
+impl Mark {
+    /// What the hop acknowledges.
+    pub const NONE: Self = Self(0);
+    /// How many there are, with none.
+    pub const COUNT: usize = 4;
+    /// How long one is in use: a loss is known when its mark has ended, so this is most of the second within which it is to be.
+    pub const PERIOD: Duration = Duration::from_millis(600);
+
+    const SHIFT: u8 = 5;
+
+    /// Returns the mark of what a source sends now.
+    pub const fn at(now: Instant) -> Self {
+        Self(1 + (now.as_nanos() / Self::PERIOD.as_nanos() % 3) as u8)
+    }
+
+    /// Returns the one that follows; of none, the first.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 % 3 + 1)
+    }
+
+    /// Returns every mark, none first.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..Self::COUNT as u8).map(Self)
+    }
+
+    /// Returns the mark of this number, which is below [`Mark::COUNT`] but for the bits above it.
+    pub const fn from_index(index: u8) -> Self {
+        Self(index & 3)
+    }
+
+    /// Returns the position among all marks.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 impl Header {
+    /// Returns the mark that it bears.
+    pub const fn mark(&self) -> Mark {
+        Mark(self.flags.0 >> Mark::SHIFT & 3)
+    }
+
+    /// Has it bear a mark.
+    pub const fn set_mark(&mut self, mark: Mark) {
+        self.flags.0 = self.flags.0 & !Flags::MARK.0 | mark.0 << Mark::SHIFT;
+    }
+
     /// Returns the header of an ADU that matters most, depends on nothing and is never late.
     pub const fn new(stream: StreamId, sequence: Sequence) -> Self {
         Self {

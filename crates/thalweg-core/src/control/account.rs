@@ -14,23 +14,35 @@ use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Account, Counts, Place, Reading};
 use crate::limits::PATH_NODES_MAX;
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::account::Report;
 use crate::wire::control::Message;
 
 impl Controller {
     /// Takes in what the data path has counted of a plan since its part was installed.
     ///
-    /// With [`Epoch`] 0: what a producer on this node gave under no plan. A driver says this now and then, and whenever a
-    /// frame is an account ([`crate::wire::control::accounted`]) before it hands that over.
+    /// With [`Epoch`] 0: what a producer on this node gave under no plan. A driver says this now and then, at once when another
+    /// mark is counted, before [`Controller::handle_timeout`], and whenever a frame is an account
+    /// ([`crate::wire::control::accounted`]) before it hands that over.
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
+        let rtt = self.next_rtt(stream, epoch);
         if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
+            if let Some(rtt) = rtt {
+                account.handle_rtt(rtt);
+            }
             account.handle_counts(counts, now);
             self.report(stream, epoch, now);
         } else if let Some(source) = self.sources.get_mut(&stream).filter(|_| epoch.0 == 0) {
             source.book.handle_unplanned(counts);
         }
         self.note_losses(stream, now);
+    }
+
+    /// Returns the round trip to the next node of a plan, with what it is wont to vary by.
+    fn next_rtt(&self, stream: StreamId, epoch: Epoch) -> Option<Duration> {
+        let next = self.parts.get(&(stream, epoch))?.installation().next?;
+        let reading = self.links.get(&next)?.reading();
+        Some(reading.rtt + reading.jitter).filter(|rtt| *rtt != Duration::ZERO)
     }
 
     /// Returns what became of the ADUs of a stream that this node publishes.
@@ -100,7 +112,6 @@ impl Controller {
         if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
             account.refresh(now);
         }
-        self.report(stream, epoch, now);
     }
 
     /// Tells a neighbour that there is a link with again all that it is to know.

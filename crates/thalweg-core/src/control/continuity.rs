@@ -26,7 +26,6 @@ use alloc::vec::Vec;
 use super::{Controller, Note, Output};
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::ledger::EVERY;
 use crate::limits::PATH_NODES_MAX;
 use crate::mailbox::Held;
 use crate::session::Part;
@@ -37,6 +36,9 @@ use crate::wire::receipt::{Advice, Receipt};
 /// How long a way is kept away from after the last word of silence: longer than a dead link takes to leave the map (8 s), so
 /// that a stream does not go back to it in between.
 pub const SUSPECT_HOLD: Duration = Duration::from_secs(10);
+
+/// How often a sink says what has come at most.
+const RECEIPT_EVERY: Duration = Duration::from_secs(1);
 
 /// How often silence is told again while it lasts.
 pub const ADVISE_EVERY: Duration = Duration::from_secs(2);
@@ -119,7 +121,7 @@ impl Controller {
             return;
         }
         receiving.held = held;
-        let earliest = receiving.told.map_or(now, |told| told + EVERY);
+        let earliest = receiving.told.map_or(now, |told| told + RECEIPT_EVERY);
         let due = if is_ended { now } else { earliest.max(now) };
         receiving.due = receiving.due.min(due);
         self.tell_due_receipts(now);

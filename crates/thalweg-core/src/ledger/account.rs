@@ -1,20 +1,18 @@
 //! One node's account of one plan: what it counts itself, what the nodes behind it say, and when to tell the node before.
 //!
 //! *The idea.* The driver gives the node's own [`Counts`]; the next node's reports come by the control plane. From both
-//! follows what got lost between the two. With *S* sent and not given up, *L* left (a while ago), *A* arrived at the next
-//! node by its own word, and *lost* and *returned* what was concluded so far:
+//! follows what got lost between the two (`hop`).
+//!
+//! *When.* A mark that ends at the node before is to be told of soon, once all that bore it has come: a sink reports
+//! [`SETTLE`] after it has seen the next mark, and says nothing yet of that. Without marks, or when they stop, it reports what
+//! has grown [`EVERY`] after its last report. A relay waits [`SLACK`] longer, in which the nodes behind it may speak; what
+//! they say is passed on at once with its own, unless the last report is younger than [`AGAIN`]. So one report runs up the
+//! path for each mark and collects what all have to say. What was delivered is told with every few of them, and when there is
+//! a pause.
 //!
 //! ```text
-//! lost     += L − A − (lost − returned)      if positive: it left a while ago, and the next node, asked just now, has it not
-//! returned += A − S + (lost − returned)      if positive: more came than can have left, so what was given up came after all
+//! known after ≤ 600 ms until the mark ends + way there + 80 ms + round trip of the hop behind, ≤ 150 ms + way back
 //! ```
-//!
-//! Between the two lies what is on its way, so neither is said of an ADU that may still be crossing.
-//!
-//! *When:* a sink reports at once, and then [`EVERY`] after its last report. A relay does not report what it has counted
-//! before [`SLACK`] has passed, in which the nodes behind it may speak; what they say is passed on at once, with its own,
-//! unless the last report is younger than `EVERY − SLACK`. So one report runs up the path and collects what all have to
-//! say, and a drop is known at the source after `EVERY + SLACK` and the time of the way, not after a second for each hop.
 //!
 //! The first report says that the node counts, and perhaps nothing else: of one that was never heard nothing is concluded,
 //! for it may speak an earlier version.
@@ -25,22 +23,34 @@
 use alloc::vec::Vec;
 
 use super::entries::Entries;
-use super::{BANDS, Band, Counts, What};
+use super::hop::{Hop, Turn, Word};
+use super::{Band, Counts, Marked, What};
+use crate::adu::Mark;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
 use crate::limits::LEDGER_BEHIND_MAX;
 use crate::time::{Duration, Instant};
-use crate::wire::account::Report;
+use crate::wire::account::{Report, Statement};
 
-/// How often a node reports at most.
-pub const EVERY: Duration = Duration::from_millis(1_000);
+/// How long after another mark was seen what bears the one before may still come.
+pub const SETTLE: Duration = Duration::from_millis(80);
 
-/// How much sooner a report may follow if it passes on what nodes behind say: above the jitter of a path.
-pub const SLACK: Duration = Duration::from_millis(250);
+/// How often a node reports at most while no mark ends; a little later than if one does.
+pub const EVERY: Duration = Duration::from_millis(730);
 
-/// How long what has left may be on its way to the next node and be missing in a report; twice as long without one, for the
-/// next node reports what changes within [`EVERY`], and the way takes a while.
-pub const GRACE: Duration = Duration::from_millis(1_000);
+/// How much longer a relay waits for the nodes behind it to speak: the round trip of a hop.
+pub const SLACK: Duration = Duration::from_millis(150);
+
+/// How soon after its last report a node passes on what others say.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// How often it is told at most what was delivered, while there is more to come.
+const DELIVERED_EVERY: Duration = Duration::from_millis(1_500);
+
+const _: () = assert!(
+    EVERY.as_nanos() > Mark::PERIOD.as_nanos() + SETTLE.as_nanos(),
+    "a mark that ends is not waited for in vain"
+);
 
 /// Where a node is on the path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,22 +102,19 @@ pub struct Account {
     own: Entries,
     /// The next node and those behind it.
     behind: Vec<Entries>,
-    /// What the next node had counted as arrived before this account began, having been restarted.
-    unrelated: [u64; BANDS],
-    lost: [u64; BANDS],
-    returned: [u64; BANDS],
+    hop: Hop,
     /// The next node has said something.
     is_heard: bool,
-    /// What had left at an instant, [`GRACE`] before that or earlier, and as long before that again.
-    young: (Instant, [u64; BANDS]),
-    aged: [u64; BANDS],
-    old: [u64; BANDS],
-    /// When to look again for what does not arrive.
-    look: Instant,
+    /// Which mark still came there by its last report.
+    heard: Mark,
+    /// Which mark the ADUs that come bear.
+    turn: Turn,
     told: Option<Instant>,
     /// The next report says that this node counts, even if it has nothing to say.
     is_greeting: bool,
     due: Instant,
+    /// When it was told last what was delivered.
+    delivered_told: Instant,
 }
 
 impl Account {
@@ -118,31 +125,44 @@ impl Account {
             counts: Counts::default(),
             own: Entries::new(since),
             behind: Vec::new(),
-            unrelated: [0; BANDS],
-            lost: [0; BANDS],
-            returned: [0; BANDS],
+            hop: Hop::new(now),
             is_heard: false,
-            young: (now, [0; BANDS]),
-            aged: [0; BANDS],
-            old: [0; BANDS],
-            look: Instant::NEVER,
+            heard: Mark::NONE,
+            turn: Turn::new(),
             told: None,
             is_greeting: true,
             due: now,
+            delivered_told: now,
         }
     }
 
+    /// Takes in the round trip of the link to the next node.
+    pub fn handle_rtt(&mut self, rtt: Duration) {
+        self.hop.handle_rtt(rtt);
+    }
+
     /// Takes in what this node has counted so far.
+    ///
+    /// A driver gives it soon after it has counted something, at once if that bears another mark than what was counted before,
+    /// and always before anything else is called: what is said here is as new as the saying.
     pub fn handle_counts(&mut self, counts: &Counts, now: Instant) {
+        self.hop.handle_left(&self.counts, counts, now);
+        let turned = self.turn.handle(&self.counts.arrived, &counts.arrived, now);
         self.counts.clone_from(counts);
-        self.reckon(false, now);
-        self.state(now);
+        self.reckon(None, now);
+        self.state(turned, now);
     }
 
     /// Takes in what the next node says.
     ///
     /// Fails   if it cannot be; then nothing of it is kept
     pub fn handle_report(&mut self, report: &Report, now: Instant) -> Result<(), Disbelief> {
+        let is_first = self.behind.first().is_none_or(Entries::is_unknown);
+        let is_sequel = |first: &Statement| first.distance == 0 && first.since.is_none();
+        if is_first && report.statements.first().is_some_and(is_sequel) {
+            // It was said to an earlier life of this account; the next node tells all again with its lease.
+            return Ok(());
+        }
         let mut behind = self.behind.clone();
         for statement in &report.statements {
             let at = usize::from(statement.distance);
@@ -162,39 +182,46 @@ impl Account {
             return Err(Disbelief::Many(kept));
         }
         let unrelated = self.check(&behind)?;
-        self.unrelated = unrelated;
+        self.hop.unrelated = unrelated;
         self.behind = behind;
         self.is_heard = true;
-        self.reckon(true, now);
-        self.state(now);
-        if self.behind.iter().any(Entries::is_fresh) {
-            let earliest = self
-                .told
-                .map_or(now, |told| told + EVERY.saturating_sub(SLACK));
+        self.reckon(Some(report.open), now);
+        self.state(false, now);
+        let is_news = core::mem::replace(&mut self.heard, report.open) != report.open;
+        if self.own.is_fresh() || self.behind.iter().any(Entries::is_fresh) {
+            let earliest = self.earliest(is_news && report.open != Mark::NONE, now);
             self.due = self.due.min(earliest.max(now));
         }
         Ok(())
     }
 
+    /// Returns when what was heard may be passed on: what is said of a mark that has ended at once, if it was waited for.
+    fn earliest(&self, is_of_mark: bool, now: Instant) -> Instant {
+        let waited = self.turn.began + SETTLE + SLACK;
+        match self.told {
+            Some(told) if !is_of_mark || told >= waited => told + AGAIN,
+            _ => now,
+        }
+    }
+
     /// Compares what is said with what was sent; returns what of it is from before this account.
-    fn check(&self, behind: &[Entries]) -> Result<[u64; BANDS], Disbelief> {
-        let mut unrelated = self.unrelated;
+    fn check(&self, behind: &[Entries]) -> Result<Marked, Disbelief> {
+        let (said, known) = (arrived(behind.first()), arrived(self.behind.first()));
+        let mut unrelated = self.hop.unrelated;
         for band in Band::all() {
             let at = band.index();
-            let arrived = behind
-                .first()
-                .map_or(0, |next| next.of(What::Arrived, band));
-            let sent = self.counts.sent[at];
-            let known = self.behind.first();
-            if known.is_none_or(|next| next.of(What::Arrived, band) == 0) {
-                unrelated[at] = arrived.saturating_sub(sent);
-            }
-            let arrived = arrived.saturating_sub(unrelated[at]);
-            if arrived > sent {
-                return Err(Disbelief::Arrived { arrived, sent });
+            for mark in 0..Mark::COUNT {
+                let (arrived, sent) = (said[mark][at], self.counts.sent[mark][at]);
+                if known[mark][at] == 0 {
+                    unrelated[mark][at] = arrived.saturating_sub(sent);
+                }
+                let arrived = arrived.saturating_sub(unrelated[mark][at]);
+                if arrived > sent {
+                    return Err(Disbelief::Arrived { arrived, sent });
+                }
             }
             // Only a source knows for certain that all it hears of was its own.
-            let given = self.counts.arrived[at];
+            let given = self.counts.arrived(band);
             let ended = behind.iter().map(|node| ended(node, band)).max();
             if let (Place::Source(_), Some(ended)) = (self.place, ended)
                 && ended > given
@@ -205,40 +232,19 @@ impl Account {
         Ok(unrelated)
     }
 
-    /// Concludes what got lost on the way to the next node, and what did not after all.
-    fn reckon(&mut self, is_fresh: bool, now: Instant) {
-        if self.young.0 + GRACE <= now {
-            self.old = self.aged;
-            self.aged = self.young.1;
-            self.young = (now, self.counts.left);
-        }
-        self.look = Instant::NEVER;
-        let Some(next) = self.behind.first().filter(|_| self.is_heard) else {
-            return;
+    /// Concludes what got lost on the way to the next node, from what it has just said but for one mark, or said before.
+    fn reckon(&mut self, fresh: Option<Mark>, now: Instant) {
+        let arrived = arrived(self.behind.first());
+        let word = Word {
+            arrived: &arrived,
+            fresh,
         };
-        // Without a fresh report: what left so long ago that the next node has said all that it had to say of it.
-        let gone = if is_fresh { &self.aged } else { &self.old };
-        let mut is_open = false;
-        for band in Band::all() {
-            let at = band.index();
-            let arrived = next
-                .of(What::Arrived, band)
-                .saturating_sub(self.unrelated[at]);
-            let sent = self.counts.sent[at].saturating_sub(self.counts.failed[at]);
-            // What is concluded already has not arrived either, so that all three are compared with what has.
-            let accounted = (arrived + self.lost[at]).saturating_sub(self.returned[at]);
-            self.lost[at] += gone[at].saturating_sub(accounted);
-            let excess = (arrived + self.lost[at]).saturating_sub(sent + self.returned[at]);
-            self.returned[at] += excess;
-            is_open |= self.counts.left[at] > accounted;
-        }
-        if is_open {
-            self.look = (self.young.0 + GRACE).max(now + SLACK);
-        }
+        let word = self.is_heard.then_some(&word);
+        self.hop.reckon(&self.counts, word, now);
     }
 
     /// Brings what this node says up to what it has counted and concluded.
-    fn state(&mut self, now: Instant) {
+    fn state(&mut self, turned: bool, now: Instant) {
         let mut has_grown = false;
         let mut say = |what: What, band: Band, count: u64| {
             has_grown |= self.own.raise(what.number(band), count);
@@ -248,46 +254,68 @@ impl Account {
             for cause in DropCause::ALL {
                 let mut dropped = self.counts.dropped[cause.index()][at];
                 if cause == DropCause::PathLost {
-                    dropped += self.lost[at];
+                    dropped += self.hop.lost(band);
                 }
                 say(What::Dropped(cause), band, dropped);
             }
-            say(What::Arrived, band, self.counts.arrived[at]);
+            for mark in Mark::all() {
+                let arrived = self.counts.arrived[mark.index()][at];
+                say(What::Arrived(mark), band, arrived);
+            }
             say(What::Delivered, band, self.counts.delivered[at]);
-            say(What::Returned, band, self.returned[at]);
+            say(What::Returned, band, self.hop.returned(band));
         }
         if has_grown {
-            // A relay lets the nodes behind speak first, so that it need not speak twice.
-            let patience = match self.place {
-                Place::Sink => Duration::ZERO,
-                Place::Source(_) | Place::Relay => SLACK,
-            };
-            let earliest = self.told.map_or(now, |told| told + EVERY);
-            self.due = self.due.min(earliest.max(now) + patience);
+            let earliest = self
+                .told
+                .filter(|_| !turned)
+                .map_or(now, |told| told + EVERY);
+            let due = earliest.max(now + SETTLE) + self.patience();
+            self.due = self.due.min(due);
         }
     }
 
-    /// Has everything told again, for the node before may have forgotten it.
+    /// A relay lets the nodes behind speak first, so that it need not speak twice.
+    const fn patience(&self) -> Duration {
+        match self.place {
+            Place::Sink => Duration::ZERO,
+            Place::Source(_) | Place::Relay => SLACK,
+        }
+    }
+
+    /// Returns the mark that still comes, of which nothing is said yet; none if there is a pause.
+    fn open(&self, now: Instant) -> Mark {
+        let until = self.turn.began + Mark::PERIOD + SETTLE;
+        if now < until {
+            self.turn.current
+        } else {
+            Mark::NONE
+        }
+    }
+
+    /// Has everything told again, for the node before may have forgotten it; but not before what was counted is given.
     pub fn refresh(&mut self, now: Instant) {
         self.own.refresh();
         self.behind.iter_mut().for_each(Entries::refresh);
         self.is_greeting = true;
+        // Whoever begins to listen is told of every mark, or would take what it had before for new.
+        self.turn.began = Instant::ZERO;
         self.due = now;
     }
 
     /// Does what is due but the report.
     pub fn handle_timeout(&mut self, now: Instant) {
-        if self.look <= now {
-            self.reckon(false, now);
-            self.state(now);
+        if self.hop.poll_timeout() <= now {
+            self.reckon(None, now);
+            self.state(false, now);
         }
     }
 
     /// Returns when there is something to do.
     pub fn poll_timeout(&self) -> Instant {
         match self.place {
-            Place::Source(_) => self.look,
-            Place::Relay | Place::Sink => self.look.min(self.due),
+            Place::Source(_) => self.hop.poll_timeout(),
+            Place::Relay | Place::Sink => self.hop.poll_timeout().min(self.due),
         }
     }
 
@@ -301,29 +329,55 @@ impl Account {
         if self.due > now || matches!(self.place, Place::Source(_)) {
             return None;
         }
+        if self.turn.current != Mark::NONE && now < self.turn.began + SETTLE {
+            // What bears the mark before may still come, and nothing more is said of it for as long as a mark lasts.
+            self.due = self.turn.began + SETTLE;
+            return None;
+        }
         self.due = Instant::NEVER;
+        let open = self.open(now);
+        let is_pause = open == Mark::NONE;
+        let is_delivered_told = is_pause || self.delivered_told + DELIVERED_EVERY <= now;
+        if is_delivered_told {
+            self.delivered_told = now;
+        }
+        let own = self.own.take_fresh(0, |what| match what {
+            What::Arrived(mark) => is_pause || mark != open,
+            What::Delivered => is_delivered_told,
+            What::Dropped(_) | What::Returned => true,
+        });
+        if self.own.is_fresh() {
+            self.due = (self.turn.began + EVERY).max(now + SETTLE) + self.patience();
+        }
         let is_greeting = core::mem::take(&mut self.is_greeting);
-        let own = self.own.take_fresh(0, |_| true);
         let own = own.or_else(|| is_greeting.then(|| self.own.greeting()));
         // How many arrived is for the node before alone.
-        let is_told = |what| what != What::Arrived;
+        let is_told = |what| !matches!(what, What::Arrived(_));
         let behind = self.behind.iter_mut().enumerate();
-        let behind = behind.filter_map(|(at, node)| node.take_fresh(at + 1, is_told));
+        let behind = behind.filter_map(|(at, node)| {
+            let said = node.take_fresh(at + 1, is_told);
+            node.settle();
+            said
+        });
         let statements: Vec<_> = own.into_iter().chain(behind).collect();
         if statements.is_empty() {
             return None;
         }
-        self.told = Some(now);
+        // What is told again is no reason to wait with what is new.
+        if !is_greeting {
+            self.told = Some(now);
+        }
         Some(Report {
             stream,
             epoch,
+            open,
             statements,
         })
     }
 
     /// Returns how many ADUs the producer gave; at the source only.
     pub(super) fn given(&self) -> u64 {
-        self.counts.arrived.iter().sum()
+        self.counts.arrived.iter().flatten().sum()
     }
 
     /// Returns the counters of all nodes, by their place on the path.
@@ -333,6 +387,20 @@ impl Account {
             .enumerate()
             .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)))
     }
+}
+
+/// Returns how many ADUs arrived at a node, by its own word.
+fn arrived(node: Option<&Entries>) -> Marked {
+    let Some(node) = node else {
+        return Marked::default();
+    };
+    let of = |mark, band| {
+        node.of(
+            What::Arrived(Mark::from_index(mark as u8)),
+            Band(band as u8),
+        )
+    };
+    core::array::from_fn(|mark| core::array::from_fn(|band| of(mark, band)))
 }
 
 /// Returns how many ADUs of a band ended at a node, by its own word.

@@ -95,7 +95,7 @@ impl Book {
         present: impl Iterator<Item = (&'a Account, &'a [NodeId])>,
     ) -> Reading {
         let mut sums = self.past.clone();
-        let mut given = self.given + self.unplanned.arrived.iter().sum::<u64>();
+        let mut given = self.given + self.unplanned.arrived.iter().flatten().sum::<u64>();
         for (cause, dropped) in DropCause::ALL.iter().zip(&self.unplanned.dropped) {
             for (band, count) in Band::all().zip(dropped) {
                 let number = What::Dropped(*cause).number(band);
@@ -170,7 +170,7 @@ fn summed(given: u64, sums: &BTreeMap<(Option<NodeId>, u8), u64>) -> Reading {
             Some((What::Returned, band)) => {
                 returned.entry(*node).or_default()[band.index()] += count;
             }
-            Some((What::Arrived, _)) | None => {}
+            Some((What::Arrived(_), _)) | None => {}
         }
     }
     for (node, returned) in returned {

@@ -16,6 +16,8 @@ pub(super) struct Entries {
     before: BTreeMap<u8, u64>,
     /// What has grown and has not been told.
     fresh: BTreeSet<u8>,
+    /// Who is told knows since when it counts.
+    is_since_told: bool,
 }
 
 impl Entries {
@@ -29,6 +31,11 @@ impl Entries {
     /// Returns how many counters it keeps.
     pub(super) fn len(&self) -> usize {
         self.counts.len() + self.before.len()
+    }
+
+    /// Returns whether nothing was ever heard of it.
+    pub(super) const fn is_unknown(&self) -> bool {
+        self.since == 0
     }
 
     pub(super) fn is_fresh(&self) -> bool {
@@ -51,11 +58,14 @@ impl Entries {
 
     /// Takes in what a node says; what it said in an earlier life is passed over.
     pub(super) fn merge(&mut self, statement: &Statement) {
-        if statement.since < self.since {
+        let since = statement.since.unwrap_or(self.since);
+        // Whoever does not say since when it counts has said so before, or is passed over.
+        if since < self.since || since == 0 {
             return;
         }
-        if statement.since > self.since {
-            self.since = statement.since;
+        if since > self.since {
+            self.since = since;
+            self.is_since_told = false;
             self.fresh.clear();
             for (number, count) in core::mem::take(&mut self.counts) {
                 let before = self.before.entry(number).or_default();
@@ -85,38 +95,48 @@ impl Entries {
     /// Has everything told again.
     pub(super) fn refresh(&mut self) {
         self.fresh = self.counts.keys().copied().collect();
+        self.is_since_told = false;
     }
 
     /// Says that this node counts.
-    pub(super) const fn greeting(&self) -> Statement {
+    pub(super) const fn greeting(&mut self) -> Statement {
+        self.is_since_told = true;
         Statement {
             distance: 0,
-            since: self.since,
+            since: Some(self.since),
             entries: Vec::new(),
         }
     }
 
-    /// Says what has grown, as a node at this distance.
+    /// Says what has grown, as a node at this distance; what is not told stays fresh.
     pub(super) fn take_fresh(
         &mut self,
         distance: usize,
         is_told: impl Fn(What) -> bool,
     ) -> Option<Statement> {
-        let fresh = core::mem::take(&mut self.fresh);
         let is_told =
             |number: &u8| What::from_number(*number).is_some_and(|(what, _)| is_told(what));
+        let fresh = core::mem::take(&mut self.fresh);
+        let (told, kept) = fresh.into_iter().partition::<BTreeSet<u8>, _>(is_told);
+        self.fresh = kept;
+        if told.is_empty() {
+            return None;
+        }
         let entry = |what| Entry {
             what,
             count: self.counts[&what],
         };
-        let entries: Vec<Entry> = fresh.into_iter().filter(is_told).map(entry).collect();
-        if entries.is_empty() {
-            return None;
-        }
+        let since = (!self.is_since_told).then_some(self.since);
+        self.is_since_told = true;
         Some(Statement {
             distance: distance as u8,
-            since: self.since,
-            entries,
+            since,
+            entries: told.into_iter().map(entry).collect(),
         })
+    }
+
+    /// Forgets what is fresh: it is for nobody else.
+    pub(super) fn settle(&mut self) {
+        self.fresh.clear();
     }
 }

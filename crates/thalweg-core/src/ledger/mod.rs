@@ -5,12 +5,13 @@
 //! counters of all. Counters only grow, so a report that is lost, or comes twice or late, does no harm.
 //!
 //! ```text
-//!  source ◄── relay's, sink's ── relay ◄── sink's ── sink        once a second at most, and only what has grown
+//!  source ◄── relay's, sink's ── relay ◄── sink's ── sink        every 600 ms or so, and only what has grown
 //! ```
 //!
 //! *Who accounts for an ADU:* the node that had it whole last. What a node gave to a link and never heard of again
 //! (a datagram, what a lost link had taken) shows because each node says how many came: what left here and has not come
-//! there is lost on the way, as `path-lost`. And what was counted as dropped here, for its acknowledgement was late, but
+//! there is lost on the way, as `path-lost`; and by the [`Mark`] that an ADU bears on the hop, what comes now does not hide
+//! what was lost before. And what was counted as dropped here, for its acknowledgement was late, but
 //! came there after all, is taken back. So for each band and plan, once nothing is on its way:
 //!
 //! ```text
@@ -21,28 +22,32 @@
 //! |---|---|
 //! | `account` | one node's account of one plan: what to say, and what to believe of the nodes behind |
 //! | `entries` | counters by what they count, and which of them have grown |
+//! | `hop` | what got lost on the way to the next node |
+//! | `past` | what had left a while ago |
 //! | `book` | a source's accounts of all plans of a stream |
 //!
 //! *What it does not do.* It does not know which ADU was lost. What the end of a stream ([`Flags::END`]) becomes is not
 //! counted.
 //!
 //! *Sources.* docs/ledger.md; docs/protocol.md §4.3. Counters that only grow, and the larger of two: the grow-only
-//! counter of Shapiro et al., *Conflict-free replicated data types*, 2011.
+//! counter of Shapiro et al., *Conflict-free replicated data types*, 2011. Marks: RFC 9341, alternate marking.
 //!
 //! [`Flags::END`]: crate::adu::Flags::END
 
 mod account;
 mod book;
 mod entries;
+mod hop;
+mod past;
 #[cfg(test)]
 mod tests;
 
 use core::ops::RangeInclusive;
 
-use crate::adu::Importance;
+use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 
-pub use account::{Account, Disbelief, EVERY, GRACE, Place, SLACK};
+pub use account::{Account, Disbelief, EVERY, Place, SETTLE, SLACK};
 pub use book::{Loss, NOTE_EVERY, Reading};
 
 pub(crate) use book::Book;
@@ -51,7 +56,10 @@ pub(crate) use book::Book;
 pub const BANDS: usize = 8;
 
 /// The first number of what is no cause of a drop: causes have those below.
-const ARRIVED: u8 = 28;
+const ARRIVED: u8 = 24;
+
+/// The first number after those of what arrived, one for each mark, and one that is not in use.
+const DELIVERED: u8 = ARRIVED + Mark::COUNT as u8 + 1;
 
 /// Importances that are counted together: 0 to 31 in the first band, 224 to 255 in the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,25 +70,28 @@ pub struct Band(u8);
 pub enum What {
     /// ADUs that a node gave up for this cause.
     Dropped(DropCause),
-    /// ADUs that a node had whole, or refused.
-    Arrived,
+    /// ADUs that a node had whole, or refused, by the mark that they came with.
+    Arrived(Mark),
     /// ADUs given to subscribers.
     Delivered,
     /// ADUs counted as dropped that the next node had after all.
     Returned,
 }
 
-/// What became of the ADUs of one plan on one node since it began to count, by band of importance.
+/// ADUs by mark and band.
+pub type Marked = [[u64; BANDS]; Mark::COUNT];
+
+/// What became of the ADUs of one plan on one node since it began to count, by band of importance, and on its hops by mark.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Had whole, or refused; at the source, given by the producer.
-    pub arrived: [u64; BANDS],
+    pub arrived: Marked,
     /// Handed to the next link.
-    pub sent: [u64; BANDS],
+    pub sent: Marked,
     /// Of those, left: acknowledged, or refused by the next node, or gone where nothing is acknowledged.
-    pub left: [u64; BANDS],
+    pub left: Marked,
     /// Of those sent, given up.
-    pub failed: [u64; BANDS],
+    pub failed: Marked,
     /// Given to subscribers here.
     pub delivered: [u64; BANDS],
     /// Given up, before or after they were sent.
@@ -114,9 +125,9 @@ impl What {
     pub const fn number(self, band: Band) -> u8 {
         let what = match self {
             Self::Dropped(cause) => cause.index() as u8,
-            Self::Arrived => ARRIVED,
-            Self::Delivered => ARRIVED + 1,
-            Self::Returned => ARRIVED + 2,
+            Self::Arrived(mark) => ARRIVED + mark.index() as u8,
+            Self::Delivered => DELIVERED,
+            Self::Returned => DELIVERED + 1,
         };
         what << 3 | band.0
     }
@@ -125,9 +136,11 @@ impl What {
     pub fn from_number(number: u8) -> Option<(Self, Band)> {
         let band = Band(number & 7);
         let what = match number >> 3 {
-            ARRIVED => Self::Arrived,
-            what if what == ARRIVED + 1 => Self::Delivered,
-            what if what == ARRIVED + 2 => Self::Returned,
+            what if (ARRIVED..DELIVERED - 1).contains(&what) => {
+                Self::Arrived(Mark::from_index(what - ARRIVED))
+            }
+            what if what == DELIVERED => Self::Delivered,
+            what if what == DELIVERED + 1 => Self::Returned,
             cause => Self::Dropped(*DropCause::ALL.get(usize::from(cause))?),
         };
         Some((what, band))
@@ -135,35 +148,40 @@ impl What {
 }
 
 impl Counts {
-    /// Counts an ADU that is here whole, or is refused.
-    pub const fn arrive(&mut self, band: Band) {
-        self.arrived[band.index()] += 1;
+    /// Counts an ADU that is here whole, or is refused, by the mark that it came with.
+    pub const fn arrive(&mut self, mark: Mark, band: Band) {
+        self.arrived[mark.index()][band.index()] += 1;
     }
 
-    /// Counts an ADU that is handed to the next link.
-    pub const fn send(&mut self, band: Band) {
-        self.sent[band.index()] += 1;
+    /// Counts an ADU that is handed to the next link with a mark.
+    pub const fn send(&mut self, mark: Mark, band: Band) {
+        self.sent[mark.index()][band.index()] += 1;
     }
 
     /// Counts an ADU that was sent and has left.
-    pub const fn leave(&mut self, band: Band) {
-        self.left[band.index()] += 1;
+    pub const fn leave(&mut self, mark: Mark, band: Band) {
+        self.left[mark.index()][band.index()] += 1;
     }
 
     /// Counts an ADU that was sent and is given up.
-    pub const fn fail(&mut self, band: Band, cause: DropCause) {
-        self.failed[band.index()] += 1;
+    pub const fn fail(&mut self, mark: Mark, band: Band, cause: DropCause) {
+        self.disown(mark, band);
         self.give_up(band, cause);
     }
 
     /// Counts an ADU that was sent, of which nothing is said: the node before accounts for it.
-    pub const fn disown(&mut self, band: Band) {
-        self.failed[band.index()] += 1;
+    pub const fn disown(&mut self, mark: Mark, band: Band) {
+        self.failed[mark.index()][band.index()] += 1;
     }
 
     /// Counts an ADU that goes no further and was not sent.
     pub const fn give_up(&mut self, band: Band, cause: DropCause) {
         self.dropped[cause.index()][band.index()] += 1;
+    }
+
+    /// Returns how many of a band arrived.
+    pub fn arrived(&self, band: Band) -> u64 {
+        self.arrived.iter().map(|bands| bands[band.index()]).sum()
     }
 
     /// Counts an ADU that a subscriber is given.

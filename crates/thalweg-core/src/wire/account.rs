@@ -10,8 +10,12 @@
 use alloc::vec::Vec;
 
 use super::{Reader, WireError, Write};
+use crate::adu::Mark;
 use crate::id::{Epoch, StreamId};
 use crate::limits::{LEDGER_ENTRIES_MAX, PATH_NODES_MAX};
+
+/// In the byte of a distance: when the node began to count does not follow.
+const SINCE_AS_BEFORE: u8 = 1 << 7;
 
 /// What became of the ADUs of one plan, as the nodes from here to the sink say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct Report {
     pub stream: StreamId,
     /// Which plan.
     pub epoch: Epoch,
+    /// The mark that still comes at the sender, of which this says nothing; none if it tells of all.
+    pub open: Mark,
     /// What nodes say, the sender first.
     pub statements: Vec<Statement>,
 }
@@ -29,8 +35,9 @@ pub struct Report {
 pub struct Statement {
     /// How many hops it is behind the sender; 0 is the sender itself.
     pub distance: u8,
-    /// When it began to count; whoever begins anew has a larger number, and counts from zero.
-    pub since: u64,
+    /// When it began to count, above 0; whoever begins anew has a larger number, and counts from zero. `None` if it is as said
+    /// on this link before.
+    pub since: Option<u64>,
     /// Its counters that have grown, by rising `what`.
     pub entries: Vec<Entry>,
 }
@@ -51,10 +58,16 @@ pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
     );
     out.extend_from_slice(&report.stream.0.to_be_bytes());
     out.varint(u64::from(report.epoch.0));
+    out.push(report.open.index() as u8);
     out.varint(report.statements.len() as u64);
     for statement in &report.statements {
-        out.push(statement.distance);
-        out.varint(statement.since);
+        match statement.since {
+            Some(since) => {
+                out.push(statement.distance);
+                out.varint(since);
+            }
+            None => out.push(statement.distance | SINCE_AS_BEFORE),
+        }
         out.varint(statement.entries.len() as u64);
         for entry in &statement.entries {
             out.push(entry.what);
@@ -66,6 +79,10 @@ pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
 pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Report, WireError> {
     let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
     let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
+    let open = reader.byte("open mark")?;
+    if usize::from(open) >= Mark::COUNT {
+        return Err(WireError::Malformed("open mark"));
+    }
     let count = reader.count("statements", PATH_NODES_MAX - 1)?;
     let mut statements: Vec<Statement> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -79,16 +96,24 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Report, WireError> {
     Ok(Report {
         stream,
         epoch,
+        open: Mark::from_index(open),
         statements,
     })
 }
 
 fn statement(reader: &mut Reader<'_>) -> Result<Statement, WireError> {
-    let distance = reader.byte("distance")?;
+    let first = reader.byte("distance")?;
+    let distance = first & !SINCE_AS_BEFORE;
     if usize::from(distance) >= PATH_NODES_MAX - 1 {
         return Err(WireError::Malformed("distance"));
     }
-    let since = reader.varint("since")?;
+    let since = match first & SINCE_AS_BEFORE {
+        0 => Some(reader.varint("since")?),
+        _ => None,
+    };
+    if since == Some(0) {
+        return Err(WireError::Malformed("since"));
+    }
     let count = reader.count("entries", LEDGER_ENTRIES_MAX)?;
     let mut entries: Vec<Entry> = Vec::with_capacity(count);
     for _ in 0..count {

@@ -13,7 +13,7 @@ use super::control::{Body, Message, Prepare, Routed};
 use super::receipt::{Advice, Receipt};
 use super::record::{Announced, Neighbour, Record};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
-use crate::adu::{Flags, Header, Importance, MediaTime};
+use crate::adu::{Flags, Header, Importance, Mark, MediaTime};
 use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, RECEIPT_RANGES_MAX};
 use crate::mailbox::Held;
@@ -130,13 +130,14 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
     let entry = |what| Entry { what, count: 1 };
     let statement = |distance, entries: &[u8]| Statement {
         distance,
-        since: 1,
+        since: (distance != 30).then_some(1),
         entries: entries.iter().copied().map(entry).collect(),
     };
     let read = |statements| {
         let report = Report {
             stream: StreamId(3),
             epoch: Epoch(2),
+            open: Mark::from_index(2),
             statements,
         };
         let frame = control::encode(&Message::Account(report));
@@ -152,6 +153,15 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
     );
     assert_eq!(read([statement(0, &[2, 2])].into()), malformed("what"));
     assert_eq!(read([statement(0, &[2, 1])].into()), malformed("what"));
+    // A mark that there is not, and a node that counts since ever.
+    let head = [3, 0, 0, 0, 0, 0, 0, 0, 3, 2];
+    let read = |rest: &[u8]| control::decode(&[&head[..], rest].concat());
+    assert!(read(&[3, 0]).is_ok());
+    assert_eq!(read(&[4, 0]), malformed("open mark"));
+    assert!(read(&[0, 1, 0, 1, 0]).is_ok());
+    assert_eq!(read(&[0, 1, 0, 0, 0]), malformed("since"));
+    assert!(read(&[0, 1, 128, 0]).is_ok());
+    assert_eq!(read(&[0, 1, 128 + 31, 0]), malformed("distance"));
     assert_eq!(control::accounted(&[2, 0, 0]), None);
     assert_eq!(control::accounted(&[3, 0, 0]), None);
 }
@@ -208,7 +218,7 @@ prop_compose! {
     fn headers()(
         (stream, sequence, epoch) in (any::<u64>(), 0..=VARINT_MAX, any::<u32>()),
         (importance, layer) in (any::<u8>(), 0..LAYERS_MAX as u8),
-        (media, depends_on, flags) in (0..=VARINT_MAX, any::<u32>(), 0..32_u8),
+        (media, depends_on, flags) in (0..=VARINT_MAX, any::<u32>(), 0..128_u8),
         budget in option::of(0..1_000_000_000_u64),
     ) -> Header {
         Header {
@@ -220,7 +230,7 @@ prop_compose! {
             layer,
             depends_on,
             deadline: budget.map_or(Instant::NEVER, |us| Instant::ZERO + Duration::from_micros(us)),
-            flags: Flags::from_bits(flags).expect("five bits are known"),
+            flags: Flags::from_bits(flags).expect("seven bits are known"),
         }
     }
 }
@@ -298,8 +308,9 @@ fn signatures() -> impl Strategy<Value = [u8; 64]> {
 /// Statements by rising distance, entries by what they count.
 fn reports() -> impl Strategy<Value = Report> {
     let entries = btree_map(any::<u8>(), 0..=VARINT_MAX, 0..9);
-    let statements = btree_map(0..31_u8, (0..=VARINT_MAX, entries), 0..5);
-    (any::<u64>(), any::<u32>(), statements).prop_map(|(stream, epoch, statements)| {
+    let statements = btree_map(0..31_u8, (option::of(1..=VARINT_MAX), entries), 0..5);
+    let ids = (any::<u64>(), any::<u32>(), 0..4_u8);
+    (ids, statements).prop_map(|((stream, epoch, open), statements)| {
         let entry = |(what, count)| Entry { what, count };
         let statement = |(distance, (since, entries)): (_, (_, BTreeMap<u8, u64>))| Statement {
             distance,
@@ -309,6 +320,7 @@ fn reports() -> impl Strategy<Value = Report> {
         Report {
             stream: StreamId(stream),
             epoch: Epoch(epoch),
+            open: Mark::from_index(open),
             statements: statements.into_iter().map(statement).collect(),
         }
     })

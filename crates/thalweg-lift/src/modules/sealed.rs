@@ -8,13 +8,13 @@
 //!                        info  stream:u64  key_epoch:u32  instance:u64  cipher:u8), 32 bytes
 //! nonce    = 0:u32  counter:u64
 //! aad      = 1:u8  stream:u64  sequence:u64  media_time:u64  importance:u8  layer:u8  depends_on:u32
-//!            flags without SEALED:u8  trailer
+//!            flags without SEALED and MARK:u8  trailer
 //! ```
 //!
 //! *The idea.* The trailer stands behind the tag and is read from its last byte, so that sealing and opening are in
 //! place and the payload never moves. Its two numbers share seven bytes, which bounds the whole at 32; a counter that
 //! would need more is [exhausted](thalweg_core::event::DropCause::Exhausted). What nodes change on the way, the deadline
-//! and the plan epoch, is not authenticated; all else in the header is.
+//! and the plan epoch, and the mark, is not authenticated; all else in the header is.
 //!
 //! *Sources.* RFC 5869; RFC 5116; NIST SP 800-38D §8.2.1 (deterministic nonces); `WireGuard` §5.4.6 (counters).
 
@@ -39,6 +39,8 @@ const NUMBERS_BYTES_MAX: usize = 7;
 const TRAILER_BYTES_MAX: usize = INSTANCE_BYTES + NUMBERS_BYTES_MAX + 1;
 const HEADER_AAD_BYTES: usize = 32;
 const AAD_VERSION: u8 = 1;
+/// The flags that change after sealing: by sealing, and on each hop.
+const CHANGING: Flags = Flags::SEALED.with(Flags::MARK);
 const SALT: &[u8] = b"thalweg seal v1";
 
 /// The cipher of a seal.
@@ -171,7 +173,7 @@ pub(super) fn associated_data(
     aad.put(&header.media_time.as_micros().to_be_bytes());
     aad.put(&[header.importance.0, header.layer]);
     aad.put(&header.depends_on.to_be_bytes());
-    aad.put(&[header.flags.without(Flags::SEALED).bits()]);
+    aad.put(&[header.flags.without(CHANGING).bits()]);
     aad.put(trailer);
     Aad::from(aad)
 }

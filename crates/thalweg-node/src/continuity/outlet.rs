@@ -20,10 +20,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::Adu;
+use thalweg_core::adu::{Adu, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::mailbox::Held;
+use thalweg_core::needs::Reliability;
 use thalweg_core::session::Keep;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
@@ -171,9 +172,12 @@ impl Outlet {
             return self.unplanned.refused(&adu.header, DropCause::PathLost);
         };
         adu.header.epoch = plan.epoch;
-        let part = route.installation();
+        let (part, now) = (route.installation(), self.forwarder.clock.now());
+        adu.header.set_mark(match part.reliability {
+            Reliability::None => Mark::at(now),
+            Reliability::UntilDeadline | Reliability::Full => Mark::NONE,
+        });
         if part.next.is_some() && adu.header.layer < plan.layers {
-            let now = self.forwarder.clock.now();
             self.lock().keep.handle_given(&adu, part.reliability, now);
         }
         self.forwarder.carry(&route, adu).await;

@@ -202,6 +202,7 @@ impl Control {
                     None => return,
                 },
                 () = self.forwarder.arrivals.ended() => self.tell_held(),
+                () = self.forwarder.ledger.turned() => self.count_all(),
                 () = clock.sleep_until(due) => {
                     self.handle_timeout();
                     tick = clock.now() + TICK;

@@ -77,6 +77,8 @@ pub(crate) struct Ledger {
     accounts: RwLock<HashMap<(StreamId, Epoch), Arc<Account>>>,
     exposures: RwLock<HashMap<NodeId, Arc<ExposureCounts>>>,
     unknown: AtomicU64,
+    /// Told when ADUs of a plan come with another mark.
+    turned: Arc<Notify>,
 }
 
 impl Ledger {
@@ -91,7 +93,9 @@ impl Ledger {
 
     /// Returns the account of a plan, made on first use; that of epoch 0 is of what is given under no plan.
     pub(crate) fn account(&self, stream: StreamId, epoch: Epoch) -> Arc<Account> {
-        Arc::clone(write(&self.accounts).entry((stream, epoch)).or_default())
+        let account = || Arc::new(Account::new(Arc::clone(&self.turned)));
+        let mut accounts = write(&self.accounts);
+        Arc::clone(accounts.entry((stream, epoch)).or_insert_with(account))
     }
 
     pub(crate) fn find_account(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Account>> {
@@ -108,6 +112,11 @@ impl Ledger {
         let accounts = read(&self.accounts);
         let changed = |(plan, account): (&_, &Arc<Account>)| Some((*plan, account.changed()?));
         accounts.iter().filter_map(changed).collect()
+    }
+
+    /// Waits until ADUs of a plan have come with another mark than those before, since that was waited for last.
+    pub(crate) async fn turned(&self) {
+        self.turned.notified().await;
     }
 
     /// Returns how many ADUs of all streams were sent and have not ended.

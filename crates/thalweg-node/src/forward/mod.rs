@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::adu::{Adu, Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_lift::packet::{Packet, Pool};
@@ -200,7 +200,7 @@ impl Forwarder {
     }
 
     /// Gives an ADU that has been through the chain to the next node or to the subscribers here.
-    async fn onward(&self, route: &Route, header: Header, mut payload: Payload) {
+    async fn onward(&self, route: &Route, mut header: Header, mut payload: Payload) {
         let Some(next) = route.installation().next else {
             return self.deliver(route, header, payload).await;
         };
@@ -213,12 +213,15 @@ impl Forwarder {
         if let Some(exposure) = &route.exposure {
             exposure.sent(header.flags.contains(Flags::SEALED));
         }
+        let (came, carriage) = (header.mark(), carriage(route, &header, payload.bytes()));
+        let is_acknowledged = carriage != Carriage::Datagram;
+        route.account.paint(&mut header, is_acknowledged);
         route.counts.sent();
-        route.account.sent(&header, &mut payload);
+        route.account.sent(came, &header, &mut payload);
         let options = SendOptions {
             order: route.part.order(),
             weight: route.part.weight(),
-            ..SendOptions::new(carriage(route, &header, payload.bytes()))
+            ..SendOptions::new(carriage)
         };
         let sending = link.send_adu(header, payload, options);
         self.tell_sent();
@@ -251,7 +254,9 @@ impl Forwarder {
         }
     }
 
-    async fn post(&self, route: &Route, adu: Adu) {
+    async fn post(&self, route: &Route, mut adu: Adu) {
+        // It is of the hop, and nothing to subscribers.
+        adu.header.set_mark(Mark::NONE);
         let (header, waits) = (adu.header, route.part.waits(&adu.header));
         if route
             .arrived

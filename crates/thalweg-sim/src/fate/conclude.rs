@@ -123,6 +123,27 @@ impl Fates {
         truth
     }
 
+    /// Returns when each datagram of a stream left that its line lost, from where, and how much it mattered.
+    pub fn vanished(&self, stream: usize) -> Vec<(Instant, (usize, Band))> {
+        let fates = &self.streams[stream];
+        let mut vanished = Vec::new();
+        for passages in &fates.passages {
+            for (sent, passage) in fates.sent.iter().zip(passages) {
+                for attempt in passage.attempts.values() {
+                    let last = attempt.hops.iter().find(|hop| !hop.is_whole);
+                    let is_lost = |hop: &&Hop| {
+                        let is_datagram = hop.carriage == Carriage::Datagram;
+                        is_datagram && hop.outcome == Some(Outcome::Departed)
+                    };
+                    if let Some(hop) = last.filter(is_lost) {
+                        vanished.push((hop.handed, (hop.from, Band::of(sent.importance))));
+                    }
+                }
+            }
+        }
+        vanished
+    }
+
     /// Says how an ADU ended; of several attempts that all failed the last is told.
     fn end(&self, source: usize, passage: &Passage, names: &[NodeName]) -> End {
         if let Some((at, _)) = passage.delivered {

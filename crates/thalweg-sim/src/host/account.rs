@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use thalweg_core::adu::{Flags, Header};
+use thalweg_core::adu::{Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Outcome, StreamCode};
 use thalweg_core::id::{Epoch, StreamId};
@@ -20,10 +20,10 @@ use super::carry::Transit;
 /// How long the control plane is not told what was counted: as in the node.
 pub(super) const TICK: Duration = Duration::from_millis(250);
 
-/// What is counted on a host.
+/// What is counted on a host, and the mark that came last.
 #[derive(Debug)]
 pub(super) struct Accounts {
-    plans: BTreeMap<(StreamId, Epoch), Counts>,
+    plans: BTreeMap<(StreamId, Epoch), (Counts, Mark)>,
     changed: BTreeSet<(StreamId, Epoch)>,
     /// When the control plane is told.
     tell: Instant,
@@ -83,10 +83,10 @@ impl Ended {
         }
     }
 
-    fn count(self, counts: &mut Counts, band: Band) {
+    fn count(self, counts: &mut Counts, mark: Mark, band: Band) {
         match self {
-            Self::Left => counts.leave(band),
-            Self::Failed(cause) => counts.fail(band, cause),
+            Self::Left => counts.leave(mark, band),
+            Self::Failed(cause) => counts.fail(mark, band, cause),
         }
     }
 }
@@ -104,10 +104,21 @@ impl Host {
         if header.flags.contains(Flags::END) || !is_here {
             return;
         }
-        let counts = self.accounts.plans.entry(plan).or_default();
+        let (counts, _) = self.accounts.plans.entry(plan).or_default();
         what(counts, Band::of(header.importance));
         self.accounts.changed.insert(plan);
         self.accounts.tell = self.accounts.tell.min(now + TICK);
+    }
+
+    /// Counts an ADU that came with a mark; the control plane is told at once when that is another.
+    pub(super) fn count_arrived(&mut self, came: Mark, header: &Header, now: Instant) {
+        self.count(header, now, |counts, band| counts.arrive(came, band));
+        if let Some((_, last)) = self.accounts.plans.get_mut(&(header.stream, header.epoch))
+            && *last != came
+        {
+            *last = came;
+            self.wake_accounts(now);
+        }
     }
 
     /// Has the control plane told soon.
@@ -115,42 +126,80 @@ impl Host {
         self.accounts.tell = self.accounts.tell.min(at);
     }
 
+    /// Returns with which mark an ADU goes on, as in the node.
+    pub(super) fn paint(&self, header: &Header, is_acknowledged: bool) -> Mark {
+        if is_acknowledged || header.mark() != Mark::NONE {
+            return if is_acknowledged {
+                Mark::NONE
+            } else {
+                header.mark()
+            };
+        }
+        let plan = self.accounts.plans.get(&(header.stream, header.epoch));
+        let last = plan.map_or(Mark::NONE, |(_, last)| *last);
+        if last == Mark::NONE {
+            last.next()
+        } else {
+            last
+        }
+    }
+
     /// Counts an ADU that is refused.
     pub(super) fn count_refused(&mut self, header: &Header, cause: DropCause, now: Instant) {
-        self.count(header, now, |counts, band| {
-            counts.arrive(band);
-            counts.give_up(band, cause);
-        });
+        self.count_arrived(header.mark(), header, now);
+        self.count(header, now, |counts, band| counts.give_up(band, cause));
     }
 
     /// Counts what a link says of an ADU; one that still arrives is not this node's yet.
     pub(super) fn count_ended(&mut self, transit: &Transit, ended: Ended, now: Instant) {
         if let Some(intake) = transit.via.and_then(|via| self.intakes.get_mut(&via)) {
-            intake.ended = Some(ended);
+            intake.ended = Some((ended, transit.header.mark()));
             return;
         }
-        self.count(&transit.header, now, |counts, band| {
-            if transit.is_void {
-                void(counts, band, ended);
-            } else {
-                ended.count(counts, band);
-            }
-        });
+        let end = (ended, transit.header.mark());
+        if transit.is_void {
+            self.count_void(transit.came, &transit.header, end, now);
+        } else {
+            self.count_end(&transit.header, end, now);
+        }
+    }
+
+    /// Counts what became of an ADU that was sent with a mark.
+    fn count_end(&mut self, header: &Header, (ended, mark): (Ended, Mark), now: Instant) {
+        self.count(header, now, |counts, band| ended.count(counts, mark, band));
     }
 
     /// Counts an ADU that is whole now, and what has become of it if it was sent on before.
-    pub(super) fn count_whole(&mut self, header: &Header, ended: Option<Ended>, now: Instant) {
-        self.count(header, now, |counts, band| {
-            counts.arrive(band);
-            if let Some(ended) = ended {
-                ended.count(counts, band);
-            }
-        });
+    pub(super) fn count_whole(
+        &mut self,
+        header: &Header,
+        ended: Option<(Ended, Mark)>,
+        now: Instant,
+    ) {
+        self.count_arrived(header.mark(), header, now);
+        if let Some(end) = ended {
+            self.count_end(header, end, now);
+        }
     }
 
-    /// Counts an ADU that was sent on and does not become whole.
-    pub(super) fn count_void(&mut self, header: &Header, ended: Ended, now: Instant) {
-        self.count(header, now, |counts, band| void(counts, band, ended));
+    /// Counts an ADU that was sent on and does not become whole: the node before accounts for it, unless the next node has done
+    /// so already.
+    pub(super) fn count_void(
+        &mut self,
+        came: Mark,
+        header: &Header,
+        (ended, mark): (Ended, Mark),
+        now: Instant,
+    ) {
+        match ended {
+            Ended::Left => {
+                self.count_arrived(came, header, now);
+                self.count(header, now, |counts, band| counts.leave(mark, band));
+            }
+            Ended::Failed(_) => {
+                self.count(header, now, |counts, band| counts.disown(mark, band));
+            }
+        }
     }
 
     /// Tells the control plane what was counted.
@@ -158,7 +207,7 @@ impl Host {
         self.accounts.tell = Instant::NEVER;
         self.tell_all_held(now);
         for (stream, epoch) in std::mem::take(&mut self.accounts.changed) {
-            if let Some(counts) = self.accounts.plans.get(&(stream, epoch)) {
+            if let Some((counts, _)) = self.accounts.plans.get(&(stream, epoch)) {
                 self.controller.handle_counts(stream, epoch, counts, now);
             }
         }
@@ -176,16 +225,5 @@ impl Host {
             Some((stream, reading?))
         };
         streams.filter_map(reading).collect()
-    }
-}
-
-/// The node before accounts for what did not become whole here, unless the next node has done so already.
-fn void(counts: &mut Counts, band: Band, ended: Ended) {
-    match ended {
-        Ended::Left => {
-            counts.arrive(band);
-            counts.leave(band);
-        }
-        Ended::Failed(_) => counts.disown(band),
     }
 }

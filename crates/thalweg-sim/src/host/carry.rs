@@ -10,11 +10,10 @@
 use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
-use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::adu::{Adu, Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::ledger::Counts;
 use thalweg_lift::lift::Lift;
 use thalweg_lift::packet::Packet;
 use thalweg_lift::route::{self, Carriage, Refusal, Route, Way};
@@ -44,7 +43,10 @@ pub(super) struct Part {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Transit {
     pub(super) copy: Option<Copy>,
+    /// As it was sent.
     pub(super) header: Header,
+    /// The mark that it came with.
+    pub(super) came: Mark,
     is_ordered: bool,
     /// Where it comes from, if it was sent on before it was whole.
     pub(super) via: Option<(usize, RecvId)>,
@@ -63,7 +65,7 @@ pub(super) struct Intake {
     /// What the model says of it.
     step: Step,
     /// What became of it where it was sent on.
-    pub(super) ended: Option<Ended>,
+    pub(super) ended: Option<(Ended, Mark)>,
 }
 
 #[derive(Debug)]
@@ -294,7 +296,10 @@ impl Host {
         }
         if let Action::Forward { to, send } = intake.action {
             match (intake.ended, self.transits.get_mut(&(to, send))) {
-                (Some(ended), _) => self.count_void(&intake.header, ended, now),
+                (Some(end), _) => {
+                    let header = &intake.header;
+                    self.count_void(header.mark(), header, end, now);
+                }
                 (None, Some(transit)) => transit.is_void = true,
                 (None, None) => {}
             }
@@ -394,7 +399,7 @@ impl Host {
     fn hand(
         &mut self,
         to: usize,
-        header: Header,
+        mut header: Header,
         source: Source,
         payload_bytes: usize,
         copy: Option<Copy>,
@@ -413,9 +418,13 @@ impl Host {
             weight: route.weight(),
             ..SendOptions::new(carriage)
         };
+        let came = header.mark();
+        let is_acknowledged = carriage != hop::Carriage::Datagram;
+        header.set_mark(self.paint(&header, is_acknowledged));
         watch.handed([self.place, to], &header, payload_bytes, carriage);
         self.count_under_way(stream, 1);
-        self.count(&header, now, Counts::send);
+        let mark = header.mark();
+        self.count(&header, now, |counts, band| counts.send(mark, band));
         let neighbour = self
             .neighbours
             .get_mut(&to)
@@ -426,6 +435,7 @@ impl Host {
         let transit = Transit {
             copy,
             header,
+            came,
             is_ordered: matches!(carriage, hop::Carriage::Ordered(_)),
             via: None,
             is_void: false,

@@ -240,6 +240,7 @@ impl Host {
         }
         self.measure_links(now);
         if self.controller.poll_timeout() <= now {
+            self.tell_counts(now);
             self.controller.handle_timeout(now, &mut self.keys);
         }
         self.settle(watch);

@@ -13,12 +13,11 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::adu::{Adu, Header};
+use thalweg_core::adu::{Adu, Header, Mark};
 use thalweg_core::control::Publication;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
-use thalweg_core::ledger::Counts;
 use thalweg_core::needs::Reliability;
 use thalweg_core::session::Keep;
 use thalweg_core::time::{Duration, Instant};
@@ -324,9 +323,12 @@ impl Host {
         watch.promises.handle_given(&adu.header);
         let step = watch.model.step(self.place, None, &adu.header);
         let plan = (adu.header.stream, adu.header.epoch);
-        if self.parts.contains_key(&plan) {
+        if let Some(part) = self.parts.get(&plan) {
+            let is_marked = part.route.installation().reliability == Reliability::None;
+            adu.header
+                .set_mark(if is_marked { Mark::at(now) } else { Mark::NONE });
             self.keep(at, &adu, watch);
-            self.count(&adu.header, now, Counts::arrive);
+            self.count_arrived(adu.header.mark(), &adu.header, now);
             self.process(adu, copy, step, watch);
         } else {
             adu.header.epoch = Epoch(0);

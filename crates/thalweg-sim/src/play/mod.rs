@@ -12,6 +12,7 @@
 //!
 //! *What it does not do.* It decides nothing for a host, and nothing in it depends on the machine that it runs on.
 
+mod heed;
 mod queue;
 mod weather;
 
@@ -34,15 +35,16 @@ use crate::report::{LinkReport, Player, Report};
 use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
 
+pub use heed::Heed;
 use queue::{Event, Queue};
 
 /// How long after its end a world is given at most to account for everything: a link that is dead is found so after 8 s,
 /// and a publisher waits twice 30 s for its end.
 const SETTLE_MAX: Duration = Duration::from_secs(90);
 
-/// How long after all has ended the sources may take to hear of it at most: a report each second, what is lost on the way
-/// two seconds later, and the way. A burst of losses is measured in packets, so on a line that has become quiet it goes on
-/// until QUIC has repeated a report often enough, each time twice as late, or has found the link dead after 8 s; then all is
+/// How long after all has ended the sources may take to hear of it at most: a report within a second, what is lost on the way
+/// up to four seconds later, and the way. A burst of losses is measured in packets, so on a line that has become quiet it goes
+/// on until QUIC has repeated a report often enough, each time twice as late, or has found the link dead after 8 s; then all is
 /// told again over a new one.
 const TELL_MAX: Duration = Duration::from_secs(30);
 
@@ -61,6 +63,8 @@ pub struct Options {
     pub is_text_wanted: bool,
     /// What decides on every link how much may be on its way.
     pub congestion: Algorithm,
+    /// Whether it is wanted how soon sources know of what was lost.
+    pub is_heed_wanted: bool,
 }
 
 /// A world that was played.
@@ -76,6 +80,8 @@ pub struct Played {
     pub promises: Vec<Promise>,
     /// The world's time at which all was accounted for.
     pub ended: Duration,
+    /// How soon the source of each stream knew of what was lost, if that was wanted.
+    pub heeds: Vec<Heed>,
 }
 
 /// A link with its two directions.
@@ -104,6 +110,8 @@ struct Run<'w> {
     generation: u64,
     /// When all that was sent had ended.
     settled: Option<Instant>,
+    /// What sources come to know, stream by stream; none if it is not wanted.
+    heeds: Vec<Heed>,
 }
 
 /// Films what the video streams of a world show; the films serve any number of runs.
@@ -170,6 +178,11 @@ impl<'w> Run<'w> {
             dice,
             generation: 0,
             settled: None,
+            heeds: if options.is_heed_wanted {
+                vec![Heed::default(); world.streams.len()]
+            } else {
+                Vec::new()
+            },
         }
     }
 
@@ -234,10 +247,7 @@ impl<'w> Run<'w> {
                 }
             }
         }
-        let place = |loss: &Loss| {
-            let place = loss.node.and_then(|node| watch.places.get(&node));
-            place.copied().unwrap_or(usize::MAX)
-        };
+        let place = |loss: &Loss| watch.place_of(loss);
         let tell = |at: usize| match readings.get(&at).map(Vec::as_slice) {
             // What nodes behind a cut still had to tell does not come by it.
             _ if watch.fates.was_resent(at) => None,
@@ -315,6 +325,7 @@ impl<'w> Run<'w> {
             line.handle_packet(self.watch.now, size, outgoing.parcel);
             self.plan_line(road, side);
         }
+        self.heed(place);
         let Some(host) = &mut self.hosts[place] else {
             return;
         };
@@ -326,6 +337,23 @@ impl<'w> Run<'w> {
         if next < self.asked[place] {
             self.asked[place] = next;
             self.queue.plan(next, Event::Host(place));
+        }
+    }
+
+    /// Notes what the sources on a host know now.
+    fn heed(&mut self, place: usize) {
+        let Some(host) = self.hosts[place]
+            .as_ref()
+            .filter(|_| !self.heeds.is_empty())
+        else {
+            return;
+        };
+        let watch = &self.watch;
+        for (stream, reading) in host.readings() {
+            if let Some(at) = watch.fates.stream_of(stream) {
+                let place = |loss: &Loss| watch.place_of(loss);
+                self.heeds[at].handle_reading(&reading, place, watch.now);
+            }
         }
     }
 
@@ -386,6 +414,11 @@ impl<'w> Run<'w> {
             let what = format!("nobody says what became of it: {how}");
             self.watch.violate(node, Some(copy), what);
         }
+        for (stream, heed) in self.heeds.iter_mut().enumerate() {
+            for (left, key) in self.watch.fates.vanished(stream) {
+                heed.handle_lost(left, key);
+            }
+        }
         self.check_vanished(&conclusion.vanished);
         self.check_accounts();
         let mut streams = Vec::new();
@@ -414,6 +447,7 @@ impl<'w> Run<'w> {
             text: self.watch.trace.take_text(),
             promises: self.watch.promises.into_all(),
             ended: self.watch.now.saturating_since(Instant::ZERO),
+            heeds: self.heeds,
         })
     }
 

@@ -13,6 +13,7 @@ use thalweg_core::congestion::Algorithm;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
 use thalweg_core::id::NodeId;
+use thalweg_core::ledger::Loss;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::Instant;
 
@@ -100,6 +101,12 @@ impl<'w> Watch<'w> {
             names,
             world,
         }
+    }
+
+    /// Returns where a loss happened, as its source was told; no place at all if that is not known any more.
+    pub fn place_of(&self, loss: &Loss) -> usize {
+        let place = loss.node.and_then(|node| self.places.get(&node));
+        place.copied().unwrap_or(usize::MAX)
     }
 
     /// Notes something that happens.

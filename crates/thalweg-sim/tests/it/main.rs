@@ -3,6 +3,7 @@
 mod congestion;
 mod continuity;
 mod flood;
+mod heed;
 mod ladder;
 mod outbox;
 mod promises;

@@ -32,10 +32,10 @@ pub fn run_by_law(world: &World, seed: u64) -> Played {
 /// The hashes of a few seeds. They change when what is sent or decided changes, and must not otherwise: not from one
 /// machine to the next, nor from debug to release. To renew one: `thalweg simulate --generate --seed N`.
 const GOLDEN: [(u64, &str); 4] = [
-    (1, "ecca207d6a90f4d0"),
-    (2, "0fa0ac032b02a135"),
-    (3, "0a24c12658dd5c13"),
-    (5, "20d8cda9d20944f0"),
+    (1, "07ad14872e05c552"),
+    (2, "b3da3e9f09163768"),
+    (3, "927731cb1dc10079"),
+    (5, "ee6a75ea72282d56"),
 ];
 
 #[test]

@@ -8,10 +8,10 @@ use alloc::vec::Vec;
 
 use super::super::{Note, Output};
 use super::{A, B, C, D, Fabric, name, publication};
-use crate::adu::Importance;
+use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SLACK, What};
+use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SETTLE, SLACK, What};
 use crate::session::{LEASE, RENEW};
 use crate::time::Duration;
 use crate::wire::account::{Entry, Report, Statement};
@@ -32,16 +32,16 @@ fn count(fabric: &mut Fabric, id: NodeId, (stream, epoch): (StreamId, Epoch), co
 fn carry(fabric: &mut Fabric, plan: (StreamId, Epoch), given: u64, expired: u64) {
     let at = band().index();
     let mut counts = Counts::default();
-    counts.arrived[at] = given;
-    counts.sent[at] = given;
-    counts.left[at] = given;
+    counts.arrived[0][at] = given;
+    counts.sent[0][at] = given;
+    counts.left[0][at] = given;
     count(fabric, A, plan, &counts);
-    counts.failed[at] = expired;
-    counts.left[at] = given - expired;
+    counts.failed[0][at] = expired;
+    counts.left[0][at] = given - expired;
     counts.dropped[DropCause::Expired.index()][at] = expired;
     count(fabric, B, plan, &counts);
     let mut counts = Counts::default();
-    counts.arrived[at] = given - expired;
+    counts.arrived[0][at] = given - expired;
     counts.delivered[at] = given - expired;
     count(fabric, C, plan, &counts);
 }
@@ -107,14 +107,23 @@ fn a_lost_report_is_made_good_when_the_lease_is_renewed() {
     let (mut fabric, plan) = streaming();
     fabric.pass(SECOND);
     carry(&mut fabric, plan, 10, 3);
-    fabric.now = fabric.now + SLACK;
-    fabric.at(B, |c, now, keys| c.handle_timeout(now, keys));
-    let b = fabric.nodes.get_mut(&B).expect("linked");
-    let lost = core::iter::from_fn(|| b.controller.poll_output());
     let is_account = |output: &Output| match output {
         Output::Send { frame, .. } => wire::accounted(frame).is_some(),
         _ => false,
     };
+    // C speaks first, and what it says has B speak.
+    fabric.now = fabric.now + SETTLE;
+    fabric.at(C, |c, now, keys| c.handle_timeout(now, keys));
+    let c = fabric.nodes.get_mut(&C).expect("linked");
+    let said: Vec<_> = core::iter::from_fn(|| c.controller.poll_output()).collect();
+    for output in said.into_iter().filter(is_account) {
+        let Output::Send { frame, .. } = output else {
+            unreachable!("an account is sent");
+        };
+        fabric.at(B, |b, now, keys| b.handle_frame(C, &frame, now, keys));
+    }
+    let b = fabric.nodes.get_mut(&B).expect("linked");
+    let lost = core::iter::from_fn(|| b.controller.poll_output());
     assert_eq!(lost.filter(is_account).count(), 1);
     fabric.pass(RENEW + SECOND);
     assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
@@ -157,16 +166,16 @@ fn a_restarted_relay_has_a_plan_of_its_own_and_the_sums_go_on() {
     // Ten more, of which two expire behind the new B.
     let at = band().index();
     let mut counts = Counts::default();
-    counts.arrived[at] = 10;
-    counts.sent[at] = 10;
-    counts.left[at] = 10;
+    counts.arrived[0][at] = 10;
+    counts.sent[0][at] = 10;
+    counts.left[0][at] = 10;
     count(&mut fabric, A, plan, &counts);
-    counts.left[at] = 8;
-    counts.failed[at] = 2;
+    counts.left[0][at] = 8;
+    counts.failed[0][at] = 2;
     counts.dropped[DropCause::Expired.index()][at] = 2;
     count(&mut fabric, B, plan, &counts);
     let mut counts = Counts::default();
-    counts.arrived[at] = 8;
+    counts.arrived[0][at] = 8;
     counts.delivered[at] = 8;
     count(&mut fabric, C, plan, &counts);
     fabric.pass(Duration::from_secs(5));
@@ -184,9 +193,10 @@ fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> 
     wire::encode(&Message::Account(Report {
         stream,
         epoch,
+        open: Mark::NONE,
         statements: vec![Statement {
             distance,
-            since: u64::MAX >> 2,
+            since: Some(u64::MAX >> 2),
             entries: vec![entry],
         }],
     }))
@@ -236,7 +246,7 @@ fn what_became_of_a_stream_is_kept_over_its_plans_and_said_at_its_end() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 10, 3);
     let mut unplanned = Counts::default();
-    unplanned.arrive(band());
+    unplanned.arrive(Mark::NONE, band());
     unplanned.give_up(band(), DropCause::NoSubscriber);
     count(&mut fabric, A, (plan.0, Epoch(0)), &unplanned);
     fabric.pass(SECOND);
@@ -294,13 +304,13 @@ fn five_hundred_streams_report_once_a_second_each_and_every_source_is_right() {
         for (stream, source, epoch) in &plans {
             let plan = (*stream, *epoch);
             let mut counts = Counts::default();
-            counts.arrived[at] = 10 * round;
-            counts.sent[at] = 10 * round;
-            counts.left[at] = 10 * round;
+            counts.arrived[0][at] = 10 * round;
+            counts.sent[0][at] = 10 * round;
+            counts.left[0][at] = 10 * round;
             count(&mut fabric, *source, plan, &counts);
             count(&mut fabric, B, plan, &counts);
             counts = Counts::default();
-            counts.arrived[at] = 10 * round;
+            counts.arrived[0][at] = 10 * round;
             counts.delivered[at] = 9 * round;
             counts.dropped[DropCause::Overflow.index()][at] = round;
             count(&mut fabric, C, plan, &counts);

@@ -5,33 +5,42 @@
 //! had an ADU whole last accounts for it. So what is sent on while it still arrives is the node's before if the rest does
 //! not come, and this one's if it comes, or if this node gives it up and wants no more of it.
 //!
+//! *Marks.* What goes by datagram bears a mark ([`Mark`]), which takes turns with time; the source paints it, and whoever sends
+//! it on leaves it, unless the hop acknowledges what it carries. When another mark comes, the control task is woken.
+//!
 //! *What it does not do.* It tells nobody, and does not count what the end of a stream becomes.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Flags, Header};
+use thalweg_core::adu::{Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::ledger::{BANDS, Band, Counts};
 use thalweg_net::link::Rest;
 use thalweg_net::{Outcome, Payload, StreamCode};
+use tokio::sync::Notify;
 
 #[cfg(test)]
 mod tests;
 
 type Row = [AtomicU64; BANDS];
+type Marked = [Row; Mark::COUNT];
 
 /// The counters of one plan on this node.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    arrived: Row,
-    sent: Row,
-    left: Row,
-    failed: Row,
+    arrived: Marked,
+    sent: Marked,
+    left: Marked,
+    failed: Marked,
     delivered: Row,
     dropped: [Row; DropCause::ALL.len()],
     has_changed: AtomicBool,
+    /// The mark that came last.
+    mark: AtomicU8,
+    /// Told when that is another.
+    turned: Arc<Notify>,
     /// ADUs that were sent on before they were whole, by sequence.
     passing: Mutex<HashMap<u64, Passing>>,
 }
@@ -40,15 +49,54 @@ pub(crate) struct Account {
 #[derive(Debug)]
 struct Passing {
     rest: Rest,
+    /// The mark that it came with.
+    came: Mark,
     /// Why it was given up, if it was.
     failed: Option<(Header, DropCause)>,
 }
 
 impl Account {
+    /// Returns counters; who is given is told when another mark comes.
+    pub(crate) fn new(turned: Arc<Notify>) -> Self {
+        Self {
+            turned,
+            ..Self::default()
+        }
+    }
+
     fn count(&self, row: &Row, header: &Header) {
         if !header.flags.contains(Flags::END) {
             row[Band::of(header.importance).index()].fetch_add(1, Relaxed);
             self.has_changed.store(true, Relaxed);
+        }
+    }
+
+    /// Counts by the mark that an ADU bears on its way to the next node.
+    fn count_marked(&self, rows: &Marked, header: &Header) {
+        self.count(&rows[header.mark().index()], header);
+    }
+
+    fn arrived_with(&self, came: Mark, header: &Header) {
+        self.count(&self.arrived[came.index()], header);
+        let mark = came.index() as u8;
+        if self.mark.load(Relaxed) != mark {
+            self.mark.store(mark, Relaxed);
+            self.turned.notify_one();
+        }
+    }
+
+    /// Paints an ADU for the next hop: one that is acknowledged there bears no mark, one that is not bears that which it came
+    /// with, or, if it came with none, that which is in use.
+    pub(crate) fn paint(&self, header: &mut Header, is_acknowledged: bool) {
+        if is_acknowledged {
+            header.set_mark(Mark::NONE);
+        } else if header.mark() == Mark::NONE {
+            let last = Mark::from_index(self.mark.load(Relaxed));
+            header.set_mark(if last == Mark::NONE {
+                last.next()
+            } else {
+                last
+            });
         }
     }
 
@@ -59,7 +107,7 @@ impl Account {
 
     /// An ADU is here whole, or a producer gives it.
     pub(crate) fn arrived(&self, header: &Header) {
-        self.count(&self.arrived, header);
+        self.arrived_with(header.mark(), header);
     }
 
     /// An ADU that was here whole goes no further.
@@ -78,18 +126,21 @@ impl Account {
         self.count(&self.delivered, header);
     }
 
-    /// An ADU is handed to the next link; one that still arrives is not this node's yet.
-    pub(crate) fn sent(&self, header: &Header, payload: &mut Payload) {
+    /// An ADU that came with a mark is handed to the next link; one that still arrives is not this node's yet.
+    pub(crate) fn sent(&self, came: Mark, header: &Header, payload: &mut Payload) {
         match payload {
-            Payload::Arriving(body) if body.is_whole() => self.arrived(header),
+            Payload::Arriving(body) if body.is_whole() => self.arrived_with(came, header),
             Payload::Arriving(body) => {
-                let (rest, failed) = (body.rest(), None);
-                let passing = Passing { rest, failed };
+                let passing = Passing {
+                    rest: body.rest(),
+                    came,
+                    failed: None,
+                };
                 self.passing().insert(header.sequence.0, passing);
             }
             Payload::Whole(_) => {}
         }
-        self.count(&self.sent, header);
+        self.count_marked(&self.sent, header);
     }
 
     /// A link says what became of an ADU.
@@ -114,25 +165,25 @@ impl Account {
             (Some(cause), Some(passing)) => self.gave_up(header, cause, &passing),
             (Some(cause), None) => self.failed(header, cause),
             (None, passing) => {
-                if passing.is_some() {
-                    self.arrived(header);
+                if let Some(passing) = passing {
+                    self.arrived_with(passing.came, header);
                 }
-                self.count(&self.left, header);
+                self.count_marked(&self.left, header);
             }
         }
     }
 
     fn failed(&self, header: &Header, cause: DropCause) {
-        self.count(&self.failed, header);
+        self.count_marked(&self.failed, header);
         self.dropped(header, cause);
     }
 
     /// Counts an ADU that was given up before it was whole, now that it is known whether the rest came.
     fn gave_up(&self, header: &Header, cause: DropCause, passing: &Passing) {
         if passing.rest.has_failed() == Some(true) {
-            return self.count(&self.failed, header);
+            return self.count_marked(&self.failed, header);
         }
-        self.arrived(header);
+        self.arrived_with(passing.came, header);
         self.failed(header, cause);
     }
 
@@ -154,7 +205,10 @@ impl Account {
 
     /// Returns how many were sent of which the link has not said what became.
     pub(crate) fn under_way(&self) -> u64 {
-        let sum = |row: &Row| row.iter().map(|count| count.load(Relaxed)).sum::<u64>();
+        let sum = |rows: &Marked| {
+            let counts = rows.iter().flatten();
+            counts.map(|count| count.load(Relaxed)).sum::<u64>()
+        };
         // What has ended is read first, so that no more seem to have ended than were sent.
         let ended = sum(&self.left) + sum(&self.failed);
         sum(&self.sent).saturating_sub(ended)
@@ -168,14 +222,15 @@ impl Account {
     /// Returns the counters.
     pub(crate) fn counts(&self) -> Counts {
         self.settle();
-        let read = |row: &Row| std::array::from_fn(|at| row[at].load(Relaxed));
+        let row = |row: &Row| std::array::from_fn(|at| row[at].load(Relaxed));
+        let read = |rows: &Marked| std::array::from_fn(|mark| row(&rows[mark]));
         // What has ended is read before what was sent, so that no more seem to have ended than were sent.
         let (left, failed) = (read(&self.left), read(&self.failed));
         Counts {
             left,
             failed,
-            dropped: std::array::from_fn(|at| read(&self.dropped[at])),
-            delivered: read(&self.delivered),
+            dropped: std::array::from_fn(|at| row(&self.dropped[at])),
+            delivered: row(&self.delivered),
             sent: read(&self.sent),
             arrived: read(&self.arrived),
         }

@@ -1,7 +1,7 @@
 //! Proves who accounts for an ADU: the node that had it whole last.
 
 use bytes::Bytes;
-use thalweg_core::adu::{Flags, Header, Importance};
+use thalweg_core::adu::{Flags, Header, Importance, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::ledger::{Band, Counts};
@@ -45,14 +45,14 @@ fn what_a_link_says_is_counted_by_who_accounts_for_it() {
     for (outcome, cause) in cases {
         let account = Account::default();
         account.arrived(&header(0));
-        account.sent(&header(0), &mut Payload::Whole(Bytes::new()));
+        account.sent(Mark::NONE, &header(0), &mut Payload::Whole(Bytes::new()));
         account.ended(&header(0), outcome);
         let mut expected = Counts::default();
-        expected.arrive(band());
-        expected.send(band());
+        expected.arrive(Mark::NONE, band());
+        expected.send(Mark::NONE, band());
         match cause {
-            Some(cause) => expected.fail(band(), cause),
-            None => expected.leave(band()),
+            Some(cause) => expected.fail(Mark::NONE, band(), cause),
+            None => expected.leave(Mark::NONE, band()),
         }
         assert_eq!(account.changed(), Some(expected), "{outcome:?}");
         assert_eq!(account.changed(), None, "told once");
@@ -63,12 +63,12 @@ fn what_a_link_says_is_counted_by_who_accounts_for_it() {
 fn what_is_whole_when_it_is_sent_on_is_this_nodes() {
     let account = Account::default();
     let mut payload = Payload::Arriving(Body::whole(Bytes::from_static(b"all of it")));
-    account.sent(&header(3), &mut payload);
+    account.sent(Mark::NONE, &header(3), &mut payload);
     account.ended(&header(3), Outcome::Expired);
     let mut expected = Counts::default();
-    expected.arrive(band());
-    expected.send(band());
-    expected.fail(band(), DropCause::Expired);
+    expected.arrive(Mark::NONE, band());
+    expected.send(Mark::NONE, band());
+    expected.fail(Mark::NONE, band(), DropCause::Expired);
     assert_eq!(account.counts(), expected);
 }
 
@@ -80,8 +80,58 @@ fn the_end_of_a_stream_is_not_counted() {
         ..header(9)
     };
     account.arrived(&end);
-    account.sent(&end, &mut Payload::Whole(Bytes::new()));
+    account.sent(Mark::NONE, &end, &mut Payload::Whole(Bytes::new()));
     account.ended(&end, Outcome::Acknowledged);
     account.delivered(&end);
     assert_eq!(account.changed(), None);
+}
+
+#[test]
+fn both_ends_of_a_hop_count_an_adu_by_the_mark_that_it_bears_there() {
+    let [first, second] = [1, 2].map(Mark::from_index);
+    let cases = [
+        // It came with a mark: it keeps it, unless the next hop acknowledges it.
+        (first, false, first),
+        (second, false, second),
+        (second, true, Mark::NONE),
+        // It came without: it bears none, or what is in use.
+        (Mark::NONE, true, Mark::NONE),
+        (Mark::NONE, false, second),
+    ];
+    let account = Account::default();
+    let mut expected = Counts::default();
+    for (sequence, (came, is_acknowledged, sent)) in (0..).zip(cases) {
+        let mut header = header(sequence);
+        header.set_mark(came);
+        account.arrived(&header);
+        expected.arrive(came, band());
+        if came == Mark::NONE {
+            // As if one with a mark had come meanwhile.
+            account.arrived_with(second, &header);
+            expected.arrive(second, band());
+        }
+        account.paint(&mut header, is_acknowledged);
+        assert_eq!(header.mark(), sent);
+        account.sent(came, &header, &mut Payload::Whole(Bytes::new()));
+        expected.send(sent, band());
+        account.ended(&header, Outcome::Departed);
+        expected.leave(sent, band());
+    }
+    assert_eq!(account.counts(), expected);
+}
+
+#[test]
+fn what_passes_is_counted_by_the_mark_it_came_with_when_it_is_whole() {
+    let account = Account::default();
+    let (came, sent) = (Mark::NONE, Mark::from_index(3));
+    let mut header = header(4);
+    header.set_mark(sent);
+    let mut payload = Payload::Arriving(Body::whole(Bytes::from_static(b"all of it")));
+    account.sent(came, &header, &mut payload);
+    account.ended(&header, Outcome::Expired);
+    let mut expected = Counts::default();
+    expected.arrive(came, band());
+    expected.send(sent, band());
+    expected.fail(sent, band(), DropCause::Expired);
+    assert_eq!(account.counts(), expected);
 }

@@ -1,0 +1,246 @@
+//! What got lost on the way to the next node of a plan, and what was taken for lost and came after all.
+//!
+//! *The idea.* Double entry, mark by mark. With *S* sent and not given up, *L* left (a while ago), *A* arrived at the next
+//! node by its own word, and *lost* and *returned* what was concluded so far, of one [`Mark`] and band:
+//!
+//! ```text
+//! lost     += L − A − (lost − returned)      if positive: it left a while ago, and the next node, asked just now, has it not
+//! returned += A − S + (lost − returned)      if positive: more came than can have left, so what was given up came after all
+//! ```
+//!
+//! Between the two lies what is on its way, so neither is said of an ADU that may still be crossing. While a mark is in use,
+//! what comes now makes up for what was lost before, and hides it; once it has ended nothing can.
+//!
+//! | of | a while ago, by a report | without one |
+//! |---|---|---|
+//! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | all, so long after the last as a report can take: 905 ms + 9/4 RTT |
+//! | none: acknowledged, so it is there, and perhaps not read | 1 s | 2 s |
+//!
+//! The round trip that counts is a high one of late, which falls slowly. Who is told too early that something is lost takes
+//! it back. A report leaves out the mark that still comes: of that nothing is concluded.
+//!
+//! *What it does not do.* It believes what it is given: `account` has compared it with what was sent.
+//!
+//! *Sources.* RFC 9341 §3.1 (counting between two changes of colour), §3.2 (when a counter has come to rest).
+
+use super::account::{EVERY, SLACK};
+use super::past::Past;
+use super::{BANDS, Band, Counts, Marked};
+use crate::adu::Mark;
+use crate::time::{Duration, Instant};
+
+/// How long what is acknowledged may be missing in a report; twice as long without one.
+const GRACE: Duration = Duration::from_millis(1_000);
+
+/// By how much a report may be ahead of what it tells of, beside a quarter of a round trip.
+const WAKE: Duration = Duration::from_millis(25);
+
+/// How long after a mark has ended it is looked once more what has left: what was handed over just before.
+const TRAIL: Duration = Duration::from_millis(25);
+
+/// The round trip of a link before the first is measured.
+const RTT_UNKNOWN: Duration = Duration::from_millis(200);
+
+/// No longer round trip than this is waited for.
+const RTT_MAX: Duration = Duration::from_secs(2);
+
+/// Which mark is in use, and since when, as far as counters tell.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    pub(super) current: Mark,
+    pub(super) began: Instant,
+}
+
+/// What is known of the ADUs of one plan between this node and the next.
+#[derive(Clone, Debug)]
+pub(super) struct Hop {
+    /// What the next node had counted as arrived before this node began to count, having been restarted.
+    pub(super) unrelated: Marked,
+    lost: Marked,
+    returned: Marked,
+    /// A round trip that was measured lately, a high one.
+    rtt: Option<Duration>,
+    turn: Turn,
+    past: Past,
+    /// When the last of each mark was seen to have left.
+    rested: [Instant; Mark::COUNT],
+    /// What had left without a mark at an instant, [`GRACE`] before that or earlier, and as long before that again.
+    young: (Instant, [u64; BANDS]),
+    aged: [u64; BANDS],
+    old: [u64; BANDS],
+    /// When to look again at what has left.
+    trail: Instant,
+    /// When to look again for what does not arrive.
+    overdue: Instant,
+}
+
+/// What the next node says.
+pub(super) struct Word<'a> {
+    /// How many ADUs arrived there.
+    pub(super) arrived: &'a Marked,
+    /// It was said just now, but for what has this mark; otherwise it is what is known from before.
+    pub(super) fresh: Option<Mark>,
+}
+
+impl Turn {
+    pub(super) const fn new() -> Self {
+        Self {
+            current: Mark::NONE,
+            began: Instant::ZERO,
+        }
+    }
+
+    /// Takes in what has grown; returns whether another mark has taken its turn.
+    ///
+    /// What comes late with the mark before is no turn; but if this one is long over there was a pause.
+    pub(super) fn handle(&mut self, before: &Marked, after: &Marked, now: Instant) -> bool {
+        let has_grown = |mark: Mark| before[mark.index()] != after[mark.index()];
+        let (next, last) = (self.current.next(), self.current.next().next());
+        let is_over = self.current == Mark::NONE || self.began + Mark::PERIOD <= now;
+        let turned = if has_grown(next) {
+            next
+        } else if is_over && has_grown(last) {
+            last
+        } else if self.current == Mark::NONE && has_grown(last.next()) {
+            last.next()
+        } else {
+            return false;
+        };
+        *self = Self {
+            current: turned,
+            began: now,
+        };
+        true
+    }
+}
+
+impl Hop {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            unrelated: Marked::default(),
+            lost: Marked::default(),
+            returned: Marked::default(),
+            rtt: None,
+            turn: Turn::new(),
+            past: Past::default(),
+            rested: [now; Mark::COUNT],
+            young: (now, [0; BANDS]),
+            aged: [0; BANDS],
+            old: [0; BANDS],
+            trail: Instant::NEVER,
+            overdue: Instant::NEVER,
+        }
+    }
+
+    /// Takes in the round trip of the link to the next node.
+    ///
+    /// The highest holds, and falls by an eighth of what it is too high each time: one that is lower now may be high again.
+    pub(super) fn handle_rtt(&mut self, rtt: Duration) {
+        let rtt = rtt.min(RTT_MAX);
+        let high = self.rtt.unwrap_or(rtt);
+        let fall = Duration::from_nanos(high.saturating_sub(rtt).as_nanos() / 8);
+        self.rtt = Some(rtt.max(high.saturating_sub(fall)));
+    }
+
+    /// Takes in what has left since it was told last.
+    pub(super) fn handle_left(&mut self, before: &Counts, after: &Counts, now: Instant) {
+        for (at, rested) in self.rested.iter_mut().enumerate() {
+            if before.left[at] != after.left[at] {
+                *rested = now;
+            }
+        }
+        if self.turn.handle(&before.sent, &after.sent, now) {
+            self.trail = now + TRAIL;
+        }
+    }
+
+    /// Concludes what got lost, and what did not after all.
+    pub(super) fn reckon(&mut self, counts: &Counts, word: Option<&Word<'_>>, now: Instant) {
+        if self.trail <= now {
+            // Whether another mark follows or not: of one that has ended it is to be known when the last had left.
+            let end = self.turn.began + Mark::PERIOD + TRAIL;
+            self.trail = if end > now { end } else { Instant::NEVER };
+        }
+        self.past.note(now, &counts.left, self.reported());
+        let none = Mark::NONE.index();
+        if self.young.0 + GRACE <= now {
+            self.old = self.aged;
+            self.aged = self.young.1;
+            self.young = (now, counts.left[none]);
+        }
+        self.overdue = Instant::NEVER;
+        let Some(word) = word else {
+            return;
+        };
+        let past = self.past.by(now - self.reported());
+        for mark in Mark::all() {
+            let at = mark.index();
+            let rest = self.rested[at] + self.silent();
+            let gone = match word.fresh {
+                Some(_) if mark == Mark::NONE => self.aged,
+                None if mark == Mark::NONE => self.old,
+                _ if rest <= now => counts.left[at],
+                Some(open) if open != mark => past[at],
+                _ => [0; BANDS],
+            };
+            if self.reckon_mark(counts, &word.arrived[at], mark, &gone) {
+                let look = match mark {
+                    Mark::NONE => (self.young.0 + GRACE).max(now + SLACK),
+                    _ => rest.max(now + SLACK),
+                };
+                self.overdue = self.overdue.min(look);
+            }
+        }
+    }
+
+    /// Concludes this of one mark; returns whether anything is open.
+    fn reckon_mark(
+        &mut self,
+        counts: &Counts,
+        arrived: &[u64; BANDS],
+        mark: Mark,
+        gone: &[u64; BANDS],
+    ) -> bool {
+        let mark = mark.index();
+        let (lost, returned) = (&mut self.lost[mark], &mut self.returned[mark]);
+        let mut is_open = false;
+        for at in Band::all().map(Band::index) {
+            let arrived = arrived[at].saturating_sub(self.unrelated[mark][at]);
+            let sent = counts.sent[mark][at].saturating_sub(counts.failed[mark][at]);
+            // What is concluded already has not arrived either, so that all three are compared with what has.
+            let accounted = (arrived + lost[at]).saturating_sub(returned[at]);
+            lost[at] += gone[at].saturating_sub(accounted);
+            let excess = (arrived + lost[at]).saturating_sub(sent + returned[at]);
+            returned[at] += excess;
+            let accounted = (arrived + lost[at]).saturating_sub(returned[at]);
+            is_open |= counts.left[mark][at] > accounted;
+        }
+        is_open
+    }
+
+    /// Returns how many of a band are lost, of those too that came after all.
+    pub(super) fn lost(&self, band: Band) -> u64 {
+        self.lost.iter().map(|bands| bands[band.index()]).sum()
+    }
+
+    /// Returns how many of a band came after all.
+    pub(super) fn returned(&self, band: Band) -> u64 {
+        self.returned.iter().map(|bands| bands[band.index()]).sum()
+    }
+
+    /// Returns when to look again.
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.trail.min(self.overdue)
+    }
+
+    /// How long before a report came the ADUs that it tells of had left at the latest.
+    fn reported(&self) -> Duration {
+        let rtt = self.rtt.unwrap_or(RTT_UNKNOWN);
+        rtt + Duration::from_nanos(rtt.as_nanos() / 4) + WAKE
+    }
+
+    /// How long after the last ADU has left a report that tells of it comes at the latest.
+    fn silent(&self) -> Duration {
+        EVERY + SLACK + self.rtt.unwrap_or(RTT_UNKNOWN) + self.reported()
+    }
+}

@@ -1,0 +1,120 @@
+//! Proves that a source knows within a second of every datagram that a line lost, however the flow goes on, and that nothing
+//! is taken for lost that is on its way.
+//!
+//! *How.* Worlds of two hops in virtual time; of each loss it is noted when the datagram left, and when the source knew.
+
+use thalweg_core::time::Duration;
+use thalweg_sim::play::{Heed, Options, Played, play};
+use thalweg_world::Format;
+
+/// Plays a world of a camera, a relay and a desk; each hop takes so long one way and loses such a share.
+fn played(delay_ms: u64, loss: f64, traffic: &str, events: &str, seed: u64) -> Played {
+    let link = |a, b| {
+        format!(
+            "[[link]]\nends = [\"{a}\", \"{b}\"]\nrate = \"20 Mbit/s\"\ndelay = \"{delay_ms} ms\"\nloss = {loss}\n"
+        )
+    };
+    let text = format!(
+        r#"
+length = "31 s"
+[node.camera]
+[node.relay]
+[node.desk]
+{}{}
+[[stream]]
+name = "camera/video"
+from = "camera"
+to = ["desk"]
+pack_ratio = 1.0
+layers = [
+  {{ rate = "40 kbit/s", utility = 0.4 }},
+  {{ rate = "40 kbit/s", utility = 0.2 }},
+  {{ rate = "40 kbit/s", utility = 0.15 }},
+  {{ rate = "40 kbit/s", utility = 0.15 }},
+  {{ rate = "40 kbit/s", utility = 0.1 }},
+]
+needs = {{ deadline = "500 ms", least_layers = 1, reliability = "none" }}
+traffic = {{ {traffic} }}
+{events}
+"#,
+        link("camera", "relay"),
+        link("relay", "desk"),
+    );
+    let world = thalweg_world::load_str(&text, Format::Toml, "heed").expect("it is a world");
+    let options = Options {
+        seed,
+        is_heed_wanted: true,
+        ..Options::default()
+    };
+    let films = vec![None; world.streams.len()];
+    let played = play(&world, "heed", &films, options).expect("there is no film");
+    assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
+    played
+}
+
+/// Returns the longest time until a loss was known, of how many; all became known.
+fn latest(heed: &Heed) -> (Duration, usize) {
+    let delays = heed.delays();
+    let known: Option<Vec<Duration>> = delays.iter().copied().collect();
+    let known = known.expect("every loss becomes known");
+    let latest = known.iter().max().copied().unwrap_or(Duration::ZERO);
+    (latest, known.len())
+}
+
+#[test]
+fn of_a_flow_without_a_pause_every_loss_is_known_within_a_second() {
+    let flow = r#"frames = 30.0, start = "1 s", stop = "30 s""#;
+    // One datagram in a hundred is lost on the way back too, and with it a report now and then.
+    for (delay_ms, seed) in [10, 50]
+        .into_iter()
+        .flat_map(|ms| (0..6).map(move |seed| (ms, seed)))
+    {
+        let heed = &played(delay_ms, 0.01, flow, "", seed).heeds[0];
+        let (latest, lost) = latest(heed);
+        let way = format!("{delay_ms} ms each way, seed {seed}");
+        assert!(lost >= 60, "{lost} were lost, {way}");
+        assert!(latest <= Duration::from_secs(1), "{latest}, {way}");
+        assert_eq!(heed.alarms(), 0, "what is on its way is not lost, {way}");
+    }
+}
+
+/// Plays a flow, of which everything is lost behind the relay between two instants; returns after how long that was known at
+/// the latest, and how many were lost.
+fn through_an_outage(delay_ms: u64, traffic: &str, from_ms: u64, to_ms: u64) -> (Duration, usize) {
+    let loss = |at: u64, loss: f64| {
+        format!(
+            "[[at]]\ntime = \"{at} ms\"\nlink = [\"relay\", \"desk\"]\nset = {{ loss = {loss} }}\n"
+        )
+    };
+    let events = loss(from_ms, 1.0) + &loss(to_ms, 0.0);
+    let played = played(delay_ms, 0.0, traffic, &events, 1);
+    latest(&played.heeds[0])
+}
+
+#[test]
+fn without_anything_heard_it_is_known_little_more_than_a_second_after_the_mark_has_ended() {
+    let flow =
+        |start: u64, stop: u64| format!(r#"frames = 30.0, start = "{start} s", stop = "{stop} s""#);
+    let sparse = r#"frames = 5.0, start = "6 s", stop = "12 s""#;
+    let cases = [
+        ("one frame", sparse, [8_950, 9_120], 1_250),
+        (
+            "the last before a pause",
+            &flow(6, 8),
+            [7_900, 8_100],
+            1_300,
+        ),
+        ("all of a mark", &flow(6, 12), [7_700, 8_500], 1_600),
+        ("all for five seconds", &flow(6, 12), [7_000, 12_000], 1_800),
+    ];
+    for (name, traffic, [from_ms, to_ms], bound_ms) in cases {
+        for delay_ms in [10, 50] {
+            let (latest, lost) = through_an_outage(delay_ms, traffic, from_ms, to_ms);
+            let is_known = lost > 0 && latest < Duration::from_millis(bound_ms);
+            assert!(
+                is_known,
+                "{name}, {delay_ms} ms each way: {latest}, of {lost}"
+            );
+        }
+    }
+}
