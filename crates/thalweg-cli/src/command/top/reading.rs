@@ -89,6 +89,7 @@ pub struct Stream {
     pub publisher: String,
     pub rate_bps: u64,
     pub counts: Counts,
+    pub ledger: Option<Ledger>,
 }
 
 /// What became of a stream's ADUs on the node since it was published.
@@ -100,6 +101,23 @@ pub struct Counts {
     pub departed: u64,
     pub delivered: u64,
     pub dropped: BTreeMap<String, u64>,
+}
+
+/// What became of a stream's ADUs on all nodes of its path; known where it is published.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    pub losses: Vec<Loss>,
+}
+
+/// ADUs that ended at one node, or on its link to the next one, for one cause; from the least importance to the largest.
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Loss {
+    pub hop: String,
+    pub cause: String,
+    pub importance: [u8; 2],
+    pub adus: u64,
 }
 
 /// A part of a plan that runs on the node; without a next node it ends there.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::reading::{Link, Outbox, Reading, Stream};
+use super::reading::{Link, Loss, Outbox, Reading, Stream};
 
 /// What is shown of a node.
 #[derive(Clone, Debug, Serialize)]
@@ -63,10 +63,12 @@ pub struct StreamView {
     pub waiting_adus: Option<u64>,
     /// Given to subscribers here, or else gone to the next node and not known to be lost.
     pub delivered: u64,
-    /// ADUs that went no further, by cause.
+    /// ADUs that went no further, by cause: on this node, or if it is published here on all of its path, with the hop.
     pub dropped: BTreeMap<String, u64>,
     /// The same, a second.
     pub drops_per_second: Option<f64>,
+    /// The same by hop, cause and importance, if it is published here.
+    pub losses: Vec<Loss>,
 }
 
 /// What a node is to a stream.
@@ -167,15 +169,16 @@ impl Since<'_> {
     fn stream(&self, stream: &Stream, now: &Reading) -> StreamView {
         let before = self.before.and_then(|before| {
             let mut streams = before.streams.iter();
-            Some(&streams.find(|earlier| earlier.id == stream.id)?.counts)
+            streams.find(|earlier| earlier.id == stream.id)
         });
-        let counts = &stream.counts;
+        let drops = before.map(|stream| sum(&dropped(stream)));
+        let before = before.map(|stream| &stream.counts);
+        let (counts, dropped) = (&stream.counts, dropped(stream));
         let sent = self.rate(before.map(|counts| counts.sent), Some(counts.sent));
         let given = self.rate(
             before.map(|counts| counts.delivered),
             Some(counts.delivered),
         );
-        let drops = before.map(|counts| sum(&counts.dropped));
         let role = role(stream, now);
         StreamView {
             name: stream.name.clone(),
@@ -187,8 +190,12 @@ impl Since<'_> {
                 Role::Sink => counts.delivered,
                 _ => counts.acknowledged + counts.departed,
             },
-            dropped: counts.dropped.clone(),
-            drops_per_second: self.rate(drops, Some(sum(&counts.dropped))),
+            drops_per_second: self.rate(drops, Some(sum(&dropped))),
+            dropped,
+            losses: stream
+                .ledger
+                .as_ref()
+                .map_or_else(Vec::new, |ledger| ledger.losses.clone()),
         }
     }
 
@@ -222,6 +229,20 @@ fn role(stream: &Stream, now: &Reading) -> Role {
     } else {
         Role::Known
     }
+}
+
+/// Returns what of a stream went no further, by cause; and by hop, as `expired at relay`, where its source is told.
+fn dropped(stream: &Stream) -> BTreeMap<String, u64> {
+    let Some(ledger) = &stream.ledger else {
+        return stream.counts.dropped.clone();
+    };
+    let mut dropped = BTreeMap::new();
+    for loss in &ledger.losses {
+        *dropped
+            .entry(format!("{} at {}", loss.cause, loss.hop))
+            .or_default() += loss.adus;
+    }
+    dropped
 }
 
 /// Returns how many ADUs of a stream wait in the outboxes that are known.
