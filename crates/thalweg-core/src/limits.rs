@@ -35,8 +35,8 @@ pub const PLAN_STATES_MAX: usize = 1024;
 /// Nodes of a path, source and sink included; a hop list longer than this is a ring or an attack.
 pub const PATH_NODES_MAX: usize = 32;
 
-/// Neighbours in one node's record: a hub of a small site; larger sites have several hubs.
-pub const NEIGHBOURS_MAX: usize = 128;
+/// Neighbours in one node's record: a hub of a site, or a relay with two hundred receivers; larger ones have several hubs.
+pub const NEIGHBOURS_MAX: usize = 256;
 
 /// Streams that a node announces as its own.
 pub const STREAMS_PER_NODE_MAX: usize = 256;
@@ -74,8 +74,11 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 /// ADUs of one stream on their way in from one peer; more are refused by flow control, not queued.
 pub const ADUS_IN_FLIGHT_MAX: u32 = 4096;
 
-/// Plans of one stream that a node keeps: the present, the one before it, and those of other sinks.
-pub const EPOCHS_PER_STREAM_MAX: usize = 64;
+/// Sinks of one stream at its source: twice as many as one relay has neighbours. Who comes after them is refused.
+pub const SINKS_PER_STREAM_MAX: usize = 2 * NEIGHBOURS_MAX;
+
+/// Plans of one stream that a node keeps: for each sink that a stream may have the present one and the one before it.
+pub const EPOCHS_PER_STREAM_MAX: usize = 2 * SINKS_PER_STREAM_MAX;
 
 /// Counters in one node's statement of what became of a plan's ADUs: one for each value of the byte that names them.
 pub const LEDGER_ENTRIES_MAX: usize = 256;

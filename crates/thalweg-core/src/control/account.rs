@@ -16,7 +16,7 @@ use crate::ledger::{Account, Counts, Place, Reading};
 use crate::limits::PATH_NODES_MAX;
 use crate::time::{Duration, Instant};
 use crate::wire::account::Report;
-use crate::wire::control::Message;
+use crate::wire::control::Said;
 
 impl Controller {
     /// Takes in what the data path has counted of a plan since its part was installed.
@@ -50,9 +50,9 @@ impl Controller {
     /// Cost    O(counters of its plans)
     pub fn reading(&self, stream: StreamId) -> Option<Reading> {
         let source = self.sources.get(&stream)?;
-        let plans = source.paths.iter().filter_map(|(epoch, path)| {
+        let plans = source.paths.keys().filter_map(|epoch| {
             let account = self.accounts.get(&(stream, *epoch))?;
-            Some((account, &path[..]))
+            Some((account, source.account_path(*epoch)))
         });
         Some(source.book.reading(self.id(), plans))
     }
@@ -60,8 +60,16 @@ impl Controller {
     pub(super) fn handle_report(&mut self, from: NodeId, report: &Report, now: Instant) {
         let key = (report.stream, report.epoch);
         let part = self.parts.get(&key);
-        let is_next = part.is_some_and(|part| part.installation().next == Some(from));
-        let Some(account) = self.accounts.get_mut(&key).filter(|_| is_next) else {
+        if part.is_none_or(|part| part.installation().next != Some(from)) {
+            return self.note(Note::AccountAstray { from });
+        }
+        self.take_report(from, report, now);
+    }
+
+    /// Takes in an account of a node that it is known to be of.
+    pub(super) fn take_report(&mut self, from: NodeId, report: &Report, now: Instant) {
+        let key = (report.stream, report.epoch);
+        let Some(account) = self.accounts.get_mut(&key) else {
             return self.note(Note::AccountAstray { from });
         };
         if let Err(error) = account.handle_report(report, now) {
@@ -81,7 +89,7 @@ impl Controller {
             .sources
             .get(&stream)
             .and_then(|source| source.paths.get(&epoch));
-        let place = if part.previous == self.settings.id {
+        let place = if part.source == self.settings.id {
             Place::Source(nodes.map_or(PATH_NODES_MAX, Vec::len))
         } else if part.next.is_some() {
             Place::Relay
@@ -101,10 +109,12 @@ impl Controller {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
-        let path = source.paths.remove(&epoch);
-        if let (Some(account), Some(path)) = (account, path) {
+        if let Some(account) = account {
+            let path = source.account_path(epoch).to_vec();
             source.book.close(&account, &path);
         }
+        source.paths.remove(&epoch);
+        source.grafts.remove(&epoch);
     }
 
     /// Tells the node before again what it may have forgotten.
@@ -118,9 +128,9 @@ impl Controller {
     pub(super) fn refresh_accounts(&mut self, peer: NodeId, now: Instant) {
         let of_peer = self
             .parts
-            .iter()
-            .filter(|(_, part)| part.installation().previous == peer);
-        let of_peer: Vec<_> = of_peer.map(|(key, _)| *key).collect();
+            .keys()
+            .filter(|(stream, epoch)| self.way_up(*stream, *epoch) == Some(peer));
+        let of_peer: Vec<_> = of_peer.copied().collect();
         for (stream, epoch) in of_peer {
             self.refresh_account(stream, epoch, now);
         }
@@ -146,16 +156,18 @@ impl Controller {
     /// Tells the node before what is due.
     fn report(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let key = (stream, epoch);
-        let (Some(part), Some(account)) = (self.parts.get(&key), self.accounts.get_mut(&key))
-        else {
+        if !self.parts.contains_key(&key) {
+            return;
+        }
+        let previous = self.way_up(stream, epoch);
+        let Some(account) = self.accounts.get_mut(&key) else {
             return;
         };
-        let previous = part.installation().previous;
-        if !self.links.contains_key(&previous) {
+        if previous.is_none_or(|previous| !self.links.contains_key(&previous)) {
             return account.hold();
         }
         if let Some(report) = account.poll_report(stream, epoch, now) {
-            self.send(previous, &Message::Account(report));
+            self.tell_up(Said::Account(report));
         }
     }
 

@@ -30,7 +30,7 @@ use crate::limits::PATH_NODES_MAX;
 use crate::mailbox::Held;
 use crate::session::Part;
 use crate::time::{Duration, Instant};
-use crate::wire::control::Message;
+use crate::wire::control::Said;
 use crate::wire::receipt::{Advice, Receipt};
 
 /// How long a way is kept away from after the last word of silence: longer than a dead link takes to leave the map (8 s), so
@@ -178,36 +178,41 @@ impl Controller {
             return;
         };
         let part = part.installation();
-        let (previous, next) = (part.previous, part.next);
+        let (is_source, next) = (part.source == self.id(), part.next);
         let is_silent = |next: &NodeId| self.continuity.silent.contains_key(next);
         let Some(next) = next.filter(is_silent) else {
             return;
         };
-        if previous == self.id() {
-            return self.suspect(previous, next, now);
+        if is_source {
+            return self.suspect(self.id(), next, now);
         }
         let advice = Advice {
             stream,
             epoch,
             distance: 0,
         };
-        self.send(previous, &Message::Advice(advice));
+        self.tell_up(Said::Advice(advice));
     }
 
     pub(super) fn handle_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
-        let Some(previous) = self.before(from, advice.stream, advice.epoch) else {
+        let Some(is_source) = self.comes_right(from, advice.stream, advice.epoch) else {
             return self.note(Note::AdviceAstray { from });
         };
         let distance = advice.distance + 1;
-        if previous != self.id() {
-            if usize::from(distance) < PATH_NODES_MAX - 1 {
-                self.send(previous, &Message::Advice(Advice { distance, ..advice }));
-            }
-            return;
+        if is_source {
+            return self.take_advice(from, Advice { distance, ..advice }, now);
         }
+        if usize::from(distance) < PATH_NODES_MAX - 1 {
+            self.tell_up(Said::Advice(Advice { distance, ..advice }));
+        }
+    }
+
+    /// Takes in an advice of a node so far behind the first that has a part of the plan.
+    pub(super) fn take_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
         let source = self.sources.get(&advice.stream);
         let path = source.and_then(|source| source.paths.get(&advice.epoch));
-        let at = usize::from(distance);
+        let start = source.and_then(|source| source.grafts.get(&advice.epoch));
+        let at = start.copied().unwrap_or(0) + usize::from(advice.distance);
         match path.and_then(|path| path.get(at..at + 2)) {
             Some(&[from, to]) => self.suspect(from, to, now),
             _ => self.note(Note::AdviceAstray { from }),
@@ -223,10 +228,10 @@ impl Controller {
         }
     }
 
-    /// Returns the node before this one on a plan, if its next one is the one that speaks.
-    fn before(&self, from: NodeId, stream: StreamId, epoch: Epoch) -> Option<NodeId> {
+    /// Returns whether this node is the source of a plan, if its next one is the one that speaks.
+    pub(super) fn comes_right(&self, from: NodeId, stream: StreamId, epoch: Epoch) -> Option<bool> {
         let part = self.parts.get(&(stream, epoch))?.installation();
-        (part.next == Some(from)).then_some(part.previous)
+        (part.next == Some(from)).then_some(part.source == self.id())
     }
 
     /// Returns whether a planning for a sink does without a link.
@@ -277,8 +282,7 @@ impl Controller {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
         };
-        let previous = part.installation().previous;
-        if previous == self.id() {
+        if part.installation().source == self.id() {
             return;
         }
         let receiving = self.receiving(stream, now);
@@ -290,7 +294,7 @@ impl Controller {
             since: receiving.since,
             held: receiving.held.clone(),
         };
-        self.send(previous, &Message::Receipt(receipt));
+        self.tell_up(Said::Receipt(receipt));
     }
 
     /// Sends the receipts that are due, each by the way of the newest plan.
@@ -308,7 +312,8 @@ impl Controller {
             let ending = self.parts.range(of_stream).rev();
             let mut reached = ending.filter(|(_, part)| {
                 let part = part.installation();
-                part.next.is_none() && self.links.contains_key(&part.previous)
+                let before = self.way_up(stream, part.epoch);
+                part.next.is_none() && before.is_some_and(|peer| self.links.contains_key(&peer))
             });
             if let Some((_, epoch)) = reached.next().map(|(key, _)| *key) {
                 self.tell_held(stream, epoch, now);
@@ -326,18 +331,21 @@ impl Controller {
     }
 
     pub(super) fn handle_receipt(&mut self, from: NodeId, receipt: Receipt) {
+        match self.comes_right(from, receipt.stream, receipt.epoch) {
+            None => self.note(Note::ReceiptAstray { from }),
+            Some(true) => self.take_receipt(receipt),
+            Some(false) => self.tell_up(Said::Receipt(receipt)),
+        }
+    }
+
+    /// Takes in what the sink of a plan of this node's has.
+    pub(super) fn take_receipt(&mut self, receipt: Receipt) {
         let Receipt {
             stream,
             epoch,
             since,
-            ref held,
+            held,
         } = receipt;
-        let Some(previous) = self.before(from, stream, epoch) else {
-            return self.note(Note::ReceiptAstray { from });
-        };
-        if previous != self.id() {
-            return self.send(previous, &Message::Receipt(receipt));
-        }
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
@@ -355,7 +363,6 @@ impl Controller {
                 }
             }
             _ => {
-                let held = held.clone();
                 self.acknowledge(stream, sink, held);
             }
         }

@@ -16,7 +16,9 @@
 //! | `neighbour` | own record, flooding, whose record is believed |
 //! | `admission` | who may do what: grants, revocations |
 //! | `routed` | signed envelopes along a route |
-//! | `source` | published streams: sessions, plans, deployment |
+//! | `source` | published streams: who wants them, their sessions |
+//! | `deploy` | from a wish for a plan to its messages |
+//! | `graft` | plans that are fed by copies of another's ADUs |
 //! | `sink` | wanted streams: finding the source, subscribing |
 //! | `part` | what others' plans may install here, and until when |
 //! | `account` | what became of streams' ADUs, told from node to node towards the source |
@@ -36,6 +38,8 @@
 mod account;
 mod admission;
 mod continuity;
+mod deploy;
+mod graft;
 mod keys;
 mod map;
 mod neighbour;
@@ -63,6 +67,7 @@ use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
 use crate::routing::gauge::Gauge;
+use crate::session::Given;
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 use crate::wire::control::{self as wire, Body, Message};
@@ -140,22 +145,33 @@ pub enum Output {
         /// Which plan.
         epoch: Epoch,
     },
+    /// Begin or cease to give a plan that is grafted here copies of what arrives for its base.
+    Cast {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan.
+        epoch: Epoch,
+        /// Whether to begin.
+        is_on: bool,
+    },
     /// From now on the publisher sends each ADU under these plans, and drops it if there are none.
     Active {
         /// Which stream.
         stream: StreamId,
-        /// Which plans.
-        epochs: Vec<Epoch>,
+        /// Which plans, each with those that bring its ADUs to sinks.
+        given: Vec<Given>,
     },
-    /// What was sent under these plans and is kept is sent again under this one, at once and before anything new; what
-    /// still waits under them for a link of this node is given up.
+    /// What went by these plans and is kept is sent again, at once and before anything new; what still waits under them for
+    /// a link of this node is given up.
     Resend {
         /// Which stream.
         stream: StreamId,
         /// The plans whose ways are broken.
         from: Vec<Epoch>,
-        /// The plan in force.
+        /// The plan in force for their sink.
         to: Epoch,
+        /// The plan to send it under: that one, or the one that it is grafted on.
+        under: Epoch,
     },
     /// The sink of these plans of a published stream has said what it has; that need not be kept.
     Acknowledged {
@@ -305,6 +321,7 @@ impl Controller {
             }
             Ok(Message::Receipt(receipt)) => self.handle_receipt(from, receipt),
             Ok(Message::Advice(advice)) => self.handle_advice(from, advice, now),
+            Ok(Message::Branch(branch)) => self.handle_branch(from, branch, now),
             Err(error) => self.note(Note::FrameRefused { from, error }),
         }
         self.settle(now, keys);

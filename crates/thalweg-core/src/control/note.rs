@@ -107,6 +107,11 @@ pub enum Note {
         /// Which node.
         sink: NodeId,
     },
+    /// A node asked for a stream that has as many sinks as it may have.
+    SinksFull {
+        /// Which node.
+        sink: NodeId,
+    },
     /// A node belongs to the fabric, from now on or with other rights than before.
     Enrolled {
         /// Which node.
@@ -121,6 +126,11 @@ pub enum Note {
     },
     /// An account came from a node that a plan does not go on to, or of a plan that is not installed here.
     AccountAstray {
+        /// The neighbour.
+        from: NodeId,
+    },
+    /// Something of a grafted plan came from a node that its base does not go on to, or is of a plan that is not grafted there.
+    BranchAstray {
         /// The neighbour.
         from: NodeId,
     },

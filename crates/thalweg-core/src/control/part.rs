@@ -35,7 +35,7 @@ pub struct Installation {
     pub epoch: Epoch,
     /// The stream's source, whose plan it is.
     pub source: NodeId,
-    /// The node that ADUs come from; this one at the source.
+    /// The node that ADUs come from; this one at the source, and where the plan is grafted.
     pub previous: NodeId,
     /// The node that they go to; `None` at the sink.
     pub next: Option<NodeId>,
@@ -49,6 +49,8 @@ pub struct Installation {
     pub weight: NonZeroU8,
     /// Whether ADUs may arrive here unsealed.
     pub plaintext: bool,
+    /// The plan of which this one has copies of what arrives here, if it is grafted here.
+    pub base: Option<Epoch>,
 }
 
 /// What the adapters of a part are made of beside their words.
@@ -204,6 +206,11 @@ impl Controller {
         if relays && !self.roll.may(self.id(), Rights::RELAY) {
             return Err(no_right("this node", Rights::RELAY));
         }
+        let is_fed_here = asked.previous == self.id() && asked.source != self.id();
+        // A base is older than what is grafted on it, so no ADU goes round.
+        if is_fed_here != asked.base.is_some() || asked.base.is_some_and(|b| b >= asked.epoch) {
+            return Err("a plan is grafted on itself, or on none".to_string());
+        }
         let (adapters, slots) = (asked.adapters.len(), self.settings.slots as usize);
         if adapters > slots {
             return Err(format!(
@@ -284,6 +291,7 @@ impl Installation {
             order: prepare.order,
             weight: prepare.weight,
             plaintext: prepare.plaintext,
+            base: prepare.base,
         }
     }
 }

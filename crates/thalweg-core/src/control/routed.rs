@@ -98,6 +98,19 @@ impl Controller {
             }
             Body::Refuse { stream, reason, .. } => self.handle_refused(from, stream, &reason),
             Body::Release { stream, epoch } => self.handle_release(from, stream, epoch),
+            Body::Cast {
+                stream,
+                epoch,
+                is_on,
+            } => {
+                let way = reversed(route);
+                self.handle_cast(from, way, (stream, epoch), is_on, keys);
+            }
+            Body::Casting { stream, epoch } => {
+                if let Some(source) = self.sources.get_mut(&stream) {
+                    source.session.handle_casting(from, epoch, now);
+                }
+            }
         }
     }
 }

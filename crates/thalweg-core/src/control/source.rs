@@ -6,19 +6,16 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
 use super::admission::no_right;
-use super::continuity::{Avoid, layers};
-use super::map::Map;
 use super::neighbour::stream_id;
-use super::part::needs_key;
-use super::planning::{Planning, Solved, Words};
+use super::planning::Words;
 use super::routed::reversed;
-use super::{Controller, KeyContent, KeyContext, Keys, Note, Output, Publication, PublishError};
+use super::{Controller, KeyContent, Keys, Note, Output, Publication, PublishError};
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::Book;
-use crate::limits::STREAMS_PER_NODE_MAX;
-use crate::planner::{Planner, Policy};
-use crate::session::{self, Part, Session};
+use crate::limits::{SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX};
+use crate::needs::Reliability;
+use crate::session::{self, Given, Part, Session};
 use crate::time::Instant;
 use crate::wire::control::{Body, Prepare};
 use crate::wire::record::Announced;
@@ -28,18 +25,20 @@ use crate::wire::record::Announced;
 pub struct Source {
     stream: StreamId,
     start: [u8; 8],
-    publication: Publication,
+    pub(super) publication: Publication,
     /// The way to the one sink that is served, if its program has given one.
-    given: Option<Vec<Part>>,
+    pub(super) given: Option<Vec<Part>>,
     pub(super) session: Session,
     pub(super) sinks: BTreeMap<NodeId, SinkPlan>,
     /// How many layers each plan carries to its end.
-    layers: BTreeMap<Epoch, u8>,
-    key: KeyContent,
-    /// The plans in force, as the driver knows them.
-    told: Vec<Epoch>,
+    pub(super) layers: BTreeMap<Epoch, u8>,
+    pub(super) key: KeyContent,
+    /// The plans that ADUs are given under, as the driver knows them.
+    told: Vec<Given>,
     /// The nodes of the plans that are not over.
     pub(super) paths: BTreeMap<Epoch, Vec<NodeId>>,
+    /// The place on its path of the node where a plan is grafted, if it is.
+    pub(super) grafts: BTreeMap<Epoch, usize>,
     /// What became of its ADUs.
     pub(super) book: Book,
     is_open: bool,
@@ -57,13 +56,13 @@ pub struct SinkPlan {
     /// The plan in force, for people; none for an unplanned stream.
     pub words: Option<Words>,
     /// The plan that is being deployed.
-    deploying: Option<(Epoch, Option<Words>)>,
+    pub(super) deploying: Option<(Epoch, Option<Words>)>,
     /// The way on which the sink asked, reversed: on it the sink is told why it gets nothing.
-    way: Vec<NodeId>,
+    pub(super) way: Vec<NodeId>,
     /// When the sink began to note what comes; a restarted one has a larger number.
     pub(super) since: Option<u64>,
     /// How many plannings were asked for; the result of an earlier one is not taken.
-    plannings: u64,
+    pub(super) plannings: u64,
 }
 
 /// How far the plan for a sink is.
@@ -104,8 +103,8 @@ impl Source {
         self.is_open
     }
 
-    /// Returns the plans that ADUs are to be sent under, one for each sink that is served.
-    pub fn active(&self) -> &[Epoch] {
+    /// Returns the plans that ADUs are to be sent under, each with those that bring them to sinks.
+    pub fn active(&self) -> &[Given] {
         &self.told
     }
 
@@ -163,14 +162,21 @@ impl Controller {
         let source = Source {
             stream,
             start,
+            session: match publication.needs.reliability {
+                // A branch that is slow would hold the others.
+                Reliability::Full => Session::default(),
+                Reliability::None | Reliability::UntilDeadline => {
+                    Session::recast(publication.needs.deadline)
+                }
+            },
             publication,
             given,
-            session: Session::default(),
             sinks: BTreeMap::new(),
             layers: BTreeMap::new(),
             key: KeyContent { key_epoch: 1, key },
             told: Vec::new(),
             paths: BTreeMap::new(),
+            grafts: BTreeMap::new(),
             book: Book::default(),
             is_open: true,
         };
@@ -206,10 +212,7 @@ impl Controller {
             return;
         };
         source.is_open = false;
-        let sinks: Vec<NodeId> = source.session.sinks().collect();
-        for sink in sinks {
-            source.session.handle_unsubscribe(sink, now);
-        }
+        source.session.handle_close(now);
         let name = source.publication.name.clone();
         self.note(Note::Unpublished { stream: name });
         self.announce(now, keys);
@@ -244,6 +247,11 @@ impl Controller {
             let refuse = refusal(stream, "this node does not publish the stream (any more)");
             return self.send_routed(way, refuse, keys);
         };
+        if !source.sinks.contains_key(&sink) && source.sinks.len() >= SINKS_PER_STREAM_MAX {
+            let reason = format!("the stream has {SINKS_PER_STREAM_MAX} sinks already");
+            self.note(Note::SinksFull { sink });
+            return self.send_routed(way, refusal(stream, &reason), keys);
+        }
         let waiting = || SinkPlan {
             epoch: Epoch(0),
             state: PlanState::Deploying,
@@ -256,31 +264,6 @@ impl Controller {
         };
         source.sinks.entry(sink).or_insert_with(waiting).way = way;
         source.session.handle_subscribe(sink, now);
-    }
-
-    /// Takes in the result of an [`Output::Plan`].
-    pub fn handle_solved(&mut self, solved: Solved, now: Instant, keys: &mut dyn Keys) {
-        let Planning {
-            stream,
-            sink,
-            number,
-            ..
-        } = solved.planning;
-        let plan = self.sources.get(&stream).and_then(|s| s.sinks.get(&sink));
-        if plan.is_none_or(|plan| plan.plannings != number) {
-            return;
-        }
-        let avoid = solved.planning.avoid;
-        let drafted = solved
-            .into_parts()
-            .map(|(parts, words)| (parts, Some(words)));
-        // Who keeps away from what may be well finds nothing sooner than it must.
-        if let (Err(_), Some(less)) = (&drafted, avoid.less()) {
-            self.plan_avoiding(stream, sink, less, now, keys);
-            return self.settle(now, keys);
-        }
-        self.handle_draft(stream, sink, drafted, now, keys);
-        self.settle(now, keys);
     }
 
     /// Gives every session its time, and does what the sessions ask for.
@@ -336,18 +319,39 @@ impl Controller {
                 route,
                 next,
                 part,
+                base,
             } => {
-                if let Some(prepare) = self.prepare(stream, epoch, &route, next, part, keys) {
+                if let Some(prepare) = self.prepare((stream, epoch), &route, next, part, keys) {
+                    let prepare = grafted(prepare, &route, base);
                     self.send_routed(route, Body::Prepare(prepare), keys);
                 }
+            }
+            session::Output::Cast {
+                epoch,
+                route,
+                is_on,
+            } => {
+                let cast = Body::Cast {
+                    stream,
+                    epoch,
+                    is_on,
+                };
+                self.send_routed(route, cast, keys);
             }
             session::Output::Release { epoch, route } => {
                 self.send_routed(route, Body::Release { stream, epoch }, keys);
             }
             session::Output::Switched { sink, epoch } => self.switched(stream, sink, epoch),
-            session::Output::Resend { from, to, .. } => {
+            session::Output::Resend {
+                from, to, under, ..
+            } => {
                 self.note(Note::Resending { stream, to });
-                self.outputs.push_back(Output::Resend { stream, from, to });
+                self.outputs.push_back(Output::Resend {
+                    stream,
+                    from,
+                    to,
+                    under,
+                });
             }
             session::Output::Failed {
                 sink,
@@ -386,96 +390,14 @@ impl Controller {
         self.tell_active(stream);
     }
 
-    /// Plans for a sink, or has it planned, by a way on which all answer if there is one.
-    fn plan(&mut self, stream: StreamId, sink: NodeId, now: Instant, keys: &mut dyn Keys) {
-        let avoid = self.avoid_most(sink, now);
-        self.plan_avoiding(stream, sink, avoid, now, keys);
-    }
-
-    fn plan_avoiding(
-        &mut self,
-        stream: StreamId,
-        sink: NodeId,
-        avoid: Avoid,
-        now: Instant,
-        keys: &mut dyn Keys,
-    ) {
-        let Some(source) = self.sources.get_mut(&stream) else {
-            return;
-        };
-        let Some(plan) = source.sinks.get_mut(&sink) else {
-            return;
-        };
-        plan.plannings += 1;
-        let number = plan.plannings;
-        let Some(source) = self.sources.get(&stream) else {
-            return;
-        };
-        let unplanned = match (&source.given, source.publication.planner) {
-            (Some(parts), _) => self.given(parts, sink),
-            (None, Some(planner)) if sink != self.id() => {
-                match Map::new(self, &source.publication, sink, avoid, now) {
-                    Ok(map) => {
-                        let planning = Planning {
-                            stream,
-                            sink,
-                            number,
-                            map: map.into(),
-                            policy: policy(planner),
-                            avoid,
-                        };
-                        return self.outputs.push_back(Output::Plan(planning));
-                    }
-                    Err(reason) => Err(reason),
-                }
-            }
-            (None, _) => self.shortest(sink, avoid, now),
-        };
-        let drafted = unplanned.map(|parts| (parts, None));
-        self.handle_draft(stream, sink, drafted, now, keys);
-    }
-
-    /// Gives the parts of a plan to the session, or remembers why there are none.
-    fn handle_draft(
-        &mut self,
-        stream: StreamId,
-        sink: NodeId,
-        drafted: Result<(Vec<Part>, Option<Words>), String>,
-        now: Instant,
-        keys: &mut dyn Keys,
-    ) {
-        let Some(source) = self.sources.get_mut(&stream) else {
-            return;
-        };
-        match drafted {
-            Ok((parts, words)) => {
-                let path = parts.iter().map(|part| part.node).collect();
-                let layers = layers(&parts);
-                let epoch = source.session.handle_plan(sink, parts, now);
-                if let Some(epoch) = epoch {
-                    source
-                        .layers
-                        .retain(|known, _| source.paths.contains_key(known));
-                    source.layers.insert(epoch, layers);
-                    source.paths.insert(epoch, path);
-                }
-                if let (Some(epoch), Some(plan)) = (epoch, source.sinks.get_mut(&sink)) {
-                    plan.deploying = Some((epoch, words));
-                    if plan.state != PlanState::Active {
-                        plan.state = PlanState::Deploying;
-                    }
-                }
-            }
-            Err(reason) => {
-                source.session.handle_no_plan(sink, now);
-                self.fail(stream, sink, &reason, keys);
-                self.note(Note::NoPlan { sink, reason });
-            }
-        }
-    }
-
     /// Remembers why a sink is not served, and tells it so when that is new.
-    fn fail(&mut self, stream: StreamId, sink: NodeId, reason: &str, keys: &mut dyn Keys) {
+    pub(super) fn fail(
+        &mut self,
+        stream: StreamId,
+        sink: NodeId,
+        reason: &str,
+        keys: &mut dyn Keys,
+    ) {
         self.tell_active(stream);
         let source = self.sources.get_mut(&stream);
         let Some(plan) = source.and_then(|source| source.sinks.get_mut(&sink)) else {
@@ -491,89 +413,15 @@ impl Controller {
     }
 
     /// Says which plans are in force, if that has changed.
-    fn tell_active(&mut self, stream: StreamId) {
+    pub(super) fn tell_active(&mut self, stream: StreamId) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
-        let epochs: Vec<Epoch> = source.session.active().map(|(_, epoch)| epoch).collect();
-        if epochs != source.told {
-            source.told.clone_from(&epochs);
-            self.outputs.push_back(Output::Active { stream, epochs });
+        let given = source.session.given();
+        if given != source.told {
+            source.told.clone_from(&given);
+            self.outputs.push_back(Output::Active { stream, given });
         }
-    }
-
-    /// Returns the way that the program has given; it leads to one sink.
-    fn given(&self, parts: &[Part], sink: NodeId) -> Result<Vec<Part>, String> {
-        if parts.last().map(|part| part.node) != Some(sink) {
-            let sink = self.name_of(sink);
-            return Err(format!("the plan that was given does not end at {sink}"));
-        }
-        Ok(parts.to_vec())
-    }
-
-    /// Returns the unplanned way: the fewest hops, nothing on the way.
-    fn shortest(&self, sink: NodeId, avoid: Avoid, now: Instant) -> Result<Vec<Part>, String> {
-        let path = self.way_avoiding(sink, avoid, now);
-        let path = path.ok_or_else(|| format!("no way to {}", self.name_of(sink)))?;
-        let part = |node| Part {
-            node,
-            adapters: Vec::new(),
-            plaintext: true,
-        };
-        Ok(path.into_iter().map(part).collect())
-    }
-
-    /// Returns the message that installs a part, with the stream's key if the part needs it.
-    fn prepare(
-        &mut self,
-        stream: StreamId,
-        epoch: Epoch,
-        route: &[NodeId],
-        next: Option<NodeId>,
-        part: Part,
-        keys: &mut dyn Keys,
-    ) -> Option<Prepare> {
-        let node = part.node;
-        let envelope = self.envelope(stream, &part, keys);
-        let source = self.sources.get(&stream)?;
-        let envelope = match envelope.transpose() {
-            Ok(envelope) => envelope,
-            Err(error) => {
-                self.outputs
-                    .push_back(Output::Note(Note::KeyNotSealed { node, error }));
-                None
-            }
-        };
-        Some(Prepare {
-            name: source.publication.name.clone(),
-            stream,
-            epoch,
-            previous: route.iter().rev().nth(1).copied().unwrap_or(self.id()),
-            next,
-            adapters: part.adapters,
-            reliability: source.publication.needs.reliability,
-            order: source.publication.needs.order,
-            weight: source.publication.needs.weight,
-            plaintext: part.plaintext,
-            envelope,
-        })
-    }
-
-    /// Returns the stream's key, sealed for the node of a part that needs it.
-    fn envelope(
-        &self,
-        stream: StreamId,
-        part: &Part,
-        keys: &mut dyn Keys,
-    ) -> Option<Result<Vec<u8>, super::KeysError>> {
-        let source = self.sources.get(&stream)?;
-        let wanted = needs_key(&part.adapters).then_some(part.node)?;
-        let record = self.directory.record(wanted)?;
-        let context = KeyContext {
-            source: self.id(),
-            stream,
-        };
-        Some(keys.seal_key(&source.key, &record.box_key, context))
     }
 }
 
@@ -582,10 +430,13 @@ fn is_about(body: &Body, stream: StreamId) -> bool {
     matches!(body, Body::Release { stream: of, .. } if *of == stream)
 }
 
-fn policy(planner: Planner) -> Policy {
-    Policy {
-        planner,
-        ..Policy::default()
+/// Returns the message for a node that is the first with a part of a plan, if it is grafted there.
+fn grafted(prepare: Prepare, route: &[NodeId], base: Option<Epoch>) -> Prepare {
+    let here = route.last().copied().filter(|_| base.is_some());
+    Prepare {
+        previous: here.unwrap_or(prepare.previous),
+        base,
+        ..prepare
     }
 }
 

@@ -57,6 +57,9 @@ const _: () = assert!(
 pub enum Place {
     /// The source of a path of so many nodes.
     Source(usize),
+    /// The source of a plan that is grafted on another, of which it counts nothing itself: it was given as many ADUs as the
+    /// node where it is grafted says that it copied. So many nodes have it, this one counted with them.
+    Graft(usize),
     /// Between source and sink.
     Relay,
     /// The sink.
@@ -166,7 +169,7 @@ impl Account {
         let mut behind = self.behind.clone();
         for statement in &report.statements {
             let at = usize::from(statement.distance);
-            if let Place::Source(nodes) = self.place
+            if let Place::Source(nodes) | Place::Graft(nodes) = self.place
                 && at + 1 >= nodes
             {
                 let distance = statement.distance;
@@ -180,6 +183,9 @@ impl Account {
         let kept = behind.iter().map(Entries::len).sum();
         if kept > LEDGER_BEHIND_MAX {
             return Err(Disbelief::Many(kept));
+        }
+        if let (Place::Graft(_), Some(next)) = (self.place, behind.first()) {
+            self.counts = copied(next);
         }
         let unrelated = self.check(&behind)?;
         self.hop.unrelated = unrelated;
@@ -234,6 +240,10 @@ impl Account {
 
     /// Concludes what got lost on the way to the next node, from what it has just said but for one mark, or said before.
     fn reckon(&mut self, fresh: Option<Mark>, now: Instant) {
+        // No hop of its own leads to where a plan is grafted.
+        if matches!(self.place, Place::Graft(_)) {
+            return;
+        }
         let arrived = arrived(self.behind.first());
         let word = Word {
             arrived: &arrived,
@@ -279,7 +289,7 @@ impl Account {
     const fn patience(&self) -> Duration {
         match self.place {
             Place::Sink => Duration::ZERO,
-            Place::Source(_) | Place::Relay => SLACK,
+            Place::Source(_) | Place::Graft(_) | Place::Relay => SLACK,
         }
     }
 
@@ -314,7 +324,7 @@ impl Account {
     /// Returns when there is something to do.
     pub fn poll_timeout(&self) -> Instant {
         match self.place {
-            Place::Source(_) => self.hop.poll_timeout(),
+            Place::Source(_) | Place::Graft(_) => self.hop.poll_timeout(),
             Place::Relay | Place::Sink => self.hop.poll_timeout().min(self.due),
         }
     }
@@ -326,7 +336,7 @@ impl Account {
 
     /// Returns what the node before is to be told now.
     pub fn poll_report(&mut self, stream: StreamId, epoch: Epoch, now: Instant) -> Option<Report> {
-        if self.due > now || matches!(self.place, Place::Source(_)) {
+        if self.due > now || matches!(self.place, Place::Source(_) | Place::Graft(_)) {
             return None;
         }
         if self.turn.current != Mark::NONE && now < self.turn.began + SETTLE {
@@ -409,4 +419,12 @@ fn ended(node: &Entries, band: Band) -> u64 {
     let ended = dropped.into_iter().fold(0, u64::saturating_add);
     let ended = ended.saturating_sub(node.of(What::Returned, band));
     ended.saturating_add(node.of(What::Delivered, band))
+}
+
+/// Returns what the source of a grafted plan would have counted, had it given what the node there copied.
+fn copied(caster: &Entries) -> Counts {
+    let mut counts = Counts::default();
+    let said = arrived(Some(caster));
+    (counts.arrived, counts.sent, counts.left) = (said, said, said);
+    counts
 }

@@ -30,10 +30,14 @@ use alloc::vec::Vec;
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
+mod deployment;
+mod graft;
 mod keep;
 #[cfg(test)]
 mod tests;
 
+use deployment::Deployment;
+pub use graft::{Given, Graft};
 pub use keep::{KEEP_AGE_MAX, Keep};
 
 /// How long what is installed on a node stays without being renewed.
@@ -83,6 +87,17 @@ pub enum Output {
         next: Option<NodeId>,
         /// What to install.
         part: Part,
+        /// The plan whose ADUs it is to have copies of, if it is grafted there.
+        base: Option<Epoch>,
+    },
+    /// Have a node begin or cease to give a plan copies of what arrives for its base.
+    Cast {
+        /// Which plan.
+        epoch: Epoch,
+        /// The path from the source up to the addressee.
+        route: Vec<NodeId>,
+        /// Whether it is to begin.
+        is_on: bool,
     },
     /// From now on ADUs for this sink carry this epoch; said again when a plan that was doubted is in force after all.
     Switched {
@@ -99,6 +114,8 @@ pub enum Output {
         from: Vec<Epoch>,
         /// The plan in force.
         to: Epoch,
+        /// The plan under which the source gives what goes by that: itself, unless it is grafted.
+        under: Epoch,
     },
     /// Forget an epoch on a node; at the source itself the route has one node.
     Release {
@@ -128,8 +145,12 @@ pub enum Output {
 pub struct Session {
     epoch_last: u32,
     sinks: BTreeMap<NodeId, Sink>,
-    retiring: Vec<(Instant, Deployment)>,
+    retiring: Vec<Retiring>,
     outputs: VecDeque<Output>,
+    /// Whether plans may be grafted on others.
+    is_recast: bool,
+    /// How long what was given before a plan took over may be on its way.
+    linger: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -143,22 +164,33 @@ struct Sink {
     broken: Vec<Epoch>,
 }
 
-#[derive(Clone, Debug)]
-struct Deployment {
-    epoch: Epoch,
-    parts: Vec<Part>,
-    waiting_for: BTreeSet<NodeId>,
-    send_next: Instant,
-    give_up: Instant,
-    /// The map has shown its way broken since all its nodes had their parts: one may have been restarted.
-    is_doubted: bool,
-    /// Until when a node of its way is believed that the next one does not answer.
-    suspect_until: Instant,
-    /// What was sent under it is to be sent again, or has been.
-    is_broken: bool,
+/// A plan that is not a sink's any more and still lies on its nodes.
+#[derive(Debug)]
+struct Retiring {
+    /// When its nodes are to forget it.
+    release: Instant,
+    /// When the node where it is grafted is to cease to cast it.
+    cease: Instant,
+    deployment: Deployment,
+}
+
+impl Sink {
+    /// Returns the plan that its ADUs will travel under.
+    fn coming(&self) -> Option<&Deployment> {
+        self.pending.as_ref().or(self.active.as_ref())
+    }
 }
 
 impl Session {
+    /// Returns a session whose plans are grafted on one another; `deadline` is how long an ADU may be on its way.
+    pub fn recast(deadline: Duration) -> Self {
+        Self {
+            is_recast: true,
+            linger: deadline.min(RENEW),
+            ..Self::default()
+        }
+    }
+
     /// Takes in a subscription or its renewal.
     pub fn handle_subscribe(&mut self, node: NodeId, now: Instant) {
         let known = self.sinks.contains_key(&node);
@@ -170,29 +202,61 @@ impl Session {
 
     /// Takes in the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
+        self.leave(node, now);
+        self.want_orphans();
+    }
+
+    /// Takes in that the stream is over.
+    pub fn handle_close(&mut self, now: Instant) {
+        while let Some((node, _)) = self.sinks.first_key_value() {
+            self.leave(*node, now);
+        }
+    }
+
+    fn leave(&mut self, node: NodeId, now: Instant) {
         let Some(sink) = self.sinks.remove(&node) else {
             return;
         };
         for deployment in sink.active.into_iter().chain(sink.pending) {
-            self.retiring.push((now + RENEW, deployment));
+            self.retire(deployment, now + RENEW, now);
         }
         self.outputs.push_back(Output::Gone { sink: node });
     }
 
+    /// Lets a plan lie on its nodes until then, and be cast until then.
+    fn retire(&mut self, deployment: Deployment, release: Instant, cease: Instant) {
+        let cease = deployment.graft.map_or(Instant::NEVER, |_| cease);
+        self.retiring.push(Retiring {
+            release,
+            cease,
+            deployment,
+        });
+    }
+
     /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
     ///
-    /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile.
+    /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile, or it can be grafted on
+    /// another nearer to its sink, or has lost its base.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
+        let graft = self.graft_for(node, &parts);
+        let start = graft.map_or(0, |graft| graft.at);
+        let live = self.live();
         let sink = self.sinks.get_mut(&node)?;
         sink.retry = None;
         let is_renewed = !sink.broken.is_empty();
-        let is_same = |active: &&Deployment| active.parts == parts && !active.is_doubted;
-        if sink.active.as_ref().is_some_and(|active| is_same(&active)) && !is_renewed {
-            sink.pending = None;
+        let is_fed = |plan: &Deployment| plan.graft.is_none_or(|graft| live.contains(&graft.base));
+        let is_same =
+            |plan: &Deployment| plan.parts == parts && is_fed(plan) && plan.start() >= start;
+        let is_kept = |active: &Deployment| is_same(active) && !active.is_doubted();
+        if sink.active.as_ref().is_some_and(is_kept) && !is_renewed {
+            if let Some(pending) = sink.pending.take() {
+                self.retire(pending, now, now);
+                self.want_orphans();
+            }
             return None;
         }
-        if let Some(pending) = sink.pending.as_mut().filter(|plan| plan.parts == parts) {
-            if core::mem::take(&mut pending.is_doubted) {
+        if let Some(pending) = sink.pending.as_mut().filter(|plan| is_same(plan)) {
+            if pending.is_doubted() {
                 pending.begin(now);
                 self.handle_timeout(now);
             }
@@ -200,18 +264,11 @@ impl Session {
         }
         self.epoch_last += 1;
         let epoch = Epoch(self.epoch_last);
-        let mut deployment = Deployment {
-            epoch,
-            parts,
-            waiting_for: BTreeSet::new(),
-            send_next: now,
-            give_up: now,
-            is_doubted: false,
-            suspect_until: Instant::ZERO,
-            is_broken: false,
-        };
-        deployment.begin(now);
-        sink.pending = Some(deployment);
+        let deployment = Deployment::new(epoch, parts, graft, now);
+        if let Some(before) = sink.pending.replace(deployment) {
+            self.retire(before, now, now);
+        }
+        self.want_orphans();
         self.handle_timeout(now);
         Some(epoch)
     }
@@ -228,11 +285,12 @@ impl Session {
     pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
         for sink in self.sinks.values_mut() {
             for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
-                deployment.is_doubted |= !deployment.is_joined(&is_joined);
+                deployment.handle_change(&is_joined);
             }
         }
-        for (_, deployment) in &mut self.retiring {
-            if !deployment.is_joined(&is_joined) {
+        for Retiring { deployment, .. } in &mut self.retiring {
+            deployment.handle_change(&is_joined);
+            if deployment.is_doubted() {
                 note_broken(&mut self.sinks, deployment);
             }
         }
@@ -251,7 +309,7 @@ impl Session {
                 }
             }
         }
-        for (_, deployment) in &mut self.retiring {
+        for Retiring { deployment, .. } in &mut self.retiring {
             if deployment.leads(from, to) && note_broken(&mut self.sinks, deployment) {
                 affected.extend(deployment.parts.last().map(|part| part.node));
             }
@@ -271,33 +329,79 @@ impl Session {
 
     /// Takes in that a node has installed its part.
     pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
-        for (node, sink) in &mut self.sinks {
-            let mut deployments = sink.pending.iter_mut().chain(&mut sink.active);
-            let Some(deployment) = deployments.find(|deployment| deployment.epoch == epoch) else {
-                continue;
-            };
-            // A renewal is answered like the rest; nobody waits for that.
-            if !deployment.waiting_for.remove(&from) || !deployment.waiting_for.is_empty() {
-                return;
+        if let Some(deployment) = self.find(epoch) {
+            let is_ready = deployment.handle_ready(from, now);
+            let is_due = deployment.send_next <= now;
+            if is_ready {
+                self.switch(now);
+            } else if is_due {
+                self.handle_timeout(now);
             }
-            deployment.send_next = now + RENEW;
-            if let Some(pending) = sink.pending.take_if(|pending| pending.epoch == epoch)
-                && let Some(mut before) = sink.active.replace(pending)
-            {
-                if before.is_doubted || before.suspect_until > now {
-                    before.is_broken = true;
-                    sink.broken.push(before.epoch);
-                }
-                self.retiring.push((now + LEASE, before));
+        }
+    }
+
+    /// Takes in that a node casts a plan that is grafted there.
+    pub fn handle_casting(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
+        if let Some(deployment) = self.find(epoch)
+            && deployment.handle_casting(from, now)
+        {
+            self.switch(now);
+        }
+    }
+
+    fn find(&mut self, epoch: Epoch) -> Option<&mut Deployment> {
+        let sinks = self.sinks.values_mut();
+        let mut plans = sinks.flat_map(|sink| sink.pending.iter_mut().chain(&mut sink.active));
+        plans.find(|plan| plan.epoch == epoch)
+    }
+
+    /// Brings into force what is ready, and whose base is in force.
+    fn switch(&mut self, now: Instant) {
+        let in_force: BTreeSet<Epoch> = self.active().map(|(_, epoch)| epoch).collect();
+        let is_due = |plan: &Deployment| {
+            let is_fed = plan
+                .graft
+                .is_none_or(|graft| in_force.contains(&graft.base));
+            plan.is_ready() && is_fed
+        };
+        let mut sinks = self.sinks.iter_mut();
+        let due = sinks.find_map(|(node, sink)| {
+            let pending = sink.pending.take_if(|plan| is_due(plan))?;
+            Some((*node, pending, sink))
+        });
+        let Some((node, pending, sink)) = due else {
+            return;
+        };
+        let epoch = pending.epoch;
+        let before = sink.active.replace(pending);
+        if let Some(mut before) = before {
+            if before.is_doubted() || before.suspect_until > now {
+                before.is_broken = true;
+                sink.broken.push(before.epoch);
             }
             let from = core::mem::take(&mut sink.broken);
-            let sink = *node;
-            self.outputs.push_back(Output::Switched { sink, epoch });
-            if !from.is_empty() {
-                let to = epoch;
-                self.outputs.push_back(Output::Resend { sink, from, to });
-            }
-            return;
+            let cease = now + self.linger;
+            self.retire(before, now + LEASE, cease);
+            self.switched(node, epoch, from);
+        } else {
+            let from = core::mem::take(&mut sink.broken);
+            self.switched(node, epoch, from);
+        }
+        // What is grafted on it may be waiting for it.
+        self.switch(now);
+        self.want_orphans();
+    }
+
+    fn switched(&mut self, sink: NodeId, epoch: Epoch, from: Vec<Epoch>) {
+        self.outputs.push_back(Output::Switched { sink, epoch });
+        if !from.is_empty() {
+            let (to, under) = (epoch, self.root(epoch));
+            self.outputs.push_back(Output::Resend {
+                sink,
+                from,
+                to,
+                under,
+            });
         }
     }
 
@@ -325,20 +429,23 @@ impl Session {
             return;
         };
         let is_it = |deployment: &mut Deployment| deployment.epoch == epoch;
-        if let Some(deployment) = sink.pending.take_if(is_it) {
-            self.retiring.push((now, deployment));
-        }
-        if let Some(mut deployment) = sink.active.take_if(is_it) {
+        let pending = sink.pending.take_if(is_it);
+        let mut active = sink.active.take_if(is_it);
+        if let Some(deployment) = &mut active {
             deployment.is_broken = true;
             sink.broken.push(epoch);
-            self.retiring.push((now, deployment));
         }
         sink.retry = Some(now + RETRY);
+        for deployment in pending.into_iter().chain(active) {
+            self.retire(deployment, now, now);
+        }
+        self.doubt_grafts(epoch);
         self.outputs.push_back(Output::Failed {
             sink: node,
             epoch,
             reason,
         });
+        self.want_orphans();
     }
 
     /// Does what is due: resends, renews, gives up, retries, releases, ends leases.
@@ -359,7 +466,7 @@ impl Session {
             }
             match &mut sink.pending {
                 Some(pending) if pending.give_up <= now => {
-                    failed.push((*node, pending.epoch, silence(pending)));
+                    failed.push((*node, pending.epoch, pending.silence()));
                 }
                 Some(pending) => pending.send_due(now, &mut self.outputs),
                 None => {}
@@ -371,11 +478,44 @@ impl Session {
         for (node, epoch, reason) in failed {
             self.fail(node, epoch, reason, now);
         }
-        let (due, rest) = self.retiring.drain(..).partition(|(when, _)| *when <= now);
-        self.retiring = rest;
-        let due: Vec<(Instant, Deployment)> = due;
-        for (_, deployment) in due {
-            deployment.release(&mut self.outputs);
+        self.time_retiring(now);
+    }
+
+    /// Releases what lay long enough and nothing is grafted on; what something is grafted on is renewed.
+    fn time_retiring(&mut self, now: Instant) {
+        let bases = self.bases();
+        for retiring in &mut self.retiring {
+            let Retiring {
+                release,
+                cease,
+                deployment,
+            } = retiring;
+            if bases.contains(&deployment.epoch) {
+                deployment.send_due(now, &mut self.outputs);
+                *release = (*release).max(now + RENEW);
+                *cease = (*cease).max(now + RESEND);
+            } else if *cease <= now {
+                *cease = Instant::NEVER;
+                deployment.cast(false, &mut self.outputs);
+            }
+        }
+        // Whatever is grafted on another is younger, so it comes first, and the other after it.
+        self.retiring
+            .sort_by_key(|retiring| core::cmp::Reverse(retiring.deployment.epoch));
+        let mut held: BTreeMap<Epoch, Instant> = BTreeMap::new();
+        for mut retiring in core::mem::take(&mut self.retiring) {
+            let epoch = retiring.deployment.epoch;
+            let until = held.get(&epoch).copied().unwrap_or(Instant::ZERO);
+            retiring.release = retiring.release.max(until);
+            if retiring.release <= now {
+                retiring.deployment.release(&mut self.outputs);
+                continue;
+            }
+            if let Some(graft) = retiring.deployment.graft {
+                let until = held.entry(graft.base).or_default();
+                *until = (*until).max(retiring.release);
+            }
+            self.retiring.push(retiring);
         }
     }
 
@@ -398,7 +538,17 @@ impl Session {
                 .min(sink.lease + LAPSE)
                 .min(sink.retry.unwrap_or(Instant::NEVER))
         };
-        let retiring = self.retiring.iter().map(|(when, _)| *when);
+        let bases = self.bases();
+        let retiring = self.retiring.iter().map(|retiring| {
+            let deployment = &retiring.deployment;
+            let is_base = bases.contains(&deployment.epoch);
+            let renew = if is_base {
+                deployment.send_next
+            } else {
+                Instant::NEVER
+            };
+            retiring.release.min(retiring.cease).min(renew)
+        });
         self.sinks
             .values()
             .map(of_sink)
@@ -431,72 +581,4 @@ fn note_broken(sinks: &mut BTreeMap<NodeId, Sink>, former: &mut Deployment) -> b
         sink.broken.push(former.epoch);
     }
     is_news
-}
-
-/// Says who has not answered.
-fn silence(pending: &Deployment) -> String {
-    let silent: Vec<String> = pending.waiting_for.iter().map(NodeId::short).collect();
-    alloc::format!("no answer from {} within {DEPLOY_MAX}", silent.join(", "))
-}
-
-impl Deployment {
-    fn runs_on(&self, node: NodeId) -> bool {
-        self.parts.iter().any(|part| part.node == node)
-    }
-
-    /// Has every node told its part, and wait for all their answers.
-    fn begin(&mut self, now: Instant) {
-        self.waiting_for = self.parts.iter().map(|part| part.node).collect();
-        self.send_next = now;
-        self.give_up = now + DEPLOY_MAX;
-    }
-
-    /// Returns whether its way leads from one node straight to another.
-    fn leads(&self, from: NodeId, to: NodeId) -> bool {
-        let is_it = |pair: &[Part]| (pair[0].node, pair[1].node) == (from, to);
-        self.parts.windows(2).any(is_it)
-    }
-
-    fn is_joined(&self, is_joined: impl Fn(NodeId, NodeId) -> bool) -> bool {
-        self.parts
-            .windows(2)
-            .all(|pair| is_joined(pair[0].node, pair[1].node))
-    }
-
-    /// Sends the parts that are due: at first to those that have not answered, then to all, as renewal.
-    fn send_due(&mut self, now: Instant, outputs: &mut VecDeque<Output>) {
-        if self.send_next > now {
-            return;
-        }
-        // One that is still to take over is given up then; one in force stays so, with a node that is slow to answer.
-        if self.give_up <= now {
-            self.waiting_for.clear();
-        }
-        let renewal = self.waiting_for.is_empty();
-        self.send_next = now + if renewal { RENEW } else { RESEND };
-        for (position, part) in self.parts.iter().enumerate() {
-            if renewal || self.waiting_for.contains(&part.node) {
-                outputs.push_back(Output::Prepare {
-                    epoch: self.epoch,
-                    route: self.route_to(position),
-                    next: self.parts.get(position + 1).map(|next| next.node),
-                    part: part.clone(),
-                });
-            }
-        }
-    }
-
-    fn release(&self, outputs: &mut VecDeque<Output>) {
-        outputs.extend((0..self.parts.len()).map(|position| Output::Release {
-            epoch: self.epoch,
-            route: self.route_to(position),
-        }));
-    }
-
-    fn route_to(&self, position: usize) -> Vec<NodeId> {
-        self.parts[..=position]
-            .iter()
-            .map(|part| part.node)
-            .collect()
-    }
 }

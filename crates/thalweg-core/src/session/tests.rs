@@ -165,6 +165,7 @@ fn a_plan_whose_way_was_broken_is_deployed_anew_and_what_it_carried_is_sent_agai
         sink: SINK,
         from: vec![first],
         to: second,
+        under: second,
     };
     let epoch = second;
     assert_eq!(said, [Output::Switched { sink: SINK, epoch }, resend]);
@@ -195,6 +196,7 @@ fn a_suspicion_asks_for_another_plan_and_counts_while_it_lasts() {
             sink: SINK,
             from: vec![first],
             to: epoch,
+            under: epoch,
         };
         assert_eq!(outputs(&mut session).contains(&resend), is_resent);
     }
@@ -217,6 +219,7 @@ fn what_a_former_plan_carried_is_sent_again_when_its_way_breaks_later() {
         sink: SINK,
         from: vec![first],
         to: third,
+        under: third,
     };
     assert!(third > second && said.contains(&resend), "{said:?}");
     session.handle_change(|from, _| from != SOURCE);

@@ -49,6 +49,9 @@ const RECEIPT: u8 = 5;
 /// The kind of an advice among frames.
 const ADVICE: u8 = 6;
 
+/// The kind of what is said of a grafted plan among frames.
+const BRANCH: u8 = 7;
+
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
 
@@ -74,6 +77,51 @@ pub enum Message {
     Receipt(Receipt),
     /// The next node of a plan does not answer.
     Advice(Advice),
+    /// One of the three, of a plan that is grafted on another, by whose way it goes on.
+    Branch(Branch),
+}
+
+/// What a node says of a plan that is grafted there; the nodes before it have no part of that plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Which stream.
+    pub stream: StreamId,
+    /// The plan by whose way it is told.
+    pub via: Epoch,
+    /// What is told.
+    pub said: Said,
+}
+
+/// What nodes say towards the source of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// What became of its ADUs from that node on.
+    Account(Report),
+    /// What its sink has.
+    Receipt(Receipt),
+    /// The next node behind that, or further behind, does not answer.
+    Advice(Advice),
+}
+
+impl Said {
+    /// Returns which plan it is about.
+    pub const fn plan(&self) -> (StreamId, Epoch) {
+        match self {
+            Self::Account(report) => (report.stream, report.epoch),
+            Self::Receipt(receipt) => (receipt.stream, receipt.epoch),
+            Self::Advice(advice) => (advice.stream, advice.epoch),
+        }
+    }
+}
+
+impl From<Said> for Message {
+    fn from(said: Said) -> Self {
+        match said {
+            Said::Account(report) => Self::Account(report),
+            Said::Receipt(receipt) => Self::Receipt(receipt),
+            Said::Advice(advice) => Self::Advice(advice),
+        }
+    }
 }
 
 /// A signed message for a node that need not be a neighbour.
@@ -127,6 +175,22 @@ pub enum Body {
         /// Which plan.
         epoch: Epoch,
     },
+    /// Begins or ceases to give a plan that is grafted on the addressee copies of what arrives there for its base.
+    Cast {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan.
+        epoch: Epoch,
+        /// Whether it is to begin.
+        is_on: bool,
+    },
+    /// It gives copies from now on.
+    Casting {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plan.
+        epoch: Epoch,
+    },
 }
 
 /// One node's part of a plan.
@@ -152,6 +216,8 @@ pub struct Prepare {
     pub weight: NonZeroU8,
     /// Whether ADUs may arrive here unsealed; what breaks this rule is dropped and counted.
     pub plaintext: bool,
+    /// The plan of which this one has copies of what arrives here, if it is grafted here; then `previous` is this node.
+    pub base: Option<Epoch>,
     /// The stream's key, sealed for this node, if it has to seal or open.
     pub envelope: Option<Vec<u8>>,
 }
@@ -202,6 +268,11 @@ pub fn encode(message: &Message) -> Vec<u8> {
             out.push(ADVICE);
             receipt::encode_advice(advice, &mut out);
         }
+        Message::Branch(branch) => {
+            out.push(BRANCH);
+            out.varint(u64::from(branch.via.0));
+            out.extend_from_slice(&encode(&branch.said.clone().into()));
+        }
     }
     out
 }
@@ -227,10 +298,23 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
         REVOCATION => Message::Revocation(admission::warrant(&mut reader)?),
         RECEIPT => Message::Receipt(receipt::decode_receipt(&mut reader)?),
         ADVICE => Message::Advice(receipt::decode_advice(&mut reader)?),
+        BRANCH => Message::Branch(branch(&mut reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;
     Ok(message)
+}
+
+fn branch(reader: &mut Reader<'_>) -> Result<Branch, WireError> {
+    let via = epoch(reader)?;
+    let said = match reader.byte("kind")? {
+        ACCOUNT => Said::Account(account::decode(reader)?),
+        RECEIPT => Said::Receipt(receipt::decode_receipt(reader)?),
+        ADVICE => Said::Advice(receipt::decode_advice(reader)?),
+        kind => return Err(WireError::Kind(u64::from(kind))),
+    };
+    let (stream, _) = said.plan();
+    Ok(Branch { stream, via, said })
 }
 
 fn routed(reader: &mut Reader<'_>) -> Result<Routed, WireError> {
@@ -262,12 +346,20 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Ready { stream, .. } => (3, stream),
         Body::Refuse { stream, .. } => (4, stream),
         Body::Release { stream, .. } => (5, stream),
+        Body::Cast { stream, .. } => (6, stream),
+        Body::Casting { stream, .. } => (7, stream),
     };
     out.push(kind);
     out.extend_from_slice(&stream.0.to_be_bytes());
     match body {
         Body::Subscribe { .. } | Body::Unsubscribe { .. } => {}
-        Body::Ready { epoch, .. } | Body::Release { epoch, .. } => out.varint(u64::from(epoch.0)),
+        Body::Ready { epoch, .. } | Body::Release { epoch, .. } | Body::Casting { epoch, .. } => {
+            out.varint(u64::from(epoch.0));
+        }
+        Body::Cast { epoch, is_on, .. } => {
+            out.varint(u64::from(epoch.0));
+            out.push(u8::from(*is_on));
+        }
         Body::Refuse { epoch, reason, .. } => {
             out.varint(u64::from(epoch.0));
             out.blob(truncated(reason).as_bytes());
@@ -315,6 +407,8 @@ fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
     });
     out.push(prepare.weight.get());
     out.push(u8::from(prepare.plaintext));
+    // No plan has the number 0.
+    out.varint(prepare.base.map_or(0, |base| u64::from(base.0)));
     out.blob(prepare.envelope.as_deref().unwrap_or_default());
 }
 
@@ -337,6 +431,15 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             reason: reader.text("reason", TEXT_BYTES_MAX)?,
         },
         5 => Body::Release {
+            stream,
+            epoch: epoch(&mut reader)?,
+        },
+        6 => Body::Cast {
+            stream,
+            epoch: epoch(&mut reader)?,
+            is_on: flag(&mut reader, "on")?,
+        },
+        7 => Body::Casting {
             stream,
             epoch: epoch(&mut reader)?,
         },
@@ -377,6 +480,7 @@ fn prepare(reader: &mut Reader<'_>, stream: StreamId) -> Result<Prepare, WireErr
         },
         weight: NonZeroU8::new(reader.byte("weight")?).ok_or(WireError::Malformed("weight"))?,
         plaintext: flag(reader, "plaintext")?,
+        base: Some(epoch(reader)?).filter(|base| base.0 > 0),
         envelope: match reader.blob("envelope", ENVELOPE_BYTES_MAX)? {
             [] => None,
             sealed => Some(sealed.to_vec()),

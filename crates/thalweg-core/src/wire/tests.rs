@@ -274,11 +274,11 @@ prop_compose! {
         adapters in vec("[a-z]{1,8}(:[a-z0-9]{1,8})?", 0..5),
         reliability in prop_oneof![Just(Reliability::None), Just(Reliability::UntilDeadline), Just(Reliability::Full)],
         order in prop_oneof![Just(Order::Importance), Just(Order::Sequence)],
-        (plaintext, weight) in (any::<bool>(), any::<core::num::NonZeroU8>()),
+        (plaintext, weight, base) in (any::<bool>(), any::<core::num::NonZeroU8>(), option::of(1..=u32::MAX)),
         envelope in option::of(vec(any::<u8>(), 1..256)),
     ) -> Prepare {
-        let (stream, epoch) = (StreamId(stream), Epoch(epoch));
-        Prepare { name, stream, epoch, previous, next, adapters, reliability, order, weight, plaintext, envelope }
+        let (stream, epoch, base) = (StreamId(stream), Epoch(epoch), base.map(Epoch));
+        Prepare { name, stream, epoch, previous, next, adapters, reliability, order, weight, plaintext, base, envelope }
     }
 }
 
@@ -297,7 +297,14 @@ fn bodies() -> impl Strategy<Value = Body> {
             epoch,
             reason
         }),
-        ids.prop_map(|(stream, epoch)| Body::Release { stream, epoch }),
+        ids.clone()
+            .prop_map(|(stream, epoch)| Body::Release { stream, epoch }),
+        (ids.clone(), any::<bool>()).prop_map(|((stream, epoch), is_on)| Body::Cast {
+            stream,
+            epoch,
+            is_on
+        }),
+        ids.prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
     ]
 }
 

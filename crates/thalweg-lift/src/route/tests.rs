@@ -29,6 +29,7 @@ fn installation(adapters: &[&str], reliability: Reliability) -> Installation {
         order: Order::Importance,
         weight: WEIGHT_USUAL,
         plaintext: true,
+        base: None,
     }
 }
 

@@ -14,5 +14,5 @@ mod pulse;
 mod tests;
 
 pub(crate) use arrivals::{Arrivals, Arrived};
-pub(crate) use outlet::{Order, Outlet, Plan};
+pub(crate) use outlet::{Order, Outlet, Plan, Served};
 pub(crate) use pulse::listen;

@@ -52,19 +52,29 @@ struct State {
     plans: Vec<Plan>,
 }
 
+/// A plan under which ADUs are given.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) epoch: Epoch,
+    /// The plans that bring them to sinks: itself, and those that are grafted on it.
+    pub(crate) serves: Vec<Served>,
+}
+
 /// A plan in force.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct Served {
     pub(crate) epoch: Epoch,
     /// How many layers it carries to its sink.
     pub(crate) layers: u8,
 }
 
-/// What is kept of these plans, whose ways are broken, is to be sent under that one.
+/// What is kept of these plans, whose ways are broken, is to be sent again for the sink of that one.
 #[derive(Debug)]
 pub(crate) struct Order {
     pub(crate) from: Vec<Epoch>,
     pub(crate) to: Epoch,
+    /// Under which plan it is to be given.
+    pub(crate) under: Epoch,
 }
 
 /// What is to be done next.
@@ -100,7 +110,7 @@ impl Outlet {
             self.counts.dropped(DropCause::NoSubscriber);
             self.unplanned.refused(&adu.header, DropCause::NoSubscriber);
         }
-        for plan in plans {
+        for plan in &plans {
             self.carry(plan, adu.clone()).await;
         }
     }
@@ -143,7 +153,7 @@ impl Outlet {
                     let (epoch, count) = (plan.epoch.0, adus.len());
                     debug!(stream = %self.stream, plan = epoch, adus = count, "sending again");
                     for adu in adus {
-                        self.carry(plan, adu).await;
+                        self.carry(&plan, adu).await;
                     }
                 }
             }
@@ -153,20 +163,26 @@ impl Outlet {
     fn next_step(&self) -> Step {
         let now = self.forwarder.clock.now();
         let mut state = self.lock();
-        let Some(Order { from, to }) = state.orders.pop_front() else {
+        let Some(Order { from, to, under }) = state.orders.pop_front() else {
             return Step::Give(state.plans.clone());
         };
-        let known = state.plans.iter().find(|plan| plan.epoch == to).copied();
+        let mut served = state.plans.iter().flat_map(|plan| &plan.serves);
+        let known = served.find(|served| served.epoch == to).copied();
         // One that has been replaced meanwhile has an order after it.
-        let plan = known.unwrap_or(Plan {
+        let served = known.unwrap_or(Served {
             epoch: to,
             layers: u8::MAX,
         });
+        // Others that the plan brings ADUs to have said what they lack on their own.
+        let plan = Plan {
+            epoch: under,
+            serves: vec![served],
+        };
         Step::Resend(plan, state.keep.take(&from, now))
     }
 
     /// Sends an ADU under a plan, and keeps it if it goes to another node and matters there.
-    async fn carry(&self, plan: Plan, mut adu: Adu) {
+    async fn carry(&self, plan: &Plan, mut adu: Adu) {
         let Some(route) = self.forwarder.route(self.stream, plan.epoch) else {
             self.counts.dropped(DropCause::PathLost);
             return self.unplanned.refused(&adu.header, DropCause::PathLost);
@@ -177,8 +193,12 @@ impl Outlet {
             Reliability::None => Mark::at(now),
             Reliability::UntilDeadline | Reliability::Full => Mark::NONE,
         });
-        if part.next.is_some() && adu.header.layer < plan.layers {
-            self.lock().keep.handle_given(&adu, part.reliability, now);
+        if part.next.is_some() {
+            let reach = |served: &&Served| adu.header.layer < served.layers;
+            let reached = plan.serves.iter().filter(reach);
+            let plans: Vec<Epoch> = reached.map(|served| served.epoch).collect();
+            let keep = &mut self.lock().keep;
+            keep.handle_given(&adu, &plans, part.reliability, now);
         }
         self.forwarder.carry(&route, adu).await;
     }

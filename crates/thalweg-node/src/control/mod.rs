@@ -35,7 +35,7 @@ use thalweg_core::control::{
     Controller, Installation, Output, Planning, Secrets, Settings, Subscription, Ways,
 };
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::session::Part;
+use thalweg_core::session::{Given, Part};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
 use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, LinkEvent};
@@ -43,7 +43,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Peer};
-use crate::continuity::{Order, Outlet, Plan};
+use crate::continuity::{Order, Outlet, Plan, Served};
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, Mail, Route};
@@ -130,7 +130,7 @@ struct Publishing {
     /// Where it reads which plans are in force.
     active: watch::Sender<Vec<Epoch>>,
     /// Those that it is to read next.
-    next: Option<Vec<Epoch>>,
+    next: Option<Vec<Given>>,
     /// What it is to send again first.
     orders: Vec<Order>,
     outlet: Arc<Outlet>,
@@ -387,14 +387,24 @@ impl Control {
                     secrets,
                 } => self.install(installation, secrets),
                 Output::Remove { stream, epoch } => self.forwarder.remove(stream, epoch),
-                Output::Active { stream, epochs } => {
+                Output::Cast {
+                    stream,
+                    epoch,
+                    is_on,
+                } => self.forwarder.cast(stream, epoch, is_on),
+                Output::Active { stream, given } => {
                     if let Some(publishing) = self.publishers.get_mut(&stream) {
-                        publishing.next = Some(epochs);
+                        publishing.next = Some(given);
                     }
                 }
-                Output::Resend { stream, from, to } => {
+                Output::Resend {
+                    stream,
+                    from,
+                    to,
+                    under,
+                } => {
                     if let Some(publishing) = self.publishers.get_mut(&stream) {
-                        publishing.orders.push(Order { from, to });
+                        publishing.orders.push(Order { from, to, under });
                     }
                 }
                 Output::Acknowledged {
@@ -447,13 +457,18 @@ impl Control {
                 continue;
             }
             let source = self.controller.source(*stream);
-            let plan = |epoch: &Epoch| Plan {
+            let served = |epoch: &Epoch| Served {
                 epoch: *epoch,
                 layers: source.map_or(u8::MAX, |source| source.layers(*epoch)),
             };
+            let plan = |given: &Given| Plan {
+                epoch: given.epoch,
+                serves: given.serves.iter().map(served).collect(),
+            };
             let plans = next.as_ref().map(|next| next.iter().map(plan).collect());
             publishing.outlet.handle_plans(plans, orders);
-            if let Some(epochs) = next {
+            if let Some(given) = next {
+                let epochs = given.iter().map(|given| given.epoch).collect();
                 publishing.active.send_replace(epochs);
             }
         }

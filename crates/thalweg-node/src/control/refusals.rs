@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_core::control::Note;
+use thalweg_core::limits::SINKS_PER_STREAM_MAX;
 use tracing::debug;
 
 use crate::status::RefusedStatus;
@@ -104,6 +105,12 @@ fn of_rights(note: &Note) -> Option<(&'static str, String)> {
                 format!("{sink} asked for a stream, and its grant does not include `subscribe`");
             ("subscribe", sentence)
         }
+        Note::SinksFull { sink } => {
+            let sink = sink.short();
+            let sentence =
+                format!("{sink} asked for a stream that has {SINKS_PER_STREAM_MAX} sinks already");
+            ("sinks-full", sentence)
+        }
         _ => return None,
     })
 }
@@ -136,6 +143,11 @@ fn of_message(note: &Note) -> Option<(&'static str, String)> {
             let from = from.short();
             let sentence = format!("{from} sent an account of a plan that does not go on there");
             ("account-astray", sentence)
+        }
+        Note::BranchAstray { from } => {
+            let from = from.short();
+            let sentence = format!("{from} spoke of a plan that is not grafted on one through it");
+            ("branch-astray", sentence)
         }
         Note::AccountDisbelieved { from, error } => {
             let from = from.short();

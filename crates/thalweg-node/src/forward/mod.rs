@@ -9,6 +9,7 @@
 //! *Sources.* design.md, "Data path"; spec PA-29, PA-32, PA-33.
 
 mod account;
+mod cast;
 mod ledger;
 mod mailbox;
 mod route;
@@ -31,6 +32,7 @@ use tokio::sync::{Notify, watch};
 use crate::continuity::Arrivals;
 
 pub(crate) use account::Account;
+use cast::Casts;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
@@ -47,6 +49,7 @@ pub(crate) struct Forwarder {
     pub(crate) arrivals: Arrivals,
     routes: Table<(StreamId, Epoch), Arc<Route>>,
     links: Table<NodeId, Link>,
+    casts: Casts,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
     /// Whether somebody wants to know when something is sent.
@@ -64,6 +67,7 @@ impl Forwarder {
             arrivals: Arrivals::default(),
             routes: Table::default(),
             links: Table::default(),
+            casts: Casts::default(),
             ways: watch::Sender::default(),
             is_told: AtomicBool::new(true),
             sending: Notify::new(),
@@ -73,12 +77,14 @@ impl Forwarder {
     /// Installs a route in the place of the one before.
     pub(crate) fn install(&self, route: Arc<Route>) {
         let part = route.installation();
-        write(&self.routes).insert((part.stream, part.epoch), route);
+        self.recast(&route);
+        write(&self.routes).insert((part.stream, part.epoch), Arc::clone(&route));
         self.ways_changed();
     }
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
+        self.cast(stream, epoch, false);
         self.ledger.forget_account(stream, epoch);
         if !read(&self.routes).keys().any(|(of, _)| *of == stream) {
             self.arrivals.forget(stream);
@@ -149,7 +155,19 @@ impl Forwarder {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
+        let branches = self.casts.of(header.stream, header.epoch);
         let way = match route.part.admit(from.peer(), &header) {
+            // What the base leaves out here a branch may want.
+            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {
+                route.counts.received();
+                return match adu.collect().await {
+                    Ok(payload) => {
+                        let adu = Adu { header, payload };
+                        self.carry_all(&route, &branches, adu).await;
+                    }
+                    Err(error) => route.counts.dropped(error.drop_cause()),
+                };
+            }
             Ok(way) => way,
             Err(Refusal::Stranger) => {
                 self.ledger.count_unknown();
@@ -178,7 +196,7 @@ impl Forwarder {
         }
     }
 
-    /// Takes an ADU of a local producer through its route.
+    /// Takes an ADU that is here whole through its route: a local producer's, or a copy.
     pub(crate) async fn carry(&self, route: &Route, adu: Adu) {
         route.account.arrived(&adu.header);
         match route.part.way(&adu.header) {

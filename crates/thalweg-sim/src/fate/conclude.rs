@@ -29,6 +29,16 @@ pub enum End {
     Unaccounted(String),
 }
 
+/// Whether an ADU came to where a grafted plan has its copy of it.
+enum Fed<'a> {
+    /// It is the plan's own, or there was a copy.
+    Own,
+    /// It was whole at that node, having been handed to the link before at that time, and was not copied there.
+    Reached(usize, Instant),
+    /// It did not come so far; this is what became of it.
+    Missing(&'a Attempt),
+}
+
 /// The accounts of a run, closed.
 #[derive(Clone, Debug, Default)]
 pub struct Conclusion {
@@ -44,19 +54,63 @@ impl Fates {
     /// Returns whether all that was sent has ended, as far as can be told before the run is over.
     pub fn is_settled(&self, now: Instant) -> bool {
         let is_quiet = now >= self.moved + QUIET;
-        let is_open = |passage: &Passage| {
-            let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
-            let is_coming = |attempt: &Attempt| {
-                attempt.dropped.is_none() && attempt.hops.iter().all(is_crossing)
+        let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
+        let is_coming = |stream, adu, epoch: Epoch, attempt: &Attempt| {
+            let fed = self.fed(stream, adu, epoch, attempt);
+            let is_cast = !matches!(fed, Fed::Reached(node, handed) if self.is_gone(node, handed));
+            let attempt = match fed {
+                Fed::Missing(base) => base,
+                Fed::Own | Fed::Reached(..) => attempt,
             };
-            let mut attempts = passage.attempts.values();
-            passage.delivered.is_none() && (passage.attempts.is_empty() || attempts.any(is_coming))
+            is_cast && attempt.dropped.is_none() && attempt.hops.iter().all(is_crossing)
         };
-        let mut passages = self
-            .streams
-            .iter()
-            .flat_map(|stream| stream.passages.iter().flatten());
-        !passages.any(is_open)
+        let is_open = |stream, adu, passage: &Passage| {
+            let mut attempts = passage.attempts.iter();
+            let mut coming = attempts
+                .by_ref()
+                .map(|(epoch, attempt)| is_coming(stream, adu, *epoch, attempt));
+            passage.delivered.is_none()
+                && (passage.attempts.is_empty() || coming.any(|is_coming| is_coming))
+        };
+        let mut streams = self.streams.iter().enumerate();
+        !streams.any(|(stream, fates)| {
+            fates.passages.iter().any(|passages| {
+                let mut passages = passages.iter().enumerate();
+                passages.any(|(adu, passage)| is_open(stream, adu, passage))
+            })
+        })
+    }
+
+    /// Says whether the copies of a grafted plan can have begun.
+    fn fed<'a>(&'a self, stream: usize, adu: usize, epoch: Epoch, attempt: &'a Attempt) -> Fed<'a> {
+        if !attempt.hops.is_empty() || attempt.dropped.is_some() {
+            return Fed::Own;
+        }
+        let of_stream = self.published.iter().filter(|(_, (of, _))| *of == stream);
+        let before = of_stream.filter(|(_, (_, before))| *before <= adu);
+        let Some((id, _)) = before.max_by_key(|(_, (_, before))| *before) else {
+            return Fed::Own;
+        };
+        let Some((base, node)) = self.grafts.get(&(*id, epoch)) else {
+            return Fed::Own;
+        };
+        let sink = self.planned.get(&(*id, *base));
+        let passage = sink.and_then(|sink| self.streams[stream].passages[*sink].get(adu));
+        let Some(first) = passage.and_then(|passage| passage.attempts.get(base)) else {
+            return Fed::Own;
+        };
+        let mut hops = first.hops.iter();
+        match hops.find(|hop| hop.to == *node && hop.is_whole) {
+            Some(hop) => Fed::Reached(*node, hop.handed),
+            None => match self.fed(stream, adu, *base, first) {
+                Fed::Own => Fed::Missing(first),
+                fed => fed,
+            },
+        }
+    }
+
+    fn is_gone(&self, node: usize, since: Instant) -> bool {
+        self.gone.get(&node).is_some_and(|at| *at >= since)
     }
 
     /// Closes the accounts.
@@ -70,7 +124,7 @@ impl Fates {
                 for (adu, (sent, passage)) in fates.sent.iter().zip(passages).enumerate() {
                     let bytes = sent.payload.len();
                     tally.handle_sent(sent.importance.0, bytes);
-                    match self.end(fates.source, passage, names) {
+                    match self.end((stream, adu), passage, names) {
                         End::Delivered(at) => {
                             let latency = at.saturating_since(sent.due);
                             let in_time = at <= sent.due + deadline;
@@ -104,13 +158,17 @@ impl Fates {
         let fates = &self.streams[stream];
         let mut truth = Truth::default();
         for passages in &fates.passages {
-            for (sent, passage) in fates.sent.iter().zip(passages) {
+            for (adu, (sent, passage)) in fates.sent.iter().zip(passages).enumerate() {
                 for (epoch, attempt) in &passage.attempts {
                     if passage.delivered.is_some_and(|(_, by)| by == *epoch) {
                         truth.delivered += 1;
                         continue;
                     }
-                    let end = self.end_of_attempt(fates.source, attempt, names);
+                    // What did not come to where it is copied is counted where it was lost, under the plan it was sent by.
+                    if matches!(self.fed(stream, adu, *epoch, attempt), Fed::Missing(_)) {
+                        continue;
+                    }
+                    let end = self.end_of_attempt((stream, adu), (*epoch, attempt), names);
                     if let Some((cause, node)) = blame(&end, fates.source, names)
                         && is_planned(cause)
                     {
@@ -145,22 +203,40 @@ impl Fates {
     }
 
     /// Says how an ADU ended; of several attempts that all failed the last is told.
-    fn end(&self, source: usize, passage: &Passage, names: &[NodeName]) -> End {
+    fn end(&self, adu: (usize, usize), passage: &Passage, names: &[NodeName]) -> End {
         if let Some((at, _)) = passage.delivered {
             return End::Delivered(at);
         }
         let none = Attempt::default();
-        let last = passage.attempts.values().next_back().unwrap_or(&none);
-        self.end_of_attempt(source, last, names)
+        let none = (Epoch(0), &none);
+        let last = passage.attempts.iter().next_back();
+        let last = last.map_or(none, |(epoch, attempt)| (*epoch, attempt));
+        self.end_of_attempt(adu, last, names)
     }
 
-    fn end_of_attempt(&self, source: usize, attempt: &Attempt, names: &[NodeName]) -> End {
+    fn end_of_attempt(
+        &self,
+        (stream, adu): (usize, usize),
+        (epoch, attempt): (Epoch, &Attempt),
+        names: &[NodeName],
+    ) -> End {
+        let attempt = match self.fed(stream, adu, epoch, attempt) {
+            Fed::Own => attempt,
+            Fed::Missing(base) => base,
+            Fed::Reached(node, handed) if self.is_gone(node, handed) => {
+                return End::Dropped(DropCause::PathLost, names[node].to_string());
+            }
+            Fed::Reached(node, _) => {
+                return End::Unaccounted(format!("it was not copied at {}", names[node]));
+            }
+        };
         if let Some((cause, node)) = attempt.dropped {
             return End::Dropped(cause, names[node].to_string());
         }
         if let Some(hop) = attempt.hops.iter().find(|hop| !hop.is_whole) {
             return self.end_of_hop(hop, names);
         }
+        let source = self.streams[stream].source;
         let at = attempt.hops.last().map_or(source, |hop| hop.to);
         End::Unaccounted(format!("it was last seen whole at {}", names[at]))
     }

@@ -15,6 +15,7 @@
 //! *What it does not do.* It decides nothing for the machine, which does not know of it.
 
 mod conclude;
+mod copies;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::time::Instant;
 
 pub use conclude::{Conclusion, End};
+pub use copies::Doubled;
 
 /// An ADU on its way to one sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,6 +115,8 @@ pub struct Fates {
     downs: BTreeMap<(usize, usize), Instant>,
     /// When nodes were last gone.
     gone: BTreeMap<usize, Instant>,
+    /// Where a plan has copies of another's ADUs, and of which.
+    grafts: BTreeMap<(StreamId, Epoch), (Epoch, usize)>,
     /// Streams of which something was sent again, for the way of a plan was broken.
     resent: BTreeSet<usize>,
     /// The last of each ordered sequence to arrive at a node.
@@ -142,6 +146,22 @@ impl Fates {
     /// Takes in which sink a plan is for.
     pub fn handle_planned(&mut self, id: StreamId, epoch: Epoch, sink: usize) {
         self.planned.insert((id, epoch), sink);
+    }
+
+    /// Takes in that a plan has copies of what arrives at a node for another.
+    pub fn handle_graft(&mut self, id: StreamId, epoch: Epoch, base: Epoch, node: usize) {
+        self.grafts.insert((id, epoch), (base, node));
+    }
+
+    /// Takes in that an ADU is given, and that this plan brings it to its sink, with its own number or as a copy.
+    pub fn handle_given(&mut self, header: &Header, epoch: Epoch) -> Option<Copy> {
+        let mut header = *header;
+        header.epoch = epoch;
+        let copy = self.find(&header)?;
+        if self.grafts.contains_key(&(header.stream, epoch)) {
+            self.attempt(copy);
+        }
+        Some(copy)
     }
 
     /// Returns which ADU to which sink a header is about; `None` for the end of a stream.
@@ -216,10 +236,17 @@ impl Fates {
         });
     }
 
-    fn hop(&mut self, copy: Copy, from: usize, to: usize) -> Option<&mut Hop> {
-        let hops = self.attempt(copy).hops.iter_mut().rev();
-        hops.into_iter()
-            .find(|hop| hop.from == from && hop.to == to)
+    /// Returns the first crossing of a link that is not over at one of its ends: what is sent again for another sink crosses
+    /// twice.
+    fn hop(
+        &mut self,
+        copy: Copy,
+        from: usize,
+        to: usize,
+        is_open: impl Fn(&Hop) -> bool,
+    ) -> Option<&mut Hop> {
+        let mut hops = self.attempt(copy).hops.iter_mut();
+        hops.find(|hop| hop.from == from && hop.to == to && is_open(hop))
     }
 
     /// Takes in that an ADU has arrived whole. Says what is wrong if it was never sent, came before, or out of order.
@@ -233,11 +260,9 @@ impl Fates {
     ) -> Result<(), String> {
         self.moved = now;
         let hop = self
-            .hop(copy, from, to)
-            .ok_or("it arrived over a link that it was not handed to")?;
-        if std::mem::replace(&mut hop.is_whole, true) {
-            return Err("it arrived twice over one link".into());
-        }
+            .hop(copy, from, to, |hop| !hop.is_whole && hop.failed.is_none())
+            .ok_or("it arrived more often over a link than it was handed to that")?;
+        hop.is_whole = true;
         if !matches!(hop.carriage, Carriage::Ordered(_)) {
             return Ok(());
         }
@@ -255,15 +280,15 @@ impl Fates {
 
     /// Takes in that the rest of an ADU does not arrive.
     pub fn handle_failed(&mut self, copy: Copy, from: usize, to: usize, cause: DropCause) {
-        if let Some(hop) = self.hop(copy, from, to) {
+        if let Some(hop) = self.hop(copy, from, to, |hop| !hop.is_whole && hop.failed.is_none()) {
             hop.failed = Some(cause);
         }
     }
 
     /// Takes in what a link says of an ADU that it was handed.
     pub fn handle_outcome(&mut self, copy: Copy, from: usize, to: usize, outcome: Outcome) {
-        if let Some(hop) = self.hop(copy, from, to) {
-            hop.outcome.get_or_insert(outcome);
+        if let Some(hop) = self.hop(copy, from, to, |hop| hop.outcome.is_none()) {
+            hop.outcome = Some(outcome);
         }
     }
 
@@ -291,6 +316,11 @@ impl Fates {
         self.downs.contains_key(&(from, to))
     }
 
+    /// Takes in that something of a stream is sent again.
+    pub fn handle_resent(&mut self, id: StreamId) {
+        self.resent.extend(self.stream_of(id));
+    }
+
     /// Takes in that a source gives up a plan of a stream whose way is broken, to send again what it may: with what it
     /// takes back of an ordered sequence goes what it had handed over before and QUIC had not sent.
     ///
@@ -299,7 +329,6 @@ impl Fates {
         let Some(stream) = self.stream_of(id) else {
             return;
         };
-        self.resent.insert(stream);
         let fates = &mut self.streams[stream];
         let passages = fates.passages.iter_mut().flatten();
         let attempts = passages.filter_map(|passage| passage.attempts.get_mut(&epoch));

@@ -400,7 +400,8 @@ impl Flood {
                 let (stream, epoch) = (installation.stream, installation.epoch);
                 controller.handle_installed(stream, epoch, Ok(()), now, keys);
             }
-            Output::Active { stream, epochs } => {
+            Output::Active { stream, given } => {
+                let epochs: Vec<Epoch> = given.iter().map(|given| given.epoch).collect();
                 node.active.insert(stream, (now, epochs));
             }
             Output::Note(note) => node.refused += u64::from(is_refusal(&note)),

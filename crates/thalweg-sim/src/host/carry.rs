@@ -66,6 +66,8 @@ pub(super) struct Intake {
     step: Step,
     /// What became of it where it was sent on.
     pub(super) ended: Option<(Ended, Mark)>,
+    /// The plans that are given a copy.
+    branches: Vec<Epoch>,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,12 @@ impl Host {
             return self.refuse(peer, recv, copy, end, step, watch);
         };
         let next = part.route.installation().next;
+        let branches = self.branches(header.stream, header.epoch);
         let way = match part.route.admit(from, &header) {
+            // What the base leaves out here a branch may want.
+            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {
+                Way::Gather
+            }
             Ok(way) => way,
             Err(Refusal::Dropped(cause)) => {
                 let code = if cause == DropCause::Filtered {
@@ -166,6 +173,7 @@ impl Host {
             bytes: 0,
             step,
             ended: None,
+            branches,
         };
         self.intakes.insert((peer, recv), intake);
         self.hold_if_busy(peer, recv, &header);
@@ -253,6 +261,7 @@ impl Host {
             action,
             step,
             ended,
+            branches,
             ..
         } = intake;
         self.count_whole(&header, ended, now);
@@ -273,7 +282,7 @@ impl Host {
                 header,
                 payload: bytes.freeze(),
             };
-            self.process(adu, copy, step, watch);
+            self.process_all(adu, copy, step, &branches, watch);
         }
     }
 

@@ -94,8 +94,8 @@ impl Host {
         }
     }
 
-    /// Keeps an ADU that is given under a plan, if it goes to another node and matters there.
-    pub(super) fn keep(&mut self, at: usize, adu: &Adu, watch: &Watch<'_>) {
+    /// Keeps an ADU that is given, for the sinks of these plans, if it goes to another node and matters there.
+    pub(super) fn keep(&mut self, at: usize, adu: &Adu, serves: &[Epoch], watch: &Watch<'_>) {
         let now = self.now(watch);
         let header = &adu.header;
         let Some(part) = self.parts.get(&(header.stream, header.epoch)) else {
@@ -103,19 +103,21 @@ impl Host {
         };
         let part = part.route.installation();
         let source = self.controller.source(header.stream);
-        let layers = source.map_or(u8::MAX, |source| source.layers(header.epoch));
-        if part.next.is_some() && header.layer < layers {
+        let layers = |epoch| source.map_or(u8::MAX, |source| source.layers(epoch));
+        let reached = serves.iter().filter(|epoch| header.layer < layers(**epoch));
+        let plans: Vec<Epoch> = reached.copied().collect();
+        if part.next.is_some() {
             let keep = &mut self.publishers[at].keep;
-            keep.handle_given(adu, part.reliability, now);
+            keep.handle_given(adu, &plans, part.reliability, now);
         }
     }
 
-    /// Sends again what was sent under plans whose ways are broken, and gives up what of it still waits here.
+    /// Sends again what went by plans whose ways are broken, and gives up what of it still waits here.
     pub(super) fn resend(
         &mut self,
         stream: StreamId,
         from: &[Epoch],
-        to: Epoch,
+        (to, under): (Epoch, Epoch),
         watch: &mut Watch<'_>,
     ) {
         let now = self.now(watch);
@@ -124,12 +126,16 @@ impl Host {
             return;
         };
         let adus = self.publishers[at].keep.take(from, now);
+        watch.fates.handle_resent(stream);
         for epoch in from {
-            self.recall(stream, *epoch, watch);
+            // What other plans are still fed by goes on.
+            if !self.publishers[at].gives_under(*epoch) {
+                self.recall(stream, *epoch, watch);
+            }
         }
         for mut adu in adus {
-            adu.header.epoch = to;
-            self.carry_under(at, adu, watch);
+            adu.header.epoch = under;
+            self.carry_under(at, adu, &[to], watch);
         }
     }
 

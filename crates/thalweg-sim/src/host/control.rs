@@ -2,6 +2,7 @@
 
 use thalweg_core::control::{Installation, Output, Secrets};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
+use thalweg_core::session::Given;
 use thalweg_lift::route::Route;
 
 use super::Host;
@@ -50,8 +51,22 @@ impl Host {
                 self.accounts.forget(stream, epoch);
                 self.forget_received(stream);
             }
-            Output::Active { stream, epochs } => self.activate(stream, epochs, watch),
-            Output::Resend { stream, from, to } => self.resend(stream, &from, to, watch),
+            Output::Cast {
+                stream,
+                epoch,
+                is_on,
+            } => {
+                let happening = Happening::at(Kind::Cast, self.place);
+                watch.note(happening.numbers(u64::from(epoch.0), u64::from(is_on)));
+                self.cast(stream, epoch, is_on);
+            }
+            Output::Active { stream, given } => self.activate(stream, given, watch),
+            Output::Resend {
+                stream,
+                from,
+                to,
+                under,
+            } => self.resend(stream, &from, (to, under), watch),
             Output::Acknowledged {
                 stream,
                 epochs,
@@ -86,6 +101,7 @@ impl Host {
         let built = Route::build(installation.clone(), secrets, self.pool.clone());
         let result = match built {
             Ok((route, lift)) => {
+                self.plan_known(&installation, watch);
                 watch.model.handle_installed(self.place, installation);
                 self.abandon_part(stream, epoch, watch);
                 self.parts.insert((stream, epoch), Part::new(route, lift));
@@ -98,18 +114,40 @@ impl Host {
             .handle_installed(stream, epoch, result, now, &mut self.keys);
     }
 
+    /// The watch is told for whom a plan is, and of which it has copies, before any are made.
+    fn plan_known(&self, part: &Installation, watch: &mut Watch<'_>) {
+        if let Some(base) = part.base {
+            let fates = &mut watch.fates;
+            fates.handle_graft(part.stream, part.epoch, base, self.place);
+        }
+        let stream = watch.fates.stream_of(part.stream);
+        let name = &watch.names[self.place];
+        let sink = |at: usize| {
+            let mut sinks = watch.world.streams[at].to.iter();
+            sinks.position(|to| to == name)
+        };
+        if let (None, Some(sink)) = (part.next, stream.and_then(sink)) {
+            watch.fates.handle_planned(part.stream, part.epoch, sink);
+        }
+    }
+
     fn remove(&mut self, stream: StreamId, epoch: Epoch, watch: &mut Watch<'_>) {
         let happening = Happening::at(Kind::Remove, self.place);
         watch.note(happening.numbers(u64::from(epoch.0), 0));
         watch.model.handle_removed(self.place, stream, epoch);
+        self.cast(stream, epoch, false);
         self.abandon_part(stream, epoch, watch);
     }
 
     /// The publisher sends under these plans from now on.
-    fn activate(&mut self, stream: StreamId, epochs: Vec<Epoch>, watch: &mut Watch<'_>) {
+    fn activate(&mut self, stream: StreamId, given: Vec<Given>, watch: &mut Watch<'_>) {
         let Some(at) = watch.fates.stream_of(stream) else {
             return;
         };
+        let epochs: Vec<Epoch> = given
+            .iter()
+            .flat_map(|given| given.serves.clone())
+            .collect();
         let last = epochs.last().map_or(0, |epoch| u64::from(epoch.0));
         let happening = Happening::at(Kind::Active, self.place).of(at);
         watch.note(happening.numbers(last, epochs.len() as u64));
@@ -121,7 +159,6 @@ impl Host {
                     .iter()
                     .position(|to| Some(to) == place);
                 if let Some(to) = to.filter(|_| epochs.contains(&plan.epoch)) {
-                    watch.fates.handle_planned(stream, plan.epoch, to);
                     if let Some(words) = &plan.words {
                         let (of, hops) = ((stream, plan.epoch), &words.report.links);
                         watch.promises.handle_plan(of, (at, to), hops);
@@ -129,7 +166,7 @@ impl Host {
                 }
             }
         }
-        self.set_epochs(stream, epochs);
+        self.set_given(stream, given);
     }
 
     fn found(&mut self, name: &StreamName, stream: StreamId, watch: &mut Watch<'_>) {

@@ -17,6 +17,7 @@
 //! | `neighbour` | ports: dialling, links up and down, events |
 //! | `control` | does what the control plane says |
 //! | `carry` | the data path: what arrives, what goes on, what became of it |
+//! | `cast` | plans that are given copies of another's ADUs |
 //! | `account` | what the control plane is told of that |
 //! | `continuity` | who does not answer, what has come, what is sent again |
 //! | `publisher`, `subscriber` | programs of the world |
@@ -25,13 +26,14 @@
 
 mod account;
 mod carry;
+mod cast;
 mod continuity;
 mod control;
 mod neighbour;
 mod publisher;
 mod subscriber;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
 
 use thalweg_core::control::{Controller, Peer, Settings};
@@ -105,6 +107,8 @@ pub struct Host {
     dice: SplitMix,
     neighbours: BTreeMap<usize, Neighbour>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
+    /// Plans that are given copies, by the plan on which they are grafted here.
+    casts: BTreeMap<(StreamId, Epoch), BTreeSet<Epoch>>,
     intakes: BTreeMap<(usize, RecvId), Intake>,
     transits: BTreeMap<(usize, SendId), Transit>,
     accounts: Accounts,
@@ -179,6 +183,7 @@ impl Host {
             neighbours: neighbour::meet(place, generation, &dials, now, &mut dice, watch),
             dice,
             parts: BTreeMap::new(),
+            casts: BTreeMap::new(),
             intakes: BTreeMap::new(),
             transits: BTreeMap::new(),
             accounts: Accounts::default(),

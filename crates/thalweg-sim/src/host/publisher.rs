@@ -19,7 +19,7 @@ use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::needs::Reliability;
-use thalweg_core::session::Keep;
+use thalweg_core::session::{Given, Keep};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
@@ -57,7 +57,7 @@ pub(super) struct Publisher {
     next: Option<Due>,
     /// How many ADUs it has given.
     given: u64,
-    epochs: Vec<Epoch>,
+    given_under: Vec<Given>,
     under_way: u64,
     /// How many may be under way before the next is given.
     room: u64,
@@ -78,6 +78,11 @@ impl Publisher {
 
     pub(super) const fn is_over(&self) -> bool {
         matches!(self.stage, Stage::Over)
+    }
+
+    /// Returns whether it gives ADUs under a plan.
+    pub(super) fn gives_under(&self, epoch: Epoch) -> bool {
+        self.given_under.iter().any(|given| given.epoch == epoch)
     }
 
     /// Returns how long its end waits for its sinks' word.
@@ -142,7 +147,7 @@ impl Host {
             dues,
             next,
             given: 0,
-            epochs: Vec::new(),
+            given_under: Vec::new(),
             under_way: 0,
             room: u64::MAX,
             is_held: false,
@@ -152,13 +157,13 @@ impl Host {
         });
     }
 
-    pub(super) fn set_epochs(&mut self, stream: StreamId, epochs: Vec<Epoch>) {
+    pub(super) fn set_given(&mut self, stream: StreamId, given: Vec<Given>) {
         if let Some(publisher) = self
             .publishers
             .iter_mut()
             .find(|publisher| publisher.stream == stream)
         {
-            publisher.epochs = epochs;
+            publisher.given_under = given;
         }
     }
 
@@ -240,9 +245,9 @@ impl Host {
     /// Returns whether an ordered hop of the stream has not taken the ADU before.
     fn is_held(&self, at: usize) -> bool {
         let publisher = &self.publishers[at];
-        let parts = publisher.epochs.iter();
+        let parts = publisher.given_under.iter();
         parts
-            .filter_map(|epoch| self.parts.get(&(publisher.stream, *epoch)))
+            .filter_map(|given| self.parts.get(&(publisher.stream, given.epoch)))
             .any(|part| part.route.is_ordered() && part.is_busy())
     }
 
@@ -283,17 +288,16 @@ impl Host {
     /// Sends an ADU under every plan in force; a sink without one misses it.
     fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
         let publisher = &self.publishers[at];
-        let (place, epochs) = (publisher.at, publisher.epochs.clone());
+        let (place, plans) = (publisher.at, publisher.given_under.clone());
         let now = self.now(watch);
         let mut served = BTreeSet::new();
-        if epochs.is_empty() {
+        if plans.is_empty() {
             self.count_refused(&adu.header, DropCause::NoSubscriber, now);
         }
-        for epoch in epochs {
+        for plan in plans {
             let mut adu = adu.clone();
-            adu.header.epoch = epoch;
-            let copy = self.carry_under(at, adu, watch);
-            served.extend(copy.map(|copy| copy.sink));
+            adu.header.epoch = plan.epoch;
+            served.extend(self.carry_under(at, adu, &plan.serves, watch));
         }
         let Some(adu) = number else {
             return;
@@ -311,23 +315,33 @@ impl Host {
         }
     }
 
-    /// Sends an ADU under the plan that its header names.
+    /// Sends an ADU under the plan that its header names, by which these are served; returns the places of their sinks.
     pub(super) fn carry_under(
         &mut self,
         at: usize,
         mut adu: Adu,
+        serves: &[Epoch],
         watch: &mut Watch<'_>,
-    ) -> Option<Copy> {
+    ) -> BTreeSet<usize> {
         let now = self.now(watch);
         let copy = watch.fates.find(&adu.header);
-        watch.promises.handle_given(&adu.header);
+        let mut served: BTreeSet<usize> = copy.iter().map(|copy| copy.sink).collect();
         let step = watch.model.step(self.place, None, &adu.header);
         let plan = (adu.header.stream, adu.header.epoch);
         if let Some(part) = self.parts.get(&plan) {
             let is_marked = part.route.installation().reliability == Reliability::None;
             adu.header
                 .set_mark(if is_marked { Mark::at(now) } else { Mark::NONE });
-            self.keep(at, &adu, watch);
+            for epoch in serves {
+                let header = Header {
+                    epoch: *epoch,
+                    ..adu.header
+                };
+                watch.promises.handle_given(&header);
+                let copy = watch.fates.handle_given(&adu.header, *epoch);
+                served.extend(copy.map(|copy| copy.sink));
+            }
+            self.keep(at, &adu, serves, watch);
             self.count_arrived(adu.header.mark(), &adu.header, now);
             self.process(adu, copy, step, watch);
         } else {
@@ -335,7 +349,7 @@ impl Host {
             self.count_refused(&adu.header, DropCause::PathLost, now);
             watch.dropped(self.place, copy, DropCause::PathLost);
         }
-        copy
+        served
     }
 
     /// Ends the ordered sequences of a stream that begin here.

@@ -11,6 +11,7 @@
 //! | the machine delivers what the simple model predicts, in that order | `reference` |
 //! | no plaintext of a confidential stream on an insecure link or an untrusted node | [`Secrecy`] |
 //! | what a source is told of its ADUs is what became of them | [`ledger`], at the end |
+//! | a link bears one copy of an ADU, where plans share their beginnings | [`recast`], when asked |
 //! | queues and tables are within `limits` | `host` |
 //! | clocks do not go backwards | `host` |
 //!
@@ -24,6 +25,7 @@ use thalweg_core::time::Instant;
 
 pub mod continuity;
 pub mod ledger;
+pub mod recast;
 #[cfg(test)]
 mod tests;
 

@@ -27,6 +27,7 @@ use thalweg_core::model::{Link, World};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
 
+use crate::fate::Doubled;
 use crate::film::{Film, FilmError};
 use crate::host::{Host, Parcel, Start, next_to};
 use crate::keys::Ring;
@@ -78,6 +79,8 @@ pub struct Played {
     pub happenings: u64,
     /// What plans said of their links, and what was carried.
     pub promises: Vec<Promise>,
+    /// ADUs of which more than one copy went over a link.
+    pub doubled: Vec<Doubled>,
     /// The world's time at which all was accounted for.
     pub ended: Duration,
     /// How soon the source of each stream knew of what was lost, if that was wanted.
@@ -445,6 +448,7 @@ impl<'w> Run<'w> {
             report,
             happenings: self.watch.trace.happenings(),
             text: self.watch.trace.take_text(),
+            doubled: self.watch.fates.doubled(),
             promises: self.watch.promises.into_all(),
             ended: self.watch.now.saturating_since(Instant::ZERO),
             heeds: self.heeds,

@@ -27,6 +27,7 @@ fn part(next: Option<NodeId>, adapters: &[&str], plaintext: bool) -> Installatio
         order: Order::Sequence,
         weight: WEIGHT_USUAL,
         plaintext,
+        base: None,
     }
 }
 

@@ -65,6 +65,8 @@ pub enum Kind {
     Found = 18,
     /// A node that was told to stop has stopped.
     Gone = 19,
+    /// A plan that is grafted here is given copies from now on, or no more: `a` is the epoch, `b` 1 or 0.
+    Cast = 20,
 }
 
 /// One thing that happens.
@@ -224,6 +226,7 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
         Kind::Dropped => ["sequence", "cause"],
         Kind::Outcome => ["sequence", "ended"],
         Kind::End => ["adus", ""],
+        Kind::Cast => ["epoch", "on"],
     };
     for (label, number) in labels.into_iter().zip([happening.a, happening.b]) {
         if label == "digest" {

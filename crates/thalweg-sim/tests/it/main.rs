@@ -7,6 +7,7 @@ mod heed;
 mod ladder;
 mod outbox;
 mod promises;
+mod recast;
 mod regressions;
 mod restarts;
 mod rig;

@@ -39,6 +39,7 @@ fn prepare(stream: StreamId, adapters: usize) -> Body {
         order: crate::needs::Order::Importance,
         weight: crate::needs::WEIGHT_USUAL,
         plaintext: true,
+        base: None,
         envelope: None,
     })
 }

@@ -5,11 +5,12 @@
 
 mod accounts;
 mod admission;
+mod grafts;
 mod hostile;
 mod routes;
 mod streams;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -27,6 +28,7 @@ use crate::model::{Layer, Weights};
 use crate::needs::Needs;
 use crate::planner::Planner;
 use crate::routing::gauge::Sample;
+use crate::session::Given;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize, Ratio};
 use crate::wire::control::{self as wire, SIGNATURE_BYTES};
@@ -35,6 +37,7 @@ const A: NodeId = NodeId([1; 32]);
 const B: NodeId = NodeId([2; 32]);
 const C: NodeId = NodeId([3; 32]);
 const D: NodeId = NodeId([4; 32]);
+const E: NodeId = NodeId([5; 32]);
 
 const LINK: Sample = Sample {
     rtt: Duration::from_millis(10),
@@ -114,11 +117,14 @@ struct Node {
     controller: Controller,
     keys: FakeKeys,
     installed: BTreeMap<(StreamId, Epoch), (Installation, Secrets)>,
-    /// What was to be sent again, and under which plan.
-    resent: Vec<(Vec<Epoch>, Epoch)>,
+    /// What was to be sent again, for which plan, and under which.
+    resent: Vec<(Vec<Epoch>, Epoch, Epoch)>,
     /// What sinks have, and under which plans it may have been sent.
     acknowledged: Vec<(Vec<Epoch>, Held)>,
     active: BTreeMap<StreamId, Vec<Epoch>>,
+    given: BTreeMap<StreamId, Vec<Given>>,
+    /// Plans that it gives copies of what arrives for their bases.
+    casting: BTreeSet<(StreamId, Epoch)>,
     found: Vec<(StreamName, StreamId)>,
     notices: Vec<Notice>,
     notes: Vec<Note>,
@@ -152,7 +158,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         id,
         name: id.short().parse().expect("digits are a name"),
         slots: 4,
-        peers: [A, B, C, D].map(peer).into(),
+        peers: [A, B, C, D, E].map(peer).into(),
         weights: Weights::default(),
         since_1970,
     };
@@ -162,6 +168,8 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         keys,
         installed: BTreeMap::new(),
         active: BTreeMap::new(),
+        given: BTreeMap::new(),
+        casting: BTreeSet::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
         found: Vec::new(),
@@ -350,16 +358,32 @@ impl Node {
             }
             Output::Remove { stream, epoch } => {
                 self.installed.remove(&(stream, epoch));
+                self.casting.remove(&(stream, epoch));
             }
-            Output::Active { stream, epochs } => {
+            Output::Active { stream, given } => {
+                let epochs = given.iter().map(|given| given.epoch).collect();
                 self.active.insert(stream, epochs);
+                self.given.insert(stream, given);
+            }
+            Output::Cast {
+                stream,
+                epoch,
+                is_on,
+            } => {
+                if is_on {
+                    self.casting.insert((stream, epoch));
+                } else {
+                    self.casting.remove(&(stream, epoch));
+                }
             }
             Output::Found { name, stream } => self.found.push((name, stream)),
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {
                 stream, reading, ..
             } => self.closed.push((stream, reading)),
-            Output::Resend { from, to, .. } => self.resent.push((from, to)),
+            Output::Resend {
+                from, to, under, ..
+            } => self.resent.push((from, to, under)),
             Output::Acknowledged { epochs, held, .. } => self.acknowledged.push((epochs, held)),
             Output::Note(note) => self.notes.push(note),
         }

@@ -29,7 +29,7 @@ fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
     let (sink, plan) = source.plans().next().expect("one sink");
     assert_eq!(
         (sink, plan.state, source.active()),
-        (C, PlanState::Active, &[Epoch(1)][..])
+        (C, PlanState::Active, &fabric.node(A).given[&stream][..])
     );
     let words = plan.words.as_ref().expect("a planned stream");
     assert!(words.report.feasible && words.explanation.is_some());

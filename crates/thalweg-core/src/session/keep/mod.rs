@@ -3,7 +3,8 @@
 //! *The idea.* A next node's acknowledgement says that it has an ADU, not that the sink will: it may crash with it, or its
 //! own link may be cut. So the source keeps what its stream does not let go lightly until the sink says that it has it, until
 //! its deadline, or until a bound is reached; then the oldest goes. What is kept is the ADU as its producer gave it, before
-//! any adapter: another plan may have others, and seals anew.
+//! any adapter: another plan may have others, and seals anew. It is kept once, however many sinks have not said that they
+//! have it.
 //!
 //! *What it does not do.* It sends nothing, and does not know which way is broken: the session says.
 //!
@@ -25,10 +26,10 @@ mod tests;
 /// How long an ADU is kept at most: as long as a subscription lives without a word of its sink.
 pub const KEEP_AGE_MAX: Duration = super::LEASE;
 
-/// What is kept of one stream, by the plan under which it was sent.
+/// What is kept of one stream, by its sequence.
 #[derive(Debug, Default)]
 pub struct Keep {
-    kept: BTreeMap<(Epoch, u64), Kept>,
+    kept: BTreeMap<u64, Kept>,
     bytes: u64,
     overflowed: u64,
 }
@@ -37,26 +38,39 @@ pub struct Keep {
 struct Kept {
     adu: Adu,
     until: Instant,
+    /// The plans by which it went to sinks that have not said that they have it.
+    plans: Vec<Epoch>,
 }
 
 impl Keep {
-    /// Takes in an ADU that is sent under the plan that its header names.
+    /// Takes in an ADU that is sent, and by which plans it goes to sinks: one, or those that are grafted on it too.
     ///
-    /// Cost    O(log kept)
-    pub fn handle_given(&mut self, adu: &Adu, reliability: Reliability, now: Instant) {
-        if reliability == Reliability::None {
+    /// Cost    O(log kept + plans)
+    pub fn handle_given(
+        &mut self,
+        adu: &Adu,
+        plans: &[Epoch],
+        reliability: Reliability,
+        now: Instant,
+    ) {
+        if reliability == Reliability::None || plans.is_empty() {
             return;
         }
         self.expire(now);
         let header = &adu.header;
-        let kept = Kept {
+        let mut kept = Kept {
             adu: adu.clone(),
             until: header.deadline.min(now + KEEP_AGE_MAX),
+            plans: plans.to_vec(),
         };
         self.bytes += kept.adu.payload.len() as u64;
-        if let Some(before) = self.kept.insert((header.epoch, header.sequence.0), kept) {
+        if let Some(before) = self.kept.remove(&header.sequence.0) {
             self.bytes -= before.adu.payload.len() as u64;
+            kept.plans.extend(before.plans);
+            kept.plans.sort_unstable();
+            kept.plans.dedup();
         }
+        self.kept.insert(header.sequence.0, kept);
         while self.kept.len() > KEEP_ADUS_MAX || self.bytes > KEEP_BYTES_MAX.as_bytes() {
             self.pop_first();
             self.overflowed += 1;
@@ -65,34 +79,39 @@ impl Keep {
 
     /// Takes in what the sink of these plans says that it has.
     ///
-    /// Cost    O(kept of these plans)
+    /// Cost    O(kept · plans)
     pub fn handle_receipt(&mut self, epochs: &[Epoch], held: &Held) {
-        for epoch in epochs {
-            let of_plan = (*epoch, 0)..=(*epoch, u64::MAX);
-            let bytes = &mut self.bytes;
-            let has = |_: &(Epoch, u64), kept: &mut Kept| held.has(kept.adu.header.sequence);
-            for (_, kept) in self.kept.extract_if(of_plan, has) {
+        let bytes = &mut self.bytes;
+        self.kept.retain(|_, kept| {
+            if held.has(kept.adu.header.sequence) {
+                kept.plans.retain(|plan| !epochs.contains(plan));
+            }
+            if kept.plans.is_empty() {
                 *bytes -= kept.adu.payload.len() as u64;
             }
-        }
+            !kept.plans.is_empty()
+        });
     }
 
-    /// Gives out what was sent under these plans and is still worth sending, by sequence, and keeps it no longer.
+    /// Gives out what went by these plans and is still worth sending, by sequence, and keeps it no longer for their sinks.
     ///
     /// Whoever sends it again says so by [`Keep::handle_given`].
-    /// Cost    O(kept of these plans), and sorting them
+    /// Cost    O(kept · plans)
     pub fn take(&mut self, epochs: &[Epoch], now: Instant) -> Vec<Adu> {
         let mut taken = Vec::new();
-        for epoch in epochs {
-            let of_plan = (*epoch, 0)..=(*epoch, u64::MAX);
-            taken.extend(self.kept.extract_if(of_plan, |_, _| true));
-        }
-        let gone: u64 = taken.iter().map(|(_, k)| k.adu.payload.len() as u64).sum();
-        self.bytes -= gone;
-        taken.retain(|(_, kept)| now < kept.until);
-        taken.sort_by_key(|((_, sequence), _)| *sequence);
-        taken.dedup_by_key(|((_, sequence), _)| *sequence);
-        taken.into_iter().map(|(_, kept)| kept.adu).collect()
+        let bytes = &mut self.bytes;
+        self.kept.retain(|_, kept| {
+            let before = kept.plans.len();
+            kept.plans.retain(|plan| !epochs.contains(plan));
+            if kept.plans.len() < before && now < kept.until {
+                taken.push(kept.adu.clone());
+            }
+            if kept.plans.is_empty() {
+                *bytes -= kept.adu.payload.len() as u64;
+            }
+            !kept.plans.is_empty()
+        });
+        taken
     }
 
     /// Returns whether nothing that is worth sending again waits for its acknowledgement.
@@ -120,7 +139,7 @@ impl Keep {
         self.overflowed
     }
 
-    /// Lets go of the oldest that are too late; of one plan, what is older is due no later.
+    /// Lets go of the oldest that are too late; what is older is due no later.
     fn expire(&mut self, now: Instant) {
         while let Some(first) = self.kept.first_entry()
             && first.get().until <= now

@@ -22,10 +22,14 @@ fn adu(epoch: u32, sequence: u64, bytes: usize) -> Adu {
     }
 }
 
+fn give(keep: &mut Keep, adu: &Adu, reliability: Reliability) {
+    keep.handle_given(adu, &[adu.header.epoch], reliability, Instant::ZERO);
+}
+
 fn keeping(epoch: u32, sequences: core::ops::Range<u64>) -> Keep {
     let mut keep = Keep::default();
     for sequence in sequences {
-        keep.handle_given(&adu(epoch, sequence, 10), UntilDeadline, Instant::ZERO);
+        give(&mut keep, &adu(epoch, sequence, 10), UntilDeadline);
     }
     keep
 }
@@ -38,7 +42,7 @@ fn taken(keep: &mut Keep, epochs: &[Epoch], now: Instant) -> Vec<u64> {
 #[test]
 fn what_the_sink_has_is_not_kept_and_the_rest_comes_out_once_in_sequence() {
     let mut keep = keeping(1, 0..10);
-    keep.handle_given(&adu(2, 10, 10), Full, Instant::ZERO);
+    give(&mut keep, &adu(2, 10, 10), Full);
     let held = Held {
         floor: 3,
         ranges: vec![5..7, 20..30],
@@ -58,9 +62,9 @@ fn nothing_is_kept_beyond_its_deadline_or_age_nor_of_what_may_be_lost() {
     let mut keep = Keep::default();
     let mut early = adu(1, 0, 1);
     early.header.deadline = Instant::from_nanos(5);
-    keep.handle_given(&early, UntilDeadline, Instant::ZERO);
-    keep.handle_given(&adu(1, 1, 1), Full, Instant::ZERO);
-    keep.handle_given(&adu(1, 2, 1), Reliability::None, Instant::ZERO);
+    give(&mut keep, &early, UntilDeadline);
+    give(&mut keep, &adu(1, 1, 1), Full);
+    give(&mut keep, &adu(1, 2, 1), Reliability::None);
     let end = Instant::ZERO + KEEP_AGE_MAX;
     assert_eq!(keep.poll_settled(), end);
     assert!(!keep.is_settled(end - Duration::from_nanos(1)) && keep.is_settled(end));
@@ -78,10 +82,25 @@ fn the_oldest_goes_when_there_are_too_many_or_too_many_bytes() {
     let mut keep = Keep::default();
     for sequence in 0..=fit {
         let large = adu(1, sequence, ADU_PAYLOAD_BYTES_MAX);
-        keep.handle_given(&large, Full, Instant::ZERO);
+        give(&mut keep, &large, Full);
     }
     assert_eq!(keep.size(), (fit as usize, KEEP_BYTES_MAX.as_bytes()));
     // Given again under the same plan it is kept once.
-    keep.handle_given(&adu(1, fit, 10), Full, Instant::ZERO);
+    give(&mut keep, &adu(1, fit, 10), Full);
     assert_eq!(keep.size().0, fit as usize);
+}
+
+#[test]
+fn what_goes_to_many_sinks_is_kept_once_and_until_the_last_has_it() {
+    let mut keep = Keep::default();
+    let plans = [Epoch(1), Epoch(2), Epoch(3)];
+    keep.handle_given(&adu(1, 0, 10), &plans, UntilDeadline, Instant::ZERO);
+    assert_eq!(keep.size(), (1, 10));
+    let all = Held::everything();
+    keep.handle_receipt(&[Epoch(1)], &all);
+    assert_eq!(taken(&mut keep, &[Epoch(2)], Instant::ZERO), [0]);
+    assert_eq!(keep.size(), (1, 10), "the third has not said so");
+    assert_eq!(taken(&mut keep, &[Epoch(1)], Instant::ZERO), []);
+    keep.handle_receipt(&[Epoch(3)], &all);
+    assert_eq!(keep.size(), (0, 0));
 }

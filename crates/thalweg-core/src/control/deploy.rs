@@ -1,0 +1,229 @@
+//! From a wish for a plan to its messages: planned, drafted, and one part written for each node.
+//!
+//! *The idea.* The session says for whom a plan is wanted. It is made by the planner, by its program, or by the fewest hops,
+//! and comes back as parts, which the session deploys: where it can, grafted on the plan of another sink.
+//!
+//! *What it does not do.* It does not say when ([`crate::session`]) and solves nothing ([`crate::planner`]).
+//!
+//! *Sources.* docs/protocol.md §5; docs/recast.md.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::continuity::{Avoid, layers};
+use super::map::Map;
+use super::part::needs_key;
+use super::planning::{Planning, Solved, Words};
+use super::{Controller, KeyContext, Keys, Note, Output, PlanState};
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::planner::{Planner, Policy};
+use crate::session::Part;
+use crate::time::Instant;
+use crate::wire::control::Prepare;
+
+impl Controller {
+    /// Takes in the result of an [`Output::Plan`].
+    pub fn handle_solved(&mut self, solved: Solved, now: Instant, keys: &mut dyn Keys) {
+        let Planning {
+            stream,
+            sink,
+            number,
+            ..
+        } = solved.planning;
+        let plan = self.sources.get(&stream).and_then(|s| s.sinks.get(&sink));
+        if plan.is_none_or(|plan| plan.plannings != number) {
+            return;
+        }
+        let avoid = solved.planning.avoid;
+        let drafted = solved
+            .into_parts()
+            .map(|(parts, words)| (parts, Some(words)));
+        // Who keeps away from what may be well finds nothing sooner than it must.
+        if let (Err(_), Some(less)) = (&drafted, avoid.less()) {
+            self.plan_avoiding(stream, sink, less, now, keys);
+            return self.settle(now, keys);
+        }
+        self.handle_draft(stream, sink, drafted, now, keys);
+        self.settle(now, keys);
+    }
+
+    /// Plans for a sink, or has it planned, by a way on which all answer if there is one.
+    pub(super) fn plan(
+        &mut self,
+        stream: StreamId,
+        sink: NodeId,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let avoid = self.avoid_most(sink, now);
+        self.plan_avoiding(stream, sink, avoid, now, keys);
+    }
+
+    fn plan_avoiding(
+        &mut self,
+        stream: StreamId,
+        sink: NodeId,
+        avoid: Avoid,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        let Some(plan) = source.sinks.get_mut(&sink) else {
+            return;
+        };
+        plan.plannings += 1;
+        let number = plan.plannings;
+        let Some(source) = self.sources.get(&stream) else {
+            return;
+        };
+        let unplanned = match (&source.given, source.publication.planner) {
+            (Some(parts), _) => self.given(parts, sink),
+            (None, Some(planner)) if sink != self.id() => {
+                match Map::new(self, &source.publication, sink, avoid, now) {
+                    Ok(map) => {
+                        let planning = Planning {
+                            stream,
+                            sink,
+                            number,
+                            map: map.into(),
+                            policy: policy(planner),
+                            avoid,
+                        };
+                        return self.outputs.push_back(Output::Plan(planning));
+                    }
+                    Err(reason) => Err(reason),
+                }
+            }
+            (None, _) => self.shortest(sink, avoid, now),
+        };
+        let drafted = unplanned.map(|parts| (parts, None));
+        self.handle_draft(stream, sink, drafted, now, keys);
+    }
+
+    /// Gives the parts of a plan to the session, or remembers why there are none.
+    fn handle_draft(
+        &mut self,
+        stream: StreamId,
+        sink: NodeId,
+        drafted: Result<(Vec<Part>, Option<Words>), String>,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        match drafted {
+            Ok((parts, words)) => {
+                let path: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
+                let layers = layers(&parts);
+                let epoch = source.session.handle_plan(sink, parts, now);
+                if let Some(epoch) = epoch {
+                    source
+                        .layers
+                        .retain(|known, _| source.paths.contains_key(known));
+                    source.layers.insert(epoch, layers);
+                    source.paths.insert(epoch, path);
+                    if let Some(graft) = source.session.graft(epoch) {
+                        source.grafts.insert(epoch, graft.at);
+                    }
+                }
+                if let (Some(epoch), Some(plan)) = (epoch, source.sinks.get_mut(&sink)) {
+                    plan.deploying = Some((epoch, words));
+                    if plan.state != PlanState::Active {
+                        plan.state = PlanState::Deploying;
+                    }
+                    self.open_graft(stream, epoch, now);
+                }
+            }
+            Err(reason) => {
+                source.session.handle_no_plan(sink, now);
+                self.fail(stream, sink, &reason, keys);
+                self.note(Note::NoPlan { sink, reason });
+            }
+        }
+    }
+
+    /// Returns the way that the program has given; it leads to one sink.
+    fn given(&self, parts: &[Part], sink: NodeId) -> Result<Vec<Part>, String> {
+        if parts.last().map(|part| part.node) != Some(sink) {
+            let sink = self.name_of(sink);
+            return Err(format!("the plan that was given does not end at {sink}"));
+        }
+        Ok(parts.to_vec())
+    }
+
+    /// Returns the unplanned way: the fewest hops, nothing on the way.
+    fn shortest(&self, sink: NodeId, avoid: Avoid, now: Instant) -> Result<Vec<Part>, String> {
+        let path = self.way_avoiding(sink, avoid, now);
+        let path = path.ok_or_else(|| format!("no way to {}", self.name_of(sink)))?;
+        let part = |node| Part {
+            node,
+            adapters: Vec::new(),
+            plaintext: true,
+        };
+        Ok(path.into_iter().map(part).collect())
+    }
+
+    /// Returns the message that installs a part, with the stream's key if the part needs it.
+    pub(super) fn prepare(
+        &mut self,
+        (stream, epoch): (StreamId, Epoch),
+        route: &[NodeId],
+        next: Option<NodeId>,
+        part: Part,
+        keys: &mut dyn Keys,
+    ) -> Option<Prepare> {
+        let node = part.node;
+        let envelope = self.envelope(stream, &part, keys);
+        let source = self.sources.get(&stream)?;
+        let envelope = match envelope.transpose() {
+            Ok(envelope) => envelope,
+            Err(error) => {
+                self.outputs
+                    .push_back(Output::Note(Note::KeyNotSealed { node, error }));
+                None
+            }
+        };
+        Some(Prepare {
+            name: source.publication.name.clone(),
+            stream,
+            epoch,
+            previous: route.iter().rev().nth(1).copied().unwrap_or(self.id()),
+            next,
+            adapters: part.adapters,
+            reliability: source.publication.needs.reliability,
+            order: source.publication.needs.order,
+            weight: source.publication.needs.weight,
+            plaintext: part.plaintext,
+            base: None,
+            envelope,
+        })
+    }
+
+    /// Returns the stream's key, sealed for the node of a part that needs it.
+    fn envelope(
+        &self,
+        stream: StreamId,
+        part: &Part,
+        keys: &mut dyn Keys,
+    ) -> Option<Result<Vec<u8>, super::KeysError>> {
+        let source = self.sources.get(&stream)?;
+        let wanted = needs_key(&part.adapters).then_some(part.node)?;
+        let record = self.directory.record(wanted)?;
+        let context = KeyContext {
+            source: self.id(),
+            stream,
+        };
+        Some(keys.seal_key(&source.key, &record.box_key, context))
+    }
+}
+
+fn policy(planner: Planner) -> Policy {
+    Policy {
+        planner,
+        ..Policy::default()
+    }
+}

@@ -1,0 +1,325 @@
+//! Proves that every link bears one copy for all sinks behind it, that no plan outlives its base, and that what is said of
+//! grafted plans reaches the source and is believed only from where it may come.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::Note;
+use super::{A, B, C, D, E, Fabric, name, publication};
+use crate::adu::{Importance, Mark};
+use crate::event::DropCause;
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::ledger::{Band, Counts, EVERY, SLACK};
+use crate::mailbox::Held;
+use crate::needs::{Needs, Reliability};
+use crate::planner::Planner;
+use crate::session::{Given, LEASE, RENEW};
+use crate::time::Duration;
+use crate::wire::control::{self as wire, Branch, Message, Said};
+use crate::wire::receipt::{Advice, Receipt};
+
+/// Returns a stream from A by B to C and D.
+fn forked() -> (Fabric, StreamId) {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    fabric.subscribe(D);
+    (fabric, stream)
+}
+
+fn given(epoch: u32, serves: &[u32]) -> Given {
+    Given {
+        epoch: Epoch(epoch),
+        serves: serves.iter().copied().map(Epoch).collect(),
+    }
+}
+
+fn told(fabric: &Fabric, stream: StreamId) -> &[Given] {
+    &fabric.node(A).given[&stream]
+}
+
+/// Returns which plans of a stream lie on a node, each with the plan that it is grafted on there.
+fn lying(fabric: &Fabric, id: NodeId) -> Vec<(u32, Option<u32>)> {
+    let parts = fabric.node(id).parts();
+    let part = |part: &&super::Installation| (part.epoch.0, part.base.map(|base| base.0));
+    parts.iter().map(part).collect()
+}
+
+/// Returns which plans a node casts.
+fn casting(fabric: &Fabric, id: NodeId) -> Vec<u32> {
+    let casting = fabric.node(id).casting.iter();
+    casting.map(|(_, epoch)| epoch.0).collect()
+}
+
+#[test]
+fn the_way_that_two_sinks_share_bears_one_plan() {
+    let (mut fabric, stream) = forked();
+    for _ in 0..2 {
+        assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+        assert_eq!(lying(&fabric, A), [(1, None)]);
+        assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
+        assert_eq!(casting(&fabric, B), [2]);
+        assert_eq!(lying(&fabric, C), [(1, None)]);
+        assert_eq!(lying(&fabric, D), [(2, None)]);
+        let (part, _) = &fabric.node(B).installed[&(stream, Epoch(2))];
+        assert_eq!((part.previous, part.next), (B, Some(D)));
+        // And it stays so.
+        fabric.pass(LEASE + LEASE);
+    }
+}
+
+#[test]
+fn a_sink_on_the_way_of_another_passes_on_what_it_has_itself() {
+    for first in [B, C] {
+        let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+        let stream = fabric.publish(A, publication(None, false));
+        let second = if first == B { C } else { B };
+        fabric.subscribe(first);
+        fabric.subscribe(second);
+        assert_eq!(told(&fabric, stream), [given(1, &[1, 2])], "{first:?}");
+        assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
+        assert_eq!(lying(&fabric, A), [(1, None)]);
+    }
+}
+
+#[test]
+fn many_sinks_that_come_at_once_are_grafted_all_the_same() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D], [B, E]]);
+    for sink in [C, D, E] {
+        fabric.subscribe(sink);
+    }
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    assert_eq!(told(&fabric, stream), [given(1, &[1, 2, 3])]);
+    assert_eq!(casting(&fabric, B), [2, 3]);
+}
+
+#[test]
+fn trees_are_as_deep_as_ways_are_shared() {
+    // A to B to C, where D and E part.
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [C, D], [C, E]]);
+    let stream = fabric.publish(A, publication(None, false));
+    for sink in [B, D, E] {
+        fabric.subscribe(sink);
+    }
+    assert_eq!(told(&fabric, stream), [given(1, &[1, 2, 3])]);
+    assert_eq!(lying(&fabric, A), [(1, None)]);
+    assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
+    assert_eq!(lying(&fabric, C), [(2, None), (3, Some(2))]);
+    let source = fabric.node(A).controller.source(stream).expect("published");
+    assert_eq!(source.session.root(Epoch(3)), Epoch(1));
+}
+
+#[test]
+fn what_loses_its_base_moves_before_that_is_given_up() {
+    let (mut fabric, stream) = forked();
+    fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.settle();
+    // D has a plan of its own now, and nothing is given under the one of C any more.
+    assert_eq!(told(&fabric, stream), [given(3, &[3])]);
+    fabric.pass(RENEW + Duration::from_secs(2));
+    assert_eq!(casting(&fabric, B), []);
+    fabric.pass(LEASE);
+    for id in [A, B, D] {
+        assert_eq!(lying(&fabric, id), [(3, None)], "{id:?}");
+    }
+    assert_eq!(lying(&fabric, C), []);
+}
+
+#[test]
+fn a_base_is_given_and_renewed_while_a_plan_in_force_is_grafted_on_it() {
+    let (mut fabric, stream) = forked();
+    // D installs nothing new, so it stays with what it has.
+    fabric.nodes.get_mut(&D).expect("linked").unknown.push("");
+    fabric.wires.retain(|wire| *wire != [B, D]);
+    fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.settle();
+    assert_eq!(told(&fabric, stream), [given(1, &[2])]);
+    fabric.pass(Duration::from_secs(5));
+    assert_eq!(lying(&fabric, A), [(1, None), (3, None)]);
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(told(&fabric, stream), []);
+    assert_eq!((lying(&fabric, A), lying(&fabric, B)), (vec![], vec![]));
+}
+
+#[test]
+fn what_may_not_be_late_for_a_slow_branch_is_sent_to_each() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
+    let mut publication = publication(None, false);
+    publication.needs = Needs {
+        reliability: Reliability::Full,
+        ..publication.needs
+    };
+    let stream = fabric.publish(A, publication);
+    fabric.subscribe(C);
+    fabric.subscribe(D);
+    assert_eq!(told(&fabric, stream), [given(1, &[1]), given(2, &[2])]);
+}
+
+#[test]
+fn when_the_shared_way_breaks_both_move_and_what_either_lacks_is_sent_again() {
+    // Two ways to B, where C and D part.
+    let mut fabric = Fabric::linked(&[[A, B], [A, E], [B, E], [B, C], [B, D]]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    fabric.subscribe(C);
+    fabric.subscribe(D);
+    assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+    fabric.at(A, |c, now, keys| c.handle_silence(B, true, now, keys));
+    fabric.settle();
+    let after = told(&fabric, stream);
+    assert_eq!(after.len(), 1, "{after:?}");
+    let (root, serves) = (after[0].epoch, &after[0].serves);
+    assert!(root > Epoch(2) && serves.len() == 2, "{after:?}");
+    assert_eq!(fabric.node(E).installed.keys().count(), 1, "one plan by E");
+    let resent = &fabric.node(A).resent;
+    assert_eq!(resent.len(), 2);
+    for ((from, to, under), old) in resent.iter().zip([1, 2]) {
+        assert_eq!((&from[..], *under), (&[Epoch(old)][..], root));
+        assert!(serves.contains(to));
+    }
+    // What was given up is cast no more once nothing of it is on its way.
+    fabric.pass(LEASE);
+    assert_eq!(casting(&fabric, B).len(), 1);
+}
+
+#[test]
+fn a_node_that_does_not_answer_behind_the_graft_is_gone_around() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D], [D, E], [C, E]]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    fabric.subscribe(D);
+    fabric.subscribe(E);
+    let before = told(&fabric, stream).to_vec();
+    assert_eq!(before.len(), 1);
+    // Whichever way it took: the node where it is grafted, or the next, hears nothing from the one after.
+    let (caster, silent) = if lying(&fabric, C).is_empty() {
+        (D, E)
+    } else {
+        (B, C)
+    };
+    fabric.at(caster, |c, now, keys| {
+        c.handle_silence(silent, true, now, keys)
+    });
+    fabric.settle();
+    let after = told(&fabric, stream);
+    assert_eq!(after.len(), 1);
+    assert!(
+        after[0].serves != before[0].serves,
+        "it has moved: {after:?}"
+    );
+    assert_eq!(fabric.node(A).resent.len(), 1);
+}
+
+#[test]
+fn a_source_knows_what_became_of_copies() {
+    let (mut fabric, stream) = forked();
+    let band = Band::of(Importance(200));
+    let at = band.index();
+    let mut counts = Counts::default();
+    let none = Mark::NONE.index();
+    let set = |counts: &mut Counts, [arrived, sent, left]: [u64; 3]| {
+        counts.arrived[none][at] = arrived;
+        counts.sent[none][at] = sent;
+        counts.left[none][at] = left;
+    };
+    set(&mut counts, [10, 10, 10]);
+    for (id, epoch) in [(A, 1), (B, 1)] {
+        fabric.at(id, |c, now, _| {
+            c.handle_counts(stream, Epoch(epoch), &counts, now)
+        });
+    }
+    let mut copied = Counts::default();
+    set(&mut copied, [8, 8, 7]);
+    copied.fail(Mark::NONE, band, DropCause::Expired);
+    fabric.at(B, |c, now, _| {
+        c.handle_counts(stream, Epoch(2), &copied, now)
+    });
+    for (id, epoch, got) in [(C, 1, 10), (D, 2, 7)] {
+        let mut counts = Counts::default();
+        set(&mut counts, [got, 0, 0]);
+        counts.delivered[at] = got;
+        fabric.at(id, |c, now, _| {
+            c.handle_counts(stream, Epoch(epoch), &counts, now)
+        });
+    }
+    fabric.pass(EVERY + SLACK);
+    let check = |fabric: &Fabric| {
+        let reading = fabric.node(A).controller.reading(stream).expect("known");
+        assert_eq!((reading.given, reading.delivered), (18, 17));
+        let [loss] = reading.losses[..] else {
+            panic!("{reading:?}");
+        };
+        let loss = (loss.node, loss.cause, loss.adus);
+        assert_eq!(loss, (Some(B), DropCause::Expired, 1));
+        assert_eq!(reading.open(), 0);
+    };
+    check(&fabric);
+    let astray =
+        |note: &Note| matches!(note, Note::BranchAstray { .. } | Note::AccountAstray { .. });
+    assert!(!fabric.node(A).notes.iter().any(astray));
+    // And when its plan is over.
+    fabric.at(D, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.pass(RENEW + RENEW);
+    check(&fabric);
+    assert_eq!(told(&fabric, stream), [given(1, &[1])]);
+    assert_eq!(casting(&fabric, B), []);
+}
+
+#[test]
+fn what_a_grafted_sink_has_is_known_at_the_source() {
+    let (mut fabric, stream) = forked();
+    let held = Held {
+        floor: 5,
+        ranges: vec![7..9],
+    };
+    let said = held.clone();
+    fabric.at(D, |c, now, _| c.handle_held(stream, said, false, now));
+    fabric.pass(Duration::from_secs(1));
+    let acknowledged = &fabric.node(A).acknowledged;
+    assert_eq!(acknowledged.last(), Some(&(vec![Epoch(2)], held)));
+}
+
+#[test]
+fn nobody_else_is_heard_about_a_grafted_plan() {
+    let (mut fabric, stream) = forked();
+    let held = Held {
+        floor: 9,
+        ranges: vec![],
+    };
+    let receipt = |epoch| {
+        Said::Receipt(Receipt {
+            stream,
+            epoch: Epoch(epoch),
+            since: 1,
+            held: held.clone(),
+        })
+    };
+    let known = fabric.node(A).acknowledged.len();
+    let mut send = |via, said| {
+        let via = Epoch(via);
+        let frame = wire::encode(&Message::Branch(Branch { stream, via, said }));
+        fabric.at(A, |c, now, keys| c.handle_frame(B, &frame, now, keys));
+        fabric.settle();
+    };
+    // Not a plan of this stream's, not grafted on it, not the way of a plan.
+    send(1, receipt(1));
+    send(1, receipt(3));
+    send(2, receipt(2));
+    let advice = Advice {
+        stream,
+        epoch: Epoch(2),
+        distance: 1,
+    };
+    send(1, Said::Advice(advice));
+    let astray = |note: &&Note| matches!(note, Note::BranchAstray { from } | Note::AdviceAstray { from } if *from == B);
+    let notes = fabric.node(A).notes.iter();
+    assert_eq!(notes.filter(astray).count(), 4, "D is the last of its plan");
+    assert_eq!(fabric.node(A).acknowledged.len(), known);
+    // A node that is no source of a plan cannot have it cast.
+    let cast = wire::Body::Cast {
+        stream,
+        epoch: Epoch(2),
+        is_on: false,
+    };
+    fabric.at(C, |c, _, keys| c.send_routed(vec![C, B], cast, keys));
+    fabric.settle();
+    assert_eq!(casting(&fabric, B), [2]);
+}

@@ -1,0 +1,206 @@
+//! One plan of a session on its way into force: which nodes have their parts, and where it is fed from.
+//!
+//! *What it does not do.* It does not know of other plans; whether the one that it is grafted on is in force, the session
+//! knows.
+
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::graft::Graft;
+use super::{DEPLOY_MAX, Output, Part, RENEW, RESEND};
+use crate::id::{Epoch, NodeId};
+use crate::time::Instant;
+
+/// How far the node on which a plan is grafted is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Nodes install their parts.
+    Installing,
+    /// All have: it is to begin to cast.
+    Beginning,
+    /// It casts, or the plan is none that is grafted.
+    Fed,
+}
+
+/// A plan whose parts are told to its nodes.
+#[derive(Clone, Debug)]
+pub(super) struct Deployment {
+    pub(super) epoch: Epoch,
+    pub(super) parts: Vec<Part>,
+    pub(super) graft: Option<Graft>,
+    pub(super) stage: Stage,
+    pub(super) waiting_for: BTreeSet<NodeId>,
+    pub(super) send_next: Instant,
+    pub(super) give_up: Instant,
+    /// How many hops from the source on the map has never shown broken since all nodes had their parts: behind them one may
+    /// have been restarted.
+    pub(super) whole_hops: usize,
+    /// Until when a node of its way is believed that the next one does not answer.
+    pub(super) suspect_until: Instant,
+    /// What was sent under it is to be sent again, or has been.
+    pub(super) is_broken: bool,
+}
+
+impl Deployment {
+    pub(super) fn new(epoch: Epoch, parts: Vec<Part>, graft: Option<Graft>, now: Instant) -> Self {
+        let mut deployment = Self {
+            epoch,
+            parts,
+            graft,
+            stage: Stage::Installing,
+            waiting_for: BTreeSet::new(),
+            send_next: now,
+            give_up: now,
+            whole_hops: usize::MAX,
+            suspect_until: Instant::ZERO,
+            is_broken: false,
+        };
+        deployment.begin(now);
+        deployment
+    }
+
+    /// Returns the place on its way of the first node that has a part of it.
+    pub(super) fn start(&self) -> usize {
+        self.graft.map_or(0, |graft| graft.at)
+    }
+
+    /// Returns the node where it is grafted.
+    pub(super) fn caster(&self) -> Option<NodeId> {
+        let graft = self.graft?;
+        self.parts.get(graft.at).map(|part| part.node)
+    }
+
+    pub(super) fn runs_on(&self, node: NodeId) -> bool {
+        let mut own = self.parts[self.start()..].iter();
+        own.any(|part| part.node == node)
+    }
+
+    /// Has every node told its part, and wait for all their answers.
+    pub(super) fn begin(&mut self, now: Instant) {
+        let own = self.parts[self.start()..].iter();
+        self.waiting_for = own.map(|part| part.node).collect();
+        self.stage = Stage::Installing;
+        self.whole_hops = usize::MAX;
+        self.send_next = now;
+        self.give_up = now + DEPLOY_MAX;
+    }
+
+    /// Takes in that a node has its part; returns whether it was the last that was waited for.
+    pub(super) fn handle_ready(&mut self, from: NodeId, now: Instant) -> bool {
+        // A renewal is answered like the rest; nobody waits for that.
+        if !self.waiting_for.remove(&from) || !self.waiting_for.is_empty() {
+            return false;
+        }
+        let must_begin = self.graft.is_some() && self.stage == Stage::Installing;
+        if must_begin {
+            self.stage = Stage::Beginning;
+            self.send_next = now;
+        } else {
+            self.stage = Stage::Fed;
+            self.send_next = now + RENEW;
+        }
+        !must_begin
+    }
+
+    /// Takes in that a node casts the plan; returns whether that was waited for.
+    pub(super) fn handle_casting(&mut self, from: NodeId, now: Instant) -> bool {
+        let is_it = self.stage == Stage::Beginning && self.caster() == Some(from);
+        if is_it {
+            self.stage = Stage::Fed;
+            self.send_next = now + RENEW;
+        }
+        is_it
+    }
+
+    /// Returns whether all its nodes are ready for its ADUs.
+    pub(super) fn is_ready(&self) -> bool {
+        self.waiting_for.is_empty() && self.stage == Stage::Fed
+    }
+
+    /// Returns whether its way leads from one node straight to another.
+    pub(super) fn leads(&self, from: NodeId, to: NodeId) -> bool {
+        let is_it = |pair: &[Part]| (pair[0].node, pair[1].node) == (from, to);
+        self.parts.windows(2).any(is_it)
+    }
+
+    /// Takes in which links there are.
+    pub(super) fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
+        let mut hops = self.parts.windows(2);
+        let broken = hops.position(|pair| !is_joined(pair[0].node, pair[1].node));
+        self.whole_hops = self.whole_hops.min(broken.unwrap_or(usize::MAX));
+    }
+
+    /// Returns whether the map has shown its way broken since all its nodes had their parts.
+    pub(super) fn is_doubted(&self) -> bool {
+        self.whole_hops < self.parts.len()
+    }
+
+    /// Sends the parts that are due: at first to those that have not answered, then to all, as renewal.
+    pub(super) fn send_due(&mut self, now: Instant, outputs: &mut VecDeque<Output>) {
+        if self.send_next > now {
+            return;
+        }
+        // One that is still to take over is given up then; one in force stays so, with a node that is slow to answer.
+        if self.give_up <= now {
+            self.waiting_for.clear();
+        }
+        if self.stage == Stage::Beginning {
+            self.send_next = now + RESEND;
+            return self.cast(true, outputs);
+        }
+        let renewal = self.waiting_for.is_empty();
+        self.send_next = now + if renewal { RENEW } else { RESEND };
+        for (position, part) in self.parts.iter().enumerate().skip(self.start()) {
+            if renewal || self.waiting_for.contains(&part.node) {
+                let base = self.graft.filter(|graft| graft.at == position);
+                outputs.push_back(Output::Prepare {
+                    epoch: self.epoch,
+                    route: self.route_to(position),
+                    next: self.parts.get(position + 1).map(|next| next.node),
+                    part: part.clone(),
+                    base: base.map(|graft| graft.base),
+                });
+            }
+        }
+        if renewal {
+            self.cast(true, outputs);
+        }
+    }
+
+    /// Has the node where it is grafted begin or cease to cast it.
+    pub(super) fn cast(&self, is_on: bool, outputs: &mut VecDeque<Output>) {
+        outputs.extend(self.graft.map(|graft| Output::Cast {
+            epoch: self.epoch,
+            route: self.route_to(graft.at),
+            is_on,
+        }));
+    }
+
+    /// Has its nodes forget it, and the source with them if it has no part of it.
+    pub(super) fn release(&self, outputs: &mut VecDeque<Output>) {
+        let source = (self.start() > 0).then_some(0);
+        let positions = source.into_iter().chain(self.start()..self.parts.len());
+        outputs.extend(positions.map(|position| Output::Release {
+            epoch: self.epoch,
+            route: self.route_to(position),
+        }));
+    }
+
+    /// Says why it is given up.
+    pub(super) fn silence(&self) -> String {
+        if let (Stage::Beginning, Some(caster)) = (self.stage, self.caster()) {
+            return alloc::format!("{} did not begin to cast it", caster.short());
+        }
+        if self.waiting_for.is_empty() {
+            return String::from("the plan that it is grafted on did not come into force");
+        }
+        let silent: Vec<String> = self.waiting_for.iter().map(NodeId::short).collect();
+        alloc::format!("no answer from {} within {DEPLOY_MAX}", silent.join(", "))
+    }
+
+    fn route_to(&self, position: usize) -> Vec<NodeId> {
+        let way = self.parts[..=position].iter();
+        way.map(|part| part.node).collect()
+    }
+}

@@ -1,0 +1,184 @@
+//! Grafts: where the plan for one sink leaves that for another, so that the way up to there bears one copy for both.
+//!
+//! *The idea.* Plans are made for each sink on its own. Where a new one begins like one that is there (the same nodes with the
+//! same adapters, so that the same arrives), the rest of it is grafted there: the nodes before have no part of it, and the
+//! node where the two part, the *caster*, gives it a copy of what arrives for its *base*.
+//!
+//! ```text
+//!  source ═══► relay ═══► sink A            base: the plan for A
+//!                └─────► sink B             graft: the plan for B, from the relay on
+//! ```
+//!
+//! Of all plans the one with the longest beginning in common is taken, and one that is grafted only if it is followed further
+//! than to its own caster: so trees of any depth come about, each link of which bears one copy. What follows:
+//!
+//! - a base is given ADUs by the source for as long as a plan in force is grafted on it, itself or by others between;
+//! - it is renewed as long, and not released before;
+//! - when it is not the plan of its own sink any more, the sinks whose plans are grafted on it are planned anew.
+//!
+//! *What it does not do.* It chooses no way: that is the planner's.
+//!
+//! *Sources.* docs/recast.md; decisions/0016.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use super::deployment::Deployment;
+use super::{Part, Session, Sink};
+use crate::id::{Epoch, NodeId};
+
+/// Where a plan is fed from, if not by the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Graft {
+    /// The plan whose ADUs it has copies of.
+    pub base: Epoch,
+    /// The place on its way of the node where it gets them: never 0, which is the source.
+    pub at: usize,
+}
+
+/// A plan under which the source gives ADUs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Given {
+    /// The plan.
+    pub epoch: Epoch,
+    /// The plans in force that bring these ADUs to sinks: itself, and those that are grafted on it.
+    pub serves: Vec<Epoch>,
+}
+
+impl Session {
+    /// Returns the best graft for a sink's plan, if there is a base for it.
+    ///
+    /// Cost    O(sinks · nodes of a way)
+    pub(super) fn graft_for(&self, sink: NodeId, parts: &[Part]) -> Option<Graft> {
+        if !self.is_recast {
+            return None;
+        }
+        let others = self.sinks.iter().filter(|(other, _)| **other != sink);
+        let plans = others.filter_map(|(_, other)| other.coming());
+        let plans: BTreeMap<Epoch, &Deployment> = plans.map(|plan| (plan.epoch, plan)).collect();
+        let best = plans.values().filter_map(|base| {
+            let at = shared(&base.parts, parts);
+            let depth = depth(base, at, &plans)?;
+            Some((at, depth, base.epoch))
+        });
+        let (at, _, base) =
+            best.min_by_key(|(at, depth, epoch)| (usize::MAX - at, *depth, *epoch))?;
+        Some(Graft { base, at })
+    }
+
+    /// Returns the plans that are in force or to come into it.
+    pub(super) fn live(&self) -> BTreeSet<Epoch> {
+        self.plans().map(|plan| plan.epoch).collect()
+    }
+
+    fn plans(&self) -> impl Iterator<Item = &Deployment> {
+        let sinks = self.sinks.values();
+        sinks.flat_map(|sink| sink.active.iter().chain(&sink.pending))
+    }
+
+    /// Returns the plans on which plans that are in force, or to come into it, are grafted.
+    pub(super) fn bases(&self) -> BTreeSet<Epoch> {
+        self.plans()
+            .filter_map(|plan| Some(plan.graft?.base))
+            .collect()
+    }
+
+    /// Asks for the plans of the sinks whose base is not the plan of its own sink any more.
+    pub(super) fn want_orphans(&mut self) {
+        let live = self.live();
+        let is_orphan = |sink: &Sink| {
+            let base = sink.coming().and_then(|plan| plan.graft);
+            sink.retry.is_none() && base.is_some_and(|graft| !live.contains(&graft.base))
+        };
+        let orphans = self.sinks.iter().filter(|(_, sink)| is_orphan(sink));
+        let orphans: BTreeSet<NodeId> = orphans.map(|(node, _)| *node).collect();
+        self.want_plans(|sink| orphans.contains(sink));
+    }
+
+    /// Doubts the plans that are grafted on one that a node will not have any more.
+    pub(super) fn doubt_grafts(&mut self, base: Epoch) {
+        for sink in self.sinks.values_mut() {
+            for plan in sink.active.iter_mut().chain(&mut sink.pending) {
+                if plan.graft.is_some_and(|graft| graft.base == base) {
+                    plan.whole_hops = 0;
+                }
+            }
+        }
+    }
+
+    /// Returns the plan under which the source gives what goes by a plan.
+    pub fn root(&self, epoch: Epoch) -> Epoch {
+        root(epoch, &self.grafts())
+    }
+
+    /// Returns where a plan is grafted, if it is.
+    pub fn graft(&self, epoch: Epoch) -> Option<Graft> {
+        let retiring = self.retiring.iter().map(|retiring| &retiring.deployment);
+        let mut plans = self.plans().chain(retiring);
+        plans.find(|plan| plan.epoch == epoch)?.graft
+    }
+
+    /// Returns the plans under which the source gives ADUs, with those that bring them to sinks.
+    ///
+    /// Cost    O(sinks · depth), with a logarithm
+    pub fn given(&self) -> Vec<Given> {
+        let grafts = self.grafts();
+        let mut given: BTreeMap<Epoch, Vec<Epoch>> = BTreeMap::new();
+        for (_, epoch) in self.active() {
+            given.entry(root(epoch, &grafts)).or_default().push(epoch);
+        }
+        let given = given.into_iter().map(|(epoch, mut serves)| {
+            serves.sort_unstable();
+            Given { epoch, serves }
+        });
+        given.collect()
+    }
+
+    fn grafts(&self) -> BTreeMap<Epoch, Epoch> {
+        let retiring = self.retiring.iter().map(|retiring| &retiring.deployment);
+        let plans = self.plans().chain(retiring);
+        plans
+            .filter_map(|plan| Some((plan.epoch, plan.graft?.base)))
+            .collect()
+    }
+}
+
+/// Follows grafts to the plan that is none.
+fn root(mut epoch: Epoch, grafts: &BTreeMap<Epoch, Epoch>) -> Epoch {
+    // A base is older than what is grafted on it, so this ends.
+    while let Some(base) = grafts.get(&epoch) {
+        epoch = *base;
+    }
+    epoch
+}
+
+/// Returns how many plans lie between one that is grafted on this at that place and the source; `None` if it cannot be.
+fn depth(base: &Deployment, at: usize, plans: &BTreeMap<Epoch, &Deployment>) -> Option<usize> {
+    let (mut plan, mut place, mut depth) = (base, at, 1);
+    loop {
+        if place <= plan.start() || place > plan.whole_hops {
+            return None;
+        }
+        let Some(graft) = plan.graft else {
+            return Some(depth);
+        };
+        plan = plans.get(&graft.base)?;
+        place = graft.at;
+        depth += 1;
+    }
+}
+
+/// Returns the place of the last node up to which two plans bring the same.
+fn shared(one: &[Part], other: &[Part]) -> usize {
+    let mut last = 0;
+    for (at, (one, other)) in one.iter().zip(other).enumerate() {
+        if (one.node, one.plaintext) != (other.node, other.plaintext) {
+            break;
+        }
+        last = at;
+        if one.adapters != other.adapters {
+            break;
+        }
+    }
+    last
+}

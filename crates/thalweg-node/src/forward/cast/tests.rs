@@ -1,0 +1,71 @@
+//! Proves which plans are given copies: those that have begun and not ceased, one that ends here after the others.
+
+use std::num::NonZeroU8;
+use std::sync::Arc;
+
+use thalweg_core::control::{Installation, Secrets};
+use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::needs::{Order, Reliability};
+use thalweg_lift::packet::Pool;
+
+use super::super::{Forwarder, Route};
+
+const STREAM: StreamId = StreamId(7);
+
+fn route(forwarder: &Forwarder, epoch: u32, base: Option<u32>, next: Option<u8>) -> Arc<Route> {
+    let installation = Installation {
+        name: "cam".parse().expect("a name"),
+        stream: STREAM,
+        epoch: Epoch(epoch),
+        source: NodeId([1; 32]),
+        previous: NodeId([2; 32]),
+        next: next.map(|node| NodeId([node; 32])),
+        adapters: Vec::new(),
+        reliability: Reliability::UntilDeadline,
+        order: Order::Sequence,
+        weight: NonZeroU8::MIN,
+        plaintext: true,
+        base: base.map(Epoch),
+    };
+    let secrets = Secrets {
+        key: None,
+        instance: 0,
+    };
+    let (pool, ledger) = (Pool::new(0), &forwarder.ledger);
+    let built = Route::build(installation, secrets, pool, ledger, &forwarder.arrivals);
+    Arc::new(built.expect("nothing but a way"))
+}
+
+fn cast(forwarder: &Forwarder) -> Vec<u32> {
+    let branches = forwarder.casts.of(STREAM, Epoch(1));
+    let epochs = branches.iter().map(|branch| branch.installation().epoch.0);
+    epochs.collect()
+}
+
+#[tokio::test]
+async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
+    let forwarder = Forwarder::new(thalweg_net::Clock::start(), Pool::new(0));
+    for (epoch, base, next) in [
+        (1, None, Some(9)),
+        (2, Some(1), None),
+        (3, Some(1), Some(8)),
+    ] {
+        forwarder.install(route(&forwarder, epoch, base, next));
+    }
+    assert!(cast(&forwarder).is_empty());
+    for epoch in [1, 2, 3, 4, 2] {
+        forwarder.cast(STREAM, Epoch(epoch), true);
+    }
+    assert_eq!(cast(&forwarder), [3, 2], "what ends here comes last");
+    // A part that is installed anew goes on, with its new route.
+    let again = route(&forwarder, 3, Some(1), Some(7));
+    forwarder.install(Arc::clone(&again));
+    assert!(Arc::ptr_eq(
+        &forwarder.casts.of(STREAM, Epoch(1))[0],
+        &again
+    ));
+    forwarder.cast(STREAM, Epoch(3), false);
+    assert_eq!(cast(&forwarder), [2]);
+    forwarder.remove(STREAM, Epoch(2));
+    assert!(cast(&forwarder).is_empty());
+}
