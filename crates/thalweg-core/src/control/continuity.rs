@@ -59,6 +59,8 @@ pub(super) enum Avoid {
 pub(super) struct Continuity {
     /// Who does not hear from whom, and until when that is remembered.
     suspects: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Nodes that have said that they leave, and until when that is remembered.
+    leaving: BTreeMap<NodeId, Instant>,
     /// Neighbours that do not answer, and when to say so again.
     silent: BTreeMap<NodeId, Instant>,
     /// Streams that end here.
@@ -86,8 +88,13 @@ impl Avoid {
 }
 
 impl Continuity {
+    /// Keeps plans away from a node until then; returns whether that is news.
+    pub(super) fn keep_away(&mut self, node: NodeId, until: Instant) -> bool {
+        self.leaving.insert(node, until).is_none()
+    }
+
     pub(super) fn poll_timeout(&self) -> Instant {
-        let suspects = self.suspects.values();
+        let suspects = self.suspects.values().chain(self.leaving.values());
         let receipts = self.receivings.values().map(|receiving| &receiving.due);
         let all = suspects.chain(self.silent.values()).chain(receipts);
         all.min().copied().unwrap_or(Instant::NEVER)
@@ -144,9 +151,13 @@ impl Controller {
 
     /// Does what is due.
     pub(super) fn time_continuity(&mut self, now: Instant) {
-        let before = self.continuity.suspects.len();
-        self.continuity.suspects.retain(|_, until| *until > now);
-        self.is_changed |= self.continuity.suspects.len() != before;
+        let Continuity {
+            suspects, leaving, ..
+        } = &mut self.continuity;
+        let before = suspects.len() + leaving.len();
+        suspects.retain(|_, until| *until > now);
+        leaving.retain(|_, until| *until > now);
+        self.is_changed |= suspects.len() + leaving.len() != before;
         let due = self.continuity.silent.iter_mut();
         let due = due.filter(|(_, again)| **again <= now);
         let due: Vec<NodeId> = due
@@ -245,6 +256,13 @@ impl Controller {
         if avoid == Avoid::Nothing {
             return false;
         }
+        let leaves = |node: &NodeId| {
+            let until = self.continuity.leaving.get(node);
+            *node != sink && until.is_some_and(|until| *until > now)
+        };
+        if ends.iter().any(leaves) {
+            return true;
+        }
         let suspects = self.continuity.suspects.iter();
         let mut present = suspects.filter(|(_, until)| **until > now);
         present.any(|(&(from, to), _)| {
@@ -256,7 +274,7 @@ impl Controller {
 
     /// Returns what a planning for a sink can keep away from, as far as the map tells.
     pub(super) fn avoid_most(&self, sink: NodeId, now: Instant) -> Avoid {
-        if self.continuity.suspects.is_empty() {
+        if self.continuity.suspects.is_empty() && self.continuity.leaving.is_empty() {
             return Avoid::Nothing;
         }
         let levels = [Avoid::Nodes, Avoid::Links].into_iter();

@@ -23,6 +23,7 @@
 //! | `part` | what others' plans may install here, and until when |
 //! | `account` | what became of streams' ADUs, told from node to node towards the source |
 //! | `continuity` | what sinks have, who does not answer, what is sent again |
+//! | `leave` | a node that goes in good order is planned around |
 //! | `map`, `planning` | from the directory to the planner's input and back |
 //! | `route` | what way a stream would take, for whoever asks |
 //! | `keys`, `note` | what it asks of cryptography; what it tells people |
@@ -41,6 +42,7 @@ mod continuity;
 mod deploy;
 mod graft;
 mod keys;
+mod leave;
 mod map;
 mod neighbour;
 mod note;
@@ -228,6 +230,8 @@ pub struct Controller {
     /// What became of the ADUs of each part.
     accounts: BTreeMap<(StreamId, Epoch), Account>,
     continuity: Continuity,
+    /// It has said that it leaves.
+    is_leaving: bool,
     /// What this node sends to itself, with the route it would have taken.
     to_self: VecDeque<(Vec<NodeId>, Body)>,
     outputs: VecDeque<Output>,
@@ -256,6 +260,7 @@ impl Controller {
             pending: BTreeMap::new(),
             accounts: BTreeMap::new(),
             continuity: Continuity::default(),
+            is_leaving: false,
             to_self: VecDeque::new(),
             outputs: VecDeque::new(),
         }

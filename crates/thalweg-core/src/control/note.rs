@@ -134,6 +134,11 @@ pub enum Note {
         /// The neighbour.
         from: NodeId,
     },
+    /// A node of a plan of this node's leaves in good order.
+    Leaving {
+        /// Which node.
+        node: NodeId,
+    },
     /// An account cannot be true.
     AccountDisbelieved {
         /// The neighbour.

@@ -225,6 +225,9 @@ impl Controller {
         {
             return Ok(());
         }
+        if self.is_leaving() && asked.source != self.id() {
+            return Err("this node is about to leave".to_string());
+        }
         let of_stream = (asked.stream, Epoch(0))..=(asked.stream, Epoch(u32::MAX));
         let others = self.parts.range(of_stream.clone()).count();
         let coming = self.pending.range(of_stream).filter(|(k, _)| **k != key);

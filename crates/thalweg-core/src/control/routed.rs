@@ -81,6 +81,7 @@ impl Controller {
                     source.session.handle_unsubscribe(from, now);
                 }
             }
+            Body::Leave { stream } => self.handle_leave(from, stream, now),
             Body::Prepare(prepare) => self.handle_prepare(from, route, prepare, now, keys),
             Body::Ready { stream, epoch } => {
                 if let Some(source) = self.sources.get_mut(&stream) {

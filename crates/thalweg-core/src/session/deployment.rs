@@ -40,6 +40,8 @@ pub(super) struct Deployment {
     pub(super) suspect_until: Instant,
     /// What was sent under it is to be sent again, or has been.
     pub(super) is_broken: bool,
+    /// A node that it passes waits to leave.
+    pub(super) is_left: bool,
 }
 
 impl Deployment {
@@ -55,6 +57,7 @@ impl Deployment {
             whole_hops: usize::MAX,
             suspect_until: Instant::ZERO,
             is_broken: false,
+            is_left: false,
         };
         deployment.begin(now);
         deployment

@@ -33,6 +33,7 @@ use crate::time::{Duration, Instant};
 mod deployment;
 mod graft;
 mod keep;
+mod leave;
 #[cfg(test)]
 mod tests;
 
@@ -149,7 +150,7 @@ pub struct Session {
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
-    /// How long what was given before a plan took over may be on its way.
+    /// How long what was given before a plan took over may be on its way; zero if nobody waits for it to be over.
     linger: Duration,
 }
 
@@ -381,7 +382,8 @@ impl Session {
             }
             let from = core::mem::take(&mut sink.broken);
             let cease = now + self.linger;
-            self.retire(before, now + LEASE, cease);
+            let release = if before.is_left { cease } else { now + LEASE };
+            self.retire(before, release, cease);
             self.switched(node, epoch, from);
         } else {
             let from = core::mem::take(&mut sink.broken);
@@ -484,36 +486,30 @@ impl Session {
     /// Releases what lay long enough and nothing is grafted on; what something is grafted on is renewed.
     fn time_retiring(&mut self, now: Instant) {
         let bases = self.bases();
-        for retiring in &mut self.retiring {
-            let Retiring {
-                release,
-                cease,
-                deployment,
-            } = retiring;
-            if bases.contains(&deployment.epoch) {
-                deployment.send_due(now, &mut self.outputs);
-                *release = (*release).max(now + RENEW);
-                *cease = (*cease).max(now + RESEND);
-            } else if *cease <= now {
-                *cease = Instant::NEVER;
-                deployment.cast(false, &mut self.outputs);
-            }
-        }
         // Whatever is grafted on another is younger, so it comes first, and the other after it.
         self.retiring
             .sort_by_key(|retiring| core::cmp::Reverse(retiring.deployment.epoch));
-        let mut held: BTreeMap<Epoch, Instant> = BTreeMap::new();
+        let mut held: BTreeMap<Epoch, [Instant; 2]> = BTreeMap::new();
         for mut retiring in core::mem::take(&mut self.retiring) {
             let epoch = retiring.deployment.epoch;
-            let until = held.get(&epoch).copied().unwrap_or(Instant::ZERO);
-            retiring.release = retiring.release.max(until);
-            if retiring.release <= now {
-                retiring.deployment.release(&mut self.outputs);
-                continue;
+            if let Some([release, cease]) = held.get(&epoch) {
+                retiring.release = retiring.release.max(*release);
+                retiring.cease = retiring.cease.max(*cease);
             }
             if let Some(graft) = retiring.deployment.graft {
-                let until = held.entry(graft.base).or_default();
-                *until = (*until).max(retiring.release);
+                let [release, cease] = held.entry(graft.base).or_default();
+                *release = (*release).max(retiring.release);
+                let is_cast = !retiring.cease.is_never();
+                *cease = (*cease).max(if is_cast { retiring.cease } else { now });
+            }
+            if bases.contains(&epoch) {
+                retiring.deployment.send_due(now, &mut self.outputs);
+            } else if retiring.release <= now {
+                retiring.deployment.release(&mut self.outputs);
+                continue;
+            } else if retiring.cease <= now {
+                retiring.cease = Instant::NEVER;
+                retiring.deployment.cast(false, &mut self.outputs);
             }
             self.retiring.push(retiring);
         }
@@ -541,13 +537,11 @@ impl Session {
         let bases = self.bases();
         let retiring = self.retiring.iter().map(|retiring| {
             let deployment = &retiring.deployment;
-            let is_base = bases.contains(&deployment.epoch);
-            let renew = if is_base {
+            if bases.contains(&deployment.epoch) {
                 deployment.send_next
             } else {
-                Instant::NEVER
-            };
-            retiring.release.min(retiring.cease).min(renew)
+                retiring.release.min(retiring.cease)
+            }
         });
         self.sinks
             .values()

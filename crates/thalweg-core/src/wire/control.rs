@@ -184,6 +184,11 @@ pub enum Body {
         /// Whether it is to begin.
         is_on: bool,
     },
+    /// The sender leaves: plans of the stream are to go around it, and it is no sink of it any more.
+    Leave {
+        /// Which stream.
+        stream: StreamId,
+    },
     /// It gives copies from now on.
     Casting {
         /// Which stream.
@@ -348,11 +353,12 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Release { stream, .. } => (5, stream),
         Body::Cast { stream, .. } => (6, stream),
         Body::Casting { stream, .. } => (7, stream),
+        Body::Leave { stream } => (8, stream),
     };
     out.push(kind);
     out.extend_from_slice(&stream.0.to_be_bytes());
     match body {
-        Body::Subscribe { .. } | Body::Unsubscribe { .. } => {}
+        Body::Subscribe { .. } | Body::Unsubscribe { .. } | Body::Leave { .. } => {}
         Body::Ready { epoch, .. } | Body::Release { epoch, .. } | Body::Casting { epoch, .. } => {
             out.varint(u64::from(epoch.0));
         }
@@ -443,6 +449,7 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             stream,
             epoch: epoch(&mut reader)?,
         },
+        8 => Body::Leave { stream },
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

@@ -304,7 +304,9 @@ fn bodies() -> impl Strategy<Value = Body> {
             epoch,
             is_on
         }),
-        ids.prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
+        ids.clone()
+            .prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
+        ids.prop_map(|(stream, _)| Body::Leave { stream }),
     ]
 }
 

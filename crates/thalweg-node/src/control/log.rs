@@ -39,6 +39,9 @@ pub(super) fn log(controller: &Controller, note: Note) {
         Note::Silent { peer } => {
             info!(peer = %controller.name_of(peer), "neighbour does not answer");
         }
+        Note::Leaving { node } => {
+            info!(node = %controller.name_of(node), "leaving; planning around it");
+        }
         Note::Resending { stream, to } => {
             info!(%stream, epoch = to.0, "sending again what is not acknowledged");
         }

@@ -111,6 +111,10 @@ pub(crate) enum Command {
         node: String,
         reply: oneshot::Sender<Result<String, AdmissionError>>,
     },
+    /// Say that this node leaves, and answer when no plan of others leads on from here any more.
+    Leave {
+        reply: oneshot::Sender<()>,
+    },
     /// What became of a stream that is published here.
     Ledger {
         stream: StreamId,
@@ -150,6 +154,8 @@ pub(crate) struct Control {
     publishers: BTreeMap<StreamId, Publishing>,
     /// The mailboxes of each stream that is wanted on this node.
     subscribers: BTreeMap<StreamName, Vec<mpsc::Sender<Mail>>>,
+    /// Who waits until nothing passes this node any more.
+    leaving: Option<oneshot::Sender<()>>,
 }
 
 impl Control {
@@ -185,6 +191,7 @@ impl Control {
             peer_states: PeerStates::new(),
             publishers: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            leaving: None,
         }
     }
 
@@ -264,6 +271,10 @@ impl Control {
             Input::Command(Command::Status { reply }) => {
                 self.count_all();
                 let _ = reply.send(self.status());
+            }
+            Input::Command(Command::Leave { reply }) => {
+                self.leaving = Some(reply);
+                self.controller.leave(now, &mut self.keys);
             }
             Input::Command(Command::Ledger { stream, reply }) => {
                 self.count_all();
@@ -446,6 +457,11 @@ impl Control {
         }
         self.activate();
         self.drain_admission();
+        if !self.controller.is_passed()
+            && let Some(leaving) = self.leaving.take()
+        {
+            let _ = leaving.send(());
+        }
     }
 
     /// Tells publishers which plans are in force now and what is to be sent again, at one moment.

@@ -144,6 +144,14 @@ impl Handle {
         self.ask(|reply| Command::Status { reply }).await
     }
 
+    /// Says that the node leaves, and waits until no plan of others leads on from here any more.
+    pub(crate) fn leave(&self) -> impl Future<Output = ()> + Send + use<> {
+        let handle = self.clone();
+        async move {
+            let _ = handle.ask(|reply| Command::Leave { reply }).await;
+        }
+    }
+
     /// Gives out a ticket, as text.
     ///
     /// Fails   where this node may not invite, or may not grant that much

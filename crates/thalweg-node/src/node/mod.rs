@@ -35,6 +35,10 @@ use crate::{admin, continuity, local};
 /// How long a node that stops waits for what it has sent to be acknowledged.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
+/// How long a node that stops waits until plans lead around it: a round trip to each source and as long as an ADU may be on
+/// its way, which for live streams is below this.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
+
 /// How long a node that stops waits for local publishers to end their streams.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
 
@@ -207,6 +211,10 @@ impl Node {
         }
         shutdown.await;
         info!("stopping");
+        // Sources plan around this node while its own programs end.
+        let left = self.handle.leave();
+        let left = tokio::time::timeout(LEAVE_MAX.into(), left);
+        let left = tokio::spawn(left);
         stop.send_replace(true);
         let ended = async { while servers.join_next().await.is_some() {} };
         if tokio::time::timeout(PUBLISHERS_GRACE.into(), ended)
@@ -215,6 +223,9 @@ impl Node {
         {
             warn!("local programs did not end in time; they are cut off");
             servers.abort_all();
+        }
+        if !matches!(left.await, Ok(Ok(()))) {
+            info!("plans of others still lead through this node: there is no way around it");
         }
         self.endpoint.shutdown(SHUTDOWN_GRACE).await;
         let unacknowledged = self.handle.forwarder.ledger.under_way();

@@ -11,6 +11,7 @@ mod local;
 mod measured;
 mod outbox;
 mod over_tcp;
+mod recast;
 mod reroute;
 mod sendable;
 mod watched;

@@ -62,6 +62,9 @@ use subscriber::Subscriber;
 /// How long a node that stops waits for its publishers to end: as the node does.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
 
+/// How long a node that stops waits until plans lead around it: as the node does.
+const LEAVE_MAX: Duration = Duration::from_secs(2);
+
 /// How long a node that stops waits for what it has sent to be acknowledged: as the node does.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
@@ -72,8 +75,8 @@ const SINCE_1970: Duration = Duration::from_secs(1_700_000_000);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// Publishers end their streams, until then on the host's clock.
-    Ending(Instant),
+    /// Publishers end their streams, until then on the host's clock, and plans are made around it, until the second.
+    Ending(Instant, Instant),
     /// Links are drained, until then.
     Draining(Instant),
     Gone,
@@ -256,7 +259,8 @@ impl Host {
         if self.phase == Phase::Running {
             watch.note(Happening::at(Kind::Stop, self.place));
             let now = self.now(watch);
-            self.phase = Phase::Ending(now + PUBLISHERS_GRACE);
+            self.phase = Phase::Ending(now + PUBLISHERS_GRACE, now + LEAVE_MAX);
+            self.controller.leave(now, &mut self.keys);
             self.finish_publishers(now);
             self.settle(watch);
         }
@@ -293,7 +297,13 @@ impl Host {
         let ports = self.neighbours.values().map(Neighbour::poll_timeout);
         let readers = self.subscribers.iter().map(Subscriber::poll_timeout);
         let phase = match self.phase {
-            Phase::Ending(until) | Phase::Draining(until) => until,
+            // Whichever is to come; what has been is not waited for.
+            Phase::Ending(until, passed) => {
+                let now = self.now(watch);
+                let ends = [until, passed].into_iter().filter(|end| *end > now);
+                ends.min().unwrap_or(now)
+            }
+            Phase::Draining(until) => until,
             Phase::Running | Phase::Gone => Instant::NEVER,
         };
         let local = ports.chain(readers).min().unwrap_or(Instant::NEVER);
@@ -325,8 +335,9 @@ impl Host {
     fn advance_phase(&mut self, watch: &Watch<'_>) -> bool {
         let now = self.now(watch);
         match self.phase {
-            Phase::Ending(until)
-                if until <= now || self.publishers.iter().all(Publisher::is_over) =>
+            Phase::Ending(until, passed)
+                if (until <= now || self.publishers.iter().all(Publisher::is_over))
+                    && (passed <= now || !self.controller.is_passed()) =>
             {
                 for neighbour in self.neighbours.values_mut() {
                     neighbour.drain(now, CloseCode::Shutdown, SHUTDOWN_GRACE);

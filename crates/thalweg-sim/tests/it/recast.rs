@@ -86,6 +86,12 @@ fn when_the_relay_dies_all_its_sinks_move_and_miss_nothing() {
 }
 
 #[test]
+fn a_relay_that_leaves_in_good_order_is_left_before_it_goes() {
+    let world = recast_world!("relay-leaves");
+    plays(&world, &[at(5_000)..at(5_500)], stays_whole(&world));
+}
+
+#[test]
 fn who_joins_in_the_middle_costs_the_first_link_nothing() {
     let world = recast_world!("late");
     plays(&world, &[], |seed, played| {

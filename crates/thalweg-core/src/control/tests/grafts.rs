@@ -323,3 +323,51 @@ fn nobody_else_is_heard_about_a_grafted_plan() {
     fabric.settle();
     assert_eq!(casting(&fabric, B), [2]);
 }
+
+#[test]
+fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() {
+    let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [B, E], [C, D], [C, E]]);
+    let mut publication = publication(Some(Planner::Exact), false);
+    let linger = Duration::from_secs(1);
+    publication.needs.deadline = linger;
+    let stream = fabric.publish(A, publication);
+    for sink in [D, E] {
+        fabric.subscribe(sink);
+    }
+    assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+    let (leaver, other) = if lying(&fabric, B).is_empty() {
+        (C, B)
+    } else {
+        (B, C)
+    };
+    fabric.at(leaver, |c, now, keys| c.leave(now, keys));
+    fabric.settle();
+    let [now] = told(&fabric, stream) else {
+        panic!("one copy: {:?}", told(&fabric, stream));
+    };
+    assert!(now.epoch > Epoch(2) && now.serves.len() == 2, "{now:?}");
+    assert_eq!(lying(&fabric, other).len(), 2);
+    assert!(fabric.node(A).resent.is_empty(), "it still carries");
+    assert!(fabric.node(leaver).controller.is_passed());
+    fabric.pass(linger + Duration::from_millis(1));
+    assert!(!fabric.node(leaver).controller.is_passed());
+    // It takes no new part, and who speaks for another is not heard.
+    assert_eq!(lying(&fabric, leaver), []);
+    let body = wire::Body::Leave { stream };
+    fabric.at(leaver, |c, _, keys| {
+        c.send_routed(vec![leaver, A], body, keys)
+    });
+    fabric.settle();
+    let left = |note: &&Note| matches!(note, Note::Leaving { .. });
+    let notes = fabric.node(A).notes.iter();
+    assert_eq!(notes.filter(left).count(), 1, "it is on no way any more");
+}
+
+#[test]
+fn a_sink_that_others_are_fed_beside_leaves_at_once() {
+    let (mut fabric, stream) = forked();
+    fabric.at(C, |c, now, keys| c.leave(now, keys));
+    fabric.settle();
+    assert_eq!(told(&fabric, stream), [given(3, &[3])]);
+    assert!(!fabric.node(C).controller.is_passed());
+}
