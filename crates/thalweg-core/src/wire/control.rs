@@ -347,6 +347,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
     let (kind, stream) = match body {
         Body::Subscribe { stream } => (0, stream),
         Body::Unsubscribe { stream } => (1, stream),
+        Body::Prepare(prepare) if prepare.base.is_some() => (9, &prepare.stream),
         Body::Prepare(prepare) => (2, &prepare.stream),
         Body::Ready { stream, .. } => (3, stream),
         Body::Refuse { stream, .. } => (4, stream),
@@ -370,7 +371,11 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
             out.varint(u64::from(epoch.0));
             out.blob(truncated(reason).as_bytes());
         }
-        Body::Prepare(prepare) => encode_prepare(prepare, &mut out),
+        Body::Prepare(prepare) => {
+            let base = prepare.base.iter();
+            base.for_each(|base| out.varint(u64::from(base.0)));
+            encode_prepare(prepare, &mut out);
+        }
     }
     out
 }
@@ -413,8 +418,6 @@ fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
     });
     out.push(prepare.weight.get());
     out.push(u8::from(prepare.plaintext));
-    // No plan has the number 0.
-    out.varint(prepare.base.map_or(0, |base| u64::from(base.0)));
     out.blob(prepare.envelope.as_deref().unwrap_or_default());
 }
 
@@ -450,6 +453,11 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             epoch: epoch(&mut reader)?,
         },
         8 => Body::Leave { stream },
+        9 => {
+            let base = Some(epoch(&mut reader)?);
+            let prepare = prepare(&mut reader, stream)?;
+            Body::Prepare(Prepare { base, ..prepare })
+        }
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;
@@ -487,7 +495,7 @@ fn prepare(reader: &mut Reader<'_>, stream: StreamId) -> Result<Prepare, WireErr
         },
         weight: NonZeroU8::new(reader.byte("weight")?).ok_or(WireError::Malformed("weight"))?,
         plaintext: flag(reader, "plaintext")?,
-        base: Some(epoch(reader)?).filter(|base| base.0 > 0),
+        base: None,
         envelope: match reader.blob("envelope", ENVELOPE_BYTES_MAX)? {
             [] => None,
             sealed => Some(sealed.to_vec()),

@@ -196,7 +196,7 @@ fn a_node_that_does_not_answer_behind_the_graft_is_gone_around() {
         (B, C)
     };
     fabric.at(caster, |c, now, keys| {
-        c.handle_silence(silent, true, now, keys)
+        c.handle_silence(silent, true, now, keys);
     });
     fabric.settle();
     let after = told(&fabric, stream);
@@ -223,21 +223,21 @@ fn a_source_knows_what_became_of_copies() {
     set(&mut counts, [10, 10, 10]);
     for (id, epoch) in [(A, 1), (B, 1)] {
         fabric.at(id, |c, now, _| {
-            c.handle_counts(stream, Epoch(epoch), &counts, now)
+            c.handle_counts(stream, Epoch(epoch), &counts, now);
         });
     }
     let mut copied = Counts::default();
     set(&mut copied, [8, 8, 7]);
     copied.fail(Mark::NONE, band, DropCause::Expired);
     fabric.at(B, |c, now, _| {
-        c.handle_counts(stream, Epoch(2), &copied, now)
+        c.handle_counts(stream, Epoch(2), &copied, now);
     });
     for (id, epoch, got) in [(C, 1, 10), (D, 2, 7)] {
         let mut counts = Counts::default();
         set(&mut counts, [got, 0, 0]);
         counts.delivered[at] = got;
         fabric.at(id, |c, now, _| {
-            c.handle_counts(stream, Epoch(epoch), &counts, now)
+            c.handle_counts(stream, Epoch(epoch), &counts, now);
         });
     }
     fabric.pass(EVERY + SLACK);
@@ -268,7 +268,7 @@ fn what_a_grafted_sink_has_is_known_at_the_source() {
     let (mut fabric, stream) = forked();
     let held = Held {
         floor: 5,
-        ranges: vec![7..9],
+        ranges: vec![7..9, 11..12],
     };
     let said = held.clone();
     fabric.at(D, |c, now, _| c.handle_held(stream, said, false, now));
@@ -355,7 +355,7 @@ fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() 
     assert_eq!(lying(&fabric, leaver), []);
     let body = wire::Body::Leave { stream };
     fabric.at(leaver, |c, _, keys| {
-        c.send_routed(vec![leaver, A], body, keys)
+        c.send_routed(vec![leaver, A], body, keys);
     });
     fabric.settle();
     let left = |note: &&Note| matches!(note, Note::Leaving { .. });
