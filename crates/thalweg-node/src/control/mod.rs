@@ -404,9 +404,7 @@ impl Control {
                     is_on,
                 } => self.forwarder.cast(stream, epoch, is_on),
                 Output::Active { stream, given } => {
-                    if let Some(publishing) = self.publishers.get_mut(&stream) {
-                        publishing.next = Some(given);
-                    }
+                    self.tell_publisher(stream, |publishing| publishing.next = Some(given));
                 }
                 Output::Resend {
                     stream,
@@ -414,19 +412,16 @@ impl Control {
                     to,
                     under,
                 } => {
-                    if let Some(publishing) = self.publishers.get_mut(&stream) {
-                        publishing.orders.push(Order { from, to, under });
-                    }
+                    let order = Order { from, to, under };
+                    self.tell_publisher(stream, |publishing| publishing.orders.push(order));
                 }
                 Output::Acknowledged {
                     stream,
                     epochs,
                     held,
-                } => {
-                    if let Some(publishing) = self.publishers.get(&stream) {
-                        publishing.outlet.acknowledge(&epochs, &held);
-                    }
-                }
+                } => self.tell_publisher(stream, |publishing| {
+                    publishing.outlet.acknowledge(&epochs, &held);
+                }),
                 Output::Found { name, stream } => {
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
                         self.forwarder.mailboxes.open(stream, mailbox.clone());
@@ -461,6 +456,12 @@ impl Control {
             && let Some(leaving) = self.leaving.take()
         {
             let _ = leaving.send(());
+        }
+    }
+
+    fn tell_publisher(&mut self, stream: StreamId, tell: impl FnOnce(&mut Publishing)) {
+        if let Some(publishing) = self.publishers.get_mut(&stream) {
+            tell(publishing);
         }
     }
 

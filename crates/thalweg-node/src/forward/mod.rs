@@ -76,9 +76,10 @@ impl Forwarder {
 
     /// Installs a route in the place of the one before.
     pub(crate) fn install(&self, route: Arc<Route>) {
-        let part = route.installation();
         self.recast(&route);
-        write(&self.routes).insert((part.stream, part.epoch), Arc::clone(&route));
+        let part = route.installation();
+        let plan = (part.stream, part.epoch);
+        write(&self.routes).insert(plan, route);
         self.ways_changed();
     }
 

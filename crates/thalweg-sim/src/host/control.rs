@@ -158,11 +158,10 @@ impl Host {
                     .to
                     .iter()
                     .position(|to| Some(to) == place);
-                if let Some(to) = to.filter(|_| epochs.contains(&plan.epoch)) {
-                    if let Some(words) = &plan.words {
-                        let (of, hops) = ((stream, plan.epoch), &words.report.links);
-                        watch.promises.handle_plan(of, (at, to), hops);
-                    }
+                let to = to.filter(|_| epochs.contains(&plan.epoch));
+                if let (Some(to), Some(words)) = (to, &plan.words) {
+                    let (of, hops) = ((stream, plan.epoch), &words.report.links);
+                    watch.promises.handle_plan(of, (at, to), hops);
                 }
             }
         }

@@ -14,13 +14,12 @@
 //!
 //! *Sources.* docs/recast.md.
 
-use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{Epoch, StreamId};
 
-use super::{Forwarder, Route, read, write};
+use super::{Forwarder, Route, Table, read, write};
 
 #[cfg(test)]
 mod tests;
@@ -28,7 +27,7 @@ mod tests;
 /// The plans that are cast here, by the plan on which they are grafted.
 #[derive(Default)]
 pub(super) struct Casts {
-    of_base: RwLock<HashMap<(StreamId, Epoch), Vec<Arc<Route>>>>,
+    of_base: Table<(StreamId, Epoch), Vec<Arc<Route>>>,
 }
 
 impl Casts {
