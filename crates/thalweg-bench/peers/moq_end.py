@@ -3,7 +3,7 @@
 A group is a QUIC stream of its own, so each ADU travels alone, as over Thalweg. The bench has both UDP ends and the only
 clock; what this costs stands on both sides of its subtraction.
 
-usage: moq_end.py entry|exit connect|listen ADDRESS UDP_PORT SESSIONS
+usage: moq_end.py entry|exit connect|listen ADDRESS UDP_PORT
 """
 
 import asyncio
@@ -13,15 +13,12 @@ import time
 
 import moq
 
-end, verb, address, port, sessions = sys.argv[1:]
+end, verb, address, port = sys.argv[1:]
 PATH, TRACK = "thalweg-bench", "adus"
 
 # How old a group may be when a newer one is there, as long as the deadline of ours; with the default, none, a group that
 # comes after its successor is left out.
 AGE_MICROS_MAX = 60_000_000
-
-# Many sessions at once would overrun the one socket that counts what they got, so they hand on what names an ADU.
-HEAD_BYTES = 65535 if sessions == "1" else 64
 
 
 def publish(origin, sock):
@@ -47,7 +44,7 @@ async def subscribe(url, sock):
             TRACK, moq.Subscription(max_age_us=AGE_MICROS_MAX)
         )
         async for group in track.groups_as_arrived():
-            sock.send((await anext(group)).payload[:HEAD_BYTES])
+            sock.send((await anext(group)).payload)
 
 
 async def run():
@@ -64,7 +61,7 @@ async def run():
             held = publish(client, sock)
             await asyncio.Event().wait()
     sock.connect(("127.0.0.1", int(port)))
-    await asyncio.gather(*(subscribe(url, sock) for _ in range(int(sessions))))
+    await subscribe(url, sock)
 
 
 asyncio.run(run())

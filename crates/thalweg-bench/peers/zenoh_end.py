@@ -2,7 +2,7 @@
 
 The bench has both UDP ends and the only clock; what this costs stands on both sides of its subtraction.
 
-usage: zenoh_end.py entry|exit client|peer connect|listen ENDPOINT UDP_PORT SESSIONS
+usage: zenoh_end.py entry|exit client|peer connect|listen ENDPOINT UDP_PORT
 """
 
 import json
@@ -12,11 +12,8 @@ import threading
 
 import zenoh
 
-end, mode, verb, endpoint, port, sessions = sys.argv[1:]
+end, mode, verb, endpoint, port = sys.argv[1:]
 key = "thalweg/bench"
-
-# Many sessions at once would overrun the one socket that counts what they got, so they hand on what names an ADU.
-HEAD_BYTES = 65535 if sessions == "1" else 64
 
 config = zenoh.Config()
 config.insert_json5("mode", json.dumps(mode))
@@ -29,23 +26,20 @@ config.insert_json5("transport/shared_memory/enabled", "false")
 config.insert_json5("connect/timeout_ms", "10000")
 config.insert_json5("connect/exit_on_failure", "false")
 
-sessions = [zenoh.open(config) for _ in range(int(sessions))]
+session = zenoh.open(config)
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 if end == "entry":
     sock.bind(("127.0.0.1", int(port)))
     # Nothing is dropped at an end: a loss that is counted is the line's.
-    publisher = sessions[0].declare_publisher(
+    publisher = session.declare_publisher(
         key, congestion_control=zenoh.CongestionControl.BLOCK
     )
     while True:
         publisher.put(sock.recv(65535))
 else:
     sock.connect(("127.0.0.1", int(port)))
-    subscribers = [
-        session.declare_subscriber(
-            key, lambda sample: sock.send(sample.payload.to_bytes()[:HEAD_BYTES])
-        )
-        for session in sessions
-    ]
+    subscriber = session.declare_subscriber(
+        key, lambda sample: sock.send(sample.payload.to_bytes())
+    )
     threading.Event().wait()

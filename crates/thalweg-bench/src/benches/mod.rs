@@ -16,6 +16,8 @@ mod continuity;
 #[cfg(feature = "nodes")]
 mod delivery;
 #[cfg(feature = "nodes")]
+mod fan_out;
+#[cfg(feature = "nodes")]
 mod files;
 mod instructions;
 mod lift_cost;
@@ -139,11 +141,11 @@ pub(crate) const BENCHES: &[Bench] = &[
     },
     #[cfg(feature = "nodes")]
     Bench {
-        id: relay::fan::ID,
+        id: fan_out::ID,
         group: "relay",
-        about: "what a relay's core forwards to many subscribers, against zenohd and moq-relay",
-        metrics: relay::fan::METRICS,
-        run: relay::fan::run,
+        about: "what a relay's core forwards to 50 sinks and ever more, and what becomes of them when it cannot, against moq-relay, zenohd and nats-server",
+        metrics: fan_out::METRICS,
+        run: fan_out::run,
     },
     #[cfg(feature = "nodes")]
     Bench {
@@ -229,7 +231,9 @@ pub(crate) fn list() -> String {
 /// Runs what `callgrind` counts, `lift:MODULES:ADUS` or `hot:PATH:ROUNDS`, or what a profiler looks at,
 /// `delivery:SIDE:HOPS:BYTES:MILLISECONDS`; or measures one length of BM-P3, `hop:BYTES:ROUNDS`; or plans in a process of
 /// its own, `plan-memory:KIND:NODES:SEED`; or keeps a map there, `map-memory:NODES`; or prints
-/// worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the relay of the comparison, `relay-node:SINKS`.
+/// worlds and plans for the oracle, `oracle:FIRST:COUNT:STEP`; or is the relay of the comparison, `relay-node`, or a part of
+/// a tree, `fan-relay:OVER:SINKS`, `fan-source:OVER:SINKS:PORT`, `fan-sinks:OVER:SINKS:PORT`, `nats-source:PORT` and
+/// `nats-sinks:SINKS:PORT`.
 pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
     match workload.split(':').collect::<Vec<_>>()[..] {
         ["lift", modules, adus] => lift_cost::workload(modules.parse()?, adus.parse()?),
@@ -249,7 +253,25 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
             delivery::workload(side, hops.parse()?, bytes.parse()?, millis.parse()?)
         }
         #[cfg(feature = "nodes")]
-        [relay::thalweg::RELAY, sinks] => relay::thalweg::relay(sinks.parse()?),
+        [relay::thalweg::RELAY] => relay::thalweg::relay(),
+        #[cfg(feature = "nodes")]
+        [fan_out::thalweg::RELAY, over, sinks] => {
+            fan_out::thalweg::relay(over.parse()?, sinks.parse()?)
+        }
+        #[cfg(feature = "nodes")]
+        [fan_out::thalweg::SOURCE, over, sinks, port] => {
+            fan_out::thalweg::source(over.parse()?, sinks.parse()?, port.parse()?)
+        }
+        #[cfg(feature = "nodes")]
+        [fan_out::thalweg::SINKS, over, sinks, port] => {
+            fan_out::thalweg::sinks(over.parse()?, sinks.parse()?, port.parse()?)
+        }
+        #[cfg(feature = "nodes")]
+        [crate::peers::nats::SOURCE, port] => fan_out::nats::source(port.parse()?),
+        #[cfg(feature = "nodes")]
+        [crate::peers::nats::SINKS, sinks, port] => {
+            fan_out::nats::sinks(sinks.parse()?, port.parse()?)
+        }
         _ => bail!("no workload is called `{workload}`"),
     }
 }

@@ -34,6 +34,11 @@ pub(crate) enum Package {
     },
     /// A Python package at the version that was tried, in an environment of its own.
     Python { version: &'static str },
+    /// A program in a Python package, at the version that was tried, in the same environment.
+    Wheel {
+        name: &'static str,
+        version: &'static str,
+    },
     /// Nowhere that a client could fetch it from.
     Nowhere,
 }
@@ -60,7 +65,10 @@ impl Program {
             let version = version(Command::new(&path).args(["-c", &code]))?;
             return Some(Found { path, version });
         }
-        let cached = cache.map(|cache| cache.join("bin").join(self.name));
+        let cached = cache.map(|cache| match self.package {
+            Package::Wheel { .. } => python(&cache).with_file_name(self.name),
+            _ => cache.join("bin").join(self.name),
+        });
         let cached = cached.filter(|path| path.is_file());
         let path = cached.or_else(|| on_path(self.name))?;
         let version = version(Command::new(&path).arg(self.version_flag))?;
@@ -80,6 +88,7 @@ impl Program {
                 format!("`{}`", [&words, *flags].concat().join(" "))
             }
             Package::Python { version } => format!("`pip install {}=={version}`", self.name),
+            Package::Wheel { name, version } => format!("`pip install {name}=={version}`"),
             Package::Nowhere => format!("no package: put `{}` on the PATH", self.name),
         }
     }
@@ -116,27 +125,27 @@ impl Program {
                     .current_dir(&cache)
                     .env("CARGO_TARGET_DIR", cache.join("build")))
             }
-            Package::Python { version } => {
-                let cache = cache()?;
-                let python = python(&cache);
-                if !python.is_file() {
-                    eprintln!(
-                        "thalweg-bench: python3 -m venv {}",
-                        environment(&cache).display()
-                    );
-                    run(Command::new("python3")
-                        .args(["-m", "venv"])
-                        .arg(environment(&cache)))?;
-                }
-                eprintln!("thalweg-bench: {advice}");
-                run(Command::new(python)
-                    .args(["-m", "pip", "install", "--quiet"])
-                    .args(["--disable-pip-version-check", "--only-binary=:all:"])
-                    .arg(format!("{}=={version}", self.name)))
-            }
+            Package::Python { version } => pip(self.name, version, &advice),
+            Package::Wheel { name, version } => pip(name, version, &advice),
             Package::Nowhere => bail!("{} cannot be installed: {advice}", self.name),
         }
     }
+}
+
+/// Installs a Python package into the environment, which is made if there is none.
+fn pip(name: &str, version: &str, advice: &str) -> anyhow::Result<()> {
+    let cache = cache()?;
+    let python = python(&cache);
+    if !python.is_file() {
+        let folder = environment(&cache);
+        eprintln!("thalweg-bench: python3 -m venv {}", folder.display());
+        run(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
+    }
+    eprintln!("thalweg-bench: {advice}");
+    run(Command::new(python)
+        .args(["-m", "pip", "install", "--quiet"])
+        .args(["--disable-pip-version-check", "--only-binary=:all:"])
+        .arg(format!("{name}=={version}")))
 }
 
 /// Returns the file of a program on the PATH.

@@ -6,9 +6,10 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `socat`, `srt`, `zenoh`, `moq`, `mediamtx` | the peers |
+//! | `socat`, `srt`, `zenoh`, `moq`, `mediamtx`, `nats` | the peers |
 //! | `install` | programs: where, which version, how to get them |
 //! | `line` | from UDP to UDP, by way of a peer |
+//! | `tree` | a peer with one source and many sinks |
 //! | `process` | a program that never outlives the bench |
 //!
 //! *What it does not do.* It tunes nobody: peers run as their documents start them, but for what a loopback line without
@@ -18,11 +19,13 @@ mod install;
 pub(crate) mod line;
 mod mediamtx;
 mod moq;
+pub(crate) mod nats;
 pub(crate) mod process;
 mod socat;
 mod srt;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tree;
 mod zenoh;
 
 use std::path::Path;
@@ -31,12 +34,13 @@ use anyhow::{Context as _, ensure};
 
 use self::install::{Found, Package, Program};
 use self::line::{Line, Way};
+use self::tree::{Fan, Load, Tree};
 
 /// Pieces as large as any ADU that is sent.
 const ANY_BYTES: usize = 60_000;
 
-/// Starts a line with so many exits.
-type Fan = fn(&[Found], usize) -> anyhow::Result<Line>;
+/// Starts a line.
+type Start = fn(&[Found], Way) -> anyhow::Result<Line>;
 
 /// A relay of others.
 #[derive(Debug)]
@@ -49,9 +53,10 @@ pub(crate) struct Peer {
     programs: &'static [Program],
     /// The largest datagram that its line takes; a longer ADU goes in as several.
     pub(crate) piece_bytes: usize,
-    start: fn(&[Found], Way) -> anyhow::Result<Line>,
-    /// Starts a line through the relay with so many exits, each on a connection of its own; all come out at one port.
-    fan: Option<Fan>,
+    /// Starts a line; none: it relays no datagrams.
+    start: Option<Start>,
+    /// How it serves many by itself, without a line set up for each.
+    fans: &'static [Fan],
 }
 
 /// Every peer, in the order of the output.
@@ -61,10 +66,11 @@ pub(crate) const PEERS: &[Peer] = &[
     zenoh::PEER,
     moq::PEER,
     mediamtx::PEER,
+    nats::PEER,
 ];
 
 /// A peer whose programs are all there.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ready {
     pub(crate) peer: &'static Peer,
     programs: Vec<Found>,
@@ -89,9 +95,14 @@ impl Peer {
         Err(format!("{} is missing: {}", self.name, missing.join(", ")))
     }
 
-    /// Returns whether it serves many subscribers by itself.
-    pub(crate) fn fans_out(&self) -> bool {
-        self.fan.is_some()
+    /// Returns whether it relays datagrams.
+    pub(crate) const fn has_line(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// Returns how it serves many sinks by itself.
+    pub(crate) const fn fans(&self) -> &'static [Fan] {
+        self.fans
     }
 
     /// Returns where it stands in [`PEERS`].
@@ -114,15 +125,15 @@ impl Ready {
 
     /// Starts a line. To be called from a thread that lives as long as the line is to.
     pub(crate) fn start(&self, way: Way) -> anyhow::Result<Line> {
-        (self.peer.start)(&self.programs, way)
-            .with_context(|| format!("{} cannot be started", self.peer.name))
+        let name = self.peer.name;
+        let start = self.peer.start;
+        let start = start.with_context(|| format!("{name} relays no datagrams"))?;
+        start(&self.programs, way).with_context(|| format!("{name} cannot be started"))
     }
 
-    /// Starts a line through the relay with so many exits, if the peer is one that has them.
-    pub(crate) fn fan(&self, exits: usize) -> Option<anyhow::Result<Line>> {
-        let fan = self.peer.fan?;
-        let line = fan(&self.programs, exits);
-        Some(line.with_context(|| format!("{} cannot be started", self.peer.name)))
+    /// Starts a relay with a source and sinks. To be called from a thread that lives as long as they are to.
+    pub(crate) fn grow(&self, fan: &Fan, load: &Load) -> anyhow::Result<Tree> {
+        (fan.start)(&self.programs, load).with_context(|| format!("{} cannot be started", fan.name))
     }
 }
 

@@ -1,14 +1,19 @@
 //! `moq-relay`: Media over QUIC, an ADU a group, so a QUIC stream each, as Thalweg sends it.
 
+use std::path::Path;
 use std::process::Command;
 
 use super::install::{Found, Package, Program};
 use super::line::{self, Line, Way};
 use super::process::Process;
+use super::tree::{Fan, Load, Tree};
 use super::{ANY_BYTES, Peer};
 
 /// An end of its line.
 const END: &str = include_str!("../../peers/moq_end.py");
+
+/// The source or the sinks of its tree.
+const FAN: &str = include_str!("../../peers/moq_fan.py");
 
 pub(super) const PEER: Peer = Peer {
     name: "moq-relay",
@@ -31,11 +36,15 @@ pub(super) const PEER: Peer = Peer {
         },
     ],
     piece_bytes: ANY_BYTES,
-    start: |programs, way| line(programs, way, 1),
-    fan: Some(|programs, exits| line(programs, Way::Through, exits)),
+    start: Some(line),
+    fans: &[Fan {
+        name: "moq_quic",
+        carries: "moq-lite over QUIC, encrypted: a stream for each ADU",
+        start: tree,
+    }],
 };
 
-fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
+fn line(programs: &[Found], way: Way) -> anyhow::Result<Line> {
     let (relay, python) = (&programs[0].path, &programs[1].path);
     let out = line::socket()?;
     let into = line::free_udp()?;
@@ -44,22 +53,43 @@ fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
         out.local_addr()?.port().to_string(),
     );
     let address = line::free_udp()?.to_string();
-    let end = |end: &str, verb: &str, port: &str| {
-        let sessions = if end == "exit" { exits } else { 1 }.to_string();
-        line::script(python, END, &[end, verb, &address, port, &sessions])
-    };
+    let end =
+        |end: &str, verb: &str, port: &str| line::script(python, END, &[end, verb, &address, port]);
     let line = Line::bare(into, out);
     if way == Way::Direct {
         let entry = end("entry", "listen", &entry_port)?;
         return Ok(line.ended(entry).ended(end("exit", "connect", &exit_port)?));
     }
-    let relay = Process::start(
-        Command::new(relay)
-            .args(["--listen", &address])
-            .args(["--listen-tls-generate", "localhost"])
-            .args(["--auth-public", "**"]),
-    )?;
+    let relay = Process::start(&listening(relay, &address))?;
     let entry = end("entry", "connect", &entry_port)?;
     let exit = end("exit", "connect", &exit_port)?;
     Ok(line.relayed(relay).ended(entry).ended(exit))
+}
+
+/// Returns the relay's command.
+fn listening(relay: &Path, address: &str) -> Command {
+    let mut command = Command::new(relay);
+    command
+        .args(["--listen", address])
+        .args(["--listen-tls-generate", "localhost"])
+        .args(["--auth-public", "**"]);
+    command
+}
+
+fn tree(programs: &[Found], load: &Load) -> anyhow::Result<Tree> {
+    let (relay, python) = (&programs[0].path, &programs[1].path);
+    let address = line::free_udp()?.to_string();
+    let relay = Process::start(&listening(relay, &address))?;
+    let numbers = [
+        load.length_bytes.to_string(),
+        load.pace.as_nanos().to_string(),
+        load.age_max.as_micros().to_string(),
+    ];
+    let [length, pace, age] = &numbers;
+    let sinks = load.sinks.to_string();
+    let end = |end: &str| {
+        let words = [end, &address, &sinks, length, pace, age];
+        line::script(python, FAN, &words)
+    };
+    Tree::grow(relay, || end("sinks"), || end("source"))
 }

@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -65,6 +65,24 @@ impl Process {
             bail!("{} ended before it was ready: {}", self.name, self.said());
         }
         Ok(line.trim_end().to_owned())
+    }
+
+    /// Returns its standard output, to be read as it comes.
+    pub(crate) fn output(&mut self) -> anyhow::Result<ChildStdout> {
+        self.child.stdout.take().context("its output is read once")
+    }
+
+    /// Returns its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Returns how much memory it holds.
+    pub(crate) fn resident_bytes(&self) -> anyhow::Result<u64> {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(&path)
+            .with_context(|| format!("what {} holds cannot be read", self.name))?;
+        resident_bytes(&status).with_context(|| format!("{path} has no `VmRSS`"))
     }
 
     /// Fails if it has ended, with what it said last.
@@ -153,6 +171,15 @@ fn cpu(folder: &Path) -> anyhow::Result<Duration> {
     let stat = std::fs::read_to_string(folder.join("stat"))?;
     let ticks = ticks_of_stat(&stat).context("`stat` has too few fields")?;
     Ok(Duration::from_millis(ticks * 1_000 / TICKS_PER_SECOND))
+}
+
+/// Returns the resident bytes, which `status` gives in kibibytes.
+pub(super) fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kib << 10)
 }
 
 /// Returns the time on the processor, the first of a thread's three numbers.

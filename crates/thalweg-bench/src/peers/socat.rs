@@ -16,8 +16,8 @@ pub(super) const PEER: Peer = Peer {
         version_flag: "-V",
     }],
     piece_bytes: ANY_BYTES,
-    start,
-    fan: None,
+    start: Some(start),
+    fans: &[],
 };
 
 fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {

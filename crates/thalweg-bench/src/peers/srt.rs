@@ -28,8 +28,8 @@ pub(super) const PEER: Peer = Peer {
         version_flag: "-version",
     }],
     piece_bytes: PIECE_BYTES,
-    start,
-    fan: None,
+    start: Some(start),
+    fans: &[],
 };
 
 fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {

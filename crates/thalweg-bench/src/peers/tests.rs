@@ -70,8 +70,8 @@ static ABSENT: Peer = Peer {
         },
     ],
     piece_bytes: 1,
-    start: |_, _| anyhow::bail!("it is not there"),
-    fan: None,
+    start: Some(|_, _| anyhow::bail!("it is not there")),
+    fans: &[],
 };
 
 #[test]
@@ -151,4 +151,25 @@ fn socat_carries_from_end_to_end() {
         let has_relay = line.relay_cpu().expect("it still runs").is_some();
         assert_eq!(has_relay, way == Way::Through);
     }
+}
+
+#[test]
+fn a_certificate_is_written_as_text() {
+    let text = |bytes| super::zenoh::pem("X", bytes);
+    assert_eq!(
+        text(b"any carnal pleas"),
+        "-----BEGIN X-----\nYW55IGNhcm5hbCBwbGVhcw==\n-----END X-----\n"
+    );
+    assert_eq!(
+        text(b"any carnal pleasu"),
+        "-----BEGIN X-----\nYW55IGNhcm5hbCBwbGVhc3U=\n-----END X-----\n"
+    );
+    assert_eq!(text(&[0; 49]).lines().nth(1).map(str::len), Some(64));
+}
+
+#[test]
+fn what_a_program_holds_is_read_in_bytes() {
+    let status = "Name:\tx\nVmPeak:\t  900 kB\nVmRSS:\t   123 kB\nThreads:\t1\n";
+    assert_eq!(super::process::resident_bytes(status), Some(123 << 10));
+    assert_eq!(super::process::resident_bytes("Name:\tx\n"), None);
 }

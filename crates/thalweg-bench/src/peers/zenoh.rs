@@ -1,17 +1,24 @@
-//! `zenohd`: a Zenoh router between two clients, over TCP.
+//! `zenohd`: a Zenoh router between clients, over TCP; with many sinks over QUIC too.
 //!
 //! *What it does not do.* Payloads do not go through shared memory, as they would on one machine from 3 KiB on: what is
 //! measured is what a network would carry.
 
+use std::path::Path;
 use std::process::Command;
+
+use anyhow::Context as _;
 
 use super::install::{Found, Package, Program};
 use super::line::{self, Line, Way};
 use super::process::Process;
+use super::tree::{Fan, Load, Tree};
 use super::{ANY_BYTES, Peer};
 
 /// An end of its line.
 const END: &str = include_str!("../../peers/zenoh_end.py");
+
+/// The source or the sinks of its tree.
+const FAN: &str = include_str!("../../peers/zenoh_fan.py");
 
 pub(super) const PEER: Peer = Peer {
     name: "zenohd",
@@ -33,11 +40,22 @@ pub(super) const PEER: Peer = Peer {
         },
     ],
     piece_bytes: ANY_BYTES,
-    start: |programs, way| line(programs, way, 1),
-    fan: Some(|programs, exits| line(programs, Way::Through, exits)),
+    start: Some(line),
+    fans: &[
+        Fan {
+            name: "zenoh_quic",
+            carries: "Zenoh over QUIC, encrypted: one stream for all",
+            start: quic,
+        },
+        Fan {
+            name: "zenoh_tcp",
+            carries: "Zenoh over TCP, plain",
+            start: |programs, load| tree(programs, load, "tcp", None),
+        },
+    ],
 };
 
-fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
+fn line(programs: &[Found], way: Way) -> anyhow::Result<Line> {
     let (router, python) = (&programs[0].path, &programs[1].path);
     let out = line::socket()?;
     let into = line::free_udp()?;
@@ -48,8 +66,7 @@ fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
     let endpoint = format!("tcp/{}", line::free_tcp()?);
     let end = |words: [&str; 3], port: &str| {
         let [end, mode, verb] = words;
-        let sessions = if end == "exit" { exits } else { 1 }.to_string();
-        line::script(python, END, &[end, mode, verb, &endpoint, port, &sessions])
+        line::script(python, END, &[end, mode, verb, &endpoint, port])
     };
     let line = Line::bare(into, out);
     if way == Way::Direct {
@@ -58,13 +75,86 @@ fn line(programs: &[Found], way: Way, exits: usize) -> anyhow::Result<Line> {
             .ended(exit)
             .ended(end(["entry", "peer", "connect"], &entry_port)?));
     }
-    let relay = Process::start(
-        Command::new(router)
-            .args(["--listen", &endpoint, "--no-multicast-scouting"])
-            .args(["--rest-http-port", "none"])
-            .args(["--cfg", "transport/shared_memory/enabled:false"]),
-    )?;
+    let relay = Process::start(&listening(router, &endpoint))?;
     let exit = end(["exit", "client", "connect"], &exit_port)?;
     let entry = end(["entry", "client", "connect"], &entry_port)?;
     Ok(line.relayed(relay).ended(exit).ended(entry))
+}
+
+/// Returns the router's command.
+fn listening(router: &Path, endpoint: &str) -> Command {
+    let mut command = Command::new(router);
+    command
+        .args(["--listen", endpoint, "--no-multicast-scouting"])
+        .args(["--rest-http-port", "none"])
+        .args(["--cfg", "transport/shared_memory/enabled:false"]);
+    command
+}
+
+/// Starts a tree over QUIC, for which the router has a certificate that the clients are given.
+fn quic(programs: &[Found], load: &Load) -> anyhow::Result<Tree> {
+    let made = rcgen::generate_simple_self_signed(["localhost".into(), "127.0.0.1".into()]);
+    let made = made.context("no certificate could be made")?;
+    let folder = tempfile::tempdir()?;
+    let [certificate, key] = ["certificate.pem", "key.pem"].map(|name| folder.path().join(name));
+    std::fs::write(&certificate, pem("CERTIFICATE", made.cert.der()))?;
+    let secret = pem("PRIVATE KEY", made.signing_key.serialized_der());
+    std::fs::write(&key, secret)?;
+    let files = [certificate, key].map(|path| path.display().to_string());
+    Ok(tree(programs, load, "quic", Some(&files))?.keeping(folder))
+}
+
+fn tree(
+    programs: &[Found],
+    load: &Load,
+    transport: &str,
+    files: Option<&[String; 2]>,
+) -> anyhow::Result<Tree> {
+    let (router, python) = (&programs[0].path, &programs[1].path);
+    let address = if transport == "tcp" {
+        line::free_tcp()?
+    } else {
+        line::free_udp()?
+    };
+    let endpoint = format!("{transport}/{address}");
+    let mut command = listening(router, &endpoint);
+    if let Some([certificate, key]) = files {
+        for (name, file) in [("certificate", certificate), ("private_key", key)] {
+            let key = format!("transport/link/tls/listen_{name}:\"{file}\"");
+            command.args(["--cfg", &key]);
+        }
+    }
+    let relay = Process::start(&command)?;
+    let certificate = files.map_or("", |[certificate, _]| certificate);
+    let (length, pace) = (
+        load.length_bytes.to_string(),
+        load.pace.as_nanos().to_string(),
+    );
+    let sinks = load.sinks.to_string();
+    let end = |end: &str| {
+        let words = [end, &endpoint, &sinks, &length, &pace, certificate];
+        line::script(python, FAN, &words)
+    };
+    Tree::grow(relay, || end("sinks"), || end("source"))
+}
+
+/// Returns bytes as the text in which the router reads them (RFC 7468): base64 between two lines.
+pub(super) fn pem(label: &str, bytes: &[u8]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut letters = Vec::new();
+    for three in bytes.chunks(3) {
+        let bits = (0..3).fold(0, |bits, at| {
+            bits << 8 | u32::from(*three.get(at).unwrap_or(&0))
+        });
+        let letter = |at| LETTERS[(bits >> (18 - 6 * at)) as usize & 63] as char;
+        letters.extend((0..4).map(|at| if at <= three.len() { letter(at) } else { '=' }));
+    }
+    let lines = letters
+        .chunks(64)
+        .map(|line| line.iter().chain(&['\n']).collect());
+    let body: Vec<String> = lines.collect();
+    format!(
+        "-----BEGIN {label}-----\n{}-----END {label}-----\n",
+        body.concat()
+    )
 }

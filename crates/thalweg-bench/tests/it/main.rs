@@ -167,7 +167,7 @@ fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
         "relay_added_p99_us.bytes_10000",
         "relay_cpu_us_per_mbit.bytes_1000",
         "relay_loss.bytes_10000",
-        "fan_mbps_per_core.subscribers_5",
+        "mbps_per_core.thalweg_quic.sinks_5",
     ] {
         assert!(metrics.iter().any(|name| name == metric), "{metric}");
     }

@@ -2,7 +2,7 @@
 //!
 //! *The idea.* A thread sends each ADU when it is due, another receives; both are the bench's, so there is one clock and
 //! the sender writes it into the ADU. What a line takes only in pieces goes in as several datagrams at once, and has
-//! arrived when the last piece has; where an ADU comes out more than once, it is one piece.
+//! arrived when the last piece has.
 //!
 //! ```text
 //! piece = time of sending (8) ‖ batch (4) ‖ ADU of the batch (4) ‖ pieces of the ADU (4) ‖ zeros
@@ -39,8 +39,6 @@ pub(super) struct Load {
     /// The largest piece that the line takes.
     pub(super) piece_bytes: usize,
     pub(super) count: u32,
-    /// How often each ADU comes out: once for each subscriber.
-    pub(super) copies: u32,
     /// From one ADU to the next.
     pub(super) pace: Duration,
 }
@@ -48,7 +46,7 @@ pub(super) struct Load {
 /// What came of a batch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Taken {
-    /// Of each ADU that arrived whole, at each subscriber.
+    /// Of each ADU that arrived whole.
     pub(super) latencies_us: Vec<f64>,
     /// How many should have.
     pub(super) due: u32,
@@ -76,7 +74,6 @@ impl Load {
             length_bytes,
             piece_bytes,
             count: count as u32,
-            copies: 1,
             pace,
         }
     }
@@ -137,7 +134,7 @@ fn receive(
     let mut arrived = vec![0; load.count as usize];
     let mut piece = Vec::new();
     let mut taken = Taken {
-        due: load.count * load.copies,
+        due: load.count,
         ..Taken::default()
     };
     while taken.latencies_us.len() < taken.due as usize && Instant::now() < over {

@@ -11,14 +11,12 @@
 //! | `load` | a batch of ADUs at a fixed rate, and what came of it |
 //! | `side` | one relay with both lines, ours or a peer's |
 //! | `thalweg` | our lines |
-//! | `fan` | RF: one producer, many subscribers |
 //! | `figures` | from rounds to figures, and a table for people |
 //!
 //! *What it does not do.* It shows nothing of real links: no delay, no loss, no bottleneck. Relays promise different
 //! things for what they add; docs/benchmarks.md says which may be compared with which. A peer that is missing is named,
 //! and so is one that does not carry; the others go on.
 
-pub(crate) mod fan;
 mod figures;
 mod load;
 mod side;
@@ -61,7 +59,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     let runtime = runtime()?;
     let mut failed = Vec::new();
     let mut sides = vec![Side::thalweg(&std::env::current_exe()?, &runtime)?];
-    for peer in &settings.peers {
+    for peer in settings.peers.iter().filter(|peer| peer.has_line()) {
         progress::show(format_args!("{ID}: starting {}", peer.name));
         let Some(ready) = find(peer) else { continue };
         match Side::peer(&ready) {
@@ -130,7 +128,7 @@ fn carry(
 }
 
 /// Looks for a peer's programs, and names what is missing.
-fn find(peer: &'static Peer) -> Option<Ready> {
+pub(super) fn find(peer: &'static Peer) -> Option<Ready> {
     let found = peer.find();
     let tell = |missing| {
         progress::clear();

@@ -34,8 +34,7 @@ pub(super) struct Named {
 /// A relay and its lines.
 pub(super) struct Side {
     pub(super) named: Named,
-    direct: Option<Ends>,
-    copies: u32,
+    direct: Ends,
     through: Ends,
     batches: u32,
 }
@@ -76,47 +75,21 @@ impl Side {
     pub(super) fn thalweg(program: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
         let line = |way| anyhow::Ok(Ends::thalweg(thalweg::line(program, way, runtime)?));
         let direct = line(Way::Direct)?;
-        Self::begin(Named::thalweg(), Some(direct), 1, line(Way::Through)?)
+        Self::begin(Named::thalweg(), direct, line(Way::Through)?)
     }
 
     /// Starts a peer's.
     pub(super) fn peer(ready: &Ready) -> anyhow::Result<Self> {
         let line = |way| Ends::udp(ready.start(way)?);
         let direct = line(Way::Direct)?;
-        Self::begin(Named::peer(ready), Some(direct), 1, line(Way::Through)?)
-    }
-
-    /// Starts ours with so many subscribers, each on a node of its own, and no direct line.
-    pub(super) fn thalweg_fan(
-        program: &Path,
-        copies: u8,
-        runtime: &Runtime,
-    ) -> anyhow::Result<Self> {
-        let through = Ends::thalweg(thalweg::fan(program, copies, runtime)?);
-        Self::begin(Named::thalweg(), None, copies.into(), through)
-    }
-
-    /// Starts a peer's with so many subscribers, each on a connection of its own, if it is one that has them.
-    pub(super) fn peer_fan(ready: &Ready, copies: u8) -> Option<anyhow::Result<Self>> {
-        let line = ready.fan(copies.into())?;
-        let through = line.and_then(Ends::udp);
-        Some(
-            through
-                .and_then(|through| Self::begin(Named::peer(ready), None, copies.into(), through)),
-        )
+        Self::begin(Named::peer(ready), direct, line(Way::Through)?)
     }
 
     /// Takes lines that were started, and waits until they carry.
-    fn begin(
-        named: Named,
-        direct: Option<Ends>,
-        copies: u32,
-        through: Ends,
-    ) -> anyhow::Result<Self> {
+    fn begin(named: Named, direct: Ends, through: Ends) -> anyhow::Result<Self> {
         let mut side = Self {
             named,
             direct,
-            copies,
             through,
             batches: 0,
         };
@@ -128,8 +101,7 @@ impl Side {
     ///
     /// Fails   a line over which nothing arrived
     pub(super) fn carry(&mut self, way: Way, load: Load) -> anyhow::Result<Taken> {
-        let copies = self.copies;
-        let taken = self.try_carry(way, Load { copies, ..load })?;
+        let taken = self.try_carry(way, load)?;
         if taken.latencies_us.is_empty() {
             let said = self.ends(way).said();
             bail!("{}: nothing arrived ({way:?}): {said}", self.named.name);
@@ -155,18 +127,16 @@ impl Side {
         Ok(taken)
     }
 
-    /// Waits until its lines carry, to every subscriber.
+    /// Waits until its lines carry.
     fn wait(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         let probe = Load {
             length_bytes: 100,
             piece_bytes: 100,
             count: 3,
-            copies: self.copies,
             pace: Duration::from_millis(50),
         };
-        let direct = self.direct.as_ref().map(|_| Way::Direct);
-        for way in direct.into_iter().chain([Way::Through]) {
+        for way in [Way::Direct, Way::Through] {
             loop {
                 let taken = self.try_carry(way, probe)?;
                 let arrived = taken.latencies_us.len();
@@ -187,10 +157,7 @@ impl Side {
 
     fn ends(&mut self, way: Way) -> &mut Ends {
         match way {
-            Way::Direct => {
-                let direct = self.direct.as_mut();
-                direct.expect("what has a relay only is asked for nothing else")
-            }
+            Way::Direct => &mut self.direct,
             Way::Through => &mut self.through,
         }
     }

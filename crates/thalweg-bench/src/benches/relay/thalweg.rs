@@ -22,13 +22,12 @@ use thalweg_node::{
     Handle, Node, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
 
 use super::load;
 use crate::peers::line::Way;
 use crate::peers::process::Process;
 
-/// What this program is told to be the relay, with the number of sinks behind a colon.
+/// What this program is told to be the relay.
 pub(crate) const RELAY: &str = "relay-node";
 
 /// Far above what any ADU takes, so that none expires.
@@ -37,9 +36,6 @@ const DEADLINE: thalweg_core::time::Duration = thalweg_core::time::Duration::fro
 /// What carries.
 const STREAM: &str = "bench/relay";
 
-/// ADUs that wait to be counted.
-const ARRIVED_MAX: usize = 1_024;
-
 /// How long a plan may take to come into force.
 const PLAN_MAX: Duration = Duration::from_secs(20);
 
@@ -47,8 +43,7 @@ const PLAN_MAX: Duration = Duration::from_secs(20);
 type Place = u8;
 
 const DIRECT: [Place; 2] = [1, 2];
-/// The producer, the relay, and then the sinks.
-const PRODUCER_PLACE: Place = 3;
+const THROUGH: [Place; 3] = [3, RELAY_PLACE, 5];
 const RELAY_PLACE: Place = 4;
 
 /// What carries over Thalweg.
@@ -65,49 +60,35 @@ pub(super) struct Sender {
 
 pub(super) struct Receiver {
     runtime: tokio::runtime::Handle,
-    subscribers: Subscribers,
-}
-
-enum Subscribers {
-    One(Subscriber),
-    /// Each has a task that takes what it gets and hands it on.
-    Many(mpsc::Receiver<Bytes>),
+    subscriber: Subscriber,
 }
 
 /// Starts a line; `program` is this one.
 pub(super) fn line(program: &Path, way: Way, runtime: &Runtime) -> anyhow::Result<Line> {
     match way {
         Way::Direct => open(None, &DIRECT, runtime),
-        Way::Through => fan(program, 1, runtime),
+        Way::Through => {
+            let mut relay = Process::start(Command::new(program).args(["--workload", RELAY]))?;
+            let line = relay.first_line()?;
+            let address = line
+                .parse()
+                .with_context(|| format!("the relay said `{line}`"))?;
+            open(Some((relay, address)), &THROUGH, runtime)
+        }
     }
 }
 
-/// Starts a line through the relay with so many sinks, each a node.
-pub(super) fn fan(program: &Path, sinks: u8, runtime: &Runtime) -> anyhow::Result<Line> {
-    let word = format!("{RELAY}:{sinks}");
-    let mut relay = Process::start(Command::new(program).args(["--workload", &word]))?;
-    let line = relay.first_line()?;
-    let address = line
-        .parse()
-        .with_context(|| format!("the relay said `{line}`"))?;
-    open(Some((relay, address)), &through(sinks), runtime)
-}
-
 /// Is the relay, until the process is ended: says its address on a line, and forwards.
-pub(crate) fn relay(sinks: u8) -> anyhow::Result<()> {
+pub(crate) fn relay() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let node = node(RELAY_PLACE, &through(sinks), None).await?;
+        let node = node(RELAY_PLACE, &THROUGH, None).await?;
         println!("{}", address_of(&node.handle())?);
         node.run(std::future::pending()).await?;
         Ok(())
     })
-}
-
-fn through(sinks: u8) -> Vec<Place> {
-    (PRODUCER_PLACE..=RELAY_PLACE.saturating_add(sinks)).collect()
 }
 
 fn open(
@@ -116,7 +97,7 @@ fn open(
     runtime: &Runtime,
 ) -> anyhow::Result<Line> {
     let address = relay.as_ref().map(|(_, address)| *address);
-    let (publisher, subscribers) = runtime.block_on(connect(address, places))?;
+    let (publisher, subscriber) = runtime.block_on(connect(address, places))?;
     let runtime = runtime.handle().clone();
     Ok(Line {
         sender: Sender {
@@ -125,7 +106,7 @@ fn open(
         },
         receiver: Receiver {
             runtime,
-            subscribers,
+            subscriber,
         },
         relay: relay.map(|(relay, _)| relay),
     })
@@ -135,7 +116,7 @@ fn open(
 async fn connect(
     relay: Option<SocketAddr>,
     places: &[Place],
-) -> anyhow::Result<(Publisher, Subscribers)> {
+) -> anyhow::Result<(Publisher, Subscriber)> {
     let relay = relay.map(|address| (RELAY_PLACE, address));
     let producer = run(node(places[0], places, relay).await?);
     // Who has no relay dials the producer.
@@ -143,56 +124,24 @@ async fn connect(
         Some(relay) => relay,
         None => (places[0], address_of(&producer)?),
     };
-    let sinks = places[1..].iter().filter(|place| **place != RELAY_PLACE);
-    let mut subscribers = Vec::new();
-    for place in sinks.clone() {
-        let sink = run(node(*place, places, Some(dialled)).await?);
-        let options = SubscribeOptions {
-            name: STREAM.parse()?,
-            in_sequence: false,
-        };
-        subscribers.push(sink.subscribe(options).await);
-    }
-    let publication = publication()?;
-    let mut publisher = match sinks.count() {
-        // The way is given, so that it is the one that is measured.
-        1 => {
-            let plan = places.iter().map(|place| Part {
-                node: identity(*place).id(),
-                adapters: Vec::new(),
-                plaintext: true,
-            });
-            producer.publish_by(publication, plan.collect()).await?
-        }
-        // A way is given to one sink only; here there is but one for each.
-        _ => producer.publish(publication).await?,
+    let sink = places[places.len() - 1];
+    let sink = run(node(sink, places, Some(dialled)).await?);
+    let options = SubscribeOptions {
+        name: STREAM.parse()?,
+        in_sequence: false,
     };
+    let subscriber = sink.subscribe(options).await;
+    // The way is given, so that it is the one that is measured.
+    let plan = places.iter().map(|place| Part {
+        node: identity(*place).id(),
+        adapters: Vec::new(),
+        plaintext: true,
+    });
+    let mut publisher = producer.publish_by(publication()?, plan.collect()).await?;
     tokio::time::timeout(PLAN_MAX, publisher.wanted())
         .await
         .with_context(|| format!("no plan in {PLAN_MAX:?}"))??;
-    Ok((publisher, Subscribers::of(subscribers)))
-}
-
-impl Subscribers {
-    fn of(mut subscribers: Vec<Subscriber>) -> Self {
-        if subscribers.len() == 1 {
-            return Self::One(subscribers.remove(0));
-        }
-        let (sender, receiver) = mpsc::channel(ARRIVED_MAX);
-        for mut subscriber in subscribers {
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                while let Some(event) = subscriber.recv().await {
-                    if let SubscriberEvent::Adu(adu) = event
-                        && sender.send(adu.payload).await.is_err()
-                    {
-                        return;
-                    }
-                }
-            });
-        }
-        Self::Many(receiver)
-    }
+    Ok((publisher, subscriber))
 }
 
 fn publication() -> anyhow::Result<Publication> {
@@ -278,23 +227,12 @@ impl load::Sender for Sender {
 
 impl load::Receiver for Receiver {
     fn recv(&mut self, piece: &mut Vec<u8>, wait: Duration) -> anyhow::Result<bool> {
-        let runtime = &self.runtime;
-        let payload = match &mut self.subscribers {
-            Subscribers::Many(arrived) => {
-                let next = async move { tokio::time::timeout(wait, arrived.recv()).await };
-                match runtime.block_on(next) {
-                    Err(_) => return Ok(false),
-                    Ok(payload) => payload,
-                }
-            }
-            Subscribers::One(subscriber) => {
-                let next = async move { tokio::time::timeout(wait, subscriber.recv()).await };
-                match runtime.block_on(next) {
-                    Err(_) | Ok(Some(SubscriberEvent::Notice(_))) => return Ok(false),
-                    Ok(Some(SubscriberEvent::Adu(adu))) => Some(adu.payload),
-                    Ok(None) => None,
-                }
-            }
+        let subscriber = &mut self.subscriber;
+        let next = async move { tokio::time::timeout(wait, subscriber.recv()).await };
+        let payload = match self.runtime.block_on(next) {
+            Err(_) | Ok(Some(SubscriberEvent::Notice(_))) => return Ok(false),
+            Ok(Some(SubscriberEvent::Adu(adu))) => Some(adu.payload),
+            Ok(None) => None,
         };
         let payload = payload.context("the stream ended early")?;
         piece.clear();

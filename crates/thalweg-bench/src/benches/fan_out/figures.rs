@@ -1,0 +1,182 @@
+//! From what was played to figures: the headlines, and each side at each size.
+
+use std::collections::BTreeSet;
+
+use super::play::Played;
+use super::taken::Taken;
+use super::thalweg::Over;
+use super::{HEADLINE, ID, Legend, Measured};
+use crate::report::{Figure, Report, short, table};
+use crate::sample::Summary;
+
+/// What its metrics are called: the headlines, then what is told of each side and size.
+pub(super) const METRICS: &[&str] = &[
+    "mbps_per_core_quic",
+    "quic_vs_zenoh_quic",
+    "quic_vs_moq",
+    "mbps_per_core",
+    "relay_cores",
+    "sinks_cores",
+    "latency_p50_ms",
+    "latency_p99_ms",
+    "delivered_share",
+    "kib_per_sink",
+    "held_delivered_share",
+    "held_least_share",
+    "held_most_share",
+    "held_latency_p50_ms",
+    "held_latency_p99_ms",
+];
+
+/// One number of what was played.
+type Of = fn(&Played) -> Option<f64>;
+
+/// What is told of each side and size, in the order of [`METRICS`] after the headlines.
+const EACH: [(&str, &str, Of); 12] = [
+    ("mbps_per_core", "Mbit/s", |p| Some(p.free.mbps_per_core())),
+    ("relay_cores", "cores", |p| Some(p.free.relay_cores)),
+    ("sinks_cores", "cores", |p| Some(p.free.sinks_cores)),
+    ("latency_p50_ms", "ms", |p| Some(p.free.latency_ms(0.5))),
+    ("latency_p99_ms", "ms", |p| Some(p.free.latency_ms(0.99))),
+    ("delivered_share", "share", |p| Some(p.free.share())),
+    ("kib_per_sink", "KiB", |p| Some(p.bytes_per_sink / 1_024.0)),
+    ("held_delivered_share", "share", |p| {
+        p.held.as_ref().map(Taken::share)
+    }),
+    ("held_least_share", "share", |p| {
+        p.held.as_ref().map(|held| held.extremes()[0])
+    }),
+    ("held_most_share", "share", |p| {
+        p.held.as_ref().map(|held| held.extremes()[1])
+    }),
+    ("held_latency_p50_ms", "ms", |p| {
+        p.held.as_ref().map(|held| held.latency_ms(0.5))
+    }),
+    ("held_latency_p99_ms", "ms", |p| {
+        p.held.as_ref().map(|held| held.latency_ms(0.99))
+    }),
+];
+
+/// A headline: ours, a peer's, and what the ratio is called.
+const RATIOS: [(&str, Over, &str); 2] = [
+    ("quic_vs_zenoh_quic", Over::Quic, "zenoh_quic"),
+    ("quic_vs_moq", Over::Quic, "moq_quic"),
+];
+
+/// Sides of ours whose core is a headline.
+const ALONE: [(&str, Over); 1] = [("mbps_per_core_quic", Over::Quic)];
+
+/// Reports everything: for people a table for each size besides the headlines.
+pub(super) fn report(
+    measured: &Measured,
+    legends: &[Legend],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    for (metric, over) in ALONE {
+        if let Some(sinks) = headline(measured, &[over.name()]) {
+            let value = summary(measured, sinks, over.name(), EACH[0].2);
+            let metric = format!("{metric}.sinks_{sinks}");
+            report.add(&Figure::new(ID, metric, EACH[0].1, value))?;
+        }
+    }
+    for (metric, over, peer) in RATIOS {
+        if let Some(sinks) = headline(measured, &[over.name(), peer]) {
+            let value = ratio(measured, sinks, over.name(), peer);
+            let metric = format!("{metric}.sinks_{sinks}");
+            report.add(&Figure::new(ID, metric, "1", value))?;
+        }
+    }
+    let sizes: BTreeSet<u32> = measured.keys().map(|(sinks, _)| *sinks).collect();
+    for sinks in sizes {
+        let names = legends.iter().map(|(name, _)| *name);
+        let here = names.filter(|name| measured.contains_key(&(sinks, *name)));
+        if !report.is_json() {
+            show(measured, sinks, here);
+            continue;
+        }
+        for name in here {
+            for (metric, unit, of) in EACH {
+                let value = summary(measured, sinks, name, of);
+                let metric = format!("{metric}.{name}.sinks_{sinks}");
+                // Where nothing could be held there is nothing to tell.
+                if value.n > 0 {
+                    report.add(&Figure::new(ID, metric, unit, value))?;
+                }
+            }
+        }
+    }
+    if !report.is_json() {
+        let line = |(name, text): &Legend| format!("  {name} {text}\n");
+        let lines: String = legends.iter().map(line).collect();
+        crate::report::print(&format!("\n{lines}"));
+    }
+    Ok(())
+}
+
+/// Returns the size that is told first: the headline's, or the largest that all of these sides have.
+pub(super) fn headline(measured: &Measured, names: &[&'static str]) -> Option<u32> {
+    let has_all = |sinks: &u32| {
+        names
+            .iter()
+            .all(|name| measured.contains_key(&(*sinks, *name)))
+    };
+    let sizes = measured.keys().map(|(sinks, _)| *sinks);
+    sizes
+        .filter(has_all)
+        .filter(|sinks| *sinks <= HEADLINE)
+        .max()
+}
+
+/// Returns what a core of ours forwards over what a peer's does, round by round.
+pub(super) fn ratio(
+    measured: &Measured,
+    sinks: u32,
+    ours: &'static str,
+    peer: &'static str,
+) -> Summary {
+    let of = |name| {
+        measured
+            .get(&(sinks, name))
+            .map_or(&[][..], |rounds| rounds)
+    };
+    let pairs = of(ours).iter().zip(of(peer));
+    let ratios = pairs.map(|(ours, peer)| ours.free.mbps_per_core() / peer.free.mbps_per_core());
+    Summary::of(ratios.collect())
+}
+
+fn summary(measured: &Measured, sinks: u32, name: &'static str, of: Of) -> Summary {
+    let rounds = measured.get(&(sinks, name)).into_iter().flatten();
+    Summary::of(rounds.filter_map(of).collect())
+}
+
+fn show(measured: &Measured, sinks: u32, names: impl Iterator<Item = &'static str>) {
+    let row = |name: &'static str| {
+        let value = |(_, _, of): (&str, &str, Of)| {
+            let Summary { median, spread, n } = summary(measured, sinks, name, of);
+            match n {
+                0 => "-".to_owned(),
+                1 => short(median),
+                _ => format!("{} ± {}", short(median), short(spread)),
+            }
+        };
+        let first = std::iter::once(name.to_owned());
+        first.chain(EACH.map(value)).collect()
+    };
+    let rows: Vec<Vec<String>> = names.map(row).collect();
+    let header = [
+        "relay",
+        "Mbit/s a core",
+        "its cores",
+        "sinks' cores",
+        "p50 ms",
+        "p99 ms",
+        "came",
+        "KiB a sink",
+        "held: came",
+        "least",
+        "most",
+        "p50 ms",
+        "p99 ms",
+    ];
+    table(&format!("{sinks} sinks"), &header, &rows);
+}

@@ -1,0 +1,190 @@
+//! FAN-OUT: what a relay's core forwards when one source has many sinks, ours and others', and what becomes of the sinks
+//! when it cannot keep up.
+//!
+//! *The idea.* A source gives 1 Mbit/s, thirty ADUs a second, through a relay to ever more sinks on loopback, each with a
+//! connection of its own. Source, relay and sinks are three programs, so that of each it can be read what it computes. Sides
+//! take turns, each beginning anew. After the window in which a relay had all it wanted, the kernel gives it a quarter of
+//! what it took there: that is past saturation, wherever the load generators' own limits are.
+//!
+//! ```text
+//! mbps_per_core = bits that came, all sinks together / processor time of the relay in the same window
+//! latency       = came − due, so a source that is held back is late
+//! ```
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `play` | one tree: until all get everything, a window, a window with a quarter of the processor |
+//! | `taken` | what records say of a window |
+//! | `hold` | less of the processor for one program |
+//! | `thalweg`, `nats` | ends and relay of ours; ends of NATS |
+//! | `figures` | what is reported |
+//!
+//! *What it does not do.* All run on the same cores: where the ends take the most of them, more sinks saturate the machine
+//! and not the relay. `sinks_cores` tells, and a size at which a side's free window is not carried is its last.
+//!
+//! *Sources.* The project's reading of peers, "Fan-out relay"; docs/benchmarks.md.
+
+mod figures;
+mod hold;
+pub(crate) mod nats;
+mod play;
+mod taken;
+#[cfg(test)]
+mod tests;
+pub(crate) mod thalweg;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::bail;
+
+use self::play::{Lasting, Played};
+use self::thalweg::Over;
+use crate::peers::tree::{Fan, Load, Tree};
+use crate::peers::{Peer, Ready};
+use crate::report::Report;
+use crate::{Settings, progress};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "FAN-OUT";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = figures::METRICS;
+
+/// Sinks, in full; what comes after [`HEADLINE`] goes on until a side does not carry everything.
+const SINKS: [u32; 5] = [50, 100, 200, 400, 800];
+
+/// The number of sinks of which the headlines are, or the largest that both sides carried.
+const HEADLINE: u32 = 200;
+
+/// Sinks in a quick run.
+const SINKS_QUICK: [u32; 1] = [5];
+
+const LENGTH_BYTES: usize = 4_167;
+
+/// Of the payload: 1 Mbit/s exactly.
+const PACE: Duration = Duration::from_micros(33_336);
+
+/// The deadline of ours, and the age that moq-relay is told.
+const AGE_MAX: Duration = Duration::from_millis(500);
+
+/// How often each side is played up to the headline's size.
+const ROUNDS: usize = 3;
+
+/// Less of the deliveries than this is not everything.
+const CARRIED_SHARE: f64 = 0.99;
+
+/// Whose relay it is.
+enum Side {
+    Thalweg(Over),
+    Peer(Ready, &'static Fan),
+}
+
+/// What a side is called, and what that stands for.
+type Legend = (&'static str, String);
+
+/// What was played, by the number of sinks and the side.
+type Measured = BTreeMap<(u32, &'static str), Vec<Played>>;
+
+/// Plays every side at every size and reports.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    if settings.instructions_only {
+        return Ok(());
+    }
+    let mut sides = sides(&settings.peers);
+    let legends: Vec<Legend> = sides.iter().map(Side::legend).collect();
+    let (sizes, lasting) = if settings.is_quick {
+        (&SINKS_QUICK[..], Lasting::QUICK)
+    } else {
+        (&SINKS[..], Lasting::FULL)
+    };
+    let mut measured = Measured::new();
+    let mut failed = Vec::new();
+    for sinks in sizes {
+        let rounds = match *sinks {
+            _ if settings.is_quick => 1,
+            sinks if sinks > HEADLINE => 1,
+            _ => ROUNDS,
+        };
+        for round in 0..rounds {
+            sides.retain(|side| {
+                let name = side.name();
+                progress::show(format_args!("{ID}: {name}, {sinks} sinks, round {round}"));
+                match play::play(|| side.grow(*sinks), *sinks, lasting) {
+                    Ok(played) => {
+                        measured.entry((*sinks, name)).or_default().push(played);
+                        true
+                    }
+                    Err(error) => {
+                        progress::clear();
+                        eprintln!(
+                            "thalweg-bench: {name} is left out from {sinks} sinks on: {error:#}"
+                        );
+                        if *sinks == sizes[0] {
+                            failed.push(format!("{name}: {error:#}"));
+                        }
+                        false
+                    }
+                }
+            });
+            sides.reverse();
+        }
+        sides.retain(|side| carries(&measured, *sinks, side.name()));
+    }
+    figures::report(&measured, &legends, report)?;
+    if !failed.is_empty() {
+        bail!("not everything was measured: {}", failed.join("; "));
+    }
+    Ok(())
+}
+
+/// Returns whether a side carried everything in each round.
+fn carries(measured: &Measured, sinks: u32, name: &'static str) -> bool {
+    let played = measured.get(&(sinks, name));
+    played.is_some_and(|rounds| {
+        let shares = rounds.iter().map(|played| played.free.share());
+        shares.fold(f64::INFINITY, f64::min) >= CARRIED_SHARE
+    })
+}
+
+/// Returns ours, and those of the peers that are here.
+fn sides(peers: &[&'static Peer]) -> Vec<Side> {
+    let mut sides: Vec<Side> = Over::ALL.map(Side::Thalweg).into();
+    for peer in peers.iter().filter(|peer| !peer.fans().is_empty()) {
+        if let Some(ready) = super::relay::find(peer) {
+            let fans = peer.fans().iter();
+            sides.extend(fans.map(|fan| Side::Peer(ready.clone(), fan)));
+        }
+    }
+    sides
+}
+
+impl Side {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Thalweg(over) => over.name(),
+            Self::Peer(_, fan) => fan.name,
+        }
+    }
+
+    fn legend(&self) -> Legend {
+        let text = match self {
+            Self::Thalweg(over) => over.carries().to_owned(),
+            Self::Peer(ready, fan) => format!("{}, {}", ready.version(), fan.carries),
+        };
+        (self.name(), text)
+    }
+
+    fn grow(&self, sinks: u32) -> anyhow::Result<Tree> {
+        let load = Load {
+            sinks,
+            length_bytes: LENGTH_BYTES,
+            pace: PACE,
+            age_max: AGE_MAX,
+        };
+        match self {
+            Self::Thalweg(over) => thalweg::grow(*over, &load),
+            Self::Peer(ready, fan) => ready.grow(fan, &load),
+        }
+    }
+}

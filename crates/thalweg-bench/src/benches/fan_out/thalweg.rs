@@ -1,0 +1,321 @@
+//! Our tree: a relay, a source and sinks, each program with nodes as the daemon assembles them.
+//!
+//! *The idea.* The programs are this one again, started with hidden words. Each sink is a node of its own, with its own key,
+//! socket and link. Keys come from fixed seeds, so each knows the others' without being told.
+//!
+//! *What it does not do.* It gives the source no way to take: the source plans.
+
+use std::io::Write as _;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::model::Layer;
+use thalweg_core::needs::{Needs, Reliability};
+use thalweg_core::units::Bitrate;
+use thalweg_net::Identity;
+use thalweg_node::config::{Config, Peer};
+use thalweg_node::{Node, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_testbed::system::clock;
+use tokio::runtime::Runtime;
+use tokio::time::sleep;
+
+use super::{AGE_MAX, LENGTH_BYTES, PACE};
+use crate::peers::process::Process;
+use crate::peers::tree::{Load, Record, Tree};
+
+/// What this program is told to be one of the three.
+pub(crate) const RELAY: &str = "fan-relay";
+/// The same for the source.
+pub(crate) const SOURCE: &str = "fan-source";
+/// The same for the sinks.
+pub(crate) const SINKS: &str = "fan-sinks";
+
+/// What carries; its headers make it a little more than the payload.
+const STREAM: &str = "bench/fan";
+const RATE: Bitrate = Bitrate::from_kbps(1_100);
+
+/// Records that are written at once.
+const WRITE_BYTES: usize = 64 << 10;
+
+/// What links go over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// QUIC, a stream for each ADU.
+    Quic,
+    /// TCP with TLS.
+    Tcp,
+}
+
+/// A node's place: the relay, the source, and then the sinks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place(u32);
+
+const RELAY_PLACE: Place = Place(0);
+const SOURCE_PLACE: Place = Place(1);
+
+/// Who writes records.
+#[derive(Clone, Debug)]
+pub(super) struct Notes(mpsc::Sender<Record>);
+
+/// Moments at which an ADU is due, one after the other.
+#[derive(Debug)]
+pub(super) struct Beat {
+    pace_nanos: u64,
+    due_nanos: u64,
+    number: u32,
+}
+
+impl Over {
+    pub(super) const ALL: [Self; 2] = [Self::Quic, Self::Tcp];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Quic => "thalweg_quic",
+            Self::Tcp => "thalweg_tcp",
+        }
+    }
+
+    pub(super) const fn carries(self) -> &'static str {
+        match self {
+            Self::Quic => "QUIC, encrypted: until-deadline, a stream for each ADU",
+            Self::Tcp => "TCP, encrypted: until-deadline, chunks by importance",
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Quic => "quic",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+impl std::str::FromStr for Over {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> anyhow::Result<Self> {
+        let named = Self::ALL.into_iter().find(|over| over.word() == word);
+        named.with_context(|| format!("links go over nothing called `{word}`"))
+    }
+}
+
+/// Starts a tree.
+pub(super) fn grow(over: Over, load: &Load) -> anyhow::Result<Tree> {
+    let own = std::env::current_exe()?;
+    let start = |word: String| Process::start(Command::new(&own).args(["--workload", &word]));
+    let (over, sinks) = (over.word(), load.sinks);
+    let mut relay = start(format!("{RELAY}:{over}:{sinks}"))?;
+    let port = relay.first_line()?;
+    let end = |word: &str| start(format!("{word}:{over}:{sinks}:{port}"));
+    Tree::grow(relay, || end(SINKS), || end(SOURCE))
+}
+
+/// Is the relay, until the process is ended: says its port on a line, and forwards.
+pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let others = places(sinks).filter(|place| *place != RELAY_PLACE);
+        let node = node(RELAY_PLACE, over, others, None).await?;
+        let handle = node.handle();
+        let addresses = match over {
+            Over::Quic => handle.addresses(),
+            Over::Tcp => handle.tcp_addresses(),
+        };
+        let address = addresses.first().context("a relay listens")?;
+        println!("{}", address.port());
+        node.run(std::future::pending()).await?;
+        Ok(())
+    })
+}
+
+/// Is the source, until the process is ended.
+pub(crate) fn source(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let others = places(sinks).filter(|place| *place != SOURCE_PLACE);
+        let node = node(SOURCE_PLACE, over, others, Some(port)).await?;
+        let handle = node.handle();
+        tokio::spawn(node.run(std::future::pending()));
+        let mut publisher = handle.publish(publication()?).await?;
+        publisher.wanted().await?;
+        let mut adu = vec![0; LENGTH_BYTES];
+        let mut beats = beat(PACE);
+        loop {
+            let (due, number) = beats.next().await;
+            Load::stamp(&mut adu, due, number);
+            let outgoing = Outgoing {
+                media_time: MediaTime::from_micros(u64::from(number) * PACE.as_micros() as u64),
+                importance: Importance(128),
+                layer: 0,
+                flags: Flags::NONE,
+                depends_on: 0,
+                payload: Bytes::copy_from_slice(&adu),
+            };
+            publisher.send(outgoing).await?;
+        }
+    })
+}
+
+/// Are the sinks, until the process is ended.
+pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let notes = Notes::begin();
+        let mut tasks = tokio::task::JoinSet::new();
+        for sink in 0..sinks {
+            let place = Place(SOURCE_PLACE.0 + 1 + sink);
+            let known = [RELAY_PLACE, SOURCE_PLACE].into_iter();
+            let node = node(place, over, known, Some(port)).await?;
+            let options = SubscribeOptions {
+                name: STREAM.parse()?,
+                in_sequence: false,
+            };
+            let mut subscriber = node.handle().subscribe(options).await;
+            tokio::spawn(node.run(std::future::pending()));
+            let notes = notes.clone();
+            tasks.spawn(async move {
+                while let Some(event) = subscriber.recv().await {
+                    if let SubscriberEvent::Adu(adu) = event {
+                        notes.note(sink, &adu.payload);
+                    }
+                }
+            });
+        }
+        tasks.join_next().await;
+        bail!("a sink's stream has ended")
+    })
+}
+
+/// Returns what nodes and clients run on: as many threads as there are processors.
+pub(super) fn runtime() -> std::io::Result<Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+}
+
+fn places(sinks: u32) -> impl Iterator<Item = Place> {
+    (RELAY_PLACE.0..=SOURCE_PLACE.0 + sinks).map(Place)
+}
+
+fn publication() -> anyhow::Result<Publication> {
+    let deadline = u64::try_from(AGE_MAX.as_millis())?;
+    Ok(Publication {
+        name: STREAM.parse()?,
+        needs: Needs {
+            reliability: Reliability::UntilDeadline,
+            deadline: thalweg_core::time::Duration::from_millis(deadline),
+            ..Needs::default()
+        },
+        layers: vec![Layer {
+            rate: RATE,
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: None,
+    })
+}
+
+/// Assembles the node of a place; all but the relay dial that, and have no other neighbour.
+async fn node(
+    place: Place,
+    over: Over,
+    known: impl Iterator<Item = Place>,
+    relay_port: Option<u16>,
+) -> anyhow::Result<Node> {
+    let mut config = Config::new(place.name().parse()?, "unused.key".into());
+    // No way but the one that is measured.
+    config.reach.confined = true;
+    let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    if over == Over::Tcp && place == RELAY_PLACE {
+        config.tcp.listen = vec![loopback(0)];
+    }
+    let peer = |other: Place| {
+        let is_dialled = other == RELAY_PLACE;
+        let dialled: Vec<SocketAddr> = relay_port
+            .filter(|_| is_dialled)
+            .map(loopback)
+            .into_iter()
+            .collect();
+        let (addresses, tcp_addresses) = match over {
+            Over::Quic => (dialled, Vec::new()),
+            Over::Tcp => (Vec::new(), dialled),
+        };
+        Ok(Peer {
+            name: other.name().parse()?,
+            key: other.identity().id(),
+            addresses,
+            tcp_addresses,
+            connect: place == RELAY_PLACE || is_dialled,
+            trusted: true,
+            secure: true,
+            rate: None,
+        })
+    };
+    config.peers = known.map(peer).collect::<anyhow::Result<_>>()?;
+    Ok(Node::with_identity(config, place.identity()).await?)
+}
+
+impl Place {
+    fn name(self) -> String {
+        format!("n{}", self.0)
+    }
+
+    fn identity(self) -> Identity {
+        let mut seed = [0xfa; 32];
+        seed[..4].copy_from_slice(&self.0.to_be_bytes());
+        Identity::from_seed(seed)
+    }
+}
+
+impl Notes {
+    /// Begins a thread that writes to standard output, and flushes whenever it has caught up.
+    pub(super) fn begin() -> Self {
+        let (sender, records) = mpsc::channel::<Record>();
+        std::thread::spawn(move || {
+            let mut out = std::io::BufWriter::with_capacity(WRITE_BYTES, std::io::stdout());
+            while let Ok(first) = records.recv() {
+                let all = std::iter::once(first).chain(records.try_iter());
+                for record in all {
+                    if out.write_all(&record.to_bytes()).is_err() {
+                        return;
+                    }
+                }
+                if out.flush().is_err() {
+                    return;
+                }
+            }
+        });
+        Self(sender)
+    }
+
+    /// Notes that a sink has got an ADU now.
+    pub(super) fn note(&self, sink: u32, adu: &[u8]) {
+        if let Some(record) = Record::of(sink, adu, clock::now().as_nanos()) {
+            // Nobody to write it: the process is ending.
+            let _ = self.0.send(record);
+        }
+    }
+}
+
+/// Returns beats that begin now.
+pub(super) fn beat(pace: Duration) -> Beat {
+    Beat {
+        pace_nanos: u64::try_from(pace.as_nanos()).expect("a pace is shorter than 584 years"),
+        due_nanos: clock::now().as_nanos(),
+        number: 0,
+    }
+}
+
+impl Beat {
+    /// Waits until an ADU is due, and returns that moment and its number.
+    pub(super) async fn next(&mut self) -> (u64, u32) {
+        let due = (self.due_nanos, self.number);
+        self.due_nanos += self.pace_nanos;
+        self.number += 1;
+        let wait = due.0.saturating_sub(clock::now().as_nanos());
+        sleep(Duration::from_nanos(wait)).await;
+        due
+    }
+}

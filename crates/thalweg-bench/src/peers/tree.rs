@@ -1,0 +1,182 @@
+//! A tree: a relay with one source and many sinks, each end a program, so that what the relay computes and holds can be read.
+//!
+//! *The idea.* The source gives an ADU whenever one is due, with that moment and a number in it; the sinks, one program with
+//! a connection for each, write down on their standard output when each came. All read the machine's one clock, so nobody
+//! has to be told anything while it runs, and what the load generators cost can be read too.
+//!
+//! ```text
+//! ADU    = due (8) ‖ number (4) ‖ zeros
+//! record = sink (4) ‖ number (4) ‖ due (8) ‖ came (8)        nanoseconds of the clock, big-endian
+//! ```
+//!
+//! *What it does not do.* It waits for nobody to be ready: whoever reads the records sees who gets what.
+
+use std::io::Read as _;
+use std::process::ChildStdout;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::process::Process;
+
+/// Of a record.
+pub(crate) const RECORD_BYTES: usize = 24;
+
+/// Of what an ADU begins with.
+pub(crate) const STAMP_BYTES: usize = 12;
+
+/// How long a relay is left alone before anybody comes, so that what it holds then can be read.
+const ALONE: Duration = Duration::from_millis(500);
+
+/// What the source gives, and to how many.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Load {
+    /// Connections that get everything.
+    pub(crate) sinks: u32,
+    /// Of an ADU.
+    pub(crate) length_bytes: usize,
+    /// From one ADU to the next.
+    pub(crate) pace: Duration,
+    /// How old an ADU may be where the transport is asked.
+    pub(crate) age_max: Duration,
+}
+
+/// How a relay of others serves many.
+#[derive(Debug)]
+pub(crate) struct Fan {
+    /// What it is called in figures.
+    pub(crate) name: &'static str,
+    /// What it carries by.
+    pub(crate) carries: &'static str,
+    pub(super) start: fn(&[super::Found], &Load) -> anyhow::Result<Tree>,
+}
+
+/// A relay, a source and sinks that run.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// Ended first, so that no end complains of a relay that has gone.
+    source: Process,
+    sinks: Process,
+    pub(crate) relay: Process,
+    alone_bytes: u64,
+    records: Receiver<Record>,
+    /// Files that the programs read.
+    kept: Option<TempDir>,
+}
+
+/// That an ADU came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Record {
+    pub(crate) sink: u32,
+    pub(crate) number: u32,
+    pub(crate) due_nanos: u64,
+    pub(crate) came_nanos: u64,
+}
+
+impl Tree {
+    /// Starts the ends of a relay that has been started.
+    pub(crate) fn grow(
+        relay: Process,
+        sinks: impl FnOnce() -> anyhow::Result<Process>,
+        source: impl FnOnce() -> anyhow::Result<Process>,
+    ) -> anyhow::Result<Self> {
+        std::thread::sleep(ALONE);
+        let alone_bytes = relay.resident_bytes()?;
+        let mut sinks = sinks()?;
+        let (sender, records) = mpsc::channel();
+        let output = sinks.output()?;
+        std::thread::spawn(move || read(output, &sender));
+        Ok(Self {
+            source: source()?,
+            sinks,
+            relay,
+            alone_bytes,
+            records,
+            kept: None,
+        })
+    }
+
+    /// Keeps a folder as long as the programs run.
+    pub(super) fn keeping(mut self, folder: TempDir) -> Self {
+        self.kept = Some(folder);
+        self
+    }
+
+    /// Fails if one of its programs has ended, with what it said last.
+    pub(crate) fn check(&mut self) -> anyhow::Result<()> {
+        self.relay.check()?;
+        self.sinks.check()?;
+        self.source.check()
+    }
+
+    /// Returns the records that have been written since.
+    pub(crate) fn records(&self) -> impl Iterator<Item = Record> {
+        self.records.try_iter()
+    }
+
+    /// Returns what the relay has computed so far, and what the sinks have.
+    pub(crate) fn computed(&self) -> anyhow::Result<[Duration; 2]> {
+        Ok([self.relay.cpu()?, self.sinks.cpu()?])
+    }
+
+    /// Returns how far the relay has grown since it was alone.
+    pub(crate) fn grown_bytes(&self) -> anyhow::Result<f64> {
+        Ok(self.relay.resident_bytes()? as f64 - self.alone_bytes as f64)
+    }
+}
+
+impl Load {
+    /// Writes what an ADU begins with.
+    pub(crate) fn stamp(adu: &mut [u8], due_nanos: u64, number: u32) {
+        adu[..8].copy_from_slice(&due_nanos.to_be_bytes());
+        adu[8..STAMP_BYTES].copy_from_slice(&number.to_be_bytes());
+    }
+}
+
+impl Record {
+    /// Returns what is to be written of an ADU that came; nothing if it has no stamp.
+    pub(crate) fn of(sink: u32, adu: &[u8], came_nanos: u64) -> Option<Self> {
+        Some(Self {
+            sink,
+            number: u32::from_be_bytes(adu.get(8..STAMP_BYTES)?.try_into().ok()?),
+            due_nanos: u64::from_be_bytes(adu.get(..8)?.try_into().ok()?),
+            came_nanos,
+        })
+    }
+
+    pub(crate) fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..4].copy_from_slice(&self.sink.to_be_bytes());
+        bytes[4..8].copy_from_slice(&self.number.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.due_nanos.to_be_bytes());
+        bytes[16..].copy_from_slice(&self.came_nanos.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn from_bytes(bytes: &[u8; RECORD_BYTES]) -> Self {
+        let [four, long] = [4, 8].map(|length| {
+            move |at: usize| {
+                let bytes = bytes[at..at + length].iter();
+                bytes.fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
+            }
+        });
+        Self {
+            sink: four(0) as u32,
+            number: four(4) as u32,
+            due_nanos: long(8),
+            came_nanos: long(16),
+        }
+    }
+}
+
+/// Hands on records until the sinks have ended.
+fn read(output: ChildStdout, records: &Sender<Record>) {
+    let mut output = std::io::BufReader::new(output);
+    let mut bytes = [0; RECORD_BYTES];
+    while output.read_exact(&mut bytes).is_ok() {
+        if records.send(Record::from_bytes(&bytes)).is_err() {
+            return;
+        }
+    }
+}
