@@ -20,7 +20,7 @@ mod registry;
 mod tests;
 pub(crate) mod transport;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -96,6 +96,8 @@ pub struct TcpOptions {
     pub congestion: Option<String>,
     /// How many connections stand by; only who dials has a say.
     pub standbys: usize,
+    /// Peers with which everything behind the handshake goes in the clear, if they say the same.
+    pub plain: BTreeSet<NodeId>,
     /// How long a peer that has addresses of both is tried over QUIC alone.
     pub head_start: Duration,
     /// How often it is tried whether a peer that is linked over TCP can be reached over QUIC again.
@@ -179,6 +181,7 @@ impl Default for TcpOptions {
             pacing: Pacing::default(),
             congestion: None,
             standbys: STANDBYS,
+            plain: BTreeSet::new(),
             head_start: HEAD_START,
             retry: RETRY,
         }
@@ -193,6 +196,7 @@ impl TcpOptions {
             pacing: self.pacing,
             congestion: self.congestion.clone(),
             standbys: self.standbys,
+            plain: self.plain.clone(),
             clock,
         }
     }

@@ -22,7 +22,7 @@ use super::connection::{Connection, Events, begin};
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::tls::Tls;
-use super::{ALPN, Options, socket};
+use super::{ALPN, ALPN_PLAIN, Options, socket};
 use crate::error::Unreachable;
 
 /// Between two attempts for a standby at first: as long as fail-overs are apart.
@@ -40,6 +40,8 @@ struct Dialler {
     tls: Tls,
     congestion: Option<String>,
     peer: NodeId,
+    /// The protocol that is asked for.
+    alpn: &'static str,
     /// One at least.
     addresses: Vec<SocketAddr>,
     session: SessionId,
@@ -60,12 +62,14 @@ pub async fn dial(
         peer,
         reason: error.to_string(),
     };
-    let tls = Tls::new(&options.identity).map_err(broken)?;
+    let is_plain = options.plain.contains(&peer);
+    let tls = Tls::new(&options.identity, is_plain).map_err(broken)?;
     let mut dialler = Dialler {
         session: tls.draw().map_err(broken)?,
         tls,
         congestion: options.congestion.clone(),
         peer,
+        alpn: if is_plain { ALPN_PLAIN } else { ALPN },
         addresses: addresses.to_vec(),
     };
     let (line, decoder) = dialler.begin().await?;
@@ -159,7 +163,7 @@ impl Dialler {
     ) -> Result<(Line, Decoder), LineError> {
         let stream = TcpStream::connect(address).await?;
         socket::set_options(&stream, self.congestion.as_deref())?;
-        let tls = self.tls.client(self.peer)?;
+        let tls = self.tls.client(self.peer, self.alpn)?;
         let (mut line, mut decoder) = Line::establish(stream, tls).await?;
         let hello = Frame::Hello {
             session: self.session,
@@ -188,7 +192,10 @@ impl Dialler {
             LineError::Protocol
             | LineError::Tls(rustls::Error::AlertReceived(
                 AlertDescription::NoApplicationProtocol,
-            )) => Unreachable::Version { peer, alpn: ALPN },
+            )) => Unreachable::Version {
+                peer,
+                alpn: self.alpn,
+            },
             LineError::Closed(CloseCode::NotAdmitted, reason) => {
                 Unreachable::NotAdmitted { peer, reason }
             }

@@ -3,7 +3,11 @@
 //! *The idea.* rustls turns bytes into records and knows no socket; the socket is asked for what it has and takes. What one
 //! call of [`Line::say`] is given is one record if it is small, so that the peer can read it as soon as it is there.
 //!
-//! *What it does not do.* It knows frames only for the greeting.
+//! A line that goes on in the clear takes the handshake record by record, so that no byte behind it is taken for one of TLS;
+//! from then on the socket's bytes are the peer's.
+//!
+//! *What it does not do.* It knows frames only for the greeting. In the clear, nobody but TCP looks at whether bytes are
+//! the peer's.
 //!
 //! *Sources.* rustls 0.23 `ConnectionCommon`; RFC 8446 §5.
 
@@ -19,21 +23,34 @@ use thalweg_core::wire::WireError;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::{ALPN, tls};
+use super::{ALPN, ALPN_PLAIN, socket, tls};
 
 /// Bytes taken from TLS at once: a record.
 const READ_BYTES: usize = 16 << 10;
 
+/// The header of a record of TLS, and what follows it at most (RFC 8446 §5.1, §5.2).
+const HEADER_BYTES: usize = 5;
+const BODY_BYTES_MAX: usize = (16 << 10) + 256;
+
 /// Reads from the socket in one turn, so that a fast peer does not keep its reader from writing.
 const READS_PER_TURN: usize = 16;
 
-/// A TCP connection and its cipher.
+/// A TCP connection and its cipher, if it has one.
 #[derive(Debug)]
 pub(super) struct Line {
     socket: Arc<TcpStream>,
     tls: Connection,
+    /// What is to be written, once no cipher stands between.
+    clear: Option<Clear>,
     is_ended: bool,
     moved: Moved,
+}
+
+/// Bytes that wait for the socket as they are.
+#[derive(Debug, Default)]
+struct Clear {
+    bytes: Vec<u8>,
+    written: usize,
 }
 
 /// Bytes that have gone over a socket.
@@ -98,11 +115,13 @@ impl Line {
         let mut line = Self {
             socket: Arc::new(socket),
             tls,
+            clear: None,
             is_ended: false,
             moved: Moved::default(),
         };
+        let mut behind = Vec::new();
         while line.tls.is_handshaking() {
-            let done = line.hear(|bytes| decoder.handle_bytes(bytes));
+            let done = line.shake(&mut behind);
             // An alert that says why is worth the attempt.
             let is_written = line.flush();
             done?;
@@ -118,10 +137,61 @@ impl Line {
                 line.socket.ready(interest).await?;
             }
         }
-        if line.tls.alpn_protocol() != Some(ALPN.as_bytes()) {
-            return Err(LineError::Protocol);
+        match line.tls.alpn_protocol() {
+            Some(alpn) if alpn == ALPN.as_bytes() => {
+                let mut behind = behind.as_slice();
+                while !behind.is_empty() {
+                    line.tls.read_tls(&mut behind)?;
+                    line.decipher(&mut |bytes| decoder.handle_bytes(bytes))?;
+                }
+            }
+            Some(alpn) if alpn == ALPN_PLAIN.as_bytes() => {
+                // The handshake's last record goes before the first byte in the clear.
+                while !line.flush()? {
+                    line.socket.writable().await?;
+                }
+                line.clear = Some(Clear::default());
+                decoder.handle_bytes(&behind);
+            }
+            _ => return Err(LineError::Protocol),
         }
         Ok((line, decoder))
+    }
+
+    /// Takes in the handshake; what has come and is not of it stays in `behind`.
+    fn shake(&mut self, behind: &mut Vec<u8>) -> Result<(), LineError> {
+        let mut buffer = [0; READ_BYTES];
+        while self.tls.is_handshaking() {
+            let body = behind.get(3..HEADER_BYTES);
+            let body = body.map(|length| {
+                length
+                    .iter()
+                    .fold(0, |sum, byte| sum << 8 | usize::from(*byte))
+            });
+            match body.map(|body| HEADER_BYTES + body) {
+                Some(record)
+                    if behind.len() >= record || record > HEADER_BYTES + BODY_BYTES_MAX =>
+                {
+                    let taken = record.min(behind.len());
+                    let mut bytes = &behind[..taken];
+                    while !bytes.is_empty() {
+                        self.tls.read_tls(&mut bytes)?;
+                        self.tls.process_new_packets()?;
+                    }
+                    behind.drain(..taken);
+                }
+                _ => match self.read(&mut buffer)? {
+                    Some(bytes) => behind.extend_from_slice(bytes),
+                    None => return Ok(()),
+                },
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether what is written goes in the clear.
+    pub(super) const fn is_plain(&self) -> bool {
+        self.clear.is_some()
     }
 
     /// Returns the key that the peer has proved.
@@ -143,7 +213,16 @@ impl Line {
     ///
     /// Fails   the connection is broken, or bytes came that the peer's cipher did not make
     pub(super) fn hear(&mut self, mut sink: impl FnMut(&[u8])) -> Result<bool, LineError> {
-        let mut buffer = [0; READ_BYTES];
+        if self.is_plain() {
+            let mut buffer = [0; READ_BYTES];
+            for _ in 0..READS_PER_TURN {
+                match self.read(&mut buffer)? {
+                    Some(bytes) => sink(bytes),
+                    None => return Ok(false),
+                }
+            }
+            return Ok(true);
+        }
         for _ in 0..READS_PER_TURN {
             match self.tls.read_tls(&mut NoWait(&self.socket)) {
                 Ok(0) => {
@@ -154,20 +233,45 @@ impl Line {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
-            self.tls.process_new_packets()?;
-            loop {
-                match self.tls.reader().read(&mut buffer) {
-                    Ok(0) => {
-                        self.is_ended = true;
-                        return Ok(false);
-                    }
-                    Ok(count) => sink(&buffer[..count]),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    Err(error) => return Err(error.into()),
-                }
+            self.decipher(&mut sink)?;
+            if self.is_ended {
+                return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Reads what the socket has; nothing if it has none now, or has ended.
+    fn read<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
+        match self.socket.try_read(buffer) {
+            Ok(0) => {
+                self.is_ended = true;
+                Ok(None)
+            }
+            Ok(count) => {
+                self.moved.received += count as u64;
+                Ok(Some(&buffer[..count]))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Hands out what is in the records that TLS has been given.
+    fn decipher(&mut self, sink: &mut impl FnMut(&[u8])) -> Result<(), LineError> {
+        let mut buffer = [0; READ_BYTES];
+        self.tls.process_new_packets()?;
+        loop {
+            match self.tls.reader().read(&mut buffer) {
+                Ok(0) => {
+                    self.is_ended = true;
+                    return Ok(());
+                }
+                Ok(count) => sink(&buffer[..count]),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Returns whether the peer will say nothing more.
@@ -177,11 +281,30 @@ impl Line {
 
     /// Takes bytes to be written by [`Line::flush`].
     pub(super) fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if let Some(clear) = &mut self.clear {
+            clear.bytes.extend_from_slice(bytes);
+            return Ok(());
+        }
         self.tls.writer().write_all(bytes)
     }
 
     /// Writes what the socket takes; returns whether that was all.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
+        if let Some(clear) = &mut self.clear {
+            while clear.written < clear.bytes.len() {
+                match self.socket.try_write(&clear.bytes[clear.written..]) {
+                    Ok(count) => {
+                        clear.written += count;
+                        self.moved.sent += count as u64;
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                    Err(error) => return Err(error),
+                }
+            }
+            clear.bytes.clear();
+            clear.written = 0;
+            return Ok(true);
+        }
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut NoWait(&self.socket)) {
                 Ok(count) => self.moved.sent += count as u64,
@@ -194,6 +317,12 @@ impl Line {
 
     /// Says that nothing more will come, as far as the socket takes it.
     pub(super) fn end(&mut self) {
+        if self.is_plain() {
+            // The connection is going either way; the peer sees that nothing follows.
+            let _ = self.flush();
+            let _ = socket::end(&self.socket);
+            return;
+        }
         self.tls.send_close_notify();
         // The connection is going either way.
         let _ = self.flush();
@@ -234,9 +363,14 @@ impl Line {
                 None if self.is_ended => return Err(LineError::Ended),
                 None => {}
             }
-            if !self.hear(|bytes| decoder.handle_bytes(bytes))? && !self.is_ended {
+            let mut is_news = false;
+            let is_more = self.hear(|bytes| {
+                is_news = true;
+                decoder.handle_bytes(bytes);
+            })?;
+            // What has come is looked at before more is waited for.
+            if !is_news && !is_more && !self.is_ended {
                 self.socket.readable().await?;
-                self.hear(|bytes| decoder.handle_bytes(bytes))?;
             }
         }
     }

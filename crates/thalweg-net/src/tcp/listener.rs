@@ -77,8 +77,8 @@ impl Listener {
                 source,
             })?);
         }
-        let tls =
-            Tls::new(&options.identity).map_err(|error| BindError::Endpoint(error.to_string()))?;
+        let tls = Tls::new(&options.identity, !options.plain.is_empty());
+        let tls = tls.map_err(|error| BindError::Endpoint(error.to_string()))?;
         let (accepted, sessions) = channel(BACKLOG);
         let gate = Arc::new(Gate {
             options,
@@ -157,6 +157,11 @@ impl Gate {
         let peer = line.peer().ok_or(LineError::Greeting)?;
         if !self.admission.admits(peer) {
             let reason = self.admission.refuse(self.options.identity.id(), peer);
+            return refuse(line, CloseCode::NotAdmitted, reason).await;
+        }
+        if line.is_plain() && !self.options.plain.contains(&peer) {
+            let (own, peer) = (self.options.identity.id().short(), peer.short());
+            let reason = format!("node {own} does not go on in the clear with the key {peer}");
             return refuse(line, CloseCode::NotAdmitted, reason).await;
         }
         let hello = line.hear_greeting(&mut decoder).await?;

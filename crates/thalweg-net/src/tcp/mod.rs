@@ -20,6 +20,9 @@
 //! | `line`, `tls`, `socket` | bytes in TLS; keys; options and `TCP_INFO` |
 //! | `traffic` | what was moved, in numbers |
 //!
+//! With a peer for which both ends say so ([`Options::plain`]) the handshake is as always, and what follows goes without the
+//! cipher: for a network on which nobody else listens or speaks, where ciphering is most of what a relay computes.
+//!
 //! *What it does not do.* It knows no ADU: [`Link`](crate::link::Link) does, over this as over QUIC. It makes no holes in
 //! NATs: one end must be reachable.
 //!
@@ -37,6 +40,9 @@ mod stream;
 mod tls;
 mod traffic;
 
+use std::collections::BTreeSet;
+
+use thalweg_core::id::NodeId;
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 
@@ -53,6 +59,9 @@ pub use self::traffic::{LineTraffic, Traffic};
 /// The protocol and its version, as the TLS handshake names it.
 pub const ALPN: &str = "thalweg-tcp/1";
 
+/// The same, with everything behind the handshake in the clear.
+pub const ALPN_PLAIN: &str = "thalweg-tcp-plain/1";
+
 /// How TCP is to be used.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -64,6 +73,9 @@ pub struct Options {
     pub congestion: Option<String>,
     /// How many connections stand by; only who dials has a say.
     pub standbys: usize,
+    /// Peers with which everything behind the handshake goes in the clear, if they say the same; dialled so, and not
+    /// otherwise. Those that dial may still cipher.
+    pub plain: BTreeSet<NodeId>,
     /// The node's clock.
     pub clock: Clock,
 }
@@ -76,6 +88,7 @@ impl Options {
             pacing: Pacing::default(),
             congestion: None,
             standbys: STANDBYS,
+            plain: BTreeSet::new(),
             clock,
         }
     }

@@ -4,6 +4,9 @@
 //! the key that is compared, and the handshake's signature proves that the peer holds its secret. Who dials knows whom he
 //! wants; who accepts takes any key here and asks afterwards whether it is admitted.
 //!
+//! Whether records follow the handshake is part of the protocol's name, which both ends agree on in it, so nobody on the way
+//! can turn one into the other.
+//!
 //! *What it does not do.* No names, no authorities, no resumption: a session's standbys make resuming needless.
 //!
 //! *Sources.* RFC 7250; RFC 8446 §4.4; iroh 1.4 `tls/verifier.rs`, `tls/resolver.rs`.
@@ -24,7 +27,7 @@ use rustls::{
 use thalweg_core::id::NodeId;
 use thalweg_core::pace::SessionId;
 
-use super::ALPN;
+use super::{ALPN, ALPN_PLAIN};
 use crate::identity::Identity;
 
 /// One node's side of every handshake.
@@ -50,10 +53,10 @@ struct Verifier {
 }
 
 impl Tls {
-    /// Makes the configurations of a node.
+    /// Makes the configurations of a node, which with some peers may go on in the clear.
     ///
     /// Fails   the cipher library does not offer TLS 1.3
-    pub(super) fn new(identity: &Identity) -> Result<Self, Error> {
+    pub(super) fn new(identity: &Identity, has_plain: bool) -> Result<Self, Error> {
         // Given by hand rather than installed for the process: another crate's choice does not matter here.
         let provider = Arc::new(aws_lc_rs::default_provider());
         let secret = NodeKey(identity.clone());
@@ -69,6 +72,9 @@ impl Tls {
             .with_client_cert_verifier(anyone)
             .with_cert_resolver(key.clone());
         server.alpn_protocols = vec![ALPN.into()];
+        if has_plain {
+            server.alpn_protocols.push(ALPN_PLAIN.into());
+        }
         server.send_tls13_tickets = 0;
         Ok(Self {
             provider,
@@ -77,8 +83,8 @@ impl Tls {
         })
     }
 
-    /// Begins a handshake with one peer.
-    pub(super) fn client(&self, peer: NodeId) -> Result<ClientConnection, Error> {
+    /// Begins a handshake with one peer, for this protocol and no other.
+    pub(super) fn client(&self, peer: NodeId, alpn: &str) -> Result<ClientConnection, Error> {
         let wanted = Arc::new(Verifier {
             provider: self.provider.clone(),
             wanted: Some(peer),
@@ -88,7 +94,7 @@ impl Tls {
             .dangerous()
             .with_custom_certificate_verifier(wanted)
             .with_client_cert_resolver(self.key.clone());
-        client.alpn_protocols = vec![ALPN.into()];
+        client.alpn_protocols = vec![alpn.into()];
         client.resumption = rustls::client::Resumption::disabled();
         // A node has no name, and its id is nobody's business on the way.
         client.enable_sni = false;

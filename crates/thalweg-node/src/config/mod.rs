@@ -83,6 +83,8 @@ pub struct Tcp {
     pub pace: Pacing,
     /// How many connections a link has that this node dials: one carries, the others stand by.
     pub connections: usize,
+    /// Peers with which links over TCP go in the clear behind their handshake; each must say the same of this node.
+    pub plain: Vec<NodeId>,
 }
 
 impl Default for Tcp {
@@ -91,6 +93,7 @@ impl Default for Tcp {
             listen: Vec::new(),
             pace: Pacing::default(),
             connections: 1 + STANDBYS,
+            plain: Vec::new(),
         }
     }
 }

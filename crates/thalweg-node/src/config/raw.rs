@@ -57,6 +57,7 @@ struct RawReach {
 struct RawTcp {
     pace: RawPace,
     connections: Option<usize>,
+    plain: Vec<NodeName>,
 }
 
 #[derive(Clone, Copy, Default, Deserialize)]
@@ -125,7 +126,7 @@ impl RawConfig {
             name: self.name,
             key_file: folder.join(self.key_file.unwrap_or_else(|| "node.key".into())),
             listen,
-            tcp: self.tcp.resolve(tcp),
+            tcp: self.tcp.resolve(tcp, &self.peer),
             slots: self.slots.unwrap_or(SLOTS_DEFAULT),
             congestion: self.congestion,
             socket: Some(match self.socket {
@@ -164,6 +165,18 @@ impl RawConfig {
             );
             return Some(("tcp.connections".into(), message));
         }
+        for (index, name) in self.tcp.plain.iter().enumerate() {
+            let peer = self.peer.iter().find(|peer| peer.name == *name);
+            let message = match peer.map(|peer| peer.secure) {
+                Some(Some(true)) => continue,
+                Some(_) => format!(
+                    "links with `{name}` would go in the clear: write `secure = true` under that [[peer]] if nobody else \
+                     can listen or speak on the way to it"
+                ),
+                None => format!("no [[peer]] is called `{name}`"),
+            };
+            return Some((format!("tcp.plain[{index}]"), message));
+        }
         if let Some(message) = self.fabric.fault() {
             return Some(("fabric.owner".into(), message));
         }
@@ -196,8 +209,14 @@ impl RawConfig {
 }
 
 impl RawTcp {
-    fn resolve(self, listen: Vec<SocketAddr>) -> Tcp {
+    /// Fills in the defaults; names that are nobody's were found before.
+    fn resolve(self, listen: Vec<SocketAddr>, peers: &[RawPeer]) -> Tcp {
+        let key = |name: &NodeName| {
+            let peer = peers.iter().find(|peer| peer.name == *name);
+            peer.map(|peer| peer.key)
+        };
         Tcp {
+            plain: self.plain.iter().filter_map(key).collect(),
             listen,
             pace: match self.pace {
                 RawPace::Kernel => Pacing::Kernel,

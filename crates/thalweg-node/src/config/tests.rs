@@ -120,12 +120,37 @@ fn an_address_says_whether_it_is_of_tcp() {
         listen: vec![address("[::1]:7400")],
         pace: Pacing::Acked,
         connections: 3,
+        plain: Vec::new(),
     };
     assert_eq!(config.tcp, tcp);
     let peer = &config.peers[0];
     assert_eq!(peer.addresses, [address("192.0.2.7:7400")]);
     let expected = [address("192.0.2.7:443"), address("192.0.2.8:443")];
     assert_eq!(peer.tcp_addresses, expected);
+}
+
+#[test]
+fn a_link_goes_in_the_clear_only_where_nobody_is_said_to_listen() {
+    let text = |plain: &str, secure: &str| {
+        format!(
+            "name = \"a\"\n[tcp]\nplain = [\"{plain}\"]\n[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\n{secure}\n"
+        )
+    };
+    for secure in ["", "secure = false"] {
+        let said = fault(&text("b", secure));
+        assert!(
+            said.contains("node.toml:3") && said.contains("`secure = true`"),
+            "{said}"
+        );
+    }
+    let said = fault(&text("c", "secure = true"));
+    assert!(
+        said.contains("node.toml:3") && said.contains("called `c`"),
+        "{said}"
+    );
+    let config = Config::parse(&text("b", "secure = true"), "node.toml", Path::new("/etc"));
+    let config = config.expect("it is valid");
+    assert_eq!(config.tcp.plain, [KEY.parse().expect("a key")]);
 }
 
 #[test]

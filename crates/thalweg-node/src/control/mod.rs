@@ -160,13 +160,17 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(
-        config: Config,
+        mut config: Config,
         identity: Identity,
         box_key: BoxKey,
         state: State,
         endpoint: Endpoint,
         forwarder: Arc<Forwarder>,
     ) -> Self {
+        for peer in &mut config.peers {
+            // Where ciphers are given up for speed, what is confidential is still sealed from end to end.
+            peer.secure &= !config.tcp.plain.contains(&peer.key);
+        }
         let settings = settings(&config, identity.id(), &forwarder.clock);
         let mut keys = NodeKeys { identity, box_key };
         let now = forwarder.clock.now();

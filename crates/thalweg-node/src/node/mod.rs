@@ -141,6 +141,7 @@ impl Node {
                 listen: config.tcp.listen.clone(),
                 pacing: config.tcp.pace,
                 standbys: config.tcp.connections.saturating_sub(1),
+                plain: config.tcp.plain.iter().copied().collect(),
                 ..TcpOptions::default()
             },
             doorkeeper: state.fabric.map(|_| door),

@@ -12,8 +12,11 @@ use crate::sample::Summary;
 /// What its metrics are called: the headlines, then what is told of each side and size.
 pub(super) const METRICS: &[&str] = &[
     "mbps_per_core_quic",
+    "mbps_per_core_plain",
     "quic_vs_zenoh_quic",
     "quic_vs_moq",
+    "plain_vs_zenoh_tcp",
+    "plain_vs_nats",
     "mbps_per_core",
     "relay_cores",
     "sinks_cores",
@@ -58,13 +61,18 @@ const EACH: [(&str, &str, Of); 12] = [
 ];
 
 /// A headline: ours, a peer's, and what the ratio is called.
-const RATIOS: [(&str, Over, &str); 2] = [
+const RATIOS: [(&str, Over, &str); 4] = [
     ("quic_vs_zenoh_quic", Over::Quic, "zenoh_quic"),
     ("quic_vs_moq", Over::Quic, "moq_quic"),
+    ("plain_vs_zenoh_tcp", Over::Plain, "zenoh_tcp"),
+    ("plain_vs_nats", Over::Plain, "nats_tcp"),
 ];
 
 /// Sides of ours whose core is a headline.
-const ALONE: [(&str, Over); 1] = [("mbps_per_core_quic", Over::Quic)];
+const ALONE: [(&str, Over); 2] = [
+    ("mbps_per_core_quic", Over::Quic),
+    ("mbps_per_core_plain", Over::Plain),
+];
 
 /// Reports everything: for people a table for each size besides the headlines.
 pub(super) fn report(

@@ -49,6 +49,8 @@ pub(crate) enum Over {
     Quic,
     /// TCP with TLS.
     Tcp,
+    /// TCP, behind the handshake in the clear.
+    Plain,
 }
 
 /// A node's place: the relay, the source, and then the sinks.
@@ -71,12 +73,13 @@ pub(super) struct Beat {
 }
 
 impl Over {
-    pub(super) const ALL: [Self; 2] = [Self::Quic, Self::Tcp];
+    pub(super) const ALL: [Self; 3] = [Self::Quic, Self::Tcp, Self::Plain];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Quic => "thalweg_quic",
             Self::Tcp => "thalweg_tcp",
+            Self::Plain => "thalweg_plain",
         }
     }
 
@@ -84,6 +87,7 @@ impl Over {
         match self {
             Self::Quic => "QUIC, encrypted: until-deadline, a stream for each ADU",
             Self::Tcp => "TCP, encrypted: until-deadline, chunks by importance",
+            Self::Plain => "the same in the clear",
         }
     }
 
@@ -91,6 +95,7 @@ impl Over {
         match self {
             Self::Quic => "quic",
             Self::Tcp => "tcp",
+            Self::Plain => "plain",
         }
     }
 }
@@ -123,7 +128,7 @@ pub(crate) fn relay(over: Over, sinks: u32) -> anyhow::Result<()> {
         let handle = node.handle();
         let addresses = match over {
             Over::Quic => handle.addresses(),
-            Over::Tcp => handle.tcp_addresses(),
+            Over::Tcp | Over::Plain => handle.tcp_addresses(),
         };
         let address = addresses.first().context("a relay listens")?;
         println!("{}", address.port());
@@ -228,7 +233,7 @@ async fn node(
     // No way but the one that is measured.
     config.reach.confined = true;
     let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    if over == Over::Tcp && place == RELAY_PLACE {
+    if over != Over::Quic && place == RELAY_PLACE {
         config.tcp.listen = vec![loopback(0)];
     }
     let peer = |other: Place| {
@@ -240,7 +245,7 @@ async fn node(
             .collect();
         let (addresses, tcp_addresses) = match over {
             Over::Quic => (dialled, Vec::new()),
-            Over::Tcp => (Vec::new(), dialled),
+            Over::Tcp | Over::Plain => (Vec::new(), dialled),
         };
         Ok(Peer {
             name: other.name().parse()?,
@@ -254,6 +259,9 @@ async fn node(
         })
     };
     config.peers = known.map(peer).collect::<anyhow::Result<_>>()?;
+    if over == Over::Plain {
+        config.tcp.plain = config.peers.iter().map(|peer| peer.key).collect();
+    }
     Ok(Node::with_identity(config, place.identity()).await?)
 }
 

@@ -52,6 +52,11 @@ pub(super) fn set_unsent_max<S: AsFd>(socket: &S, unsent: DataSize) -> io::Resul
     }
 }
 
+/// Says that nothing more will be written.
+pub(super) fn end<S: AsFd>(socket: &S) -> io::Result<()> {
+    SockRef::from(socket).shutdown(std::net::Shutdown::Write)
+}
+
 /// Sees to it that closing the socket takes back what is unsent, instead of sending it after all.
 pub(super) fn forget_unsent<S: AsFd>(socket: &S) -> io::Result<()> {
     SockRef::from(socket).set_linger(Some(std::time::Duration::ZERO))

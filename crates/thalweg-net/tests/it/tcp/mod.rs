@@ -6,6 +6,7 @@
 mod fail_over;
 mod link;
 mod outbox;
+mod plain;
 mod proxy;
 mod strangers;
 mod streams;

@@ -1,0 +1,124 @@
+//! Links that go on in the clear where both ends say so, and nowhere else.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use thalweg_net::Unreachable;
+use thalweg_net::tcp::{ALPN, ALPN_PLAIN};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+/// Everything that passed, both ways of all connections.
+type Heard = Arc<Mutex<Vec<u8>>>;
+
+/// Stands in front of an address and listens.
+async fn tapped(target: SocketAddr) -> (SocketAddr, Heard) {
+    let heard = Heard::default();
+    let listener = TcpListener::bind(loopback())
+        .await
+        .expect("loopback has free ports");
+    let address = listener.local_addr().expect("it is bound");
+    let tap = heard.clone();
+    tokio::spawn(async move {
+        while let Ok((from, _)) = listener.accept().await {
+            let to = TcpStream::connect(target).await.expect("somebody listens");
+            let ((from_reader, from_writer), (to_reader, to_writer)) =
+                (from.into_split(), to.into_split());
+            tokio::spawn(pass(from_reader, to_writer, tap.clone()));
+            tokio::spawn(pass(to_reader, from_writer, tap.clone()));
+        }
+    });
+    (address, heard)
+}
+
+async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, heard: Heard) {
+    let mut buffer = vec![0; 16 << 10];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        note(&heard, &buffer[..count]);
+        if to.write_all(&buffer[..count]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn note(heard: &Heard, bytes: &[u8]) {
+    let mut all = heard.lock().unwrap_or_else(PoisonError::into_inner);
+    all.extend_from_slice(bytes);
+}
+
+/// Both ends' options, each of which says whether it goes on in the clear with the other.
+fn ends(here_says: bool, there_says: bool) -> (Options, Options) {
+    let (mut here, mut there) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    here.plain.extend(here_says.then(|| there.identity.id()));
+    there.plain.extend(there_says.then(|| here.identity.id()));
+    (here, there)
+}
+
+#[tokio::test]
+async fn what_follows_the_handshake_can_be_read_only_if_both_ends_say_so() {
+    for (here_says, is_plain) in [(true, true), (false, false)] {
+        let (here, there) = ends(here_says, true);
+        let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
+        let (address, heard) = tapped(listener.addresses()[0]).await;
+        let (a, mut events) = bounded(dial(&here, there.identity.id(), &[address]))
+            .await
+            .expect("both know each other");
+        let (b, _) = bounded(listener.accept())
+            .await
+            .expect("the listener lives");
+        let sent = pattern(3, 400_000);
+        let stream = a.open(0).expect("the peer admits it");
+        write_all(&a, stream, sent.clone()).await;
+        let arriving = bounded(b.accept()).await.expect("the session lives");
+        let came = bounded(arriving.collect(1 << 20)).await;
+        assert_eq!(came.expect("it is finished"), sent);
+        acknowledged(&mut events, 1).await;
+        b.send_datagram(pattern(1, 900)).expect("there is room");
+        assert_eq!(bounded(a.datagram()).await, Some(pattern(1, 900)));
+        let heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_heard = heard.windows(200).any(|bytes| bytes == &sent[1_000..1_200]);
+        assert_eq!(is_heard, is_plain);
+    }
+}
+
+#[tokio::test]
+async fn who_alone_says_so_is_refused() {
+    let (here, mut there) = ends(true, false);
+    let peer = there.identity.id();
+    let admission = Admission::of([here.identity.id()]);
+    let listener = listen(&there, admission.clone()).await;
+    let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
+    let expected = Unreachable::Version {
+        peer,
+        alpn: ALPN_PLAIN,
+    };
+    assert_eq!(refused.map(|_| ()), Err(expected));
+    // It goes on in the clear with somebody else.
+    there.plain.insert(Identity::ephemeral().id());
+    let listener = listen(&there, admission).await;
+    let refused = bounded(dial(&here, peer, &[listener.addresses()[0]])).await;
+    let reason = format!(
+        "node {} does not go on in the clear with the key {}",
+        peer.short(),
+        here.identity.id().short()
+    );
+    let expected = Unreachable::NotAdmitted { peer, reason };
+    assert_eq!(refused.map(|_| ()), Err(expected));
+    assert_ne!(ALPN, ALPN_PLAIN);
+}
+
+#[tokio::test]
+async fn another_key_than_the_wanted_is_refused_before_anything_is_in_the_clear() {
+    let (mut here, there) = ends(true, true);
+    let wanted = Identity::ephemeral().id();
+    here.plain.insert(wanted);
+    let listener = listen(&there, Admission::of([here.identity.id()])).await;
+    let refused = bounded(dial(&here, wanted, &[listener.addresses()[0]])).await;
+    let expected = Unreachable::WrongKey {
+        addresses: listener.addresses()[0].to_string(),
+        peer: wanted,
+    };
+    assert_eq!(refused.map(|_| ()), Err(expected));
+}
