@@ -31,6 +31,8 @@ mod planning;
 #[cfg(feature = "nodes")]
 mod quality;
 #[cfg(feature = "nodes")]
+mod recast;
+#[cfg(feature = "nodes")]
 mod relay;
 #[cfg(test)]
 mod tests;
@@ -162,6 +164,14 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "the way of a video of 25 pictures a second is cut: what is lost, twice, late, and how soon another is taken; needs root",
         metrics: continuity::METRICS,
         run: continuity::run,
+    },
+    #[cfg(feature = "nodes")]
+    Bench {
+        id: recast::ID,
+        group: "continuity",
+        about: "a stream that two want, one behind the other: copies on the line to the first, and how long the second gets nothing when the first leaves, against moq-relay and zenohd; needs root",
+        metrics: recast::METRICS,
+        run: recast::run,
     },
     #[cfg(feature = "map")]
     Bench {

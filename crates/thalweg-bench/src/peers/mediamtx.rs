@@ -48,6 +48,7 @@ pub(super) const PEER: Peer = Peer {
     piece_bytes: PIECE_BYTES,
     start: Some(start),
     fans: &[],
+    chain: None,
 };
 
 fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {

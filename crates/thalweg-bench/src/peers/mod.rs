@@ -10,11 +10,13 @@
 //! | `install` | programs: where, which version, how to get them |
 //! | `line` | from UDP to UDP, by way of a peer |
 //! | `tree` | a peer with one source and many sinks |
+//! | `chain` | three relays of a peer, of which the middle one leaves |
 //! | `process` | a program that never outlives the bench |
 //!
 //! *What it does not do.* It tunes nobody: peers run as their documents start them, but for what a loopback line without
 //! outside contacts needs; each file says what that is. peers/README.md tells how to add one.
 
+pub(crate) mod chain;
 mod install;
 pub(crate) mod line;
 mod mediamtx;
@@ -32,6 +34,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 
+use self::chain::Chain;
 use self::install::{Found, Package, Program};
 use self::line::{Line, Way};
 use self::tree::{Fan, Load, Tree};
@@ -41,6 +44,9 @@ const ANY_BYTES: usize = 60_000;
 
 /// Starts a line.
 type Start = fn(&[Found], Way) -> anyhow::Result<Line>;
+
+/// Starts a chain.
+type StartChain = fn(&[Found], &Load) -> anyhow::Result<Chain>;
 
 /// A relay of others.
 #[derive(Debug)]
@@ -57,6 +63,8 @@ pub(crate) struct Peer {
     start: Option<Start>,
     /// How it serves many by itself, without a line set up for each.
     fans: &'static [Fan],
+    /// Starts three relays with a source and a sink; none: its relays do not find ways by themselves.
+    chain: Option<StartChain>,
 }
 
 /// Every peer, in the order of the output.
@@ -100,6 +108,11 @@ impl Peer {
         self.start.is_some()
     }
 
+    /// Returns whether its relays find ways by themselves.
+    pub(crate) const fn has_chain(&self) -> bool {
+        self.chain.is_some()
+    }
+
     /// Returns how it serves many sinks by itself.
     pub(crate) const fn fans(&self) -> &'static [Fan] {
         self.fans
@@ -129,6 +142,14 @@ impl Ready {
         let start = self.peer.start;
         let start = start.with_context(|| format!("{name} relays no datagrams"))?;
         start(&self.programs, way).with_context(|| format!("{name} cannot be started"))
+    }
+
+    /// Starts three relays with a source and a sink. To be called from a thread that lives as long as they are to.
+    pub(crate) fn link(&self, load: &Load) -> anyhow::Result<Chain> {
+        let name = self.peer.name;
+        let start = self.peer.chain;
+        let start = start.with_context(|| format!("relays of {name} find no ways"))?;
+        start(&self.programs, load).with_context(|| format!("{name} cannot be started"))
     }
 
     /// Starts a relay with a source and sinks. To be called from a thread that lives as long as they are to.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use super::chain::{Chain, JOINED, LISTENING};
 use super::install::{Found, Package, Program};
 use super::line::{self, Line, Way};
 use super::process::Process;
@@ -42,6 +43,7 @@ pub(super) const PEER: Peer = Peer {
         carries: "moq-lite over QUIC, encrypted: a stream for each ADU",
         start: tree,
     }],
+    chain: Some(chain),
 };
 
 fn line(programs: &[Found], way: Way) -> anyhow::Result<Line> {
@@ -80,6 +82,40 @@ fn tree(programs: &[Found], load: &Load) -> anyhow::Result<Tree> {
     let (relay, python) = (&programs[0].path, &programs[1].path);
     let address = line::free_udp()?.to_string();
     let relay = Process::start(&listening(relay, &address))?;
+    let end = |end: &str| fan_end(python, end, &address, load);
+    Tree::grow(relay, || end("sinks"), || end("source"))
+}
+
+/// Starts three relays: what the last gets costs 1 by way of the middle one, and 10 from the first.
+fn chain(programs: &[Found], load: &Load) -> anyhow::Result<Chain> {
+    let (relay, python) = (&programs[0].path, &programs[1].path);
+    let addresses = [line::free_udp()?, line::free_udp()?, line::free_udp()?];
+    let [first, middle, last] = addresses.map(|address| address.to_string());
+    let start = |address: &str, dialled: &[(&str, u8)]| {
+        let mut command = listening(relay, address);
+        command.arg("--connect-tls-insecure");
+        for (address, cost) in dialled {
+            command.args([
+                "--cluster-connect",
+                &format!("https://{address}/?cost={cost}"),
+            ]);
+        }
+        let relay = Process::start(&command)?;
+        std::thread::sleep(LISTENING);
+        anyhow::Ok(relay)
+    };
+    let relays = [
+        start(&first, &[])?,
+        start(&middle, &[(&first, 1)])?,
+        start(&last, &[(&middle, 1), (&first, 10)])?,
+    ];
+    std::thread::sleep(JOINED);
+    let sink = fan_end(python, "sinks", &last, load)?;
+    Chain::of(relays, sink, fan_end(python, "source", &first, load)?)
+}
+
+/// Starts a source or sinks at a relay.
+fn fan_end(python: &Path, end: &str, address: &str, load: &Load) -> anyhow::Result<Process> {
     let numbers = [
         load.length_bytes.to_string(),
         load.pace.as_nanos().to_string(),
@@ -87,9 +123,5 @@ fn tree(programs: &[Found], load: &Load) -> anyhow::Result<Tree> {
     ];
     let [length, pace, age] = &numbers;
     let sinks = load.sinks.to_string();
-    let end = |end: &str| {
-        let words = [end, &address, &sinks, length, pace, age];
-        line::script(python, FAN, &words)
-    };
-    Tree::grow(relay, || end("sinks"), || end("source"))
+    line::script(python, FAN, &[end, address, &sinks, length, pace, age])
 }

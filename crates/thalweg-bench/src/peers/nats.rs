@@ -45,4 +45,5 @@ pub(super) const PEER: Peer = Peer {
             Tree::grow(relay, || end(sinks), || end(format!("{SOURCE}:{port}")))
         },
     }],
+    chain: None,
 };

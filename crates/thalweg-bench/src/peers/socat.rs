@@ -18,6 +18,7 @@ pub(super) const PEER: Peer = Peer {
     piece_bytes: ANY_BYTES,
     start: Some(start),
     fans: &[],
+    chain: None,
 };
 
 fn start(programs: &[Found], way: Way) -> anyhow::Result<Line> {

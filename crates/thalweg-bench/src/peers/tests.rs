@@ -72,6 +72,7 @@ static ABSENT: Peer = Peer {
     piece_bytes: 1,
     start: Some(|_, _| anyhow::bail!("it is not there")),
     fans: &[],
+    chain: None,
 };
 
 #[test]

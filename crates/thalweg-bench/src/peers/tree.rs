@@ -84,9 +84,7 @@ impl Tree {
         std::thread::sleep(ALONE);
         let alone_bytes = relay.resident_bytes()?;
         let mut sinks = sinks()?;
-        let (sender, records) = mpsc::channel();
-        let output = sinks.output()?;
-        std::thread::spawn(move || read(output, &sender));
+        let records = listen(&mut sinks)?;
         Ok(Self {
             source: source()?,
             sinks,
@@ -168,6 +166,14 @@ impl Record {
             came_nanos: long(16),
         }
     }
+}
+
+/// Listens to what sinks write down.
+pub(super) fn listen(sinks: &mut Process) -> anyhow::Result<Receiver<Record>> {
+    let (sender, records) = mpsc::channel();
+    let output = sinks.output()?;
+    std::thread::spawn(move || read(output, &sender));
+    Ok(records)
 }
 
 /// Hands on records until the sinks have ended.

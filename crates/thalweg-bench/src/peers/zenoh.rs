@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::Context as _;
 
+use super::chain::{Chain, JOINED, LISTENING};
 use super::install::{Found, Package, Program};
 use super::line::{self, Line, Way};
 use super::process::Process;
@@ -53,6 +54,7 @@ pub(super) const PEER: Peer = Peer {
             start: |programs, load| tree(programs, load, "tcp", None),
         },
     ],
+    chain: Some(chain),
 };
 
 fn line(programs: &[Found], way: Way) -> anyhow::Result<Line> {
@@ -126,16 +128,57 @@ fn tree(
     }
     let relay = Process::start(&command)?;
     let certificate = files.map_or("", |[certificate, _]| certificate);
+    let end = |end: &str| fan_end(python, end, &endpoint, certificate, load);
+    Tree::grow(relay, || end("sinks"), || end("source"))
+}
+
+/// Starts three routers over TCP, of which the first and the last give the link between them a great weight.
+fn chain(programs: &[Found], load: &Load) -> anyhow::Result<Chain> {
+    const IDS: [&str; 3] = ["a1", "b2", "c3"];
+    let (router, python) = (&programs[0].path, &programs[1].path);
+    let endpoint = || anyhow::Ok(format!("tcp/{}", line::free_tcp()?));
+    let [first, middle, last] = [endpoint()?, endpoint()?, endpoint()?];
+    let start = |place: usize, own: &str, dialled: &[&str], heavy: Option<usize>| {
+        let mut command = listening(router, own);
+        command.args(["--id", IDS[place]]);
+        for endpoint in dialled {
+            command.args(["--connect", endpoint]);
+        }
+        if let Some(heavy) = heavy {
+            let id = IDS[heavy];
+            let weights = format!("[{{dst_zid:\"{id}\",weight:1000}}]");
+            let key = "routing/router/linkstate/transport_weights";
+            command.args(["--cfg", &format!("{key}:{weights}")]);
+        }
+        let router = Process::start(&command)?;
+        std::thread::sleep(LISTENING);
+        anyhow::Ok(router)
+    };
+    let routers = [
+        start(0, &first, &[], Some(2))?,
+        start(1, &middle, &[&first], None)?,
+        start(2, &last, &[&middle, &first], Some(0))?,
+    ];
+    std::thread::sleep(JOINED);
+    let sink = fan_end(python, "sinks", &last, "", load)?;
+    Chain::of(routers, sink, fan_end(python, "source", &first, "", load)?)
+}
+
+/// Starts a source or sinks at a router.
+fn fan_end(
+    python: &Path,
+    end: &str,
+    endpoint: &str,
+    certificate: &str,
+    load: &Load,
+) -> anyhow::Result<Process> {
     let (length, pace) = (
         load.length_bytes.to_string(),
         load.pace.as_nanos().to_string(),
     );
     let sinks = load.sinks.to_string();
-    let end = |end: &str| {
-        let words = [end, &endpoint, &sinks, &length, &pace, certificate];
-        line::script(python, FAN, &words)
-    };
-    Tree::grow(relay, || end("sinks"), || end("source"))
+    let words = [end, endpoint, &sinks, &length, &pace, certificate];
+    line::script(python, FAN, &words)
 }
 
 /// Returns bytes as the text in which the router reads them (RFC 7468): base64 between two lines.

@@ -21,15 +21,13 @@
 //! *Sources.* spec RA-12, RA-13, BM-R2; docs/continuity.md; docs/testbed.md.
 
 mod cut;
+mod played;
 #[cfg(test)]
 mod tests;
 mod worlds;
 
-use std::process::Command;
 use std::time::SystemTime;
 
-use anyhow::{Context as _, bail};
-use thalweg_testbed::role::note;
 use thalweg_testbed::system::clock;
 
 use crate::Settings;
@@ -39,6 +37,8 @@ use crate::sample::Summary;
 
 use cut::{Cut, Said};
 use worlds::{Manner, NAMES};
+
+pub(super) use played::Testbed;
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-R2";
@@ -112,38 +112,12 @@ fn tell(manner: Manner, kept: &[Cut], unkept: &[Cut], report: &mut Report) -> an
     Ok(())
 }
 
-/// Plays a world on the testbed and reads what its roles and nodes wrote down.
+/// Plays a world and reads what its roles and nodes wrote down.
 fn play(manner: Manner, is_kept: bool, seed: u64) -> anyhow::Result<Cut> {
-    let program = std::env::current_exe()?.with_file_name("thalweg-testbed");
-    if !program.is_file() {
-        let path = program.display();
-        bail!(
-            "{path} is missing: build it with `cargo build --release -p thalweg-cli -p thalweg-testbed`"
-        );
-    }
-    let folder = tempfile::tempdir()?;
-    let world = folder.path().join("cut.toml");
-    std::fs::write(&world, worlds::text(manner, is_kept))?;
-    let output = Command::new(&program)
-        .arg(&world)
-        .args(["--json", "--seed", &seed.to_string(), "--logs"])
-        .arg(folder.path())
-        .output()
-        .with_context(|| format!("cannot start {}", program.display()))?;
-    if !output.status.success() {
-        let words = String::from_utf8_lossy(&output.stderr);
-        bail!("the testbed ended with {}: {}", output.status, words.trim());
-    }
+    let played = Testbed::find()?.play(&worlds::text(manner, is_kept), seed)?;
     let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let unix_at_zero_s = unix.as_secs_f64() - clock::now().as_nanos() as f64 / 1e9;
-    let said = |place: usize| {
-        let log = folder.path().join(format!("{place}.log"));
-        let text = std::fs::read_to_string(&log);
-        let text = text.with_context(|| format!("cannot read {}", log.display()))?;
-        Ok(Said::read(&text, unix_at_zero_s))
-    };
+    let said = |place| Ok(Said::read(&played.log(place)?, unix_at_zero_s));
     let said: Vec<Said> = (0..NAMES.len()).map(said).collect::<anyhow::Result<_>>()?;
-    let given = note::read(&folder.path().join("0.0.notes"))?;
-    let received = note::read(&folder.path().join("0.1.notes"))?;
-    Cut::new(&given, &received, &said)
+    Cut::new(&played.given()?, &played.received(0)?, &said)
 }

@@ -1,0 +1,60 @@
+//! A chain of a peer's relays whose middle one leaves.
+
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use thalweg_testbed::system::clock;
+
+use super::left::{Left, PACE};
+use super::worlds::Leaving;
+use crate::peers::Ready;
+use crate::peers::tree::{Load, Record};
+
+/// Of a picture: 800 kbit/s at 25 a second.
+const LENGTH_BYTES: usize = 4_000;
+
+/// The age that moq-relay is told: the deadline of ours.
+const AGE_MAX: Duration = Duration::from_secs(1);
+
+/// How long the sink may take until it gets pictures.
+const READY_MAX: Duration = Duration::from_secs(15);
+
+/// How long pictures flow before the break, and how long what follows is looked at: longer than a QUIC connection without a
+/// word is kept.
+const BEFORE: Duration = Duration::from_secs(3);
+const AFTER: Duration = Duration::from_secs(20);
+
+/// The last of the pictures that were due may still be on their way.
+const LAST: Duration = Duration::from_secs(2);
+
+/// Plays a chain once.
+pub(super) fn play(ready: &Ready, leaving: Leaving) -> anyhow::Result<Left> {
+    let mut chain = ready.link(&Load {
+        sinks: 1,
+        length_bytes: LENGTH_BYTES,
+        pace: PACE,
+        age_max: AGE_MAX,
+    })?;
+    let begun = Instant::now();
+    let first = loop {
+        chain.check()?;
+        if let Some(record) = chain.records().last() {
+            break record;
+        }
+        if begun.elapsed() > READY_MAX {
+            bail!("nothing comes through the chain after {READY_MAX:?}");
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    std::thread::sleep(BEFORE);
+    let mut records: Vec<Record> = chain.records().collect();
+    let broken = clock::now().as_nanos();
+    chain.leave(leaving == Leaving::WithNotice)?;
+    std::thread::sleep(AFTER);
+    chain.check()?;
+    records.extend(chain.records());
+    let flowed = clock::now().as_nanos() - first.due_nanos;
+    let due = (u128::from(flowed) - LAST.as_nanos()) / PACE.as_nanos();
+    let numbers = first.number + 1..first.number + u32::try_from(due)?;
+    Left::of_records(&records, numbers, broken)
+}

@@ -1,0 +1,96 @@
+//! Proves that plans go by the middle node and that there is another way, and what is reckoned of what came.
+
+use thalweg_core::model::NodeName;
+use thalweg_core::planner::{Policy, plan};
+use thalweg_testbed::role::note::Note;
+use thalweg_world::{Format, load_str};
+
+use super::copies;
+use super::left::Left;
+use super::worlds::{BREAK, INTERVAL, Leaving, START, Wanted, interval, leaving};
+use crate::peers::tree::Record;
+
+#[test]
+fn the_way_to_the_node_behind_goes_by_the_middle_one_in_every_world() {
+    let intervals = Wanted::ALL.map(interval);
+    for world in intervals.iter().cloned().chain(Leaving::ALL.map(leaving)) {
+        let mut world = load_str(&world, Format::Toml, "recast").expect("a sound world");
+        assert_eq!(world.streams[0].to[0].as_str(), "desk");
+        // A path is planned for one sink.
+        world.streams[0].to.truncate(1);
+        let snapshot = world.snapshot(&world.streams[0].name).expect("it is there");
+        let (plan, _) = plan(&snapshot, &Policy::default());
+        let way: Vec<&str> = plan.path.iter().map(NodeName::as_str).collect();
+        assert_eq!(way, ["cam", "hub", "desk"]);
+    }
+}
+
+#[test]
+fn copies_are_counted_above_what_the_line_carries_anyway() {
+    assert!((copies([1e5, 1.1e6, 2.1e6]) - 2.0).abs() < 1e-9);
+    assert!((copies([1e5, 1.1e6, 1.1e6]) - 1.0).abs() < 1e-9);
+}
+
+fn note(number: u64, at_ms: u64) -> Note {
+    Note {
+        at: at_ms * 1_000_000,
+        due: (50_000 + number * INTERVAL.as_millis()) * 1_000_000,
+        media_us: number * INTERVAL.as_millis() * 1_000,
+        layer: 0,
+        importance: 255,
+        bytes: 1,
+        fingerprint: 0,
+    }
+}
+
+#[test]
+fn silence_begins_with_the_last_that_came_before_the_break() {
+    let given: Vec<Note> = (0..150).map(|number| note(number, 0)).collect();
+    let broken = 50_000 + BREAK.saturating_sub(START).as_millis();
+    let back = broken + 300;
+    // What comes early in the stream is late too, and is no silence of the break's.
+    let come = |number: u64| {
+        let usual = note(number, 0).due / 1_000_000 + 12 + 500 * u64::from(number < 3);
+        note(
+            number,
+            if usual > broken && usual < back {
+                back
+            } else {
+                usual
+            },
+        )
+    };
+    let mut received: Vec<Note> = (0..149).map(come).collect();
+    received.push(come(9));
+    let left = Left::of_notes(&given, &received).expect("all is there");
+    assert_eq!((left.lost, left.twice), (1.0, 1.0));
+    // The last before the break was due 9 ms before, and came 12 ms after that: so it was the one before.
+    let last = (0..150).map(|number| come(number).at / 1_000_000);
+    let last = last.filter(|at| *at < broken).max().expect("some came");
+    assert!(
+        (left.silence_ms - (back - last) as f64).abs() < 1e-9,
+        "{left:?}"
+    );
+}
+
+#[test]
+fn of_a_peer_only_what_was_due_counts_and_a_stream_that_ends_is_an_error() {
+    let record = |number: u32, came_ms: u64| Record {
+        sink: 0,
+        number,
+        due_nanos: 0,
+        came_nanos: came_ms * 1_000_000,
+    };
+    let records = [
+        record(4, 90),
+        record(5, 100),
+        record(7, 400),
+        record(8, 440),
+        record(30, 900),
+    ];
+    let left = Left::of_records(&records, 5..9, 110_000_000).expect("it goes on");
+    assert!((left.silence_ms - 300.0).abs() < 1e-9);
+    assert_eq!((left.lost, left.twice), (1.0, 0.0));
+    let ended = Left::of_records(&records[..2], 4..9, 110_000_000);
+    assert!(ended.is_err());
+}

@@ -1,0 +1,140 @@
+//! The worlds: three nodes and a slower way around the middle one.
+
+use thalweg_core::time::Duration;
+use thalweg_sim::report::{LinkReport, Report};
+
+/// When the first picture is due: when its plans are in force.
+pub(super) const START: Duration = Duration::from_secs(4);
+
+/// For how long pictures flow.
+pub(super) const FLOWING: Duration = Duration::from_secs(6);
+
+/// When the middle node leaves: between two pictures.
+pub(super) const BREAK: Duration = Duration::from_millis(7_009);
+
+/// The time between two pictures.
+pub(super) const INTERVAL: Duration = Duration::from_millis(40);
+
+/// Who wants the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Nobody yet: it begins when the world is over, but for one picture.
+    Nothing,
+    /// The node behind.
+    Desk,
+    /// The node behind, and the one in the middle.
+    Both,
+}
+
+/// How the node in the middle leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It is asked to end.
+    WithNotice,
+    /// It is killed.
+    WithoutNotice,
+}
+
+impl Wanted {
+    pub(super) const ALL: [Self; 3] = [Self::Nothing, Self::Desk, Self::Both];
+
+    /// Returns the original's number.
+    pub(super) const fn interval(self) -> u8 {
+        match self {
+            Self::Nothing => 1,
+            Self::Desk => 2,
+            Self::Both => 4,
+        }
+    }
+}
+
+impl Leaving {
+    pub(super) const ALL: [Self; 2] = [Self::WithNotice, Self::WithoutNotice];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::WithNotice => "with_notice",
+            Self::WithoutNotice => "without_notice",
+        }
+    }
+}
+
+/// Returns the world of an interval.
+pub(super) fn interval(wanted: Wanted) -> String {
+    let end = START + FLOWING;
+    let (to, traffic) = match wanted {
+        Wanted::Nothing => ("\"desk\"", traffic(end.saturating_sub(INTERVAL), end)),
+        Wanted::Desk => ("\"desk\"", traffic(START, end)),
+        Wanted::Both => ("\"desk\", \"hub\"", traffic(START, end)),
+    };
+    text(to, &traffic, "")
+}
+
+/// Returns the world of a middle node that leaves while both want the stream.
+pub(super) fn leaving(leaving: Leaving) -> String {
+    let action = match leaving {
+        Leaving::WithNotice => "stop",
+        Leaving::WithoutNotice => "crash",
+    };
+    let at = BREAK.as_millis();
+    let event = format!("[[at]]\ntime = \"{at} ms\"\nnode = \"hub\"\ndo = \"{action}\"\n");
+    text(
+        "\"desk\", \"hub\"",
+        &traffic(START, START + FLOWING),
+        &event,
+    )
+}
+
+/// Returns what the line from the source to the middle node carried.
+pub(super) fn upstream(report: &Report) -> Option<&LinkReport> {
+    let mut links = report.links.iter();
+    links.find(|link| link.from == "cam" && link.to == "hub")
+}
+
+fn traffic(start: Duration, stop: Duration) -> String {
+    let (start, stop) = (start.as_millis(), stop.as_millis());
+    format!("{{ frames = 25.0, start = \"{start} ms\", stop = \"{stop} ms\" }}")
+}
+
+/// The way by hub has a round trip of 20 ms and more rate than the other, so plans take it.
+fn text(to: &str, traffic: &str, event: &str) -> String {
+    format!(
+        r#"length = "12 s"
+
+[node.cam]
+[node.hub]
+[node.lower]
+[node.desk]
+
+[[link]]
+ends = ["cam", "hub"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+ends = ["hub", "desk"]
+rate = "5 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+ends = ["cam", "lower"]
+rate = "3 Mbit/s"
+delay = "15 ms"
+
+[[link]]
+ends = ["lower", "desk"]
+rate = "3 Mbit/s"
+delay = "15 ms"
+
+[[stream]]
+name = "cam/video"
+from = "cam"
+to = [{to}]
+pack_ratio = 1.0
+layers = [{{ rate = "800 kbit/s", utility = 1.0 }}]
+needs = {{ deadline = "1 s", reliability = "until-deadline" }}
+traffic = {traffic}
+
+{event}"#
+    )
+}
