@@ -84,6 +84,8 @@ struct Transfer<'a> {
     disk: Disk,
     clock: Clock,
     began_unix: Option<f64>,
+    /// When every file was in its place: the goodbye that follows takes a round trip and the sender's time.
+    ended_unix: Option<f64>,
     bytes_before: u64,
     is_not_for_us: bool,
     /// Whether what was there has been looked at.
@@ -172,6 +174,7 @@ impl<'a> Transfer<'a> {
             disk: Disk::new(&options.folder, id, options.force),
             clock: Clock::start(),
             began_unix: None,
+            ended_unix: None,
             bytes_before: 0,
             is_not_for_us: false,
             has_begun: false,
@@ -314,6 +317,7 @@ impl<'a> Transfer<'a> {
             let manifest = self.receiver.manifest().expect("what is whole has one");
             let disk = &mut self.disk;
             tokio::task::block_in_place(|| disk.finish(manifest))?;
+            self.ended_unix = Some(unix_now());
             self.receiver.finish(self.clock.now());
             return Ok(true);
         }
@@ -372,7 +376,7 @@ impl<'a> Transfer<'a> {
                 .folder
                 .join(OsStr::from_bytes(file.name.as_bytes()))
         };
-        let ended_unix = unix_now();
+        let ended_unix = self.ended_unix.unwrap_or_else(unix_now);
         Received {
             id: self.id.to_string(),
             stream: self.stream,
