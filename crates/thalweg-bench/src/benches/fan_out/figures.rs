@@ -1,7 +1,5 @@
 //! From what was played to figures: the headlines, and each side at each size.
 
-use std::collections::BTreeSet;
-
 use super::play::Played;
 use super::taken::Taken;
 use super::thalweg::Over;
@@ -74,8 +72,34 @@ const ALONE: [(&str, Over); 2] = [
     ("mbps_per_core_plain", Over::Plain),
 ];
 
-/// Reports everything: for people a table for each size besides the headlines.
-pub(super) fn report(
+/// Reports every side at a size: for people as a table.
+pub(super) fn tell(
+    measured: &Measured,
+    sinks: u32,
+    legends: &[Legend],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let names = legends.iter().map(|(name, _)| *name);
+    let here = names.filter(|name| measured.contains_key(&(sinks, *name)));
+    if !report.is_json() {
+        show(measured, sinks, here);
+        return Ok(());
+    }
+    for name in here {
+        for (metric, unit, of) in EACH {
+            let value = summary(measured, sinks, name, of);
+            let metric = format!("{metric}.{name}.sinks_{sinks}");
+            // Where nothing could be held, or nothing came, there is nothing to tell.
+            if value.median.is_finite() {
+                report.add(&Figure::new(ID, metric, unit, value))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reports the headlines, and for people what the sides are.
+pub(super) fn headlines(
     measured: &Measured,
     legends: &[Legend],
     report: &mut Report,
@@ -92,25 +116,6 @@ pub(super) fn report(
             let value = ratio(measured, sinks, over.name(), peer);
             let metric = format!("{metric}.sinks_{sinks}");
             report.add(&Figure::new(ID, metric, "1", value))?;
-        }
-    }
-    let sizes: BTreeSet<u32> = measured.keys().map(|(sinks, _)| *sinks).collect();
-    for sinks in sizes {
-        let names = legends.iter().map(|(name, _)| *name);
-        let here = names.filter(|name| measured.contains_key(&(sinks, *name)));
-        if !report.is_json() {
-            show(measured, sinks, here);
-            continue;
-        }
-        for name in here {
-            for (metric, unit, of) in EACH {
-                let value = summary(measured, sinks, name, of);
-                let metric = format!("{metric}.{name}.sinks_{sinks}");
-                // Where nothing could be held there is nothing to tell.
-                if value.n > 0 {
-                    report.add(&Figure::new(ID, metric, unit, value))?;
-                }
-            }
         }
     }
     if !report.is_json() {

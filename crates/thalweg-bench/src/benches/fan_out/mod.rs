@@ -130,8 +130,9 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
             sides.reverse();
         }
         sides.retain(|side| carries(&measured, *sinks, side.name()));
+        figures::tell(&measured, *sinks, &legends, report)?;
     }
-    figures::report(&measured, &legends, report)?;
+    figures::headlines(&measured, &legends, report)?;
     if !failed.is_empty() {
         bail!("not everything was measured: {}", failed.join("; "));
     }
