@@ -13,7 +13,7 @@
 //!
 //! | of | a while ago, by a report | without one |
 //! |---|---|---|
-//! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | all, so long after the last as a report can take: 905 ms + 9/4 RTT |
+//! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | so long ago, or half as long again, as a report can take: 905 ms + 9/4 RTT; exactly so long if it was the last |
 //! | none: acknowledged, so it is there, and perhaps not read | 1 s | 2 s |
 //!
 //! The round trip that counts is a high one of late, which falls slowly. Who is told too early that something is lost takes
@@ -51,6 +51,14 @@ pub(super) struct Turn {
     pub(super) began: Instant,
 }
 
+/// What had left at an instant, a step before that or earlier, and as long before that again.
+#[derive(Clone, Debug)]
+struct Ages {
+    young: (Instant, Marked),
+    aged: Marked,
+    old: Marked,
+}
+
 /// What is known of the ADUs of one plan between this node and the next.
 #[derive(Clone, Debug)]
 pub(super) struct Hop {
@@ -64,10 +72,9 @@ pub(super) struct Hop {
     past: Past,
     /// When the last of each mark was seen to have left.
     rested: [Instant; Mark::COUNT],
-    /// What had left without a mark at an instant, [`GRACE`] before that or earlier, and as long before that again.
-    young: (Instant, [u64; BANDS]),
-    aged: [u64; BANDS],
-    old: [u64; BANDS],
+    /// By what is acknowledged, with steps of [`GRACE`]; and by what bears a mark, of half the time that a report may take.
+    slow: Ages,
+    swift: Ages,
     /// When to look again at what has left.
     trail: Instant,
     /// When to look again for what does not arrive.
@@ -114,6 +121,24 @@ impl Turn {
     }
 }
 
+impl Ages {
+    fn new(now: Instant) -> Self {
+        Self {
+            young: (now, Marked::default()),
+            aged: Marked::default(),
+            old: Marked::default(),
+        }
+    }
+
+    fn handle(&mut self, left: &Marked, step: Duration, now: Instant) {
+        if self.young.0 + step <= now {
+            self.old = self.aged;
+            self.aged = self.young.1;
+            self.young = (now, *left);
+        }
+    }
+}
+
 impl Hop {
     pub(super) fn new(now: Instant) -> Self {
         Self {
@@ -124,9 +149,8 @@ impl Hop {
             turn: Turn::new(),
             past: Past::default(),
             rested: [now; Mark::COUNT],
-            young: (now, [0; BANDS]),
-            aged: [0; BANDS],
-            old: [0; BANDS],
+            slow: Ages::new(now),
+            swift: Ages::new(now),
             trail: Instant::NEVER,
             overdue: Instant::NEVER,
         }
@@ -162,12 +186,9 @@ impl Hop {
             self.trail = if end > now { end } else { Instant::NEVER };
         }
         self.past.note(now, &counts.left, self.reported());
-        let none = Mark::NONE.index();
-        if self.young.0 + GRACE <= now {
-            self.old = self.aged;
-            self.aged = self.young.1;
-            self.young = (now, counts.left[none]);
-        }
+        let half = Duration::from_nanos(self.silent().as_nanos() / 2);
+        self.slow.handle(&counts.left, GRACE, now);
+        self.swift.handle(&counts.left, half, now);
         self.overdue = Instant::NEVER;
         let Some(word) = word else {
             return;
@@ -177,18 +198,18 @@ impl Hop {
             let at = mark.index();
             let rest = self.rested[at] + self.silent();
             let gone = match word.fresh {
-                Some(_) if mark == Mark::NONE => self.aged,
-                None if mark == Mark::NONE => self.old,
+                Some(_) if mark == Mark::NONE => self.slow.aged[at],
+                None if mark == Mark::NONE => self.slow.old[at],
                 _ if rest <= now => counts.left[at],
                 Some(open) if open != mark => past[at],
-                _ => [0; BANDS],
+                _ => self.swift.old[at],
             };
             if self.reckon_mark(counts, &word.arrived[at], mark, &gone) {
                 let look = match mark {
-                    Mark::NONE => (self.young.0 + GRACE).max(now + SLACK),
-                    _ => rest.max(now + SLACK),
+                    Mark::NONE => self.slow.young.0 + GRACE,
+                    _ => rest.min(self.swift.young.0 + half),
                 };
-                self.overdue = self.overdue.min(look);
+                self.overdue = self.overdue.min(look.max(now + SLACK));
             }
         }
     }

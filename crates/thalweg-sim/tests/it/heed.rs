@@ -105,7 +105,7 @@ fn without_anything_heard_it_is_known_little_more_than_a_second_after_the_mark_h
             1_300,
         ),
         ("all of a mark", &flow(6, 12), [7_700, 8_500], 1_600),
-        ("all for five seconds", &flow(6, 12), [7_000, 12_000], 1_800),
+        ("all for five seconds", &flow(6, 12), [7_000, 12_000], 2_500),
     ];
     for (name, traffic, [from_ms, to_ms], bound_ms) in cases {
         for delay_ms in [10, 50] {
