@@ -2,6 +2,7 @@
 //! takes of it, and what arrives is what was sent.
 
 mod any;
+mod credit;
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -259,48 +260,6 @@ fn empty_adu_goes_even_if_its_header_is_taken_byte_by_byte() {
         subject.pump(at(0), &mut fake);
     }
     assert_eq!(fake.arrived(), [(0, vec![])]);
-}
-
-#[test]
-fn nothing_goes_without_credit() {
-    let (mut subject, mut fake) = (sender(), Fake::default());
-    fake.credit = 1_199;
-    push(&mut subject, header(0), 5_000, Carriage::Stream);
-    subject.pump(at(0), &mut fake);
-    assert!(fake.streams.is_empty());
-    fake.credit = 1_200;
-    fake.room = 1_200;
-    subject.pump(at(0), &mut fake);
-    assert_eq!(fake.streams[&0].bytes.len(), 1_200);
-}
-
-#[test]
-fn one_packet_goes_beyond_the_window_now_and_then_while_nothing_is_heard() {
-    let (mut subject, mut fake) = (sender(), Fake::default());
-    fake.credit = 0;
-    fake.rate.transit = Duration::from_millis(50);
-    push(&mut subject, header(0), 50_000, Carriage::Stream);
-    subject.pump(at(100), &mut fake);
-    // Three round trips of 100 ms.
-    assert_eq!(subject.poll_timeout(), at(400));
-    subject.pump(at(399), &mut fake);
-    assert_eq!(fake.let_through, 0);
-    subject.pump(at(400), &mut fake);
-    assert_eq!(fake.let_through, 1);
-    assert_eq!(fake.streams[&0].bytes.len(), 1_500);
-    (fake.credit, fake.room) = (0, usize::MAX);
-    subject.pump(at(400), &mut fake);
-    assert_eq!(subject.poll_timeout(), at(700));
-    // Whoever is heard of is not knocked for, but from then on.
-    fake.heard = 1;
-    subject.pump(at(700), &mut fake);
-    assert_eq!((fake.let_through, subject.poll_timeout()), (1, at(1_000)));
-    // Nor is anyone when nothing waits.
-    fake.credit = 100_000;
-    subject.pump(at(800), &mut fake);
-    assert!(subject.poll_timeout().is_never());
-    subject.pump(at(2_000), &mut fake);
-    assert_eq!(fake.let_through, 1);
 }
 
 #[test]
