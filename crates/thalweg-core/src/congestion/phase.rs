@@ -501,7 +501,8 @@ impl Controller {
         }
         // Who has hardly begun and met others does not know his share, and was cut off from finding it by their queue.
         let has_paused = self.short_round.is_some_and(|round| round > self.started);
-        let is_new = self.rounds - self.started <= NEW_ROUNDS && !has_paused;
+        let is_new =
+            self.rounds - self.started <= NEW_ROUNDS && !has_paused && !self.is_slow(drain);
         let begun = if is_new {
             let round = self.delay.smooth().as_nanos();
             let until = now + Duration::from_nanos(round.saturating_mul(CLIMB_ROUNDS));
