@@ -159,9 +159,10 @@ impl Fates {
         let mut truth = Truth::default();
         for passages in &fates.passages {
             for (adu, (sent, passage)) in fates.sent.iter().zip(passages).enumerate() {
+                // Perhaps by a copy on which the source did not count yet: a caster begins before it has said so.
+                truth.delivered += u64::from(passage.delivered.is_some());
                 for (epoch, attempt) in &passage.attempts {
                     if passage.delivered.is_some_and(|(_, by)| by == *epoch) {
-                        truth.delivered += 1;
                         continue;
                     }
                     // What did not come to where it is copied is counted where it was lost, under the plan it was sent by.
