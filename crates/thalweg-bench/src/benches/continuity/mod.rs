@@ -39,6 +39,7 @@ use cut::{Cut, Said};
 use worlds::{Manner, NAMES};
 
 pub(super) use played::Testbed;
+pub(super) use worlds::diamond;
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-R2";

@@ -49,35 +49,11 @@ impl Manner {
 pub(super) fn text(manner: Manner, is_kept: bool) -> String {
     let reliability = if is_kept { "until-deadline" } else { "none" };
     let (start, at) = (START.as_millis(), BREAK.as_millis());
-    let event = manner.event();
+    let (event, diamond) = (manner.event(), diamond("upper"));
     format!(
         r#"length = "12 s"
 
-[node.cam]
-[node.upper]
-[node.lower]
-[node.desk]
-
-[[link]]
-ends = ["cam", "upper"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-
-[[link]]
-ends = ["upper", "desk"]
-rate = "5 Mbit/s"
-delay = "5 ms"
-
-[[link]]
-ends = ["cam", "lower"]
-rate = "3 Mbit/s"
-delay = "15 ms"
-
-[[link]]
-ends = ["lower", "desk"]
-rate = "3 Mbit/s"
-delay = "15 ms"
-
+{diamond}
 [[stream]]
 name = "cam/video"
 from = "cam"
@@ -90,6 +66,38 @@ traffic = {{ frames = 25.0, start = "{start} ms", stop = "10 s" }}
 [[at]]
 time = "{at} ms"
 {event}
+"#
+    )
+}
+
+/// The nodes and links of two ways from `cam` to `desk`: the one by this node is shorter, and has more room than that by
+/// `lower`.
+pub(in super::super) fn diamond(upper: &str) -> String {
+    format!(
+        r#"[node.cam]
+[node.{upper}]
+[node.lower]
+[node.desk]
+
+[[link]]
+ends = ["cam", "{upper}"]
+rate = "10 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+ends = ["{upper}", "desk"]
+rate = "5 Mbit/s"
+delay = "5 ms"
+
+[[link]]
+ends = ["cam", "lower"]
+rate = "3 Mbit/s"
+delay = "15 ms"
+
+[[link]]
+ends = ["lower", "desk"]
+rate = "3 Mbit/s"
+delay = "15 ms"
 "#
     )
 }

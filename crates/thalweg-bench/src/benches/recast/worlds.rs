@@ -3,6 +3,8 @@
 use thalweg_core::time::Duration;
 use thalweg_sim::report::{LinkReport, Report};
 
+use crate::benches::continuity::diamond;
+
 /// When the first picture is due: when its plans are in force.
 pub(super) const START: Duration = Duration::from_secs(4);
 
@@ -98,34 +100,11 @@ fn traffic(start: Duration, stop: Duration) -> String {
 
 /// The way by hub has a round trip of 20 ms and more rate than the other, so plans take it.
 fn text(to: &str, traffic: &str, event: &str) -> String {
+    let diamond = diamond("hub");
     format!(
         r#"length = "12 s"
 
-[node.cam]
-[node.hub]
-[node.lower]
-[node.desk]
-
-[[link]]
-ends = ["cam", "hub"]
-rate = "10 Mbit/s"
-delay = "5 ms"
-
-[[link]]
-ends = ["hub", "desk"]
-rate = "5 Mbit/s"
-delay = "5 ms"
-
-[[link]]
-ends = ["cam", "lower"]
-rate = "3 Mbit/s"
-delay = "15 ms"
-
-[[link]]
-ends = ["lower", "desk"]
-rate = "3 Mbit/s"
-delay = "15 ms"
-
+{diamond}
 [[stream]]
 name = "cam/video"
 from = "cam"
