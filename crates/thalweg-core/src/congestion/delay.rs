@@ -66,7 +66,7 @@ impl Delay {
         } else {
             Duration::from_nanos(self.smooth.as_nanos() / 8 * 7 + rtt.as_nanos() / 8)
         };
-        let span = Duration::from_nanos(self.smooth.as_nanos() / 4).max(SPAN_MIN);
+        let span = Duration::from_nanos(self.smooth.as_nanos() / 2).max(SPAN_MIN);
         let passed = now.saturating_since(self.turned);
         if passed >= span {
             // A span without samples says nothing of the present.

@@ -17,8 +17,9 @@
 //! telling elastic rivals from others.
 
 use super::cubic::Cubic;
+use super::ledger::Sample;
 use crate::time::{Duration, Instant};
-use crate::units::Bitrate;
+use crate::units::{Bitrate, DataSize};
 
 /// What is kept in flight over what the path carries without a queue.
 pub(super) const SHARE: f64 = 0.75;
@@ -42,9 +43,12 @@ pub(super) struct Drain {
     pub(super) rate: Bitrate,
     /// What was in force if this is a look out of competition.
     pub(super) cubic: Option<Cubic>,
-    /// The standing round trip before it, and what was in flight.
+    /// The longest round trip of what was sent before it, and how much of that came, in bytes.
     pub(super) rtt_before: Duration,
-    pub(super) in_flight_before: u64,
+    pub(super) taken: f64,
+    /// When the first of that came, and the last, and how much with the first.
+    first: Option<(Instant, f64)>,
+    last: Instant,
     holding_since: Option<Instant>,
     floor: Duration,
 }
@@ -64,7 +68,9 @@ impl Drain {
             rate,
             cubic,
             rtt_before: Duration::ZERO,
-            in_flight_before: 0,
+            taken: 0.0,
+            first: None,
+            last: now,
             holding_since: None,
             floor: Duration::NEVER,
         }
@@ -73,6 +79,31 @@ impl Drain {
     /// Returns whether what is in flight is still too much.
     pub(super) fn is_falling(&self) -> bool {
         self.holding_since.is_none()
+    }
+
+    /// Takes in an acknowledgement of what was sent before.
+    pub(super) fn handle_fall(&mut self, now: Instant, sample: &Sample) {
+        // The queue that the last packets met which left before is longer yet, if it was growing.
+        self.rtt_before = self.rtt_before.max(sample.rtt);
+        self.taken += sample.acked.as_bytes() as f64;
+        self.first.get_or_insert((now, self.taken));
+        self.last = now;
+        if let Some(rate) = sample.rate {
+            // What leaves the queue now leaves it at the rate of now; what was known may be that of a faster line.
+            self.rate = self.rate.min(rate);
+        }
+    }
+
+    /// Returns the rate at which what was sent before has come, the first acknowledgement aside; the least of all samples
+    /// if there was no other.
+    pub(super) fn rate_fallen(&self) -> Bitrate {
+        match self.first {
+            Some((first, bytes)) if self.last > first => {
+                DataSize::from_bytes((self.taken - bytes) as u64)
+                    / self.last.saturating_since(first)
+            }
+            _ => self.rate,
+        }
     }
 
     /// Takes in an acknowledgement; returns the least round trip of the look when it is over.

@@ -28,6 +28,7 @@ mod delay;
 mod drain;
 mod estimate;
 mod ledger;
+mod losses;
 mod phase;
 #[cfg(test)]
 mod tests;
@@ -37,7 +38,8 @@ use self::delay::Delay;
 use self::drain::Floors;
 use self::estimate::{ROUNDS, Rates, Told};
 use self::ledger::Ledger;
-use self::phase::{Losses, Phase};
+use self::losses::Losses;
+use self::phase::Phase;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -114,6 +116,10 @@ pub struct Controller {
     floors: Floors,
     /// Looks in a row that found nobody.
     alarms: u32,
+    /// The rate at which a slow line delivered when a look had found nobody; zero if it has not.
+    rate_alone: Bitrate,
+    /// Looks in a row that left competition wrongly.
+    mistakes: u32,
     /// When competition was left, and with which window.
     left: Option<(Instant, f64)>,
     rounds: u64,
@@ -150,6 +156,8 @@ impl Controller {
             losses: Losses::default(),
             floors: Floors::default(),
             alarms: 0,
+            rate_alone: Bitrate::ZERO,
+            mistakes: 0,
             left: None,
             rounds: 0,
             full_round: None,

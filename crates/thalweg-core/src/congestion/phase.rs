@@ -8,7 +8,7 @@ use super::cubic::{Cubic, Growth};
 use super::drain::{Drain, SHARE};
 use super::estimate::ROUNDS;
 use super::ledger::Sample;
-use super::{Congestion, Controller, Mode};
+use super::{Congestion, Controller, Mode, PACKETS_MIN};
 
 /// Rounds in which the queue does not empty before somebody else is looked for: Copa §2.2 has the same.
 const BUSY_ROUNDS: u32 = 5;
@@ -26,6 +26,9 @@ const CALM_PART: u64 = 4;
 
 /// How often the rounds double when a look found nobody: on a slow line two packets are a queue.
 const ALARMS_MAX: u32 = 2;
+
+/// How often the interval doubles when looks turn out to have been wrong.
+const MISTAKES_MAX: u32 = 2;
 
 /// The shortest queueing delay that is not taken for an empty queue.
 const EMPTY_MIN: Duration = Duration::from_millis(3);
@@ -49,24 +52,14 @@ const NEW_ROUNDS: u64 = 32;
 /// For how many rounds it climbs at least, whatever is lost: for others who begin with it have overshot.
 const CLIMB_ROUNDS: u64 = 8;
 
+/// The least that must have been taken out of it, or its fall says nothing: in packets, of which two remain.
+const TELLING_PACKETS: f64 = 6.0;
+
 /// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it.
 const OWN_SHARE: f64 = 0.8;
 
 /// What remains of the window at a congestion: CUBIC's.
 const BACK_OFF: f64 = 0.7;
-
-/// The share of packets that may be lost without a queue.
-const LOSS_SHARE: f64 = 0.05;
-
-/// Packets over which the share is taken.
-const LOSS_PACKETS: u32 = 256;
-
-/// The share and the number of packets lost in one round that are a congestion, queue or not.
-const LOSS_SHARE_ROUND: f64 = 0.15;
-const LOSS_PACKETS_ROUND: u32 = 6;
-
-/// Rounds after a loss in which nothing is probed.
-const CALM_ROUNDS: u32 = 8;
 
 /// How much faster than the window demands packets leave: RFC 9002 §7.7, and twice in a start.
 const GAIN: f64 = 1.25;
@@ -101,72 +94,6 @@ pub(super) struct Compete {
     look_by: Instant,
     /// Whether the queue was always empty in this round.
     is_empty: bool,
-}
-
-/// Packets lost and not.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Losses {
-    packets: u32,
-    lost: u32,
-    share: f64,
-    packets_round: u32,
-    lost_round: u32,
-    rounds_since: Option<u32>,
-    /// Whether the round before lost many.
-    was_heavy: bool,
-}
-
-impl Losses {
-    pub(super) fn handle_ack(&mut self) {
-        self.packets_round = self.packets_round.saturating_add(1);
-        self.packets += 1;
-        if self.packets >= LOSS_PACKETS {
-            self.share = f64::from(self.lost) / f64::from(self.packets);
-            self.packets = 0;
-            self.lost = 0;
-        }
-    }
-
-    pub(super) fn handle_lost(&mut self) {
-        self.lost_round = self.lost_round.saturating_add(1);
-        self.lost += 1;
-        self.rounds_since = Some(0);
-        self.handle_ack();
-    }
-
-    pub(super) fn handle_round(&mut self) {
-        self.was_heavy = self.is_heavy_round();
-        self.packets_round = 0;
-        self.lost_round = 0;
-        self.rounds_since = self.rounds_since.map(|rounds| rounds.saturating_add(1));
-    }
-
-    pub(super) fn is_recent(&self) -> bool {
-        self.rounds_since.is_some_and(|rounds| rounds < CALM_ROUNDS)
-    }
-
-    /// Begins to count anew, after a reduction that answers what was counted.
-    fn forget(&mut self) {
-        *self = Self {
-            rounds_since: self.rounds_since,
-            ..Self::default()
-        };
-    }
-
-    /// Returns whether there are too many of them to be chance.
-    fn is_heavy(&self) -> bool {
-        self.share > LOSS_SHARE || self.is_heavy_round()
-    }
-
-    /// Returns the same where the queue is seen empty: there a burst that ends with its round trip is chance.
-    fn is_lasting(&self) -> bool {
-        self.share > LOSS_SHARE || (self.was_heavy && self.is_heavy_round())
-    }
-
-    fn is_heavy_round(&self) -> bool {
-        let share_round = f64::from(self.lost_round) / f64::from(self.packets_round.max(1));
-        self.lost_round >= LOSS_PACKETS_ROUND && share_round > LOSS_SHARE_ROUND
-    }
 }
 
 impl Phase {
@@ -288,22 +215,38 @@ impl Controller {
     /// Where one packet takes more than a quarter of the round trip, a look's two packets and the acknowledgement that
     /// waits for the second are a queue by themselves, the more so if the base was measured when the line was faster. But if
     /// what was taken out of the queue was all that was in it, the delay has fallen by the time that it took to send: others
-    /// would have filled the room, and had a part in the rate.
+    /// would have filled the room, and had a part in the rate. Where too little was in it to tell, who still gets what he got
+    /// when he was alone is alone.
     fn has_emptied(&self, drain: &Drain, floor: Duration) -> bool {
-        let fallen = drain.rate * drain.rtt_before.saturating_sub(floor);
-        let taken = drain.in_flight_before as f64 - self.window;
-        // Of a flow that others have squeezed down to two packets nothing can be taken, and so nothing be learnt.
-        let is_telling = taken >= self.packet as f64 / DELTA;
-        self.is_slow(drain) && is_telling && fallen.as_bytes() as f64 >= taken * OWN_SHARE
+        let rate = drain.rate_fallen();
+        if !self.is_slow_at(rate) {
+            return false;
+        }
+        if !self.is_telling(drain) {
+            let recent = self.rates.over(BUSY_ROUNDS as usize).as_bps() as f64;
+            let alone = self.rate_alone.as_bps() as f64;
+            return alone > 0.0 && recent >= alone * OWN_SHARE;
+        }
+        let fallen = rate * drain.rtt_before.saturating_sub(floor);
+        let remaining = (PACKETS_MIN * self.packet) as f64;
+        fallen.as_bytes() as f64 + remaining >= drain.taken * OWN_SHARE
+    }
+
+    /// Returns whether a look took so much out of the queue that its fall tells who else is there.
+    fn is_telling(&self, drain: &Drain) -> bool {
+        drain.taken >= TELLING_PACKETS * self.packet as f64
     }
 
     /// Returns whether one packet takes more than a quarter of the round trip, as far as a look knows.
     fn is_slow(&self, drain: &Drain) -> bool {
-        drain.rate == Bitrate::ZERO || self.is_slow_at(drain.rate)
+        self.is_slow_at(drain.rate)
     }
 
-    /// Returns whether one packet takes more than a quarter of the round trip at this rate.
+    /// Returns whether one packet takes more than a quarter of the round trip at this rate, as it does at none.
     fn is_slow_at(&self, rate: Bitrate) -> bool {
+        if rate == Bitrate::ZERO {
+            return true;
+        }
         let serial = rate.time_for(DataSize::from_bytes(self.packet));
         serial.as_nanos() > self.delay.base().as_nanos() / 4
     }
@@ -378,6 +321,10 @@ impl Controller {
         }
         let moved = quiet.copa.moved(self.window, signal);
         self.set_window(moved);
+        if self.is_short() && self.is_long() {
+            // What was left free against bursts of losses is not to go into a queue.
+            self.set_window(self.window.min(self.used()));
+        }
         if signal.queueing <= limit {
             quiet.was_empty = true;
             quiet.empty_window = self.window;
@@ -438,17 +385,15 @@ impl Controller {
         self.set_window(self.carried(rate) * SHARE);
         let mut drain = Drain::new(now, saved, rate, cubic);
         drain.rtt_before = self.delay.standing();
-        drain.in_flight_before = self.ledger.in_flight();
         self.phase = Phase::Drain(drain);
     }
 
     fn advance_drain(&mut self, now: Instant, sample: &Sample, mut drain: Drain) {
-        if drain.is_falling()
-            && let Some(rate) = sample.rate
-        {
-            // What leaves the queue now leaves it at the rate of now; what was known may be that of a faster line.
-            drain.rate = drain.rate.min(rate);
-            self.set_window(self.carried(drain.rate) * SHARE);
+        if drain.is_falling() {
+            drain.handle_fall(now, sample);
+            if sample.rate.is_some() {
+                self.set_window(self.carried(drain.rate) * SHARE);
+            }
         }
         let fits = self.ledger.in_flight() as f64 <= self.window;
         let (base, smooth) = (self.delay.base(), self.delay.smooth());
@@ -458,7 +403,15 @@ impl Controller {
             return;
         };
         let limit = self.limit_at(drain.rate);
-        let mut is_alone = floor.saturating_sub(base) <= limit || self.has_emptied(&drain, floor);
+        let mut is_alone = floor.saturating_sub(base) <= limit;
+        if !is_alone && self.has_emptied(&drain, floor) {
+            is_alone = true;
+            if self.is_telling(&drain) {
+                // This is what the line takes now, with two packets and nobody else.
+                self.delay.rebase(floor);
+                self.rate_alone = drain.rate_fallen();
+            }
+        }
         if is_alone {
             self.floors.clear();
             self.alarms += u32::from(drain.cubic.is_none());
@@ -476,6 +429,7 @@ impl Controller {
             return;
         }
         self.alarms = 0;
+        self.rate_alone = Bitrate::ZERO;
         self.compete(now, &drain);
     }
 
@@ -484,7 +438,8 @@ impl Controller {
         let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * LOOK_ROUNDS);
         let base = self.delay.base();
         let was_deep = drain.rtt_before.saturating_sub(base) >= base;
-        let is_first = drain.cubic.is_none() && was_deep && self.is_slow(drain);
+        let is_unclear = !self.is_telling(drain) && self.is_slow_at(self.rates.over(ROUNDS));
+        let is_first = drain.cubic.is_none() && ((was_deep && self.is_slow(drain)) || is_unclear);
         let interval = if is_first {
             let rounds = Duration::from_nanos(base.as_nanos() * LOOK_ROUNDS_FIRST);
             let present = Duration::from_nanos(self.delay.smooth().as_nanos() * 4);
@@ -493,12 +448,20 @@ impl Controller {
             LOOK_INTERVAL.max(rounds)
         };
         let mut saved = drain.saved;
-        // If the last look was wrong, its price is given back.
-        if let Some((at, window)) = self.left.take()
-            && now.saturating_since(at) < interval
-        {
-            saved = saved.max(window);
+        // If the last look was wrong, its price is given back, and the next is later.
+        match self.left.take() {
+            Some((at, window)) if now.saturating_since(at) < interval => {
+                saved = saved.max(window);
+                self.mistakes = self.mistakes.saturating_add(1);
+            }
+            Some(_) => self.mistakes = 0,
+            None => {}
         }
+        let interval = if is_first {
+            interval
+        } else {
+            Duration::from_nanos(interval.as_nanos() << self.mistakes.min(MISTAKES_MAX))
+        };
         // Who has hardly begun and met others does not know his share, and was cut off from finding it by their queue.
         let has_paused = self.short_round.is_some_and(|round| round > self.started);
         let is_new =
