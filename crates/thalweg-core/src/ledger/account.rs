@@ -4,15 +4,20 @@
 //! follows what got lost between the two (`hop`).
 //!
 //! *When.* A mark that ends at the node before is to be told of soon, once all that bore it has come: a sink reports
-//! [`SETTLE`] after it has seen the next mark, and says nothing yet of that. Without marks, or when they stop, it reports what
-//! has grown [`EVERY`] after its last report. A relay waits [`SLACK`] longer, in which the nodes behind it may speak; what
-//! they say is passed on at once with its own, unless the last report is younger than [`AGAIN`]. So one report runs up the
+//! [`SETTLE`] after it has seen the next mark, and says nothing yet of that. If marked ADUs stop coming, it says after
+//! [`QUIET`] that it has told all; and once it has said so, it says soon that ADUs come again. Without marks it reports what
+//! has grown [`EVERY`] after its last report. A relay waits as long as the word of the nodes behind it took of late; what
+//! they say is passed on at once with its own, unless something was passed on within [`AGAIN`]. So one report runs up the
 //! path for each mark and collects what all have to say. What was delivered is told with every few of them, and when there is
 //! a pause.
 //!
 //! ```text
-//! known after ≤ 600 ms until the mark ends + way there + 80 ms + round trip of the hop behind, ≤ 150 ms + way back
+//! known after ≤ 600 ms until the mark ends + way there + 80 ms + round trips of the hops behind + way back
+//!       before a pause     250 to 375 ms + round trip of the hop and of those behind + way back
 //! ```
+//!
+//! Who is silent, and what is missing, is looked at on a common [`GRID`] of time, so that a node with many streams wakes for
+//! all of them at once.
 //!
 //! The first report says that the node counts, and perhaps nothing else: of one that was never heard nothing is concluded,
 //! for it may speak an earlier version.
@@ -30,7 +35,7 @@ use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
 use crate::limits::LEDGER_BEHIND_MAX;
 use crate::time::{Duration, Instant};
-use crate::wire::account::{Report, Statement};
+use crate::wire::account::{Report, Stamp, Statement};
 
 /// How long after another mark was seen what bears the one before may still come.
 pub const SETTLE: Duration = Duration::from_millis(80);
@@ -38,11 +43,27 @@ pub const SETTLE: Duration = Duration::from_millis(80);
 /// How often a node reports at most while no mark ends; a little later than if one does.
 pub const EVERY: Duration = Duration::from_millis(730);
 
-/// How much longer a relay waits for the nodes behind it to speak: the round trip of a hop.
+/// How much longer a relay waits for the nodes behind it to speak, while it does not know how long they take.
 pub const SLACK: Duration = Duration::from_millis(150);
 
-/// How soon after its last report a node passes on what others say.
-const AGAIN: Duration = Duration::from_millis(500);
+/// By how much longer than the nodes behind it took of late a relay waits for them.
+const MARGIN: Duration = Duration::from_millis(40);
+
+/// How long a relay waits for the nodes behind it at most.
+const PATIENCE_MAX: Duration = Duration::from_millis(400);
+
+/// How long no marked ADU comes until a node says that it has told all: longer than five a second are apart.
+pub const QUIET: Duration = Duration::from_millis(250);
+
+/// How far apart looks at what has come and what is missing are; all accounts look at once.
+pub const GRID: Duration = Duration::from_millis(125);
+
+/// How soon after its last report a node says that it has told all, or that ADUs come again.
+pub(super) const TELL_ALL: Duration = Duration::from_millis(500);
+
+/// How soon after it has passed on what others say a node does so again, and how soon after
+/// a word of silence it speaks of a mark.
+const AGAIN: Duration = Duration::from_millis(300);
 
 /// How often it is told at most what was delivered, while there is more to come.
 const DELIVERED_EVERY: Duration = Duration::from_millis(1_500);
@@ -110,9 +131,22 @@ pub struct Account {
     is_heard: bool,
     /// Which mark still came there by its last report.
     heard: Mark,
+    /// What the clock there is behind the one here when a report is not late, as far as is known: the way is counted with it.
+    behind_by: Option<Stamp>,
     /// Which mark the ADUs that come bear.
     turn: Turn,
+    /// When marked ADUs were seen to come last, and when to look whether more have: never, once none has for [`QUIET`].
+    came: Instant,
+    look: Instant,
+    /// By the last report all was told; that ADUs come again is told soon.
+    has_told_all: bool,
     told: Option<Instant>,
+    /// When it said last that it had told all, or that ADUs come again.
+    worded: Option<Instant>,
+    /// When it passed on last what others say.
+    passed: Option<Instant>,
+    /// How long after a mark had come to rest here the nodes behind had spoken of it: the longest of late.
+    lag: Option<Duration>,
     /// The next report says that this node counts, even if it has nothing to say.
     is_greeting: bool,
     due: Instant,
@@ -131,8 +165,15 @@ impl Account {
             hop: Hop::new(now),
             is_heard: false,
             heard: Mark::NONE,
+            behind_by: None,
             turn: Turn::new(),
+            came: now,
+            look: Instant::NEVER,
+            has_told_all: false,
             told: None,
+            worded: None,
+            passed: None,
+            lag: None,
             is_greeting: true,
             due: now,
             delivered_told: now,
@@ -151,9 +192,43 @@ impl Account {
     pub fn handle_counts(&mut self, counts: &Counts, now: Instant) {
         self.hop.handle_left(&self.counts, counts, now);
         let turned = self.turn.handle(&self.counts.arrived, &counts.arrived, now);
+        let marked = Mark::NONE.index() + 1..;
+        let has_come = self.counts.arrived[marked.clone()] != counts.arrived[marked];
         self.counts.clone_from(counts);
+        if has_come {
+            self.come(now);
+        }
         self.reckon(None, now);
         self.state(turned, now);
+    }
+
+    /// Marked ADUs have come.
+    fn come(&mut self, now: Instant) {
+        (self.came, self.look) = (now, grid(now));
+        if self.has_told_all {
+            let due = self.after_all(now + SETTLE) + self.patience();
+            self.due = self.due.min(due);
+        }
+    }
+
+    /// Looks whether marked ADUs still come.
+    fn look(&mut self, now: Instant) {
+        if self.came + QUIET > now {
+            self.look = grid(now);
+            return;
+        }
+        self.look = Instant::NEVER;
+        let due = self.after_all(now) + self.patience();
+        self.due = self.due.min(due);
+    }
+
+    const fn is_quiet(&self) -> bool {
+        self.look.is_never()
+    }
+
+    /// Returns when it may be said that all is told, or that it is not any more.
+    fn after_all(&self, then: Instant) -> Instant {
+        self.told.map_or(then, |told| then.max(told + TELL_ALL))
     }
 
     /// Takes in what the next node says.
@@ -162,6 +237,7 @@ impl Account {
     pub fn handle_report(&mut self, report: &Report, now: Instant) -> Result<(), Disbelief> {
         let is_first = self.behind.first().is_none_or(Entries::is_unknown);
         let is_sequel = |first: &Statement| first.distance == 0 && first.since.is_none();
+        let life = self.behind.first().map(Entries::since);
         if is_first && report.statements.first().is_some_and(is_sequel) {
             // It was said to an earlier life of this account; the next node tells all again with its lease.
             return Ok(());
@@ -191,23 +267,56 @@ impl Account {
         self.hop.unrelated = unrelated;
         self.behind = behind;
         self.is_heard = true;
-        self.reckon(Some(report.open), now);
+        let before = core::mem::replace(&mut self.heard, report.open);
+        if ![Mark::NONE, report.open].contains(&before) && report.open != Mark::NONE {
+            self.time_lag(report.open, now);
+        }
+        if life != self.behind.first().map(Entries::since) {
+            self.behind_by = None;
+        }
+        let late = self.lateness(report.made, now);
+        self.reckon(Some((report.open, late)), now);
         self.state(false, now);
-        let is_news = core::mem::replace(&mut self.heard, report.open) != report.open;
         if self.own.is_fresh() || self.behind.iter().any(Entries::is_fresh) {
-            let earliest = self.earliest(is_news && report.open != Mark::NONE, now);
+            let earliest = self.passed.map_or(now, |passed| passed + AGAIN);
             self.due = self.due.min(earliest.max(now));
+            self.passed = Some(self.due);
         }
         Ok(())
     }
 
-    /// Returns when what was heard may be passed on: what is said of a mark that has ended at once, if it was waited for.
-    fn earliest(&self, is_of_mark: bool, now: Instant) -> Instant {
-        let waited = self.turn.began + SETTLE + SLACK;
-        match self.told {
-            Some(told) if !is_of_mark || told >= waited => told + AGAIN,
-            _ => now,
+    /// Returns how much longer a report was on its way than others: it was lost, and is repeated.
+    ///
+    /// That which was the fastest counts, and is forgotten by a sixteenth each time.
+    fn lateness(&mut self, made: Stamp, now: Instant) -> Duration {
+        // Both clocks and the way in one number: it is only ever compared with itself.
+        let apart = Stamp::at(now).less(made);
+        let least = *self.behind_by.get_or_insert(apart);
+        let late = apart.since(least);
+        self.behind_by = Some(match late {
+            ..=0 => apart,
+            _ => least.plus((late / 16).max(1)),
+        });
+        Duration::from_millis(u64::try_from(late).unwrap_or(0))
+    }
+
+    /// Takes in that the nodes behind have spoken of the mark before this one.
+    ///
+    /// The longest holds, and falls by an eighth of what it is too long each time.
+    fn time_lag(&mut self, open: Mark, now: Instant) {
+        let turn = match self.place {
+            Place::Source(_) => self.hop.turn(),
+            _ => self.turn,
+        };
+        if turn.current != open {
+            return;
         }
+        let lag = now.saturating_since(turn.began + SETTLE).min(Mark::PERIOD);
+        let long = self.lag.unwrap_or(lag);
+        let fall = Duration::from_nanos(long.saturating_sub(lag).as_nanos() / 8);
+        let lag = lag.max(long.saturating_sub(fall));
+        self.lag = Some(lag);
+        self.hop.handle_lag(lag + MARGIN);
     }
 
     /// Compares what is said with what was sent; returns what of it is from before this account.
@@ -239,7 +348,7 @@ impl Account {
     }
 
     /// Concludes what got lost on the way to the next node, from what it has just said but for one mark, or said before.
-    fn reckon(&mut self, fresh: Option<Mark>, now: Instant) {
+    fn reckon(&mut self, fresh: Option<(Mark, Duration)>, now: Instant) {
         // No hop of its own leads to where a plan is grafted.
         if matches!(self.place, Place::Graft(_)) {
             return;
@@ -247,7 +356,9 @@ impl Account {
         let arrived = arrived(self.behind.first());
         let word = Word {
             arrived: &arrived,
-            fresh,
+            fresh: fresh.map(|(open, _)| open),
+            late: fresh.map_or(Duration::ZERO, |(_, late)| late),
+            is_all: self.heard == Mark::NONE,
         };
         let word = self.is_heard.then_some(&word);
         self.hop.reckon(&self.counts, word, now);
@@ -276,27 +387,31 @@ impl Account {
             say(What::Returned, band, self.hop.returned(band));
         }
         if has_grown {
-            let earliest = self
-                .told
-                .filter(|_| !turned)
-                .map_or(now, |told| told + EVERY);
+            let earliest = if turned {
+                self.worded.map(|worded| worded + AGAIN)
+            } else {
+                self.told.map(|told| told + EVERY)
+            };
+            let earliest = earliest.unwrap_or(now);
             let due = earliest.max(now + SETTLE) + self.patience();
             self.due = self.due.min(due);
         }
     }
 
     /// A relay lets the nodes behind speak first, so that it need not speak twice.
-    const fn patience(&self) -> Duration {
+    fn patience(&self) -> Duration {
         match self.place {
             Place::Sink => Duration::ZERO,
-            Place::Source(_) | Place::Graft(_) | Place::Relay => SLACK,
+            Place::Source(_) | Place::Graft(_) | Place::Relay => self
+                .lag
+                .map_or(SLACK, |lag| (lag + MARGIN).min(PATIENCE_MAX)),
         }
     }
 
     /// Returns the mark that still comes, of which nothing is said yet; none if there is a pause.
     fn open(&self, now: Instant) -> Mark {
         let until = self.turn.began + Mark::PERIOD + SETTLE;
-        if now < until {
+        if now < until && !self.is_quiet() {
             self.turn.current
         } else {
             Mark::NONE
@@ -315,6 +430,9 @@ impl Account {
 
     /// Does what is due but the report.
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.look <= now {
+            self.look(now);
+        }
         if self.hop.poll_timeout() <= now {
             self.reckon(None, now);
             self.state(false, now);
@@ -324,8 +442,8 @@ impl Account {
     /// Returns when there is something to do.
     pub fn poll_timeout(&self) -> Instant {
         match self.place {
-            Place::Source(_) | Place::Graft(_) => self.hop.poll_timeout(),
-            Place::Relay | Place::Sink => self.hop.poll_timeout().min(self.due),
+            Place::Source(_) | Place::Graft(_) => self.hop.poll_timeout().min(self.look),
+            Place::Relay | Place::Sink => self.hop.poll_timeout().min(self.due).min(self.look),
         }
     }
 
@@ -339,7 +457,7 @@ impl Account {
         if self.due > now || matches!(self.place, Place::Source(_) | Place::Graft(_)) {
             return None;
         }
-        if self.turn.current != Mark::NONE && now < self.turn.began + SETTLE {
+        if self.turn.current != Mark::NONE && !self.is_quiet() && now < self.turn.began + SETTLE {
             // What bears the mark before may still come, and nothing more is said of it for as long as a mark lasts.
             self.due = self.turn.began + SETTLE;
             return None;
@@ -360,7 +478,13 @@ impl Account {
             self.due = (self.turn.began + EVERY).max(now + SETTLE) + self.patience();
         }
         let is_greeting = core::mem::take(&mut self.is_greeting);
-        let own = own.or_else(|| is_greeting.then(|| self.own.greeting()));
+        // That ADUs come again, after all had been told, is worth a word of nothing else.
+        let comes_again = core::mem::replace(&mut self.has_told_all, is_pause) && !is_pause;
+        if comes_again || is_pause && self.is_quiet() {
+            self.worded = Some(now);
+        }
+        let is_word = is_greeting || comes_again;
+        let own = own.or_else(|| is_word.then(|| self.own.greeting()));
         // How many arrived is for the node before alone.
         let is_told = |what| !matches!(what, What::Arrived(_));
         let behind = self.behind.iter_mut().enumerate();
@@ -381,6 +505,7 @@ impl Account {
             stream,
             epoch,
             open,
+            made: Stamp::at(now),
             statements,
         })
     }
@@ -397,6 +522,12 @@ impl Account {
             .enumerate()
             .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)))
     }
+}
+
+/// Returns when it is looked next.
+pub(super) const fn grid(now: Instant) -> Instant {
+    let step = GRID.as_nanos();
+    Instant::from_nanos((now.as_nanos() / step + 1).saturating_mul(step))
 }
 
 /// Returns how many ADUs arrived at a node, by its own word.

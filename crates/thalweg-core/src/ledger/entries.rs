@@ -38,6 +38,11 @@ impl Entries {
         self.since == 0
     }
 
+    /// Returns when it began to count.
+    pub(super) const fn since(&self) -> u64 {
+        self.since
+    }
+
     pub(super) fn is_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }

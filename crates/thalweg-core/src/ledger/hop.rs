@@ -13,17 +13,22 @@
 //!
 //! | of | a while ago, by a report | without one |
 //! |---|---|---|
-//! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | so long ago, or half as long again, as a report can take: 905 ms + 9/4 RTT; exactly so long if it was the last |
+//! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | so long ago as a report can take |
 //! | none: acknowledged, so it is there, and perhaps not read | 1 s | 2 s |
 //!
+//! A report can take 730 ms until it is made, or 500 ms if the last ADU of the mark has left, or if the next node has said that
+//! it had told all; as long as the nodes behind took of late, from the turn of a mark to their word of it; and once more 5/4
+//! RTT + 25 ms, in which one that was lost is repeated.
+//!
 //! The round trip that counts is a high one of late, which falls slowly. Who is told too early that something is lost takes
-//! it back. A report leaves out the mark that still comes: of that nothing is concluded.
+//! it back. A report that came late, by the stamp that it bears, was lost and repeated: it tells of as much less. A report
+//! leaves out the mark that still comes: of that nothing is concluded.
 //!
 //! *What it does not do.* It believes what it is given: `account` has compared it with what was sent.
 //!
 //! *Sources.* RFC 9341 §3.1 (counting between two changes of colour), §3.2 (when a counter has come to rest).
 
-use super::account::{EVERY, SLACK};
+use super::account::{EVERY, SLACK, TELL_ALL, grid};
 use super::past::Past;
 use super::{BANDS, Band, Counts, Marked};
 use crate::adu::Mark;
@@ -68,13 +73,16 @@ pub(super) struct Hop {
     returned: Marked,
     /// A round trip that was measured lately, a high one.
     rtt: Option<Duration>,
+    /// From the turn of a mark until the next node's word of the one before, of late and with a margin.
+    lag: Option<Duration>,
     turn: Turn,
+    /// What had left as long ago as a report may be ahead of what it tells of; and as long as one may take.
     past: Past,
+    long_past: Past,
     /// When the last of each mark was seen to have left.
     rested: [Instant; Mark::COUNT],
-    /// By what is acknowledged, with steps of [`GRACE`]; and by what bears a mark, of half the time that a report may take.
+    /// What is acknowledged, with steps of [`GRACE`].
     slow: Ages,
-    swift: Ages,
     /// When to look again at what has left.
     trail: Instant,
     /// When to look again for what does not arrive.
@@ -87,6 +95,10 @@ pub(super) struct Word<'a> {
     pub(super) arrived: &'a Marked,
     /// It was said just now, but for what has this mark; otherwise it is what is known from before.
     pub(super) fresh: Option<Mark>,
+    /// How much longer it was on its way than others.
+    pub(super) late: Duration,
+    /// It told of all that had come, so that what comes now is told soon.
+    pub(super) is_all: bool,
 }
 
 impl Turn {
@@ -146,11 +158,12 @@ impl Hop {
             lost: Marked::default(),
             returned: Marked::default(),
             rtt: None,
+            lag: None,
             turn: Turn::new(),
             past: Past::default(),
+            long_past: Past::default(),
             rested: [now; Mark::COUNT],
             slow: Ages::new(now),
-            swift: Ages::new(now),
             trail: Instant::NEVER,
             overdue: Instant::NEVER,
         }
@@ -164,6 +177,16 @@ impl Hop {
         let high = self.rtt.unwrap_or(rtt);
         let fall = Duration::from_nanos(high.saturating_sub(rtt).as_nanos() / 8);
         self.rtt = Some(rtt.max(high.saturating_sub(fall)));
+    }
+
+    /// Takes in how long after the turn of a mark the next node speaks of the one before.
+    pub(super) const fn handle_lag(&mut self, lag: Duration) {
+        self.lag = Some(lag);
+    }
+
+    /// Returns which mark leaves now.
+    pub(super) const fn turn(&self) -> Turn {
+        self.turn
     }
 
     /// Takes in what has left since it was told last.
@@ -186,30 +209,35 @@ impl Hop {
             self.trail = if end > now { end } else { Instant::NEVER };
         }
         self.past.note(now, &counts.left, self.reported());
-        let half = Duration::from_nanos(self.silent().as_nanos() / 2);
+        self.long_past.note(now, &counts.left, self.silent(EVERY));
         self.slow.handle(&counts.left, GRACE, now);
-        self.swift.handle(&counts.left, half, now);
         self.overdue = Instant::NEVER;
         let Some(word) = word else {
             return;
         };
-        let past = self.past.by(now - self.reported());
+        let past = match word.late {
+            Duration::ZERO => self.past.by(now - self.reported()),
+            late => self.long_past.by(now - (self.reported() + late)),
+        };
+        let patience = if word.is_all { TELL_ALL } else { EVERY };
+        let long_past = self.long_past.by(now - self.silent(patience));
         for mark in Mark::all() {
             let at = mark.index();
-            let rest = self.rested[at] + self.silent();
+            let rest = self.rested[at] + self.silent(TELL_ALL);
             let gone = match word.fresh {
                 Some(_) if mark == Mark::NONE => self.slow.aged[at],
                 None if mark == Mark::NONE => self.slow.old[at],
                 _ if rest <= now => counts.left[at],
                 Some(open) if open != mark => past[at],
-                _ => self.swift.old[at],
+                _ => long_past[at],
             };
             if self.reckon_mark(counts, &word.arrived[at], mark, &gone) {
                 let look = match mark {
-                    Mark::NONE => self.slow.young.0 + GRACE,
-                    _ => rest.min(self.swift.young.0 + half),
+                    Mark::NONE => (self.slow.young.0 + GRACE).max(now + SLACK),
+                    _ if rest > now => rest.min(grid(now)),
+                    _ => grid(now),
                 };
-                self.overdue = self.overdue.min(look.max(now + SLACK));
+                self.overdue = self.overdue.min(look);
             }
         }
     }
@@ -260,8 +288,9 @@ impl Hop {
         rtt + Duration::from_nanos(rtt.as_nanos() / 4) + WAKE
     }
 
-    /// How long after the last ADU has left a report that tells of it comes at the latest.
-    fn silent(&self) -> Duration {
-        EVERY + SLACK + self.rtt.unwrap_or(RTT_UNKNOWN) + self.reported()
+    /// How long after an ADU has left a report that tells of it comes at the latest, if it is made so long after it came.
+    fn silent(&self, made: Duration) -> Duration {
+        let usual = SLACK + self.rtt.unwrap_or(RTT_UNKNOWN);
+        made + self.lag.unwrap_or(usual) + self.reported()
     }
 }

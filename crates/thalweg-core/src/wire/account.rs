@@ -13,9 +13,14 @@ use super::{Reader, WireError, Write};
 use crate::adu::Mark;
 use crate::id::{Epoch, StreamId};
 use crate::limits::{LEDGER_ENTRIES_MAX, PATH_NODES_MAX};
+use crate::time::Instant;
 
 /// In the byte of a distance: when the node began to count does not follow.
 const SINCE_AS_BEFORE: u8 = 1 << 7;
+
+/// Milliseconds of the clock of whoever says something, as far as they fit beside a mark: 14 bits, so they begin anew every 16 s.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stamp(u16);
 
 /// What became of the ADUs of one plan, as the nodes from here to the sink say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,6 +31,8 @@ pub struct Report {
     pub epoch: Epoch,
     /// The mark that still comes at the sender, of which this says nothing; none if it tells of all.
     pub open: Mark,
+    /// When this was said, on the sender's clock: so that one that QUIC had to repeat is not taken for new.
+    pub made: Stamp,
     /// What nodes say, the sender first.
     pub statements: Vec<Statement>,
 }
@@ -51,6 +58,41 @@ pub struct Entry {
     pub count: u64,
 }
 
+impl Stamp {
+    const BITS: u32 = 14;
+    const MASK: u16 = (1 << Self::BITS) - 1;
+
+    /// Returns the stamp of an instant.
+    pub const fn at(now: Instant) -> Self {
+        Self::from_bits(((now.as_nanos() / 1_000_000) & Self::MASK as u64) as u16)
+    }
+
+    /// Returns the stamp of these bits, without those above.
+    pub const fn from_bits(bits: u16) -> Self {
+        Self(bits & Self::MASK)
+    }
+
+    /// Returns how far it is from another, as a stamp of its own.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self::from_bits(self.0.wrapping_sub(other.0))
+    }
+
+    /// Returns the stamp so many milliseconds later.
+    #[must_use]
+    pub const fn plus(self, millis: i16) -> Self {
+        Self::from_bits(self.0.wrapping_add_signed(millis))
+    }
+
+    /// Returns by how many milliseconds it is than another; below zero if it is earlier, and always within 8.2 s.
+    pub const fn since(self, other: Self) -> i16 {
+        let ahead = self.less(other).0;
+        // The upper half of the circle lies before.
+        let shift = u16::BITS - Self::BITS;
+        (ahead << shift).cast_signed() >> shift
+    }
+}
+
 pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
     assert!(
         report.statements.len() < PATH_NODES_MAX,
@@ -58,7 +100,8 @@ pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
     );
     out.extend_from_slice(&report.stream.0.to_be_bytes());
     out.varint(u64::from(report.epoch.0));
-    out.push(report.open.index() as u8);
+    let open = (report.open.index() as u16) << Stamp::BITS;
+    out.extend_from_slice(&(open | report.made.0).to_be_bytes());
     out.varint(report.statements.len() as u64);
     for statement in &report.statements {
         match statement.since {
@@ -79,10 +122,7 @@ pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
 pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Report, WireError> {
     let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
     let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
-    let open = reader.byte("open mark")?;
-    if usize::from(open) >= Mark::COUNT {
-        return Err(WireError::Malformed("open mark"));
-    }
+    let said = u16::from_be_bytes(reader.array("stamp")?);
     let count = reader.count("statements", PATH_NODES_MAX - 1)?;
     let mut statements: Vec<Statement> = Vec::with_capacity(count);
     for _ in 0..count {
@@ -96,7 +136,8 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Report, WireError> {
     Ok(Report {
         stream,
         epoch,
-        open: Mark::from_index(open),
+        open: Mark::from_index((said >> Stamp::BITS) as u8),
+        made: Stamp::from_bits(said),
         statements,
     })
 }

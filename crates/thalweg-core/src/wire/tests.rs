@@ -7,7 +7,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::account::{Entry, Report, Statement};
+use super::account::{Entry, Report, Stamp, Statement};
 use super::admission::tests::{credentials, warrants};
 use super::control::{Body, Message, Prepare, Routed};
 use super::receipt::{Advice, Receipt};
@@ -138,6 +138,7 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
             stream: StreamId(3),
             epoch: Epoch(2),
             open: Mark::from_index(2),
+            made: Stamp::from_bits(5),
             statements,
         };
         let frame = control::encode(&Message::Account(report));
@@ -153,17 +154,31 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
     );
     assert_eq!(read([statement(0, &[2, 2])].into()), malformed("what"));
     assert_eq!(read([statement(0, &[2, 1])].into()), malformed("what"));
-    // A mark that there is not, and a node that counts since ever.
+    // A node that counts since ever.
     let head = [3, 0, 0, 0, 0, 0, 0, 0, 3, 2];
     let read = |rest: &[u8]| control::decode(&[&head[..], rest].concat());
-    assert!(read(&[3, 0]).is_ok());
-    assert_eq!(read(&[4, 0]), malformed("open mark"));
-    assert!(read(&[0, 1, 0, 1, 0]).is_ok());
-    assert_eq!(read(&[0, 1, 0, 0, 0]), malformed("since"));
-    assert!(read(&[0, 1, 128, 0]).is_ok());
-    assert_eq!(read(&[0, 1, 128 + 31, 0]), malformed("distance"));
+    assert!(read(&[255, 255, 0]).is_ok());
+    assert!(read(&[0, 0, 1, 0, 1, 0]).is_ok());
+    assert_eq!(read(&[0, 0, 1, 0, 0, 0]), malformed("since"));
+    assert!(read(&[0, 0, 1, 128, 0]).is_ok());
+    assert_eq!(read(&[0, 0, 1, 128 + 31, 0]), malformed("distance"));
     assert_eq!(control::accounted(&[2, 0, 0]), None);
     assert_eq!(control::accounted(&[3, 0, 0]), None);
+}
+
+#[test]
+fn a_stamp_goes_round_and_the_nearer_way_counts() {
+    let at = |millis| Stamp::at(Instant::ZERO + Duration::from_millis(millis));
+    for (later, earlier, apart) in [
+        (16_384 + 5, 5, 0),
+        (16_384 + 5, 16_380, 9),
+        (16_380, 16_384 + 5, -9),
+        (8_191, 0, 8_191),
+        (8_192, 0, -8_192),
+    ] {
+        assert_eq!(at(later).since(at(earlier)), apart);
+        assert_eq!(at(earlier).plus(apart), at(later));
+    }
 }
 
 #[test]
@@ -318,8 +333,8 @@ fn signatures() -> impl Strategy<Value = [u8; 64]> {
 fn reports() -> impl Strategy<Value = Report> {
     let entries = btree_map(any::<u8>(), 0..=VARINT_MAX, 0..9);
     let statements = btree_map(0..31_u8, (option::of(1..=VARINT_MAX), entries), 0..5);
-    let ids = (any::<u64>(), any::<u32>(), 0..4_u8);
-    (ids, statements).prop_map(|((stream, epoch, open), statements)| {
+    let ids = (any::<u64>(), any::<u32>(), 0..4_u8, any::<u16>());
+    (ids, statements).prop_map(|((stream, epoch, open, made), statements)| {
         let entry = |(what, count)| Entry { what, count };
         let statement = |(distance, (since, entries)): (_, (_, BTreeMap<u8, u64>))| Statement {
             distance,
@@ -330,6 +345,7 @@ fn reports() -> impl Strategy<Value = Report> {
             stream: StreamId(stream),
             epoch: Epoch(epoch),
             open: Mark::from_index(open),
+            made: Stamp::from_bits(made),
             statements: statements.into_iter().map(statement).collect(),
         }
     })

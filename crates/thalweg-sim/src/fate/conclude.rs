@@ -10,7 +10,7 @@ use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::{Duration, Instant};
 
 use super::{Attempt, Copy, Fates, Hop, Passage};
-use crate::oracle::ledger::{Truth, is_planned};
+use crate::oracle::ledger::{Truth, is_planned, is_word};
 use crate::report::Tally;
 
 /// After so long without anything moving, what QUIC has and does not say is not coming: an outage of 8 s ends a link.
@@ -182,8 +182,9 @@ impl Fates {
         truth
     }
 
-    /// Returns when each datagram of a stream left that its line lost, from where, and how much it mattered.
-    pub fn vanished(&self, stream: usize) -> Vec<(Instant, (usize, Band))> {
+    /// Returns of each ADU of a stream that a link did not bring when it was handed over and when its fate was sealed, from
+    /// where, and how much it mattered: a datagram left that its line lost, or it was given up.
+    pub fn vanished(&self, stream: usize) -> Vec<([Instant; 2], (usize, Band))> {
         let fates = &self.streams[stream];
         let mut vanished = Vec::new();
         for passages in &fates.passages {
@@ -192,10 +193,13 @@ impl Fates {
                     let last = attempt.hops.iter().find(|hop| !hop.is_whole);
                     let is_lost = |hop: &&Hop| {
                         let is_datagram = hop.carriage == Carriage::Datagram;
+                        let cause = hop.outcome.and_then(Outcome::drop_cause);
                         is_datagram && hop.outcome == Some(Outcome::Departed)
+                            || cause.is_some_and(is_word)
                     };
                     if let Some(hop) = last.filter(is_lost) {
-                        vanished.push((hop.handed, (hop.from, Band::of(sent.importance))));
+                        let at = [hop.handed, hop.ended];
+                        vanished.push((at, (hop.from, Band::of(sent.importance))));
                     }
                 }
             }

@@ -71,6 +71,8 @@ struct Hop {
     is_whole: bool,
     /// What the sender says.
     outcome: Option<Outcome>,
+    /// When it said so: a datagram left then, and what it gave up it gave up then.
+    ended: Instant,
     /// What the receiver says if the rest does not come.
     failed: Option<DropCause>,
     /// The sender is gone, or has taken it back, and says nothing more.
@@ -231,6 +233,7 @@ impl Fates {
             handed: now,
             is_whole: false,
             outcome: None,
+            ended: now,
             failed: None,
             is_orphan: false,
         });
@@ -286,9 +289,15 @@ impl Fates {
     }
 
     /// Takes in what a link says of an ADU that it was handed.
-    pub fn handle_outcome(&mut self, copy: Copy, from: usize, to: usize, outcome: Outcome) {
+    pub fn handle_outcome(
+        &mut self,
+        copy: Copy,
+        [from, to]: [usize; 2],
+        outcome: Outcome,
+        now: Instant,
+    ) {
         if let Some(hop) = self.hop(copy, from, to, |hop| hop.outcome.is_none()) {
-            hop.outcome = Some(outcome);
+            (hop.outcome, hop.ended) = (Some(outcome), now);
         }
     }
 

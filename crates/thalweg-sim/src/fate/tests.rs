@@ -86,7 +86,7 @@ fn what_is_sent_and_not_heard_of_is_a_hole() {
     assert_eq!(accounts(&fates), None);
     fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
     assert!(!fates.is_settled(Instant::ZERO));
-    fates.handle_outcome(copy, 0, 1, Outcome::Acknowledged);
+    fates.handle_outcome(copy, [0, 1], Outcome::Acknowledged, Instant::ZERO);
     assert_eq!(accounts(&fates), None);
 }
 
@@ -95,8 +95,8 @@ fn the_first_hop_that_is_not_crossed_is_to_blame() {
     let (mut fates, copy, _) = one();
     fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
     fates.handle_handed(copy, [1, 2], Carriage::Stream, Instant::ZERO);
-    fates.handle_outcome(copy, 1, 2, Outcome::Cancelled);
-    fates.handle_outcome(copy, 0, 1, Outcome::Expired);
+    fates.handle_outcome(copy, [1, 2], Outcome::Cancelled, Instant::ZERO);
+    fates.handle_outcome(copy, [0, 1], Outcome::Expired, Instant::ZERO);
     assert_eq!(accounts(&fates), Some(because("a->b", DropCause::Expired)));
 }
 
@@ -113,7 +113,7 @@ fn what_arrived_is_not_blamed_on_a_late_word_of_its_sender() {
             .handle_whole(copy, 0, 1, &header, Instant::ZERO)
             .is_err()
     );
-    fates.handle_outcome(copy, 0, 1, Outcome::Expired);
+    fates.handle_outcome(copy, [0, 1], Outcome::Expired, Instant::ZERO);
     fates.handle_dropped(copy, DropCause::Filtered, 1);
     fates.handle_dropped(copy, DropCause::PathLost, 1);
     assert_eq!(accounts(&fates), Some(because("b", DropCause::Filtered)));
@@ -146,7 +146,7 @@ fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
         epoch: header.epoch,
     };
     fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
-    fates.handle_outcome(copy, 0, 1, Outcome::Departed);
+    fates.handle_outcome(copy, [0, 1], Outcome::Departed, Instant::ZERO);
     assert_eq!(accounts(&fates), None);
     assert!(!fates.is_settled(Instant::ZERO));
     fates.handle_down(1, 0, Instant::ZERO);

@@ -53,10 +53,14 @@ pub const fn is_planned(cause: DropCause) -> bool {
     !matches!(cause, DropCause::NoSubscriber)
 }
 
-const fn key((node, cause, band): (usize, DropCause, Band)) -> Key {
-    let is_links = matches!(
+/// Whether it depends on the word of a link that an ADU ended so.
+pub const fn is_word(cause: DropCause) -> bool {
+    matches!(
         cause,
         DropCause::Expired | DropCause::Cancelled | DropCause::PathLost
-    );
-    (node, band, if is_links { None } else { Some(cause) })
+    )
+}
+
+const fn key((node, cause, band): (usize, DropCause, Band)) -> Key {
+    (node, band, if is_word(cause) { None } else { Some(cause) })
 }

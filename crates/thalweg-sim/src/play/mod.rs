@@ -418,8 +418,8 @@ impl<'w> Run<'w> {
             self.watch.violate(node, Some(copy), what);
         }
         for (stream, heed) in self.heeds.iter_mut().enumerate() {
-            for (left, key) in self.watch.fates.vanished(stream) {
-                heed.handle_lost(left, key);
+            for (at, key) in self.watch.fates.vanished(stream) {
+                heed.handle_lost(at, key);
             }
         }
         self.check_vanished(&conclusion.vanished);

@@ -165,7 +165,8 @@ impl<'w> Watch<'w> {
             .with(peer)
             .of(copy.stream);
         self.note(happening.numbers(sequence, ended));
-        self.fates.handle_outcome(copy, node, peer, outcome);
+        self.fates
+            .handle_outcome(copy, [node, peer], outcome, self.now);
     }
 
     /// Notes that a subscriber is given an ADU, and looks whether it is the one that was sent.

@@ -8,7 +8,7 @@ use super::super::{Account, BANDS, Book, Counts, Place, What};
 use super::{EPOCH, STREAM, at, band, node, report, statement};
 use crate::adu::Mark;
 use crate::time::{Duration, Instant};
-use crate::wire::account::Report;
+use crate::wire::account::{Report, Stamp};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -47,6 +47,7 @@ impl Sender {
             .map(|(mark, count)| (What::Arrived(*mark), *count));
         let said = Report {
             open,
+            made: Stamp::at(at(millis)),
             ..report(vec![statement(0, 1, &arrived.collect::<Vec<_>>())])
         };
         self.account.handle_counts(&self.counts, at(millis));
@@ -136,12 +137,12 @@ fn a_mark_that_comes_again_adds_to_what_it_was() {
 #[test]
 fn without_a_report_one_is_waited_for_as_long_as_it_may_take() {
     let [first, ..] = marks();
-    // 880 ms until it is made, 100 ms on the way, and 150 ms for what it tells of.
+    // 650 ms until it is made, 100 ms on the way, and 150 ms for what it tells of.
     let mut sender = Sender::new();
     sender.send(first, 1, 1_000);
-    sender.pass(2_129);
+    sender.pass(1_899);
     assert_eq!(sender.lost(), 0);
-    sender.pass(2_130);
+    sender.pass(1_900);
     assert_eq!(sender.lost(), 1);
     assert_eq!(
         sender.account.poll_timeout(),
@@ -194,36 +195,109 @@ fn samples_of_the_past_are_few_and_never_say_too_much() {
     }
 }
 
+/// A sink and what it has counted.
+struct Sink {
+    account: Account,
+    counts: Counts,
+    /// When it said what, and which mark still came.
+    said: Vec<(u64, Mark, Vec<What>)>,
+}
+
+impl Sink {
+    fn new() -> Self {
+        let mut sink = Self {
+            account: Account::new(Place::Sink, 1, at(0)),
+            counts: Counts::default(),
+            said: Vec::new(),
+        };
+        sink.pass(0);
+        assert_eq!(sink.said, [(0, Mark::NONE, vec![])], "it counts");
+        sink.said.clear();
+        sink
+    }
+
+    /// An ADU comes with a mark.
+    fn come(&mut self, mark: Mark, millis: u64) {
+        self.pass(millis);
+        self.counts.arrive(mark, band(0));
+        self.account.handle_counts(&self.counts, at(millis));
+    }
+
+    /// Time passes; the account is called when it wants to be.
+    fn pass(&mut self, until_ms: u64) {
+        while self.account.poll_timeout() <= at(until_ms) {
+            let now = self.account.poll_timeout();
+            self.account.handle_counts(&self.counts, now);
+            self.account.handle_timeout(now);
+            if let Some(report) = self.account.poll_report(STREAM, EPOCH, now) {
+                assert_eq!(report.made, Stamp::at(now));
+                let entries = report.statements[0].entries.iter();
+                let whats = entries.filter_map(|entry| Some(What::from_number(entry.what)?.0));
+                let said = (now.as_nanos() / 1_000_000, report.open, whats.collect());
+                self.said.push(said);
+            }
+            assert!(self.account.poll_timeout() > now, "it is called once");
+        }
+    }
+}
+
 #[test]
-fn a_sink_speaks_when_a_mark_ends_and_of_that_alone() {
+fn a_sink_speaks_when_a_mark_ends_and_when_none_comes() {
     let [first, second, _] = marks();
-    let mut sink = Account::new(Place::Sink, 1, at(0));
-    let mut counts = Counts::default();
-    let mut said = |counts: &Counts, millis: u64| {
-        sink.handle_counts(counts, at(millis));
-        let report = sink.poll_report(STREAM, EPOCH, at(millis));
-        let next = sink.poll_timeout();
-        report.map(|report| {
-            let entries = report.statements[0].entries.iter();
-            let whats: Vec<What> = entries
-                .filter_map(|entry| Some(What::from_number(entry.what)?.0))
-                .collect();
-            (report.open, whats, next)
-        })
+    let mut sink = Sink::new();
+    for millis in [10, 200, 400, 590] {
+        sink.come(first, millis);
+    }
+    sink.come(second, 610);
+    sink.pass(3_000);
+    let expected = [
+        // All had been told: that they come again is told soon, and nothing else, for the first still comes.
+        (90, first, vec![]),
+        // 80 ms after the second was seen.
+        (690, second, vec![What::Arrived(first)]),
+        // None has come for 250 ms, and the last word is 500 ms old.
+        (1_190, Mark::NONE, vec![What::Arrived(second)]),
+    ];
+    assert_eq!(sink.said, expected);
+    assert_eq!(sink.account.poll_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn a_sink_that_hears_little_speaks_eight_times_in_three_seconds_at_most() {
+    for apart_ms in (100..1_100).step_by(20) {
+        let mut sink = Sink::new();
+        for number in 1..60_000 / apart_ms {
+            let millis = number * apart_ms;
+            sink.come(Mark::at(at(millis)), millis);
+        }
+        let spoken = sink.said.len();
+        assert!(spoken <= 160, "{spoken} in a minute, {apart_ms} ms apart");
+    }
+}
+
+#[test]
+fn a_report_that_was_lost_and_repeated_condemns_nothing_that_left_after_it_was_made() {
+    let [first, ..] = marks();
+    let mut sender = Sender::new();
+    let said = |arrived: u64, made_ms: u64| Report {
+        made: Stamp::at(at(made_ms)),
+        ..report(vec![statement(0, 1, &[(What::Arrived(first), arrived)])])
     };
-    assert!(said(&counts, 0).is_some(), "it counts");
-    counts.arrive(first, band(0));
-    assert_eq!(said(&counts, 10), None);
-    assert_eq!(said(&counts, 90), None, "the first still comes");
-    counts.arrive(second, band(0));
+    sender.send(first, 1, 1_000);
+    sender.account.handle_counts(&sender.counts, at(1_250));
+    let heard = sender.account.handle_report(&said(1, 1_200), at(1_250));
+    assert_eq!((heard, sender.lost()), (Ok(()), 0));
+    // Made at 1.3 s, before anything else came, and heard 400 ms later than it should be.
+    sender.send(first, 1, 1_400);
+    sender.account.handle_counts(&sender.counts, at(1_750));
+    let heard = sender.account.handle_report(&said(1, 1_300), at(1_750));
     assert_eq!(
-        said(&counts, 610),
-        None,
-        "what bears the first may still come"
+        (heard, sender.lost()),
+        (Ok(()), 0),
+        "it may have come since"
     );
-    // 80 ms after the second was seen; that is told when a pause shows it to be over, at the latest.
-    let told = Some((second, vec![What::Arrived(first)], at(610 + 730)));
-    assert_eq!(said(&counts, 690), told);
-    let told = Some((Mark::NONE, vec![What::Arrived(second)], Instant::NEVER));
-    assert_eq!(said(&counts, 610 + 730), told);
+    // The same, were it in time.
+    sender.account.handle_counts(&sender.counts, at(1_760));
+    let heard = sender.account.handle_report(&said(1, 1_710), at(1_760));
+    assert_eq!((heard, sender.lost()), (Ok(()), 1));
 }
