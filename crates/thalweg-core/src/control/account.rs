@@ -124,6 +124,17 @@ impl Controller {
         }
     }
 
+    /// The end of a stream has come, which ends here: there is no more to wait for.
+    pub(super) fn end_accounts(&mut self, stream: StreamId, now: Instant) {
+        let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
+        for (key, account) in self.accounts.range_mut(of_stream) {
+            let part = self.parts.get(key).map(super::Part::installation);
+            if part.is_some_and(|part| part.next.is_none()) {
+                account.handle_end(now);
+            }
+        }
+    }
+
     /// Tells a neighbour that there is a link with again all that it is to know.
     pub(super) fn refresh_accounts(&mut self, peer: NodeId, now: Instant) {
         let of_peer = self

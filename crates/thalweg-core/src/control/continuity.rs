@@ -121,8 +121,11 @@ impl Controller {
     }
 
     /// Takes in what has come of a stream that ends here; the driver says this when it says what it has counted, and
-    /// before [`Controller::handle_installed`]. The end of a stream is told at once.
+    /// before [`Controller::handle_installed`]. The end of a stream is told at once, and what became of its ADUs with it.
     pub fn handle_held(&mut self, stream: StreamId, held: Held, is_ended: bool, now: Instant) {
+        if is_ended {
+            self.end_accounts(stream, now);
+        }
         let receiving = self.receiving(stream, now);
         if receiving.held == held {
             return;

@@ -138,6 +138,8 @@ pub struct Account {
     /// When marked ADUs were seen to come last, and when to look whether more have: never, once none has for [`QUIET`].
     came: Instant,
     look: Instant,
+    /// When the end of the stream had come; from then on all is told, and at once.
+    over: Instant,
     /// By the last report all was told; that ADUs come again is told soon.
     has_told_all: bool,
     told: Option<Instant>,
@@ -169,6 +171,7 @@ impl Account {
             turn: Turn::new(),
             came: now,
             look: Instant::NEVER,
+            over: Instant::NEVER,
             has_told_all: false,
             told: None,
             worded: None,
@@ -205,7 +208,9 @@ impl Account {
     /// Marked ADUs have come.
     fn come(&mut self, now: Instant) {
         (self.came, self.look) = (now, grid(now));
-        if self.has_told_all {
+        if self.over <= now {
+            self.due = self.due.min(now + SETTLE);
+        } else if self.has_told_all {
             let due = self.after_all(now + SETTLE) + self.patience();
             self.due = self.due.min(due);
         }
@@ -222,8 +227,14 @@ impl Account {
         self.due = self.due.min(due);
     }
 
-    const fn is_quiet(&self) -> bool {
-        self.look.is_never()
+    /// Whether nothing more is to come with the mark that is in use, as far as is known.
+    fn is_quiet(&self, now: Instant) -> bool {
+        self.look.is_never() || self.over <= now
+    }
+
+    /// Takes in that the end of the stream has come: what is known is told at once, once what was counted is given.
+    pub fn handle_end(&mut self, now: Instant) {
+        (self.over, self.due) = (now, now);
     }
 
     /// Returns when it may be said that all is told, or that it is not any more.
@@ -411,7 +422,7 @@ impl Account {
     /// Returns the mark that still comes, of which nothing is said yet; none if there is a pause.
     fn open(&self, now: Instant) -> Mark {
         let until = self.turn.began + Mark::PERIOD + SETTLE;
-        if now < until && !self.is_quiet() {
+        if now < until && !self.is_quiet(now) {
             self.turn.current
         } else {
             Mark::NONE
@@ -457,7 +468,8 @@ impl Account {
         if self.due > now || matches!(self.place, Place::Source(_) | Place::Graft(_)) {
             return None;
         }
-        if self.turn.current != Mark::NONE && !self.is_quiet() && now < self.turn.began + SETTLE {
+        if self.turn.current != Mark::NONE && !self.is_quiet(now) && now < self.turn.began + SETTLE
+        {
             // What bears the mark before may still come, and nothing more is said of it for as long as a mark lasts.
             self.due = self.turn.began + SETTLE;
             return None;
@@ -480,7 +492,7 @@ impl Account {
         let is_greeting = core::mem::take(&mut self.is_greeting);
         // That ADUs come again, after all had been told, is worth a word of nothing else.
         let comes_again = core::mem::replace(&mut self.has_told_all, is_pause) && !is_pause;
-        if comes_again || is_pause && self.is_quiet() {
+        if comes_again || is_pause && self.is_quiet(now) {
             self.worded = Some(now);
         }
         let is_word = is_greeting || comes_again;

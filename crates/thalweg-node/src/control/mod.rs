@@ -212,7 +212,7 @@ impl Control {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
-                () = self.forwarder.arrivals.ended() => self.tell_held(),
+                () = self.forwarder.arrivals.ended() => self.tell_end(),
                 () = self.forwarder.ledger.turned() => self.count_all(),
                 () = clock.sleep_until(due) => {
                     self.handle_timeout();
@@ -310,6 +310,14 @@ impl Control {
         for (stream, held, is_ended) in self.forwarder.arrivals.changed() {
             self.controller.handle_held(stream, held, is_ended, now);
         }
+    }
+
+    /// Tells the controller of the end of a stream, and what was counted by then, which it tells its source.
+    fn tell_end(&mut self) {
+        self.tell_held();
+        self.count_all();
+        let now = self.now();
+        self.controller.handle_timeout(now, &mut self.keys);
     }
 
     fn handle_timeout(&mut self) {

@@ -4,6 +4,7 @@ use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use thalweg_core::adu::{Adu, Flags, Header, Importance, MediaTime};
+use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, Sequence, StreamId, StreamName};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::needs::{Needs, Reliability};
@@ -25,6 +26,10 @@ const LINGER_MAX: StdDuration = StdDuration::from_secs(10);
 
 /// How long the end of a stream waits for the last accounts of its nodes: a report each second, and the way.
 const ACCOUNTS_MAX: StdDuration = StdDuration::from_secs(2);
+
+/// How long it is looked whether something that was lost is taken back after all: sinks tell at the end of a stream what
+/// they have, and a relay may keep that for 300 ms.
+const TAKEN_BACK_MAX: StdDuration = StdDuration::from_millis(500);
 
 /// How often it is looked whether they have come.
 const ACCOUNTS_LOOK: StdDuration = StdDuration::from_millis(25);
@@ -182,10 +187,19 @@ impl Publisher {
 
     /// Waits until it is known what became of every ADU, or must be; returns the summary.
     async fn settled_summary(&self) -> PublishSummary {
-        let end = tokio::time::Instant::now() + ACCOUNTS_MAX;
+        let begin = tokio::time::Instant::now();
         loop {
             let summary = self.summary().await;
-            if summary.ledger.open == 0 || tokio::time::Instant::now() >= end {
+            let ledger = &summary.ledger;
+            let mut lost = ledger.losses.iter().map(|loss| loss.cause);
+            let is_revocable = lost.any(|cause| cause != DropCause::NoSubscriber.name());
+            let least = if is_revocable {
+                TAKEN_BACK_MAX
+            } else {
+                StdDuration::ZERO
+            };
+            let passed = begin.elapsed();
+            if ledger.open == 0 && passed >= least || passed >= ACCOUNTS_MAX {
                 return summary;
             }
             tokio::time::sleep(ACCOUNTS_LOOK).await;

@@ -12,6 +12,7 @@ use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SETTLE, SLACK, What};
+use crate::mailbox::Held;
 use crate::session::{LEASE, RENEW};
 use crate::time::Duration;
 use crate::wire::account::{Entry, Report, Stamp, Statement};
@@ -100,6 +101,70 @@ fn nothing_is_said_while_nothing_changes() {
     assert_eq!(said(&mut fabric, SECOND + SECOND + SECOND), 0);
     carry(&mut fabric, plan, 110, 8);
     assert_eq!(said(&mut fabric, SECOND + SECOND), 2, "one of each node");
+}
+
+#[test]
+fn the_end_of_a_stream_is_told_at_once_with_what_became_of_it() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 5, 1);
+    fabric.pass(SECOND);
+    carry(&mut fabric, plan, 10, 3);
+    fabric.settle();
+    assert_eq!(reading(&fabric, plan.0).delivered, 4, "it is not due yet");
+    let held = Held {
+        floor: 11,
+        ranges: Vec::new(),
+    };
+    fabric.at(C, |c, now, keys| {
+        c.handle_held(plan.0, held, true, now);
+        c.handle_timeout(now, keys);
+    });
+    fabric.settle();
+    let now = reading(&fabric, plan.0);
+    assert_eq!((now.given, now.delivered, now.open()), (10, 7, 0));
+    assert_eq!(losses(&now), expired(B, 3));
+}
+
+#[test]
+fn a_report_that_is_lost_is_made_good_by_the_next() {
+    let (mut fabric, plan) = streaming();
+    fabric.pass(SECOND);
+    for round in 1..=5 {
+        carry(&mut fabric, plan, 10 * round, 3 * round);
+        if round % 2 == 0 {
+            // What B says is lost, and nobody tells B so.
+            fabric.deaf = Some(A);
+            fabric.pass(EVERY + SLACK + SLACK);
+            fabric.deaf = None;
+            let known = reading(&fabric, plan.0).delivered;
+            assert_eq!(known, 7 * (round - 1), "of the last only");
+        } else {
+            fabric.pass(EVERY + SLACK + SLACK);
+            let now = reading(&fabric, plan.0);
+            assert_eq!((now.delivered, now.open()), (7 * round, 0));
+            assert_eq!(losses(&now), expired(B, 3 * round));
+        }
+    }
+}
+
+#[test]
+fn a_link_that_dies_while_accounts_are_open_hides_nothing_once_it_is_back() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 10, 3);
+    fabric.pass(SECOND);
+    assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
+    // The sink has counted, and cannot tell; what B gave up goes on being told.
+    fabric.cut([B, C]);
+    carry(&mut fabric, plan, 20, 8);
+    fabric.pass(SECOND);
+    let now = reading(&fabric, plan.0);
+    assert_eq!((now.given, now.delivered, now.open()), (20, 7, 5));
+    assert_eq!(losses(&now), expired(B, 8));
+    fabric.link([B, C]);
+    fabric.pass(SECOND);
+    let now = reading(&fabric, plan.0);
+    assert_eq!((now.given, now.delivered, now.open()), (20, 12, 0));
+    assert_eq!(losses(&now), expired(B, 8));
 }
 
 #[test]
