@@ -37,7 +37,7 @@ pub mod transfer;
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use control::{AdmissionError, InviteRequest, RouteError};
 pub use handle::{
-    Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher, Sendable,
+    Handle, Losses, Outgoing, Publication, PublishError, PublishSummary, Publisher, Sendable,
     SubscribeOptions, Subscriber, SubscriberEvent,
 };
 pub use node::{Node, NodeError, Report};

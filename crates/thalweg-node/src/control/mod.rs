@@ -26,7 +26,7 @@ mod report;
 mod route;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -48,7 +48,7 @@ use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, Mail, Route};
 use crate::handle::{Publication, PublishError};
-use crate::status::{LedgerStatus, Status};
+use crate::status::{LedgerStatus, LossStatus, Status};
 
 pub use admission::{AdmissionError, InviteRequest};
 pub use route::RouteError;
@@ -127,6 +127,8 @@ pub(crate) struct Published {
     pub(crate) stream: StreamId,
     pub(crate) active: watch::Receiver<Vec<Epoch>>,
     pub(crate) outlet: Arc<Outlet>,
+    /// What it loses, as it becomes known; gone when the control task is.
+    pub(crate) losses: Weak<watch::Sender<Vec<LossStatus>>>,
 }
 
 /// A publisher on this node.
@@ -138,6 +140,8 @@ struct Publishing {
     /// What it is to send again first.
     orders: Vec<Order>,
     outlet: Arc<Outlet>,
+    /// Where it reads what it loses.
+    losses: Arc<watch::Sender<Vec<LossStatus>>>,
 }
 
 /// The control plane with what it decides about.
@@ -235,11 +239,15 @@ impl Control {
         let now = self.now();
         match input {
             Input::Frame { from, frame } => {
-                if let Some((stream, epoch)) = accounted(&frame) {
+                let accounted = accounted(&frame);
+                if let Some((stream, epoch)) = accounted {
                     self.count(stream, epoch);
                 }
                 self.controller
                     .handle_frame(from, &frame, now, &mut self.keys);
+                if let Some((stream, _)) = accounted {
+                    self.tell_losses(stream);
+                }
             }
             Input::Link(event) => self.handle_link(event),
             Input::Door(event) => self.handle_door(event),
@@ -328,6 +336,27 @@ impl Control {
         self.tell_held();
         let now = self.now();
         self.controller.handle_timeout(now, &mut self.keys);
+        let streams: Vec<StreamId> = self.publishers.keys().copied().collect();
+        for stream in streams {
+            self.tell_losses(stream);
+        }
+    }
+
+    /// Tells whoever follows what a stream of this node loses, if that has changed.
+    fn tell_losses(&self, stream: StreamId) {
+        let publishing = self.publishers.get(&stream);
+        let followed = publishing.filter(|publishing| publishing.losses.receiver_count() > 0);
+        let Some(publishing) = followed else {
+            return;
+        };
+        let Some(LedgerStatus { losses, .. }) = self.ledger_status(stream) else {
+            return;
+        };
+        publishing.losses.send_if_modified(|told| {
+            let is_news = *told != losses;
+            *told = losses;
+            is_news
+        });
     }
 
     fn publish(
@@ -341,17 +370,21 @@ impl Control {
             .publish(publication, given, now, &mut self.keys)?;
         let (active, watch) = watch::channel(Vec::new());
         let outlet = Arc::new(Outlet::new(stream, Arc::clone(&self.forwarder)));
+        let losses = Arc::new(watch::Sender::new(Vec::new()));
+        let told = Arc::downgrade(&losses);
         let publishing = Publishing {
             active,
             next: None,
             orders: Vec::new(),
             outlet: Arc::clone(&outlet),
+            losses,
         };
         self.publishers.insert(stream, publishing);
         Ok(Published {
             stream,
             active: watch,
             outlet,
+            losses: told,
         })
     }
 

@@ -6,6 +6,7 @@
 //!
 //! *What it does not do.* It knows no media: payloads are bytes.
 
+mod losses;
 mod publisher;
 mod sendable;
 mod subscriber;
@@ -27,6 +28,7 @@ use crate::status::Status;
 
 pub use thalweg_core::control::Publication;
 
+pub use losses::Losses;
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use sendable::Sendable;
 pub use subscriber::{Subscriber, SubscriberEvent};

@@ -12,7 +12,7 @@ use thalweg_core::time::Instant;
 use thalweg_lift::route;
 use tokio::sync::watch;
 
-use super::{Handle, PublishError, Sendable};
+use super::{Handle, Losses, PublishError, Sendable};
 use crate::control::{Command, Input, Published};
 use crate::forward::StreamReading;
 use crate::status::LedgerStatus;
@@ -126,6 +126,12 @@ impl Publisher {
     pub fn sendable(&self) -> Sendable {
         let forwarder = std::sync::Arc::clone(&self.handle.forwarder);
         Sendable::new(forwarder, self.published.stream, self.plans())
+    }
+
+    /// Returns what follows which of the stream's ADUs did not arrive, where and why.
+    pub fn losses(&self) -> Losses {
+        let losses = self.published.losses.upgrade();
+        Losses::new(losses.map(|losses| losses.subscribe()))
     }
 
     /// Sends an ADU under every plan in force; without one it is dropped, and counted.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Sequence, StreamId, StreamName};
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::Bitrate;
 use thalweg_net::Clock;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::UnixStream;
@@ -30,6 +31,8 @@ pub struct LocalPublisher {
     clock: Clock,
     sequence: u64,
     wanted: watch::Receiver<bool>,
+    sendable: watch::Receiver<Option<Bitrate>>,
+    losses: watch::Receiver<serde_json::Value>,
     answer: JoinHandle<Result<serde_json::Value, LocalError>>,
 }
 
@@ -145,13 +148,22 @@ impl Client {
         };
         frame::write_message(&mut self.write, &Message::Publish(request)).await?;
         self.accepted().await?;
-        let (tell, wanted) = watch::channel(false);
+        let (tell_wanted, wanted) = watch::channel(false);
+        let (tell_sendable, sendable) = watch::channel(None);
+        let (tell_losses, losses) = watch::channel(serde_json::Value::Array(Vec::new()));
+        let tell = Tell {
+            wanted: tell_wanted,
+            sendable: tell_sendable,
+            losses: tell_losses,
+        };
         let answer = tokio::spawn(listen(self.read, self.clock, tell));
         Ok(LocalPublisher {
             write: self.write,
             clock: self.clock,
             sequence: 0,
             wanted,
+            sendable,
+            losses,
             answer,
         })
     }
@@ -198,6 +210,18 @@ impl LocalPublisher {
         self.wanted.clone()
     }
 
+    /// Returns a watch on what the first links of the stream can send, for an encoder that follows it; none while it is not
+    /// known. Other streams share those links.
+    pub fn sendable_watch(&self) -> watch::Receiver<Option<Bitrate>> {
+        self.sendable.clone()
+    }
+
+    /// Returns a watch on what of the stream did not arrive: sums by hop, cause and importance, in the shape of
+    /// [`crate::status::LossStatus`].
+    pub fn losses_watch(&self) -> watch::Receiver<serde_json::Value> {
+        self.losses.clone()
+    }
+
     /// Waits until somebody receives the stream.
     pub async fn wanted(&mut self) -> Result<(), LocalError> {
         let wanted = self.wanted.wait_for(|wanted| *wanted).await;
@@ -233,16 +257,30 @@ impl LocalPublisher {
     }
 }
 
+/// Where it is written what a node says to a publisher.
+struct Tell {
+    wanted: watch::Sender<bool>,
+    sendable: watch::Sender<Option<Bitrate>>,
+    losses: watch::Sender<serde_json::Value>,
+}
+
 /// Hears what the node says to a publisher, to the summary.
 async fn listen(
     mut read: BufReader<OwnedReadHalf>,
     clock: Clock,
-    wanted: watch::Sender<bool>,
+    tell: Tell,
 ) -> Result<serde_json::Value, LocalError> {
     loop {
         match frame::read(&mut read, || clock.now()).await? {
             Some(Frame::Message(Message::Wanted { wanted: now })) => {
-                wanted.send_replace(now);
+                tell.wanted.send_replace(now);
+            }
+            Some(Frame::Message(Message::Sendable { bits_per_second })) => {
+                tell.sendable
+                    .send_replace(bits_per_second.map(Bitrate::from_bps));
+            }
+            Some(Frame::Message(Message::Losses { losses })) => {
+                tell.losses.send_replace(losses);
             }
             Some(Frame::Message(Message::Summary { summary })) => return Ok(summary),
             Some(other) => return Err(unexpected(&other)),

@@ -52,6 +52,10 @@ pub(super) enum Message {
     Refused { reason: String },
     /// Node: whether anybody receives the published stream.
     Wanted { wanted: bool },
+    /// Node: what the first links of the published stream can send, once that has moved; none if it is not known.
+    Sendable { bits_per_second: Option<u64> },
+    /// Node: what of the published stream did not arrive, once that has changed: sums, in the shape of a summary's.
+    Losses { losses: serde_json::Value },
     /// Node: a sentence about the subscription.
     Notice { text: String },
     /// Node: the subscribed stream has ended.

@@ -5,10 +5,12 @@
 //! deadline, so that the two processes need no common clock. Back-pressure is the socket's own.
 //!
 //! ```text
-//! client → node   Publish{…}    ADU …  Finish          node → client   Accepted  Wanted …  Summary{…} | Refused
+//! client → node   Publish{…}    ADU …  Finish          node → client   Accepted  tidings …  Summary{…} | Refused
 //! client → node   Subscribe{…}                         node → client   Accepted  ADU | Notice …  End
 //! client → node   Status                               node → client   Status{…}
 //! ```
+//!
+//! Tidings are whether anybody receives the stream, what its links can send, and what of it did not arrive.
 //!
 //! Who may open the socket may use the node: it is made with mode 0600.
 //!

@@ -8,6 +8,7 @@ use thalweg_core::admission::Rights;
 use thalweg_core::id::Epoch;
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
 use tokio::io::{BufReader, BufWriter};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -214,6 +215,7 @@ async fn carry(
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let mut plans = publisher.plans();
+    let (mut sendable, mut losses) = (publisher.sendable(), publisher.losses());
     let mut wanted = false;
     loop {
         tell_wanted(write, &mut plans, &mut wanted).await?;
@@ -229,6 +231,20 @@ async fn carry(
                         return Ok(());
                     }
                     tell_wanted(write, &mut plans, &mut wanted).await?;
+                }
+                rate = sendable.changed() => {
+                    let Ok(rate) = rate else {
+                        return Ok(());
+                    };
+                    let bits_per_second = rate.map(Bitrate::as_bps);
+                    frame::write_message(write, &Message::Sendable { bits_per_second }).await?;
+                }
+                sums = losses.changed() => {
+                    let Ok(sums) = sums else {
+                        return Ok(());
+                    };
+                    let losses = serde_json::to_value(sums)?;
+                    frame::write_message(write, &Message::Losses { losses }).await?;
                 }
                 () = stopped(&mut stopping) => return Ok(()),
             }

@@ -2,6 +2,7 @@
 //! what comes over the socket can be anything without harm.
 
 use bytes::Bytes;
+use serde_json::json;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
@@ -41,6 +42,36 @@ fn outgoing(number: u32) -> Outgoing {
         depends_on: 0,
         payload: Bytes::from(vec![number as u8; number as usize * 100]),
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_hears_of_what_is_lost_while_it_sends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("a.sock");
+    let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
+    let client = Client::connect(&socket).await.expect("it listens");
+    let mut publisher = client.publish(publication("x")).await.expect("accepted");
+    let mut told = publisher.losses_watch();
+    for number in 0..3 {
+        let sent = publisher.send(outgoing(number)).await;
+        sent.expect("the node runs");
+    }
+    let all = |losses: &serde_json::Value| {
+        let losses = losses.as_array().into_iter().flatten();
+        let adus = losses.filter_map(|loss| {
+            assert_eq!(
+                (&loss["hop"], &loss["cause"]),
+                (&json!("a"), &json!("no-subscriber"))
+            );
+            loss["adus"].as_u64()
+        });
+        adus.sum::<u64>() == 3
+    };
+    let told = tokio::time::timeout(PATIENCE, told.wait_for(all)).await;
+    assert!(told.expect("told in time").is_ok());
+    let summary = publisher.finish().await;
+    assert!(summary.is_ok_and(|summary| summary["produced"] == 3));
+    node.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -84,6 +115,10 @@ async fn a_stream_passes_from_socket_to_socket() {
             .await
             .expect("the node runs");
     }
+    let mut sendable = publisher.sendable_watch();
+    let known = sendable.wait_for(|rate| rate.is_some_and(|rate| rate > Bitrate::ZERO));
+    let known = tokio::time::timeout(PATIENCE, known).await;
+    assert!(known.expect("told in time").is_ok());
     let summary = publisher.finish().await.expect("a summary");
     assert_eq!(summary["produced"], 50);
     let mut numbers = Vec::new();

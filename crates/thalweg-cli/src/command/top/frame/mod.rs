@@ -6,6 +6,7 @@
 //! link …        a row each, the selected one marked
 //! queue to …    sums, drops by cause, a bar for each band of importance
 //! stream …      a row each
+//! lost          a row for each hop, cause and importance, in what is left
 //! keys
 //! ```
 //!
@@ -17,6 +18,7 @@
 mod columns;
 pub mod help;
 mod links;
+mod losses;
 pub mod palette;
 mod queue;
 mod streams;
@@ -77,7 +79,11 @@ impl Frame<'_> {
         let rows = view.links.len().max(1) + view.streams.len().max(1);
         let fixed = 2 + 1 + 1 + queue::height(self.link(), false) + 1 + 1;
         // More lines than that nobody reads; what is left out is told.
-        (rows + fixed).min(1_000) as u16
+        let losses = match losses::height(view) {
+            0 => 0,
+            height => 1 + height,
+        };
+        (rows + fixed + losses).min(1_000) as u16
     }
 
     /// Returns whether somebody sits before it.
@@ -175,6 +181,8 @@ impl Frame<'_> {
             parts.take(heights.gap);
         }
         streams::draw(self, parts.take(1 + heights.streams), buffer);
+        parts.take(heights.gap);
+        losses::draw(self, parts.0, buffer);
         if self.note.is_some() {
             // What stands there is of before.
             buffer.set_style(below, Modifier::DIM);

@@ -104,6 +104,13 @@ fn busy() -> Scene {
         ]);
         now["streams"][0]["counts"]["dropped"] =
             json!({"expired": 1204 + second, "pre-empted": 31, "filtered": 120_000});
+        let loss = |hop, cause, importance, adus| json!({"hop": hop, "cause": cause, "importance": importance, "adus": adus});
+        now["streams"][0]["ledger"] = json!({"losses": [
+            loss("camera", "expired", [0, 31], 1_204 + second),
+            loss("camera", "pre-empted", [32, 63], 31),
+            loss("field-relay", "filtered", [0, 31], 120_000),
+            loss("field-relay", "path-lost", [224, 255], 12),
+        ]});
         now["streams"][2]["counts"]["delivered"] = json!(500 + 5 * second);
         now["routes"] = json!([
             {"stream": "truck/cam1", "epoch": 3, "previous": "camera", "next": "field-relay"},
