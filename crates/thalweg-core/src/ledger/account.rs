@@ -223,6 +223,8 @@ impl Account {
             return;
         }
         self.look = Instant::NEVER;
+        // After the end nothing may be left to say; but what had left shortly before it can be judged by a later word only.
+        self.is_greeting |= self.over <= now;
         let due = self.after_all(now) + self.patience();
         self.due = self.due.min(due);
     }
@@ -239,7 +241,13 @@ impl Account {
 
     /// Returns when it may be said that all is told, or that it is not any more.
     fn after_all(&self, then: Instant) -> Instant {
-        self.told.map_or(then, |told| then.max(told + TELL_ALL))
+        let last = match self.place {
+            // What it passes on is said for others.
+            Place::Relay => self.worded,
+            _ if self.over <= then => None,
+            _ => self.told,
+        };
+        last.map_or(then, |last| then.max(last + TELL_ALL))
     }
 
     /// Takes in what the next node says.
