@@ -9,7 +9,7 @@ use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::Config;
-use thalweg_node::local::{Client, LocalError};
+use thalweg_node::local::{Client, LocalError, LocalPublisher};
 use thalweg_node::{Node, NodeError, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
@@ -74,6 +74,14 @@ async fn a_publisher_hears_of_what_is_lost_while_it_sends() {
     node.stop().await;
 }
 
+/// Waits until a publisher has been told what its stream's links can send.
+async fn hears_of_a_rate(publisher: &LocalPublisher) {
+    let mut sendable = publisher.sendable_watch();
+    let known = sendable.wait_for(|rate| rate.is_some_and(|rate| rate > Bitrate::ZERO));
+    let known = tokio::time::timeout(PATIENCE, known).await;
+    assert!(known.expect("told in time").is_ok());
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stream_passes_from_socket_to_socket() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -115,10 +123,7 @@ async fn a_stream_passes_from_socket_to_socket() {
             .await
             .expect("the node runs");
     }
-    let mut sendable = publisher.sendable_watch();
-    let known = sendable.wait_for(|rate| rate.is_some_and(|rate| rate > Bitrate::ZERO));
-    let known = tokio::time::timeout(PATIENCE, known).await;
-    assert!(known.expect("told in time").is_ok());
+    hears_of_a_rate(&publisher).await;
     let summary = publisher.finish().await.expect("a summary");
     assert_eq!(summary["produced"], 50);
     let mut numbers = Vec::new();
