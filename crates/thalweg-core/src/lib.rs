@@ -56,6 +56,7 @@ pub mod outbox;
 pub mod pace;
 pub mod planner;
 pub mod random;
+pub mod replay;
 pub mod routing;
 pub mod session;
 pub mod time;

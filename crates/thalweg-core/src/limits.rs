@@ -146,6 +146,18 @@ pub const KEEP_ADUS_MAX: usize = 16 << 10;
 /// Payload of them: a second at 134 Mbit/s, which is as long as a sink may take to acknowledge.
 pub const KEEP_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
 
+/// ADUs that a node keeps of one plan for who joins late: they come to a mailbox at once, and leave half of it to what is live.
+pub const REPLAY_ADUS_MAX: usize = MAILBOX_ADUS_MAX / 2;
+
+/// Payload of them: the largest ADU, or two seconds at 33 Mbit/s.
+pub const REPLAY_BYTES_MAX: DataSize = DataSize::from_kib(8 << 10);
+
+/// Payload that a node keeps of all plans together: as much as the outbox of one link.
+pub const REPLAY_TOTAL_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
+
+/// Plans of which a node keeps something for who joins late: four of each stream that it may publish itself.
+pub const REPLAY_GROUPS_MAX: usize = 4 * STREAMS_PER_NODE_MAX;
+
 /// Room before a payload in a packet of the pool: framing and an ADU header fit in place.
 pub const PACKET_HEADROOM_BYTES: usize = 128;
 
@@ -190,6 +202,11 @@ const _: () = assert!(
 const _: () = assert!(
     KEEP_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64,
     "the largest ADU can be kept"
+);
+const _: () = assert!(
+    REPLAY_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64
+        && REPLAY_TOTAL_BYTES_MAX.as_bytes() >= REPLAY_BYTES_MAX.as_bytes(),
+    "the largest key ADU can be kept for who joins late"
 );
 const _: () = assert!(
     LAYERS_MAX <= u8::MAX as usize,

@@ -1,0 +1,186 @@
+//! Proves that what is given to who joins late begins with the newest whole key ADU and has no hole that its coming had not, and
+//! that every bound holds by whole groups. The last test holds that against any order of coming.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use super::{Plan, Replay};
+use crate::adu::{Adu, Flags, Header, Mark};
+use crate::id::{Epoch, Sequence, StreamId};
+use crate::limits::{REPLAY_ADUS_MAX, REPLAY_BYTES_MAX, REPLAY_GROUPS_MAX, REPLAY_TOTAL_BYTES_MAX};
+use crate::time::{Duration, Instant};
+
+const NOW: Instant = Instant::from_nanos(5_000_000_000);
+
+const fn plan(epoch: u32) -> Plan {
+    (StreamId(7), Epoch(epoch))
+}
+
+fn adu(sequence: u64, flags: Flags, bytes: usize) -> Adu {
+    let mut header = Header::new(StreamId(7), Sequence(sequence));
+    header.flags = flags;
+    header.deadline = NOW + Duration::from_millis(100);
+    Adu {
+        header,
+        payload: Bytes::from(vec![0; bytes]),
+    }
+}
+
+fn give(replay: &mut Replay, plan: Plan, adu: &Adu) -> bool {
+    let is_wanted = replay.handle_begun(plan, &adu.header);
+    if is_wanted {
+        replay.handle_whole(plan, adu, NOW);
+    }
+    is_wanted
+}
+
+/// Gives ADUs of ten bytes, of which those are keys whose sequence is so many times something.
+fn given(sequences: core::ops::Range<u64>, key_every: u64) -> Replay {
+    let mut replay = Replay::default();
+    for sequence in sequences {
+        let is_key = sequence.is_multiple_of(key_every);
+        let flags = if is_key { Flags::KEY } else { Flags::NONE };
+        give(&mut replay, plan(1), &adu(sequence, flags, 10));
+    }
+    replay
+}
+
+fn group(replay: &Replay, of: Plan) -> Vec<u64> {
+    let group = replay.group(of, NOW);
+    group.iter().map(|adu| adu.header.sequence.0).collect()
+}
+
+#[test]
+fn a_group_begins_with_the_newest_key_adu_and_goes_when_the_next_is_whole() {
+    let mut replay = given(3..18, 5);
+    assert_eq!(group(&replay, plan(1)), [15, 16, 17]);
+    assert_eq!(replay.size(), (3, 30));
+    let next = adu(20, Flags::KEY, 10);
+    assert!(replay.handle_begun(plan(1), &next.header));
+    for sequence in [18, 21, 19] {
+        give(&mut replay, plan(1), &adu(sequence, Flags::NONE, 10));
+    }
+    assert_eq!(group(&replay, plan(1)), [15, 16, 17, 18, 19, 21]);
+    replay.handle_whole(plan(1), &next, NOW);
+    assert_eq!(group(&replay, plan(1)), [20, 21]);
+    assert_eq!(replay.size(), (2, 20));
+}
+
+#[test]
+fn what_follows_a_first_key_adu_that_still_comes_is_there_when_that_is_whole() {
+    let mut replay = Replay::default();
+    let key = adu(5, Flags::KEY, 10);
+    assert!(!give(&mut replay, plan(1), &adu(4, Flags::NONE, 10)));
+    assert!(replay.handle_begun(plan(1), &key.header));
+    assert!(give(&mut replay, plan(1), &adu(6, Flags::NONE, 10)));
+    assert!(group(&replay, plan(1)).is_empty(), "no key, no group");
+    replay.handle_whole(plan(1), &key, NOW);
+    assert_eq!(group(&replay, plan(1)), [5, 6]);
+}
+
+#[test]
+fn nothing_is_kept_without_a_key_adu_of_the_base_nor_of_the_end() {
+    let mut replay = Replay::default();
+    let mut upper = adu(1, Flags::KEY, 10);
+    upper.header.layer = 1;
+    assert!(!give(&mut replay, plan(1), &upper));
+    assert!(!give(&mut replay, plan(1), &adu(2, Flags::END, 0)));
+    assert_eq!(replay.size(), (0, 0));
+    let mut replay = given(0..3, 5);
+    assert!(!give(&mut replay, plan(1), &adu(3, Flags::END, 0)));
+    assert!(group(&replay, plan(2)).is_empty(), "each plan has its own");
+    replay.forget(plan(1));
+    assert_eq!(replay.size(), (0, 0));
+}
+
+#[test]
+fn what_is_given_out_has_one_deadline_and_the_newest_mark() {
+    let mut replay = given(0..2, 5);
+    let mut last = adu(2, Flags::NONE, 10);
+    last.header.deadline = NOW + Duration::from_millis(40);
+    last.header.set_mark(Mark::from_index(2));
+    give(&mut replay, plan(1), &last);
+    let later = NOW + Duration::from_secs(9);
+    for adu in replay.group(plan(1), later) {
+        assert_eq!(adu.header.deadline, later + Duration::from_millis(40));
+        assert_eq!(adu.header.mark(), Mark::from_index(2));
+    }
+    let mut last = adu(3, Flags::NONE, 10);
+    last.header.deadline = Instant::NEVER;
+    give(&mut replay, plan(1), &last);
+    let never = |adu: &Adu| adu.header.deadline.is_never();
+    assert!(replay.group(plan(1), later).iter().all(never));
+}
+
+#[test]
+fn a_group_that_is_too_long_goes_whole_and_the_next_key_adu_begins_another() {
+    let most = REPLAY_ADUS_MAX as u64;
+    let mut replay = given(0..most, u64::MAX);
+    assert_eq!(replay.size().0, REPLAY_ADUS_MAX);
+    give(&mut replay, plan(1), &adu(most, Flags::NONE, 10));
+    assert_eq!(replay.size(), (0, 0));
+    assert!(!give(&mut replay, plan(1), &adu(most + 1, Flags::NONE, 10)));
+    let bytes = REPLAY_BYTES_MAX.as_bytes();
+    give(
+        &mut replay,
+        plan(1),
+        &adu(most + 2, Flags::KEY, bytes as usize),
+    );
+    assert_eq!(replay.size(), (1, bytes));
+    give(&mut replay, plan(1), &adu(most + 3, Flags::NONE, 1));
+    assert_eq!(replay.size(), (0, 0));
+}
+
+#[test]
+fn the_longest_group_goes_when_all_together_are_too_long() {
+    let bytes = REPLAY_BYTES_MAX.as_bytes();
+    let room = (REPLAY_TOTAL_BYTES_MAX.as_bytes() / bytes) as u32;
+    let mut replay = Replay::default();
+    for epoch in 1..=room {
+        let bytes = bytes - u64::from(epoch != 3);
+        let key = adu(0, Flags::KEY, bytes as usize);
+        give(&mut replay, plan(epoch), &key);
+    }
+    assert_eq!(replay.size().0 as u32, room);
+    give(&mut replay, plan(99), &adu(0, Flags::KEY, 100));
+    assert!(group(&replay, plan(3)).is_empty());
+    assert_eq!(group(&replay, plan(99)), [0]);
+    assert_eq!(replay.size().0 as u32, room);
+}
+
+#[test]
+fn no_more_plans_than_the_bound_have_a_group() {
+    let mut replay = Replay::default();
+    for epoch in 0..=REPLAY_GROUPS_MAX as u32 {
+        let is_kept = give(&mut replay, plan(epoch), &adu(0, Flags::KEY, 1));
+        assert_eq!(is_kept, (epoch as usize) < REPLAY_GROUPS_MAX);
+    }
+    assert_eq!(replay.size().0, REPLAY_GROUPS_MAX);
+}
+
+proptest! {
+    /// Whatever comes in whatever order, begun here and whole there: the group is what came whole from its key ADU on, of all
+    /// that began after that key had.
+    #[test]
+    fn a_group_is_all_that_came_since_its_key(order in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle(), lost in 0..40u64) {
+        let mut replay = Replay::default();
+        let flags = |sequence: u64| if sequence.is_multiple_of(8) { Flags::KEY } else { Flags::NONE };
+        let mut came: Vec<u64> = Vec::new();
+        for sequence in 0..40 {
+            replay.handle_begun(plan(1), &adu(sequence, flags(sequence), 1).header);
+        }
+        for sequence in order.into_iter().filter(|sequence| *sequence != lost) {
+            replay.handle_whole(plan(1), &adu(sequence, flags(sequence), 1), NOW);
+            came.push(sequence);
+            let key = came.iter().filter(|sequence| sequence.is_multiple_of(8)).max();
+            let got = group(&replay, plan(1));
+            prop_assert_eq!(got.first(), key);
+            prop_assert!(got.is_sorted());
+            prop_assert!(got.iter().all(|sequence| came.contains(sequence)));
+            prop_assert_eq!(replay.size().1, replay.size().0 as u64);
+        }
+    }
+}
