@@ -376,8 +376,11 @@ impl Controller {
         };
         let known = source.sinks.get_mut(&sink).map(|plan| &mut plan.since);
         match known.map(|known| known.replace(since)) {
-            // What a restarted sink had is gone with it, and it begins with what comes now.
-            Some(Some(before)) if before < since => self.acknowledge_all(stream, sink),
+            // What a restarted sink had is gone with it, and it begins anew.
+            Some(Some(before)) if before < since => {
+                source.session.handle_restarted(sink);
+                self.acknowledge_all(stream, sink);
+            }
             Some(Some(before)) if before > since => {
                 if let Some(plan) = source.sinks.get_mut(&sink) {
                     plan.since = Some(before);

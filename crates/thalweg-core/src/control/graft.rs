@@ -20,6 +20,7 @@ use super::source::Source;
 use super::{Controller, Keys, Note, Output};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Account, Place};
+use crate::session::Feed;
 use crate::time::Instant;
 use crate::wire::control::{Body, Branch, Message, Said};
 
@@ -52,7 +53,7 @@ impl Controller {
         from: NodeId,
         way: Vec<NodeId>,
         (stream, epoch): (StreamId, Epoch),
-        is_on: bool,
+        feed: Feed,
         keys: &mut dyn Keys,
     ) {
         let part = self.parts.get(&(stream, epoch));
@@ -64,7 +65,7 @@ impl Controller {
             self.outputs.push_back(Output::Cast {
                 stream,
                 epoch,
-                is_on,
+                feed,
             });
         }
         let answer = if is_here {
@@ -76,7 +77,7 @@ impl Controller {
                 reason: "the plan is not grafted here".to_string(),
             }
         };
-        if is_on {
+        if feed != Feed::Off {
             self.send_routed(way, answer, keys);
         }
     }

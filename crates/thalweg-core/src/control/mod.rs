@@ -69,7 +69,7 @@ use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
 use crate::routing::gauge::Gauge;
-use crate::session::Given;
+use crate::session::{Feed, Given};
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 use crate::wire::control::{self as wire, Body, Message};
@@ -153,8 +153,15 @@ pub enum Output {
         stream: StreamId,
         /// Which plan.
         epoch: Epoch,
-        /// Whether to begin.
-        is_on: bool,
+        /// Whether to begin, and with what. What has begun is not begun again.
+        feed: Feed,
+    },
+    /// What is kept of a published stream since its newest key ADU is given under this plan, at once and before anything new.
+    Replay {
+        /// Which stream.
+        stream: StreamId,
+        /// The plan, in force for a sink that begins with it.
+        to: Epoch,
     },
     /// From now on the publisher sends each ADU under these plans, and drops it if there are none.
     Active {

@@ -102,10 +102,10 @@ impl Controller {
             Body::Cast {
                 stream,
                 epoch,
-                is_on,
+                feed,
             } => {
                 let way = reversed(route);
-                self.handle_cast(from, way, (stream, epoch), is_on, keys);
+                self.handle_cast(from, way, (stream, epoch), feed, keys);
             }
             Body::Casting { stream, epoch } => {
                 if let Some(source) = self.sources.get_mut(&stream) {

@@ -326,15 +326,11 @@ impl Controller {
                     self.send_routed(route, Body::Prepare(prepare), keys);
                 }
             }
-            session::Output::Cast {
-                epoch,
-                route,
-                is_on,
-            } => {
+            session::Output::Cast { epoch, route, feed } => {
                 let cast = Body::Cast {
                     stream,
                     epoch,
-                    is_on,
+                    feed,
                 };
                 self.send_routed(route, cast, keys);
             }
@@ -352,6 +348,9 @@ impl Controller {
                     to,
                     under,
                 });
+            }
+            session::Output::Replay { to, .. } => {
+                self.outputs.push_back(Output::Replay { stream, to });
             }
             session::Output::Failed {
                 sink,

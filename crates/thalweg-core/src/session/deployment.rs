@@ -7,7 +7,7 @@ use alloc::collections::{BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::graft::Graft;
+use super::graft::{Feed, Graft};
 use super::{DEPLOY_MAX, Output, Part, RENEW, RESEND};
 use crate::id::{Epoch, NodeId};
 use crate::time::Instant;
@@ -42,6 +42,8 @@ pub(super) struct Deployment {
     pub(super) is_broken: bool,
     /// A node that it passes waits to leave.
     pub(super) is_left: bool,
+    /// Its sink begins with it, and has nothing yet.
+    pub(super) begins: bool,
 }
 
 impl Deployment {
@@ -58,6 +60,7 @@ impl Deployment {
             suspect_until: Instant::ZERO,
             is_broken: false,
             is_left: false,
+            begins: false,
         };
         deployment.begin(now);
         deployment
@@ -150,7 +153,7 @@ impl Deployment {
         }
         if self.stage == Stage::Beginning {
             self.send_next = now + RESEND;
-            return self.cast(true, outputs);
+            return self.cast(self.feed(), outputs);
         }
         let renewal = self.waiting_for.is_empty();
         self.send_next = now + if renewal { RENEW } else { RESEND };
@@ -167,16 +170,24 @@ impl Deployment {
             }
         }
         if renewal {
-            self.cast(true, outputs);
+            self.cast(self.feed(), outputs);
+        }
+    }
+
+    const fn feed(&self) -> Feed {
+        if self.begins {
+            Feed::Replay
+        } else {
+            Feed::Live
         }
     }
 
     /// Has the node where it is grafted begin or cease to cast it.
-    pub(super) fn cast(&self, is_on: bool, outputs: &mut VecDeque<Output>) {
+    pub(super) fn cast(&self, feed: Feed, outputs: &mut VecDeque<Output>) {
         outputs.extend(self.graft.map(|graft| Output::Cast {
             epoch: self.epoch,
             route: self.route_to(graft.at),
-            is_on,
+            feed,
         }));
     }
 

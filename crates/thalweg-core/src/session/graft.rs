@@ -36,6 +36,17 @@ pub struct Graft {
     pub at: usize,
 }
 
+/// What a plan that is grafted is given at its caster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Feed {
+    /// Nothing any more.
+    Off,
+    /// A copy of every ADU that arrives for its base from now on.
+    Live,
+    /// The same, and first what is kept of that base since its newest key ADU, for its sink begins with it.
+    Replay,
+}
+
 /// A plan under which the source gives ADUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {

@@ -34,12 +34,14 @@ mod deployment;
 mod graft;
 mod keep;
 mod leave;
+mod output;
 #[cfg(test)]
 mod tests;
 
 use deployment::Deployment;
-pub use graft::{Given, Graft};
+pub use graft::{Feed, Given, Graft};
 pub use keep::{KEEP_AGE_MAX, Keep};
+pub use output::{Output, Part};
 
 /// How long what is installed on a node stays without being renewed.
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -58,88 +60,6 @@ pub const RETRY: Duration = Duration::from_secs(2);
 
 /// A lease still holds at its end and has lapsed right after, so that is when to come back for it.
 const LAPSE: Duration = Duration::from_nanos(1);
-
-/// One node's part of a plan that is to be deployed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Part {
-    /// The node that it runs on.
-    pub node: NodeId,
-    /// Its adapters, in order.
-    pub adapters: Vec<String>,
-    /// Whether ADUs arrive there unsealed.
-    pub plaintext: bool,
-}
-
-/// Something for the driver to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Find a plan for this sink and give it to [`Session::handle_plan`].
-    PlanWanted {
-        /// For whom.
-        sink: NodeId,
-    },
-    /// Send a part of a plan to its node, along the plan's own path.
-    Prepare {
-        /// Which plan.
-        epoch: Epoch,
-        /// The path from the source up to the addressee.
-        route: Vec<NodeId>,
-        /// The node after the addressee; `None` at the sink.
-        next: Option<NodeId>,
-        /// What to install.
-        part: Part,
-        /// The plan whose ADUs it is to have copies of, if it is grafted there.
-        base: Option<Epoch>,
-    },
-    /// Have a node begin or cease to give a plan copies of what arrives for its base.
-    Cast {
-        /// Which plan.
-        epoch: Epoch,
-        /// The path from the source up to the addressee.
-        route: Vec<NodeId>,
-        /// Whether it is to begin.
-        is_on: bool,
-    },
-    /// From now on ADUs for this sink carry this epoch; said again when a plan that was doubted is in force after all.
-    Switched {
-        /// For whom.
-        sink: NodeId,
-        /// Under which plan.
-        epoch: Epoch,
-    },
-    /// What was sent under these plans and is not acknowledged is sent again under this one, before anything new.
-    Resend {
-        /// For whom.
-        sink: NodeId,
-        /// Under which plans it was sent; their ways are broken.
-        from: Vec<Epoch>,
-        /// The plan in force.
-        to: Epoch,
-        /// The plan under which the source gives what goes by that: itself, unless it is grafted.
-        under: Epoch,
-    },
-    /// Forget an epoch on a node; at the source itself the route has one node.
-    Release {
-        /// Which plan.
-        epoch: Epoch,
-        /// The path from the source up to the addressee.
-        route: Vec<NodeId>,
-    },
-    /// A deployment failed; another plan is asked for after [`RETRY`].
-    Failed {
-        /// For whom.
-        sink: NodeId,
-        /// Under which plan.
-        epoch: Epoch,
-        /// Why, as a sentence.
-        reason: String,
-    },
-    /// A sink's subscription ended; nothing is sent to it any more.
-    Gone {
-        /// Who.
-        sink: NodeId,
-    },
-}
 
 /// The sinks of one stream, at its source.
 #[derive(Debug, Default)]
@@ -163,6 +83,8 @@ struct Sink {
     retry: Option<Instant>,
     /// Plans that were in force and whose ways broke: what is not acknowledged of them is to be sent again.
     broken: Vec<Epoch>,
+    /// A plan has been in force for it: it has what came before, and goes on from there.
+    has_begun: bool,
 }
 
 /// A plan that is not a sink's any more and still lies on its nodes.
@@ -265,7 +187,8 @@ impl Session {
         }
         self.epoch_last += 1;
         let epoch = Epoch(self.epoch_last);
-        let deployment = Deployment::new(epoch, parts, graft, now);
+        let mut deployment = Deployment::new(epoch, parts, graft, now);
+        deployment.begins = !sink.has_begun;
         if let Some(before) = sink.pending.replace(deployment) {
             self.retire(before, now, now);
         }
@@ -370,10 +293,13 @@ impl Session {
             let pending = sink.pending.take_if(|plan| is_due(plan))?;
             Some((*node, pending, sink))
         });
-        let Some((node, pending, sink)) = due else {
+        let Some((node, mut pending, sink)) = due else {
             return;
         };
         let epoch = pending.epoch;
+        let begins = core::mem::take(&mut pending.begins);
+        let is_replayed = begins && self.is_recast && pending.graft.is_none();
+        sink.has_begun = true;
         let before = sink.active.replace(pending);
         if let Some(mut before) = before {
             if before.is_doubted() || before.suspect_until > now {
@@ -388,6 +314,13 @@ impl Session {
         } else {
             let from = core::mem::take(&mut sink.broken);
             self.switched(node, epoch, from);
+        }
+        if is_replayed {
+            let replay = Output::Replay {
+                sink: node,
+                to: epoch,
+            };
+            self.outputs.push_back(replay);
         }
         // What is grafted on it may be waiting for it.
         self.switch(now);
@@ -422,6 +355,16 @@ impl Session {
                 alloc::format!("{} refused: {reason}", from.short()),
                 now,
             );
+        }
+    }
+
+    /// Takes in that a sink was restarted, with nothing of what had come: it begins anew.
+    pub fn handle_restarted(&mut self, node: NodeId) {
+        if let Some(sink) = self.sinks.get_mut(&node) {
+            sink.has_begun = false;
+            if let Some(pending) = &mut sink.pending {
+                pending.begins = true;
+            }
         }
     }
 
@@ -509,7 +452,7 @@ impl Session {
                 continue;
             } else if retiring.cease <= now {
                 retiring.cease = Instant::NEVER;
-                retiring.deployment.cast(false, &mut self.outputs);
+                retiring.deployment.cast(Feed::Off, &mut self.outputs);
             }
             self.retiring.push(retiring);
         }

@@ -28,6 +28,7 @@ use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
 use crate::limits::{ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX};
 use crate::needs::{Order, Reliability};
+use crate::session::Feed;
 
 /// Bytes of an adapter as a plan writes it: `keep:15`, `pack:zstd`, with room for parameters.
 const ADAPTER_BYTES_MAX: usize = 64;
@@ -181,8 +182,8 @@ pub enum Body {
         stream: StreamId,
         /// Which plan.
         epoch: Epoch,
-        /// Whether it is to begin.
-        is_on: bool,
+        /// Whether it is to begin, and with what.
+        feed: Feed,
     },
     /// The sender leaves: plans of the stream are to go around it, and it is no sink of it any more.
     Leave {
@@ -352,6 +353,11 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Ready { stream, .. } => (3, stream),
         Body::Refuse { stream, .. } => (4, stream),
         Body::Release { stream, .. } => (5, stream),
+        Body::Cast {
+            stream,
+            feed: Feed::Replay,
+            ..
+        } => (10, stream),
         Body::Cast { stream, .. } => (6, stream),
         Body::Casting { stream, .. } => (7, stream),
         Body::Leave { stream } => (8, stream),
@@ -363,9 +369,13 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Ready { epoch, .. } | Body::Release { epoch, .. } | Body::Casting { epoch, .. } => {
             out.varint(u64::from(epoch.0));
         }
-        Body::Cast { epoch, is_on, .. } => {
+        Body::Cast { epoch, feed, .. } => {
             out.varint(u64::from(epoch.0));
-            out.push(u8::from(*is_on));
+            match feed {
+                Feed::Off => out.push(0),
+                Feed::Live => out.push(1),
+                Feed::Replay => {}
+            }
         }
         Body::Refuse { epoch, reason, .. } => {
             out.varint(u64::from(epoch.0));
@@ -446,7 +456,11 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
         6 => Body::Cast {
             stream,
             epoch: epoch(&mut reader)?,
-            is_on: flag(&mut reader, "on")?,
+            feed: if flag(&mut reader, "on")? {
+                Feed::Live
+            } else {
+                Feed::Off
+            },
         },
         7 => Body::Casting {
             stream,
@@ -458,6 +472,11 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             let prepare = prepare(&mut reader, stream)?;
             Body::Prepare(Prepare { base, ..prepare })
         }
+        10 => Body::Cast {
+            stream,
+            epoch: epoch(&mut reader)?,
+            feed: Feed::Replay,
+        },
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

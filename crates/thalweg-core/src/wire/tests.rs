@@ -18,6 +18,7 @@ use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, RECEIPT_RANGES_MAX};
 use crate::mailbox::Held;
 use crate::needs::{Order, Reliability};
+use crate::session::Feed;
 use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 
@@ -314,15 +315,19 @@ fn bodies() -> impl Strategy<Value = Body> {
         }),
         ids.clone()
             .prop_map(|(stream, epoch)| Body::Release { stream, epoch }),
-        (ids.clone(), any::<bool>()).prop_map(|((stream, epoch), is_on)| Body::Cast {
+        (ids.clone(), feeds()).prop_map(|((stream, epoch), feed)| Body::Cast {
             stream,
             epoch,
-            is_on
+            feed
         }),
         ids.clone()
             .prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
         ids.prop_map(|(stream, _)| Body::Leave { stream }),
     ]
+}
+
+fn feeds() -> impl Strategy<Value = Feed> {
+    prop_oneof![Just(Feed::Off), Just(Feed::Live), Just(Feed::Replay)]
 }
 
 fn signatures() -> impl Strategy<Value = [u8; 64]> {

@@ -44,6 +44,18 @@ pub struct Body {
     /// Where the stream goes when this body is done with it, for other ADUs follow on it.
     home: Option<oneshot::Sender<(Reader, usize)>>,
     rest: Option<Rest>,
+    twin: Option<Box<Copying>>,
+}
+
+/// The payload a second time, for who wants it beside the one who reads it.
+#[derive(Debug)]
+pub struct Twin(oneshot::Receiver<Bytes>);
+
+/// What has been read so far, and who gets it.
+#[derive(Debug)]
+struct Copying {
+    bytes: Vec<u8>,
+    to: oneshot::Sender<Bytes>,
 }
 
 /// Until when a payload is waited for.
@@ -67,6 +79,13 @@ impl Rest {
     }
 }
 
+impl Twin {
+    /// Waits until the payload has been read, and returns it; nothing if it did not come, or was not wanted to its end.
+    pub async fn whole(self) -> Option<Bytes> {
+        self.0.await.ok()
+    }
+}
+
 impl Arriving {
     /// Returns the whole payload, as [`Body::collect`].
     pub async fn collect(self) -> Result<Bytes, BodyError> {
@@ -84,6 +103,7 @@ impl Body {
             deadline: None,
             home: None,
             rest: None,
+            twin: None,
         }
     }
 
@@ -96,6 +116,7 @@ impl Body {
             deadline: None,
             home: None,
             rest: None,
+            twin: None,
         }
     }
 
@@ -117,6 +138,7 @@ impl Body {
             }),
             home: None,
             rest: None,
+            twin: None,
         };
         // What came with the header is taken along, so that a small ADU is whole from the start.
         body.reader.fill_now();
@@ -136,6 +158,7 @@ impl Body {
             deadline: None,
             home: Some(home),
             rest: None,
+            twin: None,
         };
         (body, back)
     }
@@ -148,6 +171,18 @@ impl Body {
     /// Returns what will tell, when this body is gone, what became of the rest.
     pub fn rest(&mut self) -> Rest {
         self.rest.get_or_insert_default().clone()
+    }
+
+    /// Returns what will have the payload too, of which nothing has been read yet.
+    ///
+    /// Cost    a copy of each chunk when it is read
+    pub fn twin(&mut self) -> Twin {
+        let (to, twin) = oneshot::channel();
+        self.twin = Some(Box::new(Copying {
+            bytes: Vec::new(),
+            to,
+        }));
+        Twin(twin)
     }
 
     /// Returns whether all of the payload has arrived, so that reading it waits for nothing.
@@ -173,9 +208,16 @@ impl Body {
                 return Err(error);
             }
         }
+        Ok(Some(self.take()))
+    }
+
+    fn take(&mut self) -> Bytes {
         let chunk = self.reader.take(self.remaining);
         self.remaining -= chunk.len();
-        Ok(Some(chunk))
+        if let Some(twin) = &mut self.twin {
+            twin.bytes.extend_from_slice(&chunk);
+        }
+        chunk
     }
 
     /// Returns the whole payload.
@@ -221,9 +263,7 @@ impl Body {
         if self.failed.is_some() || self.remaining == 0 || self.reader.is_empty() {
             return None;
         }
-        let chunk = self.reader.take(self.remaining);
-        self.remaining -= chunk.len();
-        Some(chunk)
+        Some(self.take())
     }
 
     async fn wait(&mut self) -> Result<(), BodyError> {
@@ -273,6 +313,10 @@ impl Drop for Body {
         if let Some(rest) = &self.rest {
             // Set nowhere else, and a body is dropped once.
             let _ = rest.0.set(self.failed.is_some());
+        }
+        if let Some(twin) = self.twin.take().filter(|_| self.remaining == 0) {
+            // Who wanted it may be gone.
+            let _ = twin.to.send(twin.bytes.into());
         }
         if let Some(home) = self.home.take() {
             let reader = std::mem::replace(&mut self.reader, Reader::whole(Bytes::new()));

@@ -58,7 +58,7 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-pub use body::{Arriving, Body, Rest};
+pub use body::{Arriving, Body, Rest, Twin};
 pub(crate) use connection::Fresh;
 pub use counters::LinkCounters;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};

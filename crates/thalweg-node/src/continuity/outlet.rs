@@ -36,6 +36,8 @@ pub(crate) struct Outlet {
     stream: StreamId,
     forwarder: Arc<Forwarder>,
     counts: Arc<StreamCounts>,
+    /// Whether what is given is kept for who joins late.
+    is_shared: bool,
     /// Where is counted what is given under no plan.
     unplanned: Arc<Account>,
     state: Mutex<State>,
@@ -68,29 +70,50 @@ pub(crate) struct Served {
     pub(crate) layers: u8,
 }
 
-/// What is kept of these plans, whose ways are broken, is to be sent again for the sink of that one.
+/// What is to be given before anything new.
 #[derive(Debug)]
-pub(crate) struct Order {
-    pub(crate) from: Vec<Epoch>,
-    pub(crate) to: Epoch,
-    /// Under which plan it is to be given.
-    pub(crate) under: Epoch,
+pub(crate) enum Order {
+    /// What is kept of plans whose ways are broken, again, for the sink of another.
+    Resend {
+        /// Those plans.
+        from: Vec<Epoch>,
+        /// That of the sink.
+        to: Epoch,
+        /// Under which plan it is to be given.
+        under: Epoch,
+    },
+    /// What came since the newest key ADU, for a sink that begins with this plan.
+    Replay {
+        /// The plan.
+        to: Epoch,
+    },
+}
+
+impl Order {
+    /// Returns the plans whose ways are broken.
+    fn broken(&self) -> &[Epoch] {
+        match self {
+            Self::Resend { from, .. } => from,
+            Self::Replay { .. } => &[],
+        }
+    }
 }
 
 /// What is to be done next.
 enum Step {
-    Resend(Plan, Vec<Adu>),
+    GiveFirst(Plan, Vec<Adu>),
     /// Nothing is ordered; these plans are in force.
     Give(Vec<Plan>),
 }
 
 impl Outlet {
-    pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>) -> Self {
+    pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>, is_shared: bool) -> Self {
         Self {
             stream,
             counts: forwarder.ledger.row(stream),
             unplanned: forwarder.ledger.account(stream, Epoch(0)),
             forwarder,
+            is_shared,
             state: Mutex::default(),
             turn: TurnMutex::new(()),
             acknowledged: Notify::new(),
@@ -106,6 +129,10 @@ impl Outlet {
     pub(crate) async fn give(&self, adu: Adu) {
         let _turn = self.turn.lock().await;
         let plans = self.carry_out_orders().await;
+        // Not before: who begins by one of these orders is given this one with the rest.
+        if self.is_shared {
+            self.forwarder.keep_given(&adu);
+        }
         if plans.is_empty() {
             self.counts.dropped(DropCause::NoSubscriber);
             self.unplanned.refused(&adu.header, DropCause::NoSubscriber);
@@ -117,7 +144,7 @@ impl Outlet {
 
     /// Takes in which plans are in force, if that has changed, and what is to be sent again before anything new.
     pub(crate) fn handle_plans(self: &Arc<Self>, plans: Option<Vec<Plan>>, orders: Vec<Order>) {
-        let broken = orders.iter().flat_map(|order| &order.from);
+        let broken = orders.iter().flat_map(Order::broken);
         for route in broken.filter_map(|epoch| self.forwarder.route(self.stream, *epoch)) {
             route.recall();
             self.counts.strand(&route.account);
@@ -149,9 +176,9 @@ impl Outlet {
         loop {
             match self.next_step() {
                 Step::Give(plans) => return plans,
-                Step::Resend(plan, adus) => {
+                Step::GiveFirst(plan, adus) => {
                     let (epoch, count) = (plan.epoch.0, adus.len());
-                    debug!(stream = %self.stream, plan = epoch, adus = count, "sending again");
+                    debug!(stream = %self.stream, plan = epoch, adus = count, "sending what is kept");
                     for adu in adus {
                         self.carry(&plan, adu).await;
                     }
@@ -163,8 +190,12 @@ impl Outlet {
     fn next_step(&self) -> Step {
         let now = self.forwarder.clock.now();
         let mut state = self.lock();
-        let Some(Order { from, to, under }) = state.orders.pop_front() else {
+        let Some(order) = state.orders.pop_front() else {
             return Step::Give(state.plans.clone());
+        };
+        let (to, under) = match order {
+            Order::Resend { to, under, .. } => (to, under),
+            Order::Replay { to } => (to, to),
         };
         let mut served = state.plans.iter().flat_map(|plan| &plan.serves);
         let known = served.find(|served| served.epoch == to).copied();
@@ -178,7 +209,11 @@ impl Outlet {
             epoch: under,
             serves: vec![served],
         };
-        Step::Resend(plan, state.keep.take(&from, now))
+        let adus = match &order {
+            Order::Resend { from, .. } => state.keep.take(from, now),
+            Order::Replay { .. } => self.forwarder.given(self.stream),
+        };
+        Step::GiveFirst(plan, adus)
     }
 
     /// Sends an ADU under a plan, and keeps it if it goes to another node and matters there.

@@ -35,6 +35,7 @@ use thalweg_core::control::{
     Controller, Installation, Output, Planning, Secrets, Settings, Subscription, Ways,
 };
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_core::needs::Reliability;
 use thalweg_core::session::{Given, Part};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
@@ -365,11 +366,13 @@ impl Control {
         given: Option<Vec<Part>>,
     ) -> Result<Published, PublishError> {
         let now = self.now();
+        let is_shared = publication.needs.reliability != Reliability::Full;
         let stream = self
             .controller
             .publish(publication, given, now, &mut self.keys)?;
         let (active, watch) = watch::channel(Vec::new());
-        let outlet = Arc::new(Outlet::new(stream, Arc::clone(&self.forwarder)));
+        let forwarder = Arc::clone(&self.forwarder);
+        let outlet = Arc::new(Outlet::new(stream, forwarder, is_shared));
         let losses = Arc::new(watch::Sender::new(Vec::new()));
         let told = Arc::downgrade(&losses);
         let publishing = Publishing {
@@ -446,8 +449,9 @@ impl Control {
                 Output::Cast {
                     stream,
                     epoch,
-                    is_on,
-                } => self.forwarder.cast(stream, epoch, is_on),
+                    feed,
+                } => self.forwarder.cast(stream, epoch, feed),
+                Output::Replay { stream, to } => self.order(stream, Order::Replay { to }),
                 Output::Active { stream, given } => {
                     self.tell_publisher(stream, |publishing| publishing.next = Some(given));
                 }
@@ -456,10 +460,7 @@ impl Control {
                     from,
                     to,
                     under,
-                } => {
-                    let order = Order { from, to, under };
-                    self.tell_publisher(stream, |publishing| publishing.orders.push(order));
-                }
+                } => self.order(stream, Order::Resend { from, to, under }),
                 Output::Acknowledged {
                     stream,
                     epochs,
@@ -486,6 +487,7 @@ impl Control {
                     reading,
                 } => {
                     self.forwarder.ledger.forget_account(stream, Epoch(0));
+                    self.forwarder.forget_given(stream);
                     log::log_closed(&self.controller, &name, &reading);
                 }
                 Output::Note(note) => {
@@ -508,6 +510,11 @@ impl Control {
         if let Some(publishing) = self.publishers.get_mut(&stream) {
             tell(publishing);
         }
+    }
+
+    /// Has a publisher give what is kept before anything new.
+    fn order(&mut self, stream: StreamId, order: Order) {
+        self.tell_publisher(stream, |publishing| publishing.orders.push(order));
     }
 
     /// Tells publishers which plans are in force now and what is to be sent again, at one moment.

@@ -10,6 +10,7 @@
 
 mod account;
 mod cast;
+mod kept;
 mod ledger;
 mod mailbox;
 mod route;
@@ -33,6 +34,7 @@ use crate::continuity::Arrivals;
 
 pub(crate) use account::Account;
 use cast::Casts;
+use kept::Kept;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
@@ -50,6 +52,7 @@ pub(crate) struct Forwarder {
     routes: Table<(StreamId, Epoch), Arc<Route>>,
     links: Table<NodeId, Link>,
     casts: Casts,
+    kept: Kept,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
     /// Whether somebody wants to know when something is sent.
@@ -68,6 +71,7 @@ impl Forwarder {
             routes: Table::default(),
             links: Table::default(),
             casts: Casts::default(),
+            kept: Kept::default(),
             ways: watch::Sender::default(),
             is_told: AtomicBool::new(true),
             sending: Notify::new(),
@@ -85,7 +89,8 @@ impl Forwarder {
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
-        self.cast(stream, epoch, false);
+        self.casts.cease(stream, epoch);
+        self.kept.forget((stream, epoch));
         self.ledger.forget_account(stream, epoch);
         if !read(&self.routes).keys().any(|(of, _)| *of == stream) {
             self.arrivals.forget(stream);
@@ -156,19 +161,10 @@ impl Forwarder {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
-        let branches = self.casts.of(header.stream, header.epoch);
+        let is_cast = || self.casts.is_any(header.stream, header.epoch);
         let way = match route.part.admit(from.peer(), &header) {
             // What the base leaves out here a branch may want.
-            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {
-                route.counts.received();
-                return match adu.collect().await {
-                    Ok(payload) => {
-                        let adu = Adu { header, payload };
-                        self.carry_all(&route, &branches, adu).await;
-                    }
-                    Err(error) => route.counts.dropped(error.drop_cause()),
-                };
-            }
+            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if is_cast() => Way::Gather,
             Ok(way) => way,
             Err(Refusal::Stranger) => {
                 self.ledger.count_unknown();
@@ -181,19 +177,37 @@ impl Forwarder {
             }
         };
         route.counts.received();
-        match way {
-            Way::Through => {
-                self.onward(&route, header, Payload::Arriving(adu.body))
-                    .await;
+        let is_kept = self.may_keep(&route, &header);
+        // Who may come later is no reason to hold up what passes while it arrives; what need not wait is taken as it is.
+        let is_here = adu.body.is_whole() || route.installation().next.is_none();
+        if way == Way::Through && !(is_kept && is_here) {
+            return self.pass(&route, adu, is_kept).await;
+        }
+        match adu.collect().await {
+            Ok(payload) => {
+                let adu = Adu { header, payload };
+                let branches = self.keep(&adu, is_kept);
+                self.carry_all(&route, &branches, adu).await;
             }
-            Way::Gather => match adu.collect().await {
-                Ok(payload) => {
-                    route.account.arrived(&header);
-                    self.carry_whole(&route, Adu { header, payload }).await;
-                }
-                // Whoever gave it up accounts for it; so in `deliver`.
-                Err(error) => route.counts.dropped(error.drop_cause()),
-            },
+            // Whoever gave it up accounts for it; so in `deliver`.
+            Err(error) => route.counts.dropped(error.drop_cause()),
+        }
+    }
+
+    /// Sends an ADU on while it arrives; one that is to be kept is gathered beside.
+    async fn pass(&self, route: &Route, mut adu: Arriving, is_kept: bool) {
+        let header = adu.header;
+        let twin = is_kept.then(|| adu.body.twin());
+        self.onward(route, header, Payload::Arriving(adu.body))
+            .await;
+        let Some(twin) = twin else {
+            return;
+        };
+        if let Some(payload) = twin.whole().await {
+            let adu = Adu { header, payload };
+            // A plan that is cast since this began to come.
+            let branches = self.keep(&adu, true);
+            self.carry_copies(&branches, &adu).await;
         }
     }
 

@@ -1,4 +1,5 @@
-//! Proves that a relay with several receivers is sent one copy, whoever leaves, and that nobody behind it misses anything.
+//! Proves that a relay with several receivers is sent one copy, whoever leaves, and that nobody behind it misses anything; and
+//! that who joins late begins with the newest key ADU.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
@@ -12,6 +13,9 @@ use thalweg_node::{Outgoing, Publication, SubscribeOptions, Subscriber, Subscrib
 use crate::fabric::{self, Known, PATIENCE, Running, start, trusted};
 
 const ADUS: u64 = 60;
+
+/// Each of so many is a key ADU.
+const KEY_EVERY: u64 = 20;
 
 fn known<'a>(names: &[&'a str]) -> Vec<Known<'a>> {
     names.iter().map(|name| trusted(name, None)).collect()
@@ -60,7 +64,11 @@ fn outgoing(number: u64) -> Outgoing {
         media_time: MediaTime::from_micros(number * 20_000),
         importance: Importance(200),
         layer: 0,
-        flags: Flags::NONE,
+        flags: if number.is_multiple_of(KEY_EVERY) {
+            Flags::KEY
+        } else {
+            Flags::NONE
+        },
         depends_on: 0,
         payload: Bytes::from(vec![number as u8; 5_000]),
     }
@@ -132,4 +140,87 @@ async fn three_receivers_behind_a_relay_cost_the_link_to_it_one_copy() {
     assert_eq!(summary.produced, ADUS);
     // 60 ADUs and the end, once.
     assert_eq!(summary.counts.sent, ADUS + 1, "{summary:?}");
+}
+
+/// Waits until so many plans are in force.
+async fn are_active(source: &Running, plans: usize) {
+    fabric::until("the plans are in force", || async {
+        let status = source.handle.status().await.expect("it runs");
+        let active = status.plans.iter().filter(|plan| plan.state == "active");
+        active.count() == plans
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_joins_in_a_pause_begins_with_the_newest_key_adu() {
+    let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
+    let publisher = source.handle.publish(publication()).await;
+    let mut publisher = publisher.expect("it is published");
+    let mut ann = subscribe(&sinks[0]).await;
+    are_active(&source, 1).await;
+    for number in 0..30 {
+        publisher.send(outgoing(number)).await.expect("it runs");
+    }
+    // One behind the relay, which passes the stream on while it arrives, and one beside the producer.
+    let mut bob = subscribe(&sinks[1]).await;
+    let mut near = subscribe(&source).await;
+    are_active(&source, 3).await;
+    for number in 30..ADUS {
+        publisher.send(outgoing(number)).await.expect("it runs");
+    }
+    let (_, ann, bob, near) = tokio::join!(
+        publisher.finish(),
+        received(&mut ann),
+        received(&mut bob),
+        received(&mut near)
+    );
+    assert_eq!(ann, (0..ADUS).collect::<Vec<_>>());
+    assert_eq!(bob, (20..ADUS).collect::<Vec<_>>());
+    assert_eq!(near, (20..ADUS).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twice() {
+    let (source, _hub, sinks) = fork(&["ann", "bob", "eve"]).await;
+    let publisher = source.handle.publish(publication()).await;
+    let mut publisher = publisher.expect("it is published");
+    let mut subscribers = vec![subscribe(&sinks[0]).await];
+    are_active(&source, 1).await;
+    let mut next = 0;
+    for (joined, sink) in sinks[1..].iter().enumerate() {
+        let until = next + 50;
+        while next < until {
+            publisher.send(outgoing(next)).await.expect("it runs");
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+            next += 1;
+        }
+        subscribers.push(subscribe(sink).await);
+        // The stream flows on while the plan is made, and past the next key.
+        let is_active = are_active(&source, joined + 2);
+        tokio::pin!(is_active);
+        loop {
+            tokio::select! {
+                () = &mut is_active => break,
+                () = tokio::time::sleep(std::time::Duration::from_millis(2)) => {}
+            }
+            publisher.send(outgoing(next)).await.expect("it runs");
+            next += 1;
+        }
+    }
+    let [ann, bob, eve] = &mut subscribers[..] else {
+        panic!("three subscribed");
+    };
+    let (_, ann, bob, eve) = tokio::join!(
+        publisher.finish(),
+        received(ann),
+        received(bob),
+        received(eve)
+    );
+    assert_eq!(ann, (0..next).collect::<Vec<_>>());
+    for late in [bob, eve] {
+        let first = late[0];
+        assert!(first.is_multiple_of(KEY_EVERY) && first > 0, "{first}");
+        assert_eq!(late, (first..next).collect::<Vec<_>>());
+    }
 }

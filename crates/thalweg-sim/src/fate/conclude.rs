@@ -21,6 +21,8 @@ const QUIET: Duration = Duration::from_secs(10);
 pub enum End {
     /// The subscriber was given it then.
     Delivered(Instant),
+    /// It was kept until the subscriber came.
+    Replayed,
     /// It went no further, at a node or on a link, `a->b`.
     Dropped(DropCause, String),
     /// A datagram that left and did not arrive: the line must have lost it.
@@ -109,7 +111,7 @@ impl Fates {
         }
     }
 
-    fn is_gone(&self, node: usize, since: Instant) -> bool {
+    pub(super) fn is_gone(&self, node: usize, since: Instant) -> bool {
         self.gone.get(&node).is_some_and(|at| *at >= since)
     }
 
@@ -130,6 +132,7 @@ impl Fates {
                             let in_time = at <= sent.due + deadline;
                             tally.handle_delivered(sent.importance.0, bytes, latency, in_time);
                         }
+                        End::Replayed => tally.handle_replayed(sent.importance.0, bytes),
                         End::Dropped(cause, place) => tally.handle_dropped(cause, &place, 1),
                         End::Vanished(from, to) => {
                             *conclusion.vanished.entry((from, to)).or_default() += bytes as u64;
@@ -208,9 +211,19 @@ impl Fates {
     }
 
     /// Says how an ADU ended; of several attempts that all failed the last is told.
+    ///
+    /// What was given when its sink had no plan may have been kept, and given again later; if that failed it is as if it had
+    /// not been tried.
     fn end(&self, adu: (usize, usize), passage: &Passage, names: &[NodeName]) -> End {
-        if let Some((at, _)) = passage.delivered {
-            return End::Delivered(at);
+        let early = passage.attempts.get(&Epoch(0));
+        let early = early.and_then(|attempt| attempt.dropped);
+        match (passage.delivered, early) {
+            (Some(_), Some(_)) if passage.is_replayed => return End::Replayed,
+            (Some((at, _)), _) => return End::Delivered(at),
+            (None, Some((cause, node))) if passage.is_replayed => {
+                return End::Dropped(cause, names[node].to_string());
+            }
+            (None, _) => {}
         }
         let none = Attempt::default();
         let none = (Epoch(0), &none);
@@ -299,7 +312,7 @@ fn blame(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usi
         }
         End::Vanished(from, _) => Some((DropCause::PathLost, *from)),
         // The law that each ADU has a cause and a place says so.
-        End::Delivered(_) | End::Unaccounted(_) => None,
+        End::Delivered(_) | End::Replayed | End::Unaccounted(_) => None,
     }
 }
 

@@ -85,6 +85,8 @@ struct Passage {
     attempts: BTreeMap<Epoch, Attempt>,
     /// When, and under which plan it had come.
     delivered: Option<(Instant, Epoch)>,
+    /// It was kept, and given to who came later.
+    is_replayed: bool,
 }
 
 /// The way of one ADU under one plan.
@@ -301,11 +303,28 @@ impl Fates {
         }
     }
 
-    /// Takes in that a subscriber was given an ADU. Says so if it had it already.
-    pub fn handle_delivered(&mut self, copy: Copy, now: Instant) -> Result<(), String> {
-        match self.passage(copy).delivered.replace((now, copy.epoch)) {
-            None => Ok(()),
+    /// Takes in that the subscriber on a node was given an ADU. Says so if it had it already, and has not been restarted since.
+    pub fn handle_delivered(
+        &mut self,
+        copy: Copy,
+        node: usize,
+        now: Instant,
+    ) -> Result<(), String> {
+        let before = self.passage(copy).delivered;
+        match before {
+            None => {
+                self.passage(copy).delivered = Some((now, copy.epoch));
+                Ok(())
+            }
+            Some((before, _)) if self.is_gone(node, before) => Ok(()),
             Some(_) => Err("it was delivered twice".into()),
+        }
+    }
+
+    /// Takes in that an ADU was kept, and is given under a plan whose sink begins with it.
+    pub fn handle_replayed(&mut self, header: &Header) {
+        if let Some(copy) = self.find(header) {
+            self.passage(copy).is_replayed = true;
         }
     }
 

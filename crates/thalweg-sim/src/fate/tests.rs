@@ -133,8 +133,8 @@ fn a_crash_explains_what_was_there_and_what_was_leaving() {
         fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
         Ok(())
     );
-    assert_eq!(fates.handle_delivered(copy, Instant::ZERO), Ok(()));
-    assert!(fates.handle_delivered(copy, Instant::ZERO).is_err());
+    assert_eq!(fates.handle_delivered(copy, 2, Instant::ZERO), Ok(()));
+    assert!(fates.handle_delivered(copy, 2, Instant::ZERO).is_err());
     assert_eq!(accounts(&fates), None);
 }
 

@@ -66,16 +66,20 @@ pub(super) struct Intake {
     step: Step,
     /// What became of it where it was sent on.
     pub(super) ended: Option<(Ended, Mark)>,
-    /// The plans that are given a copy.
-    branches: Vec<Epoch>,
+    /// It is kept for who joins late.
+    is_kept: bool,
 }
 
 #[derive(Debug)]
 enum Action {
     /// Its payload is needed whole.
     Gather(BytesMut),
-    /// It goes on while it arrives.
-    Forward { to: usize, send: SendId },
+    /// It goes on while it arrives, and is gathered besides if it is to be kept.
+    Forward {
+        to: usize,
+        send: SendId,
+        bytes: Option<BytesMut>,
+    },
 }
 
 impl Part {
@@ -123,19 +127,16 @@ impl Host {
             }
             Ok(way) => way,
             Err(Refusal::Dropped(cause)) => {
-                let code = if cause == DropCause::Filtered {
-                    StreamCode::Whole
-                } else {
-                    StreamCode::Protocol
-                };
                 self.count_refused(&header, cause, now);
-                return self.refuse(peer, recv, copy, (cause, code), step, watch);
+                return self.refuse(peer, recv, copy, (cause, code(cause)), step, watch);
             }
             Err(Refusal::Stranger) => {
                 let end = (DropCause::Malformed, StreamCode::Protocol);
                 return self.refuse(peer, recv, copy, end, step, watch);
             }
         };
+        let is_kept = self.may_keep(&header);
+        let part = &self.parts[&(header.stream, header.epoch)];
         let to = next.and_then(|next| watch.places.get(&next).copied());
         let passes =
             way == Way::Through && to.is_some() && !part.route.is_ordered() && payload_bytes > 0;
@@ -162,7 +163,8 @@ impl Host {
             if let Some(transit) = self.transits.get_mut(&(to, send)) {
                 transit.via = Some((peer, recv));
             }
-            Action::Forward { to, send }
+            let bytes = is_kept.then(|| BytesMut::with_capacity(payload_bytes));
+            Action::Forward { to, send, bytes }
         } else {
             Action::Gather(BytesMut::with_capacity(payload_bytes))
         };
@@ -173,7 +175,7 @@ impl Host {
             bytes: 0,
             step,
             ended: None,
-            branches,
+            is_kept,
         };
         self.intakes.insert((peer, recv), intake);
         self.hold_if_busy(peer, recv, &header);
@@ -236,8 +238,11 @@ impl Host {
         watch.exposed(peer, self.place, copy, chunk);
         match &mut intake.action {
             Action::Gather(bytes) => bytes.extend_from_slice(chunk),
-            Action::Forward { to, send } => {
+            Action::Forward { to, send, bytes } => {
                 let (to, send) = (*to, *send);
+                if let Some(bytes) = bytes {
+                    bytes.extend_from_slice(chunk);
+                }
                 watch.exposed(self.place, to, copy, chunk);
                 let is_wanted = match self.neighbours.get_mut(&to) {
                     Some(next) => next.port.push_chunk(now, send, chunk.clone()),
@@ -261,7 +266,7 @@ impl Host {
             action,
             step,
             ended,
-            branches,
+            is_kept,
             ..
         } = intake;
         self.count_whole(&header, ended, now);
@@ -277,12 +282,26 @@ impl Host {
                 watch.violate(self.place, Some(copy), what);
             }
         }
-        if let Action::Gather(bytes) = action {
-            let adu = Adu {
-                header,
-                payload: bytes.freeze(),
-            };
+        let (bytes, has_passed) = match action {
+            Action::Gather(bytes) => (bytes, false),
+            Action::Forward { bytes, .. } => (bytes.unwrap_or_default(), true),
+        };
+        let adu = Adu {
+            header,
+            payload: bytes.freeze(),
+        };
+        let plan = (header.stream, header.epoch);
+        if is_kept {
+            self.replay.handle_whole(plan, &adu, now);
+        }
+        // Those that are cast by now: each ADU is among what is kept when one begins, or is copied to it here.
+        let branches = self.branches(header.stream, header.epoch);
+        if !has_passed {
             self.process_all(adu, copy, step, &branches, watch);
+        } else if is_kept {
+            for epoch in branches {
+                self.process_copy(&adu, epoch, watch);
+            }
         }
     }
 
@@ -303,7 +322,7 @@ impl Host {
                 .fates
                 .handle_failed(copy, peer, self.place, cause.drop_cause());
         }
-        if let Action::Forward { to, send } = intake.action {
+        if let Action::Forward { to, send, .. } = intake.action {
             match (intake.ended, self.transits.get_mut(&(to, send))) {
                 (Some(end), _) => {
                     let header = &intake.header;
@@ -525,5 +544,13 @@ impl Host {
             watch.note(happening.numbers(adu.header.sequence.0, 0));
         }
         self.post(adu, copy, watch);
+    }
+}
+
+/// Returns what a neighbour is told of an ADU that goes no further, as the node does.
+fn code(cause: DropCause) -> StreamCode {
+    match cause {
+        DropCause::Filtered => StreamCode::Whole,
+        _ => StreamCode::Protocol,
     }
 }

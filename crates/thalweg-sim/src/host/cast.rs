@@ -1,9 +1,11 @@
-//! Plans that are grafted here, each given a copy of every ADU that arrives for its base.
+//! Plans that are grafted here, each given a copy of every ADU that arrives for its base; and what is kept for who joins late.
 //!
 //! *Sources.* `thalweg-node`, `forward/cast`.
 
-use thalweg_core::adu::Adu;
+use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::needs::Reliability;
+use thalweg_core::session::Feed;
 
 use super::Host;
 use crate::fate::Copy;
@@ -11,13 +13,28 @@ use crate::reference::Step;
 use crate::watch::Watch;
 
 impl Host {
-    /// Begins or ceases to give a plan copies of what arrives for its base.
-    pub(super) fn cast(&mut self, stream: StreamId, epoch: Epoch, is_on: bool) {
+    /// Begins or ceases to give a plan copies of what arrives for its base, after what is kept if its sink begins with it.
+    pub(super) fn cast(
+        &mut self,
+        stream: StreamId,
+        epoch: Epoch,
+        feed: Feed,
+        watch: &mut Watch<'_>,
+    ) {
         let part = self.parts.get(&(stream, epoch));
         let base = part.and_then(|part| part.route.installation().base);
-        match base.filter(|_| is_on) {
+        match base.filter(|_| feed != Feed::Off) {
             Some(base) => {
-                self.casts.entry((stream, base)).or_default().insert(epoch);
+                let branches = self.casts.entry((stream, base)).or_default();
+                if branches.insert(epoch) && feed == Feed::Replay {
+                    let group = self.replay.group((stream, base), self.now(watch));
+                    for adu in group {
+                        let mut header = adu.header;
+                        header.epoch = epoch;
+                        watch.fates.handle_replayed(&header);
+                        self.process_copy(&adu, epoch, watch);
+                    }
+                }
             }
             None => self.casts.retain(|(of, _), branches| {
                 if *of == stream {
@@ -34,6 +51,15 @@ impl Host {
         branches.into_iter().flatten().copied().collect()
     }
 
+    /// Notes that an ADU begins to arrive; returns whether it is to be kept for who joins late.
+    pub(super) fn may_keep(&mut self, header: &Header) -> bool {
+        let plan = (header.stream, header.epoch);
+        let part = self.parts.get(&plan);
+        let is_shared =
+            part.is_some_and(|part| part.route.installation().reliability != Reliability::Full);
+        is_shared && self.replay.handle_begun(plan, header)
+    }
+
     /// Takes an ADU that is here whole through its own route and those of all branches.
     pub(super) fn process_all(
         &mut self,
@@ -43,18 +69,23 @@ impl Host {
         branches: &[Epoch],
         watch: &mut Watch<'_>,
     ) {
-        let now = self.now(watch);
         for epoch in branches {
-            let mut adu = adu.clone();
-            adu.header.epoch = *epoch;
-            if !self.parts.contains_key(&(adu.header.stream, *epoch)) {
-                continue;
-            }
-            let copy = watch.fates.find(&adu.header);
-            let step = watch.model.step(self.place, None, &adu.header);
-            self.count_arrived(adu.header.mark(), &adu.header, now);
-            self.process(adu, copy, step, watch);
+            self.process_copy(&adu, *epoch, watch);
         }
+        self.process(adu, copy, step, watch);
+    }
+
+    /// Takes a copy of an ADU through the route of a branch.
+    pub(super) fn process_copy(&mut self, adu: &Adu, epoch: Epoch, watch: &mut Watch<'_>) {
+        let now = self.now(watch);
+        let mut adu = adu.clone();
+        adu.header.epoch = epoch;
+        if !self.parts.contains_key(&(adu.header.stream, epoch)) {
+            return;
+        }
+        let copy = watch.fates.find(&adu.header);
+        let step = watch.model.step(self.place, None, &adu.header);
+        self.count_arrived(adu.header.mark(), &adu.header, now);
         self.process(adu, copy, step, watch);
     }
 }

@@ -2,7 +2,8 @@
 
 use thalweg_core::control::{Installation, Output, Secrets};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
-use thalweg_core::session::Given;
+use thalweg_core::ledger::Reading;
+use thalweg_core::session::{Feed, Given};
 use thalweg_lift::route::Route;
 
 use super::Host;
@@ -54,12 +55,14 @@ impl Host {
             Output::Cast {
                 stream,
                 epoch,
-                is_on,
+                feed,
             } => {
                 let happening = Happening::at(Kind::Cast, self.place);
-                watch.note(happening.numbers(u64::from(epoch.0), u64::from(is_on)));
-                self.cast(stream, epoch, is_on);
+                let is_on = u64::from(feed != Feed::Off);
+                watch.note(happening.numbers(u64::from(epoch.0), is_on));
+                self.cast(stream, epoch, feed, watch);
             }
+            Output::Replay { stream, to } => self.give_kept(stream, to, watch),
             Output::Active { stream, given } => self.activate(stream, given, watch),
             Output::Resend {
                 stream,
@@ -81,7 +84,7 @@ impl Host {
             }
             Output::Closed {
                 stream, reading, ..
-            } => self.accounts.close(stream, reading),
+            } => self.close(stream, reading),
             Output::Note(note) => {
                 watch
                     .trace
@@ -91,6 +94,12 @@ impl Host {
             #[allow(unreachable_patterns)]
             _ => {}
         }
+    }
+
+    /// A stream that was published here is over.
+    fn close(&mut self, stream: StreamId, reading: Reading) {
+        self.accounts.close(stream, reading);
+        self.replay.forget((stream, Epoch(0)));
     }
 
     fn install(&mut self, installation: Installation, secrets: Secrets, watch: &mut Watch<'_>) {
@@ -135,7 +144,8 @@ impl Host {
         let happening = Happening::at(Kind::Remove, self.place);
         watch.note(happening.numbers(u64::from(epoch.0), 0));
         watch.model.handle_removed(self.place, stream, epoch);
-        self.cast(stream, epoch, false);
+        self.cast(stream, epoch, Feed::Off, watch);
+        self.replay.forget((stream, epoch));
         self.abandon_part(stream, epoch, watch);
     }
 

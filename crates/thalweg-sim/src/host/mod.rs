@@ -41,6 +41,7 @@ use thalweg_core::hop::CloseCode;
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
 use thalweg_core::random::SplitMix;
+use thalweg_core::replay::Replay;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::lift::INPUT_PACKETS_MAX;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
@@ -112,6 +113,8 @@ pub struct Host {
     parts: BTreeMap<(StreamId, Epoch), Part>,
     /// Plans that are given copies, by the plan on which they are grafted here.
     casts: BTreeMap<(StreamId, Epoch), BTreeSet<Epoch>>,
+    /// What is kept for who joins late.
+    replay: Replay,
     intakes: BTreeMap<(usize, RecvId), Intake>,
     transits: BTreeMap<(usize, SendId), Transit>,
     accounts: Accounts,
@@ -187,6 +190,7 @@ impl Host {
             dice,
             parts: BTreeMap::new(),
             casts: BTreeMap::new(),
+            replay: Replay::default(),
             intakes: BTreeMap::new(),
             transits: BTreeMap::new(),
             accounts: Accounts::default(),

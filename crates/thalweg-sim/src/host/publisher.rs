@@ -291,6 +291,7 @@ impl Host {
         let (place, plans) = (publisher.at, publisher.given_under.clone());
         let now = self.now(watch);
         let mut served = BTreeSet::new();
+        self.keep_for_late(place, adu, watch);
         if plans.is_empty() {
             self.count_refused(&adu.header, DropCause::NoSubscriber, now);
         }
@@ -312,6 +313,28 @@ impl Host {
                 };
                 watch.dropped(self.place, Some(copy), DropCause::NoSubscriber);
             }
+        }
+    }
+
+    /// Keeps what is given for sinks that come later, unless the stream must be whole: then they begin with what comes.
+    fn keep_for_late(&mut self, place: usize, adu: &Adu, watch: &Watch<'_>) {
+        let plan = (adu.header.stream, Epoch(0));
+        let is_shared = watch.world.streams[place].needs.reliability != Reliability::Full;
+        if is_shared && self.replay.handle_begun(plan, &adu.header) {
+            self.replay.handle_whole(plan, adu, self.now(watch));
+        }
+    }
+
+    /// Gives a plan what is kept, for its sink begins with it.
+    pub(super) fn give_kept(&mut self, stream: StreamId, to: Epoch, watch: &mut Watch<'_>) {
+        let mut publishers = self.publishers.iter();
+        let Some(at) = publishers.position(|publisher| publisher.stream == stream) else {
+            return;
+        };
+        for mut adu in self.replay.group((stream, Epoch(0)), self.now(watch)) {
+            adu.header.epoch = to;
+            watch.fates.handle_replayed(&adu.header);
+            self.carry_under(at, adu, &[to], watch);
         }
     }
 

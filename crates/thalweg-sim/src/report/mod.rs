@@ -72,6 +72,9 @@ pub struct StreamReport {
     pub delivered: u64,
     /// Of these, before their deadlines.
     pub in_time: u64,
+    /// Of these, what was kept until the subscriber came, and is late by design.
+    #[serde(default)]
+    pub replayed: u64,
     /// ADUs that were not worth carrying on.
     pub cancelled: u64,
     /// ADUs that could not be carried on.

@@ -24,6 +24,7 @@ pub struct Tally {
 struct Row {
     sent: u64,
     in_time: u64,
+    replayed: u64,
     latencies: Vec<Duration>,
 }
 
@@ -47,6 +48,12 @@ impl Tally {
         let row = self.by_importance.entry(importance).or_default();
         row.in_time += u64::from(in_time);
         row.latencies.push(latency);
+    }
+
+    /// Takes in that the subscriber was given an ADU that was kept for it: late by design, so its latency says nothing.
+    pub fn handle_replayed(&mut self, importance: u8, payload_bytes: usize) {
+        self.bytes_delivered += payload_bytes as u64;
+        self.by_importance.entry(importance).or_default().replayed += 1;
     }
 
     /// Takes in that ADUs went no further; `place` is a node, or a link as `a->b`, or empty if it is not known.
@@ -79,6 +86,7 @@ impl Tally {
             sent: self.sent,
             delivered,
             in_time: by_importance.iter().map(|row| row.in_time).sum(),
+            replayed: all.clone().map(|row| row.replayed).sum(),
             cancelled: self.cancelled,
             lost: self.lost,
             unaccounted: self
@@ -102,7 +110,7 @@ impl Row {
         ImportanceReport {
             importance,
             sent: self.sent,
-            delivered: self.latencies.len() as u64,
+            delivered: self.latencies.len() as u64 + self.replayed,
             in_time: self.in_time,
             latency_ms: Percentiles::of(self.latencies.clone()),
         }

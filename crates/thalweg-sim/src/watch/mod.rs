@@ -183,7 +183,7 @@ impl<'w> Watch<'w> {
                 "it was delivered with other bytes than it was sent with",
             );
         }
-        if let Err(what) = self.fates.handle_delivered(copy, self.now) {
+        if let Err(what) = self.fates.handle_delivered(copy, node, self.now) {
             self.violate(node, Some(copy), what);
         }
         let now = self.now;

@@ -1,5 +1,6 @@
 //! Proves that links bear one copy for any number of sinks, in the worlds of `worlds/recast`, and that streams go on whole
-//! when the sink that others are fed beside leaves, when the relay that feeds them dies, and when one joins late.
+//! when the sink that others are fed beside leaves, when the relay that feeds them dies, and when one joins late: then it begins
+//! with the newest key picture.
 //!
 //! The laws are the oracle's: one copy a link outside changes, and where there is another way all that is given is delivered.
 
@@ -7,9 +8,10 @@ use std::ops::Range;
 
 use thalweg_core::event::DropCause;
 use thalweg_core::model::World;
+use thalweg_core::needs::Order;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_sim::oracle::{continuity, recast};
-use thalweg_sim::play::Played;
+use thalweg_sim::play::{Options, Played, play};
 use thalweg_world::Format;
 
 use super::worlds::run_by_law;
@@ -100,4 +102,59 @@ fn who_joins_in_the_middle_costs_the_first_link_nothing() {
             assert!(stream.in_time >= least, "seed {seed}: {stream:?}");
         }
     });
+}
+
+/// Returns which ADUs the subscriber on a node was given, and when in seconds, since it was started last.
+fn given_since_start(text: &str, node: &str) -> Vec<(f64, u64)> {
+    let mut given = Vec::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_, at, "start", ..] if at == node => given.clear(),
+            [time, at, "delivered", _, sequence, ..] if at == node => {
+                let sequence = sequence.trim_start_matches("sequence=").parse();
+                let time = time.parse().expect("it is in seconds");
+                given.push((time, sequence.expect("it is a number")));
+            }
+            _ => {}
+        }
+    }
+    given
+}
+
+#[test]
+fn who_joins_in_the_middle_begins_with_the_newest_key_picture_and_misses_nothing_after_it() {
+    const JOINED: f64 = 3.2;
+    let world = recast_world!("join");
+    for order in [Order::Sequence, Order::Importance] {
+        let mut world = world.clone();
+        world.streams[0].needs.order = order;
+        plays(&world, &[], |_, _| {});
+        let options = Options {
+            is_text_wanted: true,
+            ..Options::default()
+        };
+        let played = play(&world, "join", &[None], options).expect("there is no film");
+        let text = played.text.expect("it was wanted");
+        for sink in ["bob", "eve"] {
+            let given = given_since_start(&text, sink);
+            let mut sequences: Vec<u64> = given.iter().map(|(_, sequence)| *sequence).collect();
+            sequences.sort_unstable();
+            let all: Vec<u64> = (50..175).collect();
+            assert_eq!(sequences, all, "{sink}: pictures 50 and 100 are keys");
+            let after = |key| {
+                let mut given = given.iter();
+                let (time, _) = given.find(|(_, sequence)| *sequence == key)?;
+                Some(1_000.0 * (time - JOINED))
+            };
+            let (first, next) = (after(50).expect("given"), after(100).expect("given"));
+            println!(
+                "{order:?}: {sink} had a key picture after {first:.0} ms, the next after {next:.0} ms"
+            );
+            assert!(first < next / 4.0, "{sink}: {first} ms and {next} ms");
+        }
+        for stream in &played.report.streams {
+            assert_eq!(stream.replayed > 0, stream.sink != "ann", "{stream:?}");
+        }
+    }
 }

@@ -20,6 +20,7 @@ fn report(world: &str, by: Player, delivered: u64, p50: Option<f64>) -> Report {
             sent: 100,
             delivered,
             in_time: delivered,
+            replayed: 0,
             cancelled: 0,
             lost: 100 - delivered,
             unaccounted: 0,

@@ -13,7 +13,7 @@ use crate::ledger::{Band, Counts, EVERY, SLACK};
 use crate::mailbox::Held;
 use crate::needs::{Needs, Reliability};
 use crate::planner::Planner;
-use crate::session::{Given, LEASE, RENEW};
+use crate::session::{Feed, Given, LEASE, RENEW};
 use crate::time::Duration;
 use crate::wire::control::{self as wire, Branch, Message, Said};
 use crate::wire::receipt::{Advice, Receipt};
@@ -107,6 +107,57 @@ fn trees_are_as_deep_as_ways_are_shared() {
     assert_eq!(lying(&fabric, C), [(2, None), (3, Some(2))]);
     let source = fabric.node(A).controller.source(stream).expect("published");
     assert_eq!(source.session.root(Epoch(3)), Epoch(1));
+}
+
+/// Returns which plans a node first gave what it keeps.
+fn replays(fabric: &Fabric, id: NodeId) -> Vec<u32> {
+    let replays = fabric.node(id).replays.iter();
+    replays.map(|(_, epoch)| epoch.0).collect()
+}
+
+#[test]
+fn who_begins_is_first_given_what_is_kept_and_who_moves_is_not() {
+    let (mut fabric, stream) = forked();
+    assert_eq!(replays(&fabric, A), [1], "the first sink, by the source");
+    assert_eq!(replays(&fabric, B), [2], "the second, where they part");
+    fabric.pass(RENEW + RENEW);
+    fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.settle();
+    assert_eq!(told(&fabric, stream), [given(3, &[3])]);
+    fabric.subscribe(C);
+    assert_eq!(told(&fabric, stream), [given(3, &[3, 4])]);
+    assert_eq!(replays(&fabric, A), [1], "D has what came before it moved");
+    assert_eq!(replays(&fabric, B), [2, 4], "C had left, and begins anew");
+}
+
+#[test]
+fn a_sink_that_was_restarted_begins_anew() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(None, false));
+    assert_eq!(replays(&fabric, A), [1]);
+    fabric.nodes.remove(&C);
+    fabric.wires.retain(|wire| *wire != [B, C]);
+    fabric.pass(Duration::from_millis(500));
+    fabric.start(C, Duration::from_secs(2_000));
+    fabric.link([B, C]);
+    fabric.subscribe(C);
+    let (epoch, _) = fabric.way(A, stream);
+    assert!(epoch > Epoch(1));
+    assert_eq!(replays(&fabric, A), [1, epoch.0]);
+}
+
+#[test]
+fn a_stream_that_must_be_whole_begins_with_what_comes() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    let mut whole = publication(None, false);
+    whole.needs = Needs {
+        reliability: Reliability::Full,
+        ..whole.needs
+    };
+    fabric.publish(A, whole);
+    fabric.subscribe(B);
+    assert_eq!(replays(&fabric, A), []);
 }
 
 #[test]
@@ -317,7 +368,7 @@ fn nobody_else_is_heard_about_a_grafted_plan() {
     let cast = wire::Body::Cast {
         stream,
         epoch: Epoch(2),
-        is_on: false,
+        feed: Feed::Off,
     };
     fabric.at(C, |c, _, keys| c.send_routed(vec![C, B], cast, keys));
     fabric.settle();

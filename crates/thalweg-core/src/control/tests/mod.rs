@@ -28,7 +28,7 @@ use crate::model::{Layer, Weights};
 use crate::needs::Needs;
 use crate::planner::Planner;
 use crate::routing::gauge::Sample;
-use crate::session::Given;
+use crate::session::{Feed, Given};
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize, Ratio};
 use crate::wire::control::{self as wire, SIGNATURE_BYTES};
@@ -125,6 +125,8 @@ struct Node {
     given: BTreeMap<StreamId, Vec<Given>>,
     /// Plans that it gives copies of what arrives for their bases.
     casting: BTreeSet<(StreamId, Epoch)>,
+    /// The plans that were first given what is kept.
+    replays: Vec<(StreamId, Epoch)>,
     found: Vec<(StreamName, StreamId)>,
     notices: Vec<Notice>,
     notes: Vec<Note>,
@@ -172,6 +174,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         active: BTreeMap::new(),
         given: BTreeMap::new(),
         casting: BTreeSet::new(),
+        replays: Vec::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
         found: Vec::new(),
@@ -371,14 +374,15 @@ impl Node {
             Output::Cast {
                 stream,
                 epoch,
-                is_on,
+                feed,
             } => {
-                if is_on {
-                    self.casting.insert((stream, epoch));
-                } else {
+                if feed == Feed::Off {
                     self.casting.remove(&(stream, epoch));
+                } else if self.casting.insert((stream, epoch)) && feed == Feed::Replay {
+                    self.replays.push((stream, epoch));
                 }
             }
+            Output::Replay { stream, to } => self.replays.push((stream, to)),
             Output::Found { name, stream } => self.found.push((name, stream)),
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {

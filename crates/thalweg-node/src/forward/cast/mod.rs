@@ -1,5 +1,8 @@
 //! Plans that are grafted here: each is given a copy of every ADU that arrives for its base.
 //!
+//! A plan whose sink begins with it is first given what is kept here since the newest key ADU (`kept`), and what is live waits
+//! until that is given.
+//!
 //! *The idea.* An ADU that arrives for a plan with branches is gathered once, and each branch is given it under its own
 //! number: the payload is shared, only headers differ. What a branch does with it, its route says, as for any other ADU.
 //!
@@ -18,6 +21,8 @@ use std::sync::Arc;
 
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::session::Feed;
+use tokio::sync::watch;
 
 use super::{Forwarder, Route, Table, read, write};
 
@@ -27,28 +32,49 @@ mod tests;
 /// The plans that are cast here, by the plan on which they are grafted.
 #[derive(Default)]
 pub(super) struct Casts {
-    of_base: Table<(StreamId, Epoch), Vec<Arc<Route>>>,
+    of_base: Table<(StreamId, Epoch), Vec<Branch>>,
+}
+
+/// A plan that is given copies.
+#[derive(Clone)]
+pub(super) struct Branch {
+    route: Arc<Route>,
+    /// Ends when it has been given what is kept.
+    replay: Option<watch::Receiver<()>>,
+}
+
+impl Branch {
+    /// Waits until it has been given what is kept.
+    async fn opened(&self) {
+        if let Some(mut replay) = self.replay.clone() {
+            // Nothing is ever said: its end is the word.
+            while replay.changed().await.is_ok() {}
+        }
+    }
 }
 
 impl Casts {
-    /// Begins to give a plan copies, if it is grafted; a route of the same plan is replaced.
-    fn begin(&self, route: Arc<Route>) {
+    /// Begins to give a plan copies, if it is grafted, after what is kept if that is still given; a route of the same plan is
+    /// replaced.
+    fn begin(&self, route: Arc<Route>, replay: Option<watch::Receiver<()>>) {
         let part = route.installation();
         if let Some(base) = part.base {
             let mut all = write(&self.of_base);
             let branches = all.entry((part.stream, base)).or_default();
-            branches.retain(|branch| branch.installation().epoch != part.epoch);
+            let is_it = |branch: &mut Branch| branch.route.installation().epoch == part.epoch;
+            let before = branches.extract_if(.., is_it).last();
+            let replay = replay.or_else(|| before?.replay);
             // Who may have to wait for a mailbox holds up nobody who need not.
             let is_here = part.next.is_none();
             let at = if is_here { branches.len() } else { 0 };
-            branches.insert(at, route);
+            branches.insert(at, Branch { route, replay });
         }
     }
 
     /// Ceases to.
-    fn cease(&self, stream: StreamId, epoch: Epoch) {
-        let is_it = |branch: &Arc<Route>| {
-            let part = branch.installation();
+    pub(super) fn cease(&self, stream: StreamId, epoch: Epoch) {
+        let is_it = |branch: &Branch| {
+            let part = branch.route.installation();
             (part.stream, part.epoch) == (stream, epoch)
         };
         write(&self.of_base).retain(|_, branches| {
@@ -61,48 +87,79 @@ impl Casts {
         let all = read(&self.of_base);
         let mut branches = all.iter().filter(|((of, _), _)| *of == stream);
         branches.any(|(_, branches)| {
-            let mut epochs = branches.iter().map(|branch| branch.installation().epoch);
+            let mut epochs = branches
+                .iter()
+                .map(|branch| branch.route.installation().epoch);
             epochs.any(|other| other == epoch)
         })
     }
 
+    /// Returns whether plans are given copies of what arrives for a base.
+    pub(super) fn is_any(&self, stream: StreamId, base: Epoch) -> bool {
+        read(&self.of_base).contains_key(&(stream, base))
+    }
+
     /// Returns the plans that are given copies of what arrives for a base.
-    pub(super) fn of(&self, stream: StreamId, base: Epoch) -> Vec<Arc<Route>> {
+    pub(super) fn of(&self, stream: StreamId, base: Epoch) -> Vec<Branch> {
         let all = read(&self.of_base);
         all.get(&(stream, base)).cloned().unwrap_or_default()
     }
 }
 
 impl Forwarder {
-    /// Begins or ceases to give a plan that is grafted here copies of what arrives for its base.
-    pub(crate) fn cast(&self, stream: StreamId, epoch: Epoch, is_on: bool) {
-        match self.route(stream, epoch) {
-            Some(route) if is_on => self.casts.begin(route),
-            _ => self.casts.cease(stream, epoch),
+    /// Begins or ceases to give a plan that is grafted here copies of what arrives for its base; what has begun goes on.
+    pub(crate) fn cast(self: &Arc<Self>, stream: StreamId, epoch: Epoch, feed: Feed) {
+        let route = self.route(stream, epoch).filter(|_| feed != Feed::Off);
+        let Some(route) = route else {
+            return self.casts.cease(stream, epoch);
+        };
+        if self.casts.has(stream, epoch) {
+            return;
         }
+        let base = route.installation().base;
+        let Some(base) = base.filter(|_| feed == Feed::Replay) else {
+            return self.casts.begin(route, None);
+        };
+        let (given, replay) = watch::channel(());
+        let begin = || self.casts.begin(Arc::clone(&route), Some(replay));
+        let group = self.kept.group_and((stream, base), self.clock.now(), begin);
+        let forwarder = Arc::clone(self);
+        tokio::spawn(async move {
+            for mut adu in group {
+                adu.header.epoch = epoch;
+                forwarder.carry(&route, adu).await;
+            }
+            drop(given);
+        });
     }
 
     /// A route of a plan that is cast takes the place of the one before.
     pub(super) fn recast(&self, route: &Arc<Route>) {
         let part = route.installation();
         if part.base.is_some() && self.casts.has(part.stream, part.epoch) {
-            self.casts.begin(Arc::clone(route));
+            self.casts.begin(Arc::clone(route), None);
         }
     }
 
     /// Takes an ADU that is here whole through its own route and those of all branches.
-    pub(super) async fn carry_all(&self, route: &Route, branches: &[Arc<Route>], adu: Adu) {
+    pub(super) async fn carry_all(&self, route: &Route, branches: &[Branch], adu: Adu) {
         let is_here = route.installation().next.is_none();
         if !is_here {
             self.carry(route, adu.clone()).await;
         }
-        for branch in branches {
-            let mut copy = adu.clone();
-            copy.header.epoch = branch.installation().epoch;
-            self.carry(branch, copy).await;
-        }
+        self.carry_copies(branches, &adu).await;
         if is_here {
             self.carry(route, adu).await;
+        }
+    }
+
+    /// Takes copies of an ADU that is here whole through the routes of branches.
+    pub(super) async fn carry_copies(&self, branches: &[Branch], adu: &Adu) {
+        for branch in branches {
+            branch.opened().await;
+            let mut copy = adu.clone();
+            copy.header.epoch = branch.route.installation().epoch;
+            self.carry(&branch.route, copy).await;
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use thalweg_core::control::{Installation, Secrets};
 use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::needs::{Order, Reliability};
+use thalweg_core::session::Feed;
 use thalweg_lift::packet::Pool;
 
 use super::super::{Forwarder, Route};
@@ -38,13 +39,15 @@ fn route(forwarder: &Forwarder, epoch: u32, base: Option<u32>, next: Option<u8>)
 
 fn cast(forwarder: &Forwarder) -> Vec<u32> {
     let branches = forwarder.casts.of(STREAM, Epoch(1));
-    let epochs = branches.iter().map(|branch| branch.installation().epoch.0);
+    let epochs = branches
+        .iter()
+        .map(|branch| branch.route.installation().epoch.0);
     epochs.collect()
 }
 
 #[tokio::test]
 async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
-    let forwarder = Forwarder::new(thalweg_net::Clock::start(), Pool::new(0));
+    let forwarder = Arc::new(Forwarder::new(thalweg_net::Clock::start(), Pool::new(0)));
     for (epoch, base, next) in [
         (1, None, Some(9)),
         (2, Some(1), None),
@@ -54,17 +57,17 @@ async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
     }
     assert!(cast(&forwarder).is_empty());
     for epoch in [1, 2, 3, 4, 2] {
-        forwarder.cast(STREAM, Epoch(epoch), true);
+        forwarder.cast(STREAM, Epoch(epoch), Feed::Live);
     }
     assert_eq!(cast(&forwarder), [3, 2], "what ends here comes last");
     // A part that is installed anew goes on, with its new route.
     let again = route(&forwarder, 3, Some(1), Some(7));
     forwarder.install(Arc::clone(&again));
     assert!(Arc::ptr_eq(
-        &forwarder.casts.of(STREAM, Epoch(1))[0],
+        &forwarder.casts.of(STREAM, Epoch(1))[0].route,
         &again
     ));
-    forwarder.cast(STREAM, Epoch(3), false);
+    forwarder.cast(STREAM, Epoch(3), Feed::Off);
     assert_eq!(cast(&forwarder), [2]);
     forwarder.remove(STREAM, Epoch(2));
     assert!(cast(&forwarder).is_empty());

@@ -1,0 +1,84 @@
+//! What is kept of each plan for who joins late.
+//!
+//! *The idea.* What is kept and which plans are cast change under one lock: an ADU that is whole is either among what a plan is
+//! given when it begins, or copied to it afterwards.
+//!
+//! *What it does not do.* It decides on nothing that is kept: `thalweg_core::replay` does.
+//!
+//! *Sources.* docs/recast.md.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use thalweg_core::adu::{Adu, Header};
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::replay::{Plan, Replay};
+use thalweg_core::time::Instant;
+
+use super::cast::Branch;
+use super::{Forwarder, Route, read};
+
+/// What is kept of all plans.
+#[derive(Debug, Default)]
+pub(super) struct Kept(Mutex<Replay>);
+
+impl Kept {
+    /// Forgets what is kept of a plan.
+    pub(super) fn forget(&self, plan: Plan) {
+        self.lock().forget(plan);
+    }
+
+    /// Returns what is kept of a plan, and does at the same moment what makes all that comes later come some other way.
+    pub(super) fn group_and(&self, plan: Plan, now: Instant, then: impl FnOnce()) -> Vec<Adu> {
+        let kept = self.lock();
+        then();
+        kept.group(plan, now)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Replay> {
+        // No code that can panic runs under this lock.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Forwarder {
+    /// Notes that an ADU begins to arrive; returns whether it is to be kept. What must be whole is never shared, so not kept.
+    pub(super) fn may_keep(&self, route: &Route, header: &Header) -> bool {
+        let plan = (header.stream, header.epoch);
+        if route.part.is_ordered() {
+            return false;
+        }
+        let mut kept = self.kept.lock();
+        // A route is removed before what is kept of its plan is forgotten, so nothing stays behind.
+        read(&self.routes).contains_key(&plan) && kept.handle_begun(plan, header)
+    }
+
+    /// Keeps an ADU that is here whole, if it is to be kept, and returns the plans that are to be given copies.
+    pub(super) fn keep(&self, adu: &Adu, is_kept: bool) -> Vec<Branch> {
+        let plan = (adu.header.stream, adu.header.epoch);
+        let mut kept = self.kept.lock();
+        if is_kept {
+            kept.handle_whole(plan, adu, self.clock.now());
+        }
+        self.casts.of(plan.0, plan.1)
+    }
+
+    /// Keeps an ADU as its producer gives it.
+    pub(crate) fn keep_given(&self, adu: &Adu) {
+        let plan = (adu.header.stream, Epoch(0));
+        let mut kept = self.kept.lock();
+        if kept.handle_begun(plan, &adu.header) {
+            kept.handle_whole(plan, adu, self.clock.now());
+        }
+    }
+
+    /// Returns what is kept of a stream that is published here.
+    pub(crate) fn given(&self, stream: StreamId) -> Vec<Adu> {
+        self.kept
+            .group_and((stream, Epoch(0)), self.clock.now(), || {})
+    }
+
+    /// Forgets what is kept of a stream that was published here.
+    pub(crate) fn forget_given(&self, stream: StreamId) {
+        self.kept.forget((stream, Epoch(0)));
+    }
+}
