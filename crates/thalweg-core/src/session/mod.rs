@@ -302,7 +302,9 @@ impl Session {
         sink.has_begun = true;
         let before = sink.active.replace(pending);
         if let Some(mut before) = before {
-            if before.is_doubted() || before.suspect_until > now {
+            // What must be whole does not trust that all that is under way by a node that leaves arrives before it goes.
+            let is_at_risk = before.is_left && !self.is_recast;
+            if before.is_doubted() || before.suspect_until > now || is_at_risk {
                 before.is_broken = true;
                 sink.broken.push(before.epoch);
             }

@@ -173,6 +173,29 @@ fn a_plan_whose_way_was_broken_is_deployed_anew_and_what_it_carried_is_sent_agai
 }
 
 #[test]
+fn what_must_be_whole_is_sent_again_around_a_node_that_leaves_and_nothing_else_is() {
+    for (session, is_resent) in [
+        (Session::default(), true),
+        (Session::recast(Duration::from_secs(1)), false),
+    ] {
+        let (mut session, now) = (session, Instant::ZERO);
+        session.handle_subscribe(SINK, now);
+        let mut said = Vec::new();
+        for adapter in ["null", "keep:1"] {
+            let epoch = session.handle_plan(SINK, parts(adapter), now);
+            let epoch = epoch.expect("another plan");
+            for node in [SOURCE, RELAY, SINK] {
+                session.handle_ready(node, epoch, now);
+            }
+            said = outputs(&mut session);
+            session.handle_leave(RELAY, now);
+        }
+        let resent = |output: &Output| matches!(output, Output::Resend { .. });
+        assert_eq!(said.iter().any(resent), is_resent);
+    }
+}
+
+#[test]
 fn a_suspicion_asks_for_another_plan_and_counts_while_it_lasts() {
     let (mut session, first) = deployed("null");
     let until = Instant::ZERO + Duration::from_secs(10);

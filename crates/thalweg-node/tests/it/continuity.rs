@@ -293,3 +293,22 @@ async fn the_way_heals_while_the_stream_leaves_it() {
         .await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_relay_that_stops_in_good_order_is_left_before_it_goes() {
+    for (net, needs, may_come_twice) in [(57, live(), false), (58, full(), true)] {
+        let mut fan = Fan::start(net, 2).await;
+        let mut relays = std::mem::take(&mut fan.relays);
+        unbroken(&fan, needs, async |first| {
+            let relay = relays.remove(first).expect("the plan leads by one");
+            relay.stop().await;
+            fan.left(first).await;
+        })
+        .await;
+        // It was left while it still carried, so nothing had to be sent again; what must be whole is all the same.
+        let status = fan.sink.handle.status().await.expect("it runs");
+        let mut streams = status.streams.iter();
+        let dropped = streams.find(|stream| !stream.counts.dropped.is_empty());
+        assert!(may_come_twice || dropped.is_none(), "{dropped:?}");
+    }
+}
