@@ -52,14 +52,19 @@ impl Forwarder {
         read(&self.routes).contains_key(&plan) && kept.handle_begun(plan, header)
     }
 
-    /// Keeps an ADU that is here whole, if it is to be kept, and returns the plans that are to be given copies.
-    pub(super) fn keep(&self, adu: &Adu, is_kept: bool) -> Vec<Branch> {
+    /// Keeps an ADU that is here whole, if it is to be kept, and returns the plans that are to be given copies: those that were
+    /// cast when it began to arrive, and those that are since.
+    pub(super) fn keep(&self, adu: &Adu, is_kept: bool, begun: Vec<Branch>) -> Vec<Branch> {
         let plan = (adu.header.stream, adu.header.epoch);
         let mut kept = self.kept.lock();
         if is_kept {
             kept.handle_whole(plan, adu, self.clock.now());
         }
-        self.casts.of(plan.0, plan.1)
+        let mut branches = self.casts.of(plan.0, plan.1);
+        let ceased = |branch: &Branch| branches.iter().all(|now| now.epoch() != branch.epoch());
+        let ceased: Vec<Branch> = begun.into_iter().filter(ceased).collect();
+        branches.splice(..0, ceased);
+        branches
     }
 
     /// Keeps an ADU as its producer gives it.

@@ -161,10 +161,10 @@ impl Forwarder {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
-        let is_cast = || self.casts.is_any(header.stream, header.epoch);
+        let begun = self.casts.of(header.stream, header.epoch);
         let way = match route.part.admit(from.peer(), &header) {
             // What the base leaves out here a branch may want.
-            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if is_cast() => Way::Gather,
+            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !begun.is_empty() => Way::Gather,
             Ok(way) => way,
             Err(Refusal::Stranger) => {
                 self.ledger.count_unknown();
@@ -186,7 +186,7 @@ impl Forwarder {
         match adu.collect().await {
             Ok(payload) => {
                 let adu = Adu { header, payload };
-                let branches = self.keep(&adu, is_kept);
+                let branches = self.keep(&adu, is_kept, begun);
                 self.carry_all(&route, &branches, adu).await;
             }
             // Whoever gave it up accounts for it; so in `deliver`.
@@ -206,7 +206,7 @@ impl Forwarder {
         if let Some(payload) = twin.whole().await {
             let adu = Adu { header, payload };
             // A plan that is cast since this began to come.
-            let branches = self.keep(&adu, true);
+            let branches = self.keep(&adu, true, Vec::new());
             self.carry_copies(&branches, &adu).await;
         }
     }

@@ -68,6 +68,8 @@ pub(super) struct Intake {
     pub(super) ended: Option<(Ended, Mark)>,
     /// It is kept for who joins late.
     is_kept: bool,
+    /// The plans that were cast when it began to arrive.
+    branches: Vec<Epoch>,
 }
 
 #[derive(Debug)]
@@ -176,6 +178,7 @@ impl Host {
             step,
             ended: None,
             is_kept,
+            branches,
         };
         self.intakes.insert((peer, recv), intake);
         self.hold_if_busy(peer, recv, &header);
@@ -267,6 +270,7 @@ impl Host {
             step,
             ended,
             is_kept,
+            mut branches,
             ..
         } = intake;
         self.count_whole(&header, ended, now);
@@ -294,8 +298,10 @@ impl Host {
         if is_kept {
             self.replay.handle_whole(plan, &adu, now);
         }
-        // Those that are cast by now: each ADU is among what is kept when one begins, or is copied to it here.
-        let branches = self.branches(header.stream, header.epoch);
+        // And those that are cast since: each ADU is among what is kept when one begins, or is copied to it here.
+        branches.extend(self.branches(header.stream, header.epoch));
+        branches.sort_unstable();
+        branches.dedup();
         if !has_passed {
             self.process_all(adu, copy, step, &branches, watch);
         } else if is_kept {

@@ -44,6 +44,10 @@ pub(super) struct Branch {
 }
 
 impl Branch {
+    pub(super) fn epoch(&self) -> Epoch {
+        self.route.installation().epoch
+    }
+
     /// Waits until it has been given what is kept.
     async fn opened(&self) {
         if let Some(mut replay) = self.replay.clone() {
@@ -92,11 +96,6 @@ impl Casts {
                 .map(|branch| branch.route.installation().epoch);
             epochs.any(|other| other == epoch)
         })
-    }
-
-    /// Returns whether plans are given copies of what arrives for a base.
-    pub(super) fn is_any(&self, stream: StreamId, base: Epoch) -> bool {
-        read(&self.of_base).contains_key(&(stream, base))
     }
 
     /// Returns the plans that are given copies of what arrives for a base.
