@@ -1,4 +1,10 @@
 //! The streams that programs on this node want: finding who publishes them, subscribing, staying subscribed.
+//!
+//! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink stays with the one that
+//! it has for as long as there is a way to that and it announces the stream, and then takes the one of the smallest key to which
+//! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap.
+//!
+//! *Sources.* docs/recast.md §7.
 
 use alloc::vec::Vec;
 
@@ -75,9 +81,30 @@ impl Controller {
         self.wanted.get(name).map(|wanted| wanted.subscription)
     }
 
+    /// Returns who publishes a stream for this node: whoever did before, if that still does and can be reached, or nobody else
+    /// can.
+    ///
+    /// Cost    of several that publish it, a way to each
     fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
-        let found = self.directory.publisher(name);
-        found.map(|(node, stream)| (node, stream.id))
+        let publishers = self.directory.publishers(name);
+        let publishers = publishers.map(|(node, stream)| (node, stream.id));
+        let before = match self.subscription(name) {
+            Some(Subscription::Found { source, stream, .. }) => Some((source, stream)),
+            _ => None,
+        };
+        let all: Vec<(NodeId, StreamId)> = publishers.collect();
+        if all.len() < 2 {
+            return all.first().copied();
+        }
+        let reached = |node| self.directory.path(self.id(), node).is_some();
+        let rank = |publisher: &(NodeId, StreamId)| {
+            (
+                !reached(publisher.0),
+                Some(*publisher) != before,
+                publisher.0,
+            )
+        };
+        all.into_iter().min_by_key(rank)
     }
 
     /// Looks up the publishers of wanted streams, and asks those that there was no way to.

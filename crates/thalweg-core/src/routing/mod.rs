@@ -241,7 +241,12 @@ impl Directory {
 
     /// Returns the node that publishes a stream of this name; of several, the one of the smallest key.
     pub fn publisher(&self, name: &StreamName) -> Option<(NodeId, &Announced)> {
-        self.records().find_map(|record| {
+        self.publishers(name).next()
+    }
+
+    /// Returns the nodes that publish a stream of this name, ordered by key.
+    pub fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, &Announced)> {
+        self.records().filter_map(move |record| {
             let stream = record.streams.iter().find(|stream| stream.name == *name)?;
             Some((record.node, stream))
         })

@@ -39,11 +39,14 @@ pub(crate) fn mailbox() -> (mpsc::Sender<Mail>, mpsc::Receiver<Mail>) {
 }
 
 impl Mailboxes {
+    /// Opens a mailbox to a stream, and to no other: what still comes of one that this one has taken over from is not wanted.
     pub(crate) fn open(&self, stream: StreamId, mailbox: mpsc::Sender<Mail>) {
-        write(&self.of_stream)
-            .entry(stream)
-            .or_default()
-            .push(mailbox);
+        let mut all = write(&self.of_stream);
+        all.retain(|_, mailboxes| {
+            mailboxes.retain(|other| !other.same_channel(&mailbox));
+            !mailboxes.is_empty()
+        });
+        all.entry(stream).or_default().push(mailbox);
     }
 
     /// Forgets the mailboxes whose subscribers are gone.

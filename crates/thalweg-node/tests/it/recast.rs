@@ -224,3 +224,34 @@ async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twic
         assert_eq!(late, (first..next).collect::<Vec<_>>());
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one_that_stands_by() {
+    let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
+    let first = source.handle.publish(publication()).await;
+    let mut first = first.expect("it is published");
+    let mut ann = subscribe(&sinks[0]).await;
+    are_active(&source, 1).await;
+    let standby = sinks[1].handle.publish(publication()).await;
+    let mut standby = standby.expect("another node has the name too");
+    for number in 0..30 {
+        first.send(outgoing(number)).await.expect("it runs");
+        standby.send(outgoing(number)).await.expect("it runs");
+    }
+    assert!(!standby.is_wanted(), "who is served stays");
+    fabric::until("the first has brought all that it was given", || async {
+        let status = source.handle.status().await.expect("it runs");
+        let mut ledgers = status.streams.iter().filter_map(|s| s.ledger.as_ref());
+        ledgers.any(|ledger| ledger.delivered == 30)
+    })
+    .await;
+    // Its program is gone without a word.
+    drop(first);
+    are_active(&sinks[1], 1).await;
+    for number in 30..ADUS {
+        standby.send(outgoing(number)).await.expect("it runs");
+    }
+    let (_, ann) = tokio::join!(standby.finish(), received(&mut ann));
+    let expected: Vec<u64> = (0..30).chain(20..ADUS).collect();
+    assert_eq!(ann, expected);
+}

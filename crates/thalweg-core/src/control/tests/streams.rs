@@ -347,3 +347,58 @@ fn what_no_node_can_run_is_planned_around_and_never_deployed() {
     let (parts, _) = planning.solve().into_parts().expect("planned around");
     assert!(parts.iter().all(|part| part.adapters.is_empty()));
 }
+
+/// Returns from which node a stream is wanted.
+fn source_of(fabric: &Fabric, sink: super::NodeId) -> Option<super::NodeId> {
+    match fabric.node(sink).controller.subscription(&name()) {
+        Some(Subscription::Found { source, .. }) => Some(source),
+        _ => None,
+    }
+}
+
+#[test]
+fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_gone() {
+    // B relays, A and D publish, C wants.
+    let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
+    fabric.subscribe(C);
+    let stream_of_d = fabric.publish(D, publication(None, false));
+    assert_eq!(source_of(&fabric, C), Some(D));
+    let stream_of_a = fabric.publish(A, publication(None, false));
+    assert_eq!(
+        source_of(&fabric, C),
+        Some(D),
+        "though A has the smaller key"
+    );
+    assert!(!fabric.node(A).active.contains_key(&stream_of_a));
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(source_of(&fabric, C), Some(D));
+    fabric.at(D, |c, now, keys| c.unpublish(stream_of_d, now, keys));
+    fabric.settle();
+    assert_eq!(source_of(&fabric, C), Some(A), "no time has passed");
+    assert_eq!(fabric.way(A, stream_of_a).1, vec![A, B, C]);
+    let replays = &fabric.node(A).replays;
+    assert_eq!(replays, &[(stream_of_a, Epoch(1))], "from its newest key");
+    // Who comes back stands by.
+    fabric.publish(D, publication(None, false));
+    assert_eq!(source_of(&fabric, C), Some(A));
+}
+
+#[test]
+fn a_producer_that_cannot_be_reached_is_replaced_and_stands_by_when_it_is_back() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
+    fabric.subscribe(C);
+    fabric.publish(A, publication(None, false));
+    let stream_of_d = fabric.publish(D, publication(None, false));
+    assert_eq!(source_of(&fabric, C), Some(A));
+    fabric.cut([A, B]);
+    assert_eq!(source_of(&fabric, C), Some(D), "no time has passed");
+    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
+    fabric.link([A, B]);
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(source_of(&fabric, C), Some(D));
+    // Who has no other waits for the one that it has.
+    fabric.cut([B, D]);
+    assert_eq!(source_of(&fabric, C), Some(A));
+    fabric.cut([A, B]);
+    assert_eq!(source_of(&fabric, C), Some(A));
+}
