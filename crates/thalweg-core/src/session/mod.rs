@@ -125,23 +125,23 @@ impl Session {
 
     /// Takes in the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
-        self.leave(node, now);
+        self.leave(node, now, now);
         self.want_orphans();
     }
 
-    /// Takes in that the stream is over.
+    /// Takes in that the stream is over: what was given may be on its way, and is still to be copied.
     pub fn handle_close(&mut self, now: Instant) {
         while let Some((node, _)) = self.sinks.first_key_value() {
-            self.leave(*node, now);
+            self.leave(*node, now, now + self.linger);
         }
     }
 
-    fn leave(&mut self, node: NodeId, now: Instant) {
+    fn leave(&mut self, node: NodeId, now: Instant, cease: Instant) {
         let Some(sink) = self.sinks.remove(&node) else {
             return;
         };
         for deployment in sink.active.into_iter().chain(sink.pending) {
-            self.retire(deployment, now + RENEW, now);
+            self.retire(deployment, now + RENEW, cease);
         }
         self.outputs.push_back(Output::Gone { sink: node });
     }
