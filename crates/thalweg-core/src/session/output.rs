@@ -22,7 +22,7 @@ pub struct Part {
 /// Something for the driver to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Find a plan for this sink and give it to [`Session::handle_plan`].
+    /// Find a plan for this sink and give it to [`Session::handle_plan`](super::Session::handle_plan).
     PlanWanted {
         /// For whom.
         sink: NodeId,
@@ -81,7 +81,7 @@ pub enum Output {
         /// The path from the source up to the addressee.
         route: Vec<NodeId>,
     },
-    /// A deployment failed; another plan is asked for after [`RETRY`].
+    /// A deployment failed; another plan is asked for after [`RETRY`](super::RETRY).
     Failed {
         /// For whom.
         sink: NodeId,
