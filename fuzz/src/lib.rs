@@ -13,6 +13,7 @@ use thalweg_core::adu::{Flags, Header};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::pace::{CarrierNumber, Decoder, Event, Pacing, Read, Session};
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::trace::Trace;
 use thalweg_core::transfer::{Have, Manifest, Parcel, Receipt, Receiver, TransferId};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_core::wire::{admission, adu, control, record};
@@ -64,6 +65,24 @@ pub fn adu_header(bytes: &[u8]) {
         .expect("a whole header needs no more bytes");
     assert_eq!(again.header, decoded.header);
     assert_eq!(again.payload_bytes, decoded.payload_bytes);
+    let trace = adu::decode_trace(bytes, &decoded, now);
+    assert_eq!(trace.is_some(), decoded.trace_bytes > 0);
+    let Some(trace) = trace.filter(Trace::has_room) else {
+        return;
+    };
+    let mut onward = Vec::new();
+    adu::encode_traced(
+        &decoded.header,
+        &trace,
+        decoded.payload_bytes,
+        now,
+        &mut onward,
+    );
+    let again = adu::decode_header(&onward, now)
+        .expect("what was encoded decodes")
+        .expect("a whole header needs no more bytes");
+    let stamped = adu::decode_trace(&onward, &again, now).expect("it bears one stamp more");
+    assert_eq!(stamped.stamps()[..trace.stamps().len()], *trace.stamps());
 }
 
 /// A control frame between neighbours.

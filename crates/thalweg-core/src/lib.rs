@@ -23,6 +23,7 @@
 //! | [`ledger`] | what became of a stream's ADUs on all nodes of its path |
 //! | [`pace`] | a link over TCP: chunks of streams on connections that may fail |
 //! | [`transfer`] | files over streams: what is sent, resent, believed |
+//! | [`trace`] | what each hop cost an ADU, by stamps that it bears |
 //! | [`mailbox`] | what waits for a local subscriber |
 //! | [`wire`] | bytes to values and back, totally |
 //!
@@ -60,6 +61,7 @@ pub mod replay;
 pub mod routing;
 pub mod session;
 pub mod time;
+pub mod trace;
 pub mod transfer;
 pub mod units;
 pub mod wire;

@@ -13,6 +13,18 @@ pub const ADU_PAYLOAD_BYTES_MAX: usize = 8 << 20;
 /// Bytes of an encoded ADU header: every field at its widest (docs/protocol.md §3).
 pub const ADU_HEADER_BYTES_MAX: usize = 64;
 
+/// Stamps that an ADU bears: one of each node of the longest path but its sink, whose own stamp travels on no ADU.
+pub const TRACE_STAMPS_MAX: usize = PATH_NODES_MAX - 1;
+
+/// Bytes of one stamp: four times of at most four bytes each.
+pub const STAMP_BYTES_MAX: usize = 16;
+
+/// Bytes of stamps behind a header: how many they are, and they.
+pub const TRACE_BYTES_MAX: usize = 1 + TRACE_STAMPS_MAX * STAMP_BYTES_MAX;
+
+/// Nodes that a stream is traced for at a time: a few people who look, each costs the source an envelope for each way.
+pub const TRACERS_MAX: usize = 4;
+
 /// Layers of a stream: a layer is a byte on the wire, and the planner's state grows with it.
 pub const LAYERS_MAX: usize = 16;
 

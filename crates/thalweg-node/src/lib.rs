@@ -35,10 +35,12 @@ pub mod status;
 pub mod transfer;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
-pub use control::{AdmissionError, InviteRequest, RouteError};
+pub use control::{
+    AdmissionError, HopCost, InviteRequest, RouteError, TraceError, TraceEvent, TracedAdu,
+};
 pub use handle::{
     Handle, Losses, Outgoing, Publication, PublishError, PublishSummary, Publisher, Sendable,
-    SubscribeOptions, Subscriber, SubscriberEvent,
+    SubscribeOptions, Subscriber, SubscriberEvent, Tracer,
 };
 pub use node::{Node, NodeError, Report};
 pub use status::Status;

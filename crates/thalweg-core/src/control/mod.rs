@@ -25,6 +25,7 @@
 //! | `continuity` | what sinks have, who does not answer, what is sent again |
 //! | `leave` | a node that goes in good order is planned around |
 //! | `map`, `planning` | from the directory to the planner's input and back |
+//! | `trace` | what hops cost: who asks, what sinks tell |
 //! | `route` | what way a stream would take, for whoever asks |
 //! | `keys`, `note` | what it asks of cryptography; what it tells people |
 //!
@@ -55,6 +56,7 @@ mod sink;
 mod source;
 #[cfg(test)]
 mod tests;
+mod trace;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};
@@ -71,6 +73,7 @@ use crate::routing::Directory;
 use crate::routing::gauge::Gauge;
 use crate::session::{Feed, Given};
 use crate::time::{Duration, Instant};
+use crate::trace::{Marking, Traced};
 use crate::units::Bitrate;
 use crate::wire::control::{self as wire, Body, Message};
 
@@ -88,6 +91,7 @@ use continuity::Continuity;
 use neighbour::OwnRecord;
 use part::{Part, Pending};
 use sink::Wanted;
+use trace::Traces;
 
 /// What a node is, as its owner configured it.
 #[derive(Clone, Debug)]
@@ -214,6 +218,22 @@ pub enum Output {
         /// What became of them.
         reading: Reading,
     },
+    /// From now on mark ADUs of a published stream, for somebody wants to know what hops cost them.
+    Trace {
+        /// Which stream.
+        stream: StreamId,
+        /// How often, and until when.
+        marking: Marking,
+    },
+    /// What the source of a stream says to this node's wish to trace it.
+    Tracing {
+        /// Which stream.
+        stream: StreamId,
+        /// How many sinks it has, or why it is not traced.
+        answer: Result<u32, String>,
+    },
+    /// What hops cost one ADU of a stream that this node traces, with the nodes of its way.
+    Traced(Traced),
     /// Write down what happened.
     Note(Note),
 }
@@ -237,6 +257,7 @@ pub struct Controller {
     /// What became of the ADUs of each part.
     accounts: BTreeMap<(StreamId, Epoch), Account>,
     continuity: Continuity,
+    traces: Traces,
     /// It has said that it leaves.
     is_leaving: bool,
     /// What this node sends to itself, with the route it would have taken.
@@ -267,6 +288,7 @@ impl Controller {
             pending: BTreeMap::new(),
             accounts: BTreeMap::new(),
             continuity: Continuity::default(),
+            traces: Traces::default(),
             is_leaving: false,
             to_self: VecDeque::new(),
             outputs: VecDeque::new(),

@@ -175,6 +175,12 @@ pub enum Note {
         /// Which neighbour.
         peer: NodeId,
     },
+    /// Stamps came from a node that is no sink of the plan, or are not one for each of its nodes; or from a source that this
+    /// node has not asked.
+    TraceAstray {
+        /// From whom.
+        from: NodeId,
+    },
     /// A receipt came of a plan that does not go on there.
     ReceiptAstray {
         /// From whom.

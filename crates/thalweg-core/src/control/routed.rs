@@ -81,6 +81,15 @@ impl Controller {
                     source.session.handle_unsubscribe(from, now);
                 }
             }
+            Body::Trace { stream, every } => {
+                self.handle_trace(from, route, (stream, every), now, keys);
+            }
+            Body::Tracing {
+                stream,
+                sinks,
+                reason,
+            } => self.handle_tracing(from, stream, sinks, reason),
+            Body::Traced(traced) => self.handle_traced(from, traced, now, keys),
             Body::Leave { stream } => self.handle_leave(from, stream, now),
             Body::Prepare(prepare) => self.handle_prepare(from, route, prepare, now, keys),
             Body::Ready { stream, epoch } => {

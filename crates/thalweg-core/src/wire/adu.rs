@@ -9,17 +9,24 @@
 //! sequence(i) epoch(i) media time µs(i) depends on(i) budget µs + 1, 0 = none(i) payload bytes(i)
 //! ```
 //!
+//! Behind the header of a traced ADU come the stamps of the nodes that it has passed ([`Trace`]). They are of the wire alone:
+//! the bit that announces them is none of [`Flags`], so that no seal covers it and no program sees it.
+//!
 //! *What it does not do.* It carries no payload: the payload follows the header and is never copied here.
 //!
 //! *Sources.* docs/protocol.md §3.
 
 use alloc::vec::Vec;
 
-use super::{Reader, VARINT_MAX, VERSION, WireError, Write};
+use super::{Reader, VARINT_MAX, VERSION, WireError, Write, trace};
 use crate::adu::{Flags, Header, Importance, MediaTime};
 use crate::id::{Epoch, Sequence, StreamId};
-use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX};
+use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, TRACE_BYTES_MAX};
 use crate::time::{Duration, Instant};
+use crate::trace::Trace;
+
+/// The bit among the flags that says that stamps follow the header.
+const TRACED: u8 = 1 << 7;
 
 /// A header that was read, and where its payload lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +35,10 @@ pub struct Decoded {
     pub header: Header,
     /// How long the payload is that follows; at most [`ADU_PAYLOAD_BYTES_MAX`].
     pub payload_bytes: usize,
-    /// How many bytes the header took.
+    /// How many bytes the header took, stamps included.
     pub header_bytes: usize,
+    /// How many of these, the last, are stamps; [`decode_trace`] reads them.
+    pub trace_bytes: usize,
 }
 
 /// Appends the header; the payload of `payload_bytes` is to follow.
@@ -53,6 +62,45 @@ pub fn encode_header(header: &Header, payload_bytes: usize, now: Instant, out: &
     out.varint(payload_bytes as u64);
 }
 
+/// Appends the header and the stamps of the nodes before, this one's behind them; the payload is to follow.
+///
+/// A way that is longer than any plan's goes on untraced.
+///
+/// Cost    O(stamps); at most [`ADU_HEADER_BYTES_MAX`] and [`TRACE_BYTES_MAX`] bytes are appended
+/// Fails   panics if a sequence is above 2⁶² − 1 (a producer's bug)
+pub fn encode_traced(
+    header: &Header,
+    trace: &Trace,
+    payload_bytes: usize,
+    now: Instant,
+    out: &mut Vec<u8>,
+) {
+    let start = out.len();
+    encode_header(header, payload_bytes, now, out);
+    if trace.has_room() {
+        out[start + 1] |= TRACED;
+        trace::encode(trace.stamps(), &trace.stamp(now), out);
+    }
+}
+
+/// Reads the stamps of a header that was decoded from the head of `bytes`; `None` if it bears none.
+///
+/// Cost    O(stamps), one allocation
+pub fn decode_trace(bytes: &[u8], decoded: &Decoded, now: Instant) -> Option<Trace> {
+    let start = decoded.header_bytes.checked_sub(decoded.trace_bytes)?;
+    let stamps = bytes.get(start..decoded.header_bytes)?;
+    let stamps = trace::decode(&mut Reader::new(stamps)).ok()?;
+    Some(Trace::arrived(stamps, now))
+}
+
+/// Returns how many bytes surely hold the header that begins with these, stamps included.
+pub fn window(bytes: &[u8]) -> usize {
+    match bytes.get(1) {
+        Some(flags) if flags & TRACED != 0 => ADU_HEADER_BYTES_MAX + TRACE_BYTES_MAX,
+        _ => ADU_HEADER_BYTES_MAX,
+    }
+}
+
 /// Returns what is left until `deadline` in whole microseconds, plus one; 0 if there is no deadline.
 fn budget(deadline: Instant, now: Instant) -> u64 {
     let left = deadline.saturating_since(now);
@@ -70,7 +118,7 @@ fn budget(deadline: Instant, now: Instant) -> u64 {
 pub fn decode_header(bytes: &[u8], now: Instant) -> Result<Option<Decoded>, WireError> {
     match read(bytes, now) {
         Ok(decoded) => Ok(Some(decoded)),
-        Err(WireError::Truncated(_)) if bytes.len() < ADU_HEADER_BYTES_MAX => Ok(None),
+        Err(WireError::Truncated(_)) if bytes.len() < window(bytes) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -81,7 +129,8 @@ fn read(bytes: &[u8], now: Instant) -> Result<Decoded, WireError> {
     if version != VERSION {
         return Err(WireError::Version(version));
     }
-    let flags = Flags::from_bits(reader.byte("flags")?).ok_or(WireError::Malformed("flags"))?;
+    let bits = reader.byte("flags")?;
+    let flags = Flags::from_bits(bits & !TRACED).ok_or(WireError::Malformed("flags"))?;
     let importance = Importance(reader.byte("importance")?);
     let layer = reader.byte("layer")?;
     if usize::from(layer) >= LAYERS_MAX {
@@ -107,9 +156,14 @@ fn read(bytes: &[u8], now: Instant) -> Result<Decoded, WireError> {
         flags,
     };
     let payload_bytes = reader.bounded("payload length", ADU_PAYLOAD_BYTES_MAX as u64)? as usize;
+    let before = reader.remaining();
+    if bits & TRACED != 0 {
+        trace::skip(&mut reader)?;
+    }
     Ok(Decoded {
         header,
         payload_bytes,
         header_bytes: bytes.len() - reader.remaining(),
+        trace_bytes: before - reader.remaining(),
     })
 }

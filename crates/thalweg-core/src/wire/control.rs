@@ -24,11 +24,15 @@ use super::account::{self, Report};
 use super::admission::{self, Credential, Warrant};
 use super::receipt::{self, Advice, Receipt};
 use super::record::{flag, stream_name};
-use super::{Reader, WireError, Write};
+use super::{Reader, WireError, Write, trace};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
-use crate::limits::{ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, PATH_NODES_MAX, TEXT_BYTES_MAX};
+use crate::limits::{
+    ADAPTERS_PER_NODE_MAX, CONTROL_BYTES_MAX, PATH_NODES_MAX, SINKS_PER_STREAM_MAX, TEXT_BYTES_MAX,
+};
 use crate::needs::{Order, Reliability};
 use crate::session::Feed;
+use crate::time::Duration;
+use crate::trace::Traced;
 
 /// Bytes of an adapter as a plan writes it: `keep:15`, `pack:zstd`, with room for parameters.
 const ADAPTER_BYTES_MAX: usize = 64;
@@ -52,6 +56,9 @@ const ADVICE: u8 = 6;
 
 /// The kind of what is said of a grafted plan among frames.
 const BRANCH: u8 = 7;
+
+/// The longest interval between traced ADUs that can be asked for, in milliseconds: an hour.
+const EVERY_MS_MAX: u64 = 3_600_000;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -197,6 +204,24 @@ pub enum Body {
         /// Which plan.
         epoch: Epoch,
     },
+    /// Somebody wants to know what hops cost the stream's ADUs; asked again while that is so.
+    Trace {
+        /// Which stream.
+        stream: StreamId,
+        /// How often.
+        every: Duration,
+    },
+    /// The source's answer: for how many sinks, or why not.
+    Tracing {
+        /// Which stream.
+        stream: StreamId,
+        /// How many sinks the stream has.
+        sinks: u32,
+        /// Why it is not traced; empty if it is.
+        reason: String,
+    },
+    /// What hops cost one ADU: from its sink to the source, and from there to who asked.
+    Traced(Traced),
 }
 
 /// One node's part of a plan.
@@ -361,6 +386,9 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Cast { stream, .. } => (6, stream),
         Body::Casting { stream, .. } => (7, stream),
         Body::Leave { stream } => (8, stream),
+        Body::Trace { stream, .. } => (11, stream),
+        Body::Tracing { stream, .. } => (12, stream),
+        Body::Traced(traced) => (13, &traced.stream),
     };
     out.push(kind);
     out.extend_from_slice(&stream.0.to_be_bytes());
@@ -377,6 +405,12 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
                 Feed::Replay => {}
             }
         }
+        Body::Trace { every, .. } => out.varint(every.as_millis().min(EVERY_MS_MAX)),
+        Body::Tracing { sinks, reason, .. } => {
+            out.varint(u64::from(*sinks));
+            out.blob(truncated(reason).as_bytes());
+        }
+        Body::Traced(traced) => trace::encode_traced(traced, &mut out),
         Body::Refuse { epoch, reason, .. } => {
             out.varint(u64::from(epoch.0));
             out.blob(truncated(reason).as_bytes());
@@ -477,6 +511,16 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             epoch: epoch(&mut reader)?,
             feed: Feed::Replay,
         },
+        11 => Body::Trace {
+            stream,
+            every: Duration::from_millis(reader.bounded("interval", EVERY_MS_MAX)?),
+        },
+        12 => Body::Tracing {
+            stream,
+            sinks: reader.bounded("sinks", SINKS_PER_STREAM_MAX as u64)? as u32,
+            reason: reader.text("reason", TEXT_BYTES_MAX)?,
+        },
+        13 => Body::Traced(trace::decode_traced(&mut reader, stream)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

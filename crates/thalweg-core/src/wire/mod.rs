@@ -14,6 +14,7 @@ pub mod adu;
 pub mod control;
 pub mod receipt;
 pub mod record;
+mod trace;
 mod varint;
 
 #[cfg(test)]

@@ -15,11 +15,15 @@ use super::record::{Announced, Neighbour, Record};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
 use crate::adu::{Flags, Header, Importance, Mark, MediaTime};
 use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
-use crate::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, RECEIPT_RANGES_MAX};
+use crate::limits::{
+    ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, PATH_NODES_MAX, RECEIPT_RANGES_MAX,
+    TRACE_BYTES_MAX, TRACE_STAMPS_MAX,
+};
 use crate::mailbox::Held;
 use crate::needs::{Order, Reliability};
 use crate::session::Feed;
 use crate::time::{Duration, Instant};
+use crate::trace::{Stamp, Trace, Traced};
 use crate::units::Bitrate;
 
 fn encoded(header: &Header, payload_bytes: usize, now: Instant) -> Vec<u8> {
@@ -323,6 +327,46 @@ fn bodies() -> impl Strategy<Value = Body> {
         ids.clone()
             .prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
         ids.prop_map(|(stream, _)| Body::Leave { stream }),
+        trace_bodies(),
+    ]
+}
+
+/// What is said of traces.
+fn trace_bodies() -> impl Strategy<Value = Body> {
+    let ids =
+        (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| (StreamId(stream), Epoch(epoch)));
+    prop_oneof![
+        (ids.clone(), 0..3_600_000u64).prop_map(|((stream, _), every)| Body::Trace {
+            stream,
+            every: Duration::from_millis(every),
+        }),
+        (ids.clone(), 0..512u32, "\\PC{0,40}").prop_map(|((stream, _), sinks, reason)| {
+            Body::Tracing {
+                stream,
+                sinks,
+                reason,
+            }
+        }),
+        (
+            ids.clone(),
+            any::<bool>(),
+            vec((stamps(), any::<[u8; 32]>()), 1..=PATH_NODES_MAX)
+        )
+            .prop_map(|((stream, epoch), has_path, ways)| {
+                let path = ways.iter().map(|(_, node)| NodeId(*node));
+                Body::Traced(Traced {
+                    stream,
+                    epoch,
+                    sequence: Sequence(77),
+                    budget: if has_path {
+                        Duration::from_millis(9)
+                    } else {
+                        Duration::NEVER
+                    },
+                    path: if has_path { path.collect() } else { Vec::new() },
+                    stamps: ways.iter().map(|(stamp, _)| *stamp).collect(),
+                })
+            }),
     ]
 }
 
@@ -390,6 +434,49 @@ fn messages() -> impl Strategy<Value = Message> {
     ]
 }
 
+/// Stamps of times that the wire can say.
+fn stamps() -> impl Strategy<Value = Stamp> {
+    let time = || (0..1u64 << 30).prop_map(Duration::from_micros);
+    (time(), time(), time(), time()).prop_map(|(inside, lift, wait, line)| Stamp {
+        inside,
+        lift,
+        wait,
+        line,
+    })
+}
+
+#[test]
+fn stamps_are_bounded_and_none_is_no_trace() {
+    let header = Header::new(StreamId(1), Sequence(1));
+    let endless = Stamp {
+        wait: Duration::NEVER,
+        ..Stamp::default()
+    };
+    let full = Trace::arrived(Vec::from([endless; TRACE_STAMPS_MAX - 1]), Instant::ZERO);
+    let mut bytes = Vec::new();
+    adu::encode_traced(&header, &full, 0, Instant::ZERO, &mut bytes);
+    let decoded = adu::decode_header(&bytes, Instant::ZERO);
+    let decoded = decoded.expect("well formed").expect("whole");
+    let trace = adu::decode_trace(&bytes, &decoded, Instant::ZERO).expect("it bears stamps");
+    assert_eq!(trace.stamps()[0].wait, Duration::from_micros((1 << 30) - 1));
+    let mut longer = Vec::new();
+    adu::encode_traced(&header, &trace, 0, Instant::ZERO, &mut longer);
+    assert_eq!(
+        longer,
+        encoded(&header, 0, Instant::ZERO),
+        "it goes on untraced"
+    );
+    let at = decoded.header_bytes - decoded.trace_bytes;
+    bytes[at] = 0;
+    assert_eq!(
+        adu::decode_header(&bytes, Instant::ZERO),
+        Err(WireError::Malformed("stamps"))
+    );
+    bytes[at] = TRACE_STAMPS_MAX as u8 + 1;
+    let error = adu::decode_header(&bytes, Instant::ZERO).expect_err("one too many");
+    assert!(matches!(error, WireError::TooLarge { what: "stamps", .. }));
+}
+
 proptest! {
     #[test]
     fn a_header_survives_the_wire(header in headers(), payload_bytes in 0..=ADU_PAYLOAD_BYTES_MAX, tail in vec(any::<u8>(), 0..9)) {
@@ -397,7 +484,34 @@ proptest! {
         let header_bytes = bytes.len();
         bytes.extend(tail);
         let decoded = adu::decode_header(&bytes, Instant::ZERO).expect("well formed").expect("whole");
-        prop_assert_eq!(decoded, adu::Decoded { header, payload_bytes, header_bytes });
+        prop_assert_eq!(decoded, adu::Decoded { header, payload_bytes, header_bytes, trace_bytes: 0 });
+        for length in 0..header_bytes {
+            prop_assert_eq!(adu::decode_header(&bytes[..length], Instant::ZERO), Ok(None));
+        }
+    }
+
+    #[test]
+    fn a_traced_header_survives_the_wire(
+        header in headers(),
+        payload_bytes in 0..=ADU_PAYLOAD_BYTES_MAX,
+        before in vec(stamps(), 0..TRACE_STAMPS_MAX),
+        tail in vec(any::<u8>(), 0..9),
+    ) {
+        let at = |micros| Instant::ZERO + Duration::from_micros(micros);
+        let mut trace = Trace::arrived(before.clone(), at(0));
+        trace.queue(at(5), Duration::from_micros(40));
+        let mut bytes = Vec::new();
+        adu::encode_traced(&header, &trace, payload_bytes, Instant::ZERO, &mut bytes);
+        let header_bytes = bytes.len();
+        prop_assert!(header_bytes <= ADU_HEADER_BYTES_MAX + TRACE_BYTES_MAX);
+        bytes.extend(tail);
+        let decoded = adu::decode_header(&bytes, Instant::ZERO).expect("well formed").expect("whole");
+        prop_assert_eq!((decoded.header, decoded.payload_bytes), (header, payload_bytes), "no bit of it is left in the flags");
+        prop_assert_eq!(decoded.header_bytes, header_bytes);
+        let read = adu::decode_trace(&bytes, &decoded, at(9)).expect("it bears stamps");
+        prop_assert_eq!(read.stamps().len(), before.len() + 1);
+        prop_assert_eq!(&read.stamps()[..before.len()], &before[..]);
+        prop_assert_eq!(read.stamps()[before.len()], trace.stamp(Instant::ZERO));
         for length in 0..header_bytes {
             prop_assert_eq!(adu::decode_header(&bytes[..length], Instant::ZERO), Ok(None));
         }
@@ -421,7 +535,11 @@ proptest! {
     #[test]
     fn any_bytes_are_a_value_or_an_error(bytes in vec(any::<u8>(), 0..300)) {
         let header = adu::decode_header(&bytes, Instant::ZERO);
-        prop_assert!(bytes.len() < ADU_HEADER_BYTES_MAX || header != Ok(None), "a full window is decided");
+        if let Ok(Some(decoded)) = header {
+            let trace = adu::decode_trace(&bytes, &decoded, Instant::ZERO);
+            prop_assert_eq!(trace.is_some(), decoded.trace_bytes > 0, "what was passed over can be read");
+        }
+        prop_assert!(bytes.len() < adu::window(&bytes) || header != Ok(None), "a full window is decided");
         let _ = (record::decode(&bytes), control::decode(&bytes), control::decode_body(&bytes));
     }
 

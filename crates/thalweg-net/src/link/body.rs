@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use thalweg_core::adu::Header;
 use thalweg_core::time::Instant;
+use thalweg_core::trace::Trace;
 use tokio::sync::oneshot;
 
 use super::alarm::Alarm;
@@ -32,6 +33,8 @@ pub struct Arriving {
     pub payload_bytes: usize,
     /// The payload.
     pub body: Body,
+    /// What the nodes before say of it, if it is traced.
+    pub trace: Option<Box<Trace>>,
 }
 
 /// A payload that is read in the chunks in which it arrives.

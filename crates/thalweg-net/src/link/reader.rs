@@ -10,10 +10,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
-use thalweg_core::limits::ADU_HEADER_BYTES_MAX;
 use thalweg_core::time::Instant;
+use thalweg_core::trace::Trace;
 use thalweg_core::wire::WireError;
-use thalweg_core::wire::adu::{Decoded, decode_header};
+use thalweg_core::wire::adu::{Decoded, decode_header, decode_trace, window};
 
 use super::stream::Inbound;
 use crate::close::StreamCode;
@@ -159,19 +159,22 @@ impl Reader {
         Ok(Some(whole.freeze()))
     }
 
-    /// Takes an ADU's header; `now` is asked for when its bytes are there.
+    /// Takes an ADU's header, with its stamps if it is traced; `now` is asked for when its bytes are there.
     pub(crate) async fn header(
         &mut self,
         now: impl Fn() -> Instant,
-    ) -> Result<Decoded, HeaderError> {
+    ) -> Result<(Decoded, Option<Box<Trace>>), HeaderError> {
         loop {
-            self.join(ADU_HEADER_BYTES_MAX);
+            // The second byte says whether stamps follow.
+            self.join(2);
+            self.join(window(&self.first));
+            let now = now();
             if !self.is_empty()
-                && let Some(decoded) =
-                    decode_header(&self.first, now()).map_err(HeaderError::Wire)?
+                && let Some(decoded) = decode_header(&self.first, now).map_err(HeaderError::Wire)?
             {
+                let trace = trace(&self.first, &decoded, now);
                 self.take(decoded.header_bytes);
-                return Ok(decoded);
+                return Ok((decoded, trace));
             }
             if !self.fill().await.map_err(HeaderError::Body)? {
                 return Err(match self.buffered_bytes() {
@@ -198,4 +201,12 @@ impl Reader {
             self.first = [self.first.as_ref(), next.as_ref()].concat().into();
         }
     }
+}
+
+/// Returns the stamps behind a header, if it bears any.
+pub(super) fn trace(bytes: &[u8], decoded: &Decoded, now: Instant) -> Option<Box<Trace>> {
+    let is_traced = decoded.trace_bytes > 0;
+    is_traced
+        .then(|| decode_trace(bytes, decoded, now).map(Box::new))
+        .flatten()
 }

@@ -92,7 +92,7 @@ async fn take(link: Link, stream: Inbound) {
 
 async fn take_one(link: &Link, mut reader: Reader) {
     match reader.header(|| link.now()).await {
-        Ok(decoded) => {
+        Ok((decoded, trace)) => {
             let clock = link.0.context.clock;
             let body = Body::of_stream(
                 reader,
@@ -106,6 +106,7 @@ async fn take_one(link: &Link, mut reader: Reader) {
                     header: decoded.header,
                     payload_bytes: decoded.payload_bytes,
                     body,
+                    trace,
                 },
             )
             .await;
@@ -116,7 +117,7 @@ async fn take_one(link: &Link, mut reader: Reader) {
 
 async fn take_lane(link: &Link, mut reader: Reader) {
     loop {
-        let decoded = match reader.header(|| link.now()).await {
+        let (decoded, trace) = match reader.header(|| link.now()).await {
             Ok(decoded) => decoded,
             Err(HeaderError::End) => return,
             Err(error) => return refuse(link, &mut reader, &error),
@@ -128,6 +129,7 @@ async fn take_lane(link: &Link, mut reader: Reader) {
                 header: decoded.header,
                 payload_bytes: decoded.payload_bytes,
                 body,
+                trace,
             },
         )
         .await;
@@ -154,7 +156,8 @@ async fn skip(reader: &mut Reader, mut unread: usize) -> bool {
 }
 
 async fn take_datagram(link: &Link, mut datagram: Bytes) {
-    let decoded = match decode_header(&datagram, link.now()) {
+    let now = link.now();
+    let decoded = match decode_header(&datagram, now) {
         Ok(Some(decoded)) if decoded.header_bytes + decoded.payload_bytes == datagram.len() => {
             decoded
         }
@@ -164,10 +167,12 @@ async fn take_datagram(link: &Link, mut datagram: Bytes) {
         }
     };
     let payload = datagram.split_off(decoded.header_bytes);
+    let trace = super::reader::trace(&datagram, &decoded, now);
     let arriving = Arriving {
         header: decoded.header,
         payload_bytes: decoded.payload_bytes,
         body: Body::whole(payload),
+        trace,
     };
     link.0.counters.received.add_one();
     let receiver = link.0.context.receiver.clone();

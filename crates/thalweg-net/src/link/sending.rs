@@ -16,6 +16,7 @@ use thalweg_core::adu::Header;
 use thalweg_core::hop::sender::room::{may_wait, room_kib};
 use thalweg_core::hop::sender::{Arrived, Ticket};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_core::trace::Trace;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Link;
@@ -30,6 +31,7 @@ use crate::error::BodyError;
 pub struct Sending {
     link: Link,
     header: Header,
+    trace: Option<Box<Trace>>,
     state: State,
 }
 
@@ -53,8 +55,15 @@ impl Sending {
         Self {
             link,
             header,
+            trace: None,
             state: State::Unsent(payload, options),
         }
+    }
+
+    /// Has the ADU bear these stamps, and this node's behind them, if there are any.
+    pub fn traced(mut self, trace: Option<Box<Trace>>) -> Self {
+        self.trace = trace;
+        self
     }
 
     /// Sends without waiting for the acknowledgement.
@@ -68,13 +77,15 @@ impl Sending {
         else {
             return;
         };
-        let (link, header) = (self.link.clone(), self.header);
+        let (link, header, trace) = (self.link.clone(), self.header, self.trace.take());
         match prepare(&link, &header, payload, &options) {
-            Ready::Now(arrived, room) => {
+            Ready::Now(mut arrived, room) => {
+                arrived.trace = trace;
                 let to = To::Receiver;
                 link.push(header, arrived, options, Reply { to, room });
             }
-            Ready::Feed(arrived, body) => {
+            Ready::Feed(mut arrived, body) => {
+                arrived.trace = trace;
                 let to = To::Receiver;
                 let reply = Reply { to, room: None };
                 if let Some(ticket) = link.push(header, arrived, options, reply) {
@@ -83,7 +94,7 @@ impl Sending {
             }
             Ready::Later(payload) => {
                 tokio::spawn(async move {
-                    let outcome = carry(link.clone(), header, payload, options).await;
+                    let outcome = carry(link.clone(), header, trace, payload, options).await;
                     link.0.context.receiver.outcome(&link, &header, outcome);
                 });
             }
@@ -102,7 +113,8 @@ impl Future for Sending {
         if let State::Unsent(..) = self.state
             && let State::Unsent(payload, options) = std::mem::replace(&mut self.state, State::Over)
         {
-            let work = carry(self.link.clone(), self.header, payload, options);
+            let trace = self.trace.take();
+            let work = carry(self.link.clone(), self.header, trace, payload, options);
             self.state = State::Under(Box::pin(work));
         }
         match &mut self.state {
@@ -174,12 +186,19 @@ fn here(body: &mut Body) -> Arrived {
     Arrived {
         payload_bytes,
         chunks,
+        trace: None,
     }
 }
 
 /// Sends an ADU whose outcome is awaited here; dropped, it gives the ADU up.
-async fn carry(link: Link, header: Header, payload: Payload, options: SendOptions) -> Outcome {
-    match try_carry(&link, header, payload, options).await {
+async fn carry(
+    link: Link,
+    header: Header,
+    trace: Option<Box<Trace>>,
+    payload: Payload,
+    options: SendOptions,
+) -> Outcome {
+    match try_carry(&link, header, trace, payload, options).await {
         Ok(outcome) => outcome,
         // It never came into the outbox, which counts all others.
         Err(outcome) => {
@@ -192,6 +211,7 @@ async fn carry(link: Link, header: Header, payload: Payload, options: SendOption
 async fn try_carry(
     link: &Link,
     header: Header,
+    trace: Option<Box<Trace>>,
     payload: Payload,
     options: SendOptions,
 ) -> Result<Outcome, Outcome> {
@@ -206,6 +226,7 @@ async fn try_carry(
             let arrived = Arrived {
                 payload_bytes,
                 chunks,
+                trace: None,
             };
             (arrived, None)
         }
@@ -219,6 +240,7 @@ async fn try_carry(
     if let Some(body) = &mut body {
         arrived = here(body);
     }
+    arrived.trace = trace;
     let (caller, outcome) = oneshot::channel();
     let to = To::Caller(caller);
     let ticket = link.push(header, arrived, options, Reply { to, room });

@@ -60,12 +60,21 @@ async fn malformed_streams_are_stopped_and_counted_and_the_link_goes_on() {
     // sequence, epoch, media time, depends-on, budget, and then a payload one byte above the limit.
     too_long.extend([0; 5]);
     too_long.extend((0x8000_0000_u32 | (ADU_PAYLOAD_BYTES_MAX as u32 + 1)).to_be_bytes());
-    let wrong: [&[u8]; 5] = [
+    // Stamps follow, and there are none, or more than any way has nodes.
+    let stamped = |count| {
+        let mut header = vec![1, 1, 0x80, 0, 0];
+        header.extend([0; 8 + 6]);
+        header.push(count);
+        header
+    };
+    let wrong: [&[u8]; 7] = [
         &[9],
         &[1, 99, 0, 0, 0],
         &[2, 99, 0, 0, 0],
-        &[1, 1, 0xff, 0, 0],
+        &[1, 1, 0xff, 0, 16],
         &too_long,
+        &stamped(0),
+        &stamped(32),
     ];
     for bytes in wrong {
         let mut stream = bounded(connection.open_uni())
@@ -88,7 +97,7 @@ async fn malformed_streams_are_stopped_and_counted_and_the_link_goes_on() {
         .expect("it fits");
     let link = &node.endpoint.links()[0];
     bounded(async {
-        while link.counters().malformed < 6 || link.counters().unknown_kinds < 1 {
+        while link.counters().malformed < 8 || link.counters().unknown_kinds < 1 {
             tokio::task::yield_now().await;
         }
     })

@@ -20,12 +20,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Adu, Mark};
+use thalweg_core::adu::{Adu, Flags, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::mailbox::Held;
 use thalweg_core::needs::Reliability;
 use thalweg_core::session::Keep;
+use thalweg_core::trace::Trace;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 
@@ -137,8 +138,9 @@ impl Outlet {
             self.counts.dropped(DropCause::NoSubscriber);
             self.unplanned.refused(&adu.header, DropCause::NoSubscriber);
         }
+        let trace = self.trace(&adu);
         for plan in &plans {
-            self.carry(plan, adu.clone()).await;
+            self.carry(plan, adu.clone(), trace.clone()).await;
         }
     }
 
@@ -180,7 +182,8 @@ impl Outlet {
                     let (epoch, count) = (plan.epoch.0, adus.len());
                     debug!(stream = %self.stream, plan = epoch, adus = count, "sending what is kept");
                     for adu in adus {
-                        self.carry(&plan, adu).await;
+                        // What it cost the first time is on no clock any more.
+                        self.carry(&plan, adu, None).await;
                     }
                 }
             }
@@ -217,7 +220,7 @@ impl Outlet {
     }
 
     /// Sends an ADU under a plan, and keeps it if it goes to another node and matters there.
-    async fn carry(&self, plan: &Plan, mut adu: Adu) {
+    async fn carry(&self, plan: &Plan, mut adu: Adu, trace: Option<Box<Trace>>) {
         let Some(route) = self.forwarder.route(self.stream, plan.epoch) else {
             self.counts.dropped(DropCause::PathLost);
             return self.unplanned.refused(&adu.header, DropCause::PathLost);
@@ -235,7 +238,14 @@ impl Outlet {
             let keep = &mut self.lock().keep;
             keep.handle_given(&adu, &plans, part.reliability, now);
         }
-        self.forwarder.carry(&route, adu).await;
+        self.forwarder.carry(&route, adu, trace).await;
+    }
+
+    /// Returns the trace of an ADU, if somebody wants to know what hops cost it.
+    fn trace(&self, adu: &Adu) -> Option<Box<Trace>> {
+        let now = self.forwarder.clock.now();
+        let trace = self.forwarder.traces.mark(self.stream, now);
+        trace.filter(|_| !adu.header.flags.contains(Flags::END))
     }
 
     /// Waits until nothing that is worth sending again waits for its acknowledgement.

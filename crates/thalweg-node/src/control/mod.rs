@@ -12,6 +12,7 @@
 //! | `keys` | signatures, digests, random numbers, envelopes |
 //! | `log` | notes to the log |
 //! | `report` | the status |
+//! | `trace` | who wants to know what hops cost |
 //!
 //! *What it does not do.* It decides nothing, and no ADU passes through here.
 //!
@@ -24,6 +25,7 @@ mod neighbour;
 mod refusals;
 mod report;
 mod route;
+mod trace;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -53,11 +55,13 @@ use crate::status::{LedgerStatus, LossStatus, Status};
 
 pub use admission::{AdmissionError, InviteRequest};
 pub use route::RouteError;
+pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 
 use admission::Kept;
 use keys::NodeKeys;
 use neighbour::PeerStates;
 use refusals::Refusals;
+use trace::Tracers;
 
 /// How often links are measured, and programs that left without a word noticed, when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
@@ -106,6 +110,13 @@ pub(crate) enum Command {
         ends: [String; 2],
         stream: Option<StreamName>,
         reply: oneshot::Sender<Result<Ways, RouteError>>,
+    },
+    /// Trace a stream for some seconds, for whom these are.
+    Trace {
+        name: StreamName,
+        every: Duration,
+        events: mpsc::Sender<TraceEvent>,
+        reply: oneshot::Sender<Result<String, TraceError>>,
     },
     /// Revoke a node, said by name or key.
     Revoke {
@@ -159,6 +170,7 @@ pub(crate) struct Control {
     publishers: BTreeMap<StreamId, Publishing>,
     /// The mailboxes of each stream that is wanted on this node.
     subscribers: BTreeMap<StreamName, Vec<mpsc::Sender<Mail>>>,
+    tracers: Tracers,
     /// Who waits until nothing passes this node any more.
     leaving: Option<oneshot::Sender<()>>,
 }
@@ -200,6 +212,7 @@ impl Control {
             peer_states: PeerStates::new(),
             publishers: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            tracers: Tracers::default(),
             leaving: None,
         }
     }
@@ -218,6 +231,7 @@ impl Control {
                     None => return,
                 },
                 () = self.forwarder.arrivals.ended() => self.tell_end(),
+                () = self.forwarder.traces.ended() => self.tell_stamped(),
                 () = self.forwarder.ledger.turned() => self.count_all(),
                 () = clock.sleep_until(due) => {
                     self.handle_timeout();
@@ -265,6 +279,14 @@ impl Control {
                 reply,
             }) => {
                 let _ = reply.send(self.route(&ends, stream.as_ref()));
+            }
+            Input::Command(Command::Trace {
+                name,
+                every,
+                events,
+                reply,
+            }) => {
+                let _ = reply.send(self.trace(&name, every, events));
             }
             Input::Command(Command::Revoke { node, reply }) => {
                 let _ = reply.send(self.revoke(&node));
@@ -468,13 +490,7 @@ impl Control {
                 } => self.tell_publisher(stream, |publishing| {
                     publishing.outlet.acknowledge(&epochs, &held);
                 }),
-                Output::Found { name, stream } => {
-                    for mailbox in self.subscribers.get(&name).into_iter().flatten() {
-                        self.forwarder.mailboxes.open(stream, mailbox.clone());
-                        // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
-                        let _ = mailbox.try_send(Mail::Restarted);
-                    }
-                }
+                Output::Found { name, stream } => self.found(&name, stream),
                 Output::Notice { name, notice } => {
                     let sentence = notice.sentence(&name);
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
@@ -490,6 +506,9 @@ impl Control {
                     self.forwarder.forget_given(stream);
                     log::log_closed(&self.controller, &name, &reading);
                 }
+                Output::Trace { stream, marking } => self.forwarder.traces.begin(stream, marking),
+                Output::Tracing { stream, answer } => self.tell_tracing(stream, answer),
+                Output::Traced(traced) => self.tell_traced(&traced),
                 Output::Note(note) => {
                     if !self.refusals.count_note(&note) {
                         log::log(&self.controller, note);
@@ -503,6 +522,15 @@ impl Control {
             && let Some(leaving) = self.leaving.take()
         {
             let _ = leaving.send(());
+        }
+    }
+
+    /// Has the subscribers of a name receive the stream that is published under it now.
+    fn found(&self, name: &StreamName, stream: StreamId) {
+        for mailbox in self.subscribers.get(name).into_iter().flatten() {
+            self.forwarder.mailboxes.open(stream, mailbox.clone());
+            // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
+            let _ = mailbox.try_send(Mail::Restarted);
         }
     }
 

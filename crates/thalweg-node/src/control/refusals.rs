@@ -139,6 +139,13 @@ fn of_message(note: &Note) -> Option<(&'static str, String)> {
             let sender = sender.short();
             ("envelope", format!("an envelope of {sender}: {error}"))
         }
+        Note::TraceAstray { from } => {
+            let sentence = format!(
+                "{} told of a traced way that does not end there, or was not asked for",
+                from.short()
+            );
+            ("trace-astray", sentence)
+        }
         Note::AccountAstray { from } => {
             let from = from.short();
             let sentence = format!("{from} sent an account of a plan that does not go on there");

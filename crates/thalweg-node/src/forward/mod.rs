@@ -14,6 +14,7 @@ mod kept;
 mod ledger;
 mod mailbox;
 mod route;
+mod trace;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -22,6 +23,8 @@ use std::sync::{Arc, PoisonError, RwLock};
 use thalweg_core::adu::{Adu, Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::time::Duration;
+use thalweg_core::trace::Trace;
 use thalweg_lift::packet::{Packet, Pool};
 use thalweg_lift::route::{self as plan, Refusal, Way};
 use thalweg_net::{
@@ -39,6 +42,7 @@ pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
 pub(crate) use route::Route;
+pub(crate) use trace::Traces;
 
 type Table<K, V> = RwLock<HashMap<K, V>>;
 
@@ -49,6 +53,7 @@ pub(crate) struct Forwarder {
     pub(crate) ledger: Ledger,
     pub(crate) mailboxes: Mailboxes,
     pub(crate) arrivals: Arrivals,
+    pub(crate) traces: Traces,
     routes: Table<(StreamId, Epoch), Arc<Route>>,
     links: Table<NodeId, Link>,
     casts: Casts,
@@ -68,6 +73,7 @@ impl Forwarder {
             ledger: Ledger::default(),
             mailboxes: Mailboxes::default(),
             arrivals: Arrivals::default(),
+            traces: Traces::default(),
             routes: Table::default(),
             links: Table::default(),
             casts: Casts::default(),
@@ -155,8 +161,8 @@ impl Forwarder {
     }
 
     /// Takes an ADU from a link.
-    pub(crate) async fn handle_adu(&self, from: &Link, adu: Arriving) {
-        let header = adu.header;
+    pub(crate) async fn handle_adu(&self, from: &Link, mut adu: Arriving) {
+        let (header, trace) = (adu.header, adu.trace.take());
         let Some(route) = self.route(header.stream, header.epoch) else {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
@@ -181,13 +187,13 @@ impl Forwarder {
         // Who may come later is no reason to hold up what passes while it arrives; what need not wait is taken as it is.
         let is_here = adu.body.is_whole() || route.installation().next.is_none();
         if way == Way::Through && !(is_kept && is_here) {
-            return self.pass(&route, adu, is_kept).await;
+            return self.pass(&route, adu, trace, is_kept).await;
         }
         match adu.collect().await {
             Ok(payload) => {
                 let adu = Adu { header, payload };
                 let branches = self.keep(&adu, is_kept, begun);
-                self.carry_all(&route, &branches, adu).await;
+                self.carry_all(&route, &branches, adu, trace).await;
             }
             // Whoever gave it up accounts for it; so in `deliver`.
             Err(error) => route.counts.dropped(error.drop_cause()),
@@ -195,10 +201,16 @@ impl Forwarder {
     }
 
     /// Sends an ADU on while it arrives; one that is to be kept is gathered beside.
-    async fn pass(&self, route: &Route, mut adu: Arriving, is_kept: bool) {
+    async fn pass(
+        &self,
+        route: &Route,
+        mut adu: Arriving,
+        trace: Option<Box<Trace>>,
+        is_kept: bool,
+    ) {
         let header = adu.header;
         let twin = is_kept.then(|| adu.body.twin());
-        self.onward(route, header, Payload::Arriving(adu.body))
+        self.onward(route, header, Payload::Arriving(adu.body), trace.clone())
             .await;
         let Some(twin) = twin else {
             return;
@@ -207,35 +219,50 @@ impl Forwarder {
             let adu = Adu { header, payload };
             // A plan that is cast since this began to come.
             let branches = self.keep(&adu, true, Vec::new());
-            self.carry_copies(&branches, &adu).await;
+            self.carry_copies(&branches, &adu, trace.as_ref()).await;
         }
     }
 
     /// Takes an ADU that is here whole through its route: a local producer's, or a copy.
-    pub(crate) async fn carry(&self, route: &Route, adu: Adu) {
+    pub(crate) async fn carry(&self, route: &Route, adu: Adu, trace: Option<Box<Trace>>) {
         route.account.arrived(&adu.header);
         match route.part.way(&adu.header) {
             Ok(Way::Through) => {
-                self.onward(route, adu.header, Payload::Whole(adu.payload))
+                self.onward(route, adu.header, Payload::Whole(adu.payload), trace)
                     .await;
             }
-            Ok(Way::Gather) => self.carry_whole(route, adu).await,
+            Ok(Way::Gather) => self.carry_whole(route, adu, trace).await,
             Err(cause) => route.dropped(&adu.header, cause),
         }
     }
 
-    async fn carry_whole(&self, route: &Route, adu: Adu) {
-        for packet in route.carry(Packet::from(adu), self.clock.now()) {
+    async fn carry_whole(&self, route: &Route, adu: Adu, mut trace: Option<Box<Trace>>) {
+        let begun = self.clock.now();
+        let packets = route.carry(Packet::from(adu), begun);
+        if let Some(trace) = &mut trace {
+            trace.add_lift(self.clock.now().saturating_since(begun));
+        }
+        let mut left = packets.len();
+        for packet in packets {
+            left -= 1;
+            // What a module makes of several bears the stamps of the newest.
+            let trace = if left == 0 { trace.take() } else { None };
             let header = packet.header;
-            self.onward(route, header, Payload::Whole(packet.into_bytes()))
+            self.onward(route, header, Payload::Whole(packet.into_bytes()), trace)
                 .await;
         }
     }
 
     /// Gives an ADU that has been through the chain to the next node or to the subscribers here.
-    async fn onward(&self, route: &Route, mut header: Header, mut payload: Payload) {
+    async fn onward(
+        &self,
+        route: &Route,
+        mut header: Header,
+        mut payload: Payload,
+        trace: Option<Box<Trace>>,
+    ) {
         let Some(next) = route.installation().next else {
-            return self.deliver(route, header, payload).await;
+            return self.deliver(route, header, payload, trace).await;
         };
         let Some(link) = self.link(next) else {
             return match payload {
@@ -256,7 +283,7 @@ impl Forwarder {
             weight: route.part.weight(),
             ..SendOptions::new(carriage)
         };
-        let sending = link.send_adu(header, payload, options);
+        let sending = link.send_adu(header, payload, options).traced(trace);
         self.tell_sent();
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
         // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
@@ -273,7 +300,13 @@ impl Forwarder {
         }
     }
 
-    async fn deliver(&self, route: &Route, header: Header, payload: Payload) {
+    async fn deliver(
+        &self,
+        route: &Route,
+        header: Header,
+        payload: Payload,
+        trace: Option<Box<Trace>>,
+    ) {
         let payload = match payload {
             Payload::Whole(payload) => Ok(payload),
             Payload::Arriving(body) => body
@@ -282,12 +315,12 @@ impl Forwarder {
                 .inspect(|_| route.account.arrived(&header)),
         };
         match payload {
-            Ok(payload) => self.post(route, Adu { header, payload }).await,
+            Ok(payload) => self.post(route, Adu { header, payload }, trace).await,
             Err(error) => route.counts.dropped(error.drop_cause()),
         }
     }
 
-    async fn post(&self, route: &Route, mut adu: Adu) {
+    async fn post(&self, route: &Route, mut adu: Adu, mut trace: Option<Box<Trace>>) {
         // It is of the hop, and nothing to subscribers.
         adu.header.set_mark(Mark::NONE);
         let (header, waits) = (adu.header, route.part.waits(&adu.header));
@@ -298,8 +331,15 @@ impl Forwarder {
         {
             return route.dropped(&header, DropCause::Duplicate);
         }
+        if let Some(trace) = &mut trace {
+            trace.queue(self.clock.now(), Duration::ZERO);
+        }
         match self.mailboxes.post(adu, &self.clock, waits).await {
             Ok(()) => {
+                if let Some(trace) = trace {
+                    let now = self.clock.now();
+                    self.traces.finish(trace.finish(&header, now), now);
+                }
                 route.counts.delivered();
                 route.account.delivered(&header);
             }

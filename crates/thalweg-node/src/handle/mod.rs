@@ -12,6 +12,7 @@ mod sendable;
 mod subscriber;
 #[cfg(test)]
 mod tests;
+mod tracer;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ pub use losses::Losses;
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use sendable::Sendable;
 pub use subscriber::{Subscriber, SubscriberEvent};
+pub use tracer::Tracer;
 
 /// A way to use a running node.
 #[derive(Clone)]

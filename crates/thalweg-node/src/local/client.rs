@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
-use crate::control::InviteRequest;
+use crate::control::{InviteRequest, TraceEvent};
 use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
 
 /// A connection with the node of this machine, for one thing.
@@ -42,6 +42,13 @@ pub struct LocalSubscriber {
     /// Kept open: the node takes the closing of this half for our going.
     skipped: u64,
     discarded: u64,
+}
+
+/// Traces a stream through the node.
+pub struct LocalTracer {
+    /// Kept open: the node takes its closing for our going.
+    client: Client,
+    source: String,
 }
 
 /// The node cannot be used.
@@ -121,6 +128,24 @@ impl Client {
         frame::write_message(&mut self.write, &request).await?;
         match self.next().await? {
             Frame::Message(Message::Ways { ways }) => Ok(ways),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Traces an ADU of a stream each `every`, or as often as its source lets.
+    pub async fn trace(
+        mut self,
+        name: StreamName,
+        every: Duration,
+    ) -> Result<LocalTracer, LocalError> {
+        let every_ms = every.as_millis();
+        frame::write_message(&mut self.write, &Message::Trace { name, every_ms }).await?;
+        match self.next().await? {
+            Frame::Message(Message::Tracing { source }) => Ok(LocalTracer {
+                client: self,
+                source,
+            }),
             Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
@@ -317,6 +342,24 @@ impl LocalSubscriber {
     /// Returns the clock that the deadlines of received ADUs are on.
     pub fn now(&self) -> Instant {
         self.client.clock.now()
+    }
+}
+
+impl LocalTracer {
+    /// Returns the name of the node that publishes the stream.
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+
+    /// Returns what is told next.
+    ///
+    /// Fails   also when the stream is published no more, or its source does not want to trace it
+    pub async fn recv(&mut self) -> Result<TraceEvent, LocalError> {
+        match self.client.next().await? {
+            Frame::Message(Message::Traced(event)) => Ok(event),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
+            other => Err(unexpected(&other)),
+        }
     }
 }
 

@@ -14,6 +14,8 @@ use thalweg_core::time::Instant;
 use thalweg_core::wire::adu;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
+use crate::control::TraceEvent;
+
 const KIND_MESSAGE: u8 = 0;
 const KIND_ADU: u8 = 1;
 
@@ -40,6 +42,12 @@ pub(super) enum Message {
         to: String,
         stream: Option<StreamName>,
     },
+    /// Client: what do hops cost ADUs of a stream, one each so many milliseconds?
+    Trace { name: StreamName, every_ms: u64 },
+    /// Node: yes; the stream's source is this.
+    Tracing { source: String },
+    /// Node: something of it.
+    Traced(TraceEvent),
     /// Node: the ways.
     Ways { ways: serde_json::Value },
     /// Node: the ticket.

@@ -22,5 +22,5 @@ mod client;
 mod frame;
 mod server;
 
-pub use client::{Client, LocalError, LocalPublisher, LocalSubscriber};
+pub use client::{Client, LocalError, LocalPublisher, LocalSubscriber, LocalTracer};
 pub(crate) use server::Server;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use thalweg_core::admission::Rights;
-use thalweg_core::id::Epoch;
+use thalweg_core::id::{Epoch, StreamName};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
-use crate::control::InviteRequest;
+use crate::control::{InviteRequest, TraceError};
 use crate::handle::{Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
 use crate::node::NodeError;
 
@@ -139,6 +139,10 @@ async fn answer(
             };
             frame::write_message(write, &answer).await
         }
+        Some(Frame::Message(Message::Trace { name, every_ms })) => {
+            let every = Duration::from_millis(every_ms);
+            trace(read, write, &handle, (name, every), stopping).await
+        }
         Some(Frame::Message(Message::Revoke { node })) => {
             let answer = match handle.revoke(&node).await {
                 Ok(text) => Message::Notice { text },
@@ -150,7 +154,7 @@ async fn answer(
         }
         Some(_) => {
             let reason =
-                "the first frame is neither publish, subscribe, status, invite, revoke nor route"
+                "the first frame is neither publish, subscribe, status, invite, revoke, route nor trace"
                     .to_string();
             frame::write_message(write, &Message::Refused { reason }).await
         }
@@ -320,4 +324,38 @@ async fn subscribe(
         },
     )
     .await
+}
+
+/// Tells a client what hops cost a stream's ADUs, until it goes away, the node stops or there is nothing to tell.
+async fn trace(
+    read: &mut In,
+    write: &mut Out,
+    handle: &Handle,
+    (name, every): (StreamName, Duration),
+    mut stopping: watch::Receiver<bool>,
+) -> io::Result<()> {
+    let refused = |error: TraceError| Message::Refused {
+        reason: error.to_string(),
+    };
+    let mut tracer = match handle.trace(name, every).await {
+        Ok(tracer) => tracer,
+        Err(error) => return frame::write_message(write, &refused(error)).await,
+    };
+    let source = tracer.source().to_string();
+    frame::write_message(write, &Message::Tracing { source }).await?;
+    let gone = frame::read(read, || handle.now());
+    tokio::pin!(gone);
+    loop {
+        let event = tokio::select! {
+            biased;
+            // A client says nothing more; whatever comes, it has gone.
+            _ = &mut gone => return Ok(()),
+            event = tracer.recv() => event,
+            () = stopped(&mut stopping) => Err(TraceError::Stopped),
+        };
+        match event {
+            Ok(event) => frame::write_message(write, &Message::Traced(event)).await?,
+            Err(error) => return frame::write_message(write, &refused(error)).await,
+        }
+    }
 }

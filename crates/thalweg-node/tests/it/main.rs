@@ -14,4 +14,5 @@ mod over_tcp;
 mod recast;
 mod reroute;
 mod sendable;
+mod trace;
 mod watched;

@@ -126,6 +126,7 @@ impl Outgoing {
             Source::Arriving(payload_bytes) => Arrived {
                 payload_bytes,
                 chunks: VecDeque::new(),
+                trace: None,
             },
         };
         if arrived.payload_bytes > ADU_PAYLOAD_BYTES_MAX {

@@ -9,6 +9,7 @@ mod grafts;
 mod hostile;
 mod routes;
 mod streams;
+mod traces;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
@@ -30,6 +31,7 @@ use crate::planner::Planner;
 use crate::routing::gauge::Sample;
 use crate::session::{Feed, Given};
 use crate::time::{Duration, Instant};
+use crate::trace::{Marking, Traced};
 use crate::units::{Bitrate, DataSize, Ratio};
 use crate::wire::control::{self as wire, SIGNATURE_BYTES};
 
@@ -131,6 +133,11 @@ struct Node {
     notices: Vec<Notice>,
     notes: Vec<Note>,
     closed: Vec<(StreamId, Reading)>,
+    /// How its streams are to be marked.
+    markings: Vec<(StreamId, Marking)>,
+    /// What it was answered that wanted to trace.
+    answers: Vec<Result<u32, String>>,
+    traced: Vec<Traced>,
     /// Words of adapters that it does not know.
     unknown: Vec<&'static str>,
 }
@@ -181,6 +188,9 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         notices: Vec::new(),
         notes: Vec::new(),
         closed: Vec::new(),
+        markings: Vec::new(),
+        answers: Vec::new(),
+        traced: Vec::new(),
         unknown: Vec::new(),
     }
 }
@@ -392,6 +402,9 @@ impl Node {
                 from, to, under, ..
             } => self.resent.push((from, to, under)),
             Output::Acknowledged { epochs, held, .. } => self.acknowledged.push((epochs, held)),
+            Output::Trace { stream, marking } => self.markings.push((stream, marking)),
+            Output::Tracing { answer, .. } => self.answers.push(answer),
+            Output::Traced(traced) => self.traced.push(traced),
             Output::Note(note) => self.notes.push(note),
         }
         None

@@ -38,6 +38,7 @@ mod sending;
 mod tests;
 mod transport;
 
+use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
@@ -58,6 +59,7 @@ use crate::limits::ADU_PAYLOAD_BYTES_MAX;
 use crate::needs::Order;
 use crate::outbox::{Entry, Outbox, Settings};
 use crate::time::{Duration, Instant};
+use crate::trace::Trace;
 use crate::units::Bitrate;
 
 /// How often the path's rate is asked for: chunks of 2 ms follow it soon enough.
@@ -140,6 +142,8 @@ pub struct Arrived {
     pub payload_bytes: usize,
     /// Those that are here.
     pub chunks: VecDeque<Bytes>,
+    /// What the nodes before say of it, if it is traced; this one's stamp follows when its first chunk goes.
+    pub trace: Option<Box<Trace>>,
 }
 
 impl From<Bytes> for Arrived {
@@ -147,6 +151,7 @@ impl From<Bytes> for Arrived {
         Self {
             payload_bytes: payload.len(),
             chunks: VecDeque::from([payload]),
+            trace: None,
         }
     }
 }
@@ -186,7 +191,10 @@ impl<S: Copy, D> Sender<S, D> {
         data: D,
     ) -> Option<Ticket> {
         let is_lane = matches!(options.carriage, Carriage::Ordered(_));
-        let sending = Sending::new(header, payload, &options, data);
+        let mut sending = Sending::new(header, payload, &options, data);
+        if let Some(trace) = &mut sending.trace {
+            trace.queue(now, self.transit);
+        }
         assert!(
             sending.is_whole() || options.carriage == Carriage::Stream,
             "only an ADU on a stream of its own may still be arriving"

@@ -1,5 +1,6 @@
 //! One ADU that has no outcome yet: its header, what is here of its payload and not yet handed over, its stream.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
@@ -11,7 +12,8 @@ use crate::adu::Header;
 use crate::hop::{Carriage, Outcome, SendOptions, StreamCode};
 use crate::limits::ADU_HEADER_BYTES_MAX;
 use crate::time::Instant;
-use crate::wire::adu::encode_header;
+use crate::trace::Trace;
+use crate::wire::adu::{encode_header, encode_traced};
 
 /// Pieces written under one lock of the connection: a chunk of 40 kB as it arrived in packets.
 const PIECES_MANY: usize = 32;
@@ -37,6 +39,8 @@ pub(super) struct Sending<S, D> {
     unsent: VecDeque<Bytes>,
     /// What is still to come.
     missing: usize,
+    /// What nodes say of it, if it is traced.
+    pub(super) trace: Option<Box<Trace>>,
     head: Head,
 }
 
@@ -76,6 +80,7 @@ impl<S: Copy, D> Sending<S, D> {
             verdict: None,
             unsent: payload.chunks,
             missing: payload.payload_bytes.saturating_sub(here),
+            trace: payload.trace,
             head: Head::Unmade,
         }
     }
@@ -96,14 +101,19 @@ impl<S: Copy, D> Sending<S, D> {
         self.unsent.push_back(chunk);
     }
 
-    pub(super) const fn fits(&self, datagram_bytes_max: usize) -> bool {
-        self.payload_bytes + ADU_HEADER_BYTES_MAX <= datagram_bytes_max
+    /// Returns whether it fits a datagram; one that does not with its stamps goes without.
+    pub(super) fn fits(&mut self, datagram_bytes_max: usize) -> bool {
+        let bytes = self.payload_bytes + ADU_HEADER_BYTES_MAX;
+        let is_too_much = |trace: &mut Box<Trace>| bytes + trace.bytes_max() > datagram_bytes_max;
+        self.trace.take_if(is_too_much);
+        bytes <= datagram_bytes_max
     }
 
     /// Returns header and payload in one buffer; what is left of the deadline is reckoned now.
     pub(super) fn datagram(&self, now: Instant) -> Bytes {
-        let mut datagram = Vec::with_capacity(ADU_HEADER_BYTES_MAX + self.payload_bytes);
-        encode_header(&self.header, self.payload_bytes, now, &mut datagram);
+        let stamps = self.trace.as_ref().map_or(0, |trace| trace.bytes_max());
+        let mut datagram = Vec::with_capacity(ADU_HEADER_BYTES_MAX + stamps + self.payload_bytes);
+        self.append_head(now, &mut datagram);
         for chunk in &self.unsent {
             datagram.extend_from_slice(chunk);
         }
@@ -146,7 +156,7 @@ impl<S: Copy, D> Sending<S, D> {
         let mut gone = 0;
         loop {
             let head = match &self.head {
-                Head::Unmade => head(kind, &self.header, self.payload_bytes, now),
+                Head::Unmade => self.head(kind, now),
                 Head::Rest(rest) => rest.clone(),
                 Head::Gone => Bytes::new(),
             };
@@ -215,12 +225,19 @@ impl<S: Copy, D> Sending<S, D> {
             self.unsent.pop_front();
         }
     }
-}
 
-/// Returns the bytes before a payload; what is left of the deadline is reckoned now.
-fn head(kind: Option<u8>, header: &Header, payload_bytes: usize, now: Instant) -> Bytes {
-    let mut head = Vec::with_capacity(1 + ADU_HEADER_BYTES_MAX);
-    head.extend(kind);
-    encode_header(header, payload_bytes, now, &mut head);
-    head.into()
+    /// Returns the bytes before a payload; what is left of the deadline is reckoned now.
+    fn head(&self, kind: Option<u8>, now: Instant) -> Bytes {
+        let mut head = Vec::with_capacity(1 + ADU_HEADER_BYTES_MAX);
+        head.extend(kind);
+        self.append_head(now, &mut head);
+        head.into()
+    }
+
+    fn append_head(&self, now: Instant, out: &mut Vec<u8>) {
+        match &self.trace {
+            None => encode_header(&self.header, self.payload_bytes, now, out),
+            Some(trace) => encode_traced(&self.header, trace, self.payload_bytes, now, out),
+        }
+    }
 }

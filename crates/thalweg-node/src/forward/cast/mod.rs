@@ -22,6 +22,7 @@ use std::sync::Arc;
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::session::Feed;
+use thalweg_core::trace::Trace;
 use tokio::sync::watch;
 
 use super::{Forwarder, Route, Table, read, write};
@@ -126,7 +127,7 @@ impl Forwarder {
         tokio::spawn(async move {
             for mut adu in group {
                 adu.header.epoch = epoch;
-                forwarder.carry(&route, adu).await;
+                forwarder.carry(&route, adu, None).await;
             }
             drop(given);
         });
@@ -141,24 +142,35 @@ impl Forwarder {
     }
 
     /// Takes an ADU that is here whole through its own route and those of all branches.
-    pub(super) async fn carry_all(&self, route: &Route, branches: &[Branch], adu: Adu) {
+    pub(super) async fn carry_all(
+        &self,
+        route: &Route,
+        branches: &[Branch],
+        adu: Adu,
+        trace: Option<Box<Trace>>,
+    ) {
         let is_here = route.installation().next.is_none();
         if !is_here {
-            self.carry(route, adu.clone()).await;
+            self.carry(route, adu.clone(), trace.clone()).await;
         }
-        self.carry_copies(branches, &adu).await;
+        self.carry_copies(branches, &adu, trace.as_ref()).await;
         if is_here {
-            self.carry(route, adu).await;
+            self.carry(route, adu, trace).await;
         }
     }
 
     /// Takes copies of an ADU that is here whole through the routes of branches.
-    pub(super) async fn carry_copies(&self, branches: &[Branch], adu: &Adu) {
+    pub(super) async fn carry_copies(
+        &self,
+        branches: &[Branch],
+        adu: &Adu,
+        trace: Option<&Box<Trace>>,
+    ) {
         for branch in branches {
             branch.opened().await;
             let mut copy = adu.clone();
             copy.header.epoch = branch.route.installation().epoch;
-            self.carry(&branch.route, copy).await;
+            self.carry(&branch.route, copy, trace.cloned()).await;
         }
     }
 }

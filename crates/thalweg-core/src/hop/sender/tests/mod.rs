@@ -322,6 +322,7 @@ fn payload_that_arrives_is_passed_on_as_it_comes() {
     let arriving = Arrived {
         payload_bytes: 3_000,
         chunks: [whole.slice(..1_000)].into(),
+        trace: None,
     };
     let options = SendOptions::new(Carriage::Stream);
     let ticket = subject

@@ -1,0 +1,223 @@
+//! Tracing: who wants to know what hops cost a stream's ADUs, and what its sinks tell.
+//!
+//! *The idea.* Who wants to know asks the stream's source, and again while that is so. The source marks ADUs now and then; a
+//! marked one gathers a stamp at each node. Its sink sends the stamps to the source, which alone knows the nodes of the
+//! plan: it writes them down and passes the whole on.
+//!
+//! ```text
+//! asker ── Trace ──► source ── marked ADU ──► … ──► sink
+//!       ◄─ Tracing ─┘  ▲                             │
+//!       ◄─ Traced ─────┴───────── Traced ────────────┘
+//! ```
+//!
+//! *What it does not do.* It marks nothing and stamps nothing: the data path does. It keeps no numbers.
+//!
+//! *Sources.* docs/trace.md; docs/protocol.md §4.7.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::admission::no_right;
+use super::routed::reversed;
+use super::{Controller, Keys, Note, Output};
+use crate::admission::Rights;
+use crate::id::{NodeId, StreamId, StreamName};
+use crate::limits::{STREAMS_PER_NODE_MAX, TRACERS_MAX};
+use crate::time::{Duration, Instant};
+use crate::trace::{LEASE, Marking, Traced};
+use crate::wire::control::Body;
+
+/// What is traced, here and from here.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    /// At a source: who wants to know, the way to it, and until when.
+    tracers: BTreeMap<(StreamId, NodeId), Tracer>,
+    /// Streams that programs on this node want to know of: their sources, and until when.
+    asked: BTreeMap<StreamId, (NodeId, Instant)>,
+}
+
+#[derive(Debug)]
+struct Tracer {
+    way: Vec<NodeId>,
+    every: Duration,
+    until: Instant,
+}
+
+impl Controller {
+    /// Asks a stream's source to trace an ADU each `every`, for a few seconds; returns the stream and its source.
+    ///
+    /// What comes of it are [`Output::Tracing`] and [`Output::Traced`]. To be repeated each [`crate::trace::RENEW`] while
+    /// somebody wants to know.
+    ///
+    /// Fails   a sentence, where nobody publishes the stream or there is no way to who does
+    pub fn trace(
+        &mut self,
+        name: &StreamName,
+        every: Duration,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> Result<(StreamId, NodeId), String> {
+        let own = self.sources.values().find(|source| {
+            let publication = source.publication();
+            source.is_open() && publication.name == *name
+        });
+        let own = own.map(|source| (self.id(), source.stream()));
+        let found = own.or_else(|| {
+            let published = self.directory.publisher(name);
+            published.map(|(node, announced)| (node, announced.id))
+        });
+        let Some((source, stream)) = found else {
+            return Err(format!("no node publishes `{name}`"));
+        };
+        let Some(way) = self.directory.path(self.id(), source) else {
+            let source = self.name_of(source);
+            return Err(format!(
+                "no way leads to {source}, which publishes `{name}`"
+            ));
+        };
+        let asked = &mut self.traces.asked;
+        asked.retain(|_, (_, until)| *until > now);
+        if asked.len() >= STREAMS_PER_NODE_MAX && !asked.contains_key(&stream) {
+            return Err(format!(
+                "this node traces {STREAMS_PER_NODE_MAX} streams already"
+            ));
+        }
+        asked.insert(stream, (source, now + LEASE));
+        self.send_routed(way, Body::Trace { stream, every }, keys);
+        self.settle(now, keys);
+        Ok((stream, source))
+    }
+
+    /// Takes in what a delivered ADU of a plan that ends here has gone through, for the stream's source.
+    pub fn handle_stamped(&mut self, traced: Traced, now: Instant, keys: &mut dyn Keys) {
+        let part = self.parts.get(&(traced.stream, traced.epoch));
+        let Some(source) = part.map(|part| part.installation().source) else {
+            return;
+        };
+        if let Some(way) = self.directory.path(self.id(), source) {
+            self.send_routed(way, Body::Traced(traced), keys);
+        }
+        self.settle(now, keys);
+    }
+
+    /// Begins, or goes on, to trace a published stream.
+    pub(super) fn handle_trace(
+        &mut self,
+        from: NodeId,
+        route: &[NodeId],
+        (stream, every): (StreamId, Duration),
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let way = reversed(route);
+        let (sinks, reason) = match self.admit_tracer(from, stream, now) {
+            Ok(sinks) => (sinks, String::new()),
+            Err(reason) => (0, reason),
+        };
+        if reason.is_empty() {
+            let tracer = Tracer {
+                way: way.clone(),
+                every,
+                until: now + LEASE,
+            };
+            let tracers = &mut self.traces.tracers;
+            tracers.insert((stream, from), tracer);
+            let of_stream = tracers.iter().filter(|((of, _), _)| *of == stream);
+            let every = of_stream.map(|(_, tracer)| tracer.every).min();
+            let marking = Marking::new(every.unwrap_or(LEASE), sinks, now);
+            self.outputs.push_back(Output::Trace { stream, marking });
+        }
+        let answer = Body::Tracing {
+            stream,
+            sinks: sinks as u32,
+            reason,
+        };
+        self.send_routed(way, answer, keys);
+    }
+
+    /// Returns how many sinks a stream has that may be traced for a node.
+    ///
+    /// Fails   the reason, as a sentence
+    fn admit_tracer(
+        &mut self,
+        from: NodeId,
+        stream: StreamId,
+        now: Instant,
+    ) -> Result<usize, String> {
+        if from != self.id() && !self.roll.may(from, Rights::SUBSCRIBE) {
+            return Err(no_right(&self.name_of(from), Rights::SUBSCRIBE));
+        }
+        let source = self.sources.get(&stream).filter(|source| source.is_open());
+        let Some(source) = source else {
+            return Err("this node does not publish the stream (any more)".into());
+        };
+        let tracers = &mut self.traces.tracers;
+        tracers.retain(|_, tracer| tracer.until > now);
+        let others = tracers
+            .keys()
+            .filter(|(of, who)| *of == stream && *who != from);
+        if others.count() >= TRACERS_MAX {
+            return Err(format!("{TRACERS_MAX} nodes trace the stream already"));
+        }
+        Ok(source.sinks().count())
+    }
+
+    /// Takes in what a source says to this node's wish.
+    pub(super) fn handle_tracing(
+        &mut self,
+        from: NodeId,
+        stream: StreamId,
+        sinks: u32,
+        reason: String,
+    ) {
+        if !self.has_asked(from, stream) {
+            return self.note(Note::TraceAstray { from });
+        }
+        let answer = if reason.is_empty() {
+            Ok(sinks)
+        } else {
+            Err(reason)
+        };
+        self.outputs.push_back(Output::Tracing { stream, answer });
+    }
+
+    /// Takes in a stamped way: a sink's, for a stream of this node's, or a source's answer.
+    pub(super) fn handle_traced(
+        &mut self,
+        from: NodeId,
+        mut traced: Traced,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let stream = traced.stream;
+        if !traced.path.is_empty() {
+            return if self.has_asked(from, stream) {
+                self.outputs.push_back(Output::Traced(traced));
+            } else {
+                self.note(Note::TraceAstray { from });
+            };
+        }
+        let source = self.sources.get(&stream);
+        let path = source.and_then(|source| source.paths.get(&traced.epoch));
+        let is_of =
+            |path: &&Vec<NodeId>| path.last() == Some(&from) && path.len() == traced.stamps.len();
+        let Some(path) = path.filter(is_of) else {
+            return self.note(Note::TraceAstray { from });
+        };
+        traced.path.clone_from(path);
+        let tracers = self.traces.tracers.iter();
+        let wants = tracers.filter(|((of, _), tracer)| *of == stream && tracer.until > now);
+        let ways: Vec<Vec<NodeId>> = wants.map(|(_, tracer)| tracer.way.clone()).collect();
+        for way in ways {
+            self.send_routed(way, Body::Traced(traced.clone()), keys);
+        }
+    }
+
+    /// Returns whether a program here wants to know of a stream, and this is its source.
+    fn has_asked(&self, source: NodeId, stream: StreamId) -> bool {
+        let asked = self.traces.asked.get(&stream);
+        asked.is_some_and(|(of, _)| *of == source)
+    }
+}
