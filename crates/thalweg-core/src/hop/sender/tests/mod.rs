@@ -3,6 +3,7 @@
 
 mod any;
 mod credit;
+mod traced;
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -203,7 +204,7 @@ fn payload(sequence: u64, bytes: usize) -> Bytes {
     (0..bytes).map(|at| (at as u64 ^ sequence) as u8).collect()
 }
 
-fn lane() -> OrderedId {
+const fn lane() -> OrderedId {
     OrderedId {
         stream: StreamId(1),
         epoch: Epoch(0),
