@@ -13,7 +13,7 @@ use crate::exit::{Code, Failure, OrCode as _, fail};
 /// How long a node may take to answer before it counts as gone: a status takes it milliseconds.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The option that `ls`, `top`, `publish`, `subscribe`, `send` and `receive` share.
+/// The option that `ls`, `top`, `route`, `trace`, `publish`, `subscribe`, `send` and `receive` share.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Socket {
     #[expect(clippy::doc_markdown, reason = "clap prints it as it stands")]

@@ -22,6 +22,7 @@ mod send;
 mod simulate;
 mod subscribe;
 mod top;
+mod trace;
 
 #[cfg(test)]
 mod tests;
@@ -61,6 +62,7 @@ enum Command {
     Join(join::Arguments),
     Revoke(revoke::Arguments),
     Route(route::Arguments),
+    Trace(trace::Arguments),
     Check(check::Arguments),
     Id(id::Arguments),
     Config(config::Arguments),
@@ -89,6 +91,7 @@ pub fn run(cli: Cli) -> Outcome {
         Command::Join(arguments) => wait(join::run(&arguments)),
         Command::Revoke(arguments) => wait(revoke::run(&arguments)),
         Command::Route(arguments) => wait(route::run(&arguments)),
+        Command::Trace(arguments) => wait(trace::run(&arguments)),
         Command::Ls(arguments) => wait(ls::run(&arguments)),
         Command::Top(arguments) => wait(top::run(&arguments)),
         Command::Publish(arguments) => wait(publish::run(&arguments)),

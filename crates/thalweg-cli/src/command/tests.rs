@@ -37,6 +37,7 @@ fn names_units_and_ends_are_checked_before_anything_starts() {
         "thalweg subscribe cam --to rtp://[::1]:5004",
         "thalweg demo --headless --json --seconds 20 --port 9000",
         "thalweg plan w.toml --stream a/b --planner exact --json",
+        "thalweg trace truck/cam1 --count 100 --every 100ms --wait 10s --json",
         "thalweg top --interval 500ms --once --json --node /run/t.sock",
     ] {
         assert!(
@@ -52,6 +53,9 @@ fn names_units_and_ends_are_checked_before_anything_starts() {
         "thalweg publish a --from clip.ts --rate 0",
         "thalweg demo --seconds 0",
         "thalweg plan w.toml --planner best",
+        "thalweg trace cam --count 0",
+        "thalweg trace cam --every 0s",
+        "thalweg trace cam --wait 2h",
         "thalweg top --interval 2",
         "thalweg top --interval 99ms",
         "thalweg top --interval 2h",

@@ -14,4 +14,5 @@ mod program;
 mod simulate;
 mod terminal;
 mod top;
+mod trace;
 mod usage;

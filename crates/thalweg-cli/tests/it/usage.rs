@@ -61,7 +61,7 @@ fn completions_name_every_command() {
     for shell in ["bash", "zsh", "fish"] {
         let script = run(folder.path(), &["completions", shell]).exits(0).out();
         assert!(
-            script.contains("subscribe") && script.contains("demo"),
+            script.contains("subscribe") && script.contains("trace"),
             "{shell}"
         );
     }

@@ -1,0 +1,165 @@
+//! `thalweg trace STREAM`: where the latency of a live stream comes from, hop by hop.
+
+mod summary;
+#[cfg(test)]
+mod tests;
+
+use clap::Args;
+use serde_json::json;
+use thalweg_core::id::StreamName;
+use thalweg_core::time::Duration;
+use thalweg_core::units::parse_duration;
+use thalweg_node::TraceEvent;
+use thalweg_node::local::{LocalError, LocalTracer};
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::exit::{Code, Outcome, fail};
+use crate::shutdown::Shutdown;
+use crate::socket::Socket;
+use crate::terminal::{self, Colour};
+
+use summary::Summary;
+
+/// The longest interval and patience: an hour.
+const LONGEST: Duration = Duration::from_secs(3_600);
+
+/// The most ADUs of one run: a day of ten a second is looked at in parts.
+const COUNT_MAX: u32 = 10_000;
+
+const EXAMPLES: &str = "\
+Examples:
+  thalweg trace truck/cam1
+  thalweg trace truck/cam1 --count 100 --every 100ms
+  thalweg trace truck/cam1 --json | jq -c 'select(.hops) | [.sum_us, .budget_us]'
+
+Times are in ms: inside, waiting for the rest of an ADU or for a turn; lift, in adapters; wait, in the outbox, at the
+sink for room in a mailbox; line, half of the shortest round trip of late to the next node. All but line are by each
+node's own clock. A stream's source lets ten ADUs a second be traced, and fewer if it has more than five sinks.";
+
+/// Show what each hop costs a live stream's ADUs: on nodes, in modules, in queues and on lines.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The stream's name.
+    #[arg(value_name = "STREAM")]
+    stream: StreamName,
+
+    /// How many ADUs are traced.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX)))]
+    count: u32,
+
+    /// How often one is.
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_time)]
+    every: Duration,
+
+    /// How long is waited for the next traced ADU.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    wait: Duration,
+
+    #[command(flatten)]
+    socket: Socket,
+
+    /// Print one JSON object for each traced ADU as it comes, and a summary.
+    #[arg(long)]
+    json: bool,
+}
+
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time > Duration::ZERO && time <= LONGEST {
+        Ok(time)
+    } else {
+        Err("it is to be more than nothing, and an hour at most".into())
+    }
+}
+
+/// Asks, gathers and prints.
+pub async fn run(arguments: &Arguments) -> Outcome {
+    let mut shutdown = Shutdown::listen()?;
+    let node = arguments.socket.connect().await?;
+    let mut tracer = node
+        .trace(arguments.stream.clone(), arguments.every)
+        .await?;
+    let mut summary = Summary::new(arguments.count);
+    let mut sinks = None;
+    let ended = loop {
+        let patience = Instant::now() + arguments.wait.max(arguments.every).into();
+        let end = tokio::select! {
+            end = next(&mut tracer, &mut summary, &mut sinks, patience, arguments.json) => end?,
+            () = shutdown.asked() => Some(End::Asked),
+        };
+        if let Some(end) = end {
+            break end;
+        }
+    };
+    if summary.is_empty()
+        && let End::Quiet = ended
+    {
+        return fail(Code::Failed, silence(arguments, tracer.source(), sinks));
+    }
+    let text = if arguments.json {
+        json!({ "summary": summary.groups() }).to_string() + "\n"
+    } else {
+        summary.describe(&arguments.stream, Colour::of_stdout())
+    };
+    terminal::print(&text)?;
+    Ok(Code::Done)
+}
+
+/// Why nothing more is waited for.
+enum End {
+    /// All are there.
+    Full,
+    /// None has come for long.
+    Quiet,
+    /// Somebody asked this process to end.
+    Asked,
+}
+
+/// Takes in what is told until an ADU was, and prints that if it is to be.
+async fn next(
+    tracer: &mut LocalTracer,
+    summary: &mut Summary,
+    sinks: &mut Option<u32>,
+    patience: Instant,
+    is_json: bool,
+) -> Result<Option<End>, crate::exit::Failure> {
+    loop {
+        let Ok(event) = timeout_at(patience, tracer.recv()).await else {
+            return Ok(Some(End::Quiet));
+        };
+        match event {
+            Ok(TraceEvent::Sinks(now)) => *sinks = Some(now),
+            Ok(TraceEvent::Adu(adu)) => {
+                let text = serde_json::to_string(&adu)? + "\n";
+                if !summary.add(adu, sinks.unwrap_or(1)) {
+                    return Ok(Some(End::Full));
+                }
+                if is_json {
+                    terminal::print(&text)?;
+                }
+                return Ok(summary.is_full().then_some(End::Full));
+            }
+            // The node says it once more when it ends the connection.
+            Ok(TraceEvent::Refused(reason)) => return Err(LocalError::Refused(reason).into()),
+            // What was measured before the stream ended is worth showing.
+            Err(LocalError::Refused(_)) if !summary.is_empty() => return Ok(Some(End::Quiet)),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Says why there is nothing to show.
+fn silence(arguments: &Arguments, source: &str, sinks: Option<u32>) -> String {
+    let stream = &arguments.stream;
+    let seconds = arguments.wait.max(arguments.every).as_secs_f64();
+    match sinks {
+        None => format!("{source}, which publishes `{stream}`, has not answered for {seconds} s"),
+        Some(0) => format!("`{stream}` has no subscriber: {source} has nobody to send it to"),
+        Some(sinks) => format!(
+            "{source} traces `{stream}`, which has {sinks} sink(s), and no traced ADU has been told of for {seconds} s: \
+             its producer gives none, none arrives, or a node on the way bears no stamps; `thalweg ls` says more"
+        ),
+    }
+}
