@@ -4,6 +4,7 @@ use bytes::{Bytes, BytesMut};
 use thalweg_core::adu::Header;
 use thalweg_core::hop::{BodyError, DownCause, OrderedId, Outcome};
 use thalweg_core::time::Duration;
+use thalweg_core::trace::Trace;
 use thalweg_core::units::{DataSize, Ratio};
 
 /// IPv4 and UDP headers, which a line carries with each payload.
@@ -51,6 +52,13 @@ pub enum PortEvent {
         header: Header,
         /// How long the payload is.
         payload_bytes: usize,
+    },
+    /// What the nodes before say of an ADU, right behind its [`PortEvent::Adu`], if it is traced.
+    Stamps {
+        /// Whose.
+        recv: RecvId,
+        /// What they say.
+        trace: Box<Trace>,
     },
     /// A part of a payload, in order; never empty.
     Chunk {

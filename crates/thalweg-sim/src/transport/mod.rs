@@ -47,6 +47,7 @@ use thalweg_core::congestion::Controller;
 use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::trace::Trace;
 
 pub use self::config::PortSettings;
 pub use self::control::ControlError;
@@ -244,12 +245,26 @@ impl Port {
         source: Source,
         options: SendOptions,
     ) -> SendId {
+        self.send_traced(now, header, source, options, None)
+    }
+
+    /// Begins to send an ADU that bears these stamps, and this node's behind them, if there are any.
+    pub fn send_traced(
+        &mut self,
+        now: Instant,
+        header: Header,
+        source: Source,
+        options: SendOptions,
+        trace: Option<Box<Trace>>,
+    ) -> SendId {
         self.sends += 1;
         let send = SendId(self.sends);
         let is_up = self.is_up();
         let sent = self.with(now, |parts, io| {
             if is_up {
-                parts.sender.begin(io, send, header, source, options);
+                parts
+                    .sender
+                    .begin(io, send, (header, trace), source, options);
             } else {
                 io.outcome(send, Outcome::LinkLost);
             }

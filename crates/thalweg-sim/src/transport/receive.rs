@@ -16,7 +16,8 @@ use noq_proto::{Dir, ReadError, StreamId};
 use thalweg_core::hop::{BodyError, KIND_ADU, KIND_CONTROL, KIND_ORDERED, StreamCode};
 use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, CONTROL_BYTES_MAX};
 use thalweg_core::time::Instant;
-use thalweg_core::wire::adu::decode_header;
+use thalweg_core::trace::Trace;
+use thalweg_core::wire::adu::{decode_header, decode_trace, window};
 
 use super::event::{PortEvent, RecvId};
 use super::live::Io;
@@ -271,8 +272,17 @@ impl Receiver {
             return Step::Over;
         };
         let mut head = [0; ADU_HEADER_BYTES_MAX];
-        let bytes = incoming.peek(&mut head);
-        let decoded = match decode_header(&head[..bytes], io.now) {
+        let mut bytes = incoming.peek(&mut head);
+        // Only what is traced needs more room.
+        let mut traced = Vec::new();
+        let mut head = &head[..];
+        if window(&head[..bytes]) > head.len() {
+            traced.resize(window(&head[..bytes]), 0);
+            bytes = incoming.peek(&mut traced);
+            head = &traced;
+        }
+        let head = &head[..bytes];
+        let decoded = match decode_header(head, io.now) {
             Ok(Some(decoded)) => decoded,
             Ok(None) if !incoming.is_ended => return Step::Wait,
             Ok(None) if bytes == 0 && incoming.kind == Some(KIND_ORDERED) => return Step::Over,
@@ -287,6 +297,7 @@ impl Receiver {
         };
         incoming.skip(decoded.header_bytes);
         let recv = io.shared.next_recv();
+        let trace = decode_trace(head, &decoded, io.now);
         let is_alone = incoming.kind == Some(KIND_ADU);
         let current = Current {
             recv,
@@ -305,6 +316,7 @@ impl Receiver {
             header: decoded.header,
             payload_bytes: decoded.payload_bytes,
         });
+        io.shared.events.extend(stamps(recv, trace));
         Step::On
     }
 
@@ -446,6 +458,12 @@ impl Incoming {
     }
 }
 
+/// Returns the event of what nodes say of an ADU, if it is traced.
+fn stamps(recv: RecvId, trace: Option<Trace>) -> Option<PortEvent> {
+    let trace = trace.map(Box::new);
+    trace.map(|trace| PortEvent::Stamps { recv, trace })
+}
+
 /// Takes a datagram: one whole ADU.
 pub(super) fn take_datagram(io: &mut Io<'_>, mut datagram: Bytes) {
     let decoded = match decode_header(&datagram, io.now) {
@@ -460,12 +478,14 @@ pub(super) fn take_datagram(io: &mut Io<'_>, mut datagram: Bytes) {
     io.shared.counters.received += 1;
     let recv = io.shared.next_recv();
     let payload = datagram.split_off(decoded.header_bytes);
+    let trace = decode_trace(&datagram, &decoded, io.now);
     let events = &mut io.shared.events;
     events.push_back(PortEvent::Adu {
         recv,
         header: decoded.header,
         payload_bytes: decoded.payload_bytes,
     });
+    events.extend(stamps(recv, trace));
     if !payload.is_empty() {
         let bytes = payload;
         events.push_back(PortEvent::Chunk { recv, bytes });

@@ -22,6 +22,7 @@ use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::outbox::Settings;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::trace::Trace;
 use thalweg_core::units::DataSize;
 
 use super::event::{PortEvent, SendId, Source};
@@ -117,11 +118,11 @@ impl Outgoing {
         &mut self,
         io: &mut Io<'_>,
         id: SendId,
-        header: Header,
+        (header, trace): (Header, Option<Box<Trace>>),
         source: Source,
         options: SendOptions,
     ) {
-        let arrived = match source {
+        let mut arrived = match source {
             Source::Whole(payload) => payload.into(),
             Source::Arriving(payload_bytes) => Arrived {
                 payload_bytes,
@@ -129,6 +130,7 @@ impl Outgoing {
                 trace: None,
             },
         };
+        arrived.trace = trace;
         if arrived.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
             return io.outcome(id, Outcome::TooLarge);
         }

@@ -12,5 +12,6 @@ mod regressions;
 mod restarts;
 mod rig;
 mod routing;
+mod trace;
 mod transport;
 mod worlds;

@@ -1,0 +1,117 @@
+//! Proves that what stamps say is what happened: over QUIC in virtual time, where the true latency is known.
+//!
+//! *How.* ADUs that bear a stamp cross a line of 20 ms. From their sending to the arrival of their header, less what they
+//! waited in the outbox and the half of a round trip that the stamp says, is what the estimate misses.
+
+use thalweg_core::hop::Carriage;
+use thalweg_core::line::Impairment;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::trace::Trace;
+use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_sim::transport::{PortEvent, Source};
+
+use crate::rig::{A, B, Rig, by, header, line, payload};
+
+const ADUS: u64 = 100;
+
+/// What a stamp says of an ADU, and what was so.
+struct Seen {
+    said: Duration,
+    was: Duration,
+    wait: Duration,
+}
+
+/// Sends ADUs of this size, one each `every`, and returns those of which a header arrived.
+fn seen(line: Impairment, bytes: usize, every: Duration, carriage: Carriage) -> Vec<Seen> {
+    let mut rig = Rig::up(line, 7);
+    let mut sent: Vec<Instant> = Vec::new();
+    for sequence in 0..ADUS {
+        let source = Source::Whole(payload(sequence, bytes));
+        let trace = Some(Box::new(Trace::begin(rig.now)));
+        sent.push(rig.now);
+        let now = rig.now;
+        rig.ports[A].send_traced(now, header(sequence), source, by(carriage), trace);
+        rig.run_for(every);
+    }
+    rig.run_for(Duration::from_secs(20));
+    let mut last = None;
+    let mut all = Vec::new();
+    for (at, event) in &rig.events[B] {
+        match event {
+            PortEvent::Adu { header, .. } => last = Some(header.sequence.0),
+            PortEvent::Stamps { trace, .. } => {
+                let sequence = last.expect("a header came first");
+                let stamp = trace.stamps()[0];
+                all.push(Seen {
+                    said: stamp.sum(),
+                    was: at.saturating_since(sent[sequence as usize]),
+                    wait: stamp.wait,
+                });
+            }
+            _ => {}
+        }
+    }
+    let whole = rig.arrived.iter();
+    for (_, header, arrived) in whole {
+        assert_eq!(*arrived, payload(header.sequence.0, bytes)[..]);
+    }
+    all
+}
+
+const CARRIAGES: [Carriage; 3] = [
+    Carriage::Stream,
+    Carriage::Datagram,
+    Carriage::Ordered(thalweg_core::hop::OrderedId {
+        stream: thalweg_core::id::StreamId(7),
+        epoch: thalweg_core::id::Epoch(1),
+    }),
+];
+
+#[test]
+fn on_a_line_that_takes_them_stamps_say_the_true_latency_within_a_packet() {
+    let line = line(Bitrate::from_kbps(10_000));
+    for carriage in CARRIAGES {
+        let all = seen(line, 900, Duration::from_millis(20), carriage);
+        assert_eq!(all.len() as u64, ADUS, "{carriage:?}");
+        for seen in all {
+            // A full packet is 1.2 ms on this line.
+            let error = seen.was.as_nanos().abs_diff(seen.said.as_nanos());
+            assert!(error < 1_500_000, "{:?} and {:?}", seen.said, seen.was);
+        }
+    }
+}
+
+#[test]
+fn what_waits_in_the_outbox_of_a_slow_line_is_on_the_stamp() {
+    // 10 kB each 20 ms are twice what the line takes.
+    let line = line(Bitrate::from_kbps(2_000));
+    let all = seen(line, 10_000, Duration::from_millis(20), Carriage::Stream);
+    assert_eq!(all.len() as u64, ADUS);
+    let longest = all.iter().map(|seen| seen.wait).max();
+    assert!(longest > Some(Duration::from_secs(1)), "{longest:?}");
+    for seen in all {
+        // What QUIC has taken and the line has not is not in the outbox any more: it is kept short, and on no stamp.
+        let missed = seen.was.saturating_sub(seen.said);
+        assert!(seen.said.saturating_sub(seen.was) < Duration::from_millis(3));
+        assert!(missed < Duration::from_millis(100), "{missed:?}");
+    }
+}
+
+#[test]
+fn what_is_lost_and_sent_again_is_later_than_stamps_say_and_never_sooner() {
+    let line = Impairment {
+        loss: Ratio::new(0.1).expect("a share"),
+        ..line(Bitrate::from_kbps(10_000))
+    };
+    for (carriage, least) in [(CARRIAGES[0], ADUS), (CARRIAGES[1], ADUS / 2)] {
+        let all = seen(line, 900, Duration::from_millis(20), carriage);
+        assert!(all.len() as u64 >= least, "{} arrived", all.len());
+        for seen in &all {
+            let sooner = seen.said.saturating_sub(seen.was);
+            assert!(sooner < Duration::from_millis(3), "{sooner:?}");
+        }
+        let close = |seen: &&Seen| seen.was.saturating_sub(seen.said) < Duration::from_millis(3);
+        let close = all.iter().filter(close).count();
+        assert!(close * 10 >= all.len() * 8, "{close} of {}", all.len());
+    }
+}
