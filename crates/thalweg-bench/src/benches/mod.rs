@@ -36,6 +36,7 @@ mod recast;
 mod relay;
 #[cfg(test)]
 mod tests;
+mod trace_cost;
 
 /// The benchmark that `--instructions` means when it names none.
 pub(crate) const INSTRUCTIONS: &str = instructions::ID;
@@ -76,6 +77,13 @@ pub(crate) const BENCHES: &[Bench] = &[
         about: "cost of the outbox per ADU with 10 to 100,000 waiting, against a BinaryHeap",
         metrics: outbox_cost::METRICS,
         run: outbox_cost::run,
+    },
+    Bench {
+        id: trace_cost::ID,
+        group: "outbox",
+        about: "cost of an ADU's way through a relay's sender with the stamps of a trace, against untraced",
+        metrics: trace_cost::METRICS,
+        run: trace_cost::run,
     },
     #[cfg(feature = "nodes")]
     Bench {

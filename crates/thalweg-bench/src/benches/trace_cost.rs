@@ -1,0 +1,184 @@
+//! TRACE-COST: what stamps cost an ADU on its way through a node.
+//!
+//! *The idea.* The bytes of a header are read, the ADU is put into a sender and goes at once, over a transport that forgets
+//! it: what a relay does for each datagram but for its socket and its tables. One side's header bears the stamps of so many
+//! nodes, to which a stamp is added; the baseline's bears none, which is what nearly all ADUs do. Sides alternate.
+
+use std::hint::black_box;
+
+use bytes::Bytes;
+use thalweg_core::adu::Header;
+use thalweg_core::hop::sender::{Arrived, Datagram, Owner, PathRate, Sender, Transport, Written};
+use thalweg_core::hop::{Carriage, SendOptions, StreamCode};
+use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::outbox::Settings as OutboxSettings;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_core::trace::{Stamp, Trace};
+use thalweg_core::units::DataSize;
+use thalweg_core::wire::adu;
+
+use crate::Settings;
+use crate::report::{Figure, Report};
+use crate::sample::{Summary, in_turns, nanos_each};
+
+/// The benchmark's id.
+pub(crate) const ID: &str = "TRACE-COST";
+
+/// What its metrics are called.
+pub(crate) const METRICS: &[&str] = &["ns_per_adu", "ns_untraced"];
+
+const UNTRACED: &str = "untraced";
+
+/// Nodes that an ADU has passed: its source alone, a common way, the longest that a datagram of 1,000 bytes has room for.
+const STAMPS: [usize; 3] = [1, 3, 5];
+
+const PAYLOAD_BYTES: usize = 1_000;
+
+/// A sample takes about a millisecond: short against a time slice, so most are not interrupted.
+const ADUS_PER_SAMPLE: u64 = 2_000;
+
+/// A relay's way out, and what comes to it.
+struct Relay {
+    sender: Sender<u32, ()>,
+    head: Vec<u8>,
+    payload: Bytes,
+    now: Instant,
+}
+
+/// Takes all and keeps nothing.
+struct Nowhere;
+
+/// Measures and reports.
+pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()> {
+    let mut untraced = Vec::new();
+    for stamps in STAMPS {
+        let (mut ours, mut theirs) = (Relay::new(stamps), Relay::new(0));
+        let our = || Ok(nanos_each(ADUS_PER_SAMPLE, |adus| ours.pass(adus)));
+        let their = || Ok(nanos_each(ADUS_PER_SAMPLE, |adus| theirs.pass(adus)));
+        let (traced, plain) = in_turns(settings.samples, our, their)?;
+        let cost = Figure::new(
+            ID,
+            format!("ns_per_adu.stamps_{stamps}"),
+            "ns",
+            Summary::of(traced),
+        );
+        report.add(&cost.beside(UNTRACED, Summary::of(plain.clone()).median))?;
+        untraced.extend(plain);
+    }
+    report.add(&Figure::new(ID, "ns_untraced", "ns", Summary::of(untraced)))
+}
+
+impl Relay {
+    /// Returns one to which ADUs come with so many stamps.
+    fn new(stamps: usize) -> Self {
+        let mut head = Vec::new();
+        let (header, now) = (Header::new(StreamId(7), Sequence(1 << 20)), Instant::ZERO);
+        match stamps.checked_sub(1) {
+            None => adu::encode_header(&header, PAYLOAD_BYTES, now, &mut head),
+            Some(before) => {
+                let stamp = Stamp {
+                    inside: Duration::from_micros(120),
+                    lift: Duration::ZERO,
+                    wait: Duration::from_micros(900),
+                    line: Duration::from_millis(20),
+                };
+                let trace = Trace::arrived(vec![stamp; before], now);
+                adu::encode_traced(&header, &trace, PAYLOAD_BYTES, now, &mut head);
+            }
+        }
+        Self {
+            sender: Sender::new(OutboxSettings::default()),
+            head,
+            payload: Bytes::from(vec![7; PAYLOAD_BYTES]),
+            now,
+        }
+    }
+
+    fn pass(&mut self, adus: u64) {
+        for _ in 0..adus {
+            self.now = self.now + Duration::from_micros(10);
+            let decoded = adu::decode_header(black_box(&self.head), self.now);
+            let decoded = decoded
+                .expect("it was encoded above")
+                .expect("all of it is there");
+            let trace = adu::decode_trace(&self.head, &decoded, self.now);
+            let arrived = Arrived {
+                trace: trace.map(Box::new),
+                ..Arrived::from(self.payload.clone())
+            };
+            let options = SendOptions::new(Carriage::Datagram);
+            self.sender
+                .push(self.now, decoded.header, arrived, options, ());
+            self.sender.pump(self.now, &mut Nowhere);
+            while let Some(event) = self.sender.poll_event() {
+                black_box(event);
+            }
+        }
+    }
+}
+
+impl Transport for Nowhere {
+    type Stream = u32;
+
+    fn open(&mut self, _owner: Owner, _rank: i32) -> Option<u32> {
+        None
+    }
+
+    fn write(&mut self, _stream: u32, _pieces: &mut [Bytes]) -> Written {
+        Written::Lost
+    }
+
+    fn finish(&mut self, _stream: u32) {}
+
+    fn reset(&mut self, _stream: u32, _code: StreamCode) {}
+
+    fn forget(&mut self, _stream: u32) {}
+
+    fn datagram_bytes_max(&mut self) -> usize {
+        // What QUIC lets pass in its smallest packet.
+        1_162
+    }
+
+    fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
+        black_box(datagram);
+        Datagram::Sent
+    }
+
+    fn credit(&self) -> DataSize {
+        DataSize::from_kib(1 << 10)
+    }
+
+    fn heard(&self) -> u64 {
+        0
+    }
+
+    fn let_one_through(&mut self) {}
+
+    fn path_rate(&self) -> PathRate {
+        PathRate::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Proves that what is measured as traced is.
+
+    use super::{PAYLOAD_BYTES, Relay, STAMPS};
+    use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, STAMP_BYTES_MAX};
+    use thalweg_core::time::Instant;
+    use thalweg_core::wire::adu;
+
+    #[test]
+    fn every_side_is_what_it_says_and_has_room_for_one_stamp_more() {
+        for stamps in STAMPS.into_iter().chain([0]) {
+            let relay = Relay::new(stamps);
+            let decoded = adu::decode_header(&relay.head, Instant::ZERO);
+            let decoded = decoded.expect("well formed").expect("whole");
+            let trace = adu::decode_trace(&relay.head, &decoded, Instant::ZERO);
+            assert_eq!(trace.map_or(0, |trace| trace.stamps().len()), stamps);
+        }
+        let longest = STAMPS[STAMPS.len() - 1];
+        let bytes = PAYLOAD_BYTES + ADU_HEADER_BYTES_MAX + 1 + (longest + 1) * STAMP_BYTES_MAX;
+        assert!(bytes <= 1_162, "it would go without stamps: {bytes}");
+    }
+}
