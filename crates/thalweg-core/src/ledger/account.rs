@@ -35,7 +35,7 @@ use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
 use crate::limits::LEDGER_BEHIND_MAX;
 use crate::time::{Duration, Instant};
-use crate::wire::account::{Report, Stamp, Statement};
+use crate::wire::account::{Made, Report, Statement};
 
 /// How long after another mark was seen what bears the one before may still come.
 pub const SETTLE: Duration = Duration::from_millis(80);
@@ -132,7 +132,7 @@ pub struct Account {
     /// Which mark still came there by its last report.
     heard: Mark,
     /// What the clock there is behind the one here when a report is not late, as far as is known: the way is counted with it.
-    behind_by: Option<Stamp>,
+    behind_by: Option<Made>,
     /// Which mark the ADUs that come bear.
     turn: Turn,
     /// When marked ADUs were seen to come last, and when to look whether more have: never, once none has for [`QUIET`].
@@ -307,9 +307,9 @@ impl Account {
     /// Returns how much longer a report was on its way than others: it was lost, and is repeated.
     ///
     /// That which was the fastest counts, and is forgotten by a sixteenth each time.
-    fn lateness(&mut self, made: Stamp, now: Instant) -> Duration {
+    fn lateness(&mut self, made: Made, now: Instant) -> Duration {
         // Both clocks and the way in one number: it is only ever compared with itself.
-        let apart = Stamp::at(now).less(made);
+        let apart = Made::at(now).less(made);
         let least = *self.behind_by.get_or_insert(apart);
         let late = apart.since(least);
         self.behind_by = Some(match late {
@@ -525,7 +525,7 @@ impl Account {
             stream,
             epoch,
             open,
-            made: Stamp::at(now),
+            made: Made::at(now),
             statements,
         })
     }

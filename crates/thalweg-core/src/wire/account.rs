@@ -20,7 +20,7 @@ const SINCE_AS_BEFORE: u8 = 1 << 7;
 
 /// Milliseconds of the clock of whoever says something, as far as they fit beside a mark: 14 bits, so they begin anew every 16 s.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stamp(u16);
+pub struct Made(u16);
 
 /// What became of the ADUs of one plan, as the nodes from here to the sink say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct Report {
     /// The mark that still comes at the sender, of which this says nothing; none if it tells of all.
     pub open: Mark,
     /// When this was said, on the sender's clock: so that one that QUIC had to repeat is not taken for new.
-    pub made: Stamp,
+    pub made: Made,
     /// What nodes say, the sender first.
     pub statements: Vec<Statement>,
 }
@@ -58,21 +58,21 @@ pub struct Entry {
     pub count: u64,
 }
 
-impl Stamp {
+impl Made {
     const BITS: u32 = 14;
     const MASK: u16 = (1 << Self::BITS) - 1;
 
-    /// Returns the stamp of an instant.
+    /// Returns what an instant is.
     pub const fn at(now: Instant) -> Self {
         Self::from_bits(((now.as_nanos() / 1_000_000) & Self::MASK as u64) as u16)
     }
 
-    /// Returns the stamp of these bits, without those above.
+    /// Returns what these bits say, without those above.
     pub const fn from_bits(bits: u16) -> Self {
         Self(bits & Self::MASK)
     }
 
-    /// Returns how far it is from another, as a stamp of its own.
+    /// Returns how far it is from another, as a time of its own.
     #[must_use]
     pub const fn less(self, other: Self) -> Self {
         Self::from_bits(self.0.wrapping_sub(other.0))
@@ -100,7 +100,7 @@ pub(super) fn encode(report: &Report, out: &mut Vec<u8>) {
     );
     out.extend_from_slice(&report.stream.0.to_be_bytes());
     out.varint(u64::from(report.epoch.0));
-    let open = (report.open.index() as u16) << Stamp::BITS;
+    let open = (report.open.index() as u16) << Made::BITS;
     out.extend_from_slice(&(open | report.made.0).to_be_bytes());
     out.varint(report.statements.len() as u64);
     for statement in &report.statements {
@@ -136,8 +136,8 @@ pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Report, WireError> {
     Ok(Report {
         stream,
         epoch,
-        open: Mark::from_index((said >> Stamp::BITS) as u8),
-        made: Stamp::from_bits(said),
+        open: Mark::from_index((said >> Made::BITS) as u8),
+        made: Made::from_bits(said),
         statements,
     })
 }

@@ -7,7 +7,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 
-use super::account::{Entry, Report, Stamp, Statement};
+use super::account::{Entry, Made, Report, Statement};
 use super::admission::tests::{credentials, warrants};
 use super::control::{Body, Message, Prepare, Routed};
 use super::receipt::{Advice, Receipt};
@@ -143,7 +143,7 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
             stream: StreamId(3),
             epoch: Epoch(2),
             open: Mark::from_index(2),
-            made: Stamp::from_bits(5),
+            made: Made::from_bits(5),
             statements,
         };
         let frame = control::encode(&Message::Account(report));
@@ -173,7 +173,7 @@ fn an_account_says_each_thing_once_and_of_no_node_beyond_the_longest_path() {
 
 #[test]
 fn a_stamp_goes_round_and_the_nearer_way_counts() {
-    let at = |millis| Stamp::at(Instant::ZERO + Duration::from_millis(millis));
+    let at = |millis| Made::at(Instant::ZERO + Duration::from_millis(millis));
     for (later, earlier, apart) in [
         (16_384 + 5, 5, 0),
         (16_384 + 5, 16_380, 9),
@@ -394,7 +394,7 @@ fn reports() -> impl Strategy<Value = Report> {
             stream: StreamId(stream),
             epoch: Epoch(epoch),
             open: Mark::from_index(open),
-            made: Stamp::from_bits(made),
+            made: Made::from_bits(made),
             statements: statements.into_iter().map(statement).collect(),
         }
     })

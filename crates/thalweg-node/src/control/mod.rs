@@ -12,6 +12,7 @@
 //! | `keys` | signatures, digests, random numbers, envelopes |
 //! | `log` | notes to the log |
 //! | `report` | the status |
+//! | `programs` | streams that programs here publish and subscribe to |
 //! | `trace` | who wants to know what hops cost |
 //!
 //! *What it does not do.* It decides nothing, and no ADU passes through here.
@@ -22,44 +23,44 @@ mod admission;
 mod keys;
 mod log;
 mod neighbour;
+mod programs;
 mod refusals;
 mod report;
 mod route;
 mod trace;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
-use thalweg_core::control::{
-    Controller, Installation, Output, Planning, Secrets, Settings, Subscription, Ways,
-};
+use thalweg_core::control::{Controller, Installation, Output, Planning, Secrets, Settings, Ways};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::needs::Reliability;
-use thalweg_core::session::{Given, Part};
+use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
 use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, LinkEvent};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Peer};
-use crate::continuity::{Order, Outlet, Plan, Served};
+use crate::continuity::Order;
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, Mail, Route};
 use crate::handle::{Publication, PublishError};
-use crate::status::{LedgerStatus, LossStatus, Status};
+use crate::status::{LedgerStatus, Status};
 
 pub use admission::{AdmissionError, InviteRequest};
+pub(crate) use programs::Published;
 pub use route::RouteError;
 pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 
 use admission::Kept;
 use keys::NodeKeys;
 use neighbour::PeerStates;
+use programs::{Publishing, notify};
 use refusals::Refusals;
 use trace::Tracers;
 
@@ -132,28 +133,6 @@ pub(crate) enum Command {
         stream: StreamId,
         reply: oneshot::Sender<Option<LedgerStatus>>,
     },
-}
-
-/// What a publisher needs in order to put ADUs on the data path itself.
-pub(crate) struct Published {
-    pub(crate) stream: StreamId,
-    pub(crate) active: watch::Receiver<Vec<Epoch>>,
-    pub(crate) outlet: Arc<Outlet>,
-    /// What it loses, as it becomes known; gone when the control task is.
-    pub(crate) losses: Weak<watch::Sender<Vec<LossStatus>>>,
-}
-
-/// A publisher on this node.
-struct Publishing {
-    /// Where it reads which plans are in force.
-    active: watch::Sender<Vec<Epoch>>,
-    /// Those that it is to read next.
-    next: Option<Vec<Given>>,
-    /// What it is to send again first.
-    orders: Vec<Order>,
-    outlet: Arc<Outlet>,
-    /// Where it reads what it loses.
-    losses: Arc<watch::Sender<Vec<LossStatus>>>,
 }
 
 /// The control plane with what it decides about.
@@ -365,98 +344,6 @@ impl Control {
         }
     }
 
-    /// Tells whoever follows what a stream of this node loses, if that has changed.
-    fn tell_losses(&self, stream: StreamId) {
-        let publishing = self.publishers.get(&stream);
-        let followed = publishing.filter(|publishing| publishing.losses.receiver_count() > 0);
-        let Some(publishing) = followed else {
-            return;
-        };
-        let Some(LedgerStatus { losses, .. }) = self.ledger_status(stream) else {
-            return;
-        };
-        publishing.losses.send_if_modified(|told| {
-            let is_news = *told != losses;
-            *told = losses;
-            is_news
-        });
-    }
-
-    fn publish(
-        &mut self,
-        publication: Publication,
-        given: Option<Vec<Part>>,
-    ) -> Result<Published, PublishError> {
-        let now = self.now();
-        let is_shared = publication.needs.reliability != Reliability::Full;
-        let stream = self
-            .controller
-            .publish(publication, given, now, &mut self.keys)?;
-        let (active, watch) = watch::channel(Vec::new());
-        let forwarder = Arc::clone(&self.forwarder);
-        let outlet = Arc::new(Outlet::new(stream, forwarder, is_shared));
-        let losses = Arc::new(watch::Sender::new(Vec::new()));
-        let told = Arc::downgrade(&losses);
-        let publishing = Publishing {
-            active,
-            next: None,
-            orders: Vec::new(),
-            outlet: Arc::clone(&outlet),
-            losses,
-        };
-        self.publishers.insert(stream, publishing);
-        Ok(Published {
-            stream,
-            active: watch,
-            outlet,
-            losses: told,
-        })
-    }
-
-    fn unpublish(&mut self, stream: StreamId) {
-        let now = self.now();
-        self.publishers.remove(&stream);
-        self.controller.unpublish(stream, now, &mut self.keys);
-    }
-
-    /// Brings a subscriber to a stream that is, or from now on will be, wanted.
-    fn subscribe(&mut self, name: StreamName, mailbox: mpsc::Sender<Mail>) {
-        match self.controller.subscription(&name) {
-            Some(Subscription::Found { stream, .. }) => {
-                self.forwarder.mailboxes.open(stream, mailbox.clone());
-            }
-            Some(Subscription::Waiting) => {
-                let waiting = thalweg_core::control::Notice::Waiting;
-                notify(&mailbox, &waiting.sentence(&name));
-            }
-            None => {}
-        }
-        let now = self.now();
-        self.subscribers
-            .entry(name.clone())
-            .or_default()
-            .push(mailbox);
-        self.controller.subscribe(name, now, &mut self.keys);
-    }
-
-    /// Withdraws the streams, and ends the subscriptions, of programs that were dropped without a word.
-    fn close_abandoned(&mut self) {
-        let abandoned = |(stream, publishing): (&StreamId, &Publishing)| {
-            publishing.active.is_closed().then_some(*stream)
-        };
-        let streams: Vec<StreamId> = self.publishers.iter().filter_map(abandoned).collect();
-        for stream in streams {
-            self.unpublish(stream);
-        }
-        for mailboxes in self.subscribers.values_mut() {
-            mailboxes.retain(|mailbox| !mailbox.is_closed());
-        }
-        let now = self.now();
-        for (name, _) in self.subscribers.extract_if(.., |_, left| left.is_empty()) {
-            self.controller.unsubscribe(&name, now, &mut self.keys);
-        }
-    }
-
     /// Does what the controller says, until it says nothing more.
     async fn drain(&mut self) {
         while let Some(output) = self.controller.poll_output() {
@@ -525,52 +412,6 @@ impl Control {
         }
     }
 
-    /// Has the subscribers of a name receive the stream that is published under it now.
-    fn found(&self, name: &StreamName, stream: StreamId) {
-        for mailbox in self.subscribers.get(name).into_iter().flatten() {
-            self.forwarder.mailboxes.open(stream, mailbox.clone());
-            // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
-            let _ = mailbox.try_send(Mail::Restarted);
-        }
-    }
-
-    fn tell_publisher(&mut self, stream: StreamId, tell: impl FnOnce(&mut Publishing)) {
-        if let Some(publishing) = self.publishers.get_mut(&stream) {
-            tell(publishing);
-        }
-    }
-
-    /// Has a publisher give what is kept before anything new.
-    fn order(&mut self, stream: StreamId, order: Order) {
-        self.tell_publisher(stream, |publishing| publishing.orders.push(order));
-    }
-
-    /// Tells publishers which plans are in force now and what is to be sent again, at one moment.
-    fn activate(&mut self) {
-        for (stream, publishing) in &mut self.publishers {
-            let orders = std::mem::take(&mut publishing.orders);
-            let next = publishing.next.take();
-            if orders.is_empty() && next.is_none() {
-                continue;
-            }
-            let source = self.controller.source(*stream);
-            let served = |epoch: &Epoch| Served {
-                epoch: *epoch,
-                layers: source.map_or(u8::MAX, |source| source.layers(*epoch)),
-            };
-            let plan = |given: &Given| Plan {
-                epoch: given.epoch,
-                serves: given.serves.iter().map(served).collect(),
-            };
-            let plans = next.as_ref().map(|next| next.iter().map(plan).collect());
-            publishing.outlet.handle_plans(plans, orders);
-            if let Some(given) = next {
-                let epochs = given.iter().map(|given| given.epoch).collect();
-                publishing.active.send_replace(epochs);
-            }
-        }
-    }
-
     async fn send(&self, to: NodeId, frame: Bytes) {
         let Some(link) = self.forwarder.link(to) else {
             return;
@@ -626,9 +467,4 @@ fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
         weights: config.weights,
         since_1970: Duration::from(since_1970.unwrap_or_default()).saturating_sub(running),
     }
-}
-
-/// Tells a subscriber; one whose mailbox is full has other worries.
-fn notify(mailbox: &mpsc::Sender<Mail>, sentence: &str) {
-    let _ = mailbox.try_send(Mail::Notice(sentence.to_string()));
 }

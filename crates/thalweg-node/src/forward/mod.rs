@@ -219,7 +219,7 @@ impl Forwarder {
             let adu = Adu { header, payload };
             // A plan that is cast since this began to come.
             let branches = self.keep(&adu, true, Vec::new());
-            self.carry_copies(&branches, &adu, trace.as_ref()).await;
+            self.carry_copies(&branches, &adu, trace.as_deref()).await;
         }
     }
 

@@ -15,7 +15,7 @@ use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SETTLE, SLACK, What
 use crate::mailbox::Held;
 use crate::session::{LEASE, RENEW};
 use crate::time::Duration;
-use crate::wire::account::{Entry, Report, Stamp, Statement};
+use crate::wire::account::{Entry, Made, Report, Statement};
 use crate::wire::control::{self as wire, Message};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -259,7 +259,7 @@ fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> 
         stream,
         epoch,
         open: Mark::NONE,
-        made: Stamp::default(),
+        made: Made::default(),
         statements: vec![Statement {
             distance,
             since: Some(u64::MAX >> 2),

@@ -8,7 +8,7 @@ use super::super::{Account, BANDS, Book, Counts, Place, What};
 use super::{EPOCH, STREAM, at, band, node, report, statement};
 use crate::adu::Mark;
 use crate::time::{Duration, Instant};
-use crate::wire::account::{Report, Stamp};
+use crate::wire::account::{Made, Report};
 
 fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -47,7 +47,7 @@ impl Sender {
             .map(|(mark, count)| (What::Arrived(*mark), *count));
         let said = Report {
             open,
-            made: Stamp::at(at(millis)),
+            made: Made::at(at(millis)),
             ..report(vec![statement(0, 1, &arrived.collect::<Vec<_>>())])
         };
         self.account.handle_counts(&self.counts, at(millis));
@@ -230,7 +230,7 @@ impl Sink {
             self.account.handle_counts(&self.counts, now);
             self.account.handle_timeout(now);
             if let Some(report) = self.account.poll_report(STREAM, EPOCH, now) {
-                assert_eq!(report.made, Stamp::at(now));
+                assert_eq!(report.made, Made::at(now));
                 let entries = report.statements[0].entries.iter();
                 let whats = entries.filter_map(|entry| Some(What::from_number(entry.what)?.0));
                 let said = (now.as_nanos() / 1_000_000, report.open, whats.collect());
@@ -280,7 +280,7 @@ fn a_report_that_was_lost_and_repeated_condemns_nothing_that_left_after_it_was_m
     let [first, ..] = marks();
     let mut sender = Sender::new();
     let said = |arrived: u64, made_ms: u64| Report {
-        made: Stamp::at(at(made_ms)),
+        made: Made::at(at(made_ms)),
         ..report(vec![statement(0, 1, &[(What::Arrived(first), arrived)])])
     };
     sender.send(first, 1, 1_000);

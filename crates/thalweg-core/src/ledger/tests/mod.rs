@@ -19,7 +19,7 @@ use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::limits::LEDGER_BEHIND_MAX;
 use crate::time::{Duration, Instant};
-use crate::wire::account::{Entry, Report, Stamp, Statement};
+use crate::wire::account::{Entry, Made, Report, Statement};
 use crate::wire::control::{self as wire, Message};
 
 const STREAM: StreamId = StreamId(7);
@@ -335,7 +335,7 @@ fn report(statements: Vec<Statement>) -> Report {
         stream: STREAM,
         epoch: EPOCH,
         open: Mark::NONE,
-        made: Stamp::default(),
+        made: Made::default(),
         statements,
     }
 }

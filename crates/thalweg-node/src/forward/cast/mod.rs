@@ -153,24 +153,20 @@ impl Forwarder {
         if !is_here {
             self.carry(route, adu.clone(), trace.clone()).await;
         }
-        self.carry_copies(branches, &adu, trace.as_ref()).await;
+        self.carry_copies(branches, &adu, trace.as_deref()).await;
         if is_here {
             self.carry(route, adu, trace).await;
         }
     }
 
     /// Takes copies of an ADU that is here whole through the routes of branches.
-    pub(super) async fn carry_copies(
-        &self,
-        branches: &[Branch],
-        adu: &Adu,
-        trace: Option<&Box<Trace>>,
-    ) {
+    pub(super) async fn carry_copies(&self, branches: &[Branch], adu: &Adu, trace: Option<&Trace>) {
         for branch in branches {
             branch.opened().await;
             let mut copy = adu.clone();
             copy.header.epoch = branch.route.installation().epoch;
-            self.carry(&branch.route, copy, trace.cloned()).await;
+            self.carry(&branch.route, copy, trace.cloned().map(Box::new))
+                .await;
         }
     }
 }

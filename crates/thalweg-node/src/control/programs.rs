@@ -1,0 +1,187 @@
+//! What programs on this node ask for: streams to publish, and streams to subscribe to.
+//!
+//! *The idea.* The controller decides; this keeps the ends of its decisions, for as long as a program holds its own: where a
+//! publisher reads which plans are in force, what it is to send again and what it loses, and the mailboxes of subscribers.
+//!
+//! *What it does not do.* No ADU passes through here.
+
+use std::sync::{Arc, Weak};
+
+use thalweg_core::control::Subscription;
+use thalweg_core::id::{Epoch, StreamId, StreamName};
+use thalweg_core::needs::Reliability;
+use thalweg_core::session::{Given, Part};
+use tokio::sync::{mpsc, watch};
+
+use super::Control;
+use crate::continuity::{Order, Outlet, Plan, Served};
+use crate::forward::Mail;
+use crate::handle::{Publication, PublishError};
+use crate::status::{LedgerStatus, LossStatus};
+
+/// What a publisher needs in order to put ADUs on the data path itself.
+pub(crate) struct Published {
+    pub(crate) stream: StreamId,
+    pub(crate) active: watch::Receiver<Vec<Epoch>>,
+    pub(crate) outlet: Arc<Outlet>,
+    /// What it loses, as it becomes known; gone when the control task is.
+    pub(crate) losses: Weak<watch::Sender<Vec<LossStatus>>>,
+}
+
+/// A publisher on this node.
+pub(super) struct Publishing {
+    /// Where it reads which plans are in force.
+    active: watch::Sender<Vec<Epoch>>,
+    /// Those that it is to read next.
+    pub(super) next: Option<Vec<Given>>,
+    /// What it is to send again first.
+    orders: Vec<Order>,
+    pub(super) outlet: Arc<Outlet>,
+    /// Where it reads what it loses.
+    losses: Arc<watch::Sender<Vec<LossStatus>>>,
+}
+
+impl Control {
+    /// Tells whoever follows what a stream of this node loses, if that has changed.
+    pub(super) fn tell_losses(&self, stream: StreamId) {
+        let publishing = self.publishers.get(&stream);
+        let followed = publishing.filter(|publishing| publishing.losses.receiver_count() > 0);
+        let Some(publishing) = followed else {
+            return;
+        };
+        let Some(LedgerStatus { losses, .. }) = self.ledger_status(stream) else {
+            return;
+        };
+        publishing.losses.send_if_modified(|told| {
+            let is_news = *told != losses;
+            *told = losses;
+            is_news
+        });
+    }
+
+    pub(super) fn publish(
+        &mut self,
+        publication: Publication,
+        given: Option<Vec<Part>>,
+    ) -> Result<Published, PublishError> {
+        let now = self.now();
+        let is_shared = publication.needs.reliability != Reliability::Full;
+        let stream = self
+            .controller
+            .publish(publication, given, now, &mut self.keys)?;
+        let (active, watch) = watch::channel(Vec::new());
+        let forwarder = Arc::clone(&self.forwarder);
+        let outlet = Arc::new(Outlet::new(stream, forwarder, is_shared));
+        let losses = Arc::new(watch::Sender::new(Vec::new()));
+        let told = Arc::downgrade(&losses);
+        let publishing = Publishing {
+            active,
+            next: None,
+            orders: Vec::new(),
+            outlet: Arc::clone(&outlet),
+            losses,
+        };
+        self.publishers.insert(stream, publishing);
+        Ok(Published {
+            stream,
+            active: watch,
+            outlet,
+            losses: told,
+        })
+    }
+
+    pub(super) fn unpublish(&mut self, stream: StreamId) {
+        let now = self.now();
+        self.publishers.remove(&stream);
+        self.controller.unpublish(stream, now, &mut self.keys);
+    }
+
+    /// Brings a subscriber to a stream that is, or from now on will be, wanted.
+    pub(super) fn subscribe(&mut self, name: StreamName, mailbox: mpsc::Sender<Mail>) {
+        match self.controller.subscription(&name) {
+            Some(Subscription::Found { stream, .. }) => {
+                self.forwarder.mailboxes.open(stream, mailbox.clone());
+            }
+            Some(Subscription::Waiting) => {
+                let waiting = thalweg_core::control::Notice::Waiting;
+                notify(&mailbox, &waiting.sentence(&name));
+            }
+            None => {}
+        }
+        let now = self.now();
+        self.subscribers
+            .entry(name.clone())
+            .or_default()
+            .push(mailbox);
+        self.controller.subscribe(name, now, &mut self.keys);
+    }
+
+    /// Withdraws the streams, and ends the subscriptions, of programs that were dropped without a word.
+    pub(super) fn close_abandoned(&mut self) {
+        let abandoned = |(stream, publishing): (&StreamId, &Publishing)| {
+            publishing.active.is_closed().then_some(*stream)
+        };
+        let streams: Vec<StreamId> = self.publishers.iter().filter_map(abandoned).collect();
+        for stream in streams {
+            self.unpublish(stream);
+        }
+        for mailboxes in self.subscribers.values_mut() {
+            mailboxes.retain(|mailbox| !mailbox.is_closed());
+        }
+        let now = self.now();
+        for (name, _) in self.subscribers.extract_if(.., |_, left| left.is_empty()) {
+            self.controller.unsubscribe(&name, now, &mut self.keys);
+        }
+    }
+
+    /// Has the subscribers of a name receive the stream that is published under it now.
+    pub(super) fn found(&self, name: &StreamName, stream: StreamId) {
+        for mailbox in self.subscribers.get(name).into_iter().flatten() {
+            self.forwarder.mailboxes.open(stream, mailbox.clone());
+            // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
+            let _ = mailbox.try_send(Mail::Restarted);
+        }
+    }
+
+    pub(super) fn tell_publisher(&mut self, stream: StreamId, tell: impl FnOnce(&mut Publishing)) {
+        if let Some(publishing) = self.publishers.get_mut(&stream) {
+            tell(publishing);
+        }
+    }
+
+    /// Has a publisher give what is kept before anything new.
+    pub(super) fn order(&mut self, stream: StreamId, order: Order) {
+        self.tell_publisher(stream, |publishing| publishing.orders.push(order));
+    }
+
+    /// Tells publishers which plans are in force now and what is to be sent again, at one moment.
+    pub(super) fn activate(&mut self) {
+        for (stream, publishing) in &mut self.publishers {
+            let orders = std::mem::take(&mut publishing.orders);
+            let next = publishing.next.take();
+            if orders.is_empty() && next.is_none() {
+                continue;
+            }
+            let source = self.controller.source(*stream);
+            let served = |epoch: &Epoch| Served {
+                epoch: *epoch,
+                layers: source.map_or(u8::MAX, |source| source.layers(*epoch)),
+            };
+            let plan = |given: &Given| Plan {
+                epoch: given.epoch,
+                serves: given.serves.iter().map(served).collect(),
+            };
+            let plans = next.as_ref().map(|next| next.iter().map(plan).collect());
+            publishing.outlet.handle_plans(plans, orders);
+            if let Some(given) = next {
+                let epochs = given.iter().map(|given| given.epoch).collect();
+                publishing.active.send_replace(epochs);
+            }
+        }
+    }
+}
+
+/// Tells a subscriber; one whose mailbox is full has other worries.
+pub(super) fn notify(mailbox: &mpsc::Sender<Mail>, sentence: &str) {
+    let _ = mailbox.try_send(Mail::Notice(sentence.to_string()));
+}
