@@ -1,7 +1,7 @@
 //! How long packets take, and how much of that they wait in a queue.
 //!
 //! *The idea.* Three round trips: the *base*, the least ever seen, which is the path without a queue; the *standing* one,
-//! the least within the last half of a round trip, which bursts, late acknowledgements and jitter do not raise; and the
+//! the least within the last half to whole of a round trip, which bursts, late acknowledgements and jitter do not raise; and the
 //! *smooth* one. Standing less base is what waits in the queue all the time: the queueing delay.
 //!
 //! Where packets are few and jitter is wide, the standing one is of a packet or two and tells the jitter. A queue that

@@ -99,9 +99,9 @@ fn over_long_ways_it_is_known_as_much_later_as_they_are_longer() {
     for (relays, delay_ms, bound_ms) in [
         (&["relay", "gate"][..], 50, 1_000),
         (&["relay"], 75, 1_000),
-        // Here a report was lost too.
+        // Here reports were lost too.
         (&["relay"], 100, 1_300),
-        (&["relay", "gate"], 100, 1_200),
+        (&["relay", "gate"], 100, 1_400),
     ] {
         let over = (delay_ms, 0.005);
         let heed = &played_over(relays, over, (flow, ""), 1).heeds[0];

@@ -14,8 +14,8 @@ fn world(text: &str) -> World {
 }
 
 /// Plays a world of one stream; no law may be broken in it.
-fn played(text: &str) -> StreamReport {
-    let report = run(&world(text), 1).report;
+fn played(text: &str, seed: u64) -> StreamReport {
+    let report = run(&world(text), seed).report;
     assert_eq!(report.violations, [] as [&str; 0]);
     report.streams.into_iter().next().expect("it has one")
 }
@@ -41,19 +41,20 @@ fn refinements(stream: &StreamReport) -> f64 {
 
 macro_rules! outbox_world {
     ($name:literal) => {
-        played(include_str!(concat!(
-            "../../../../worlds/outbox/",
-            $name,
-            ".toml"
-        )))
+        outbox_world!($name, 1)
+    };
+    ($name:literal, $seed:expr) => {
+        played(
+            include_str!(concat!("../../../../worlds/outbox/", $name, ".toml")),
+            $seed,
+        )
     };
 }
 
 #[test]
 fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
     let stream = outbox_world!("overload");
-    // By seed it is 0.39 to 0.99: how much of the line is left depends on what the controller takes the queue for.
-    assert!(pictures(&stream) >= 0.75, "{}", pictures(&stream));
+    assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
     assert!(refinements(&stream) <= pictures(&stream) / 3.0);
     // The line has room for 44 % of the bytes, and for none of the highest layer but in the first second.
     assert!(refinements(&stream) <= 0.3, "{}", refinements(&stream));
@@ -65,9 +66,20 @@ fn overloaded_line_carries_pictures_in_time_and_gives_up_refinements() {
 #[test]
 fn pictures_survive_a_step_of_the_rate() {
     let stream = outbox_world!("rate-step");
-    // By seed it is 0.69 to 0.98, for the same reason.
     assert!(pictures(&stream) >= 0.9, "{}", pictures(&stream));
     assert!(refinements(&stream) < pictures(&stream));
+}
+
+#[test]
+fn line_that_falls_is_not_taken_for_one_that_others_fill() {
+    // Seeds in which it was: a third to a half of the pictures of the first world were in time, two thirds of the second's. By
+    // seed (32) it is 0.86 to 0.99 and 0.94 to 0.98.
+    for seed in [0, 5, 12, 16] {
+        let overload = pictures(&outbox_world!("overload", seed));
+        assert!(overload >= 0.8, "{overload}, seed {seed}");
+        let step = pictures(&outbox_world!("rate-step", seed));
+        assert!(step >= 0.88, "{step}, seed {seed}");
+    }
 }
 
 #[test]
