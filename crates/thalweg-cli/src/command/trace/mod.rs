@@ -33,9 +33,13 @@ Examples:
   thalweg trace truck/cam1 --count 100 --every 100ms
   thalweg trace truck/cam1 --json | jq -c 'select(.hops) | [.sum_us, .budget_us]'
 
-Times are in ms: inside, waiting for the rest of an ADU or for a turn; lift, in adapters; wait, in the outbox, at the
-sink for room in a mailbox; line, half of the shortest round trip of late to the next node. All but line are by each
-node's own clock. A stream's source lets ten ADUs a second be traced, and fewer if it has more than five sinks.";
+Times are in ms, by each node's own clock:
+  inside  waiting for the rest of an ADU or for a turn
+  lift    in adapters
+  wait    in the outbox; at the sink for room in a subscriber's mailbox
+  line    half of the shortest round trip of late to the next node
+A stream's source lets ten ADUs a second be traced, and fewer if it has more than
+five sinks.";
 
 /// Show what each hop costs a live stream's ADUs: on nodes, in modules, in queues and on lines.
 #[derive(Debug, Args)]
