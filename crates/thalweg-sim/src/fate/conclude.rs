@@ -1,6 +1,6 @@
 //! The end of the accounts: each passage explains itself, and the explanations become a report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
@@ -121,6 +121,8 @@ impl Fates {
         for (stream, fates) in self.streams.iter().enumerate() {
             let deadline = world.streams[stream].needs.deadline;
             let mut tallies = Vec::new();
+            // One datagram was for all sinks whose copies are made behind the link.
+            let mut vanished = BTreeSet::new();
             for (sink, passages) in fates.passages.iter().enumerate() {
                 let mut tally = Tally::default();
                 for (adu, (sent, passage)) in fates.sent.iter().zip(passages).enumerate() {
@@ -135,7 +137,10 @@ impl Fates {
                         End::Replayed => tally.handle_replayed(sent.importance.0, bytes),
                         End::Dropped(cause, place) => tally.handle_dropped(cause, &place, 1),
                         End::Vanished(from, to) => {
-                            *conclusion.vanished.entry((from, to)).or_default() += bytes as u64;
+                            if vanished.insert((adu, from, to)) {
+                                let sum = conclusion.vanished.entry((from, to)).or_default();
+                                *sum += bytes as u64;
+                            }
                             tally.handle_dropped(DropCause::PathLost, &link(from, to, names), 1);
                         }
                         End::Unaccounted(how) => {
