@@ -23,7 +23,7 @@
 mod cut;
 mod played;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 mod worlds;
 
 use std::time::SystemTime;
@@ -39,7 +39,7 @@ use cut::{Cut, Said};
 use worlds::{Manner, NAMES};
 
 pub(super) use played::Testbed;
-pub(super) use worlds::diamond;
+pub(super) use worlds::{BREAK, INTERVAL, diamond};
 
 /// The benchmark's id.
 pub(crate) const ID: &str = "BM-R2";

@@ -24,18 +24,21 @@ fn the_plan_takes_the_upper_way_and_the_nodes_have_their_order() {
     }
 }
 
-fn note(number: u64, at_ms: u64) -> Note {
-    let begin = 100_000;
-    let due = begin + START.as_millis() + number * INTERVAL.as_millis();
+/// Returns what is written down of a picture that came, of a stream whose first is due then.
+pub(in crate::benches) fn note_of(first_ms: u64, number: u64, at_ms: u64) -> Note {
     Note {
         at: at_ms * 1_000_000,
-        due: due * 1_000_000,
+        due: (first_ms + number * INTERVAL.as_millis()) * 1_000_000,
         media_us: number * INTERVAL.as_millis() * 1_000,
         layer: 0,
         importance: 255,
         bytes: 1,
         fingerprint: 0,
     }
+}
+
+fn note(number: u64, at_ms: u64) -> Note {
+    note_of(100_000 + START.as_millis(), number, at_ms)
 }
 
 #[test]

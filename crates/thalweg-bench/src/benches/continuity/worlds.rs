@@ -8,11 +8,11 @@ pub(super) const NAMES: [&str; 4] = ["cam", "desk", "lower", "upper"];
 /// When the first picture is due: when its plan is in force.
 pub(super) const START: Duration = Duration::from_secs(3);
 
-/// When the upper way breaks: between two pictures.
-pub(super) const BREAK: Duration = Duration::from_millis(7_009);
+/// When the way breaks: between two pictures.
+pub(in crate::benches) const BREAK: Duration = Duration::from_millis(7_009);
 
 /// The time between two pictures.
-pub(super) const INTERVAL: Duration = Duration::from_millis(40);
+pub(in crate::benches) const INTERVAL: Duration = Duration::from_millis(40);
 
 /// How the upper way breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

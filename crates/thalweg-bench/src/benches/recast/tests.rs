@@ -7,7 +7,8 @@ use thalweg_world::{Format, load_str};
 
 use super::copies;
 use super::left::Left;
-use super::worlds::{BREAK, INTERVAL, Leaving, START, Wanted, interval, leaving};
+use super::worlds::{BREAK, Leaving, START, Wanted, interval, leaving};
+use crate::benches::continuity::tests::note_of;
 use crate::peers::tree::Record;
 
 #[test]
@@ -32,15 +33,7 @@ fn copies_are_counted_above_what_the_line_carries_anyway() {
 }
 
 fn note(number: u64, at_ms: u64) -> Note {
-    Note {
-        at: at_ms * 1_000_000,
-        due: (50_000 + number * INTERVAL.as_millis()) * 1_000_000,
-        media_us: number * INTERVAL.as_millis() * 1_000,
-        layer: 0,
-        importance: 255,
-        bytes: 1,
-        fingerprint: 0,
-    }
+    note_of(50_000, number, at_ms)
 }
 
 #[test]

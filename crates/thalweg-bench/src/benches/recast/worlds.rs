@@ -4,18 +4,13 @@ use thalweg_core::time::Duration;
 use thalweg_sim::report::{LinkReport, Report};
 
 use crate::benches::continuity::diamond;
+pub(super) use crate::benches::continuity::{BREAK, INTERVAL};
 
 /// When the first picture is due: when its plans are in force.
 pub(super) const START: Duration = Duration::from_secs(4);
 
 /// For how long pictures flow.
 pub(super) const FLOWING: Duration = Duration::from_secs(6);
-
-/// When the middle node leaves: between two pictures.
-pub(super) const BREAK: Duration = Duration::from_millis(7_009);
-
-/// The time between two pictures.
-pub(super) const INTERVAL: Duration = Duration::from_millis(40);
 
 /// Who wants the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
