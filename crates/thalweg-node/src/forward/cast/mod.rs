@@ -66,7 +66,7 @@ impl Casts {
         if let Some(base) = part.base {
             let mut all = write(&self.of_base);
             let branches = all.entry((part.stream, base)).or_default();
-            let is_it = |branch: &mut Branch| branch.route.installation().epoch == part.epoch;
+            let is_it = |branch: &mut Branch| branch.epoch() == part.epoch;
             let before = branches.extract_if(.., is_it).last();
             let replay = replay.or_else(|| before?.replay);
             // Who may have to wait for a mailbox holds up nobody who need not.
@@ -92,9 +92,7 @@ impl Casts {
         let all = read(&self.of_base);
         let mut branches = all.iter().filter(|((of, _), _)| *of == stream);
         branches.any(|(_, branches)| {
-            let mut epochs = branches
-                .iter()
-                .map(|branch| branch.route.installation().epoch);
+            let mut epochs = branches.iter().map(Branch::epoch);
             epochs.any(|other| other == epoch)
         })
     }
@@ -164,7 +162,7 @@ impl Forwarder {
         for branch in branches {
             branch.opened().await;
             let mut copy = adu.clone();
-            copy.header.epoch = branch.route.installation().epoch;
+            copy.header.epoch = branch.epoch();
             self.carry(&branch.route, copy, trace.cloned().map(Box::new))
                 .await;
         }

@@ -39,9 +39,7 @@ fn route(forwarder: &Forwarder, epoch: u32, base: Option<u32>, next: Option<u8>)
 
 fn cast(forwarder: &Forwarder) -> Vec<u32> {
     let branches = forwarder.casts.of(STREAM, Epoch(1));
-    let epochs = branches
-        .iter()
-        .map(|branch| branch.route.installation().epoch.0);
+    let epochs = branches.iter().map(|branch| branch.epoch().0);
     epochs.collect()
 }
 
