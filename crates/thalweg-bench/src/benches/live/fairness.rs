@@ -1,7 +1,9 @@
 //! BM-L3: what we take from TCP on a shared line, what we leave unused, and what we add to every ADU.
 //!
 //! *The idea.* So many connections of ours and so many of TCP pour as much as they can through one drop-tail line, all
-//! from the same moment; the first seconds, in which they find their shares, are not counted. Against BBR, which is known
+//! from the same moment. Two spans of one play are counted, for they say different things: the *early* one, in which
+//! flows still find their shares, and the one after it, which is several times as long as CUBIC takes from one loss to
+//! the next on these lines (some 6 s at the most), so that it counts no part of one alone. Against BBR, which is known
 //! not to share evenly with what yields to losses, CUBIC takes our place in turns: its share is what TCP itself would
 //! have had there. Then as many of one kind alone, for what the line gives it. At last ADUs of one length go one by one, and what passes the line both ways is
 //! set against their payload.
@@ -37,6 +39,9 @@ pub(crate) const METRICS: &[&str] = &[
     "share_vs_fair",
     "share_vs_fair_least",
     "share_vs_fair_most",
+    "share_vs_fair_early",
+    "share_vs_fair_early_least",
+    "share_vs_fair_early_most",
     "utilisation_vs_tcp",
     "utilisation_vs_tcp_least",
     "jain_index",
@@ -56,11 +61,11 @@ const ALONE: [u32; 2] = [1, 8];
 /// The lines, in full; the first in a quick run.
 const CONDITIONS: [Condition; 2] = [Condition::new(50, 1), Condition::new(50, 5)];
 
-/// What is not counted, and what is; in full and quick.
-const LENGTHS: [[Duration; 2]; 2] = [
-    [Duration::from_secs(3), Duration::from_secs(7)],
-    [Duration::from_secs(1), Duration::from_secs(2)],
-];
+/// What is not counted, and what is, of a flow that has just begun and of flows alone; in full and quick.
+const EARLY: [Span; 2] = [Span::secs(3, 7), Span::secs(1, 2)];
+
+/// The same of flows that have found each other.
+const SETTLED: [Span; 2] = [Span::secs(10, 30), Span::secs(3, 3)];
 
 /// Rounds, in full.
 const ROUNDS: u64 = 2;
@@ -85,7 +90,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     let quick = usize::from(settings.is_quick);
     let bench = Bench {
         rounds: if settings.is_quick { 1 } else { ROUNDS },
-        lengths: LENGTHS[quick],
+        early: EARLY[quick],
+        settled: SETTLED[quick],
         conditions: if settings.is_quick {
             &CONDITIONS[..1]
         } else {
@@ -112,9 +118,27 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     bench.overhead(report)
 }
 
+/// A part of a play, from its beginning.
+#[derive(Clone, Copy)]
+struct Span {
+    /// What goes before it.
+    before: Duration,
+    counted: Duration,
+}
+
+impl Span {
+    const fn secs(before: u64, counted: u64) -> Self {
+        Self {
+            before: Duration::from_secs(before),
+            counted: Duration::from_secs(counted),
+        }
+    }
+}
+
 struct Bench {
     rounds: u64,
-    lengths: [Duration; 2],
+    early: Span,
+    settled: Span,
     conditions: &'static [Condition],
     lengths_bytes: &'static [usize],
 }
@@ -123,6 +147,7 @@ impl Bench {
     /// Pours together with TCP.
     fn mixed(&self, mixes: &[(u32, u32)], report: &mut Report) -> anyhow::Result<()> {
         let mut all = Vec::new();
+        let mut all_early = Vec::new();
         for condition in self.conditions {
             for tcp in [TCP_CUBIC, TCP_BBR] {
                 for (ours, theirs) in mixes {
@@ -133,11 +158,13 @@ impl Bench {
                         self.mix(*condition, (tcp, *ours, *theirs), round, &mut mixed)?;
                     }
                     all.extend_from_slice(&mixed.shares);
+                    all_early.extend_from_slice(&mixed.early);
                     mixed.report(&case, report)?;
                 }
             }
         }
-        extremes(&METRICS[..3], &all, report)
+        extremes(&METRICS[..3], &all, report)?;
+        extremes(&METRICS[3..6], &all_early, report)
     }
 
     /// Pours once with us and, against BBR, once with CUBIC in our place; the other one first in every second round.
@@ -163,14 +190,17 @@ impl Bench {
                     flows: theirs,
                 },
             ];
-            let goodput = self.pour(condition, &pours, round)?;
+            let spans = [self.early, self.settled];
+            let [early, goodput] = pour(condition, &pours, spans, round)?;
             if side.name() == OURS.name() {
                 let flows = goodput.concat();
+                mixed.early.push(share_vs_fair(&early));
                 mixed.shares.push(share_vs_fair(&goodput));
                 mixed.jains.push(jain(&flows));
                 let used = flows.iter().sum::<f64>() / RATE.as_bps() as f64;
                 mixed.used.push(used);
             } else {
+                mixed.early_instead.push(share_vs_fair(&early));
                 mixed.instead.push(share_vs_fair(&goodput));
             }
         }
@@ -192,7 +222,8 @@ impl Bench {
                             side,
                             flows: *flows,
                         }];
-                        let goodput = self.pour(*condition, &pours, round)?.concat();
+                        let [goodput] = pour(*condition, &pours, [self.early], round)?;
+                        let goodput = goodput.concat();
                         let place = if side.name() == OURS.name() {
                             0
                         } else {
@@ -206,30 +237,15 @@ impl Bench {
                 let ratios = used[0].iter().zip(&used[1]).map(|(our, tcp)| our / tcp);
                 let ratios: Vec<f64> = ratios.collect();
                 all.extend_from_slice(&ratios);
-                let metric = format!("{}.{case}", METRICS[3]);
+                let metric = format!("{}.{case}", METRICS[6]);
                 report.add(&Figure::new(ID, metric, "1", Summary::of(ratios)))?;
                 for (side, used) in [OURS, TCP_CUBIC, TCP_BBR].into_iter().zip(used) {
-                    let metric = format!("{}.{}.{case}", METRICS[6], side.name());
+                    let metric = format!("{}.{}.{case}", METRICS[9], side.name());
                     report.add(&Figure::new(ID, metric, "1", Summary::of(used)))?;
                 }
             }
         }
-        extremes(&METRICS[3..5], &all, report)
-    }
-
-    /// Returns the goodput of each flow in bits a second, in the order of what pours.
-    fn pour(
-        &self,
-        condition: Condition,
-        pours: &[Pour<'_>],
-        round: u64,
-    ) -> anyhow::Result<Vec<Vec<f64>>> {
-        let [before, counted] = self.lengths;
-        let (begin, arrivals) = play::pour(condition, pours, before + counted, round + 1)?;
-        let each = pours.iter().zip(&arrivals);
-        Ok(each
-            .map(|(pour, came)| goodput_bps(pour.flows, came, begin + before, counted))
-            .collect())
+        extremes(&METRICS[6..8], &all, report)
     }
 
     /// Measures what an ADU of each length adds on the line.
@@ -260,7 +276,7 @@ impl Bench {
                 }
             }
             let [ours, theirs] = overheads.map(Summary::of);
-            let metric = format!("{}.bytes_{bytes}", METRICS[7]);
+            let metric = format!("{}.bytes_{bytes}", METRICS[10]);
             let figure = Figure::new(ID, metric, "1", ours);
             report.add(&figure.beside(TCP_CUBIC.name(), theirs.median))?;
         }
@@ -268,14 +284,35 @@ impl Bench {
     }
 }
 
+/// Pours until the last of these spans is over.
+///
+/// Returns for each span the goodput of each flow in bits a second, in the order of what pours.
+fn pour<const SPANS: usize>(
+    condition: Condition,
+    pours: &[Pour<'_>],
+    spans: [Span; SPANS],
+    round: u64,
+) -> anyhow::Result<[Vec<Vec<f64>>; SPANS]> {
+    let ends = spans.iter().map(|span| span.before + span.counted);
+    let lasting = ends.max().unwrap_or(Duration::ZERO);
+    let (begin, arrivals) = play::pour(condition, pours, lasting, round + 1)?;
+    Ok(spans.map(|span| {
+        let each = pours.iter().zip(&arrivals);
+        each.map(|(pour, came)| goodput_bps(pour.flows, came, begin + span.before, span.counted))
+            .collect()
+    }))
+}
+
 /// What came of a mix, round by round.
 #[derive(Default)]
 struct Mixed {
     shares: Vec<f64>,
+    early: Vec<f64>,
     jains: Vec<f64>,
     used: Vec<f64>,
-    /// The share of CUBIC in our place.
+    /// The shares of CUBIC in our place.
     instead: Vec<f64>,
+    early_instead: Vec<f64>,
 }
 
 impl Mixed {
@@ -283,15 +320,21 @@ impl Mixed {
         let figure = |metric: &str, values| {
             Figure::new(ID, format!("{metric}.{case}"), "1", Summary::of(values))
         };
-        let share = figure(METRICS[0], self.shares);
-        let instead = Summary::of(self.instead);
-        report.add(&if instead.n > 0 {
-            share.beside("tcp_fifo_cubic in our place", instead.median)
-        } else {
-            share
-        })?;
-        report.add(&figure(METRICS[5], self.jains))?;
-        report.add(&figure(METRICS[6], self.used))
+        let shares = [
+            (METRICS[0], self.shares, self.instead),
+            (METRICS[3], self.early, self.early_instead),
+        ];
+        for (metric, ours, instead) in shares {
+            let share = figure(metric, ours);
+            let instead = Summary::of(instead);
+            report.add(&if instead.n > 0 {
+                share.beside("tcp_fifo_cubic in our place", instead.median)
+            } else {
+                share
+            })?;
+        }
+        report.add(&figure(METRICS[8], self.jains))?;
+        report.add(&figure(METRICS[9], self.used))
     }
 }
 
