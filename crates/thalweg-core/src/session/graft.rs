@@ -16,6 +16,9 @@
 //! - it is renewed as long, and not released before;
 //! - when it is not the plan of its own sink any more, the sinks whose plans are grafted on it are planned anew.
 //!
+//! A plan that is still to come into force, and leads on to a node that was said not to answer, is no base: it may never come
+//! into force, and who waited for it would be silent as long.
+//!
 //! *What it does not do.* It chooses no way: that is the planner's.
 //!
 //! *Sources.* docs/recast.md; decisions/0016.
@@ -26,6 +29,7 @@ use alloc::vec::Vec;
 use super::deployment::Deployment;
 use super::{Part, Session, Sink};
 use crate::id::{Epoch, NodeId};
+use crate::time::Instant;
 
 /// Where a plan is fed from, if not by the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +64,7 @@ impl Session {
     /// Returns the best graft for a sink's plan, if there is a base for it.
     ///
     /// Cost    O(sinks · nodes of a way)
-    pub(super) fn graft_for(&self, sink: NodeId, parts: &[Part]) -> Option<Graft> {
+    pub(super) fn graft_for(&self, sink: NodeId, parts: &[Part], now: Instant) -> Option<Graft> {
         if !self.is_recast {
             return None;
         }
@@ -69,12 +73,22 @@ impl Session {
         let plans: BTreeMap<Epoch, &Deployment> = plans.map(|plan| (plan.epoch, plan)).collect();
         let best = plans.values().filter_map(|base| {
             let at = shared(&base.parts, parts);
+            if !base.is_ready() && self.is_silent(&base.parts[at..], now) {
+                return None;
+            }
             let depth = depth(base, at, &plans)?;
             Some((at, depth, base.epoch))
         });
         let (at, _, base) =
             best.min_by_key(|(at, depth, epoch)| (usize::MAX - at, *depth, *epoch))?;
         Some(Graft { base, at })
+    }
+
+    /// Returns whether one of these nodes, other than the first, was said not to answer.
+    fn is_silent(&self, parts: &[Part], now: Instant) -> bool {
+        let until = |part: &Part| self.silent.get(&part.node);
+        let mut until = parts.iter().skip(1).filter_map(until);
+        until.any(|until| *until > now)
     }
 
     /// Returns the plans that are in force or to come into it.

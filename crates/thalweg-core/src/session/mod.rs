@@ -67,6 +67,8 @@ pub struct Session {
     epoch_last: u32,
     sinks: BTreeMap<NodeId, Sink>,
     retiring: Vec<Retiring>,
+    /// Nodes that were said not to answer, and until when that is believed.
+    silent: BTreeMap<NodeId, Instant>,
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
@@ -161,7 +163,7 @@ impl Session {
     /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile, or it can be grafted on
     /// another nearer to its sink, or has lost its base.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
-        let graft = self.graft_for(node, &parts);
+        let graft = self.graft_for(node, &parts, now);
         let start = graft.map_or(0, |graft| graft.at);
         let live = self.live();
         let sink = self.sinks.get_mut(&node)?;
@@ -224,6 +226,7 @@ impl Session {
     /// Takes in that a node does not hear from the one after it, which is believed until then: whose plans lead that way
     /// are looked at anew.
     pub fn handle_suspect(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        self.silent.insert(to, until);
         let mut affected = BTreeSet::new();
         for (node, sink) in &mut self.sinks {
             for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
@@ -238,6 +241,8 @@ impl Session {
                 affected.extend(deployment.parts.last().map(|part| part.node));
             }
         }
+        // The sink that does not answer comes last: if it is there after all, it is grafted on what the others have by then.
+        self.want_plans(|sink| affected.contains(sink) && *sink != to);
         self.want_plans(|sink| affected.contains(sink));
     }
 
@@ -397,6 +402,7 @@ impl Session {
 
     /// Does what is due: resends, renews, gives up, retries, releases, ends leases.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.silent.retain(|_, until| *until > now);
         let overdue: Vec<NodeId> = self
             .sinks
             .iter()

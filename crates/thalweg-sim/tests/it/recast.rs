@@ -88,6 +88,18 @@ fn when_the_relay_dies_all_its_sinks_move_and_miss_nothing() {
 }
 
 #[test]
+fn when_a_relay_dies_that_is_a_sink_who_is_behind_it_does_not_wait_for_it() {
+    let world = recast_world!("watcher-crash");
+    plays(&world, &[at(4_500)..at(10_000)], |seed, played| {
+        let desk = played.report.streams.iter().find(|s| s.sink == "desk");
+        let desk = desk.expect("it is in the world");
+        assert_eq!(desk.in_time, desk.sent, "seed {seed}: {desk:?}");
+        let latest = desk.latency_ms.max.expect("some came");
+        assert!(latest < 350.0, "seed {seed}: {latest} ms");
+    });
+}
+
+#[test]
 fn a_relay_that_leaves_in_good_order_is_left_before_it_goes() {
     let world = recast_world!("relay-leaves");
     plays(&world, &[at(5_000)..at(5_500)], stays_whole(&world));

@@ -260,6 +260,28 @@ fn a_node_that_does_not_answer_behind_the_graft_is_gone_around() {
 }
 
 #[test]
+fn who_is_behind_a_relay_that_is_a_sink_does_not_wait_for_it_when_it_dies() {
+    let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [C, D]]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    fabric.subscribe(D);
+    let relay = fabric.way(A, stream).1[1];
+    fabric.subscribe(relay);
+    assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+    // It may be only its link that is cut: the source plans for it by the other way, behind D.
+    fabric.nodes.remove(&relay);
+    fabric.at(A, |c, now, keys| c.handle_silence(relay, true, now, keys));
+    fabric.settle();
+    let resent = &fabric.node(A).resent;
+    let [(from, to, _)] = &resent[..] else {
+        panic!("D is served, and no time has passed: {resent:?}");
+    };
+    assert_eq!(from, &[Epoch(1)]);
+    let other = if relay == B { C } else { B };
+    let (part, _) = &fabric.node(D).installed[&(stream, *to)];
+    assert_eq!(part.previous, other);
+}
+
+#[test]
 fn a_source_knows_what_became_of_copies() {
     let (mut fabric, stream) = forked();
     let band = Band::of(Importance(200));
