@@ -2,7 +2,8 @@
 //!
 //! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink stays with the one that
 //! it has for as long as there is a way to that and it announces the stream, and then takes the one of the smallest key to which
-//! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap.
+//! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap. A producer that
+//! ends its stream is done: if another stands by it is taken, else the end is the end.
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -41,6 +42,8 @@ pub(super) struct Wanted {
     pub(super) ask: Instant,
     /// When it was to be asked last, there was no way to it.
     is_cut_off: bool,
+    /// The stream of this name that has come to its end here, and is not taken again.
+    ended: Option<StreamId>,
 }
 
 impl Controller {
@@ -59,6 +62,7 @@ impl Controller {
             subscription: Subscription::Waiting,
             ask: Instant::NEVER,
             is_cut_off: false,
+            ended: None,
         };
         self.wanted.insert(name, wanted);
         self.resolve_wanted(now, keys);
@@ -81,13 +85,46 @@ impl Controller {
         self.wanted.get(name).map(|wanted| wanted.subscription)
     }
 
+    /// Takes in that a wanted stream has come to its end here; returns whether the name goes on, with a stream of another producer.
+    ///
+    /// Cost    of several that publish it, a way to each
+    pub fn handle_ended(
+        &mut self,
+        name: &StreamName,
+        ended: StreamId,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) -> bool {
+        if let Some(Subscription::Found { stream, .. }) = self.subscription(name)
+            && stream != ended
+        {
+            return true;
+        }
+        let publishers = self.directory.publishers(name);
+        let others = publishers.filter(|(_, stream)| stream.id != ended);
+        let others: Vec<NodeId> = others.map(|(node, _)| node).collect();
+        let is_reached = |node: &NodeId| self.directory.path(self.id(), *node).is_some();
+        if !others.iter().any(is_reached) {
+            return false;
+        }
+        let Some(wanted) = self.wanted.get_mut(name) else {
+            return false;
+        };
+        wanted.ended = Some(ended);
+        self.resolve_wanted(now, keys);
+        self.settle(now, keys);
+        true
+    }
+
     /// Returns who publishes a stream for this node: whoever did before, if that still does and can be reached, or nobody else
     /// can.
     ///
     /// Cost    of several that publish it, a way to each
     fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
+        let ended = self.wanted.get(name).and_then(|wanted| wanted.ended);
         let publishers = self.directory.publishers(name);
         let publishers = publishers.map(|(node, stream)| (node, stream.id));
+        let publishers = publishers.filter(|(_, stream)| Some(*stream) != ended);
         let before = match self.subscription(name) {
             Some(Subscription::Found { source, stream, .. }) => Some((source, stream)),
             _ => None,

@@ -98,6 +98,12 @@ pub(crate) enum Command {
         name: StreamName,
         mailbox: mpsc::Sender<Mail>,
     },
+    /// A stream has come to its end in a mailbox; answers whether its name goes on, with another producer's.
+    Ended {
+        name: StreamName,
+        stream: StreamId,
+        reply: oneshot::Sender<bool>,
+    },
     Status {
         reply: oneshot::Sender<Status>,
     },
@@ -282,6 +288,14 @@ impl Control {
             }
             Input::Command(Command::Unpublish { stream }) => self.unpublish(stream),
             Input::Command(Command::Subscribe { name, mailbox }) => self.subscribe(name, mailbox),
+            Input::Command(Command::Ended {
+                name,
+                stream,
+                reply,
+            }) => {
+                let keys = &mut self.keys;
+                let _ = reply.send(self.controller.handle_ended(&name, stream, now, keys));
+            }
             Input::Command(Command::Status { reply }) => {
                 self.count_all();
                 let _ = reply.send(self.status());

@@ -140,7 +140,7 @@ impl Handle {
             .inputs
             .send(Input::Command(Command::Subscribe { name, mailbox }))
             .await;
-        Subscriber::new(options, mail, self.forwarder.clock)
+        Subscriber::new(options, mail, self.forwarder.clock, self.inputs.clone())
     }
 
     /// Returns how the node, its links and its streams are; `None` if it has stopped.

@@ -1,14 +1,19 @@
 //! The subscriber's end of a stream.
+//!
+//! *The idea.* A stream that has come to its end is the end for who reads it, unless another node publishes the name too: the
+//! node knows, and is asked.
 
 use std::collections::VecDeque;
 
 use thalweg_core::adu::{Adu, Flags};
+use thalweg_core::id::StreamId;
 use thalweg_core::mailbox::{END_PATIENCE, Resequencer};
 use thalweg_core::time::Instant;
 use thalweg_net::Clock;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::SubscribeOptions;
+use crate::control::{Command, Input};
 use crate::forward::Mail;
 
 /// Takes the ADUs of a stream.
@@ -20,6 +25,12 @@ pub struct Subscriber {
     notices: VecDeque<String>,
     received: u64,
     ending: Option<Ending>,
+    /// Where the node is asked whether the name goes on.
+    inputs: mpsc::Sender<Input>,
+    /// The stream that has come to its end, until it is known whether another goes on.
+    ended: Option<StreamId>,
+    /// Its answer, when it has been asked.
+    answer: Option<oneshot::Receiver<bool>>,
     /// What was skipped and discarded of streams of this name before the present one.
     skipped_before: u64,
     discarded_before: u64,
@@ -37,12 +48,18 @@ pub enum SubscriberEvent {
 /// The end of the stream is known; some of it may still be under way.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
+    stream: StreamId,
     total: u64,
     give_up: Instant,
 }
 
 impl Subscriber {
-    pub(super) fn new(options: SubscribeOptions, mail: mpsc::Receiver<Mail>, clock: Clock) -> Self {
+    pub(super) fn new(
+        options: SubscribeOptions,
+        mail: mpsc::Receiver<Mail>,
+        clock: Clock,
+        inputs: mpsc::Sender<Input>,
+    ) -> Self {
         Self {
             options,
             mail,
@@ -51,6 +68,9 @@ impl Subscriber {
             notices: VecDeque::new(),
             received: 0,
             ending: None,
+            inputs,
+            ended: None,
+            answer: None,
             skipped_before: 0,
             discarded_before: 0,
         }
@@ -67,20 +87,28 @@ impl Subscriber {
         self.discarded_before + self.resequencer.late()
     }
 
-    /// Returns the next ADU or notice; `None` when the stream has ended or the node has stopped.
+    /// Returns the next ADU or notice; `None` when the stream has ended and no other of its name is there, or the node has stopped.
     pub async fn recv(&mut self) -> Option<SubscriberEvent> {
         loop {
             if let Some(notice) = self.notices.pop_front() {
                 return Some(SubscriberEvent::Notice(notice));
             }
+            if let Some(stream) = self.ended {
+                if !self.goes_on(stream).await {
+                    return None;
+                }
+                self.ended = None;
+            }
             if let Some(adu) = self.resequencer.poll_adu(self.clock.now()) {
                 if adu.header.flags.contains(Flags::END) {
-                    return None;
+                    self.ended = Some(adu.header.stream);
+                    continue;
                 }
                 return Some(SubscriberEvent::Adu(adu));
             }
             if self.is_over() {
-                return None;
+                self.ended = self.ending.take().map(|ending| ending.stream);
+                continue;
             }
             let wake = self.wake();
             tokio::select! {
@@ -108,6 +136,7 @@ impl Subscriber {
         if adu.header.flags.contains(Flags::END) {
             let give_up = self.clock.now() + END_PATIENCE;
             self.ending = Some(Ending {
+                stream: adu.header.stream,
                 total: adu.header.sequence.0,
                 give_up,
             });
@@ -115,6 +144,29 @@ impl Subscriber {
         }
         self.received += 1;
         Some(adu)
+    }
+
+    /// Asks the node whether the name goes on after this stream.
+    async fn goes_on(&mut self, stream: StreamId) -> bool {
+        if self.answer.is_none() {
+            let (reply, answer) = oneshot::channel();
+            let name = self.options.name.clone();
+            let command = Command::Ended {
+                name,
+                stream,
+                reply,
+            };
+            if self.inputs.send(Input::Command(command)).await.is_err() {
+                return false;
+            }
+            self.answer = Some(answer);
+        }
+        let Some(answer) = &mut self.answer else {
+            return false;
+        };
+        let goes_on = answer.await.unwrap_or(false);
+        self.answer = None;
+        goes_on
     }
 
     fn is_over(&self) -> bool {

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Sequence, StreamId};
 use thalweg_net::Clock;
+use tokio::sync::mpsc;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
 use crate::forward::{Mail, mailbox};
@@ -22,7 +23,8 @@ async fn what_waits_when_a_stream_is_published_anew_is_counted() {
         name: "cam".parse().expect("a name"),
         in_sequence: true,
     };
-    let mut subscriber = Subscriber::new(options, mail, Clock::start());
+    let (inputs, _control) = mpsc::channel(1);
+    let mut subscriber = Subscriber::new(options, mail, Clock::start(), inputs);
     // Sequence 1 is missing, and 0 comes twice.
     let before = [0, 2, 3, 0].map(|sequence| adu(1, sequence));
     let after = [0, 1].map(|sequence| adu(2, sequence));

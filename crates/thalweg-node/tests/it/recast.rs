@@ -226,6 +226,44 @@ async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twic
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
+    for in_sequence in [true, false] {
+        let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
+        let first = source.handle.publish(publication()).await;
+        let mut first = first.expect("it is published");
+        let name = publication().name;
+        let options = SubscribeOptions { name, in_sequence };
+        let mut ann = sinks[0].handle.subscribe(options).await;
+        are_active(&source, 1).await;
+        let standby = sinks[1].handle.publish(publication()).await;
+        let mut standby = standby.expect("another node has the name too");
+        for number in 0..30 {
+            first.send(outgoing(number)).await.expect("it runs");
+            standby.send(outgoing(number)).await.expect("it runs");
+        }
+        let ann = tokio::spawn(async move { received(&mut ann).await });
+        first.finish().await;
+        are_active(&sinks[1], 1).await;
+        for number in 30..ADUS {
+            standby.send(outgoing(number)).await.expect("it runs");
+        }
+        standby.finish().await;
+        let ann = tokio::time::timeout(PATIENCE, ann).await;
+        let mut ann = ann
+            .expect("the last one's end is the end")
+            .expect("no panic");
+        if !in_sequence {
+            // As they come: streams of one link may overtake each other.
+            ann[..30].sort_unstable();
+            ann[30..].sort_unstable();
+        }
+        // All of the first, then the other from its newest key picture on.
+        let expected: Vec<u64> = (0..30).chain(20..ADUS).collect();
+        assert_eq!(ann, expected, "in sequence: {in_sequence}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one_that_stands_by() {
     let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
     let first = source.handle.publish(publication()).await;

@@ -97,7 +97,7 @@ struct Cell {
 }
 
 enum Way {
-    Thalweg(thalweg::Sender, thalweg::Receiver),
+    Thalweg(Box<(thalweg::Sender, thalweg::Receiver)>),
     Quic(quic::Sender, quic::Receiver),
     Udp(udp::Sender, udp::Receiver),
 }
@@ -348,8 +348,8 @@ impl Cell {
 }
 
 impl Way {
-    fn thalweg((sender, receiver): (thalweg::Sender, thalweg::Receiver)) -> Self {
-        Self::Thalweg(sender, receiver)
+    fn thalweg(ends: (thalweg::Sender, thalweg::Receiver)) -> Self {
+        Self::Thalweg(Box::new(ends))
     }
 
     fn quic((sender, receiver): (quic::Sender, quic::Receiver)) -> Self {
@@ -362,9 +362,10 @@ impl Way {
 
     async fn carry(self, batch: Batch) -> anyhow::Result<(Taken, Self)> {
         match self {
-            Self::Thalweg(sender, receiver) => {
+            Self::Thalweg(ends) => {
+                let (sender, receiver) = *ends;
                 let (taken, sender, receiver) = batch::run(batch, sender, receiver).await?;
-                Ok((taken, Self::Thalweg(sender, receiver)))
+                Ok((taken, Self::thalweg((sender, receiver))))
             }
             Self::Quic(sender, receiver) => {
                 let (taken, sender, receiver) = batch::run(batch, sender, receiver).await?;

@@ -384,6 +384,44 @@ fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_
 }
 
 #[test]
+fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_the_end() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
+    fabric.subscribe(C);
+    let stream_of_a = fabric.publish(A, publication(None, false));
+    let ended = |fabric: &mut Fabric, stream| {
+        let mut goes_on = false;
+        fabric.at(C, |c, now, keys| {
+            goes_on = c.handle_ended(&name(), stream, now, keys);
+        });
+        fabric.settle();
+        goes_on
+    };
+    assert!(!ended(&mut fabric, stream_of_a), "nobody stands by");
+    let stream_of_d = fabric.publish(D, publication(None, false));
+    assert_eq!(source_of(&fabric, C), Some(A));
+    assert!(ended(&mut fabric, stream_of_a));
+    assert_eq!(
+        source_of(&fabric, C),
+        Some(D),
+        "though A still announces it"
+    );
+    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
+    assert!(
+        ended(&mut fabric, stream_of_a),
+        "who asks later is told the same"
+    );
+    fabric.pass(LEASE + LEASE);
+    assert_eq!(source_of(&fabric, C), Some(D));
+    // A begins anew, with a stream that has not ended, and stands by.
+    fabric.at(A, |c, now, keys| c.unpublish(stream_of_a, now, keys));
+    fabric.settle();
+    fabric.publish(A, publication(None, false));
+    assert_eq!(source_of(&fabric, C), Some(D));
+    assert!(ended(&mut fabric, stream_of_d));
+    assert_eq!(source_of(&fabric, C), Some(A));
+}
+
+#[test]
 fn a_producer_that_cannot_be_reached_is_replaced_and_stands_by_when_it_is_back() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     fabric.subscribe(C);
