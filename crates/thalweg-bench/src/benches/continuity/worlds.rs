@@ -49,7 +49,7 @@ impl Manner {
 pub(super) fn text(manner: Manner, is_kept: bool) -> String {
     let reliability = if is_kept { "until-deadline" } else { "none" };
     let (start, at) = (START.as_millis(), BREAK.as_millis());
-    let (event, diamond) = (manner.event(), diamond("upper"));
+    let (event, diamond) = (manner.event(), diamond("upper", 15));
     format!(
         r#"length = "12 s"
 
@@ -72,7 +72,7 @@ time = "{at} ms"
 
 /// The nodes and links of two ways from `cam` to `desk`: the one by this node is shorter, and has more room than that by
 /// `lower`.
-pub(in super::super) fn diamond(upper: &str) -> String {
+pub(in super::super) fn diamond(upper: &str, lower_ms: u64) -> String {
     format!(
         r#"[node.cam]
 [node.{upper}]
@@ -92,12 +92,12 @@ delay = "5 ms"
 [[link]]
 ends = ["cam", "lower"]
 rate = "3 Mbit/s"
-delay = "15 ms"
+delay = "{lower_ms} ms"
 
 [[link]]
 ends = ["lower", "desk"]
 rate = "3 Mbit/s"
-delay = "15 ms"
+delay = "{lower_ms} ms"
 "#
     )
 }

@@ -1,7 +1,7 @@
 //! BM-R3: a re-caster in the middle: how often its source sends a stream that two want, and for how long the one behind it
 //! gets nothing when it leaves.
 //!
-//! *The idea.* The original's three nodes on the testbed, and a slower way around the middle one:
+//! *The idea.* The original's three nodes on the testbed, and around the middle one a way as long (5 ms a line), with less rate:
 //!
 //! ```text
 //! cam (NodeS) ─ 10 Mbit/s ─ hub (NodeR) ─ 5 Mbit/s ─ desk (NodeC)

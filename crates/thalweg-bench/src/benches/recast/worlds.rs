@@ -1,4 +1,4 @@
-//! The worlds: three nodes and a slower way around the middle one.
+//! The worlds: three nodes, and around the middle one a way as long, with less rate.
 
 use thalweg_core::time::Duration;
 use thalweg_sim::report::{LinkReport, Report};
@@ -93,9 +93,10 @@ fn traffic(start: Duration, stop: Duration) -> String {
     format!("{{ frames = 25.0, start = \"{start} ms\", stop = \"{stop} ms\" }}")
 }
 
-/// The way by hub has a round trip of 20 ms and more rate than the other, so plans take it.
+/// Both ways have a round trip of 20 ms, so that a silence is none of the light on a longer way; that by hub has more rate, so
+/// plans take it.
 fn text(to: &str, traffic: &str, event: &str) -> String {
-    let diamond = diamond("hub");
+    let diamond = diamond("hub", 5);
     format!(
         r#"length = "12 s"
 
