@@ -10,6 +10,8 @@ use std::time::Duration as StdDuration;
 use bytes::Bytes;
 use iroh::endpoint::{self, ConnectionError};
 use thalweg_core::id::NodeId;
+use thalweg_core::time::Duration;
+use thalweg_core::units::DataSize;
 
 use super::receiver::DownCause;
 use super::stats::{self, Measured};
@@ -152,6 +154,15 @@ impl Connection {
         };
         while !has_gone() {
             tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Reads how much has come, and the round trip; over TCP nothing, for nothing is said to be in flight there, so nobody
+    /// listens for an answer.
+    pub(crate) fn heard(&self) -> (DataSize, Duration) {
+        match self {
+            Self::Quic { connection, .. } => stats::heard_of_quic(connection),
+            Self::Tcp(_) => (DataSize::ZERO, Duration::ZERO),
         }
     }
 

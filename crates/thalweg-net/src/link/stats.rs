@@ -231,14 +231,25 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
     }
 }
 
-/// Reads whether the peer answers.
+/// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that.
 pub(crate) fn sign(link: &Link) -> Sign {
-    let totals = link.0.connection.measure().totals;
+    let (received, rtt) = link.0.connection.heard();
     Sign {
-        received: DataSize::from_bytes(totals.bytes_received),
+        received,
         in_flight: link.0.outgoing.in_flight(),
-        rtt: totals.rtt,
+        rtt,
     }
+}
+
+/// Reads what has come over QUIC, and the round trip of the path in use.
+pub(crate) fn heard_of_quic(connection: &Connection) -> (DataSize, Duration) {
+    let received = DataSize::from_bytes(connection.stats().udp_rx.bytes);
+    let paths = connection.paths();
+    let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
+    (
+        received,
+        selected.map_or(Duration::ZERO, |path| path.rtt().into()),
+    )
 }
 
 /// Reads everything about a link.
