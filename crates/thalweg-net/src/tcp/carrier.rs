@@ -156,7 +156,7 @@ impl Carrier {
                 ..
             } = self;
             let (wants_credit, unsent_max) = shared.act_as(*number, |state, now| {
-                state.refresh();
+                state.refresh(now);
                 while out.len() < RECORD_BYTES && state.session.poll_transmit(*number, now, out) {}
                 let is_active = state.session.active() == Some(*number);
                 let unsent_max = state.session.unsent_max().filter(|_| is_active);

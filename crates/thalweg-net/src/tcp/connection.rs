@@ -127,8 +127,9 @@ impl Connection {
     ///
     /// If that is less than a packet, [`Event::Room`] follows when it is more.
     pub fn credit(&self) -> DataSize {
+        let now = self.0.shared.clock.now();
         let mut state = self.0.shared.lock();
-        state.refresh();
+        state.refresh(now);
         let credit = state.session.credit();
         if credit.as_bytes() < CHUNK_BYTES_MIN.into() {
             state.awaits_credit = true;
@@ -212,9 +213,10 @@ impl Connection {
         let mut traffic = state.past.clone();
         let active = state.session.active();
         for (number, slot) in &state.carriers {
-            slot.add_to(&mut traffic);
+            let known = socket::reading(&slot.socket).ok();
+            slot.add_to(&mut traffic, known.as_ref());
+            let known = known.map(|known| known.path);
             let is_active = active == Some(*number);
-            let known = socket::path(&slot.socket).ok();
             if let (true, Some(path)) = (is_active, known) {
                 (traffic.rtt, traffic.window) = (path.rtt, path.window);
             }

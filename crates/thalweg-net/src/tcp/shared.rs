@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
+use thalweg_core::outbox::gate::WAKE;
 use thalweg_core::pace::{CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber};
 use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
@@ -51,6 +52,8 @@ pub(super) struct State {
     events: Option<UnboundedSender<Event>>,
     /// Whether somebody was told that there is no credit, and is to be told when there is some.
     pub(super) awaits_credit: bool,
+    /// Of which carrier the kernel was asked last, and when.
+    asked: Option<(CarrierNumber, Instant)>,
     next: u64,
 }
 
@@ -91,6 +94,7 @@ impl Shared {
                 arrivals: Some(arrivals),
                 events: Some(events),
                 awaits_credit: false,
+                asked: None,
                 next: 0,
             }),
         };
@@ -270,13 +274,27 @@ impl State {
         number
     }
 
-    /// Asks the kernel about the active carrier.
-    pub(super) fn refresh(&mut self) {
+    /// Asks the kernel about the active carrier, unless what it said is fresh and leaves room for a sliver.
+    ///
+    /// The pacer counts down what is handed over since, so what is not asked anew lets through less than there is room for,
+    /// never more. To ask for each step of each ADU was a fifth of what a relay computed.
+    pub(super) fn refresh(&mut self, now: Instant) {
+        let Some(number) = self.session.active() else {
+            return;
+        };
+        let is_fresh = self
+            .asked
+            .is_some_and(|(of, at)| of == number && now.saturating_since(at) < WAKE);
+        let sliver = self.session.unsent_max();
+        if is_fresh && sliver.is_none_or(|sliver| self.session.credit() >= sliver) {
+            return;
+        }
         let path = self
             .active()
             .and_then(|slot| socket::path(&slot.socket).ok());
-        if let (Some(path), Some(number)) = (path, self.session.active()) {
+        if let Some(path) = path {
             self.session.handle_kernel(number, path);
+            self.asked = Some((number, now));
         }
     }
 
@@ -289,7 +307,8 @@ impl State {
 
     pub(super) fn lose(&mut self, number: CarrierNumber, now: Instant) {
         if let Some(slot) = self.carriers.remove(&number) {
-            slot.add_to(&mut self.past);
+            let known = socket::reading(&slot.socket).ok();
+            slot.add_to(&mut self.past, known.as_ref());
         }
         self.session.handle_carrier_lost(number, now);
     }
@@ -362,13 +381,13 @@ impl State {
 }
 
 impl Slot {
-    /// Adds what went over the connection.
-    pub(super) fn add_to(&self, traffic: &mut Traffic) {
+    /// Adds what went over the connection, with what the kernel says of it.
+    pub(super) fn add_to(&self, traffic: &mut Traffic, known: Option<&socket::Reading>) {
         traffic.sent += DataSize::from_bytes(self.moved.sent);
         traffic.received += DataSize::from_bytes(self.moved.received);
-        if let Ok((sent, again)) = socket::segments(&self.socket) {
-            traffic.segments += sent;
-            traffic.segments_again += again;
+        if let Some(known) = known {
+            traffic.segments += known.segments;
+            traffic.segments_again += known.segments_again;
         }
     }
 }

@@ -25,16 +25,18 @@ use thalweg_core::pace::KernelPath;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 
+use super::Reading;
+
 /// As far as the delivery rate, which came with Linux 4.9.
 const BYTES: usize = 168;
 
-pub(super) fn path(socket: BorrowedFd<'_>) -> io::Result<KernelPath> {
-    Ok(read(&ask(socket)?))
-}
-
-pub(super) fn segments(socket: BorrowedFd<'_>) -> io::Result<(u64, u64)> {
+pub(super) fn reading(socket: BorrowedFd<'_>) -> io::Result<Reading> {
     let bytes = ask(socket)?;
-    Ok((word(&bytes, 156), word(&bytes, 100)))
+    Ok(Reading {
+        path: read(&bytes),
+        segments: word(&bytes, 156),
+        segments_again: word(&bytes, 100),
+    })
 }
 
 fn ask(socket: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {

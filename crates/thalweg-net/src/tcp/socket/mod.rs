@@ -22,6 +22,16 @@ use thalweg_core::hop::settings::IDLE_TIMEOUT;
 use thalweg_core::pace::KernelPath;
 use thalweg_core::units::DataSize;
 
+/// All that the kernel says of a connection.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub(super) path: KernelPath,
+    /// Segments with data that were sent.
+    pub(super) segments: u64,
+    /// How many of them were repetitions.
+    pub(super) segments_again: u64,
+}
+
 /// Sets what every TCP socket of ours has; for a listener too, whose connections inherit it.
 ///
 /// Fails   a congestion control that the kernel does not have
@@ -66,24 +76,16 @@ pub(super) fn forget_unsent<S: AsFd>(socket: &S) -> io::Result<()> {
 ///
 /// Fails   a system without `TCP_INFO`, or with one older than Linux 4.9
 pub(super) fn path<S: AsFd>(socket: &S) -> io::Result<KernelPath> {
-    #[cfg(target_os = "linux")]
-    {
-        info::path(socket.as_fd())
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let _ = socket;
-        Err(io::ErrorKind::Unsupported.into())
-    }
+    reading(socket).map(|reading| reading.path)
 }
 
-/// Returns how many segments with data were sent over a connection, and how many of them were repetitions.
+/// Returns the same, and how much was sent.
 ///
 /// Fails   as [`path`]
-pub(super) fn segments<S: AsFd>(socket: &S) -> io::Result<(u64, u64)> {
+pub(super) fn reading<S: AsFd>(socket: &S) -> io::Result<Reading> {
     #[cfg(target_os = "linux")]
     {
-        info::segments(socket.as_fd())
+        info::reading(socket.as_fd())
     }
     #[cfg(not(target_os = "linux"))]
     {
