@@ -84,7 +84,7 @@ struct NoWait<'a>(&'a TcpStream);
 
 impl Read for NoWait<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0.try_read(buffer)
+        socket::read(self.0, buffer)
     }
 }
 
@@ -243,7 +243,7 @@ impl Line {
 
     /// Reads what the socket has; nothing if it has none now, or has ended.
     fn read<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
-        match self.socket.try_read(buffer) {
+        match socket::read(&self.socket, buffer) {
             Ok(0) => {
                 self.is_ended = true;
                 Ok(None)

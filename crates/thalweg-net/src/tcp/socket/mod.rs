@@ -13,7 +13,7 @@ mod info;
 #[cfg(test)]
 mod tests;
 
-use std::io;
+use std::io::{self, Read as _};
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,6 +21,8 @@ use socket2::SockRef;
 use thalweg_core::hop::settings::IDLE_TIMEOUT;
 use thalweg_core::pace::KernelPath;
 use thalweg_core::units::DataSize;
+use tokio::io::Interest;
+use tokio::net::TcpStream;
 
 /// All that the kernel says of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +48,27 @@ pub(super) fn set_options<S: AsFd>(socket: &S, congestion: Option<&str>) -> io::
         }
     }
     Ok(())
+}
+
+/// Reads what has arrived, as far as there is place for it; zero at the end.
+///
+/// A reading that leaves place has emptied the socket, by which an edge-triggered run-time knows it (epoll(7)): it need not
+/// find that out by another, which would be every second one where ADUs come one by one.
+///
+/// Fails   with `WouldBlock` if nothing has arrived
+pub(super) fn read(socket: &TcpStream, place: &mut [u8]) -> io::Result<usize> {
+    let mut count = 0;
+    let read = socket.try_io(Interest::READABLE, || {
+        count = (&*SockRef::from(socket)).read(place)?;
+        if (1..place.len()).contains(&count) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(())
+    });
+    match read {
+        Err(error) if count == 0 => Err(error),
+        _ => Ok(count),
+    }
 }
 
 /// Sets how much may be unsent before the kernel says that there is no room; it says so again below half.

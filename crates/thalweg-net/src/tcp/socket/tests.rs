@@ -1,4 +1,4 @@
-//! Proves on a real connection that the kernel's words are read from their places.
+//! Proves on a real connection that the kernel's words are read from their places, and its bytes as they come.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -45,4 +45,40 @@ fn above_the_mark_there_is_no_room_and_below_there_is() {
 fn an_unknown_congestion_control_is_an_error() {
     let (a, _b) = pair();
     set_options(&a, Some("no-such-thing")).expect_err("no kernel has it");
+}
+
+#[test]
+fn what_comes_after_a_short_reading_is_waited_for_and_seen() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()
+        .expect("a run-time can be had");
+    runtime.block_on(async {
+        let (mut a, b) = pair();
+        b.set_nonblocking(true).expect("a flag");
+        let b = tokio::net::TcpStream::from_std(b).expect("a run-time runs");
+        let mut place = [0; 16];
+        // Twice, so that the second has a short reading before it; then one that fills the place, behind which something is.
+        for sent in [&b"one"[..], b"another", &[7; 20]] {
+            a.write_all(sent).expect("it is open");
+            let mut come = Vec::new();
+            while come.len() < sent.len() {
+                b.readable().await.expect("it is open");
+                match read(&b, &mut place) {
+                    Ok(count) => come.extend_from_slice(&place[..count]),
+                    Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
+                }
+            }
+            assert_eq!(come, sent);
+        }
+        // The end comes together with the last bytes, which leave place.
+        a.write_all(b"last").expect("it is open");
+        drop(a);
+        let mut counts = Vec::new();
+        while counts.last() != Some(&0) {
+            b.readable().await.expect("it says so by a reading");
+            counts.extend(read(&b, &mut place).ok());
+        }
+        assert_eq!(counts.iter().sum::<usize>(), 4);
+    });
 }
