@@ -55,7 +55,7 @@ use thalweg_core::id::NodeId;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::routing::pulse::Sign;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::Bitrate;
+use thalweg_core::units::{Bitrate, DataSize};
 use tokio::sync::{Semaphore, mpsc, watch};
 
 pub use body::{Arriving, Body, Rest, Twin};
@@ -233,6 +233,13 @@ impl Link {
     /// the link is down.
     pub fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
         self.0.outgoing.sendable()
+    }
+
+    /// Returns how many bytes wait to be sent: what of [`Link::outbox`] is asked for often.
+    ///
+    /// Cost    O(ADUs that wait), 3 ns each, while nothing is sent
+    pub fn waiting(&self) -> DataSize {
+        self.0.outgoing.waiting()
     }
 
     /// Returns what waits to be sent, how long ADUs took over the last ten seconds, and what was given up.

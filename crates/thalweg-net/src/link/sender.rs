@@ -124,6 +124,11 @@ impl Outgoing {
         self.lock().wire.credit()
     }
 
+    /// Returns how many bytes wait.
+    pub(super) fn waiting(&self) -> DataSize {
+        self.lock().sender.outbox().census().waiting.bytes
+    }
+
     /// Returns what waits, how long ADUs took lately, and what was given up.
     pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
         let state = self.lock();

@@ -96,7 +96,7 @@ fn sample(link: &Link) -> Sample {
         loss: stats.loss,
         sent: stats.sent,
         waiting: if stats.is_full {
-            link.outbox().waiting.bytes
+            link.waiting()
         } else {
             DataSize::ZERO
         },
