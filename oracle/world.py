@@ -38,7 +38,7 @@ KEYS = {
     },  # fmt: skip
     "needs": {
         "confidential", "deadline", "least_layers",
-        "|", "reliability", "order", "session", "weight",
+        "|", "reliability", "order", "session", "weight", "hold", "hold_size",
     },  # fmt: skip
 }
 

@@ -5,6 +5,7 @@
 //!
 //! *Sources.* Each number states its reason.
 
+use crate::time::Duration;
 use crate::units::DataSize;
 
 /// Payload bytes of one ADU: a 4K intra frame at high quality is about 4 MiB; twice that leaves room.
@@ -157,6 +158,19 @@ pub const KEEP_ADUS_MAX: usize = 16 << 10;
 
 /// Payload of them: a second at 134 Mbit/s, which is as long as a sink may take to acknowledge.
 pub const KEEP_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
+
+/// ADUs of one stream that its source holds for sinks to which there is no way: an hour of 36 a second; with the lists about
+/// them 50 MB.
+pub const HOLD_ADUS_MAX: usize = 128 << 10;
+
+/// Payload of them that a stream may ask for: ten minutes at 3.5 Mbit/s.
+pub const HOLD_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
+
+/// Payload that all streams of a node may ask for together: four of those that ask for the most.
+pub const HOLD_TOTAL_BYTES_MAX: DataSize = DataSize::from_kib(1 << 20);
+
+/// How long a stream may ask for: a ship's day out of reach.
+pub const HOLD_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 
 /// ADUs that a node keeps of one plan for who joins late: they come to a mailbox at once, and leave half of it to what is live.
 pub const REPLAY_ADUS_MAX: usize = MAILBOX_ADUS_MAX / 2;

@@ -66,7 +66,8 @@ impl Publication {
                 "the plan that is given has more than {PATH_NODES_MAX} nodes, or a node with more than {ADAPTERS_PER_NODE_MAX} adapters"
             )
         } else {
-            return None;
+            let (key, why) = self.needs.hold_fault()?;
+            format!("its need `{key}`: {why}")
         };
         Some(why)
     }

@@ -5,15 +5,21 @@
 //!
 //! *Sources.* design.md, "Words"; the world file of docs/planner.md.
 
+use alloc::format;
+use alloc::string::String;
 use core::num::NonZeroU8;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::limits::{HOLD_AGE_MAX, HOLD_BYTES_MAX};
 use crate::time::Duration;
-use crate::units::{Ratio, parse_duration, read_unit};
+use crate::units::{DataSize, Ratio, parse_duration, read_unit};
 
 /// The weight of a stream that says nothing of it.
 pub const WEIGHT_USUAL: NonZeroU8 = NonZeroU8::new(16).expect("it is not zero");
+
+/// How much of a stream is held that says for how long, and not how much.
+pub const HOLD_USUAL: DataSize = DataSize::from_kib(16 << 10);
 
 /// What a stream requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +45,16 @@ pub struct Needs {
     /// How long the session is expected to last, if that is known: a short one is not worth a costly plan.
     #[serde(deserialize_with = "read_deadline", serialize_with = "write_deadline")]
     pub session: Duration,
+    /// How long the source holds an ADU for a sink to which there is no way; zero if it does not. Written `"10 min"`.
+    #[serde(
+        deserialize_with = "read_deadline",
+        serialize_with = "write_deadline",
+        skip_serializing_if = "is_none"
+    )]
+    pub hold: Duration,
+    /// How much payload it holds at most; what matters least, and of that the oldest, goes first.
+    #[serde(skip_serializing_if = "is_usual")]
+    pub hold_size: DataSize,
 }
 
 /// What happens to an ADU that is lost or late.
@@ -76,8 +92,57 @@ impl Default for Needs {
             order: Order::default(),
             weight: WEIGHT_USUAL,
             session: Duration::NEVER,
+            hold: Duration::ZERO,
+            hold_size: HOLD_USUAL,
         }
     }
+}
+
+impl Needs {
+    /// Returns whether the source holds what it cannot send.
+    pub const fn is_held(&self) -> bool {
+        !is_none(&self.hold)
+    }
+
+    /// Returns which key is wrong about what is to be held, and why.
+    pub fn hold_fault(&self) -> Option<(&'static str, String)> {
+        if !self.is_held() {
+            return None;
+        }
+        if self.reliability == Reliability::None {
+            let why = "a stream that is sent once is not held: write `reliability` as \"until-deadline\" or \"full\"";
+            return Some(("hold", why.into()));
+        }
+        if self.hold > HOLD_AGE_MAX {
+            let why = format!(
+                "{} is more than the {HOLD_AGE_MAX} that a node holds ADUs",
+                self.hold
+            );
+            return Some(("hold", why));
+        }
+        let size = self.hold_size;
+        if size == DataSize::ZERO || size > HOLD_BYTES_MAX {
+            let why = format!("{size} cannot be held: write 1 B to {HOLD_BYTES_MAX}");
+            return Some(("hold_size", why));
+        }
+        None
+    }
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+const fn is_none(time: &Duration) -> bool {
+    time.as_nanos() == 0
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn is_usual(size: &DataSize) -> bool {
+    *size == HOLD_USUAL
 }
 
 #[expect(

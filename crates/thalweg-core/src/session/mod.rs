@@ -19,6 +19,8 @@
 //! What was sent under a plan whose way broke, by the map or by the word of a node whose next one does not answer, and
 //! which the sink has not acknowledged ([`Keep`]), is sent again as soon as a plan is in force whose way is whole.
 //!
+//! The sinks of a stream that is held ([`Hold`]) may be out of reach for as long as that says, and have no plan meanwhile.
+//!
 //! *What it does not do.* It neither plans nor sends nor holds keys; it says what is wanted ([`Output`]).
 //!
 //! *Sources.* spec PA-20…PA-29 (planning protocol, switch-over) and 1(d) "Planning protocol as message sequence".
@@ -32,6 +34,7 @@ use crate::time::{Duration, Instant};
 
 mod deployment;
 mod graft;
+mod hold;
 mod keep;
 mod leave;
 mod output;
@@ -40,6 +43,7 @@ mod tests;
 
 use deployment::Deployment;
 pub use graft::{Feed, Given, Graft};
+pub use hold::{Dropped, Due, Hold, Sinkward};
 pub use keep::{KEEP_AGE_MAX, Keep};
 pub use output::{Output, Part};
 
@@ -74,6 +78,8 @@ pub struct Session {
     is_recast: bool,
     /// How long what was given before a plan took over may be on its way; zero if nobody waits for it to be over.
     linger: Duration,
+    /// How long what cannot be sent is held; zero if it is not.
+    hold: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -116,10 +122,18 @@ impl Session {
         }
     }
 
+    /// Returns a session whose sinks may be out of reach for so long, while what is for them is held.
+    pub fn holding(hold: Duration) -> Self {
+        Self {
+            hold,
+            ..Self::default()
+        }
+    }
+
     /// Takes in a subscription or its renewal.
     pub fn handle_subscribe(&mut self, node: NodeId, now: Instant) {
         let known = self.sinks.contains_key(&node);
-        self.sinks.entry(node).or_default().lease = now + LEASE;
+        self.sinks.entry(node).or_default().lease = now + LEASE + self.hold;
         if !known {
             self.outputs.push_back(Output::PlanWanted { sink: node });
         }
@@ -200,9 +214,19 @@ impl Session {
     }
 
     /// Takes in that no plan can be found now; another is asked for after [`RETRY`].
+    ///
+    /// What is held is not given to a way that the map shows broken.
     pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
-        if let Some(sink) = self.sinks.get_mut(&node) {
-            sink.retry = Some(now + RETRY);
+        let Some(sink) = self.sinks.get_mut(&node) else {
+            return;
+        };
+        sink.retry = Some(now + RETRY);
+        let is_held = self.hold > Duration::ZERO;
+        let is_lost = |plan: &mut Deployment| is_held && plan.is_doubted();
+        if let Some(mut lost) = sink.active.take_if(is_lost) {
+            lost.is_broken = true;
+            sink.broken.push(lost.epoch);
+            self.retire(lost, now, now);
         }
     }
 

@@ -297,3 +297,37 @@ fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
     assert_eq!(session.active().count(), 0);
     assert_eq!(session.poll_timeout(), Instant::ZERO);
 }
+
+#[test]
+fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way() {
+    let hold = Duration::from_secs(600);
+    let mut session = Session::holding(hold);
+    session.handle_subscribe(SINK, Instant::ZERO);
+    let deploy = |session: &mut Session, now| {
+        let epoch = session.handle_plan(SINK, parts("null"), now);
+        for node in [SOURCE, RELAY, SINK] {
+            session.handle_ready(node, epoch.expect("a new plan"), now);
+        }
+        epoch.expect("a new plan")
+    };
+    let first = deploy(&mut session, Instant::ZERO);
+    session.handle_no_plan(SINK, Instant::ZERO);
+    assert_eq!(session.active().count(), 1, "its way is whole");
+    session.handle_change(|_, _| false);
+    session.handle_no_plan(SINK, Instant::ZERO);
+    assert_eq!(session.active().count(), 0);
+    let late = Instant::ZERO + LEASE + hold;
+    session.handle_timeout(late);
+    assert_eq!(session.sinks().collect::<Vec<_>>(), [SINK]);
+    outputs(&mut session);
+    let second = deploy(&mut session, late);
+    let again = Output::Resend {
+        sink: SINK,
+        from: vec![first],
+        to: second,
+        under: second,
+    };
+    assert!(outputs(&mut session).contains(&again));
+    session.handle_timeout(late + Duration::from_nanos(1));
+    assert_eq!(session.sinks().count(), 0);
+}

@@ -138,6 +138,9 @@ impl World {
             faults.add(format!("{path}.needs.deadline"), message.to_string());
         }
         check_traffic(faults, &format!("{path}.traffic"), &stream.traffic);
+        if let Some((key, why)) = stream.needs.hold_fault() {
+            faults.add(format!("{path}.needs.{key}"), why);
+        }
         if let Some(ratio) = stream.pack_ratio {
             faults.check_positive(format!("{path}.pack_ratio"), ratio);
         }

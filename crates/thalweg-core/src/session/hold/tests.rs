@@ -1,0 +1,237 @@
+//! Proves what is held for sinks without a way: until when, how much, in which order it goes on, and that nothing is told twice.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+
+use super::{Due, Hold, Sinkward};
+use crate::adu::{Adu, Flags, Header, Importance};
+use crate::event::DropCause::{self, Cancelled, Expired, NoSubscriber, Overflow};
+use crate::id::{Epoch, NodeId, Sequence, StreamId};
+use crate::mailbox::Held;
+use crate::needs::{Needs, Order};
+use crate::time::{Duration, Instant};
+use crate::units::DataSize;
+
+const A: NodeId = NodeId([1; 32]);
+const B: NodeId = NodeId([2; 32]);
+
+fn hold(order: Order) -> Hold {
+    let needs = Needs {
+        hold: Duration::from_secs(60),
+        hold_size: DataSize::from_bytes(100),
+        order,
+        ..Needs::default()
+    };
+    Hold::new(&needs).expect("it is to be held")
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+fn give(hold: &mut Hold, sequence: u64, importance: u8, now: Instant) {
+    let mut header = Header::new(StreamId(7), Sequence(sequence));
+    header.importance = Importance(importance);
+    let payload = Bytes::from_static(&[0; 10]);
+    hold.handle_adu(Adu { header, payload }, now);
+}
+
+fn give_end(hold: &mut Hold, sequence: u64) {
+    let mut header = Header::new(StreamId(7), Sequence(sequence));
+    header.flags = Flags::END;
+    let payload = Bytes::new();
+    hold.handle_adu(Adu { header, payload }, at(0));
+}
+
+fn sinks(hold: &mut Hold, sinks: &[(NodeId, Option<u32>)]) {
+    let sinkward = |(sink, plan): &(NodeId, Option<u32>)| Sinkward {
+        sink: *sink,
+        plan: plan.map(|plan| (Epoch(plan), u8::MAX)),
+    };
+    let sinks: Vec<Sinkward> = sinks.iter().map(sinkward).collect();
+    hold.handle_sinks(&sinks);
+}
+
+fn sent(hold: &mut Hold, now: Instant) -> Vec<(NodeId, u32, u64)> {
+    let due = core::iter::from_fn(|| hold.poll_due(now));
+    due.map(
+        |Due {
+             adu, sink, plan, ..
+         }| (sink, plan.0, adu.header.sequence.0),
+    )
+    .collect()
+}
+
+fn dropped(hold: &mut Hold) -> Vec<(u64, DropCause)> {
+    let dropped = core::iter::from_fn(|| hold.poll_dropped());
+    dropped
+        .map(|dropped| (dropped.header.sequence.0, dropped.cause))
+        .collect()
+}
+
+fn has(sequences: core::ops::Range<u64>) -> Held {
+    Held {
+        floor: 0,
+        ranges: vec![sequences],
+    }
+}
+
+#[test]
+fn what_is_given_before_any_sink_goes_to_the_first_and_once() {
+    let mut hold = hold(Order::Importance);
+    give(&mut hold, 0, 9, at(0));
+    give(&mut hold, 1, 9, at(1));
+    assert_eq!(sent(&mut hold, at(2)), []);
+    sinks(&mut hold, &[(B, None)]);
+    assert_eq!(sent(&mut hold, at(2)), [], "it is known, and has no way");
+    sinks(&mut hold, &[(A, Some(2)), (B, Some(1))]);
+    assert_eq!(sent(&mut hold, at(2)), [(B, 1, 0), (B, 1, 1)]);
+    give(&mut hold, 2, 9, at(3));
+    assert_eq!(sent(&mut hold, at(3)), [(A, 2, 2), (B, 1, 2)]);
+    assert_eq!(sent(&mut hold, at(3)), []);
+    for sink in [A, B] {
+        hold.handle_receipt(sink, &has(0..3));
+    }
+    assert_eq!((hold.size(), dropped(&mut hold)), ((0, 0), vec![]));
+    assert_eq!(hold.poll_settled(), at(0));
+}
+
+#[test]
+fn what_matters_more_overtakes_unless_the_stream_is_in_sequence() {
+    for (order, first) in [(Order::Importance, 1), (Order::Sequence, 0)] {
+        let mut hold = hold(order);
+        give(&mut hold, 0, 5, at(0));
+        give(&mut hold, 1, 200, at(0));
+        give(&mut hold, 2, 5, at(0));
+        sinks(&mut hold, &[(A, Some(1))]);
+        let order: Vec<u64> = sent(&mut hold, at(1)).iter().map(|sent| sent.2).collect();
+        assert_eq!((order[0], order[2]), (first, 2));
+    }
+}
+
+#[test]
+fn what_went_by_a_broken_way_waits_again_but_for_what_the_sink_has() {
+    let mut hold = hold(Order::Sequence);
+    sinks(&mut hold, &[(A, Some(1))]);
+    for sequence in 0..4 {
+        give(&mut hold, sequence, 9, at(0));
+    }
+    assert_eq!(sent(&mut hold, at(0)).len(), 4);
+    hold.handle_broken(A, &[Epoch(7)]);
+    assert_eq!(sent(&mut hold, at(0)), [], "of another plan");
+    sinks(&mut hold, &[(A, None)]);
+    hold.handle_broken(A, &[Epoch(1)]);
+    give(&mut hold, 4, 9, at(1));
+    hold.handle_receipt(A, &has(1..3));
+    sinks(&mut hold, &[(A, Some(2))]);
+    let again = sent(&mut hold, at(2));
+    assert_eq!(again, [(A, 2, 0), (A, 2, 3), (A, 2, 4)]);
+}
+
+#[test]
+fn a_plan_that_is_not_there_is_not_asked_again_before_the_next_word() {
+    let mut hold = hold(Order::Sequence);
+    sinks(&mut hold, &[(A, Some(1))]);
+    give(&mut hold, 0, 9, at(0));
+    let due = hold.poll_due(at(0)).expect("it can be sent");
+    hold.handle_astray(&due);
+    assert_eq!(sent(&mut hold, at(0)), []);
+    sinks(&mut hold, &[(A, Some(2))]);
+    assert_eq!(sent(&mut hold, at(0)), [(A, 2, 0)]);
+}
+
+#[test]
+fn too_much_costs_the_least_important_and_of_these_the_oldest() {
+    let mut hold = hold(Order::Importance);
+    sinks(&mut hold, &[(A, None)]);
+    for sequence in 0..10 {
+        give(
+            &mut hold,
+            sequence,
+            if sequence < 3 { 200 } else { 5 },
+            at(0),
+        );
+    }
+    assert_eq!((hold.size(), dropped(&mut hold)), ((10, 100), vec![]));
+    give(&mut hold, 10, 200, at(0));
+    give(&mut hold, 11, 5, at(0));
+    assert_eq!(dropped(&mut hold), [(3, Overflow), (4, Overflow)]);
+    assert_eq!(hold.size(), (10, 100));
+    // What was sent, and perhaps arrived, goes before what never was, and was lost by nobody yet.
+    sinks(&mut hold, &[(A, Some(1))]);
+    assert_eq!(
+        hold.poll_due(at(0)).map(|due| due.adu.header.sequence.0),
+        Some(0)
+    );
+    sinks(&mut hold, &[(A, None)]);
+    give(&mut hold, 12, 1, at(0));
+    assert_eq!((hold.size(), dropped(&mut hold)), ((10, 100), vec![]));
+}
+
+#[test]
+fn what_is_too_old_goes_and_is_told_once_for_each_sink() {
+    let mut hold = hold(Order::Importance);
+    give(&mut hold, 0, 9, at(0));
+    assert_eq!(hold.poll_settled(), at(60));
+    hold.expire(at(60));
+    assert_eq!(dropped(&mut hold), [(0, NoSubscriber)]);
+    sinks(&mut hold, &[(A, None), (B, Some(2))]);
+    give(&mut hold, 1, 9, at(60));
+    assert_eq!(sent(&mut hold, at(61)), [(B, 2, 1)]);
+    sinks(&mut hold, &[(A, Some(3)), (B, Some(2))]);
+    assert_eq!(sent(&mut hold, at(120)), [], "too late for the first");
+    assert_eq!(dropped(&mut hold), [(1, Expired)]);
+    // What was sent by a way that broke is accounted for where it was lost.
+    give(&mut hold, 2, 9, at(120));
+    assert_eq!(sent(&mut hold, at(120)).len(), 2);
+    hold.handle_broken(A, &[Epoch(3)]);
+    hold.expire(at(300));
+    assert_eq!((hold.size(), dropped(&mut hold)), ((0, 0), vec![]));
+}
+
+#[test]
+fn what_a_sink_that_goes_waited_for_is_cancelled() {
+    let mut hold = hold(Order::Importance);
+    sinks(&mut hold, &[(A, None), (B, None)]);
+    give(&mut hold, 0, 9, at(0));
+    sinks(&mut hold, &[(B, None)]);
+    assert_eq!(dropped(&mut hold), [(0, Cancelled)]);
+    sinks(&mut hold, &[]);
+    assert_eq!(dropped(&mut hold), [(0, Cancelled)]);
+    assert_eq!(hold.size(), (0, 0));
+    give(&mut hold, 1, 9, at(0));
+    sinks(&mut hold, &[(A, Some(1))]);
+    assert_eq!(
+        sent(&mut hold, at(0)),
+        [(A, 1, 1)],
+        "held for whoever comes"
+    );
+}
+
+#[test]
+fn the_end_goes_when_the_sink_has_all_else() {
+    let mut hold = hold(Order::Importance);
+    sinks(&mut hold, &[(A, Some(1))]);
+    give(&mut hold, 0, 1, at(0));
+    give_end(&mut hold, 1);
+    assert_eq!(sent(&mut hold, at(0)), [(A, 1, 0)]);
+    hold.handle_receipt(A, &has(0..1));
+    assert_eq!(sent(&mut hold, at(0)), [(A, 1, 1)]);
+    hold.handle_receipt(A, &has(0..2));
+    assert_eq!(hold.size(), (0, 0));
+}
+
+#[test]
+fn a_producer_waits_when_half_is_taken_and_it_is_being_emptied() {
+    let mut hold = hold(Order::Importance);
+    for sequence in 0..6 {
+        give(&mut hold, sequence, 9, at(0));
+    }
+    assert!(!hold.is_pressed(), "nobody empties it");
+    sinks(&mut hold, &[(A, Some(1))]);
+    assert!(hold.is_pressed());
+    hold.handle_receipt(A, &has(0..1));
+    assert!(!hold.is_pressed());
+}
