@@ -23,6 +23,7 @@ pub const FLAGS: &[&str] = &[
     "--program",
     "--rounds",
     "--seed",
+    "--whole",
     "--worlds",
 ];
 

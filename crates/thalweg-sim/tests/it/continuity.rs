@@ -74,6 +74,11 @@ fn two_relays_die_in_a_row() {
 }
 
 #[test]
+fn relays_of_a_mesh_die_one_after_the_other_and_a_rate_falls() {
+    stays_whole(&continuity_world!("mesh"));
+}
+
+#[test]
 fn a_way_that_stalls_again_and_again_is_left_once() {
     let world = continuity_world!("false-alarm");
     stays_whole(&world);

@@ -9,6 +9,7 @@ use std::process::Stdio;
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use thalweg_core::model::{NodeName, World};
+use thalweg_sim::oracle::continuity;
 use thalweg_sim::report::Report;
 use thalweg_testbed::calibrate;
 use thalweg_testbed::exit::{self, Failure};
@@ -25,6 +26,7 @@ Examples:
   cargo xtask testbed worlds/demo.toml
   cargo xtask testbed worlds/demo.toml --json > demo.testbed.json
   cargo xtask testbed worlds/demo.toml --node camera -- ping -c 3 {relay}
+  cargo xtask testbed worlds/continuity/mesh.toml --whole
   cargo xtask testbed --calibrate
   cargo xtask testbed --ladder ladder-results
 
@@ -59,6 +61,10 @@ pub struct Arguments {
     /// How often the testbed plays each world of --ladder, each time with the next seed.
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
+
+    /// Fail unless all of every stream arrives in time that was given under a plan, whatever breaks in the world.
+    #[arg(long, requires = "world", conflicts_with = "command")]
+    whole: bool,
 
     /// Print one JSON object instead of a text for people.
     #[arg(long)]
@@ -209,6 +215,12 @@ async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
         println!("{json}");
     } else {
         print!("{}", text::of(&report));
+    }
+    if arguments.whole {
+        let broken = continuity::broken(world, &report);
+        if !broken.is_empty() {
+            return Err(anyhow::anyhow!("not all came: {}", broken.join("; ")).into());
+        }
     }
     never(report.violations.len())
 }
