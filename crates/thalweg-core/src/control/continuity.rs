@@ -303,10 +303,11 @@ impl Controller {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
         };
-        if part.installation().source == self.id() {
+        let is_source = part.installation().source == self.id();
+        let receiving = self.receiving(stream, now);
+        if is_source {
             return;
         }
-        let receiving = self.receiving(stream, now);
         receiving.told = Some(now);
         receiving.due = Instant::NEVER;
         let receipt = Receipt {
@@ -342,13 +343,18 @@ impl Controller {
         }
     }
 
-    /// Forgets what came of streams that no plan brings here any more.
+    /// Forgets what came of streams that no plan brings here any more and nobody here wants: who waits for a way to come back
+    /// remembers what has come, however long that takes.
     fn forget_held(&mut self) {
-        let parts = &self.parts;
-        self.continuity.receivings.retain(|stream, _| {
+        let (parts, wanted) = (&self.parts, &self.wanted);
+        let receivings = &mut self.continuity.receivings;
+        let forgotten = receivings.extract_if(.., |stream, _| {
             let of_stream = (*stream, Epoch(0))..=(*stream, Epoch(u32::MAX));
-            parts.range(of_stream).next().is_some()
+            let is_wanted = wanted.values().any(|wanted| wanted.stream == Some(*stream));
+            parts.range(of_stream).next().is_none() && !is_wanted
         });
+        let outputs = forgotten.map(|(stream, _)| Output::Forgotten { stream });
+        self.outputs.extend(outputs);
     }
 
     pub(super) fn handle_receipt(&mut self, from: NodeId, receipt: Receipt) {
@@ -376,7 +382,11 @@ impl Controller {
         };
         let known = source.sinks.get_mut(&sink).map(|plan| &mut plan.since);
         match known.map(|known| known.replace(since)) {
-            // What a restarted sink had is gone with it, and it begins anew.
+            // What a restarted sink had is gone with it, and it begins anew: with what is held for it, if that is.
+            Some(Some(before)) if before < since && source.publication.needs.is_held() => {
+                source.session.handle_restarted(sink);
+                self.acknowledge(stream, sink, held);
+            }
             Some(Some(before)) if before < since => {
                 source.session.handle_restarted(sink);
                 self.acknowledge_all(stream, sink);
@@ -402,6 +412,7 @@ impl Controller {
         let epochs: Vec<Epoch> = of_sink.map(|(epoch, _)| *epoch).collect();
         self.outputs.push_back(Output::Acknowledged {
             stream,
+            sink,
             epochs,
             held,
         });

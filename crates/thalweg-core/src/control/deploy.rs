@@ -140,8 +140,16 @@ impl Controller {
             }
             Err(reason) => {
                 source.session.handle_no_plan(sink, now);
+                let known = source
+                    .sinks
+                    .get(&sink)
+                    .and_then(|plan| plan.reason.as_ref());
+                let is_news = known != Some(&reason);
                 self.fail(stream, sink, &reason, keys);
-                self.note(Note::NoPlan { sink, reason });
+                // A sink of a stream that is held may be out of reach for hours.
+                if is_news {
+                    self.note(Note::NoPlan { sink, reason });
+                }
             }
         }
     }

@@ -71,7 +71,7 @@ use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
 use crate::routing::gauge::Gauge;
-use crate::session::{Feed, Given};
+use crate::session::{Feed, Given, Sinkward};
 use crate::time::{Duration, Instant};
 use crate::trace::{Marking, Traced};
 use crate::units::Bitrate;
@@ -174,11 +174,20 @@ pub enum Output {
         /// Which plans, each with those that bring its ADUs to sinks.
         given: Vec<Given>,
     },
+    /// A published stream that is held has these sinks from now on, and these plans are in force for them.
+    Holding {
+        /// Which stream.
+        stream: StreamId,
+        /// All its sinks, by their keys.
+        sinks: Vec<Sinkward>,
+    },
     /// What went by these plans and is kept is sent again, at once and before anything new; what still waits under them for
     /// a link of this node is given up.
     Resend {
         /// Which stream.
         stream: StreamId,
+        /// Their sink.
+        sink: NodeId,
         /// The plans whose ways are broken.
         from: Vec<Epoch>,
         /// The plan in force for their sink.
@@ -190,12 +199,15 @@ pub enum Output {
     Acknowledged {
         /// Which stream.
         stream: StreamId,
+        /// The sink.
+        sink: NodeId,
         /// All plans for that sink.
         epochs: Vec<Epoch>,
         /// What the sink has.
         held: Held,
     },
-    /// A wanted stream is published, for the first time or anew: its sequences start at zero.
+    /// A wanted stream is published, for the first time or anew, and then its sequences start at zero; or it is known again
+    /// after it could not be reached, and who has begun with it goes on.
     Found {
         /// The stream's name.
         name: StreamName,
@@ -208,6 +220,11 @@ pub enum Output {
         name: StreamName,
         /// What to tell them.
         notice: Notice,
+    },
+    /// Nothing is remembered any more of what has come of a stream that ended here.
+    Forgotten {
+        /// Which stream.
+        stream: StreamId,
     },
     /// A stream that this node published is over; this is what became of its ADUs.
     Closed {

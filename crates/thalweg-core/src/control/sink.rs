@@ -38,6 +38,8 @@ pub enum Subscription {
 #[derive(Debug)]
 pub(super) struct Wanted {
     subscription: Subscription,
+    /// The stream that was found last; it may be found again, when there is a way to its source again.
+    pub(super) stream: Option<StreamId>,
     /// When the source is to be asked, again or for the first time.
     pub(super) ask: Instant,
     /// When it was to be asked last, there was no way to it.
@@ -60,6 +62,7 @@ impl Controller {
         }
         let wanted = Wanted {
             subscription: Subscription::Waiting,
+            stream: None,
             ask: Instant::NEVER,
             is_cut_off: false,
             ended: None,
@@ -170,6 +173,7 @@ impl Controller {
                     is_served: false,
                 };
                 wanted.ask = now;
+                wanted.stream = Some(stream);
                 self.outputs.push_back(Output::Found { name, stream });
             } else {
                 wanted.subscription = Subscription::Waiting;

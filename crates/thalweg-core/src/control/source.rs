@@ -13,9 +13,9 @@ use super::{Controller, KeyContent, Keys, Note, Output, Publication, PublishErro
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::Book;
-use crate::limits::{SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX};
-use crate::needs::Reliability;
-use crate::session::{self, Given, Part, Session};
+use crate::limits::{HOLD_TOTAL_BYTES_MAX, SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX};
+use crate::needs::{Needs, Reliability};
+use crate::session::{self, Given, Part, Session, Sinkward};
 use crate::time::Instant;
 use crate::wire::control::{Body, Prepare};
 use crate::wire::record::Announced;
@@ -35,6 +35,8 @@ pub struct Source {
     pub(super) key: KeyContent,
     /// The plans that ADUs are given under, as the driver knows them.
     told: Vec<Given>,
+    /// The sinks of a stream that is held, as the driver knows them.
+    told_sinks: Vec<Sinkward>,
     /// The nodes of the plans that are not over.
     pub(super) paths: BTreeMap<Epoch, Vec<NodeId>>,
     /// The place on its path of the node where a plan is grafted, if it is.
@@ -162,19 +164,14 @@ impl Controller {
         let source = Source {
             stream,
             start,
-            session: match publication.needs.reliability {
-                // A branch that is slow would hold the others.
-                Reliability::Full => Session::default(),
-                Reliability::None | Reliability::UntilDeadline => {
-                    Session::recast(publication.needs.deadline)
-                }
-            },
+            session: session(&publication.needs),
             publication,
             given,
             sinks: BTreeMap::new(),
             layers: BTreeMap::new(),
             key: KeyContent { key_epoch: 1, key },
             told: Vec::new(),
+            told_sinks: Vec::new(),
             paths: BTreeMap::new(),
             grafts: BTreeMap::new(),
             book: Book::default(),
@@ -199,6 +196,14 @@ impl Controller {
         }
         if open().count() >= STREAMS_PER_NODE_MAX {
             return Err(PublishError::TooMany(STREAMS_PER_NODE_MAX));
+        }
+        let held = open().map(|source| &source.publication.needs);
+        let held: u64 = held.map(held_bytes).sum();
+        if held + held_bytes(&publication.needs) > HOLD_TOTAL_BYTES_MAX.as_bytes() {
+            let why = format!(
+                "it is to be held, and this node's streams may hold {HOLD_TOTAL_BYTES_MAX} together: give it a smaller `hold_size`"
+            );
+            return Err(PublishError::Invalid { name: name(), why });
         }
         let fault = publication.fault(self.id(), given);
         fault.map_or(Ok(()), |why| {
@@ -264,6 +269,7 @@ impl Controller {
         };
         source.sinks.entry(sink).or_insert_with(waiting).way = way;
         source.session.handle_subscribe(sink, now);
+        self.tell_sinks(stream);
     }
 
     /// Gives every session its time, and does what the sessions ask for.
@@ -339,11 +345,15 @@ impl Controller {
             }
             session::Output::Switched { sink, epoch } => self.switched(stream, sink, epoch),
             session::Output::Resend {
-                from, to, under, ..
+                sink,
+                from,
+                to,
+                under,
             } => {
                 self.note(Note::Resending { stream, to });
                 self.outputs.push_back(Output::Resend {
                     stream,
+                    sink,
                     from,
                     to,
                     under,
@@ -370,7 +380,11 @@ impl Controller {
                     source.sinks.remove(&sink);
                 }
                 self.tell_active(stream);
-                self.acknowledge_all(stream, sink);
+                // What is held for it is given up, and counted, where that is told.
+                let source = self.sources.get(&stream);
+                if source.is_none_or(|source| !source.publication.needs.is_held()) {
+                    self.acknowledge_all(stream, sink);
+                }
             }
         }
     }
@@ -421,6 +435,55 @@ impl Controller {
             source.told.clone_from(&given);
             self.outputs.push_back(Output::Active { stream, given });
         }
+        self.tell_sinks(stream);
+    }
+
+    /// Says of a stream that is held who its sinks are and which of them have a plan in force, if that has changed.
+    fn tell_sinks(&mut self, stream: StreamId) {
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        if !source.publication.needs.is_held() {
+            return;
+        }
+        let active: BTreeMap<NodeId, Epoch> = source.session.active().collect();
+        let plan = |sink| {
+            active
+                .get(&sink)
+                .map(|epoch| (*epoch, source.layers(*epoch)))
+        };
+        let sinks = source.session.sinks();
+        let sinks: Vec<Sinkward> = sinks
+            .map(|sink| Sinkward {
+                sink,
+                plan: plan(sink),
+            })
+            .collect();
+        if sinks != source.told_sinks {
+            source.told_sinks.clone_from(&sinks);
+            self.outputs.push_back(Output::Holding { stream, sinks });
+        }
+    }
+}
+
+/// Returns how much payload a stream may have held.
+fn held_bytes(needs: &Needs) -> u64 {
+    if needs.is_held() {
+        needs.hold_size.as_bytes()
+    } else {
+        0
+    }
+}
+
+/// Returns the session of a stream with these needs.
+fn session(needs: &Needs) -> Session {
+    if needs.is_held() {
+        return Session::holding(needs.hold);
+    }
+    match needs.reliability {
+        // A branch that is slow would hold the others.
+        Reliability::Full => Session::default(),
+        Reliability::None | Reliability::UntilDeadline => Session::recast(needs.deadline),
     }
 }
 

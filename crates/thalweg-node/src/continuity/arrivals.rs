@@ -48,7 +48,7 @@ impl Arrivals {
         Arc::clone(self.lock().entry(stream).or_insert_with(made))
     }
 
-    /// Forgets a stream that no plan brings here any more.
+    /// Forgets a stream that no plan brings here any more, and nobody here wants.
     pub(crate) fn forget(&self, stream: StreamId) {
         self.lock().remove(&stream);
     }

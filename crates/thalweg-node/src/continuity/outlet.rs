@@ -22,25 +22,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::{Adu, Flags, Mark};
 use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::mailbox::Held;
-use thalweg_core::needs::Reliability;
-use thalweg_core::session::Keep;
+use thalweg_core::needs::{Needs, Reliability};
+use thalweg_core::session::{Hold, Keep, Sinkward};
 use thalweg_core::trace::Trace;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 
+use super::hold::Holding;
 use crate::forward::{Account, Forwarder, StreamCounts};
 
 /// One stream at its source.
 pub(crate) struct Outlet {
-    stream: StreamId,
-    forwarder: Arc<Forwarder>,
+    pub(super) stream: StreamId,
+    pub(super) forwarder: Arc<Forwarder>,
     counts: Arc<StreamCounts>,
     /// Whether what is given is kept for who joins late.
     is_shared: bool,
     /// Where is counted what is given under no plan.
-    unplanned: Arc<Account>,
+    pub(super) unplanned: Arc<Account>,
+    /// What is held, if the stream is; then nothing else here has anything to do.
+    pub(super) holding: Option<Holding>,
     state: Mutex<State>,
     /// Held while ADUs are put on their way.
     turn: TurnMutex<()>,
@@ -76,6 +79,8 @@ pub(crate) struct Served {
 pub(crate) enum Order {
     /// What is kept of plans whose ways are broken, again, for the sink of another.
     Resend {
+        /// Their sink.
+        sink: NodeId,
         /// Those plans.
         from: Vec<Epoch>,
         /// That of the sink.
@@ -91,6 +96,14 @@ pub(crate) enum Order {
 }
 
 impl Order {
+    /// Returns for whom the ways of which plans are broken.
+    fn into_broken(self) -> Option<(NodeId, Vec<Epoch>)> {
+        match self {
+            Self::Resend { sink, from, .. } => Some((sink, from)),
+            Self::Replay { .. } => None,
+        }
+    }
+
     /// Returns the plans whose ways are broken.
     fn broken(&self) -> &[Epoch] {
         match self {
@@ -108,16 +121,27 @@ enum Step {
 }
 
 impl Outlet {
-    pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>, is_shared: bool) -> Self {
+    pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>, needs: &Needs) -> Self {
+        let holding = Hold::new(needs).map(Holding::new);
         Self {
             stream,
             counts: forwarder.ledger.row(stream),
             unplanned: forwarder.ledger.account(stream, Epoch(0)),
             forwarder,
-            is_shared,
+            is_shared: needs.reliability != Reliability::Full && holding.is_none(),
+            holding,
             state: Mutex::default(),
             turn: TurnMutex::new(()),
             acknowledged: Notify::new(),
+        }
+    }
+
+    /// Waits until its producer may give another ADU, with so many under way, if it can wait.
+    pub(crate) async fn room(&self, window: u64) {
+        match &self.holding {
+            // What is held is the store's to send; only that must not overflow while it is being emptied.
+            Some(holding) => holding.eased().await,
+            None => self.counts.settled(window).await,
         }
     }
 
@@ -126,8 +150,11 @@ impl Outlet {
         &self.counts
     }
 
-    /// Sends an ADU under every plan in force; without one it is dropped, and counted.
+    /// Sends an ADU under every plan in force; without one it is dropped, and counted, unless the stream is held.
     pub(crate) async fn give(&self, adu: Adu) {
+        if let Some(holding) = &self.holding {
+            return self.hold(holding, adu);
+        }
         let _turn = self.turn.lock().await;
         let plans = self.carry_out_orders().await;
         // Not before: who begins by one of these orders is given this one with the rest.
@@ -145,11 +172,21 @@ impl Outlet {
     }
 
     /// Takes in which plans are in force, if that has changed, and what is to be sent again before anything new.
-    pub(crate) fn handle_plans(self: &Arc<Self>, plans: Option<Vec<Plan>>, orders: Vec<Order>) {
+    pub(crate) fn handle_plans(
+        self: &Arc<Self>,
+        plans: Option<Vec<Plan>>,
+        sinks: Option<&[Sinkward]>,
+        orders: Vec<Order>,
+    ) {
         let broken = orders.iter().flat_map(Order::broken);
         for route in broken.filter_map(|epoch| self.forwarder.route(self.stream, *epoch)) {
             route.recall();
             self.counts.strand(&route.account);
+        }
+        if let Some(holding) = &self.holding {
+            let broken = orders.into_iter().filter_map(Order::into_broken);
+            let broken: Vec<_> = broken.collect();
+            return self.handle_sinks(holding, &broken, sinks);
         }
         let is_ordered = !orders.is_empty();
         let mut state = self.lock();
@@ -167,8 +204,11 @@ impl Outlet {
         }
     }
 
-    /// Takes in what the sink of these plans has.
-    pub(crate) fn acknowledge(&self, epochs: &[Epoch], held: &Held) {
+    /// Takes in what a sink has, for which these plans are.
+    pub(crate) fn acknowledge(&self, sink: NodeId, epochs: &[Epoch], held: &Held) {
+        if let Some(holding) = &self.holding {
+            return Self::handle_receipt(holding, sink, held);
+        }
         self.lock().keep.handle_receipt(epochs, held);
         self.acknowledged.notify_waiters();
     }
@@ -242,7 +282,7 @@ impl Outlet {
     }
 
     /// Returns the trace of an ADU, if somebody wants to know what hops cost it.
-    fn trace(&self, adu: &Adu) -> Option<Box<Trace>> {
+    pub(super) fn trace(&self, adu: &Adu) -> Option<Box<Trace>> {
         let now = self.forwarder.clock.now();
         let trace = self.forwarder.traces.mark(self.stream, now);
         trace.filter(|_| !adu.header.flags.contains(Flags::END))
@@ -250,6 +290,9 @@ impl Outlet {
 
     /// Waits until nothing that is worth sending again waits for its acknowledgement.
     pub(crate) async fn settled(&self) {
+        if let Some(holding) = &self.holding {
+            return self.released(holding).await;
+        }
         loop {
             let acknowledged = self.acknowledged.notified();
             tokio::pin!(acknowledged);

@@ -45,7 +45,6 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
 use crate::config::{Config, Peer};
-use crate::continuity::Order;
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, Mail, Route};
@@ -374,23 +373,12 @@ impl Control {
                     epoch,
                     feed,
                 } => self.forwarder.cast(stream, epoch, feed),
-                Output::Replay { stream, to } => self.order(stream, Order::Replay { to }),
-                Output::Active { stream, given } => {
-                    self.tell_publisher(stream, |publishing| publishing.next = Some(given));
-                }
-                Output::Resend {
-                    stream,
-                    from,
-                    to,
-                    under,
-                } => self.order(stream, Order::Resend { from, to, under }),
-                Output::Acknowledged {
-                    stream,
-                    epochs,
-                    held,
-                } => self.tell_publisher(stream, |publishing| {
-                    publishing.outlet.acknowledge(&epochs, &held);
-                }),
+                Output::Replay { .. }
+                | Output::Active { .. }
+                | Output::Holding { .. }
+                | Output::Resend { .. }
+                | Output::Acknowledged { .. } => self.direct(output),
+                Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
                 Output::Found { name, stream } => self.found(&name, stream),
                 Output::Notice { name, notice } => {
                     let sentence = notice.sentence(&name);

@@ -7,10 +7,9 @@
 
 use std::sync::{Arc, Weak};
 
-use thalweg_core::control::Subscription;
+use thalweg_core::control::{Output, Subscription};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
-use thalweg_core::needs::Reliability;
-use thalweg_core::session::{Given, Part};
+use thalweg_core::session::{Given, Part, Sinkward};
 use tokio::sync::{mpsc, watch};
 
 use super::Control;
@@ -33,10 +32,12 @@ pub(super) struct Publishing {
     /// Where it reads which plans are in force.
     active: watch::Sender<Vec<Epoch>>,
     /// Those that it is to read next.
-    pub(super) next: Option<Vec<Given>>,
+    next: Option<Vec<Given>>,
+    /// Its sinks, if it is held and they have changed.
+    sinks: Option<Vec<Sinkward>>,
     /// What it is to send again first.
     orders: Vec<Order>,
-    pub(super) outlet: Arc<Outlet>,
+    outlet: Arc<Outlet>,
     /// Where it reads what it loses.
     losses: Arc<watch::Sender<Vec<LossStatus>>>,
 }
@@ -65,18 +66,20 @@ impl Control {
         given: Option<Vec<Part>>,
     ) -> Result<Published, PublishError> {
         let now = self.now();
-        let is_shared = publication.needs.reliability != Reliability::Full;
+        let needs = publication.needs;
         let stream = self
             .controller
             .publish(publication, given, now, &mut self.keys)?;
         let (active, watch) = watch::channel(Vec::new());
         let forwarder = Arc::clone(&self.forwarder);
-        let outlet = Arc::new(Outlet::new(stream, forwarder, is_shared));
+        let outlet = Arc::new(Outlet::new(stream, forwarder, &needs));
+        outlet.start();
         let losses = Arc::new(watch::Sender::new(Vec::new()));
         let told = Arc::downgrade(&losses);
         let publishing = Publishing {
             active,
             next: None,
+            sinks: None,
             orders: Vec::new(),
             outlet: Arc::clone(&outlet),
             losses,
@@ -137,20 +140,60 @@ impl Control {
     /// Has the subscribers of a name receive the stream that is published under it now.
     pub(super) fn found(&self, name: &StreamName, stream: StreamId) {
         for mailbox in self.subscribers.get(name).into_iter().flatten() {
-            self.forwarder.mailboxes.open(stream, mailbox.clone());
+            let is_new = self.forwarder.mailboxes.open(stream, mailbox.clone());
+            if !is_new {
+                continue;
+            }
             // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
             let _ = mailbox.try_send(Mail::Restarted);
         }
     }
 
-    pub(super) fn tell_publisher(&mut self, stream: StreamId, tell: impl FnOnce(&mut Publishing)) {
+    /// Tells a publisher what of its stream is to be given, to whom, and what is not to be kept any more.
+    pub(super) fn direct(&mut self, output: Output) {
+        match output {
+            Output::Replay { stream, to } => self.order(stream, Order::Replay { to }),
+            Output::Active { stream, given } => {
+                self.tell_publisher(stream, |publishing| publishing.next = Some(given));
+            }
+            Output::Holding { stream, sinks } => {
+                self.tell_publisher(stream, |publishing| publishing.sinks = Some(sinks));
+            }
+            Output::Resend {
+                stream,
+                sink,
+                from,
+                to,
+                under,
+            } => {
+                let order = Order::Resend {
+                    sink,
+                    from,
+                    to,
+                    under,
+                };
+                self.order(stream, order);
+            }
+            Output::Acknowledged {
+                stream,
+                sink,
+                epochs,
+                held,
+            } => self.tell_publisher(stream, |publishing| {
+                publishing.outlet.acknowledge(sink, &epochs, &held);
+            }),
+            _ => {}
+        }
+    }
+
+    fn tell_publisher(&mut self, stream: StreamId, tell: impl FnOnce(&mut Publishing)) {
         if let Some(publishing) = self.publishers.get_mut(&stream) {
             tell(publishing);
         }
     }
 
     /// Has a publisher give what is kept before anything new.
-    pub(super) fn order(&mut self, stream: StreamId, order: Order) {
+    fn order(&mut self, stream: StreamId, order: Order) {
         self.tell_publisher(stream, |publishing| publishing.orders.push(order));
     }
 
@@ -159,7 +202,8 @@ impl Control {
         for (stream, publishing) in &mut self.publishers {
             let orders = std::mem::take(&mut publishing.orders);
             let next = publishing.next.take();
-            if orders.is_empty() && next.is_none() {
+            let sinks = publishing.sinks.take();
+            if orders.is_empty() && next.is_none() && sinks.is_none() {
                 continue;
             }
             let source = self.controller.source(*stream);
@@ -172,7 +216,9 @@ impl Control {
                 serves: given.serves.iter().map(served).collect(),
             };
             let plans = next.as_ref().map(|next| next.iter().map(plan).collect());
-            publishing.outlet.handle_plans(plans, orders);
+            publishing
+                .outlet
+                .handle_plans(plans, sinks.as_deref(), orders);
             if let Some(given) = next {
                 let epochs = given.iter().map(|given| given.epoch).collect();
                 publishing.active.send_replace(epochs);

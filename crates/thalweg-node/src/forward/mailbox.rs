@@ -40,13 +40,19 @@ pub(crate) fn mailbox() -> (mpsc::Sender<Mail>, mpsc::Receiver<Mail>) {
 
 impl Mailboxes {
     /// Opens a mailbox to a stream, and to no other: what still comes of one that this one has taken over from is not wanted.
-    pub(crate) fn open(&self, stream: StreamId, mailbox: mpsc::Sender<Mail>) {
+    /// Returns whether it was not open to that already.
+    pub(crate) fn open(&self, stream: StreamId, mailbox: mpsc::Sender<Mail>) -> bool {
         let mut all = write(&self.of_stream);
+        let is_it = |other: &mpsc::Sender<Mail>| other.same_channel(&mailbox);
+        if all.get(&stream).is_some_and(|open| open.iter().any(is_it)) {
+            return false;
+        }
         all.retain(|_, mailboxes| {
             mailboxes.retain(|other| !other.same_channel(&mailbox));
             !mailboxes.is_empty()
         });
         all.entry(stream).or_default().push(mailbox);
+        true
     }
 
     /// Forgets the mailboxes whose subscribers are gone.

@@ -98,9 +98,6 @@ impl Forwarder {
         self.casts.cease(stream, epoch);
         self.kept.forget((stream, epoch));
         self.ledger.forget_account(stream, epoch);
-        if !read(&self.routes).keys().any(|(of, _)| *of == stream) {
-            self.arrivals.forget(stream);
-        }
         self.ways_changed();
     }
 

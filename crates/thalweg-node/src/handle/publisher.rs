@@ -134,7 +134,8 @@ impl Publisher {
         Losses::new(losses.map(|losses| losses.subscribe()))
     }
 
-    /// Sends an ADU under every plan in force; without one it is dropped, and counted.
+    /// Sends an ADU under every plan in force; without one it is dropped, and counted, unless the stream's needs say that it is
+    /// held.
     ///
     /// Waits while too many are under way; what has a deadline ends by it, so such a wait is short.
     pub async fn send(&mut self, outgoing: Outgoing) -> Result<Sequence, PublishError> {
@@ -176,7 +177,7 @@ impl Publisher {
         let outlet = &self.published.outlet;
         outlet.give(adu).await;
         let window = route::window(payload_bytes, has_deadline);
-        outlet.counts().settled(window).await;
+        outlet.room(window).await;
         Ok(())
     }
 
@@ -213,11 +214,12 @@ impl Publisher {
     }
 
     /// Returns how long the end of the stream waits for its sinks' word.
-    const fn linger(&self) -> StdDuration {
-        match self.needs.reliability {
+    fn linger(&self) -> StdDuration {
+        let usual = match self.needs.reliability {
             Reliability::Full => FINISH_MAX,
             Reliability::None | Reliability::UntilDeadline => LINGER_MAX,
-        }
+        };
+        usual.max(self.needs.hold.into())
     }
 
     /// Ends the stream: waits for what is under way and for its sinks' word, tells the subscribers, and withdraws the

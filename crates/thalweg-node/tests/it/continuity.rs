@@ -156,12 +156,23 @@ impl Fan {
     }
 
     async fn stream(&self, needs: Needs) -> (Publisher, Subscriber) {
+        let subscriber = self.subscribe().await;
+        let mut publisher = self.publish(needs).await;
+        let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+        wanted.expect("a plan in time").expect("the node runs");
+        (publisher, subscriber)
+    }
+
+    async fn subscribe(&self) -> Subscriber {
         let name = "cam".parse().expect("a name");
         let options = SubscribeOptions {
             name,
             in_sequence: true,
         };
-        let subscriber = self.sink.handle.subscribe(options).await;
+        self.sink.handle.subscribe(options).await
+    }
+
+    async fn publish(&self, needs: Needs) -> Publisher {
         let publication = Publication {
             name: "cam".parse().expect("a name"),
             needs,
@@ -173,10 +184,7 @@ impl Fan {
             planner: Some(Planner::Exact),
         };
         let publisher = self.source.handle.publish(publication).await;
-        let mut publisher = publisher.expect("it is published");
-        let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
-        wanted.expect("a plan in time").expect("the node runs");
-        (publisher, subscriber)
+        publisher.expect("it is published")
     }
 }
 
@@ -197,7 +205,21 @@ fn full() -> Needs {
     }
 }
 
+/// What is in sequence either way, and held where there is none.
+fn held(needs: Needs) -> Needs {
+    Needs {
+        deadline: Duration::NEVER,
+        hold: Duration::from_secs(60),
+        ..needs
+    }
+}
+
 async fn produce(mut publisher: Publisher) {
+    give(&mut publisher).await;
+    publisher.finish().await;
+}
+
+async fn give(publisher: &mut Publisher) {
     let mut due = tokio::time::interval(INTERVAL);
     for number in 0..ADUS {
         due.tick().await;
@@ -207,7 +229,6 @@ async fn produce(mut publisher: Publisher) {
         };
         publisher.send(outgoing).await.expect("the node runs");
     }
-    publisher.finish().await;
 }
 
 async fn received(mut subscriber: Subscriber) -> Vec<u64> {
@@ -311,4 +332,35 @@ async fn a_relay_that_stops_in_good_order_is_left_before_it_goes() {
         let dropped = streams.find(|stream| !stream.counts.dropped.is_empty());
         assert!(may_come_twice || dropped.is_none(), "{dropped:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
+    for (net, needs) in [(59, held(live())), (60, held(full()))] {
+        let fan = Fan::start(net, 1).await;
+        fan.set("r0", FAR, false);
+        let mut publisher = fan.publish(needs).await;
+        give(&mut publisher).await;
+        let subscriber = fan.subscribe().await;
+        fan.set("r0", FAR, true);
+        let both = async { tokio::join!(publisher.finish(), received(subscriber)) };
+        let both = tokio::time::timeout(PATIENCE, both).await;
+        let (summary, sequences) = both.expect("in time");
+        assert_eq!(sequences, (0..ADUS).collect::<Vec<_>>());
+        assert!(summary.counts.dropped.is_empty(), "{summary:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_goes_on_when_a_way_that_was_given_up_is_back() {
+    let fan = Fan::start(61, 1).await;
+    unbroken(&fan, held(live()), async |first| {
+        fan.set(first, FAR, false);
+        fabric::until("the way is given up", || async {
+            fan.relay_in_use().await.is_none()
+        })
+        .await;
+        fan.set(first, FAR, true);
+    })
+    .await;
 }

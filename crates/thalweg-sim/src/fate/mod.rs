@@ -185,6 +185,12 @@ impl Fates {
         (adu < self.streams[stream].sent.len()).then_some(copy)
     }
 
+    /// Returns the place of an ADU among those of its producer.
+    pub fn place(&self, header: &Header) -> Option<usize> {
+        let (_, before) = *self.published.get(&header.stream)?;
+        Some(before + header.sequence.0 as usize)
+    }
+
     /// Returns the stream's place in the world.
     pub fn stream_of(&self, id: StreamId) -> Option<usize> {
         self.published.get(&id).map(|(stream, _)| *stream)

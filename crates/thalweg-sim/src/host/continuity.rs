@@ -6,7 +6,7 @@
 use thalweg_core::adu::{Adu, Flags, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::StreamCode;
-use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::mailbox::{Held, Seen};
 use thalweg_core::routing::pulse::{Pulse, Sign};
 use thalweg_core::time::Instant;
@@ -79,18 +79,24 @@ impl Host {
         }
     }
 
-    /// Forgets what came of a stream that no plan brings here any more.
+    /// Forgets what came of a stream that no plan brings here any more, and nobody here wants.
     pub(super) fn forget_received(&mut self, stream: StreamId) {
-        if !self.parts.keys().any(|(of, _)| *of == stream) {
-            self.received.remove(&stream);
-        }
+        self.received.remove(&stream);
     }
 
     /// A sink has said what it has.
-    pub(super) fn acknowledge(&mut self, stream: StreamId, epochs: &[Epoch], held: &Held) {
+    pub(super) fn acknowledge(
+        &mut self,
+        stream: StreamId,
+        (sink, epochs): (NodeId, &[Epoch]),
+        held: &Held,
+    ) {
         let publishers = self.publishers.iter_mut();
         for publisher in publishers.filter(|publisher| publisher.stream() == stream) {
-            publisher.keep.handle_receipt(epochs, held);
+            match &mut publisher.hold {
+                Some(hold) => hold.handle_receipt(sink, held),
+                None => publisher.keep.handle_receipt(epochs, held),
+            }
         }
     }
 
@@ -106,8 +112,9 @@ impl Host {
         let layers = |epoch| source.map_or(u8::MAX, |source| source.layers(epoch));
         let reached = serves.iter().filter(|epoch| header.layer < layers(**epoch));
         let plans: Vec<Epoch> = reached.copied().collect();
-        if part.next.is_some() {
-            let keep = &mut self.publishers[at].keep;
+        let publisher = &mut self.publishers[at];
+        if part.next.is_some() && publisher.hold.is_none() {
+            let keep = &mut publisher.keep;
             keep.handle_given(adu, &plans, part.reliability, now);
         }
     }
@@ -116,7 +123,7 @@ impl Host {
     pub(super) fn resend(
         &mut self,
         stream: StreamId,
-        from: &[Epoch],
+        (sink, from): (NodeId, &[Epoch]),
         (to, under): (Epoch, Epoch),
         watch: &mut Watch<'_>,
     ) {
@@ -125,6 +132,9 @@ impl Host {
         let Some(at) = publishers.position(|publisher| publisher.stream() == stream) else {
             return;
         };
+        if let Some(hold) = &mut self.publishers[at].hold {
+            hold.handle_broken(sink, from);
+        }
         let adus = self.publishers[at].keep.take(from, now);
         watch.fates.handle_resent(stream);
         for epoch in from {
@@ -169,6 +179,6 @@ impl Host {
     pub fn is_keeping(&self, watch: &Watch<'_>) -> bool {
         let now = self.now(watch);
         let mut publishers = self.publishers.iter();
-        publishers.any(|publisher| !publisher.is_over() && !publisher.keep.is_settled(now))
+        publishers.any(|publisher| !publisher.is_over() && publisher.settles() > now)
     }
 }

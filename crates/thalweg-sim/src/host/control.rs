@@ -50,7 +50,6 @@ impl Host {
             Output::Remove { stream, epoch } => {
                 self.remove(stream, epoch, watch);
                 self.accounts.forget(stream, epoch);
-                self.forget_received(stream);
             }
             Output::Cast {
                 stream,
@@ -62,19 +61,12 @@ impl Host {
                 watch.note(happening.numbers(u64::from(epoch.0), is_on));
                 self.cast(stream, epoch, feed, watch);
             }
-            Output::Replay { stream, to } => self.give_kept(stream, to, watch),
-            Output::Active { stream, given } => self.activate(stream, given, watch),
-            Output::Resend {
-                stream,
-                from,
-                to,
-                under,
-            } => self.resend(stream, &from, (to, under), watch),
-            Output::Acknowledged {
-                stream,
-                epochs,
-                held,
-            } => self.acknowledge(stream, &epochs, &held),
+            Output::Replay { .. }
+            | Output::Active { .. }
+            | Output::Holding { .. }
+            | Output::Resend { .. }
+            | Output::Acknowledged { .. } => self.direct(output, watch),
+            Output::Forgotten { stream } => self.forget_received(stream),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {
                 let sentence = || notice.sentence(&name);
@@ -92,6 +84,29 @@ impl Host {
             }
             // What is added later and is not known here is for other drivers.
             #[allow(unreachable_patterns)]
+            _ => {}
+        }
+    }
+
+    /// Does what concerns a stream that is published here.
+    fn direct(&mut self, output: Output, watch: &mut Watch<'_>) {
+        match output {
+            Output::Replay { stream, to } => self.give_kept(stream, to, watch),
+            Output::Active { stream, given } => self.activate(stream, given, watch),
+            Output::Holding { stream, sinks } => self.hold_for(stream, &sinks, watch),
+            Output::Resend {
+                stream,
+                sink,
+                from,
+                to,
+                under,
+            } => self.resend(stream, (sink, &from), (to, under), watch),
+            Output::Acknowledged {
+                stream,
+                sink,
+                epochs,
+                held,
+            } => self.acknowledge(stream, (sink, &epochs), &held),
             _ => {}
         }
     }

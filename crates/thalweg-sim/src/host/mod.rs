@@ -29,6 +29,7 @@ mod carry;
 mod cast;
 mod continuity;
 mod control;
+mod hold;
 mod neighbour;
 mod publisher;
 mod subscriber;

@@ -19,7 +19,7 @@ use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::needs::Reliability;
-use thalweg_core::session::{Given, Keep};
+use thalweg_core::session::{Given, Hold, Keep};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
@@ -66,6 +66,8 @@ pub(super) struct Publisher {
     stage: Stage,
     /// What its sinks have not acknowledged.
     pub(super) keep: Keep,
+    /// What is held for sinks to which there is no way, if the stream is.
+    pub(super) hold: Option<Hold>,
     /// Ordered sequences whose end has not been acknowledged.
     flushing: BTreeSet<(usize, OrderedId)>,
 }
@@ -74,6 +76,11 @@ impl Publisher {
     /// Returns the stream's bytes on the wire.
     pub(super) const fn stream(&self) -> StreamId {
         self.stream
+    }
+
+    /// Returns the stream's place in the world.
+    pub(super) const fn at(&self) -> usize {
+        self.at
     }
 
     pub(super) const fn is_over(&self) -> bool {
@@ -87,10 +94,23 @@ impl Publisher {
 
     /// Returns how long its end waits for its sinks' word.
     fn linger(&self, watch: &Watch<'_>) -> Duration {
-        match watch.world.streams[self.at].needs.reliability {
+        let needs = &watch.world.streams[self.at].needs;
+        let usual = match needs.reliability {
             Reliability::Full => FINISH_MAX,
             Reliability::None | Reliability::UntilDeadline => LINGER_MAX,
-        }
+        };
+        usual.max(needs.hold)
+    }
+
+    /// Returns when nothing that its sinks may want is there any more, unless they say sooner that they have it.
+    pub(super) fn settles(&self) -> Instant {
+        let held = self.hold.as_ref().map(Hold::poll_settled);
+        held.unwrap_or_else(|| self.keep.poll_settled())
+    }
+
+    /// Returns how many ADUs of about that size may be under way, if they are taken out of what is held.
+    pub(super) fn has_room(&self, payload_bytes: u64) -> bool {
+        self.under_way <= window(payload_bytes, false)
     }
 
     /// Says when it has something to do, in the world's time.
@@ -103,7 +123,7 @@ impl Publisher {
                 .map_or(Instant::NEVER, |due| Instant::ZERO + due.at),
             Stage::Settling(until) => clock.world(until),
             Stage::Ending(until) => {
-                let settled = self.keep.poll_settled();
+                let settled = self.settles();
                 let is_awaited = settled > now;
                 clock.world(if is_awaited {
                     until.min(settled)
@@ -153,6 +173,7 @@ impl Host {
             is_held: false,
             stage: Stage::Sending,
             keep: Keep::default(),
+            hold: Hold::new(&stream.needs),
             flushing: BTreeSet::new(),
         });
     }
@@ -201,9 +222,15 @@ impl Host {
     fn pump(&mut self, at: usize, watch: &mut Watch<'_>) -> bool {
         let now = self.now(watch);
         let is_held = self.is_held(at);
+        if !is_held && self.send_held(at, watch) {
+            return true;
+        }
         let publisher = &mut self.publishers[at];
         let is_settled = publisher.under_way == 0 && !is_held;
-        publisher.is_held = is_held || publisher.under_way > publisher.room;
+        publisher.is_held = match &publisher.hold {
+            Some(hold) => hold.is_pressed(),
+            None => is_held || publisher.under_way > publisher.room,
+        };
         match publisher.stage {
             Stage::Sending if publisher.is_held => false,
             Stage::Sending => match publisher.next {
@@ -226,9 +253,7 @@ impl Host {
                 self.carry(at, &end, None, watch);
                 true
             }
-            Stage::Ending(until)
-                if is_settled && publisher.keep.is_settled(now) || until <= now =>
-            {
+            Stage::Ending(until) if is_settled && publisher.settles() <= now || until <= now => {
                 self.flush(at, watch);
                 true
             }
@@ -287,6 +312,9 @@ impl Host {
 
     /// Sends an ADU under every plan in force; a sink without one misses it.
     fn carry(&mut self, at: usize, adu: &Adu, number: Option<usize>, watch: &mut Watch<'_>) {
+        if self.publishers[at].hold.is_some() {
+            return self.hold(at, adu.clone(), watch);
+        }
         let publisher = &self.publishers[at];
         let (place, plans) = (publisher.at, publisher.given_under.clone());
         let now = self.now(watch);
@@ -319,7 +347,8 @@ impl Host {
     /// Keeps what is given for sinks that come later, unless the stream must be whole: then they begin with what comes.
     fn keep_for_late(&mut self, place: usize, adu: &Adu, watch: &Watch<'_>) {
         let plan = (adu.header.stream, Epoch(0));
-        let is_shared = watch.world.streams[place].needs.reliability != Reliability::Full;
+        let needs = &watch.world.streams[place].needs;
+        let is_shared = needs.reliability != Reliability::Full;
         if is_shared && self.replay.handle_begun(plan, &adu.header) {
             self.replay.handle_whole(plan, adu, self.now(watch));
         }

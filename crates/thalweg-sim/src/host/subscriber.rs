@@ -93,6 +93,10 @@ impl Host {
         else {
             return;
         };
+        // It was out of reach, and goes on.
+        if subscriber.stream == Some(stream) {
+            return;
+        }
         subscriber.stream = Some(stream);
         subscriber.resequencer = Resequencer::default();
         subscriber.received = 0;

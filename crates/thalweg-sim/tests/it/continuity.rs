@@ -100,3 +100,40 @@ fn what_has_no_deadline_waits_for_the_end_of_a_partition() {
         assert_eq!(log.delivered, given, "seed {seed}: {log:?}");
     }
 }
+
+#[test]
+fn what_is_held_for_a_sink_without_a_way_arrives_whole_when_there_is_one() {
+    for world in [continuity_world!("no-way"), continuity_world!("away")] {
+        for seed in 0..2 {
+            let report = run_by_law(&world, seed).report;
+            for held in &report.streams[..2] {
+                assert_eq!(held.delivered, held.sent, "seed {seed}: {held:?}");
+            }
+            // Held or not, nothing takes more than its share of a link.
+            let live = &report.streams[2];
+            assert_eq!(live.in_time, live.sent, "seed {seed}: {live:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_more_than_may_be_held_costs_the_least_important_and_is_told() {
+    let world = continuity_world!("too-much");
+    for seed in 0..2 {
+        let report = run_by_law(&world, seed).report;
+        let [log, pictures] = &report.streams[..] else {
+            panic!("it has two streams");
+        };
+        assert_eq!(log.delivered, log.sent, "seed {seed}: {log:?}");
+        // Nobody had asked for them yet, for there was no way.
+        let dropped = pictures.by_cause.get("no-subscriber").copied();
+        let dropped = dropped.unwrap_or(0);
+        assert_eq!(pictures.delivered + dropped, pictures.sent, "{pictures:?}");
+        let [base, rest] = &pictures.by_importance[..] else {
+            panic!("it has two layers");
+        };
+        // 1 MiB of the 3 MB of a minute is two thirds of the first layer.
+        assert!(base.delivered > 300, "seed {seed}: {base:?}");
+        assert!(rest.delivered < 110, "seed {seed}: {rest:?}");
+    }
+}

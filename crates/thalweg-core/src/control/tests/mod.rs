@@ -394,6 +394,8 @@ impl Node {
             }
             Output::Replay { stream, to } => self.replays.push((stream, to)),
             Output::Found { name, stream } => self.found.push((name, stream)),
+            // Of drivers: what is held, and what came, is theirs to keep.
+            Output::Holding { .. } | Output::Forgotten { .. } => {}
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {
                 stream, reading, ..
