@@ -1,7 +1,8 @@
 //! `thalweg publish NAME --from …`: a transport stream becomes a stream of the fabric.
 //!
 //! *The idea.* The source's first seconds are read ahead, for the planner wants a rate; then the stream is announced,
-//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is dropped.
+//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is dropped, unless
+//! the stream is held.
 //!
 //! *What it does not do.* It transcodes nothing, and opens no link: that is the node's, through its Unix socket.
 
@@ -18,7 +19,7 @@ use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Reliability, WEIGHT_USUAL};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, parse_duration};
+use thalweg_core::units::{Bitrate, DataSize, parse_duration};
 use thalweg_media::Marks;
 use thalweg_node::local::LocalPublisher;
 use thalweg_node::{Outgoing, Publication};
@@ -38,6 +39,7 @@ Examples:
   thalweg publish truck/cam1 --from clip.ts --loop --deadline '500 ms'
   thalweg publish truck/cam1 --from udp://:5004 --confidential
   thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
+  thalweg publish ship/log --from clip.ts --hold '10 min'       # what there is no way for is carried on later
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 
 /// Publish MPEG-TS from a file, a pipe or UDP as a stream.
@@ -78,6 +80,15 @@ pub struct Arguments {
     /// How much of a full link the stream gets beside others, 1 to 255: 32 gets twice what 16 gets.
     #[arg(long, value_name = "WEIGHT", default_value_t = WEIGHT_USUAL)]
     weight: NonZeroU8,
+
+    /// Hold so long what there is no way for, such as `10 min`, and carry it on when there is one. At its end the program waits
+    /// for that; Ctrl-C leaves it to the node. Nothing is held unless given.
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    hold: Option<Duration>,
+
+    /// Hold so much at most; what matters least, and of that the oldest, goes first.
+    #[arg(long, value_name = "SIZE", default_value = "16 MiB", requires = "hold")]
+    hold_size: DataSize,
 
     /// What the stream needs of a link, such as `2 Mbit/s`; measured over its first two seconds unless given.
     #[arg(long, value_name = "RATE")]
@@ -141,7 +152,15 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     };
     // What was given to the node is waited for even when the source failed.
-    let summary = publisher.finish().await;
+    let is_held = arguments.hold.is_some();
+    let summary = tokio::select! {
+        summary = publisher.finish() => summary,
+        // The node has what is held, and goes on without this program.
+        () = shutdown.asked(), if is_held => {
+            terminal::tell(&format!("published {}; the node goes on with what it holds", progress.finish()));
+            return Ok(Code::Done);
+        }
+    };
     let passed = progress.finish();
     tell(&passed, &summary?);
     if let Some(trouble) = feed.trouble().sentence() {
@@ -169,6 +188,8 @@ fn publication(arguments: &Arguments, rate: Bitrate) -> Publication {
             Loss::Full => Reliability::Full,
         },
         weight: arguments.weight,
+        hold: arguments.hold.unwrap_or(Duration::ZERO),
+        hold_size: arguments.hold_size,
         ..Needs::default()
     };
     Publication {
@@ -187,7 +208,8 @@ async fn wait(
     feed: &Feed,
     publisher: &mut LocalPublisher,
 ) -> Result<(), Failure> {
-    if arguments.no_wait || feed.is_live() || publisher.is_wanted() {
+    let is_held = arguments.hold.is_some();
+    if arguments.no_wait || is_held || feed.is_live() || publisher.is_wanted() {
         return Ok(());
     }
     terminal::tell(&format!(
