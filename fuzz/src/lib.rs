@@ -14,6 +14,7 @@ use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::pace::{CarrierNumber, Decoder, Event, Pacing, Read, Session};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::trace::Trace;
+use thalweg_core::transfer::meeting::{Answer, Ask};
 use thalweg_core::transfer::{Have, Manifest, Parcel, Receipt, Receiver, TransferId};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_core::wire::{admission, adu, control, record};
@@ -151,6 +152,12 @@ pub fn transfer(bytes: &[u8]) {
     }
     if let Ok(receipt) = Receipt::decode(bytes) {
         assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
+    }
+    if let Ok(ask) = Ask::decode(bytes) {
+        assert_eq!(Ask::decode(&ask.encode()), Ok(ask));
+    }
+    if let Ok(answer) = Answer::decode(bytes) {
+        assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
     }
     let node = NodeId([7; 32]);
     let mut receiver = Receiver::new(TransferId([0; 16]), node, StreamId(1));

@@ -25,6 +25,7 @@
 //! | [`block`] | how large a block should be |
 //! | [`have`] | which blocks are there |
 //! | [`message`] | parcels and receipts as bytes |
+//! | [`meeting`] | what is said before a transfer by phrase, as bytes |
 //! | [`Sender`], [`Receiver`] | the two machines |
 //!
 //! *What it does not do.* It opens no file and no stream: `thalweg-node` does. It sends no folders: an archive does.
@@ -34,6 +35,7 @@
 pub mod block;
 pub mod have;
 pub mod manifest;
+pub mod meeting;
 pub mod message;
 pub mod name;
 mod ranges;

@@ -7,6 +7,10 @@
 //! ```text
 //! files/0f3a…(32 digits)/1d00aa31 7be2f09c …      from the sender; 8 digits for each target, together
 //! receipts/0f3a…(32 digits)/1d00aa31              from a target
+//!
+//! codes/7/35300a16                                from who sends by the phrase of this number: answers
+//! asks/7/35300a16/5e5510aa                        from who has a phrase of this number: to that sender, by chance
+//! coded/91c2…(32 digits)/1d00aa31                 the files, sealed, to who has proved it; the digits are chance too
 //! ```
 //!
 //! A file's name is one part of a path and is any bytes but those that have a meaning in one.
@@ -24,6 +28,15 @@ const FILES: &str = "files/";
 
 /// The streams of receipts.
 const RECEIPTS: &str = "receipts/";
+
+/// The streams of those who send by a phrase.
+const CODES: &str = "codes/";
+
+/// The streams of those who have one.
+const ASKS: &str = "asks/";
+
+/// The streams of files that are sealed for who has the phrase.
+const CODED: &str = "coded/";
 
 /// Digits of an id.
 const ID_DIGITS: usize = 32;
@@ -114,6 +127,12 @@ impl TransferId {
         is_meant.then(|| Self::parse(id)).flatten()
     }
 
+    /// Returns the name of the stream that brings sealed files to the one who has the phrase.
+    pub fn coded_stream(&self, target: &NodeId) -> StreamName {
+        let name = alloc::format!("{CODED}{self}/{}", tag(target));
+        StreamName::from_str(&name).expect("digits and slashes, 47 of them")
+    }
+
     /// Reads 32 hexadecimal digits.
     pub fn parse(digits: &str) -> Option<Self> {
         let is_hex = digits.len() == ID_DIGITS && digits.bytes().all(|c| c.is_ascii_hexdigit());
@@ -127,6 +146,30 @@ impl TransferId {
         }
         Some(Self(id))
     }
+}
+
+/// Returns the name of the stream on which a sender answers those who have a phrase of this number.
+pub fn code_stream(number: u16, sender: &NodeId) -> StreamName {
+    let name = alloc::format!("{CODES}{number}/{}", tag(sender));
+    StreamName::from_str(&name).expect("digits and slashes, 20 of them")
+}
+
+/// Returns the number of a stream on which a sender answers; `sender` is who announces it.
+pub fn code_of_stream(name: &StreamName, sender: &NodeId) -> Option<u16> {
+    let (number, of) = name.as_str().strip_prefix(CODES)?.split_once('/')?;
+    (of == tag(sender)).then(|| number.parse().ok()).flatten()
+}
+
+/// Returns the name of a stream on which somebody asks that sender; `chance` keeps two at one node apart.
+pub fn ask_stream(number: u16, sender: &NodeId, chance: u32) -> StreamName {
+    let name = alloc::format!("{ASKS}{number}/{}/{chance:08x}", tag(sender));
+    StreamName::from_str(&name).expect("digits and slashes, 28 of them")
+}
+
+/// Returns whether somebody asks this sender on a stream, by this number.
+pub fn is_ask(name: &StreamName, number: u16, sender: &NodeId) -> bool {
+    let start = alloc::format!("{ASKS}{number}/{}/", tag(sender));
+    name.as_str().starts_with(&start)
 }
 
 fn tag(node: &NodeId) -> String {

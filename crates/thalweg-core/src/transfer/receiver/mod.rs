@@ -240,6 +240,14 @@ impl Receiver {
         }
     }
 
+    /// Takes word that an ADU of the present stream was not sealed by the sender, where it should have been.
+    pub fn handle_corrupt(&mut self, now: Instant, sequence: u64) {
+        if self.is_offered {
+            self.next = self.next.max(sequence.saturating_add(1));
+        }
+        self.distrust(now);
+    }
+
     /// Counts what does not have its hash; too much of it in a row ends the transfer.
     fn distrust(&mut self, now: Instant) -> Taken {
         self.corrupt += 1;
