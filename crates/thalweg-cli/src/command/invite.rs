@@ -92,19 +92,20 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     Ok(Code::Done)
 }
 
-fn parse_uses(text: &str) -> Result<usize, String> {
+/// Reads how many nodes something is for.
+pub(super) fn parse_uses(text: &str) -> Result<usize, String> {
     let uses: usize = text
         .parse()
         .map_err(|_| format!("`{text}` is not a number of nodes"))?;
     if (1..=INVITATION_USES_MAX).contains(&uses) {
         Ok(uses)
     } else {
-        Err(format!("a ticket is for 1 to {INVITATION_USES_MAX} nodes"))
+        Err(format!("it is for 1 to {INVITATION_USES_MAX} nodes"))
     }
 }
 
 /// Reads a span in the units in which people think of tickets: days are not among those of streams.
-fn parse_span(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_span(text: &str) -> Result<Duration, String> {
     let bad = || format!("`{text}` is not a time such as 30s, 10m, 2h or 7d");
     let trimmed = text.trim();
     let split = trimmed.len() - trimmed.chars().last().map_or(0, char::len_utf8);

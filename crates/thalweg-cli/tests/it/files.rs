@@ -26,19 +26,19 @@ fn content(count: usize) -> Vec<u8> {
     (0..count).map(next).collect()
 }
 
-fn write(fabric: &Fabric, name: &str, count: usize) -> Vec<u8> {
+pub fn write(fabric: &Fabric, name: &str, count: usize) -> Vec<u8> {
     let bytes = content(count);
     fs::write(fabric.path().join(name), &bytes).expect("room");
     bytes
 }
 
-fn folder(fabric: &Fabric, name: &str) -> PathBuf {
+pub fn folder(fabric: &Fabric, name: &str) -> PathBuf {
     let path = fabric.path().join(name);
     fs::create_dir_all(&path).expect("room");
     path
 }
 
-fn ready() -> Fabric {
+pub fn ready() -> Fabric {
     let fabric = Fabric::start();
     for (node, links) in [("camera", 1), ("relay", 2), ("base", 2), ("viewer", 1)] {
         fabric.wait_for_links(node, links);
@@ -49,7 +49,7 @@ fn ready() -> Fabric {
     fabric
 }
 
-fn wait(what: &str, mut so: impl FnMut() -> bool) {
+pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
@@ -58,7 +58,7 @@ fn wait(what: &str, mut so: impl FnMut() -> bool) {
 }
 
 /// Waits until so many bytes of the first file are in the folder of parts.
-fn wait_for_parts(folder: &Path, bytes: u64) {
+pub fn wait_for_parts(folder: &Path, bytes: u64) {
     wait("something has arrived", || {
         let parts = fs::read_dir(folder).expect("a folder").flatten();
         parts
@@ -67,11 +67,11 @@ fn wait_for_parts(folder: &Path, bytes: u64) {
     });
 }
 
-fn end(child: Child, code: i32) -> Run {
+pub fn end(child: Child, code: i32) -> Run {
     Run(child.wait_with_output().expect("it ends")).exits(code)
 }
 
-fn kill(mut child: Child) {
+pub fn kill(mut child: Child) {
     child.kill().expect("it runs");
     child.wait().expect("it ends");
 }

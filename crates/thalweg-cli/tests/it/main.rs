@@ -4,6 +4,7 @@
 //! `ffmpeg`, which `cargo xtask test` fetches.
 
 mod admission;
+mod code;
 mod demo;
 mod fabric;
 mod files;

@@ -107,29 +107,46 @@ impl Map {
     /// Returns the rates of the hops to a node, as far as they can be told: those of a further link are not known here, so
     /// it is taken to be as slow as the first. A node that is not to be reached is taken for a neighbour.
     pub(super) fn hops(&self, target: NodeId) -> Vec<Option<Bitrate>> {
+        let (ways, _) = self.ways();
+        self.hops_of(&ways, &self.name(target))
+    }
+
+    /// Returns the same of the way to the node furthest away.
+    pub(super) fn hops_longest(&self) -> Vec<Option<Bitrate>> {
+        let (ways, last) = self.ways();
+        self.hops_of(&ways, last)
+    }
+
+    /// Returns over which neighbour each node is reached soonest, and the last that is.
+    fn ways(&self) -> (BTreeMap<&str, &str>, &str) {
         let by_name: BTreeMap<&str, &Node> = self
             .nodes
             .iter()
             .map(|node| (node.name.as_str(), node))
             .collect();
-        let goal = self.name(target);
-        let mut way: BTreeMap<&str, &str> = BTreeMap::from([(self.node.name.as_str(), "")]);
-        let mut next = VecDeque::from([self.node.name.as_str()]);
+        let mut last = self.node.name.as_str();
+        let mut ways: BTreeMap<&str, &str> = BTreeMap::from([(last, "")]);
+        let mut next = VecDeque::from([last]);
         while let Some(at) = next.pop_front() {
+            last = at;
             for there in by_name
                 .get(at)
                 .into_iter()
                 .flat_map(|node| &node.neighbours)
             {
-                if !way.contains_key(there.as_str()) {
-                    way.insert(there, at);
+                if !ways.contains_key(there.as_str()) {
+                    ways.insert(there, at);
                     next.push_back(there);
                 }
             }
         }
+        (ways, last)
+    }
+
+    fn hops_of(&self, ways: &BTreeMap<&str, &str>, goal: &str) -> Vec<Option<Bitrate>> {
         let mut hops = 0;
-        let (mut at, mut first) = (goal.as_str(), goal.as_str());
-        while let Some(before) = way.get(at).filter(|before| !before.is_empty()) {
+        let (mut at, mut first) = (goal, goal);
+        while let Some(before) = ways.get(at).filter(|before| !before.is_empty()) {
             hops += 1;
             first = at;
             at = before;

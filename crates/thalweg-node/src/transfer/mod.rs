@@ -10,11 +10,13 @@
 //! | `scan` | the hashes of files that are to be sent |
 //! | `disk` | what is received, until it is whole and in its place |
 //! | [`send()`], [`receive()`] | the two ends |
+//! | `code` | files for who has a phrase |
 //!
 //! *What it does not do.* It prints nothing: a caller hears [`Event`]s.
 //!
 //! *Sources.* docs/files.md.
 
+mod code;
 mod disk;
 mod map;
 mod receive;
@@ -26,12 +28,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration as StdDuration;
 
 use thalweg_core::transfer::manifest::ManifestError;
+use thalweg_core::transfer::meeting::Refusal;
 use thalweg_core::transfer::name::BadFileName;
 use tokio::sync::mpsc;
 
 use crate::handle::Publication;
 use crate::local::{Client, LocalError, LocalPublisher};
 
+pub use code::{BadPhrase, CodeOptions, Phrase, send_by_code};
 pub use receive::{ReceiveOptions, Received, receive};
 pub use send::{SendOptions, Sent, send};
 
@@ -71,6 +75,8 @@ pub enum Event {
         /// So far.
         bytes: u64,
     },
+    /// What somebody has to say to get the files.
+    Phrase(String),
     /// A sentence for people.
     Notice(String),
 }
@@ -116,6 +122,12 @@ pub enum TransferError {
     /// Some receivers do not have everything.
     #[error("not everybody has everything: {0}")]
     Refused(String),
+    /// Who sends by a phrase does not take this one.
+    #[error(transparent)]
+    Phrase(#[from] Refusal),
+    /// The system has no randomness.
+    #[error("the system has no random numbers, or no number is free for a phrase: try again")]
+    Random,
     /// This receiver takes nothing more.
     #[error("{0}")]
     Ended(String),

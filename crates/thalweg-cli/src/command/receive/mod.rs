@@ -22,13 +22,15 @@ const EXAMPLES: &str = "\
 Examples:
   thalweg receive
   thalweg receive --to incoming --from camera
+  thalweg receive 7-otter-lantern             # what somebody got by `thalweg send FILE --code`
   thalweg receive --stay --from camera        # one transfer after the other, until Ctrl-C
 
 It waits until somebody sends to this node. What was interrupted is kept in thalweg-….part beside
-where the files will be; run it again and it goes on. Without --from, any node on the map may send.
+where the files will be; run it again and it goes on. Without --from, any node on the map may send; with
+a phrase, who sends by it and nobody else. A phrase may be typed with spaces and in capitals.
 
-Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, or it was stopped;
-2 no such node or folder; 4 no running node answers.";
+Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, the phrase is wrong, used or has expired,
+or it was stopped; 2 no such node or folder, or no phrase; 4 no running node answers.";
 
 /// Transfers that are remembered as done, for their senders take a moment to end.
 const DONE_MAX: usize = 64;
@@ -37,6 +39,10 @@ const DONE_MAX: usize = 64;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
+    /// The phrase that the sender was given, such as 7-otter-lantern.
+    #[arg(value_name = "PHRASE", num_args = 1.., conflicts_with_all = ["from", "stay"])]
+    phrase: Vec<String>,
+
     /// The folder that they go to.
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     to: PathBuf,
@@ -72,7 +78,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             format!("{folder} is no folder: make it first"),
         );
     }
+    let phrase = match &arguments.phrase[..] {
+        [] => None,
+        words => Some(words.join(" ").parse().or_code(Code::BadInput)?),
+    };
     let mut options = ReceiveOptions {
+        phrase,
         socket: arguments.socket.path()?,
         folder: arguments.to.clone(),
         from: arguments.from.clone(),

@@ -20,6 +20,9 @@ use thalweg_core::transfer::{Have, Receiver, Taken, TransferId};
 use thalweg_net::Clock;
 use tokio::sync::watch;
 
+use super::code::Phrase;
+use super::code::guest::{self, Way};
+use super::code::proof::Opener;
 use super::disk::Disk;
 use super::map::{Map, Stream};
 use super::send::{outgoing, publication, unix_now};
@@ -28,10 +31,13 @@ use crate::handle::{SubscribeOptions, SubscriberEvent};
 use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
 
 /// How often the map is looked at for a transfer.
-const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
+pub(super) const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
 /// How long the last word to the sender may take: after it the files are here all the same.
-const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
+pub(super) const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
+
+/// How long a sender by phrase may say nothing: it offers every few seconds, and its phrase is of no use when it is gone.
+const SILENCE_MAX: StdDuration = StdDuration::from_secs(90);
 
 /// What is received, and where to.
 #[derive(Clone, Debug)]
@@ -42,6 +48,8 @@ pub struct ReceiveOptions {
     pub folder: PathBuf,
     /// Name or key of the only node that may send.
     pub from: Option<String>,
+    /// The phrase that somebody sends by; then nothing else is taken.
+    pub phrase: Option<Phrase>,
     /// Whether files that are there are replaced.
     pub force: bool,
     /// Streams of transfers that are done, whose senders may not have heard it yet.
@@ -80,6 +88,7 @@ struct Transfer<'a> {
     sender: (NodeId, String),
     receipts: StreamName,
     stream: StreamId,
+    opener: Option<Opener>,
     receiver: Receiver,
     disk: Disk,
     clock: Clock,
@@ -106,6 +115,14 @@ pub async fn receive(
     options: &ReceiveOptions,
     mut events: impl FnMut(Event) + Send,
 ) -> Result<Received, TransferError> {
+    if let Some(phrase) = &options.phrase {
+        let way = guest::meet(&options.socket, phrase, &mut events).await?;
+        let transfer = Transfer::by_code(options, way).await?;
+        return transfer
+            .receive(&mut events)
+            .await
+            .map(|done| done.report());
+    }
     let mut not_ours: Vec<StreamName> = Vec::new();
     let mut has_told = false;
     loop {
@@ -137,21 +154,8 @@ pub async fn receive(
             tokio::time::sleep(LOOK_EVERY).await;
             continue;
         };
-        let mut transfer = Transfer::new(options, id, stream, &map);
-        if let Err(error) = transfer.begin_again(&mut events) {
-            // The sender is to hear it too: by the first word of the run.
-            let now = transfer.clock.now();
-            transfer.receiver.refuse(now, told(&error));
-        }
-        loop {
-            match transfer.run(&mut events).await {
-                Ok(()) => break,
-                Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
-                    reconnect(&options.socket, &mut events).await?;
-                }
-                Err(other) => return Err(other),
-            }
-        }
+        let transfer = Transfer::new(options, id, stream, map.own());
+        let transfer = transfer.receive(&mut events).await?;
         if transfer.is_not_for_us {
             not_ours.push(transfer.name);
             continue;
@@ -161,8 +165,7 @@ pub async fn receive(
 }
 
 impl<'a> Transfer<'a> {
-    fn new(options: &'a ReceiveOptions, id: TransferId, stream: &Stream, map: &Map) -> Self {
-        let own = map.own();
+    fn new(options: &'a ReceiveOptions, id: TransferId, stream: &Stream, own: NodeId) -> Self {
         let first = stream.id().unwrap_or_default();
         Self {
             id,
@@ -170,6 +173,7 @@ impl<'a> Transfer<'a> {
             sender: (stream.publisher_key, stream.publisher.clone()),
             receipts: id.receipts_stream(&own),
             stream: first,
+            opener: None,
             receiver: Receiver::new(id, own, first),
             disk: Disk::new(&options.folder, id, options.force),
             clock: Clock::start(),
@@ -179,6 +183,50 @@ impl<'a> Transfer<'a> {
             is_not_for_us: false,
             has_begun: false,
             options,
+        }
+    }
+
+    /// Waits for the stream to which a phrase has led.
+    async fn by_code(options: &'a ReceiveOptions, way: Way) -> Result<Self, TransferError> {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let map = Map::look(&options.socket).await?;
+            let name = way.road.coded_stream(&map.own());
+            let is_it =
+                |stream: &&Stream| stream.name == name && stream.publisher_key == way.sender.0;
+            if let Some(stream) = map.streams().iter().find(is_it) {
+                let new = Self::new(options, way.id, stream, map.own());
+                return Ok(Self {
+                    receipts: way.road.receipts_stream(&map.own()),
+                    opener: Some(way.opener),
+                    ..new
+                });
+            }
+            if begun.elapsed() >= SILENCE_MAX {
+                return Err(gone(&way.sender.1));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Receives until it is whole, over whatever happens to the node.
+    async fn receive(
+        mut self,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<Self, TransferError> {
+        if let Err(error) = self.begin_again(events) {
+            // The sender is to hear it too: by the first word of the run.
+            let now = self.clock.now();
+            self.receiver.refuse(now, told(&error));
+        }
+        loop {
+            match self.run(events).await {
+                Ok(()) => return Ok(self),
+                Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
+                    reconnect(&self.options.socket, events).await?;
+                }
+                Err(other) => return Err(other),
+            }
         }
     }
 
@@ -256,7 +304,12 @@ impl<'a> Transfer<'a> {
         let mut wanted = lines.publisher.wanted_watch();
         self.receiver.handle_wanted(self.clock.now());
         while !self.is_over()? {
-            match self.next(lines, &mut wanted).await? {
+            let silence_max = match self.opener {
+                Some(_) => SILENCE_MAX,
+                None => StdDuration::MAX,
+            };
+            let next = tokio::time::timeout(silence_max, self.next(lines, &mut wanted)).await;
+            match next.map_err(|_| gone(&self.sender.1))?? {
                 Some(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
                 Some(SubscriberEvent::Notice(text)) => tracing::debug!(%text, "files"),
                 None => {
@@ -340,10 +393,14 @@ impl<'a> Transfer<'a> {
         }
         let now = self.clock.now();
         self.began_unix.get_or_insert_with(unix_now);
-        match self
-            .receiver
-            .handle_parcel(now, adu.header.sequence.0, &adu.payload)
-        {
+        let sequence = adu.header.sequence.0;
+        let opened = self.opener.as_ref().map(|opener| opener.open(&adu.payload));
+        let Some(payload) = opened.unwrap_or_else(|| Some(adu.payload.clone())) else {
+            tracing::debug!("a parcel is not sealed by the sender");
+            self.receiver.handle_corrupt(now, sequence);
+            return Ok(());
+        };
+        match self.receiver.handle_parcel(now, sequence, &payload) {
             Err(error) => tracing::debug!(%error, "a parcel is none"),
             Ok(Taken::Nothing) => {}
             Ok(Taken::Corrupt) => tracing::debug!("something does not have its hash"),
@@ -391,7 +448,7 @@ impl<'a> Transfer<'a> {
     }
 }
 
-async fn subscribe(
+pub(super) async fn subscribe(
     socket: &std::path::Path,
     name: StreamName,
 ) -> Result<LocalSubscriber, LocalError> {
@@ -401,6 +458,13 @@ async fn subscribe(
         in_sequence: false,
     };
     client.subscribe(options).await
+}
+
+/// Returns the end of a transfer by phrase whose sender says nothing more.
+fn gone(sender: &str) -> TransferError {
+    TransferError::Ended(format!(
+        "{sender} sends no more: ask for a new phrase; what has come is kept, and goes on with it"
+    ))
 }
 
 /// Returns what the sender is told of why it ends here: no path of this machine.

@@ -47,16 +47,16 @@ struct Ear {
 }
 
 impl Ears {
-    /// Subscribes to the receipts of every receiver.
+    /// Subscribes to the receipts of every receiver, whose streams are named by `road`.
     pub(super) async fn open(
         socket: &Path,
-        id: TransferId,
+        road: TransferId,
         targets: &[(NodeId, String)],
     ) -> Result<Self, LocalError> {
         let (tell, heard) = mpsc::channel(WAITING_MAX);
         let mut tasks = JoinSet::new();
         for (target, (key, _)) in targets.iter().enumerate() {
-            let name = id.receipts_stream(key);
+            let name = road.receipts_stream(key);
             let client = Client::connect(socket).await?;
             let options = SubscribeOptions {
                 name: name.clone(),

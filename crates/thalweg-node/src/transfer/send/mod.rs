@@ -22,11 +22,12 @@ use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Instant;
 use thalweg_core::transfer::sender::{Next, Outcome};
-use thalweg_core::transfer::{Parcel, Sender, TransferId, block};
+use thalweg_core::transfer::{Layout, Parcel, Sender, TransferId, block};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::Clock;
 
 use self::ears::{Ears, Heard};
+use super::code::proof::Sealer;
 use super::map::Map;
 use super::scan::Files;
 use super::{Event, TransferError, looking, publish, reconnect};
@@ -75,15 +76,23 @@ pub struct Sent {
     pub ended_unix: f64,
 }
 
-/// One transfer, from its first look at the map on.
-struct Transfer {
-    options: SendOptions,
-    id: TransferId,
-    name: StreamName,
-    targets: Vec<(NodeId, String)>,
+/// Files that were looked at, and what is said of them: the same for whoever gets them.
+#[derive(Clone)]
+pub(super) struct Load {
     files: Arc<Files>,
     manifest: Bytes,
+}
+
+/// One transfer, from its first look at the map on.
+pub(super) struct Transfer {
+    options: SendOptions,
+    load: Load,
+    name: StreamName,
+    /// What the streams of receipts are named by.
+    road: TransferId,
+    targets: Vec<(NodeId, String)>,
     offer: Bytes,
+    sealer: Option<Sealer>,
     sender: Sender,
     clock: Clock,
     began_unix: Option<f64>,
@@ -98,19 +107,55 @@ pub async fn send(
     mut events: impl FnMut(Event) + Send,
 ) -> Result<Sent, TransferError> {
     let map = Map::look(&options.socket).await?;
-    let mut transfer = Transfer::prepare(options, &map, &mut events).await?;
-    events(Event::Begun {
-        what: transfer.describe(),
-        of: transfer.files.manifest.layout().size(),
-    });
-    loop {
-        match transfer.run(&mut events).await {
-            Ok(()) => return transfer.report(),
-            Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
-                reconnect(&transfer.options.socket, &mut events).await?;
-            }
-            Err(other) => return Err(other),
+    let transfer = Transfer::prepare(options, &map, &mut events).await?;
+    transfer.send(&mut events).await
+}
+
+impl Load {
+    /// Opens and hashes what is to be sent; the length of a block is chosen for these hops, unless it is given.
+    pub(super) async fn look(
+        options: &SendOptions,
+        hops: Vec<Option<Bitrate>>,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<Self, TransferError> {
+        let (paths, given) = (options.files.clone(), options.block_bytes);
+        let look = move |events: &mut dyn FnMut(Event)| {
+            let choose = |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops));
+            Files::open(&paths, choose, events)
+        };
+        let files = looking(look, events).await?;
+        let mut manifest = Vec::new();
+        files.manifest.encode(&mut manifest);
+        Ok(Self {
+            files: Arc::new(files),
+            manifest: manifest.into(),
+        })
+    }
+
+    /// Returns what a transfer of these files is known by.
+    pub(super) fn id(&self) -> TransferId {
+        self.files.manifest.id()
+    }
+
+    fn layout(&self) -> &Layout {
+        self.files.manifest.layout()
+    }
+
+    fn describe(&self) -> String {
+        match self.files.manifest.files() {
+            [one] => one.name.to_string(),
+            files => format!("{} files", files.len()),
         }
+    }
+
+    fn offer(&self, targets: Vec<NodeId>) -> Bytes {
+        let offer = Parcel::Offer {
+            block_shift: self.layout().block_bytes().trailing_zeros() as u8,
+            manifest_bytes: self.manifest.len() as u64,
+            bytes: self.layout().size(),
+            targets,
+        };
+        offer.encode().into()
     }
 }
 
@@ -133,61 +178,76 @@ impl Transfer {
         let keys: Vec<NodeId> = targets.iter().map(|(key, _)| *key).collect();
         // The longest way decides: the shorter ones lose little by its smaller block.
         let hops = keys.iter().map(|key| map.hops(*key)).max_by_key(Vec::len);
-        let hops = hops.unwrap_or_default();
-        let (paths, given) = (options.files.clone(), options.block_bytes);
-        let look = move |events: &mut dyn FnMut(Event)| {
-            let choose = |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops));
-            Files::open(&paths, choose, events)
-        };
-        let files = looking(look, events).await?;
-        let id = files.manifest.id();
+        let load = Load::look(&options, hops.unwrap_or_default(), events).await?;
+        let id = load.id();
         let name = id.files_stream(&keys).ok_or_else(|| {
             TransferError::Node(format!(
                 "one transfer goes to 1 to {TRANSFER_TARGETS_MAX} nodes, not to {}",
                 keys.len()
             ))
         })?;
-        let mut manifest = Vec::new();
-        files.manifest.encode(&mut manifest);
-        let layout = files.manifest.layout();
-        let offer = Parcel::Offer {
-            block_shift: layout.block_bytes().trailing_zeros() as u8,
-            manifest_bytes: manifest.len() as u64,
-            bytes: layout.size(),
-            targets: keys,
-        };
-        Ok(Self {
-            id,
-            name,
-            sender: Sender::new(
-                layout.clone(),
-                manifest.len() as u64,
-                targets.len(),
-                options.limit,
-            ),
-            manifest: manifest.into(),
-            offer: offer.encode().into(),
-            targets,
-            files: Arc::new(files),
-            clock: Clock::start(),
-            began_unix: None,
-            options,
-        })
+        Ok(Self::new(options, load, (name, id), targets, None))
     }
 
-    fn describe(&self) -> String {
-        let names: Vec<String> = self
-            .files
-            .manifest
-            .files()
-            .iter()
-            .map(|file| file.name.to_string())
-            .collect();
-        let what = match &names[..] {
-            [one] => one.clone(),
-            names => format!("{} files", names.len()),
-        };
-        format!("{what} to {}", self.names().join(", "))
+    /// Returns the transfer to one that has proved the phrase; its streams say by their names neither what it is nor whose.
+    pub(super) fn by_code(
+        options: SendOptions,
+        load: &Load,
+        target: (NodeId, String),
+        road: TransferId,
+        sealer: Sealer,
+    ) -> Self {
+        let name = road.coded_stream(&target.0);
+        Self::new(
+            options,
+            load.clone(),
+            (name, road),
+            vec![target],
+            Some(sealer),
+        )
+    }
+
+    fn new(
+        options: SendOptions,
+        load: Load,
+        (name, road): (StreamName, TransferId),
+        targets: Vec<(NodeId, String)>,
+        sealer: Option<Sealer>,
+    ) -> Self {
+        let manifest_bytes = load.manifest.len() as u64;
+        let layout = load.layout().clone();
+        Self {
+            sender: Sender::new(layout, manifest_bytes, targets.len(), options.limit),
+            offer: load.offer(targets.iter().map(|(key, _)| *key).collect()),
+            options,
+            load,
+            name,
+            road,
+            targets,
+            sealer,
+            clock: Clock::start(),
+            began_unix: None,
+        }
+    }
+
+    /// Sends until every receiver has everything, over whatever happens to the node.
+    pub(super) async fn send(
+        mut self,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<Sent, TransferError> {
+        events(Event::Begun {
+            what: format!("{} to {}", self.load.describe(), self.names().join(", ")),
+            of: self.load.layout().size(),
+        });
+        loop {
+            match self.run(events).await {
+                Ok(()) => return self.report(),
+                Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
+                    reconnect(&self.options.socket, events).await?;
+                }
+                Err(other) => return Err(other),
+            }
+        }
     }
 
     fn names(&self) -> Vec<String> {
@@ -197,7 +257,7 @@ impl Transfer {
     /// Publishes, and sends until everybody has everything or the node is gone.
     async fn run(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<(), TransferError> {
         let mut publisher = publish(&self.options.socket, self.publication(), events).await?;
-        let mut ears = Ears::open(&self.options.socket, self.id, &self.targets).await?;
+        let mut ears = Ears::open(&self.options.socket, self.road, &self.targets).await?;
         let map = Map::look(&self.options.socket).await?;
         let stream = map.stream(&self.name, map.own());
         let stream = stream.ok_or_else(|| {
@@ -250,11 +310,18 @@ impl Transfer {
     }
 
     /// Gives the node what the machine wants to go next.
-    async fn give(&self, publisher: &mut LocalPublisher, next: &Next) -> Result<(), TransferError> {
-        let payload = match next {
+    async fn give(
+        &mut self,
+        publisher: &mut LocalPublisher,
+        next: &Next,
+    ) -> Result<(), TransferError> {
+        let payload: Bytes = match next {
             Next::Offer => self.offer.clone(),
             Next::Manifest(part) => {
-                let bytes = self.manifest.slice(part.start as usize..part.end as usize);
+                let bytes = self
+                    .load
+                    .manifest
+                    .slice(part.start as usize..part.end as usize);
                 Parcel::Manifest {
                     offset: part.start,
                     bytes,
@@ -263,7 +330,7 @@ impl Transfer {
                 .into()
             }
             Next::Block(block) => {
-                let bytes = self.files.read(*block).await?;
+                let bytes = self.load.files.read(*block).await?;
                 Parcel::Block {
                     block: *block,
                     bytes,
@@ -271,6 +338,10 @@ impl Transfer {
                 .encode()
                 .into()
             }
+        };
+        let payload = match &mut self.sealer {
+            Some(sealer) => sealer.seal(&payload),
+            None => payload,
         };
         publisher.send(outgoing(payload)).await?;
         Ok(())
@@ -323,10 +394,10 @@ impl Transfer {
         if !refused.is_empty() {
             return Err(TransferError::Refused(refused.join("; ")));
         }
-        let layout = self.files.manifest.layout();
+        let layout = self.load.layout();
         let ended_unix = unix_now();
         Ok(Sent {
-            id: self.id.to_string(),
+            id: self.load.id().to_string(),
             bytes: layout.size(),
             bytes_given: self.sender.progress().given,
             block_bytes: layout.block_bytes(),
