@@ -36,13 +36,21 @@ const BLOCK_BYTES_MIN: u64 = 1 << 10;
 /// The largest block that is chosen: what is sent again is a block, and what is shown of progress too.
 const BLOCK_BYTES_CHOSEN_MAX: u64 = 256 << 10;
 
+/// How long a block may take of what a limit leaves: shorter than that nobody feels a burst.
+const LIMIT_TIME: Duration = Duration::from_millis(250);
+
+/// What a packet has that is not of the ADU in it (IPv4, UDP, QUIC's header, tag and frame), and what it has of that at most.
+const PACKET_OVERHEAD_BYTES: u64 = 58;
+const PACKET_ADU_BYTES: u64 = 1_400;
+
 /// What a hop of unknown rate is taken for.
 const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
 
-/// Returns the length of a block for so many bytes over these hops; the rate of each, if it is known.
+/// Returns the length of a block for so many bytes over these hops; the rate of each, if it is known. A limit makes it so short
+/// that the limit holds in any second, not only in the long run.
 ///
 /// Cost    O(hops)
-pub fn choose(size: DataSize, hops: &[Option<Bitrate>]) -> u64 {
+pub fn choose(size: DataSize, hops: &[Option<Bitrate>], limit: Option<Bitrate>) -> u64 {
     let seconds_a_bit = |rate: &Option<Bitrate>| {
         let rate = rate.unwrap_or(RATE_UNKNOWN);
         1.0 / rate.as_bps().max(1) as f64
@@ -59,7 +67,16 @@ pub fn choose(size: DataSize, hops: &[Option<Bitrate>]) -> u64 {
     {
         block *= 2;
     }
+    let burst = limit.map(|limit| limit * LIMIT_TIME);
+    while block > BLOCK_BYTES_MIN && burst.is_some_and(|burst| block > burst.as_bytes()) {
+        block /= 2;
+    }
     block.max(least(size))
+}
+
+/// Returns what an ADU of so many bytes takes on a link, headers included.
+pub(super) const fn on_the_wire(bytes: u64) -> u64 {
+    bytes + OVERHEAD_BYTES + bytes.div_ceil(PACKET_ADU_BYTES) * PACKET_OVERHEAD_BYTES
 }
 
 /// Returns the least block by which a transfer of so many bytes has not too many.

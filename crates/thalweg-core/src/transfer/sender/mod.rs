@@ -25,6 +25,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::block;
 use super::manifest::Layout;
 use super::message::{Receipt, State};
 use super::ranges::Ranges;
@@ -342,7 +343,8 @@ impl Sender {
             // What was not used is not saved up, but for the lateness of whoever asks.
             let is_late = now.saturating_since(self.free_at) > LATENESS_MAX;
             let from = if is_late { now } else { self.free_at };
-            self.free_at = from + limit.time_for(DataSize::from_bytes(bytes));
+            let taken = DataSize::from_bytes(block::on_the_wire(bytes));
+            self.free_at = from + limit.time_for(taken);
         }
         self.log.push_back((next.clone(), bytes));
         self.log_bytes += bytes;

@@ -12,9 +12,13 @@ use super::{bytes, manifest_of};
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::limits::{TRANSFER_BLOCKS_MAX, TRANSFER_TARGETS_MAX};
 use crate::time::{Duration, Instant};
+use crate::transfer::meeting::{Answer, Ask, Refusal, Said};
 use crate::transfer::sender::Next;
-use crate::transfer::{Have, Parcel, Receipt, Sender, State, TransferId, block};
+use crate::transfer::{Have, Parcel, Receipt, Receiver, Sender, State, TransferId, block, name};
 use crate::units::{Bitrate, DataSize};
+
+/// What a block of one packet takes on a link.
+const BLOCK_BITS: u64 = (1024 + 61 + 58) * 8;
 
 proptest! {
     #[test]
@@ -26,6 +30,12 @@ proptest! {
         }
         if let Ok(receipt) = Receipt::decode(&there) {
             prop_assert_eq!(Receipt::decode(&receipt.encode()), Ok(receipt));
+        }
+        if let Ok(ask) = Ask::decode(&there) {
+            prop_assert_eq!(Ask::decode(&ask.encode()), Ok(ask));
+        }
+        if let Ok(answer) = Answer::decode(&there) {
+            prop_assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
         }
     }
 
@@ -56,10 +66,11 @@ proptest! {
     #[test]
     fn a_block_is_a_power_of_two_and_never_makes_too_many(
         size in 0_u64..1 << 40,
+        limit in prop::option::of(1_u64..1 << 30),
         kbps in prop::collection::vec(prop::option::of(1_u64..10_000_000), 0..8),
     ) {
         let hops: Vec<_> = kbps.iter().map(|kbps| kbps.map(Bitrate::from_kbps)).collect();
-        let block = block::choose(DataSize::from_bytes(size), &hops);
+        let block = block::choose(DataSize::from_bytes(size), &hops, limit.map(Bitrate::from_bps));
         prop_assert!(block.is_power_of_two() && block >= 1024);
         prop_assert!(size.div_ceil(block) <= TRANSFER_BLOCKS_MAX as u64);
     }
@@ -83,7 +94,7 @@ fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
         for hops in 2..5 {
             let hops = vec![line; hops];
             let known: Vec<_> = hops.iter().copied().map(Some).collect();
-            let chosen = block::choose(DataSize::from_bytes(size), &known);
+            let chosen = block::choose(DataSize::from_bytes(size), &known, None);
             let took = time(size, chosen, &hops);
             for shift in 10..=18 {
                 let other = time(size, 1 << shift, &hops);
@@ -102,7 +113,7 @@ fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
 fn ten_mebibytes_over_three_slow_hops_are_within_a_hundredth_of_the_line() {
     let line = Bitrate::from_kbps(2_000);
     let size = 10 << 20;
-    let block = block::choose(DataSize::from_bytes(size), &[Some(line); 3]);
+    let block = block::choose(DataSize::from_bytes(size), &[Some(line); 3], None);
     let bound = size as f64 * 8.0 / 2e6;
     assert!(time(size, block, &[line; 3]) < 1.01 * bound, "{block}");
 }
@@ -168,11 +179,84 @@ fn a_limit_holds_over_any_second() {
         let second = given[place..]
             .iter()
             .filter(|other| **other < *at + Duration::from_secs(1));
-        let bits = second.count() as u64 * 1024 * 8;
+        // Of a block of one packet: the block, the ADU's header and its own number and hash, the packet's.
+        let bits = second.count() as u64 * BLOCK_BITS;
         // One block, and what lateness may be made up for.
-        assert!(bits <= 400_000 + 2 * 8_192 + 8_000, "{bits}");
+        assert!(bits <= 400_000 + 2 * BLOCK_BITS + 8_000, "{bits}");
     }
     let took = given[199].saturating_since(given[0]).as_secs_f64();
-    let rate = 199.0 * 8_192.0 / took;
+    let rate = (199 * BLOCK_BITS) as f64 / took;
     assert!(rate > 390_000.0, "lateness costs nothing: {rate}");
+}
+
+#[test]
+fn a_block_is_no_burst_under_a_limit() {
+    let size = DataSize::from_bytes(10 << 20);
+    let limit = |kbps| Some(Bitrate::from_kbps(kbps));
+    assert_eq!(block::choose(size, &[None], None), 256 << 10);
+    // A quarter of a second of it, rounded down.
+    assert_eq!(block::choose(size, &[None], limit(1_000)), 16 << 10);
+    assert_eq!(block::choose(size, &[None], limit(100_000)), 256 << 10);
+    assert_eq!(block::choose(size, &[None], limit(1)), 1 << 10);
+    // There are never too many blocks.
+    let large = DataSize::from_bytes(1 << 40);
+    assert_eq!(block::choose(large, &[None], limit(1)), 4 << 20);
+}
+
+#[test]
+fn what_two_say_before_a_transfer_is_read_as_it_was_said_and_nothing_shorter_or_longer() {
+    let asks = [Ask::Hello([7; 33]), Ask::Proof([8; 32])];
+    let refusals = [
+        Refusal::Wrong(2),
+        Refusal::Dead,
+        Refusal::Used,
+        Refusal::Expired,
+    ];
+    let said = refusals.map(Said::Refused).into_iter();
+    let said = said.chain([Said::Hello([9; 33]), Said::Admitted([6; 48])]);
+    let answers = said.map(|said| Answer {
+        to: StreamId(5),
+        said,
+    });
+    for ask in asks {
+        let bytes = ask.encode();
+        assert_eq!(Ask::decode(&bytes), Ok(ask));
+        assert!((0..bytes.len()).all(|end| Ask::decode(&bytes[..end]).is_err()));
+        assert!(Ask::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+    for answer in answers {
+        let bytes = answer.encode();
+        assert_eq!(Answer::decode(&bytes), Ok(answer));
+        assert!((0..bytes.len()).all(|end| Answer::decode(&bytes[..end]).is_err()));
+        assert!(Answer::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+}
+
+#[test]
+fn streams_of_a_phrase_are_heeded_from_whom_their_names_say() {
+    let (sender, other) = (NodeId([1; 32]), NodeId([2; 32]));
+    let code = name::code_stream(7, &sender);
+    assert_eq!(name::code_of_stream(&code, &sender), Some(7));
+    assert_eq!(name::code_of_stream(&code, &other), None);
+    let ask = name::ask_stream(7, &sender, 5);
+    assert!(name::is_ask(&ask, 7, &sender));
+    assert!(!name::is_ask(&ask, 7, &other) && !name::is_ask(&ask, 70, &sender));
+    let coded = TransferId([3; 16]).coded_stream(&other);
+    assert_eq!(
+        TransferId::of_stream(&coded, &other),
+        None,
+        "no phrase, no file"
+    );
+}
+
+#[test]
+fn what_is_not_sealed_by_its_sender_ends_the_transfer_after_64() {
+    let node = NodeId([7; 32]);
+    let mut receiver = Receiver::new(TransferId([0; 16]), node, StreamId(1));
+    for sequence in 0..63 {
+        receiver.handle_corrupt(Instant::ZERO, sequence);
+        assert_eq!(receiver.refusal(), None);
+    }
+    receiver.handle_corrupt(Instant::ZERO, 63);
+    assert!(receiver.refusal().is_some_and(|why| why.contains("hash")));
 }

@@ -119,8 +119,10 @@ impl Load {
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Self, TransferError> {
         let (paths, given) = (options.files.clone(), options.block_bytes);
+        let limit = options.limit;
         let look = move |events: &mut dyn FnMut(Event)| {
-            let choose = |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops));
+            let choose =
+                |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops, limit));
             Files::open(&paths, choose, events)
         };
         let files = looking(look, events).await?;
