@@ -247,11 +247,12 @@ fn a_name_that_is_taken_is_not_replaced_without_force() {
 }
 
 #[test]
-fn a_full_disk_half_way_is_told_at_both_ends() {
+fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
     let fabric = ready();
     let into = folder(&fabric, "in");
-    write(&fabric, "a", 50_000);
-    let sending = fabric.spawn(&["send", "a", "base"], "camera");
+    let contents = ["a", "b"].map(|name| write(&fabric, name, 50_000));
+    let send = ["send", "a", "b", "base"];
+    let sending = fabric.spawn(&send, "camera");
     let mut id = String::new();
     wait("the transfer is announced", || {
         let status = fabric.status("camera");
@@ -261,9 +262,10 @@ fn a_full_disk_half_way_is_told_at_both_ends() {
         id = found.map(str::to_owned).next().unwrap_or_default();
         !id.is_empty()
     });
+    // The first file has room, the second has none.
     let parts = into.join(format!("thalweg-{id}.part"));
     fs::create_dir(&parts).expect("room");
-    std::os::unix::fs::symlink("/dev/full", parts.join("0")).expect("room");
+    std::os::unix::fs::symlink("/dev/full", parts.join("1")).expect("room");
     let received = end(fabric.spawn(&["receive", "--to", "in"], "base"), 1);
     let sent = end(sending, 1);
     for run in [&received, &sent] {
@@ -273,7 +275,23 @@ fn a_full_disk_half_way_is_told_at_both_ends() {
             run.err()
         );
     }
-    assert!(!into.join("a").exists());
+    assert!(!into.join("a").exists() && !into.join("b").exists());
+
+    fs::remove_file(parts.join("1")).expect("it is there");
+    let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
+    fabric.run(&send, "camera").exits(0);
+    let received = end(receiving, 0);
+    assert!(
+        received.err().contains("were here before"),
+        "{}",
+        received.err()
+    );
+    for (name, bytes) in ["a", "b"].iter().zip(contents) {
+        assert!(
+            fs::read(into.join(name)).expect("it is there") == bytes,
+            "{name}"
+        );
+    }
     fabric.stop();
 }
 
