@@ -7,8 +7,10 @@
 //! Where something must happen half-way, a limit makes the transfer last, and the test waits for the first bytes in the
 //! folder of parts.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -291,6 +293,30 @@ fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
             fs::read(into.join(name)).expect("it is there") == bytes,
             "{name}"
         );
+    }
+    fabric.stop();
+}
+
+#[test]
+fn a_name_of_every_byte_that_a_name_may_have_arrives_as_it_is() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let bytes: Vec<u8> = (1..=255).filter(|byte| *byte != b'/').collect();
+    let name = OsStr::from_bytes(&bytes);
+    fs::write(fabric.path().join(name), "content").expect("room");
+    let receiving = fabric.spawn(&["receive", "--to", "in", "--json"], "base");
+    let mut send = fabric.command(&["send"], "camera");
+    let sent = Run(send
+        .arg("--")
+        .arg(name)
+        .arg("base")
+        .output()
+        .expect("it runs"))
+    .exits(0);
+    let received = end(receiving, 0);
+    assert_eq!(fs::read(into.join(name)).expect("it is there"), b"content");
+    for said in [sent.err(), received.err(), received.out()] {
+        assert!(!said.contains('\u{1b}'), "no terminal acts on it");
     }
     fabric.stop();
 }

@@ -66,7 +66,8 @@ pub struct Received {
     pub stream: StreamId,
     /// The name of the node that sent it.
     pub from: String,
-    /// The files, where they are now.
+    /// The files, where they are now; as text, what is not UTF-8 in a name is replaced.
+    #[serde(serialize_with = "as_text")]
     pub files: Vec<PathBuf>,
     /// Bytes of all files.
     pub bytes: u64,
@@ -78,6 +79,11 @@ pub struct Received {
     pub began_unix: f64,
     /// When every file was in its place.
     pub ended_unix: f64,
+}
+
+/// Writes paths whose names may be any bytes, which JSON cannot have.
+fn as_text<S: serde::Serializer>(files: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(files.iter().map(|file| file.to_string_lossy()))
 }
 
 /// One transfer, from when it was found on the map on.
