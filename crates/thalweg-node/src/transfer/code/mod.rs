@@ -13,7 +13,7 @@
 //!
 //! *What it does not do.* It invents no cryptography.
 //!
-//! *Sources.* docs/files.md §7; docs/decisions/0021; spec RA-28.
+//! *Sources.* docs/files.md §7; docs/decisions/0020; spec RA-28.
 
 pub(super) mod guest;
 mod host;
