@@ -254,56 +254,63 @@ impl Control {
                 self.controller
                     .handle_silence(peer, is_silent, now, &mut self.keys);
             }
-            Input::Command(Command::Invite { request, reply }) => {
+            Input::Command(command) => self.handle_command(command).await,
+        }
+    }
+
+    async fn handle_command(&mut self, command: Command) {
+        let now = self.now();
+        match command {
+            Command::Invite { request, reply } => {
                 let _ = reply.send(self.invite(request));
             }
-            Input::Command(Command::Route {
+            Command::Route {
                 ends,
                 stream,
                 reply,
-            }) => {
+            } => {
                 let _ = reply.send(self.route(&ends, stream.as_ref()));
             }
-            Input::Command(Command::Trace {
+            Command::Trace {
                 name,
                 every,
                 events,
                 reply,
-            }) => {
+            } => {
                 let _ = reply.send(self.trace(&name, every, events));
             }
-            Input::Command(Command::Revoke { node, reply }) => {
+            Command::Revoke { node, reply } => {
                 let _ = reply.send(self.revoke(&node));
             }
-            Input::Command(Command::Publish {
+            Command::Publish {
                 publication,
                 given,
                 reply,
-            }) => {
+            } => {
                 let published = self.publish(publication, given);
                 self.drain().await;
                 // A publisher that has gone meanwhile closes its watch, which the next tick sees.
                 let _ = reply.send(published);
             }
-            Input::Command(Command::Unpublish { stream }) => self.unpublish(stream),
-            Input::Command(Command::Subscribe { name, mailbox }) => self.subscribe(name, mailbox),
-            Input::Command(Command::Ended {
+            Command::Unpublish { stream } => self.unpublish(stream),
+            Command::Subscribe { name, mailbox } => self.subscribe(name, mailbox),
+            Command::Ended {
                 name,
                 stream,
                 reply,
-            }) => {
+            } => {
                 let keys = &mut self.keys;
                 let _ = reply.send(self.controller.handle_ended(&name, stream, now, keys));
             }
-            Input::Command(Command::Status { reply }) => {
+            Command::Status { reply } => {
                 self.count_all();
                 let _ = reply.send(self.status());
             }
-            Input::Command(Command::Leave { reply }) => {
+            Command::Leave { reply } => {
                 self.leaving = Some(reply);
                 self.controller.leave(now, &mut self.keys);
             }
-            Input::Command(Command::Ledger { stream, reply }) => {
+            Command::Ledger { stream, reply } => {
                 self.count_all();
                 let _ = reply.send(self.ledger_status(stream));
             }
