@@ -62,7 +62,8 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
 
-    /// Fail unless all of every stream arrives in time that was given under a plan, whatever breaks in the world.
+    /// Fail unless all that was given under a plan arrives in time, of every stream that is kept (`reliability` other
+    /// than none), whatever breaks in the world.
     #[arg(long, requires = "world", conflicts_with = "command")]
     whole: bool,
 
