@@ -127,6 +127,7 @@ async fn crosses(needs: Needs, bytes: usize) {
     let flow = tokio::spawn(async move {
         flow(publisher, vec![subscriber], bytes).await;
     });
+    let mut has_line = [false; 2];
     for node in &chain {
         let mut tracer = tracer(&node.handle).await;
         assert_eq!(tracer.source(), "a");
@@ -134,10 +135,9 @@ async fn crosses(needs: Needs, bytes: usize) {
             assert_eq!((nodes(&adu), adu.sink.as_str()), (vec!["a", "b", "c"], "c"));
             let all: u64 = adu.hops.iter().map(sum).sum();
             assert!(all.abs_diff(adu.sum_us) <= 12, "{adu:?}");
-            assert!(
-                adu.hops[0].line_us > 0 && adu.hops[1].line_us > 0,
-                "{adu:?}"
-            );
+            for (has_line, hop) in has_line.iter_mut().zip(&adu.hops) {
+                *has_line |= hop.line_us > 0;
+            }
             assert_eq!(adu.hops[2].line_us, 0, "nothing is behind the sink");
             let budget = needs.deadline.as_micros();
             match adu.budget_us {
@@ -147,6 +147,8 @@ async fn crosses(needs: Needs, bytes: usize) {
             }
         }
     }
+    // Not each of them need have one: on loopback half of the shortest round trip may be read as none.
+    assert_eq!(has_line, [true; 2], "lines take time");
     flow.abort();
     for node in chain {
         node.stop().await;
