@@ -8,7 +8,9 @@ use thalweg_core::needs::{Needs, Order};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
-use thalweg_node::{Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent};
+use thalweg_node::{
+    Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
+};
 
 use crate::fabric::{self, Known, PATIENCE, Running, start, trusted};
 
@@ -225,22 +227,51 @@ async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twic
     }
 }
 
+/// A producer that serves ann, another of the same name that stands by on bob's node, and what both have given: 30 ADUs.
+struct TwoProducers {
+    source: Running,
+    _hub: Running,
+    sinks: Vec<Running>,
+    first: Publisher,
+    standby: Publisher,
+    ann: Subscriber,
+}
+
+async fn two_producers(in_sequence: bool) -> TwoProducers {
+    let (source, hub, sinks) = fork(&["ann", "bob"]).await;
+    let first = source.handle.publish(publication()).await;
+    let mut first = first.expect("it is published");
+    let name = publication().name;
+    let options = SubscribeOptions { name, in_sequence };
+    let ann = sinks[0].handle.subscribe(options).await;
+    are_active(&source, 1).await;
+    let standby = sinks[1].handle.publish(publication()).await;
+    let mut standby = standby.expect("another node has the name too");
+    for number in 0..30 {
+        first.send(outgoing(number)).await.expect("it runs");
+        standby.send(outgoing(number)).await.expect("it runs");
+    }
+    TwoProducers {
+        source,
+        _hub: hub,
+        sinks,
+        first,
+        standby,
+        ann,
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
     for in_sequence in [true, false] {
-        let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
-        let first = source.handle.publish(publication()).await;
-        let mut first = first.expect("it is published");
-        let name = publication().name;
-        let options = SubscribeOptions { name, in_sequence };
-        let mut ann = sinks[0].handle.subscribe(options).await;
-        are_active(&source, 1).await;
-        let standby = sinks[1].handle.publish(publication()).await;
-        let mut standby = standby.expect("another node has the name too");
-        for number in 0..30 {
-            first.send(outgoing(number)).await.expect("it runs");
-            standby.send(outgoing(number)).await.expect("it runs");
-        }
+        let TwoProducers {
+            source: _source,
+            _hub,
+            sinks,
+            first,
+            mut standby,
+            mut ann,
+        } = two_producers(in_sequence).await;
         let ann = tokio::spawn(async move { received(&mut ann).await });
         first.finish().await;
         are_active(&sinks[1], 1).await;
@@ -265,17 +296,14 @@ async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one_that_stands_by() {
-    let (source, _hub, sinks) = fork(&["ann", "bob"]).await;
-    let first = source.handle.publish(publication()).await;
-    let mut first = first.expect("it is published");
-    let mut ann = subscribe(&sinks[0]).await;
-    are_active(&source, 1).await;
-    let standby = sinks[1].handle.publish(publication()).await;
-    let mut standby = standby.expect("another node has the name too");
-    for number in 0..30 {
-        first.send(outgoing(number)).await.expect("it runs");
-        standby.send(outgoing(number)).await.expect("it runs");
-    }
+    let TwoProducers {
+        source,
+        _hub,
+        sinks,
+        first,
+        mut standby,
+        mut ann,
+    } = two_producers(true).await;
     assert!(!standby.is_wanted(), "who is served stays");
     fabric::until("the first has brought all that it was given", || async {
         let status = source.handle.status().await.expect("it runs");
