@@ -1,6 +1,8 @@
 //! The names that a mistyped one may have meant.
 //!
-//! *Sources.* The edit distance of Levenshtein, by the table of Wagner and Fischer, of which one row is kept.
+//! *Sources.* The edit distance of Levenshtein.
+
+use strsim::levenshtein as distance;
 
 /// How many names are offered.
 const OFFERED: usize = 3;
@@ -18,22 +20,6 @@ pub(super) fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) 
     ranked.sort_unstable();
     ranked.truncate(OFFERED);
     ranked.into_iter().map(|(_, name)| name).collect()
-}
-
-/// Returns how many characters must be put in, taken out or replaced.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, wanted) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, found) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(wanted != *found);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
 
 #[cfg(test)]

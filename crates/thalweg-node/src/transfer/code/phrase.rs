@@ -9,6 +9,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use aws_lc_rs::rand;
+use strsim::levenshtein;
 
 use super::words::WORDS;
 
@@ -104,8 +105,8 @@ fn word(typed: &str) -> Result<&'static str, BadPhrase> {
     if let Ok(place) = WORDS.binary_search(&typed) {
         return Ok(WORDS[place]);
     }
-    let near = WORDS.iter().min_by_key(|word| distance(typed, word));
-    let near = near.filter(|word| distance(typed, word) <= 2);
+    let near = WORDS.iter().min_by_key(|word| levenshtein(typed, word));
+    let near = near.filter(|word| levenshtein(typed, word) <= 2);
     let hint = near.map_or("ask for it again".into(), |near| format!("is it `{near}`?"));
     let typed: String = typed
         .chars()
@@ -115,20 +116,4 @@ fn word(typed: &str) -> Result<&'static str, BadPhrase> {
     Err(BadPhrase(format!(
         "`{typed}` is no word of a phrase; {hint}"
     )))
-}
-
-/// Returns how many letters must be put in, taken out or replaced (Levenshtein's, by one row of Wagner and Fischer's table).
-pub(super) fn distance(from: &str, to: &str) -> usize {
-    let to = to.as_bytes();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, wanted) in from.bytes().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = at + 1;
-        for (column, found) in to.iter().enumerate() {
-            let replaced = diagonal + usize::from(wanted != *found);
-            diagonal = row[column + 1];
-            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
 }
