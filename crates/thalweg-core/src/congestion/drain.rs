@@ -24,6 +24,9 @@ use crate::units::{Bitrate, DataSize};
 /// What is kept in flight over what the path carries without a queue.
 pub(super) const SHARE: f64 = 0.75;
 
+/// The least that must have been taken out of the queue, or its fall says nothing: in packets, of which two remain.
+const TELLING_PACKETS: f64 = 6.0;
+
 /// Looks in a row that must agree before the path is taken for longer.
 const LOOKS: usize = 3;
 
@@ -39,8 +42,10 @@ pub(super) struct Drain {
     pub(super) began: Instant,
     /// The window to come back to, if others are there.
     pub(super) saved: f64,
-    /// At which rate the path delivered before.
+    /// At which rate the path delivers.
     pub(super) rate: Bitrate,
+    /// The greatest at which it did of late.
+    greatest: Bitrate,
     /// What was in force if this is a look out of competition.
     pub(super) cubic: Option<Cubic>,
     /// The longest round trip of what was sent before it, and how much of that came, in bytes.
@@ -61,11 +66,18 @@ pub(super) struct Floors {
 }
 
 impl Drain {
-    pub(super) fn new(now: Instant, saved: f64, rate: Bitrate, cubic: Option<Cubic>) -> Self {
+    /// Returns a look that begins, of who has these rates: that of the last sample, and the greatest.
+    pub(super) fn new(
+        now: Instant,
+        saved: f64,
+        [rate, greatest]: [Bitrate; 2],
+        cubic: Option<Cubic>,
+    ) -> Self {
         Self {
             began: now,
             saved,
             rate,
+            greatest,
             cubic,
             rtt_before: Duration::ZERO,
             taken: 0.0,
@@ -82,16 +94,24 @@ impl Drain {
     }
 
     /// Takes in an acknowledgement of what was sent before.
-    pub(super) fn handle_fall(&mut self, now: Instant, sample: &Sample) {
+    pub(super) fn handle_fall(&mut self, now: Instant, sample: &Sample, packet: u64) {
         // The queue that the last packets met which left before is longer yet, if it was growing.
         self.rtt_before = self.rtt_before.max(sample.rtt);
         self.taken += sample.acked.as_bytes() as f64;
         self.first.get_or_insert((now, self.taken));
         self.last = now;
-        if let Some(rate) = sample.rate {
-            // What leaves the queue now leaves it at the rate of now; what was known may be that of a faster line.
+        // What leaves the queue now leaves it at the rate of now; what was known may be that of a faster line. A sample is of
+        // a round trip, with the pauses in it; what has come since the look began has none, but must be enough.
+        if self.is_telling(packet) {
+            self.rate = self.greatest.min(self.rate_fallen());
+        } else if let Some(rate) = sample.rate {
             self.rate = self.rate.min(rate);
         }
+    }
+
+    /// Returns whether so much was taken out of the queue that its fall tells who else is there; packets have this size in bytes.
+    pub(super) fn is_telling(&self, packet: u64) -> bool {
+        self.taken >= TELLING_PACKETS * packet as f64
     }
 
     /// Returns the rate at which what was sent before has come, the first acknowledgement aside; the least of all samples

@@ -205,7 +205,12 @@ impl Controller {
             .in_flight()
             .saturating_add(sample.acked.as_bytes());
         let least = (GAP_PACKETS * self.packet) as f64;
-        if is_short && self.window - before as f64 >= least.max(self.window * GAP_SHARE) {
+        // In a look it is the look that leaves room.
+        let is_looking = self.mode() == Mode::Drain;
+        if is_short
+            && !is_looking
+            && self.window - before as f64 >= least.max(self.window * GAP_SHARE)
+        {
             self.short_round = Some(self.rounds);
         }
         if let Some(rate) = sample.rate {

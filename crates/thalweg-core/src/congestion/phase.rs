@@ -52,9 +52,6 @@ const NEW_ROUNDS: u64 = 32;
 /// For how many rounds it climbs at least, whatever is lost: for others who begin with it have overshot.
 const CLIMB_ROUNDS: u64 = 8;
 
-/// The least that must have been taken out of it, or its fall says nothing: in packets, of which two remain.
-const TELLING_PACKETS: f64 = 6.0;
-
 /// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it.
 const OWN_SHARE: f64 = 0.8;
 
@@ -222,7 +219,7 @@ impl Controller {
         if !self.is_slow_at(rate) {
             return false;
         }
-        if !self.is_telling(drain) {
+        if !drain.is_telling(self.packet) {
             let recent = self.rates.over(BUSY_ROUNDS as usize).as_bps() as f64;
             let alone = self.rate_alone.as_bps() as f64;
             return alone > 0.0 && recent >= alone * OWN_SHARE;
@@ -230,11 +227,6 @@ impl Controller {
         let fallen = rate * drain.rtt_before.saturating_sub(floor);
         let remaining = (PACKETS_MIN * self.packet) as f64;
         fallen.as_bytes() as f64 + remaining >= drain.taken * OWN_SHARE
-    }
-
-    /// Returns whether a look took so much out of the queue that its fall tells who else is there.
-    fn is_telling(&self, drain: &Drain) -> bool {
-        drain.taken >= TELLING_PACKETS * self.packet as f64
     }
 
     /// Returns whether one packet takes more than a quarter of the round trip, as far as a look knows.
@@ -383,14 +375,14 @@ impl Controller {
     fn look(&mut self, now: Instant, saved: f64, cubic: Option<Cubic>) {
         let rate = self.rates.latest();
         self.set_window(self.carried(rate) * SHARE);
-        let mut drain = Drain::new(now, saved, rate, cubic);
+        let mut drain = Drain::new(now, saved, [rate, self.rates.over(ROUNDS)], cubic);
         drain.rtt_before = self.delay.standing();
         self.phase = Phase::Drain(drain);
     }
 
     fn advance_drain(&mut self, now: Instant, sample: &Sample, mut drain: Drain) {
         if drain.is_falling() {
-            drain.handle_fall(now, sample);
+            drain.handle_fall(now, sample, self.packet);
             if sample.rate.is_some() {
                 self.set_window(self.carried(drain.rate) * SHARE);
             }
@@ -406,7 +398,7 @@ impl Controller {
         let mut is_alone = floor.saturating_sub(base) <= limit;
         if !is_alone && self.has_emptied(&drain, floor) {
             is_alone = true;
-            if self.is_telling(&drain) {
+            if drain.is_telling(self.packet) {
                 // This is what the line takes now, with two packets and nobody else.
                 self.delay.rebase(floor);
                 self.rate_alone = drain.rate_fallen();
@@ -438,7 +430,7 @@ impl Controller {
         let rounds = Duration::from_nanos(self.delay.smooth().as_nanos() * LOOK_ROUNDS);
         let base = self.delay.base();
         let was_deep = drain.rtt_before.saturating_sub(base) >= base;
-        let is_unclear = !self.is_telling(drain) && self.is_slow_at(self.rates.over(ROUNDS));
+        let is_unclear = !drain.is_telling(self.packet) && self.is_slow_at(self.rates.over(ROUNDS));
         let is_first = drain.cubic.is_none() && ((was_deep && self.is_slow(drain)) || is_unclear);
         let interval = if is_first {
             let rounds = Duration::from_nanos(base.as_nanos() * LOOK_ROUNDS_FIRST);
