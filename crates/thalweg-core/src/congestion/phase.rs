@@ -27,6 +27,11 @@ const CALM_PART: u64 = 4;
 /// How often the rounds double when a look found nobody: on a slow line two packets are a queue.
 const ALARMS_MAX: u32 = 2;
 
+/// After so many looks in a row that found nobody they double once more, and after as many again a last time: a look costs
+/// what the line would have carried meanwhile, and who was alone for so long mostly stays it.
+const ALARMS_LONG: u32 = 8;
+const ALARMS_LONG_MAX: u32 = 2;
+
 /// How often the interval doubles when looks turn out to have been wrong.
 const MISTAKES_MAX: u32 = 2;
 
@@ -335,7 +340,8 @@ impl Controller {
         let rounds = if is_long {
             BUSY_ROUNDS_FAST
         } else {
-            BUSY_ROUNDS << self.alarms.min(ALARMS_MAX)
+            let lonely = (self.alarms / ALARMS_LONG).min(ALARMS_LONG_MAX);
+            BUSY_ROUNDS << (self.alarms.min(ALARMS_MAX) + lonely)
         };
         if quiet.busy_rounds >= rounds {
             let saved = quiet.empty_window.max(self.window);
@@ -406,7 +412,7 @@ impl Controller {
         }
         if is_alone {
             self.floors.clear();
-            self.alarms += u32::from(drain.cubic.is_none());
+            self.alarms = self.alarms.saturating_add(drain.cubic.is_none().into());
         } else if let Some(base) = self.floors.handle_floor(floor) {
             self.delay.rebase(base);
             is_alone = true;
