@@ -11,7 +11,7 @@
 //!
 //! *Sources.* rustls 0.23 `ConnectionCommon`; RFC 8446 §5.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead as _, Read, Write};
 use std::sync::Arc;
 
 use rustls::Connection;
@@ -25,8 +25,12 @@ use tokio::net::TcpStream;
 
 use super::{ALPN, ALPN_PLAIN, socket, tls};
 
-/// Bytes taken from TLS at once: a record.
+/// Bytes taken at once: a record of TLS.
 const READ_BYTES: usize = 16 << 10;
+
+/// The same while only words come: a peer that says what it has received needs ten bytes, and place costs as much to clear as to
+/// fill.
+const WORDS_BYTES: usize = 512;
 
 /// The header of a record of TLS, and what follows it at most (RFC 8446 §5.1, §5.2).
 const HEADER_BYTES: usize = 5;
@@ -42,6 +46,8 @@ pub(super) struct Line {
     tls: Connection,
     /// What is to be written, once no cipher stands between.
     clear: Option<Clear>,
+    /// Whether more than words came last.
+    is_bulk: bool,
     is_ended: bool,
     moved: Moved,
 }
@@ -116,6 +122,7 @@ impl Line {
             socket: Arc::new(socket),
             tls,
             clear: None,
+            is_bulk: false,
             is_ended: false,
             moved: Moved::default(),
         };
@@ -214,11 +221,14 @@ impl Line {
     /// Fails   the connection is broken, or bytes came that the peer's cipher did not make
     pub(super) fn hear(&mut self, mut sink: impl FnMut(&[u8])) -> Result<bool, LineError> {
         if self.is_plain() {
-            let mut buffer = [0; READ_BYTES];
             for _ in 0..READS_PER_TURN {
-                match self.read(&mut buffer)? {
-                    Some(bytes) => sink(bytes),
-                    None => return Ok(false),
+                let is_more = if self.is_bulk {
+                    self.hear_clear::<READ_BYTES>(&mut sink)?
+                } else {
+                    self.hear_clear::<WORDS_BYTES>(&mut sink)?
+                };
+                if !is_more {
+                    return Ok(false);
                 }
             }
             return Ok(true);
@@ -241,6 +251,17 @@ impl Line {
         Ok(true)
     }
 
+    /// Hands out what one reading in the clear gives; returns whether it gave anything.
+    fn hear_clear<const N: usize>(&mut self, sink: &mut impl FnMut(&[u8])) -> io::Result<bool> {
+        let mut buffer = [0; N];
+        let Some(bytes) = self.read(&mut buffer)? else {
+            return Ok(false);
+        };
+        self.is_bulk = bytes.len() >= WORDS_BYTES;
+        sink(bytes);
+        Ok(true)
+    }
+
     /// Reads what the socket has; nothing if it has none now, or has ended.
     fn read<'b>(&mut self, buffer: &'b mut [u8]) -> io::Result<Option<&'b [u8]>> {
         match socket::read(&self.socket, buffer) {
@@ -259,15 +280,19 @@ impl Line {
 
     /// Hands out what is in the records that TLS has been given.
     fn decipher(&mut self, sink: &mut impl FnMut(&[u8])) -> Result<(), LineError> {
-        let mut buffer = [0; READ_BYTES];
         self.tls.process_new_packets()?;
         loop {
-            match self.tls.reader().read(&mut buffer) {
-                Ok(0) => {
+            let mut reader = self.tls.reader();
+            match reader.fill_buf() {
+                Ok([]) => {
                     self.is_ended = true;
                     return Ok(());
                 }
-                Ok(count) => sink(&buffer[..count]),
+                Ok(bytes) => {
+                    let count = bytes.len();
+                    sink(bytes);
+                    reader.consume(count);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
                 Err(error) => return Err(error.into()),
             }
