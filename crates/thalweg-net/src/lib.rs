@@ -22,6 +22,7 @@
 //! *Sources.* docs/protocol.md; iroh 1.4 and its QUIC, noq 1.4.
 
 pub mod admission;
+mod alarm;
 pub mod clock;
 pub mod close;
 mod discovery;

@@ -18,8 +18,8 @@ use thalweg_core::time::Instant;
 use thalweg_core::trace::Trace;
 use tokio::sync::oneshot;
 
-use super::alarm::Alarm;
 use super::reader::Reader;
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::close::StreamCode;
 use crate::error::BodyError;

@@ -21,7 +21,6 @@
 //!
 //! *Sources.* docs/protocol.md §2; draft-ietf-moq-transport for one stream per object.
 
-mod alarm;
 mod bells;
 mod body;
 mod connection;

@@ -25,11 +25,11 @@ use thalweg_core::units::{Bitrate, DataSize};
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
 use super::Link;
-use super::alarm::Alarm;
 use super::connection::Fresh;
 use super::outcome::{Outcome, SendOptions};
 use super::quic::Ended;
 use super::wire::Wire;
+use crate::alarm::Alarm;
 
 /// How often it is looked at least, while something is sent, whether the rate has moved.
 const FOLLOW_INTERVAL: Duration = Duration::from_millis(20);

@@ -11,10 +11,10 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, Ratio};
 
 use super::Outcome;
-use super::alarm::Alarm;
 use super::bells::Bells;
 use super::body::Body;
 use super::stats::{Meter, Totals};
+use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::close::StreamCode;
 

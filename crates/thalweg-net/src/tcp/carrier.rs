@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::socket;
+use crate::alarm::Alarm;
 
 /// Small frames are put together into one record until it has so many bytes: half a packet.
 const RECORD_BYTES: usize = CHUNK_BYTES_MIN as usize / 2;
@@ -43,6 +44,7 @@ struct Carrier {
     shared: Arc<Shared>,
     number: CarrierNumber,
     line: Line,
+    alarm: Alarm,
     out: Vec<u8>,
     /// How much the kernel may have unsent.
     mark: DataSize,
@@ -51,6 +53,7 @@ struct Carrier {
 /// Carries until the connection fails, is left, or the session is over.
 pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, wake: Arc<Notify>) {
     let mut carrier = Carrier {
+        alarm: Alarm::new(shared.clock),
         shared,
         number,
         line,
@@ -113,7 +116,7 @@ impl Carrier {
                 ready = socket.readable() => ready?,
                 ready = socket.writable(), if wait == Wait::Room => ready?,
                 () = wake.notified() => {}
-                () = shared.clock.sleep_until(until) => {}
+                () = self.alarm.gone_off(until) => {}
             }
         }
     }

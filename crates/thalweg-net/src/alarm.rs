@@ -1,4 +1,5 @@
-//! An alarm: of a link's driver for the deadline that comes first, of a payload that arrives for its own.
+//! An alarm: of a link's driver for the deadline that comes first, of a payload that arrives for its own, of a TCP connection for
+//! what its session is to do next.
 //!
 //! *The idea.* Deadlines come and go with every ADU; most pass long after their ADU was acknowledged. So the alarm is only
 //! ever set to an earlier time, and stays when nothing is due any more. When it goes off its owner looks what is next: that
@@ -6,8 +7,9 @@
 //!
 //! *What it does not do.* It does not say what is due.
 
+use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::Context;
+use std::task::{Context, Poll};
 
 use thalweg_core::time::Instant;
 use tokio::time::Sleep;
@@ -16,28 +18,29 @@ use crate::clock::Clock;
 
 /// A timer that is set to earlier times only, until it has gone off.
 #[derive(Debug)]
-pub(super) struct Alarm {
+pub(crate) struct Alarm {
     clock: Clock,
     /// Made when it is first needed, and used again.
     sleep: Option<Pin<Box<Sleep>>>,
-    is_set: bool,
+    /// When it goes off; never if it is not set.
+    at: Instant,
 }
 
 impl Alarm {
-    pub(super) const fn new(clock: Clock) -> Self {
+    pub(crate) const fn new(clock: Clock) -> Self {
         Self {
             clock,
             sleep: None,
-            is_set: false,
+            at: Instant::NEVER,
         }
     }
 
     /// Sets it, in place of the time it had.
     ///
     /// Whoever sets it has to ask [`Alarm::has_gone_off`] then, or it wakes nobody.
-    pub(super) fn set(&mut self, at: Instant) {
+    pub(crate) fn set(&mut self, at: Instant) {
         let timer = self.clock.timer(at);
-        self.is_set = timer.is_some();
+        self.at = if timer.is_some() { at } else { Instant::NEVER };
         match (timer, &mut self.sleep) {
             (Some(timer), Some(sleep)) => sleep.as_mut().reset(timer),
             (Some(timer), none) => *none = Some(Box::pin(tokio::time::sleep_until(timer))),
@@ -46,10 +49,27 @@ impl Alarm {
     }
 
     /// Returns whether its time has come, once; else it wakes who asks when that comes.
-    pub(super) fn has_gone_off(&mut self, context: &mut Context<'_>) -> bool {
-        let sleep = self.sleep.as_mut().filter(|_| self.is_set);
+    pub(crate) fn has_gone_off(&mut self, context: &mut Context<'_>) -> bool {
+        let sleep = self.sleep.as_mut().filter(|_| !self.at.is_never());
         let is_due = sleep.is_some_and(|sleep| sleep.as_mut().poll(context).is_ready());
-        self.is_set &= !is_due;
+        if is_due {
+            self.at = Instant::NEVER;
+        }
         is_due
+    }
+
+    /// Waits for a time, or for an earlier one that was waited for before and has not come: whoever waits looks what is due.
+    pub(crate) async fn gone_off(&mut self, at: Instant) {
+        if at < self.at {
+            self.set(at);
+        }
+        poll_fn(|context| {
+            if self.has_gone_off(context) {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        })
+        .await;
     }
 }
