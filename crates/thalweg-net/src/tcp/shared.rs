@@ -14,7 +14,7 @@ use thalweg_core::id::NodeId;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::outbox::gate::WAKE;
 use thalweg_core::pace::{CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber};
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -25,6 +25,9 @@ use super::stream::End;
 use super::traffic::Traffic;
 use super::{carrier, socket};
 use crate::clock::Clock;
+
+/// How often the kernel is asked at least while something is sent, for its window and its rate change also where nothing waits.
+const ASK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What the tasks of a session share.
 pub(super) struct Shared {
@@ -52,9 +55,18 @@ pub(super) struct State {
     events: Option<UnboundedSender<Event>>,
     /// Whether somebody was told that there is no credit, and is to be told when there is some.
     pub(super) awaits_credit: bool,
-    /// Of which carrier the kernel was asked last, and when.
-    asked: Option<(CarrierNumber, Instant)>,
+    asked: Option<Asked>,
     next: u64,
+}
+
+/// What was asked of the kernel.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// The carrier.
+    of: CarrierNumber,
+    at: Instant,
+    /// Until when what it said, counted down since, is as good as asked anew.
+    fresh: Instant,
 }
 
 /// A TCP connection, as the session's tasks know it.
@@ -277,14 +289,21 @@ impl State {
     /// Asks the kernel about the active carrier, unless what it said is fresh and leaves room for a sliver.
     ///
     /// The pacer counts down what is handed over since, so what is not asked anew lets through less than there is room for,
-    /// never more. To ask for each step of each ADU was a fifth of what a relay computed.
+    /// never more. To ask for each step of each ADU was a fifth of what a relay computed; and once the peer has all, the
+    /// answer is known.
     pub(super) fn refresh(&mut self, now: Instant) {
         let Some(number) = self.session.active() else {
             return;
         };
-        let is_fresh = self
-            .asked
-            .is_some_and(|(of, at)| of == number && now.saturating_since(at) < WAKE);
+        let mut asked = self.asked.filter(|asked| asked.of == number);
+        if let Some(asked) = &mut asked
+            && asked.at + ASK_INTERVAL > now
+            && self.session.rest()
+        {
+            asked.fresh = now + WAKE;
+            self.asked = Some(*asked);
+        }
+        let is_fresh = asked.is_some_and(|asked| now < asked.fresh);
         let sliver = self.session.unsent_max();
         if is_fresh && sliver.is_none_or(|sliver| self.session.credit() >= sliver) {
             return;
@@ -294,7 +313,11 @@ impl State {
             .and_then(|slot| socket::path(&slot.socket).ok());
         if let Some(path) = path {
             self.session.handle_kernel(number, path);
-            self.asked = Some((number, now));
+            self.asked = Some(Asked {
+                of: number,
+                at: now,
+                fresh: now + WAKE,
+            });
         }
     }
 

@@ -8,6 +8,9 @@
 //! sliver = rate · min(wake, RTT)                          two packets at least, one window at most
 //! ```
 //!
+//! Once the peer has said that it has everything, nothing is in flight or unsent, and the kernel need not be asked for that: the
+//! window is what it was, but no more than a kernel starts with anew after a pause ([`WINDOW_AT_REST`]).
+//!
 //! While something is unsent the window is not what holds it up (the peer's is, or the pace), so its rest is not counted.
 //!
 //! *What it does not do.* It asks nothing of the kernel: who drives it reads `TCP_INFO` and hands it in.
@@ -18,9 +21,14 @@
 #[cfg(test)]
 mod tests;
 
+use crate::outbox::CHUNK_BYTES_MIN;
 use crate::outbox::gate::{SLIVER_MIN, WAKE};
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
+
+/// What a window is taken for at most after a pause: ten packets, with which a kernel begins anew (RFC 6928, RFC 9293 §3.8.2), of
+/// the least size.
+pub const WINDOW_AT_REST: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
 
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +55,8 @@ pub struct PaceK {
     path: KernelPath,
     is_known: bool,
     written: DataSize,
+    /// Whether all that was written has arrived since the kernel spoke.
+    is_rested: bool,
     has_been_full: bool,
 }
 
@@ -59,6 +69,7 @@ impl PaceK {
             path,
             is_known: true,
             written: DataSize::ZERO,
+            is_rested: false,
             has_been_full: self.has_been_full || is_full,
         };
     }
@@ -66,6 +77,14 @@ impl PaceK {
     /// Takes in that so much has been handed over since.
     pub fn handle_written(&mut self, bytes: DataSize) {
         self.written += bytes;
+    }
+
+    /// Takes in that the peer has all that was handed over.
+    pub const fn handle_rest(&mut self) {
+        self.path.in_flight = DataSize::ZERO;
+        self.path.unsent = DataSize::ZERO;
+        self.written = DataSize::ZERO;
+        self.is_rested = true;
     }
 
     /// Returns how much may be handed over now; two packets while the kernel has said nothing.
@@ -76,10 +95,18 @@ impl PaceK {
         } else if self.path.unsent >= sliver {
             DataSize::ZERO
         } else {
-            self.path.window.saturating_sub(self.path.in_flight)
+            self.window().saturating_sub(self.path.in_flight)
                 + sliver.saturating_sub(self.path.unsent)
         };
         allowed.saturating_sub(self.written)
+    }
+
+    fn window(&self) -> DataSize {
+        if self.is_rested {
+            self.path.window.min(WINDOW_AT_REST)
+        } else {
+            self.path.window
+        }
     }
 
     /// Returns how much may lie unsent in the kernel.

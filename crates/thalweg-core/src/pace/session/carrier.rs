@@ -92,6 +92,15 @@ impl Carrier {
         }
     }
 
+    /// Takes in that nothing is outstanding, if so; returns whether.
+    pub(super) const fn rest(&mut self) -> bool {
+        let is_at_rest = self.acknowledged == self.sent;
+        if let (Pacer::Kernel(pacer), true) = (&mut self.pacer, is_at_rest) {
+            pacer.handle_rest();
+        }
+        is_at_rest
+    }
+
     /// Takes in that a counted frame has arrived.
     pub(super) fn handle_counted(&mut self, now: Instant, bytes: u64) {
         self.received += bytes;

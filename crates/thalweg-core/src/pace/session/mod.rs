@@ -150,6 +150,15 @@ impl Session {
         }
     }
 
+    /// Looks whether the peer has all that the active carrier was given; then there is nothing of it in the kernel, which need not be
+    /// asked for that.
+    pub fn rest(&mut self) -> bool {
+        let active = self
+            .active
+            .and_then(|active| self.carriers.get_mut(&active));
+        active.is_some_and(Carrier::rest)
+    }
+
     /// Takes in that time has passed: looks for a stall, and for a peer that is gone.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.end == End::Over {

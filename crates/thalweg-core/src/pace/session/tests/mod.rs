@@ -254,6 +254,25 @@ fn pattern(seed: u64, bytes: usize) -> Bytes {
 }
 
 #[test]
+fn a_carrier_is_at_rest_when_the_peer_has_all_that_it_was_given() {
+    let mut world = World::new(Pacing::Kernel);
+    world.settle(100);
+    world.steps(100);
+    assert!(world.sides[0].session.rest());
+    world.sides[0].send(0, pattern(1, 9_000));
+    world.steps(5);
+    assert!(!world.sides[0].session.rest(), "it is on its way");
+    world.settle(500);
+    assert!(world.sides[0].session.rest());
+    // No carrier, nothing known.
+    world.redials = false;
+    for number in 0..world.next {
+        world.lose(number);
+    }
+    assert!(!world.sides[0].session.rest());
+}
+
+#[test]
 fn many_streams_arrive_whole_and_are_acknowledged() {
     for pacing in [Pacing::Kernel, Pacing::Acked] {
         let mut world = World::new(pacing);
