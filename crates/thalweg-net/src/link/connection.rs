@@ -14,7 +14,7 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::DataSize;
 
 use super::receiver::DownCause;
-use super::stats::{self, Measured};
+use super::stats::{self, Measured, Totals};
 use super::stream::{Inbound, Outbound};
 use super::{OpenError, Transport, text};
 use crate::close::{CloseCode, ToVarInt as _};
@@ -163,6 +163,14 @@ impl Connection {
         match self {
             Self::Quic { connection, .. } => stats::heard_of_quic(connection),
             Self::Tcp(_) => (DataSize::ZERO, Duration::ZERO),
+        }
+    }
+
+    /// Reads what is kept of a link's measurements.
+    pub(crate) fn totals(&self) -> Totals {
+        match self {
+            Self::Quic { connection, .. } => stats::totals_of_quic(connection),
+            Self::Tcp(connection) => stats::totals_of_tcp(&connection.traffic()),
         }
     }
 

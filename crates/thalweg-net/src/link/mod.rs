@@ -52,6 +52,7 @@ use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::census::OutboxReading;
+use thalweg_core::routing::gauge::Sample;
 use thalweg_core::routing::pulse::Sign;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
@@ -209,6 +210,13 @@ impl Link {
         stats::sign(self)
     }
 
+    /// Returns what a gauge is given four times a second; what the link measures of itself is kept by that.
+    ///
+    /// Cost    one question to the transport, where [`Link::stats`] asks for every path
+    pub fn gauged(&self) -> Sample {
+        stats::gauged(self)
+    }
+
     /// Returns what has been counted since the link is up.
     pub fn counters(&self) -> LinkCounters {
         self.0.counters.read()
@@ -331,10 +339,12 @@ impl Link {
         self.0.ended.store(true, Ordering::Relaxed);
     }
 
-    /// Takes a sample for rates and losses.
+    /// Takes a sample for rates and losses, if it is time to.
     pub(crate) fn sample(&self, now: Instant) {
-        let totals = self.0.connection.measure().totals;
-        self.meter(|meter| meter.handle_sample(now, totals));
+        if self.meter(|meter| meter.is_due(now)) {
+            let totals = self.0.connection.totals();
+            self.meter(|meter| meter.handle_sample(now, totals));
+        }
         self.0.outgoing.look(now);
     }
 

@@ -11,6 +11,7 @@ use std::net::SocketAddr;
 use iroh::TransportAddr;
 use iroh::endpoint::Connection;
 use thalweg_core::outbox::gate::{SLIVER_MIN, WAKE};
+use thalweg_core::routing::gauge::Sample;
 use thalweg_core::routing::pulse::Sign;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
@@ -20,6 +21,9 @@ use crate::tcp;
 
 /// How often a sample is taken: four give a rate over a second that is at most a quarter old.
 pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
+
+/// A sample that is younger need not be followed by another: a little less than the interval, for timers are not exact.
+const SAMPLE_FRESH: Duration = Duration::from_millis(240);
 
 /// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
 const SAMPLES_MAX: usize = 40;
@@ -129,6 +133,12 @@ pub(crate) struct Reading {
 }
 
 impl Meter {
+    /// Returns whether the next sample is due.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        let newest = self.samples.back();
+        newest.is_none_or(|(at, _)| now.saturating_since(*at) >= SAMPLE_FRESH)
+    }
+
     pub(crate) fn handle_sample(&mut self, now: Instant, totals: Totals) {
         if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
@@ -172,23 +182,33 @@ impl Meter {
     }
 }
 
+/// Reads what QUIC counts, and the round trip of the path in use.
+pub(crate) fn totals_of_quic(connection: &Connection) -> Totals {
+    let stats = connection.stats();
+    Totals {
+        packets_sent: stats.sent_packets,
+        packets_lost: stats.lost_packets,
+        bytes_sent: stats.udp_tx.bytes,
+        bytes_received: stats.udp_rx.bytes,
+        rtt: rtt_of_quic(connection),
+    }
+}
+
+fn rtt_of_quic(connection: &Connection) -> Duration {
+    let paths = connection.paths();
+    let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
+    selected.map_or(Duration::ZERO, |path| path.rtt().into())
+}
+
 /// Reads what QUIC says.
 pub(crate) fn of_quic(connection: &Connection) -> Measured {
-    let stats = connection.stats();
     let mut measured = Measured {
-        totals: Totals {
-            packets_sent: stats.sent_packets,
-            packets_lost: stats.lost_packets,
-            bytes_sent: stats.udp_tx.bytes,
-            bytes_received: stats.udp_rx.bytes,
-            rtt: Duration::ZERO,
-        },
+        totals: totals_of_quic(connection),
         ..Measured::default()
     };
     for path in connection.paths().iter() {
         let stats = path.stats();
         if path.is_selected() {
-            measured.totals.rtt = path.rtt().into();
             measured.congestion_window = DataSize::from_bytes(stats.cwnd);
         }
         measured.paths.push(PathStats {
@@ -201,6 +221,17 @@ pub(crate) fn of_quic(connection: &Connection) -> Measured {
     }
     measured.paths.sort_by_key(|path| !path.is_selected);
     measured
+}
+
+/// Returns what of a session's traffic is kept.
+pub(crate) fn totals_of_tcp(traffic: &tcp::Traffic) -> Totals {
+    Totals {
+        packets_sent: traffic.segments,
+        packets_lost: traffic.segments_again,
+        bytes_sent: traffic.sent.as_bytes(),
+        bytes_received: traffic.received.as_bytes(),
+        rtt: traffic.rtt,
+    }
 }
 
 /// Reads what a session over TCP and its kernel say.
@@ -218,13 +249,7 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
     let mut paths: Vec<_> = traffic.lines.iter().filter_map(path).collect();
     paths.sort_by_key(|path| !path.is_selected);
     Measured {
-        totals: Totals {
-            packets_sent: traffic.segments,
-            packets_lost: traffic.segments_again,
-            bytes_sent: traffic.sent.as_bytes(),
-            bytes_received: traffic.received.as_bytes(),
-            rtt: traffic.rtt,
-        },
+        totals: totals_of_tcp(&traffic),
         congestion_window: traffic.window,
         paths,
         failovers: connection.carried().failovers,
@@ -244,12 +269,35 @@ pub(crate) fn sign(link: &Link) -> Sign {
 /// Reads what has come over QUIC, and the round trip of the path in use.
 pub(crate) fn heard_of_quic(connection: &Connection) -> (DataSize, Duration) {
     let received = DataSize::from_bytes(connection.stats().udp_rx.bytes);
-    let paths = connection.paths();
-    let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
-    (
-        received,
-        selected.map_or(Duration::ZERO, |path| path.rtt().into()),
-    )
+    (received, rtt_of_quic(connection))
+}
+
+/// Reads what a gauge wants to know, and keeps it as a sample.
+pub(crate) fn gauged(link: &Link) -> Sample {
+    let now = link.now();
+    let totals = link.0.connection.totals();
+    let reading = link.meter(|meter| {
+        if meter.is_due(now) {
+            meter.handle_sample(now, totals);
+        }
+        meter.read(now, totals)
+    });
+    // Where every ADU has its outcome none waits.
+    let may_wait = link.in_flight() > 0;
+    Sample {
+        // The queue that a stream itself fills is no reason to leave the way.
+        rtt: match reading.rtt_min {
+            Duration::ZERO => totals.rtt,
+            shortest => shortest,
+        },
+        loss: reading.loss,
+        sent: DataSize::from_bytes(totals.bytes_sent),
+        waiting: if may_wait && is_full(link, totals.rtt) {
+            link.waiting()
+        } else {
+            DataSize::ZERO
+        },
+    }
 }
 
 /// Reads everything about a link.

@@ -93,6 +93,15 @@ fn meter_takes_rates_over_a_second_and_losses_over_ten() {
 }
 
 #[test]
+fn a_sample_is_due_a_quarter_of_a_second_after_another_whoever_took_that() {
+    let mut meter = Meter::default();
+    assert!(meter.is_due(Instant::ZERO));
+    meter.handle_sample(Instant::ZERO, Totals::default());
+    assert!(!meter.is_due(Instant::ZERO + Duration::from_millis(125)));
+    assert!(meter.is_due(Instant::ZERO + Duration::from_millis(249)));
+}
+
+#[test]
 fn every_outcome_is_sent_or_has_a_cause() {
     for outcome in [
         Outcome::Acknowledged,

@@ -3,9 +3,6 @@
 use std::collections::BTreeMap;
 
 use thalweg_core::id::NodeId;
-use thalweg_core::routing::gauge::Sample;
-use thalweg_core::time::Duration;
-use thalweg_core::units::DataSize;
 use thalweg_net::{Link, LinkEvent};
 use tracing::{info, warn};
 
@@ -45,7 +42,7 @@ impl Control {
     }
 
     fn link_up(&mut self, link: Link) {
-        let (peer, sample) = (link.peer(), sample(&link));
+        let (peer, sample) = (link.peer(), link.gauged());
         if !self.controller.roll().admits(peer) {
             // It was let in by the network a moment before it was thrown out; said again, the link goes.
             self.admission.revoke(peer);
@@ -78,27 +75,9 @@ impl Control {
     pub(super) fn measure_links(&mut self) {
         let now = self.now();
         for link in self.forwarder.links() {
-            let (peer, sample) = (link.peer(), sample(&link));
+            let (peer, sample) = (link.peer(), link.gauged());
             self.controller
                 .handle_link_sample(peer, sample, now, &mut self.keys);
         }
-    }
-}
-
-fn sample(link: &Link) -> Sample {
-    let stats = link.stats();
-    Sample {
-        // The queue that a stream itself fills is no reason to leave the way.
-        rtt: match stats.rtt_min {
-            Duration::ZERO => stats.rtt,
-            shortest => shortest,
-        },
-        loss: stats.loss,
-        sent: stats.sent,
-        waiting: if stats.is_full {
-            link.waiting()
-        } else {
-            DataSize::ZERO
-        },
     }
 }
