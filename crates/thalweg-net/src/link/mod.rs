@@ -203,11 +203,11 @@ impl Link {
         stats::read(self)
     }
 
-    /// Returns what tells whether the peer answers.
+    /// Returns what tells whether the peer answers; what has come only if something is in flight, or the peer `is_silent`.
     ///
     /// Over TCP nothing is said to be in flight: such a link finds out by itself when a connection of its stalls.
-    pub fn sign(&self) -> Sign {
-        stats::sign(self)
+    pub fn sign(&self, is_silent: bool) -> Sign {
+        stats::sign(self, is_silent)
     }
 
     /// Returns what a gauge is given four times a second; what the link measures of itself is kept by that.

@@ -256,12 +256,21 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
     }
 }
 
-/// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that.
-pub(crate) fn sign(link: &Link) -> Sign {
+/// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that, and less while
+/// nothing is to be answered.
+pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
+    let in_flight = link.0.outgoing.in_flight();
+    if in_flight == DataSize::ZERO && !is_silent {
+        return Sign {
+            received: None,
+            in_flight,
+            rtt: Duration::ZERO,
+        };
+    }
     let (received, rtt) = link.0.connection.heard();
     Sign {
-        received,
-        in_flight: link.0.outgoing.in_flight(),
+        received: Some(received),
+        in_flight,
         rtt,
     }
 }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thalweg_core::id::NodeId;
-use thalweg_core::routing::pulse::{LOOK, Pulse};
+use thalweg_core::routing::pulse::{LOOK, Pulse, Sign};
 use thalweg_net::Link;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::control::Input;
 use crate::forward::Forwarder;
@@ -28,23 +28,29 @@ impl Listened {
     fn is_idle(&self) -> bool {
         self.pulse.poll_timeout().is_never() && self.link.in_flight() == 0
     }
+
+    fn sign(&self) -> Sign {
+        self.link.sign(self.pulse.is_silent())
+    }
 }
 
 /// Listens until nobody takes what is heard.
 pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input>) {
     let mut listened: BTreeMap<NodeId, Listened> = BTreeMap::new();
+    let mut ways = forwarder.ways();
+    ways.mark_changed();
     loop {
         if listened.values().all(Listened::is_idle) {
             forwarder.sending().await;
-            meet(&mut listened, &forwarder);
+            listen_anew(&mut listened, &mut ways, &forwarder);
         }
         tokio::time::sleep(LOOK.into()).await;
         // Before the look, so that what is sent after it is told.
         forwarder.tell_sending();
-        meet(&mut listened, &forwarder);
+        listen_anew(&mut listened, &mut ways, &forwarder);
         for (peer, heard) in &mut listened {
             let now = forwarder.clock.now();
-            let Some(is_silent) = heard.pulse.handle_look(heard.link.sign(), now) else {
+            let Some(is_silent) = heard.pulse.handle_look(heard.sign(), now) else {
                 continue;
             };
             let peer = *peer;
@@ -60,16 +66,33 @@ pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input
 }
 
 /// Listens to the links that there are, and to no others.
-fn meet(listened: &mut BTreeMap<NodeId, Listened>, forwarder: &Forwarder) {
-    let links = forwarder.links();
-    listened.retain(|_, heard| links.iter().any(|link| link.is_same(&heard.link)));
+fn listen_anew(
+    listened: &mut BTreeMap<NodeId, Listened>,
+    ways: &mut watch::Receiver<u64>,
+    forwarder: &Forwarder,
+) {
+    // Its sender lives as long as the forwarder.
+    if ways.has_changed().unwrap_or(true) {
+        ways.mark_unchanged();
+        meet(listened, &forwarder.links());
+    }
     let now = forwarder.clock.now();
-    for link in links {
-        let heard = listened.entry(link.peer()).or_insert_with(|| Listened {
-            link,
-            pulse: Pulse::default(),
-        });
+    for heard in listened.values_mut() {
         // One that was idle may have been sent something since: what came before then says nothing.
         heard.pulse.handle_sent(now);
+    }
+}
+
+/// Takes these links, which are in the order of their peers, for all that there are.
+fn meet(listened: &mut BTreeMap<NodeId, Listened>, links: &[Link]) {
+    listened.retain(|peer, heard| {
+        let place = links.binary_search_by_key(peer, Link::peer);
+        place.is_ok_and(|at| links[at].is_same(&heard.link))
+    });
+    for link in links {
+        listened.entry(link.peer()).or_insert_with(|| Listened {
+            link: link.clone(),
+            pulse: Pulse::default(),
+        });
     }
 }

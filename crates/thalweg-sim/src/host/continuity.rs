@@ -36,7 +36,7 @@ impl Host {
             }
             let stats = neighbour.port.stats();
             let sign = Sign {
-                received: stats.received,
+                received: Some(stats.received),
                 in_flight: stats.bytes_in_flight,
                 rtt: stats.rtt,
             };

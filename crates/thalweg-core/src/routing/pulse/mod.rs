@@ -38,8 +38,8 @@ const ROUNDS: u64 = 4;
 /// One neighbour's signs of life.
 #[derive(Clone, Copy, Debug)]
 pub struct Pulse {
-    /// Bytes that had come at the last look.
-    received: DataSize,
+    /// Bytes that had come at the last look; none if nobody asked.
+    received: Option<DataSize>,
     /// Since when nothing has come of what was waited for.
     since: Instant,
     look: Instant,
@@ -49,8 +49,8 @@ pub struct Pulse {
 /// What is seen of a link at a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sign {
-    /// All bytes that have come over it.
-    pub received: DataSize,
+    /// All bytes that have come over it; none if that was not asked, for nothing is in flight and the neighbour is not silent.
+    pub received: Option<DataSize>,
     /// What is neither acknowledged nor given up as lost, and what is lost and to be sent again.
     pub in_flight: DataSize,
     /// The smoothed round trip.
@@ -60,7 +60,7 @@ pub struct Sign {
 impl Default for Pulse {
     fn default() -> Self {
         Self {
-            received: DataSize::ZERO,
+            received: Some(DataSize::ZERO),
             since: Instant::ZERO,
             look: Instant::NEVER,
             is_silent: false,
@@ -85,7 +85,11 @@ impl Pulse {
 
     /// Looks; returns whether the neighbour is silent, if that has changed.
     pub fn handle_look(&mut self, sign: Sign, now: Instant) -> Option<bool> {
-        let has_come = sign.received != self.received;
+        // What came between a look that did not ask and the next one ends no waiting: that began with the first of them.
+        let has_come = self
+            .received
+            .zip(sign.received)
+            .is_some_and(|(before, now)| before != now);
         self.received = sign.received;
         if has_come || sign.in_flight == DataSize::ZERO {
             self.since = now;

@@ -8,7 +8,7 @@ const RTT: Duration = Duration::from_millis(50);
 
 fn sign(received: u64, in_flight: u64) -> Sign {
     Sign {
-        received: DataSize::from_bytes(received),
+        received: Some(DataSize::from_bytes(received)),
         in_flight: DataSize::from_bytes(in_flight),
         rtt: RTT,
     }
@@ -53,6 +53,33 @@ fn a_neighbour_that_never_answers_is_silent_after_its_patience_and_a_look() {
     let patience = Pulse::patience(RTT);
     assert!(patience <= begun && begun <= patience + LOOK, "{begun}");
     assert!(ended.is_none() && pulse.is_silent());
+}
+
+#[test]
+fn what_was_not_asked_while_nothing_was_in_flight_prolongs_no_patience() {
+    let mut pulse = Pulse::default();
+    let mut now = Instant::from_nanos(7);
+    pulse.handle_sent(now);
+    let unasked = Sign {
+        received: None,
+        ..sign(0, 0)
+    };
+    for _ in 0..3 {
+        now = now + LOOK;
+        assert_eq!(pulse.handle_look(unasked, now), None);
+        pulse.handle_sent(now);
+    }
+    // Something came meanwhile; then nothing any more.
+    let asked = |_| sign(9_000, 1_200);
+    let (begun, _) = looked(&mut pulse, now + Duration::from_secs(3), asked);
+    let begun = begun.expect("silent").saturating_since(now);
+    let patience = Pulse::patience(RTT);
+    assert!(patience <= begun && begun <= patience + LOOK, "{begun}");
+    // And a byte that comes is one more than those.
+    assert_eq!(
+        pulse.handle_look(sign(9_001, 0), pulse.poll_timeout()),
+        Some(false)
+    );
 }
 
 #[test]
