@@ -93,7 +93,7 @@ impl Carrier {
             let moved = self.line.moved();
             let (is_over, until) = shared.act_as(self.number, |state, now| {
                 state.note(self.number, moved);
-                let until = state.session.poll_timeout();
+                let until = state.session.poll_timeout(self.number);
                 let moment = if wait == Wait::Moment {
                     now + WAKE
                 } else {

@@ -181,8 +181,11 @@ impl Session {
         }
     }
 
-    /// Returns when [`Session::handle_timeout`] or [`Session::poll_transmit`] are to be called, if nothing happens before.
-    pub fn poll_timeout(&self) -> Instant {
+    /// Returns when whoever looks after a carrier is to call [`Session::handle_timeout`] or [`Session::poll_transmit`] for it, if
+    /// nothing happens before.
+    ///
+    /// What is due on another carrier is none of his: he can do nothing about it, and would ask at once again.
+    pub fn poll_timeout(&self, number: CarrierNumber) -> Instant {
         if self.end == End::Over {
             return Instant::NEVER;
         }
@@ -192,9 +195,9 @@ impl Session {
                 self.failover
                     .poll_timeout(carrier.rtt(), self.standby().is_some())
             });
-        let carriers = self.carriers.values().map(Carrier::poll_timeout);
-        let idle = self.heard + self.idle();
-        carriers.fold(stall.min(idle), Instant::min)
+        let own = self.carriers.get(&number);
+        let own = own.map_or(Instant::NEVER, Carrier::poll_timeout);
+        own.min(stall).min(self.heard + self.idle())
     }
 
     /// Gives out what has happened.

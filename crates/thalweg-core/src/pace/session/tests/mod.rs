@@ -273,6 +273,29 @@ fn a_carrier_is_at_rest_when_the_peer_has_all_that_it_was_given() {
 }
 
 #[test]
+fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
+    let mut world = World::new(Pacing::Kernel);
+    world.steps(1_000);
+    world.sides[0].send(0, pattern(1, 9_000));
+    world.settle(500);
+    let session = &mut world.sides[0].session;
+    let active = session.active().expect("two were dialled");
+    let standby = session.standby().expect("two were dialled");
+    // Nothing has gone over the standby, so it is asked first whether it lives.
+    let due = session.poll_timeout(standby);
+    assert!(due < session.poll_timeout(active));
+    let mut out = Vec::new();
+    session.handle_timeout(due);
+    assert!(!session.poll_transmit(active, due, &mut out));
+    assert!(
+        session.poll_timeout(active) > due,
+        "it would ask again at once"
+    );
+    assert!(session.poll_transmit(standby, due, &mut out));
+    assert!(session.poll_timeout(standby) > due);
+}
+
+#[test]
 fn many_streams_arrive_whole_and_are_acknowledged() {
     for pacing in [Pacing::Kernel, Pacing::Acked] {
         let mut world = World::new(pacing);
