@@ -70,9 +70,6 @@ pub enum BindError {
         "{0} is an unspecified address, but reach `own-address` needs the one address it is confined to"
     )]
     Unconfined(SocketAddr),
-    /// A relay's URL cannot be read.
-    #[error("`{0}` is not the URL of a relay, such as https://relay.example.org")]
-    RelayUrl(String),
     /// The QUIC endpoint did not start for another reason.
     #[error("the network endpoint does not start: {0}")]
     Endpoint(String),

@@ -15,11 +15,9 @@
 //!
 //! *Sources.* docs/protocol.md §12.
 
-use std::net::SocketAddr;
-
 use bytes::Bytes;
+use iroh::PublicKey;
 use iroh::endpoint::{Connection, PortmapperConfig, presets};
-use iroh::{EndpointAddr, PublicKey, RelayMode, TransportAddr};
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
 use thalweg_core::id::NodeId;
@@ -28,7 +26,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::endpoint::{Endpoint, reason, transport};
+use crate::endpoint::{Addresses, Endpoint, address, reason, transport};
 use crate::error::Unreachable;
 use crate::identity::Identity;
 
@@ -71,13 +69,16 @@ pub enum AtDoor {
 
 /// Says one thing at a node's door and returns the answer, from an endpoint of its own.
 ///
+/// It uses the relays among the addresses, and addresses of TCP not at all.
+///
 /// Fails   with the reason as a sentence, after 10 s at the latest
 pub async fn call(
     identity: &Identity,
     keeper: NodeId,
-    addresses: &[SocketAddr],
+    addresses: impl Into<Addresses>,
     knock: &[u8],
 ) -> Result<Bytes, Unreachable> {
+    let addresses = addresses.into();
     if keeper == identity.id() {
         return Err(Unreachable::OwnKey(keeper));
     }
@@ -85,13 +86,13 @@ pub async fn call(
         .secret_key(identity.secret())
         .transport_config(transport::config(IDLE_TIMEOUT, Algorithm::default()))
         .portmapper_config(PortmapperConfig::Disabled)
-        .relay_mode(RelayMode::Disabled)
+        .relay_mode(address::relay_mode(&addresses.relays))
         .bind();
     // Tens of kilobytes, which whoever calls need not hold.
     let endpoint = Box::pin(binding)
         .await
         .map_err(|error| other(keeper, &error))?;
-    let answer = Box::pin(converse(&endpoint, keeper, addresses, knock)).await;
+    let answer = Box::pin(converse(&endpoint, keeper, &addresses, knock)).await;
     endpoint.close().await;
     answer
 }
@@ -100,7 +101,7 @@ pub async fn call(
 pub(crate) async fn introduce(
     endpoint: &Endpoint,
     peer: NodeId,
-    addresses: &[SocketAddr],
+    addresses: &Addresses,
     keeper: &Doorkeeper,
 ) -> Result<bool, Unreachable> {
     let unheard = || Unreachable::ShuttingDown;
@@ -163,11 +164,11 @@ async fn answer(
 async fn converse(
     endpoint: &iroh::Endpoint,
     keeper: NodeId,
-    addresses: &[SocketAddr],
+    addresses: &Addresses,
     knock: &[u8],
 ) -> Result<Bytes, Unreachable> {
     let key = PublicKey::from_bytes(&keeper.0).map_err(|error| other(keeper, &error))?;
-    let target = EndpointAddr::from_parts(key, addresses.iter().copied().map(TransportAddr::Ip));
+    let target = addresses.target(key);
     let said = async {
         let connection = endpoint
             .connect(target, DOOR_ALPN.as_bytes())
@@ -184,7 +185,7 @@ async fn converse(
     };
     let timed_out = |_| {
         Err(Unreachable::TimedOut {
-            addresses: reason::list(addresses),
+            addresses: reason::list_quic(addresses),
         })
     };
     let said = timeout(GREETING_WAIT.into(), said).await;

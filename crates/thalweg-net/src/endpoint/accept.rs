@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
-use super::{Endpoint, reason};
+use super::{Addresses, Endpoint, reason};
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::door::{self, DOOR_ALPN};
@@ -121,7 +121,9 @@ pub(crate) async fn establish(
     let opening = Link::open(fresh, dialled, endpoint.0.context.clone());
     let (link, control) = match timeout(GREETING_WAIT.into(), opening).await {
         Ok(Ok(opened)) => opened,
-        Ok(Err(OpenError::Quic(error))) => return Err(reason::of_end(error, peer, &[])),
+        Ok(Err(OpenError::Quic(error))) => {
+            return Err(reason::of_end(error, peer, &Addresses::default()));
+        }
         Ok(Err(OpenError::Tcp(cause))) => return Err(reason::of_cause(cause, peer)),
         Ok(Err(OpenError::Protocol)) => return broken("the first stream is not a control stream"),
         Err(_) => return broken("no greeting in time"),

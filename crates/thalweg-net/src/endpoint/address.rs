@@ -1,10 +1,16 @@
 //! Where a peer can be dialled, and how that is written.
 //!
-//! *The idea.* An address is one of UDP, on which QUIC is spoken; with `tcp:` before it, one of TCP.
+//! *The idea.* An address is one of UDP, on which QUIC is spoken; with `tcp:` before it, one of TCP; or the URL of a relay,
+//! which both ends dial and which passes QUIC's packets on by the peer's key.
 //!
 //! *What it does not do.* It looks up no name.
 
+use std::fmt;
 use std::net::SocketAddr;
+use std::str::FromStr;
+
+use iroh::{EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
+use thalweg_core::limits::RELAY_URL_BYTES_MAX;
 
 /// What stands before an address of TCP.
 pub const TCP_PREFIX: &str = "tcp:";
@@ -16,15 +22,74 @@ pub struct Addresses {
     pub udp: Vec<SocketAddr>,
     /// Over TCP, where UDP is blocked: each connection of a session goes to the next.
     pub tcp: Vec<SocketAddr>,
+    /// Over QUIC by relays, where the peer waits to be reached.
+    pub relays: Vec<Relay>,
+}
+
+/// A relay of iroh's, by its URL.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Relay(RelayUrl);
+
+/// A text is not the URL of a relay.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not the URL of a relay: write http:// or https://, a host and, if need be, a port, such as \
+     \"https://relay.example.org\", {RELAY_URL_BYTES_MAX} bytes at most"
+)]
+pub struct NoRelay(String);
+
+impl FromStr for Relay {
+    type Err = NoRelay;
+
+    fn from_str(text: &str) -> Result<Self, NoRelay> {
+        let shown = || NoRelay(text.chars().take(RELAY_URL_BYTES_MAX).collect());
+        let url: RelayUrl = text.parse().map_err(|_| shown())?;
+        let is_web = matches!(url.scheme(), "http" | "https") && url.has_host();
+        // A password would be told to everybody who gets a ticket.
+        let is_bare = url.username().is_empty() && url.password().is_none();
+        // As it is written again, which may be longer than what was read.
+        if is_web && is_bare && url.as_str().len() <= RELAY_URL_BYTES_MAX {
+            Ok(Self(url))
+        } else {
+            Err(shown())
+        }
+    }
+}
+
+impl fmt::Display for Relay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Returns how iroh is to use these relays; none: it uses none, not even to dial others.
+pub(crate) fn relay_mode(relays: &[Relay]) -> RelayMode {
+    if relays.is_empty() {
+        RelayMode::Disabled
+    } else {
+        RelayMode::custom(relays.iter().map(|relay| relay.0.clone()))
+    }
 }
 
 impl Addresses {
     /// Returns addresses of TCP alone.
     pub fn tcp(addresses: &[SocketAddr]) -> Self {
         Self {
-            udp: Vec::new(),
             tcp: addresses.to_vec(),
+            ..Self::default()
         }
+    }
+
+    /// Returns whether there is none at all.
+    pub const fn is_empty(&self) -> bool {
+        self.udp.is_empty() && self.tcp.is_empty() && self.relays.is_empty()
+    }
+
+    /// Returns what iroh is to dial.
+    pub(crate) fn target(&self, key: PublicKey) -> EndpointAddr {
+        let udp = self.udp.iter().copied().map(TransportAddr::Ip);
+        let relays = self.relays.iter().map(|relay| relay.0.clone());
+        EndpointAddr::from_parts(key, udp.chain(relays.map(TransportAddr::Relay)))
     }
 }
 
@@ -32,7 +97,7 @@ impl From<&[SocketAddr]> for Addresses {
     fn from(udp: &[SocketAddr]) -> Self {
         Self {
             udp: udp.to_vec(),
-            tcp: Vec::new(),
+            ..Self::default()
         }
     }
 }

@@ -9,7 +9,7 @@
 
 use std::net::SocketAddr;
 
-use iroh::{EndpointAddr, PublicKey, TransportAddr};
+use iroh::PublicKey;
 use thalweg_core::id::NodeId;
 use thalweg_core::random::SplitMix;
 use tokio::time::{Duration, timeout};
@@ -52,13 +52,13 @@ pub(crate) async fn once(
         return Ok(link);
     }
     if addresses.tcp.is_empty() {
-        return over_quic(endpoint, peer, &addresses.udp, DIAL_WAIT).await;
+        return over_quic(endpoint, peer, addresses, DIAL_WAIT).await;
     }
     if !may_try_quic(endpoint, addresses) {
         return over_tcp(endpoint, peer, &addresses.tcp).await;
     }
     let head_start = endpoint.0.tcp.head_start.into();
-    let udp = over_quic(endpoint, peer, &addresses.udp, head_start);
+    let udp = over_quic(endpoint, peer, addresses, head_start);
     let tcp = over_tcp(endpoint, peer, &addresses.tcp);
     let (udp, tcp) = match first {
         Transport::Quic => match udp.await {
@@ -81,18 +81,18 @@ pub(crate) async fn once(
 
 /// Returns whether QUIC could find the peer.
 fn may_try_quic(endpoint: &Endpoint, addresses: &Addresses) -> bool {
-    !addresses.udp.is_empty() || endpoint.0.has_lookup
+    !addresses.udp.is_empty() || !addresses.relays.is_empty() || endpoint.0.has_lookup
 }
 
 async fn over_quic(
     endpoint: &Endpoint,
     peer: NodeId,
-    addresses: &[SocketAddr],
+    addresses: &Addresses,
     wait: Duration,
 ) -> Result<Link, Unreachable> {
     let other = |reason: String| Unreachable::Other { peer, reason };
     let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
-    let target = EndpointAddr::from_parts(key, addresses.iter().copied().map(TransportAddr::Ip));
+    let target = addresses.target(key);
     // Boxed, for whoever may dial both ways carries both futures.
     let dialled = Box::pin(async {
         let connection = endpoint
@@ -105,7 +105,7 @@ async fn over_quic(
     });
     timeout(wait, dialled).await.unwrap_or_else(|_| {
         Err(Unreachable::TimedOut {
-            addresses: reason::list(addresses),
+            addresses: reason::list_quic(addresses),
         })
     })
 }
@@ -145,7 +145,7 @@ async fn once_introduced(
     let Some(keeper) = &endpoint.0.doorkeeper else {
         return Err(refused);
     };
-    if door::introduce(endpoint, peer, &addresses.udp, keeper).await? {
+    if door::introduce(endpoint, peer, addresses, keeper).await? {
         once(endpoint, peer, addresses, first).await
     } else {
         Err(refused)
@@ -197,7 +197,7 @@ async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
     let pause: Duration = endpoint.0.tcp.retry.into();
     while may_better && timeout(pause, link.closed()).await.is_err() {
         let head_start = endpoint.0.tcp.head_start.into();
-        match over_quic(endpoint, link.peer(), &addresses.udp, head_start).await {
+        match over_quic(endpoint, link.peer(), addresses, head_start).await {
             Ok(_) => return,
             Err(reason) => {
                 tracing::debug!(peer = %link.peer().short(), %reason, "still over tcp");

@@ -5,13 +5,13 @@
 //! drain the other. Kept peers are dialled again for ever, slower and slower, and always with a reason to show. A peer
 //! that has an address of TCP too is dialled there when QUIC does not get through, and tried over QUIC again later.
 //!
-//! *What it does not do.* It asks no server on the internet unless relays are configured, and it has no lookup service
-//! but mDNS, when that is switched on.
+//! *What it does not do.* It asks no server on the internet unless relays are configured, and a relay finds nobody whose
+//! address does not name it. It has no lookup service but mDNS, when that is switched on.
 //!
 //! *Sources.* docs/operating.md; iroh 1.4.
 
 mod accept;
-mod address;
+pub(crate) mod address;
 mod dial;
 mod gate;
 pub(crate) mod reason;
@@ -24,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use iroh::RelayMode;
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings;
@@ -46,7 +45,7 @@ use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
 use crate::tcp;
 
-pub use self::address::{Addresses, TCP_PREFIX};
+pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX};
 
 /// The protocol and its version, as the TLS handshake names it.
 pub const ALPN: &str = "thalweg/1";
@@ -75,8 +74,8 @@ pub struct Options {
     pub reach: Reach,
     /// Whether to announce this node on the LAN and to find kept peers there.
     pub mdns: bool,
-    /// URLs of iroh relays; none by default.
-    pub relays: Vec<String>,
+    /// The relays by which this node can be reached, and may reach others; none by default.
+    pub relays: Vec<Relay>,
     /// After this long without a word a peer is taken for dead.
     pub idle_timeout: Duration,
     /// What decides how much may be on its way.
@@ -205,7 +204,7 @@ impl TcpOptions {
 impl Endpoint {
     /// Binds the sockets and begins to accept; what arrives goes to `receiver`.
     ///
-    /// Fails   an address that cannot be listened on, a relay's URL that cannot be read
+    /// Fails   an address that cannot be listened on
     pub async fn bind<R: Receiver>(
         options: Options,
         receiver: Arc<R>,
@@ -246,7 +245,7 @@ impl Endpoint {
                 head_start: options.tcp.head_start,
                 retry: options.tcp.retry,
             },
-            has_lookup: options.mdns || !options.relays.is_empty(),
+            has_lookup: options.mdns,
             shutting_down: watch::Sender::new(false),
         }));
         if let Some(listener) = listener {
@@ -328,7 +327,7 @@ impl Endpoint {
 
     /// Dials a peer once; returns the link that there is already, if there is one.
     ///
-    /// Without addresses the peer is looked for by what is switched on (mDNS, relays). With addresses of both transports,
+    /// Without addresses the peer is looked for by mDNS, if that is switched on. With addresses of both transports,
     /// QUIC is tried alone at first, and TCP if it does not get through.
     ///
     /// Fails   with the reason as a sentence, after 10 s at the latest, or 14 s if both are tried
@@ -436,8 +435,8 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
             options.identity.id(),
         ))
         .portmapper_config(PortmapperConfig::Disabled)
-        .net_report_config(NetReportConfig::minimal())
-        .relay_mode(relay_mode(&options.relays)?);
+        .net_report_config(net_report(&options.relays))
+        .relay_mode(address::relay_mode(&options.relays));
     if options.listen.is_empty() {
         if options.reach == Reach::OwnAddress {
             let any = (Ipv4Addr::UNSPECIFIED, 0).into();
@@ -454,15 +453,13 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
     Ok(builder)
 }
 
-fn relay_mode(urls: &[String]) -> Result<RelayMode, BindError> {
-    if urls.is_empty() {
-        return Ok(RelayMode::Disabled);
-    }
-    let urls: Vec<iroh::RelayUrl> = urls
-        .iter()
-        .map(|url| url.parse().map_err(|_| BindError::RelayUrl(url.clone())))
-        .collect::<Result<_, _>>()?;
-    Ok(RelayMode::custom(urls))
+/// Says what iroh may ask of the network: nothing, or which relay is nearest, over HTTP for that needs no UDP.
+///
+/// Without that question a node never picks the relay on which it waits, unless the relay speaks QUIC too.
+fn net_report(relays: &[Relay]) -> NetReportConfig {
+    let mut config = NetReportConfig::minimal();
+    config.https_probes = !relays.is_empty();
+    config
 }
 
 /// Says which socket sends where; the default route of a family comes last, as iroh demands.

@@ -11,7 +11,7 @@ use iroh::endpoint::{
 };
 use thalweg_core::id::NodeId;
 
-use super::ALPN;
+use super::{ALPN, Addresses};
 use crate::close::CloseCode;
 use crate::error::Unreachable;
 use crate::link::{DownCause, text};
@@ -26,7 +26,7 @@ const NO_APPLICATION_PROTOCOL: u64 = CRYPTO_ERRORS + 120;
 const CERTIFICATE_ALERTS: [u64; 9] = [40, 42, 43, 44, 45, 46, 47, 48, 51];
 
 /// Says why a dial failed.
-pub(crate) fn of_dial(error: ConnectError, peer: NodeId, addresses: &[SocketAddr]) -> Unreachable {
+pub(crate) fn of_dial(error: ConnectError, peer: NodeId, addresses: &Addresses) -> Unreachable {
     match error {
         ConnectError::Connection { source, .. }
         | ConnectError::Connecting {
@@ -53,7 +53,7 @@ pub(crate) fn of_dial(error: ConnectError, peer: NodeId, addresses: &[SocketAddr
             source: ConnectingError::HandshakeFailure { .. },
             ..
         } => Unreachable::WrongKey {
-            addresses: list(addresses),
+            addresses: list_quic(addresses),
             peer,
         },
         other => Unreachable::Other {
@@ -64,14 +64,10 @@ pub(crate) fn of_dial(error: ConnectError, peer: NodeId, addresses: &[SocketAddr
 }
 
 /// Says why a connection ended before it was a link.
-pub(crate) fn of_end(
-    error: ConnectionError,
-    peer: NodeId,
-    addresses: &[SocketAddr],
-) -> Unreachable {
+pub(crate) fn of_end(error: ConnectionError, peer: NodeId, addresses: &Addresses) -> Unreachable {
     match error {
         ConnectionError::TimedOut => Unreachable::TimedOut {
-            addresses: list(addresses),
+            addresses: list_quic(addresses),
         },
         ConnectionError::TransportError(error) => {
             of_code(error.code, peer, addresses, error.to_string())
@@ -113,7 +109,7 @@ pub(crate) fn of_cause(cause: DownCause, peer: NodeId) -> Unreachable {
 fn of_code(
     code: TransportErrorCode,
     peer: NodeId,
-    addresses: &[SocketAddr],
+    addresses: &Addresses,
     reason: String,
 ) -> Unreachable {
     let code = u64::from(code);
@@ -121,11 +117,22 @@ fn of_code(
         Unreachable::Version { peer, alpn: ALPN }
     } else if CERTIFICATE_ALERTS.contains(&code.wrapping_sub(CRYPTO_ERRORS)) {
         Unreachable::WrongKey {
-            addresses: list(addresses),
+            addresses: list_quic(addresses),
             peer,
         }
     } else {
         Unreachable::Other { peer, reason }
+    }
+}
+
+/// Lists where QUIC was tried for a sentence.
+pub(crate) fn list_quic(addresses: &Addresses) -> String {
+    let relays = addresses.relays.iter();
+    let relays: Vec<_> = relays.map(|relay| format!("the relay {relay}")).collect();
+    match (relays.join(", "), addresses.udp.as_slice()) {
+        (relays, udp) if relays.is_empty() => list(udp),
+        (relays, []) => relays,
+        (relays, udp) => format!("{}, {relays}", list(udp)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! An address in a configuration: of UDP, or with `tcp:` before it of TCP.
+//! An address in a configuration: of UDP, with `tcp:` before it of TCP, or the URL of a relay.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -6,25 +6,33 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, de};
 use thalweg_net::endpoint::TCP_PREFIX;
+use thalweg_net::{Addresses, NoRelay, Relay};
 
 /// One address, and what is spoken there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Address {
     Udp(SocketAddr),
     Tcp(SocketAddr),
+    Relay(Relay),
 }
 
 /// A text is no address.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct NoAddress(String);
+pub(super) enum NoAddress {
+    Other(String),
+    Relay(NoRelay),
+}
 
 impl fmt::Display for NoAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::Relay(error) => return error.fmt(f),
+            Self::Other(text) => text,
+        };
         write!(
             f,
-            "`{}` is not an address: write an IP address and a port, such as \"192.0.2.7:7400\", or \
-             \"{TCP_PREFIX}192.0.2.7:7400\" for TCP",
-            self.0
+            "`{text}` is not an address: write an IP address and a port, such as \"192.0.2.7:7400\", or \
+             \"{TCP_PREFIX}192.0.2.7:7400\" for TCP, or the URL of a relay, such as \"https://relay.example.org\""
         )
     }
 }
@@ -33,11 +41,14 @@ impl FromStr for Address {
     type Err = NoAddress;
 
     fn from_str(text: &str) -> Result<Self, NoAddress> {
+        if text.contains("://") {
+            return text.parse().map(Self::Relay).map_err(NoAddress::Relay);
+        }
         let (make, address): (fn(SocketAddr) -> Self, _) = match text.strip_prefix(TCP_PREFIX) {
             Some(address) => (Self::Tcp, address),
             None => (Self::Udp, text),
         };
-        let address = address.parse().map_err(|_| NoAddress(text.to_string()))?;
+        let address = address.parse().map_err(|_| NoAddress::Other(text.into()))?;
         Ok(make(address))
     }
 }
@@ -49,14 +60,22 @@ impl<'de> Deserialize<'de> for Address {
     }
 }
 
-/// Parts addresses of UDP from those of TCP, each in the order given.
-pub(super) fn parted(addresses: Vec<Address>) -> (Vec<SocketAddr>, Vec<SocketAddr>) {
-    let (mut udp, mut tcp) = (Vec::new(), Vec::new());
+/// Parts addresses of UDP, of TCP and relays, each in the order given.
+pub(super) fn parted(addresses: Vec<Address>) -> Addresses {
+    let mut parted = Addresses::default();
     for address in addresses {
         match address {
-            Address::Udp(address) => udp.push(address),
-            Address::Tcp(address) => tcp.push(address),
+            Address::Udp(address) => parted.udp.push(address),
+            Address::Tcp(address) => parted.tcp.push(address),
+            Address::Relay(relay) => parted.relays.push(relay),
         }
     }
-    (udp, tcp)
+    parted
+}
+
+/// Reads the relays of a configuration, and nothing else.
+pub(super) fn relays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Relay>, D::Error> {
+    let texts = Vec::<String>::deserialize(deserializer)?;
+    let relays = texts.iter().map(|text| text.parse::<Relay>());
+    relays.collect::<Result<_, _>>().map_err(de::Error::custom)
 }

@@ -20,6 +20,7 @@ use thalweg_core::model::{NodeName, Weights};
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::units::Bitrate;
+use thalweg_net::Relay;
 use thalweg_world::text::TextError;
 
 /// The commented default configuration: every key with its meaning, unit and default.
@@ -68,8 +69,8 @@ pub struct Config {
 pub struct Reach {
     /// Announce and look up by mDNS on the local network.
     pub mdns: bool,
-    /// Relay servers for nodes behind NATs.
-    pub relays: Vec<String>,
+    /// The relays by which this node can be reached where it has no address, and may reach others.
+    pub relays: Vec<Relay>,
     /// Use no other addresses than those configured.
     pub confined: bool,
 }
@@ -131,6 +132,8 @@ pub struct Peer {
     pub addresses: Vec<SocketAddr>,
     /// Where to dial it over TCP, when nobody answers over UDP.
     pub tcp_addresses: Vec<SocketAddr>,
+    /// The relays by which it can be reached.
+    pub relays: Vec<Relay>,
     /// Whether it may connect.
     pub connect: bool,
     /// Whether it may see the plaintext of confidential streams.

@@ -12,9 +12,10 @@ use thalweg_core::model::{NodeName, Weights};
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::CARRIERS_MAX;
 use thalweg_core::units::Bitrate;
+use thalweg_net::Relay;
 use thalweg_world::text::{self, TextError};
 
-use super::address::{Address, parted};
+use super::address::{Address, parted, relays};
 use super::{
     API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, Tcp,
     socket_default,
@@ -48,7 +49,8 @@ pub(super) struct RawConfig {
 #[serde(deny_unknown_fields, default)]
 struct RawReach {
     mdns: bool,
-    relays: Vec<String>,
+    #[serde(deserialize_with = "relays")]
+    relays: Vec<Relay>,
     confined: bool,
 }
 
@@ -119,7 +121,10 @@ impl RawConfig {
         let fixed = |address: &str| address.parse().expect("the constant is an address");
         let api = self.api.listen.unwrap_or_else(|| fixed(API_DEFAULT));
         let (listen, tcp) = match self.listen {
-            Some(addresses) => parted(addresses),
+            Some(addresses) => {
+                let addresses = parted(addresses);
+                (addresses.udp, addresses.tcp)
+            }
             None => (vec![fixed(LISTEN_DEFAULT)], Vec::new()),
         };
         Ok(Config {
@@ -155,6 +160,9 @@ impl RawConfig {
         if self.listen.as_ref().is_some_and(is_deaf) {
             let message = "a node listens on one UDP address at least, such as \"0.0.0.0:7400\"";
             return Some(("listen".into(), message.into()));
+        }
+        if let Some(fault) = self.fault_of_relays() {
+            return Some(fault);
         }
         if let Some(connections) = self.tcp.connections
             && !(1..=CARRIERS_MAX).contains(&connections)
@@ -206,6 +214,24 @@ impl RawConfig {
         }
         None
     }
+
+    /// Returns the first relay that is named where it is of no use.
+    fn fault_of_relays(&self) -> Option<(String, String)> {
+        let is_relay = |address: &Address| matches!(address, Address::Relay(_));
+        if let Some(place) = self.listen.iter().flatten().position(is_relay) {
+            let message = "a node listens on addresses of its own; the relays by which it can be reached are `relays` \
+                           under [reach]";
+            return Some((format!("listen[{place}]"), message.into()));
+        }
+        if !self.reach.relays.is_empty() {
+            return None;
+        }
+        self.peer.iter().enumerate().find_map(|(index, peer)| {
+            let place = peer.addresses.iter().position(is_relay)?;
+            let message = "this node uses no relay: name one in `relays` under [reach], the same if there is no other";
+            Some((format!("peer[{index}].addresses[{place}]"), message.into()))
+        })
+    }
 }
 
 impl RawTcp {
@@ -246,12 +272,13 @@ impl RawFabric {
 
 impl RawPeer {
     fn resolve(self) -> Peer {
-        let (addresses, tcp_addresses) = parted(self.addresses);
+        let addresses = parted(self.addresses);
         Peer {
             name: self.name,
             key: self.key,
-            addresses,
-            tcp_addresses,
+            addresses: addresses.udp,
+            tcp_addresses: addresses.tcp,
+            relays: addresses.relays,
             connect: self.connect.unwrap_or(true),
             trusted: self.trusted.unwrap_or(false),
             secure: self.secure.unwrap_or(true),

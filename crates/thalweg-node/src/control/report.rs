@@ -239,7 +239,8 @@ fn remote(remote: &Remote) -> String {
     match remote {
         Remote::Address(address) => address.to_string(),
         Remote::Tcp(address) => format!("{TCP_PREFIX}{address}"),
-        Remote::Relay(text) | Remote::Other(text) => text.clone(),
+        Remote::Relay(url) => format!("relay {url}"),
+        Remote::Other(text) => text.clone(),
         _ => "unknown".to_string(),
     }
 }

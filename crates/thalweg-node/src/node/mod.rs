@@ -292,12 +292,12 @@ fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
         }
     }
     for (seed, peer) in (0..).zip(&config.peers) {
-        let has_address = !peer.addresses.is_empty() || !peer.tcp_addresses.is_empty();
-        if peer.connect && (config.reach.mdns || has_address) {
-            let addresses = Addresses {
-                udp: peer.addresses.clone(),
-                tcp: peer.tcp_addresses.clone(),
-            };
+        let addresses = Addresses {
+            udp: peer.addresses.clone(),
+            tcp: peer.tcp_addresses.clone(),
+            relays: peer.relays.clone(),
+        };
+        if peer.connect && (config.reach.mdns || !addresses.is_empty()) {
             endpoint.keep_dialled(peer.key, addresses, seed);
         }
     }

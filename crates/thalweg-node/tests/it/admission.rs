@@ -113,6 +113,7 @@ fn dialling(name: &str, address: SocketAddr) -> Peer {
         secure: true,
         rate: None,
         tcp_addresses: Vec::new(),
+        relays: Vec::new(),
     }
 }
 

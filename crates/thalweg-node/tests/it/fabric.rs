@@ -142,6 +142,7 @@ fn peer(known: &Known<'_>) -> Peer {
         key: identity(known.name).id(),
         addresses: known.address.into_iter().collect(),
         tcp_addresses: Vec::new(),
+        relays: Vec::new(),
         connect: true,
         trusted: known.trusted,
         secure: known.secure,

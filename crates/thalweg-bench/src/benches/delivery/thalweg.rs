@@ -145,6 +145,7 @@ fn peer(place: usize, addresses: Vec<std::net::SocketAddr>) -> anyhow::Result<Pe
         key: identity(place).id(),
         addresses,
         tcp_addresses: Vec::new(),
+        relays: Vec::new(),
         connect: true,
         trusted: true,
         secure: true,

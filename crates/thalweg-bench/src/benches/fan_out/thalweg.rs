@@ -252,6 +252,7 @@ async fn node(
             key: other.identity().id(),
             addresses,
             tcp_addresses,
+            relays: Vec::new(),
             connect: place == RELAY_PLACE || is_dialled,
             trusted: true,
             secure: true,

@@ -179,6 +179,7 @@ async fn node(
                 key: identity(*other).id(),
                 addresses: dialled.into_iter().map(|(_, address)| address).collect(),
                 tcp_addresses: Vec::new(),
+                relays: Vec::new(),
                 // Through the relay everybody has one neighbour, which is it.
                 connect: places.len() == 2 || [place, *other].contains(&RELAY_PLACE),
                 trusted: true,

@@ -265,6 +265,7 @@ fn peers(
                 key: identity.id(),
                 addresses: Vec::new(),
                 tcp_addresses: Vec::new(),
+                relays: Vec::new(),
                 connect: link.is_some(),
                 trusted,
                 secure: link.is_none_or(|link| link.secure),
