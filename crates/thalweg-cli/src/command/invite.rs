@@ -84,6 +84,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         "fabric": read.fabric,
         "inviter": read.inviter,
         "addresses": read.addresses,
+        "relays": read.relays,
         "rights": read.rights.names().collect::<Vec<_>>(),
         "uses": arguments.uses,
         "expires_unix": read.expiry.seconds(),

@@ -56,6 +56,12 @@ impl FromStr for Relay {
     }
 }
 
+impl Relay {
+    pub(super) fn is(&self, url: &RelayUrl) -> bool {
+        self.0 == *url
+    }
+}
+
 impl fmt::Display for Relay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

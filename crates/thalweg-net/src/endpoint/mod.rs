@@ -145,6 +145,7 @@ struct Shared {
     registry: Registry,
     kept: Mutex<HashMap<NodeId, Kept>>,
     tcp: dial::Tcp,
+    relays: Vec<Relay>,
     /// Whether peers can be found without an address.
     has_lookup: bool,
     shutting_down: watch::Sender<bool>,
@@ -245,6 +246,7 @@ impl Endpoint {
                 head_start: options.tcp.head_start,
                 retry: options.tcp.retry,
             },
+            relays: options.relays,
             has_lookup: options.mdns,
             shutting_down: watch::Sender::new(false),
         }));
@@ -293,6 +295,14 @@ impl Endpoint {
         addresses.sort_unstable();
         addresses.dedup();
         addresses
+    }
+
+    /// Returns the relays by which others may reach this node, first the one on which it waits now, if it has picked one.
+    pub fn relays(&self) -> Vec<Relay> {
+        let mut relays = self.0.relays.clone();
+        let here = self.0.iroh.addr();
+        relays.sort_by_key(|relay| !here.relay_urls().any(|url| relay.is(url)));
+        relays
     }
 
     /// Returns the clock that all deadlines are on.

@@ -74,7 +74,7 @@ pub(super) fn parted(addresses: Vec<Address>) -> Addresses {
 }
 
 /// Reads the relays of a configuration, and nothing else.
-pub(super) fn relays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Relay>, D::Error> {
+pub(crate) fn relays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Relay>, D::Error> {
     let texts = Vec::<String>::deserialize(deserializer)?;
     let relays = texts.iter().map(|text| text.parse::<Relay>());
     relays.collect::<Result<_, _>>().map_err(de::Error::custom)

@@ -23,6 +23,8 @@ use thalweg_core::units::Bitrate;
 use thalweg_net::Relay;
 use thalweg_world::text::TextError;
 
+pub(crate) use self::address::relays;
+
 /// The commented default configuration: every key with its meaning, unit and default.
 pub const DEFAULT_CONFIG: &str = include_str!("default.toml");
 

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use thalweg_core::admission::{Invitation, Invitations, Rights, Unfit};
 use thalweg_core::control::{AdmissionChange, KeysError, NotIssued};
 use thalweg_core::id::NodeId;
-use thalweg_core::limits::TICKET_ADDRESSES_MAX;
+use thalweg_core::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX};
 use thalweg_core::time::Duration;
 use thalweg_core::wire::admission::{
     Answer, Credential, Knock, SECRET_BYTES, Sign as _, Signed, Ticket, decode_answer,
@@ -158,10 +158,13 @@ impl Control {
             addresses = self.endpoint.addresses();
         }
         addresses.truncate(TICKET_ADDRESSES_MAX);
+        let relays = self.endpoint.relays();
+        let relays = relays.iter().take(TICKET_RELAYS_MAX);
         let content = Ticket {
             fabric,
             inviter: self.controller.id(),
             addresses,
+            relays: relays.map(ToString::to_string).collect(),
             secret,
             rights: request.rights,
             expiry,

@@ -14,7 +14,7 @@ use thalweg_core::wire::WireError;
 use thalweg_core::wire::admission::{
     Answer, Credential, Knock, Ticket, decode_answer, encode_knock,
 };
-use thalweg_net::{Identity, Unreachable, door, identity};
+use thalweg_net::{Addresses, Identity, NoRelay, Relay, Unreachable, door, identity};
 
 use super::state::{Contact, State, StateError};
 
@@ -63,6 +63,9 @@ pub enum JoinError {
         /// What it may do.
         rights: Rights,
     },
+    /// The ticket names what is no relay.
+    #[error("the ticket names a relay that is none, ask for another: {0}")]
+    NoRelay(#[from] NoRelay),
     /// The inviter cannot be reached.
     #[error("the inviter cannot be reached: {0}")]
     Unreachable(#[from] Unreachable),
@@ -115,7 +118,14 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
         fabric,
         secret: ticket.secret,
     };
-    let answer = door::call(identity, inviter, &ticket.addresses, &encode_knock(&knock)).await?;
+    let relays = ticket.relays.iter().map(|relay| relay.parse());
+    let relays: Vec<Relay> = relays.collect::<Result<_, _>>()?;
+    let addresses = Addresses {
+        udp: ticket.addresses.clone(),
+        relays: relays.clone(),
+        ..Addresses::default()
+    };
+    let answer = door::call(identity, inviter, addresses, &encode_knock(&knock)).await?;
     let granted = granted(ticket, identity.id(), &answer)?;
     let mut roll = Roll::of(fabric);
     roll.handle_credential(granted.clone(), now, &identity::verify)
@@ -127,6 +137,7 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
     state.contacts.push(Contact {
         key: inviter,
         addresses: ticket.addresses.clone(),
+        relays,
     });
     state.save(file)?;
     Ok(Joined {

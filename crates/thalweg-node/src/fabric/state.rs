@@ -13,7 +13,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use thalweg_core::admission::{Invitation, Invitations, Rights, Roll, UnixTime};
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::FILE_BYTES_MAX;
@@ -21,6 +21,9 @@ use thalweg_core::time::Duration;
 use thalweg_core::wire::admission::{
     Credential, Warrant, decode_credential, decode_warrant, encode_credential, encode_warrant,
 };
+use thalweg_net::Relay;
+
+use crate::config::relays as read_relays;
 
 /// The file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -64,6 +67,14 @@ pub enum StateError {
 pub(crate) struct Contact {
     pub(crate) key: NodeId,
     pub(crate) addresses: Vec<SocketAddr>,
+    // Left out where there is none, so that an older program still reads the file.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "write_relays",
+        deserialize_with = "read_relays"
+    )]
+    pub(crate) relays: Vec<Relay>,
 }
 
 /// What a node keeps of its fabric.
@@ -236,6 +247,10 @@ impl State {
         }
         (roll, faults)
     }
+}
+
+fn write_relays<S: Serializer>(relays: &[Relay], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(relays.iter().map(Relay::to_string))
 }
 
 fn hex_of_warrant(warrant: &Warrant) -> String {

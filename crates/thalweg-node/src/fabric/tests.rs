@@ -22,11 +22,20 @@ fn signed<T: Sign>(by: &Identity, content: T) -> Signed<T> {
     Signed { content, signature }
 }
 
+fn contact() -> Contact {
+    Contact {
+        key: owner().id(),
+        addresses: ticket().addresses,
+        relays: vec!["https://relay.example.org/".parse().expect("a relay")],
+    }
+}
+
 fn ticket() -> Ticket {
     Ticket {
         fabric: owner().id(),
         inviter: owner().id(),
         addresses: vec!["192.0.2.7:7400".parse().expect("an address")],
+        relays: Vec::new(),
         secret: [9; 16],
         rights: Rights::MEMBER,
         expiry: UnixTime::from_seconds(2_000_000_000),
@@ -103,10 +112,7 @@ fn the_file_reads_back_as_it_was_written_and_holds_no_secret() {
             grant: signed(&owner(), grant),
             delegation: None,
         }),
-        contacts: vec![Contact {
-            key: fabric,
-            addresses: ticket().addresses,
-        }],
+        contacts: vec![contact()],
         warrants: vec![Warrant {
             revocation: signed(&owner(), revocation),
             delegation: None,
@@ -164,4 +170,18 @@ fn a_file_of_something_else_is_refused_and_named() {
         assert!(matches!(error, StateError::Garbage { .. }), "{text}");
         assert!(error.to_string().contains("fabric.json"), "{error}");
     }
+}
+
+#[test]
+fn the_longest_ticket_with_relays_reads_back() {
+    let relay = format!("https://{}/", "r".repeat(119));
+    let address = "[2001:db8::ffff:ffff]:65535".parse().expect("an address");
+    let ticket = Ticket {
+        inviter: Identity::from_seed([5; 32]).id(),
+        addresses: vec![address; 8],
+        relays: vec![relay; 2],
+        ..ticket()
+    };
+    let text = to_text(&signed(&Identity::from_seed([5; 32]), ticket.clone()));
+    assert_eq!(parse(&text), Ok(ticket));
 }

@@ -17,7 +17,7 @@ use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::{
     Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Identity, IdentityError,
-    Link, LinkEvent, Options, Outcome, Receiver, TcpOptions,
+    Link, LinkEvent, Options, Outcome, Receiver, Relay, TcpOptions,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -135,7 +135,7 @@ impl Node {
             listen: config.listen.clone(),
             reach: reach(&config),
             mdns: config.reach.mdns,
-            relays: config.reach.relays.clone(),
+            relays: relays(&config, &state),
             congestion: config.congestion,
             tcp: TcpOptions {
                 listen: config.tcp.listen.clone(),
@@ -250,6 +250,21 @@ const fn reach(config: &Config) -> thalweg_net::Reach {
     }
 }
 
+/// Returns the relays to use: those that are configured, and those of whom this node's ticket came from.
+fn relays(config: &Config, state: &State) -> Vec<Relay> {
+    let of_contacts = state.contacts.iter().flat_map(|contact| &contact.relays);
+    let mut relays: Vec<_> = config
+        .reach
+        .relays
+        .iter()
+        .chain(of_contacts)
+        .cloned()
+        .collect();
+    relays.sort_unstable();
+    relays.dedup();
+    relays
+}
+
 /// Returns what the node knows of the fabric that it belongs to.
 fn belonging(config: &Config, own: NodeId) -> Result<State, NodeError> {
     let file = config.fabric.state.as_deref();
@@ -288,7 +303,12 @@ fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
     let is_configured = |key| config.peers.iter().any(|peer| peer.key == key);
     for (seed, contact) in (1 << 32..).zip(&state.contacts) {
         if !is_configured(contact.key) {
-            endpoint.keep_dialled(contact.key, &contact.addresses, seed);
+            let addresses = Addresses {
+                udp: contact.addresses.clone(),
+                relays: contact.relays.clone(),
+                ..Addresses::default()
+            };
+            endpoint.keep_dialled(contact.key, addresses, seed);
         }
     }
     for (seed, peer) in (0..).zip(&config.peers) {

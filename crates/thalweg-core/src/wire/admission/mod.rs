@@ -24,13 +24,18 @@ use super::record::flag;
 use super::{Reader, WireError, Write};
 use crate::admission::{Rights, UnixTime};
 use crate::id::NodeId;
-use crate::limits::{GRANT_BYTES_MAX, TEXT_BYTES_MAX, TICKET_ADDRESSES_MAX};
+use crate::limits::{
+    GRANT_BYTES_MAX, RELAY_URL_BYTES_MAX, TEXT_BYTES_MAX, TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX,
+};
 
 #[cfg(test)]
 pub(super) mod tests;
 
 /// The version of tickets, their first byte: a ticket is kept and passed on by people, beside all connections.
 const TICKET_VERSION: u8 = 1;
+
+/// That of a ticket which names relays: who knows the first alone says so, instead of taking it for damaged.
+const TICKET_VERSION_RELAYS: u8 = 2;
 
 /// Bytes of a ticket's secret: too many to be guessed by knocking, few enough to be copied.
 pub const SECRET_BYTES: usize = 16;
@@ -103,6 +108,8 @@ pub struct Ticket {
     pub inviter: NodeId,
     /// Where the inviter can be dialled.
     pub addresses: Vec<SocketAddr>,
+    /// URLs of relays by which it can be reached, as text that nobody has checked.
+    pub relays: Vec<String>,
     /// What proves that one was invited.
     pub secret: [u8; SECRET_BYTES],
     /// What the inviter will grant.
@@ -204,7 +211,16 @@ impl Sign for Ticket {
             self.addresses.len() <= TICKET_ADDRESSES_MAX,
             "addresses above the limit"
         );
-        out.push(TICKET_VERSION);
+        assert!(
+            self.relays.len() <= TICKET_RELAYS_MAX
+                && (self.relays.iter()).all(|relay| relay.len() <= RELAY_URL_BYTES_MAX),
+            "relays above the limit"
+        );
+        out.push(if self.relays.is_empty() {
+            TICKET_VERSION
+        } else {
+            TICKET_VERSION_RELAYS
+        });
         out.extend_from_slice(&self.fabric.0);
         let is_another = self.inviter != self.fabric;
         out.push(u8::from(is_another));
@@ -224,6 +240,12 @@ impl Sign for Ticket {
                 }
             }
             out.extend_from_slice(&address.port().to_be_bytes());
+        }
+        if !self.relays.is_empty() {
+            out.varint(self.relays.len() as u64);
+            for relay in &self.relays {
+                out.blob(relay.as_bytes());
+            }
         }
         out.extend_from_slice(&self.secret);
         out.push(self.rights.bits());
@@ -454,7 +476,7 @@ fn revocation(reader: &mut Reader<'_>) -> Result<Revocation, WireError> {
 
 fn ticket(reader: &mut Reader<'_>) -> Result<Ticket, WireError> {
     let version = reader.byte("version")?;
-    if version != TICKET_VERSION {
+    if !matches!(version, TICKET_VERSION | TICKET_VERSION_RELAYS) {
         return Err(WireError::Version(version));
     }
     let fabric = NodeId(reader.array("fabric")?);
@@ -468,10 +490,17 @@ fn ticket(reader: &mut Reader<'_>) -> Result<Ticket, WireError> {
     for _ in 0..count {
         addresses.push(address(reader)?);
     }
+    let count = match version {
+        TICKET_VERSION => 0,
+        _ => reader.count("relays", TICKET_RELAYS_MAX)?,
+    };
+    let relays = (0..count).map(|_| reader.text("relay", RELAY_URL_BYTES_MAX));
+    let relays = relays.collect::<Result<_, _>>()?;
     Ok(Ticket {
         fabric,
         inviter,
         addresses,
+        relays,
         secret: reader.array("secret")?,
         rights: rights(reader)?,
         expiry: time(reader)?,
