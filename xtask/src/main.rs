@@ -14,6 +14,7 @@ mod media;
 mod oracle;
 mod peers;
 mod place;
+mod relay;
 mod scan;
 mod soak;
 mod steps;
@@ -57,6 +58,13 @@ pub const COMMANDS: &[Command] = &[
         flags: &[],
         about: "Sets up the real clip and the FFmpeg program that the real-process test uses, in the cache folder",
         run: media::run,
+    },
+    Command {
+        name: "relay",
+        arguments: "",
+        flags: &[],
+        about: "Builds the relay that the test of nodes behind NATs uses, in the cache folder",
+        run: relay::run,
     },
     Command {
         name: "peers",

@@ -4,13 +4,15 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::{Failure, media, place};
+use crate::{Failure, media, place, relay};
 
 /// What one step leaves for the next.
 #[derive(Default)]
 pub struct Shared {
     /// Folder of the test media, once set up.
     pub media: Option<PathBuf>,
+    /// The relay's program, once it is there.
+    pub relay: Option<PathBuf>,
     /// What the tests counted, once they ran.
     pub counts: Option<Counts>,
 }
@@ -120,12 +122,19 @@ pub fn build(_: &mut Shared) -> Result<(), Failure> {
 /// Runs the tests and counts them.
 pub fn test(shared: &mut Shared) -> Result<(), Failure> {
     let folder = shared.media.clone().map_or_else(media::folder, Ok)?;
+    let relay = shared.relay.clone().map_or_else(relay::program, Ok)?;
     let mut command = place::cargo();
     command
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .env(media::VARIABLE, &folder);
+        .env(media::VARIABLE, &folder)
+        .env(relay::VARIABLE, &relay);
     let shown = place::show(&command);
-    println!("$ {}={} {shown}", media::VARIABLE, folder.display());
+    let (media, folder) = (media::VARIABLE, folder.display());
+    println!(
+        "$ {media}={folder} {}={} {shown}",
+        relay::VARIABLE,
+        relay.display()
+    );
     let broken = |error| Failure::Broken(format!("`{shown}`: {error}"));
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
     let mut counts = Counts::default();

@@ -3,7 +3,7 @@
 //! *The idea.* A person and CI run the same. All steps run even if one fails, so that one run shows all there is to put
 //! right; only what needs a failed step's result is left out, and is said to be. The last line counts tests.
 //!
-//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]), the oracle's packages (see
+//! *What it does not do.* It installs nothing but the test media (see [`crate::media`]), a relay (see [`crate::relay`]), the oracle's packages (see
 //! [`crate::oracle`]) and, by root, the programs that measure (see [`crate::debian`]); any other missing tool is a sentence that says which command brings it.
 
 mod cargo;
@@ -12,7 +12,7 @@ mod tests;
 
 use std::time::{Duration, Instant};
 
-use crate::{Failure, fuzz, instructions, media, oracle, soak, testbed, tidy};
+use crate::{Failure, fuzz, instructions, media, oracle, relay, soak, testbed, tidy};
 use cargo::{Counts, Shared};
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
@@ -36,6 +36,12 @@ const STEPS: &[Step] = &[
         about: "FFmpeg and a real clip, in the cache folder",
         needs: None,
         run: take_media,
+    },
+    Step {
+        name: "relay",
+        about: "a relay for nodes behind NATs, in the cache folder",
+        needs: Some("tools"),
+        run: take_relay,
     },
     Step {
         name: "fmt",
@@ -107,6 +113,11 @@ const STEPS: &[Step] = &[
 
 fn take_media(shared: &mut Shared) -> Result<(), Failure> {
     shared.media = Some(media::folder()?);
+    Ok(())
+}
+
+fn take_relay(shared: &mut Shared) -> Result<(), Failure> {
+    shared.relay = Some(relay::program()?);
     Ok(())
 }
 

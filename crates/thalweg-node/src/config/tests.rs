@@ -180,3 +180,38 @@ fn what_cannot_be_of_tcp_is_named() {
         "{pace}"
     );
 }
+
+#[test]
+fn a_relay_that_is_none_or_of_no_use_is_named() {
+    let peer = format!("[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\naddresses = ");
+    let good = format!(
+        "name = \"a\"\n[reach]\nrelays = [\"https://relay.example.org\"]\n{peer}[\"http://192.0.2.9:3340\"]\n"
+    );
+    let config = Config::parse(&good, "node.toml", Path::new("/etc")).expect("it is valid");
+    let relay = |text: &str| text.parse().expect("a relay");
+    assert_eq!(config.reach.relays, [relay("https://relay.example.org/")]);
+    assert_eq!(config.peers[0].relays, [relay("http://192.0.2.9:3340")]);
+    let long = format!("https://{}.org", "r".repeat(128));
+    for bad in [
+        "relay.example.org",
+        "ftp://relay.example.org",
+        "http://",
+        "http://a:b@c",
+        &long,
+    ] {
+        let said = fault(&format!("name = \"a\"\n[reach]\nrelays = [\"{bad}\"]\n"));
+        assert!(
+            said.contains("node.toml:3") && said.contains("is not the URL of a relay"),
+            "{said}"
+        );
+    }
+    let unused = fault(&format!(
+        "name = \"a\"\n{peer}[\"http://192.0.2.9:3340\"]\n"
+    ));
+    assert!(
+        unused.contains("node.toml:5") && unused.contains("uses no relay"),
+        "{unused}"
+    );
+    let deaf = fault("name = \"a\"\nlisten = [\"0.0.0.0:7400\", \"http://192.0.2.9:3340\"]\n");
+    assert!(deaf.contains("under [reach]"), "{deaf}");
+}

@@ -12,6 +12,7 @@ mod measured;
 mod outbox;
 mod over_tcp;
 mod recast;
+mod relayed;
 mod reroute;
 mod sendable;
 mod trace;
