@@ -40,6 +40,7 @@ Examples:
   thalweg publish truck/cam1 --from udp://:5004 --confidential
   thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
   thalweg publish ship/log --from clip.ts --hold '10 min'       # what there is no way for is carried on later
+  thalweg publish truck/cam1 --from clip.ts --json | jq .ledger.losses
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 
 /// Publish MPEG-TS from a file, a pipe or UDP as a stream.
@@ -102,6 +103,10 @@ pub struct Arguments {
     #[arg(long)]
     no_wait: bool,
 
+    /// At the end print what became of everything as a JSON object; nothing if the node goes on with what it holds.
+    #[arg(long)]
+    json: bool,
+
     #[command(flatten)]
     socket: Socket,
 }
@@ -162,7 +167,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     };
     let passed = progress.finish();
-    tell(&passed, &summary?);
+    let summary = summary?;
+    tell(&passed, &summary);
+    if arguments.json {
+        terminal::print(&format!("{summary}\n"))?;
+    }
     if let Some(trouble) = feed.trouble().sentence() {
         terminal::tell(&format!("in {from}: {trouble}"));
     }

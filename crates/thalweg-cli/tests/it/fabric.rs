@@ -263,6 +263,7 @@ fn a_real_clip_crosses_four_processes_whole_and_sealed() {
         "--rate",
         "4",
         "--confidential",
+        "--json",
     ];
     let published = fabric.run(&publish, "camera").exits(0);
     let received = Run(subscribe.wait_with_output().expect("it ends")).exits(0);
@@ -271,6 +272,14 @@ fn a_real_clip_crosses_four_processes_whole_and_sealed() {
         published.err().contains("dropped: none"),
         "{}",
         published.err()
+    );
+    let summary: Value = serde_json::from_str(&published.out()).expect("one object");
+    assert!(summary["sent"].as_u64() >= Some(250), "{summary}");
+    assert_eq!(summary["dropped"], serde_json::json!({}), "{summary}");
+    assert_eq!(
+        summary["ledger"]["losses"],
+        serde_json::json!([]),
+        "{summary}"
     );
 
     let sent = packets(fabric.path(), "clip.ts");
