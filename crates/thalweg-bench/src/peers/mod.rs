@@ -6,7 +6,7 @@
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `socat`, `srt`, `zenoh`, `moq`, `mediamtx`, `nats` | the peers |
+//! | `socat`, `srt`, `zenoh`, `moq`, `mediamtx`, `nats`, `rsync`, `wormhole` | the peers |
 //! | `install` | programs: where, which version, how to get them |
 //! | `line` | from UDP to UDP, by way of a peer |
 //! | `tree` | a peer with one source and many sinks |
@@ -23,11 +23,13 @@ mod mediamtx;
 mod moq;
 pub(crate) mod nats;
 pub(crate) mod process;
+mod rsync;
 mod socat;
 mod srt;
 #[cfg(test)]
 mod tests;
 pub(crate) mod tree;
+mod wormhole;
 mod zenoh;
 
 use std::path::Path;
@@ -75,6 +77,8 @@ pub(crate) const PEERS: &[Peer] = &[
     moq::PEER,
     mediamtx::PEER,
     nats::PEER,
+    rsync::PEER,
+    wormhole::PEER,
 ];
 
 /// A peer whose programs are all there.
@@ -129,6 +133,11 @@ impl Ready {
     /// Returns its relay's program.
     pub(crate) fn program(&self) -> &Path {
         &self.programs[0].path
+    }
+
+    /// Returns another of its programs, by its place; of a Python package, the interpreter.
+    pub(crate) fn program_at(&self, place: usize) -> &Path {
+        &self.programs[place].path
     }
 
     /// Returns the version of its relay.

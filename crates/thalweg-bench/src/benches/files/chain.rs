@@ -15,20 +15,27 @@ use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
 use tokio::runtime::Runtime;
 
-/// The rate of each line, the original's.
-pub(super) const RATE: Bitrate = Bitrate::from_kbps(2_000);
+/// What the lines of a chain are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LineKind {
+    pub(super) rate: Bitrate,
+    /// The round trip of a hop.
+    pub(super) rtt: Duration,
+    pub(super) queue: DataSize,
+}
 
-/// The round trip of a hop: a wireless LAN's, and a site's.
-pub(super) const RTT: Duration = Duration::from_millis(20);
-
-/// What a line's queue holds: 50 ms, more than its round trip.
-const QUEUE: DataSize = DataSize::from_bytes(12_500);
+/// The original's rate; a wireless LAN's round trip, and a site's; a queue of 50 ms, more than that.
+pub(super) const SLOW: LineKind = LineKind {
+    rate: Bitrate::from_kbps(2_000),
+    rtt: Duration::from_millis(20),
+    queue: DataSize::from_bytes(12_500),
+};
 
 /// How long the nodes may take to know of each other.
 const FOUND_MAX: StdDuration = StdDuration::from_secs(30);
 
 /// How long a transfer may take: 10 MiB at a quarter of the rate.
-const SEND_MAX: StdDuration = StdDuration::from_mins(3);
+pub(super) const SEND_MAX: StdDuration = StdDuration::from_mins(3);
 
 /// How long `iperf3` sends, and how many of its first and last seconds are not counted: until the line is full.
 const TCP_SECONDS: usize = 14;
@@ -79,16 +86,16 @@ impl Transfer {
     }
 }
 
-/// Returns the world of a chain.
-pub(super) fn world(names: &[NodeName]) -> World {
+/// Returns the world of a chain with such lines.
+pub(super) fn world(names: &[NodeName], line: LineKind) -> World {
     let mut world = World::default();
     for name in names {
         world.nodes.insert(name.clone(), Node::default());
     }
     for ends in names.windows(2) {
-        let mut link = Link::new([ends[0].clone(), ends[1].clone()], RATE);
-        link.delay = Duration::from_nanos(RTT.as_nanos() / 2);
-        link.queue = QUEUE;
+        let mut link = Link::new([ends[0].clone(), ends[1].clone()], line.rate);
+        link.delay = Duration::from_nanos(line.rtt.as_nanos() / 2);
+        link.queue = line.queue;
         world.links.push(link);
     }
     world
@@ -103,8 +110,8 @@ pub(super) fn names(hops: usize) -> Vec<NodeName> {
 /// Lays the lines of a chain of so many hops.
 ///
 /// Fails   the network cannot be built
-pub(super) fn lay(hops: usize) -> anyhow::Result<Network> {
-    Network::build(&world(&names(hops)), 1).context("the lines cannot be laid")
+pub(super) fn lay(hops: usize, line: LineKind) -> anyhow::Result<Network> {
+    Network::build(&world(&names(hops), line), 1).context("the lines cannot be laid")
 }
 
 impl<'n> Chain<'n> {
@@ -168,9 +175,7 @@ impl<'n> Chain<'n> {
         let file = folder.path().join("file");
         let into = folder.path().join("in");
         std::fs::create_dir(&into)?;
-        // Another one each time, for what a receiver has had is not sent again.
-        let mut noise = SplitMix::new(unix_now().to_bits());
-        let content: Vec<u8> = (0..bytes).map(|_| noise.next_u64() as u8).collect();
+        let content = noise(bytes);
         std::fs::write(&file, &content)?;
         let last = self.names.last().expect("a chain has two nodes or more");
         let mut receive = self.command("receive", last);
@@ -248,6 +253,16 @@ pub(super) fn goodput_bps(said: &str) -> anyhow::Result<f64> {
         bail!("iperf3 saw nothing arrive");
     }
     Ok(bytes * 8.0 / seconds)
+}
+
+/// Returns so much noise, another each time, for what a receiver has had is not sent again.
+pub(super) fn noise(bytes: u64) -> Vec<u8> {
+    let mut noise = SplitMix::new(unix_now().to_bits());
+    let mut content = vec![0; bytes as usize];
+    for piece in content.chunks_mut(8) {
+        piece.copy_from_slice(&noise.next_u64().to_be_bytes()[..piece.len()]);
+    }
+    content
 }
 
 fn unix_now() -> f64 {

@@ -1,4 +1,5 @@
-//! BM-R1: files over one, two and three slow hops, by the length of a block, against the bound that `iperf3` measures.
+//! BM-R1: files over one, two and three slow hops, by the length of a block, against the bound that `iperf3` measures; and over two
+//! fast ones, beside what people use there (`gigabit`).
 //!
 //! *The idea.* A chain of real nodes in namespaces, lines of 2 Mbit/s between them; `thalweg send` at one end, `thalweg
 //! receive` at the other. What a line of this rate can do for a file is its goodput by TCP, measured on the first line of
@@ -19,6 +20,7 @@
 //! *Sources.* spec RA-5, BM-R1; docs/files.md §4.
 
 mod chain;
+mod gigabit;
 #[cfg(test)]
 mod tests;
 
@@ -41,6 +43,9 @@ pub(crate) const METRICS: &[&str] = &[
     "tcp_goodput_bps",
     "set_up_s",
     "given_again",
+    "gigabit_s",
+    "gigabit_vs_rsync",
+    "gigabit_vs_wormhole",
 ];
 
 /// Hops, in full.
@@ -69,6 +74,13 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
         return Ok(());
     }
     super::live::prepare()?;
+    progress::show(format_args!("{ID}: nodes for 1 Gbit/s"));
+    let network = chain::lay(gigabit::HOPS, gigabit::LINE)?;
+    let chain = Chain::start(&network)?;
+    let measured = gigabit::measure(&chain, &network, settings, report);
+    chain.stop();
+    network.take_down()?;
+    measured?;
     let hops: &[usize] = if settings.is_quick {
         &HOPS[1..2]
     } else {
@@ -76,7 +88,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     };
     for hops in hops {
         progress::show(format_args!("{ID}: nodes for {hops} hops"));
-        let network = chain::lay(*hops)?;
+        let network = chain::lay(*hops, chain::SLOW)?;
         let chain = Chain::start(&network)?;
         let measured = measure(&chain, settings.is_quick, report);
         chain.stop();
@@ -183,5 +195,5 @@ fn bound_s(bytes: u64, goodput_bps: f64) -> f64 {
 
 /// Returns how many round trips a hop a time is above its bound.
 fn over_bound_in_rtt(seconds: f64, bound_s: f64, hops: usize) -> f64 {
-    (seconds - bound_s) / (hops as f64 * chain::RTT.as_secs_f64())
+    (seconds - bound_s) / (hops as f64 * chain::SLOW.rtt.as_secs_f64())
 }

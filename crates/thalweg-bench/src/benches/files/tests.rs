@@ -36,7 +36,7 @@ fn the_first_and_the_last_seconds_of_tcp_do_not_count() {
 #[test]
 fn a_chain_has_a_line_between_each_two_neighbours() {
     let names = chain::names(3);
-    let world = chain::world(&names);
+    let world = chain::world(&names, chain::SLOW);
     assert_eq!((world.nodes.len(), world.links.len()), (4, 3));
     assert!(world.faults().is_empty());
     for (link, ends) in world.links.iter().zip(names.windows(2)) {
