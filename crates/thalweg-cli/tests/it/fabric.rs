@@ -225,7 +225,7 @@ fn ffmpeg(folder: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Makes `clip.ts` of the real clip.
-fn make_clip(folder: &Path) {
+pub fn make_clip(folder: &Path) {
     let clip = media().join("bikes.mp4");
     let clip = clip.to_str().expect("a path in UTF-8");
     ffmpeg(

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::fabric::{Fabric, PATIENCE, terminate};
+use crate::fabric::{Fabric, PATIENCE, make_clip, terminate};
 use crate::program::Run;
 
 /// Returns bytes that repeat nowhere soon.
@@ -76,6 +76,27 @@ pub fn end(child: Child, code: i32) -> Run {
 pub fn kill(mut child: Child) {
     child.kill().expect("it runs");
     child.wait().expect("it ends");
+}
+
+#[test]
+fn an_offer_that_is_gone_before_it_has_begun_holds_up_no_other() {
+    let fabric = ready();
+    make_clip(fabric.path());
+    let sent = write(&fabric, "file", 100_000);
+    let into = folder(&fabric, "in");
+    let receive = fabric.spawn(&["receive", "--to", "in"], "base");
+    let status = fabric.status("base");
+    let key = status["node"]["key"].as_str().expect("it has one");
+    // Named as a transfer to this node, and none.
+    let name = format!("files/{}/{}", "0".repeat(32), &key[..8]);
+    let publish = ["publish", &name, "--from", "clip.ts", "--rate", "max"];
+    fabric.run(&publish, "camera").exits(0);
+    let send = fabric.spawn(&["send", "file", "base"], "camera");
+    let whole = || fs::read(into.join("file")).is_ok_and(|came| came == sent);
+    wait("the file is there", whole);
+    end(send, 0);
+    end(receive, 0);
+    fabric.stop();
 }
 
 #[test]

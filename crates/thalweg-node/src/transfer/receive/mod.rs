@@ -33,6 +33,9 @@ use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
 /// How often the map is looked at for a transfer.
 pub(super) const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
+/// How often it is looked whether what has not begun is still offered.
+const OFFER_LOOK_EVERY: StdDuration = StdDuration::from_secs(1);
+
 /// How long the last word to the sender may take: after it the files are here all the same.
 pub(super) const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
 
@@ -103,8 +106,19 @@ struct Transfer<'a> {
     ended_unix: Option<f64>,
     bytes_before: u64,
     is_not_for_us: bool,
+    /// Whether it went from the map before it had begun.
+    is_withdrawn: bool,
     /// Whether what was there has been looked at.
     has_begun: bool,
+}
+
+/// What comes next.
+enum Next {
+    Event(SubscriberEvent),
+    /// The stream's end.
+    Ended,
+    /// There is no such stream any more, and nothing of it has come.
+    Withdrawn,
 }
 
 /// The two connections with the node.
@@ -162,6 +176,10 @@ pub async fn receive(
         };
         let transfer = Transfer::new(options, id, stream, map.own());
         let transfer = transfer.receive(&mut events).await?;
+        if transfer.is_withdrawn {
+            // The map had still shown one that was over; the next may be there already.
+            continue;
+        }
         if transfer.is_not_for_us {
             not_ours.push(transfer.name);
             continue;
@@ -187,6 +205,7 @@ impl<'a> Transfer<'a> {
             ended_unix: None,
             bytes_before: 0,
             is_not_for_us: false,
+            is_withdrawn: false,
             has_begun: false,
             options,
         }
@@ -286,6 +305,10 @@ impl<'a> Transfer<'a> {
             publisher,
         };
         let ended = self.carry(&mut lines, events).await;
+        if self.is_withdrawn {
+            // Nobody is there to take leave of.
+            return ended;
+        }
         if let Err(error @ (TransferError::File { .. } | TransferError::Ended(_))) = &ended {
             self.receiver.refuse(self.clock.now(), told(error));
         }
@@ -316,9 +339,10 @@ impl<'a> Transfer<'a> {
             };
             let next = tokio::time::timeout(silence_max, self.next(lines, &mut wanted)).await;
             match next.map_err(|_| gone(&self.sender.1))?? {
-                Some(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
-                Some(SubscriberEvent::Notice(text)) => tracing::debug!(%text, "files"),
-                None => {
+                Next::Event(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
+                Next::Event(SubscriberEvent::Notice(text)) => tracing::debug!(%text, "files"),
+                Next::Withdrawn => self.is_withdrawn = true,
+                Next::Ended => {
                     let sender = &self.sender.1;
                     let notice = format!("{sender} stopped sending; waiting for it to go on");
                     events(Event::Notice(notice));
@@ -334,7 +358,11 @@ impl<'a> Transfer<'a> {
         &mut self,
         lines: &mut Lines,
         wanted: &mut watch::Receiver<bool>,
-    ) -> Result<Option<SubscriberEvent>, TransferError> {
+    ) -> Result<Next, TransferError> {
+        // Who came by a phrase waits for this one and no other; who has begun goes on when it comes back.
+        let may_look = !self.has_begun && self.opener.is_none();
+        let mut look = tokio::time::interval(OFFER_LOOK_EVERY);
+        look.reset();
         // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
         let next = lines.subscriber.recv();
         tokio::pin!(next);
@@ -352,7 +380,13 @@ impl<'a> Transfer<'a> {
             };
             tokio::select! {
                 biased;
-                next = &mut next => return Ok(next?),
+                next = &mut next => return Ok(next?.map_or(Next::Ended, Next::Event)),
+                _ = look.tick(), if may_look => {
+                    let map = Map::look(&self.options.socket).await?;
+                    if map.stream(&self.name, self.sender.0).is_none() {
+                        return Ok(Next::Withdrawn);
+                    }
+                }
                 changed = wanted.changed() => {
                     if changed.is_err() {
                         return Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()).into());
@@ -380,7 +414,7 @@ impl<'a> Transfer<'a> {
             self.receiver.finish(self.clock.now());
             return Ok(true);
         }
-        Ok(self.is_not_for_us)
+        Ok(self.is_not_for_us || self.is_withdrawn)
     }
 
     async fn take(
