@@ -15,7 +15,7 @@ use bytes::Bytes;
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{NodeId, StreamId, StreamName};
 use thalweg_core::needs::WEIGHT_USUAL;
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::transfer::{Have, Receiver, Taken, TransferId};
 use thalweg_net::Clock;
 use tokio::sync::watch;
@@ -34,7 +34,7 @@ use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
 pub(super) const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
 /// How often it is looked whether what has not begun is still offered.
-const OFFER_LOOK_EVERY: StdDuration = StdDuration::from_secs(1);
+const OFFER_LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How long the last word to the sender may take: after it the files are here all the same.
 pub(super) const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
@@ -361,8 +361,11 @@ impl<'a> Transfer<'a> {
     ) -> Result<Next, TransferError> {
         // Who came by a phrase waits for this one and no other; who has begun goes on when it comes back.
         let may_look = !self.has_begun && self.opener.is_none();
-        let mut look = tokio::time::interval(OFFER_LOOK_EVERY);
-        look.reset();
+        let mut look = if may_look {
+            self.clock.now() + OFFER_LOOK_EVERY
+        } else {
+            Instant::NEVER
+        };
         // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
         let next = lines.subscriber.recv();
         tokio::pin!(next);
@@ -381,19 +384,20 @@ impl<'a> Transfer<'a> {
             tokio::select! {
                 biased;
                 next = &mut next => return Ok(next?.map_or(Next::Ended, Next::Event)),
-                _ = look.tick(), if may_look => {
-                    let map = Map::look(&self.options.socket).await?;
-                    if map.stream(&self.name, self.sender.0).is_none() {
-                        return Ok(Next::Withdrawn);
-                    }
-                }
                 changed = wanted.changed() => {
                     if changed.is_err() {
                         return Err(LocalError::Gone(std::io::ErrorKind::ConnectionReset.into()).into());
                     }
                     self.receiver.handle_wanted(self.clock.now());
                 }
-                () = self.clock.sleep_until(wake) => {}
+                () = self.clock.sleep_until(wake.min(look)) => {}
+            }
+            if self.clock.now() >= look {
+                let map = Map::look(&self.options.socket).await?;
+                if map.stream(&self.name, self.sender.0).is_none() {
+                    return Ok(Next::Withdrawn);
+                }
+                look = self.clock.now() + OFFER_LOOK_EVERY;
             }
         }
     }
