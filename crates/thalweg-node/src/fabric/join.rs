@@ -14,7 +14,7 @@ use thalweg_core::wire::WireError;
 use thalweg_core::wire::admission::{
     Answer, Credential, Knock, Ticket, decode_answer, encode_knock,
 };
-use thalweg_net::{Addresses, Identity, NoRelay, Relay, Unreachable, door, identity};
+use thalweg_net::{Identity, NoRelay, Unreachable, door, identity};
 
 use super::state::{Contact, State, StateError};
 
@@ -119,13 +119,12 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
         secret: ticket.secret,
     };
     let relays = ticket.relays.iter().map(|relay| relay.parse());
-    let relays: Vec<Relay> = relays.collect::<Result<_, _>>()?;
-    let addresses = Addresses {
-        udp: ticket.addresses.clone(),
-        relays: relays.clone(),
-        ..Addresses::default()
+    let contact = Contact {
+        key: inviter,
+        addresses: ticket.addresses.clone(),
+        relays: relays.collect::<Result<_, _>>()?,
     };
-    let answer = door::call(identity, inviter, addresses, &encode_knock(&knock)).await?;
+    let answer = door::call(identity, inviter, contact.reach(), &encode_knock(&knock)).await?;
     let granted = granted(ticket, identity.id(), &answer)?;
     let mut roll = Roll::of(fabric);
     roll.handle_credential(granted.clone(), now, &identity::verify)
@@ -134,11 +133,7 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
     state.fabric = Some(fabric);
     state.credential = Some(granted);
     state.contacts.retain(|contact| contact.key != inviter);
-    state.contacts.push(Contact {
-        key: inviter,
-        addresses: ticket.addresses.clone(),
-        relays,
-    });
+    state.contacts.push(contact);
     state.save(file)?;
     Ok(Joined {
         fabric,

@@ -21,7 +21,7 @@ use thalweg_core::time::Duration;
 use thalweg_core::wire::admission::{
     Credential, Warrant, decode_credential, decode_warrant, encode_credential, encode_warrant,
 };
-use thalweg_net::Relay;
+use thalweg_net::{Addresses, Relay};
 
 use crate::config::relays as read_relays;
 
@@ -75,6 +75,17 @@ pub(crate) struct Contact {
         deserialize_with = "read_relays"
     )]
     pub(crate) relays: Vec<Relay>,
+}
+
+impl Contact {
+    /// Returns where it is dialled.
+    pub(crate) fn reach(&self) -> Addresses {
+        Addresses {
+            udp: self.addresses.clone(),
+            relays: self.relays.clone(),
+            ..Addresses::default()
+        }
+    }
 }
 
 /// What a node keeps of its fabric.

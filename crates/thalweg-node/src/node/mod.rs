@@ -303,12 +303,7 @@ fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
     let is_configured = |key| config.peers.iter().any(|peer| peer.key == key);
     for (seed, contact) in (1 << 32..).zip(&state.contacts) {
         if !is_configured(contact.key) {
-            let addresses = Addresses {
-                udp: contact.addresses.clone(),
-                relays: contact.relays.clone(),
-                ..Addresses::default()
-            };
-            endpoint.keep_dialled(contact.key, addresses, seed);
+            endpoint.keep_dialled(contact.key, contact.reach(), seed);
         }
     }
     for (seed, peer) in (0..).zip(&config.peers) {
