@@ -51,6 +51,14 @@ pub fn ready() -> Fabric {
     fabric
 }
 
+/// Fails unless the files are in the folder, as they were.
+fn are_there(folder: &Path, names: &[&str], contents: &[Vec<u8>]) {
+    for (name, bytes) in names.iter().zip(contents) {
+        let came = fs::read(folder.join(name)).expect("it is there");
+        assert!(came == *bytes, "{name:?}");
+    }
+}
+
 pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -120,12 +128,7 @@ fn files_cross_two_hops_whole_under_their_names() {
     let mut send = fabric.command(&arguments[..2], "camera");
     let sent = Run(send.args(&arguments[2..]).output().expect("it runs")).exits(0);
     let received = end(receive, 0);
-    for (name, bytes) in names.iter().zip(&contents) {
-        assert!(
-            fs::read(into.join(name)).expect("it is there") == *bytes,
-            "{name:?}"
-        );
-    }
+    are_there(&into, &names, &contents);
     assert_eq!(
         fs::read_dir(&into).expect("a folder").count(),
         names.len(),
@@ -215,12 +218,7 @@ fn one_that_stays_receives_one_after_the_other_each_once() {
     terminate(&receiving);
     end(receiving, 0);
     assert!(lines.next().is_none(), "each is told once");
-    for (name, bytes) in ["one", "two"].iter().zip(contents) {
-        assert!(
-            fs::read(into.join(name)).expect("it is there") == bytes,
-            "{name}"
-        );
-    }
+    are_there(&into, &["one", "two"], &contents);
     fabric.stop();
 }
 
@@ -309,12 +307,7 @@ fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
         "{}",
         received.err()
     );
-    for (name, bytes) in ["a", "b"].iter().zip(contents) {
-        assert!(
-            fs::read(into.join(name)).expect("it is there") == bytes,
-            "{name}"
-        );
-    }
+    are_there(&into, &["a", "b"], &contents);
     fabric.stop();
 }
 
