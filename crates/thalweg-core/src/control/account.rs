@@ -45,6 +45,16 @@ impl Controller {
         Some(reading.rtt + reading.jitter).filter(|rtt| *rtt != Duration::ZERO)
     }
 
+    /// Tells the accounts of all that goes to a neighbour that it does not answer, or answers again.
+    pub(super) fn silence_accounts(&mut self, peer: NodeId, is_silent: bool, now: Instant) {
+        for (key, account) in &mut self.accounts {
+            let part = self.parts.get(key).map(super::Part::installation);
+            if part.is_some_and(|part| part.next == Some(peer)) {
+                account.handle_silence(is_silent, now);
+            }
+        }
+    }
+
     /// Returns what became of the ADUs of a stream that this node publishes.
     ///
     /// Cost    O(counters of its plans)

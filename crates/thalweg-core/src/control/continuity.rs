@@ -111,12 +111,13 @@ impl Controller {
         keys: &mut dyn super::Keys,
     ) {
         if is_silent && self.links.contains_key(&peer) {
+            self.silence_accounts(peer, true, now);
             self.continuity.silent.insert(peer, now + ADVISE_EVERY);
             self.note(Note::Silent { peer });
             self.advise_all(peer, now);
             self.settle(now, keys);
         } else {
-            self.forget_silence(peer);
+            self.forget_silence(peer, now);
         }
     }
 
@@ -148,8 +149,9 @@ impl Controller {
         })
     }
 
-    pub(super) fn forget_silence(&mut self, peer: NodeId) {
+    pub(super) fn forget_silence(&mut self, peer: NodeId, now: Instant) {
         self.continuity.silent.remove(&peer);
+        self.silence_accounts(peer, false, now);
     }
 
     /// Does what is due.

@@ -58,7 +58,7 @@ impl Controller {
 
     /// Takes in that there is no link with a neighbour any more.
     pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
-        self.forget_silence(peer);
+        self.forget_silence(peer, now);
         if self.links.remove(&peer).is_some() {
             self.announce(now, keys);
             self.settle(now, keys);

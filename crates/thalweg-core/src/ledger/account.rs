@@ -188,6 +188,15 @@ impl Account {
         self.hop.handle_rtt(rtt);
     }
 
+    /// Takes in that the next node does not answer, or answers again.
+    ///
+    /// While it does not, no word of it is waited for: what leaves is lost, as far as can be known, and is told soon.
+    pub fn handle_silence(&mut self, is_silent: bool, now: Instant) {
+        let arrived = arrived(self.behind.first());
+        self.hop
+            .handle_silence((is_silent && self.is_heard).then_some(&arrived), now);
+    }
+
     /// Takes in what this node has counted so far.
     ///
     /// A driver gives it soon after it has counted something, at once if that bears another mark than what was counted before,
@@ -406,8 +415,10 @@ impl Account {
             say(What::Returned, band, self.hop.returned(band));
         }
         if has_grown {
-            let earliest = if turned {
-                self.worded.map(|worded| worded + AGAIN)
+            let earliest = if turned || self.hop.is_silent() {
+                self.worded
+                    .max(self.told.filter(|_| !turned))
+                    .map(|last| last + AGAIN)
             } else {
                 self.told.map(|told| told + EVERY)
             };
@@ -421,6 +432,7 @@ impl Account {
     fn patience(&self) -> Duration {
         match self.place {
             Place::Sink => Duration::ZERO,
+            _ if self.hop.is_silent() => Duration::ZERO,
             Place::Source(_) | Place::Graft(_) | Place::Relay => self
                 .lag
                 .map_or(SLACK, |lag| (lag + MARGIN).min(PATIENCE_MAX)),

@@ -14,6 +14,7 @@
 //! | of | a while ago, by a report | without one |
 //! |---|---|---|
 //! | a mark: datagrams, of which nobody says that they came | 5/4 RTT + 25 ms before it came | so long ago as a report can take |
+//! | the same, while nothing at all comes from the next node | – | 5/4 RTT + 25 ms, if it left after the last that came |
 //! | none: acknowledged, so it is there, and perhaps not read | 1 s | 2 s |
 //!
 //! A report can take 730 ms until it is made, or 500 ms if the last ADU of the mark has left, or if the next node has said that
@@ -32,6 +33,7 @@ use super::account::{EVERY, SLACK, TELL_ALL, grid};
 use super::past::Past;
 use super::{BANDS, Band, Counts, Marked};
 use crate::adu::Mark;
+use crate::routing::pulse;
 use crate::time::{Duration, Instant};
 
 /// How long what is acknowledged may be missing in a report; twice as long without one.
@@ -49,6 +51,12 @@ const RTT_UNKNOWN: Duration = Duration::from_millis(200);
 /// No longer round trip than this is waited for.
 const RTT_MAX: Duration = Duration::from_secs(2);
 
+/// Steps of what had left as long ago as a report may be ahead of what it tells of.
+const PAST_GRAIN: u64 = 8;
+
+/// The same for as long as a report may take: where silence began is to be found in it.
+const LONG_PAST_GRAIN: u64 = 24;
+
 /// Which mark is in use, and since when, as far as counters tell.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
@@ -62,6 +70,15 @@ struct Ages {
     young: (Instant, Marked),
     aged: Marked,
     old: Marked,
+}
+
+/// What was known when the next node fell silent.
+#[derive(Clone, Copy, Debug)]
+struct Silence {
+    /// What had left before what was heard last was said.
+    before: Marked,
+    /// What had arrived or was taken for lost.
+    known: Marked,
 }
 
 /// What is known of the ADUs of one plan between this node and the next.
@@ -79,6 +96,8 @@ pub(super) struct Hop {
     /// What had left as long ago as a report may be ahead of what it tells of; and as long as one may take.
     past: Past,
     long_past: Past,
+    /// Nothing comes from the next node, whatever leaves.
+    silence: Option<Silence>,
     /// When the last of each mark was seen to have left.
     rested: [Instant; Mark::COUNT],
     /// What is acknowledged, with steps of [`GRACE`].
@@ -133,6 +152,16 @@ impl Turn {
     }
 }
 
+impl Silence {
+    /// Returns how many of a mark are gone: those that are otherwise, or those that have left since the silence began.
+    fn gone(&self, mark: usize, past: &Marked, gone: &[u64; BANDS]) -> [u64; BANDS] {
+        core::array::from_fn(|band| {
+            let since = past[mark][band].saturating_sub(self.before[mark][band]);
+            gone[band].max(self.known[mark][band] + since)
+        })
+    }
+}
+
 impl Ages {
     fn new(now: Instant) -> Self {
         Self {
@@ -160,8 +189,9 @@ impl Hop {
             rtt: None,
             lag: None,
             turn: Turn::new(),
-            past: Past::default(),
-            long_past: Past::default(),
+            past: Past::new(PAST_GRAIN),
+            long_past: Past::new(LONG_PAST_GRAIN),
+            silence: None,
             rested: [now; Mark::COUNT],
             slow: Ages::new(now),
             trail: Instant::NEVER,
@@ -182,6 +212,35 @@ impl Hop {
     /// Takes in how long after the turn of a mark the next node speaks of the one before.
     pub(super) const fn handle_lag(&mut self, lag: Duration) {
         self.lag = Some(lag);
+    }
+
+    /// Takes in that the next node, of which so much has arrived, does not answer, or answers again.
+    ///
+    /// What had left when it said the last that came may have arrived, and it could not tell. Of what left since then,
+    /// either that or all word of it was taken by the line.
+    pub(super) fn handle_silence(&mut self, arrived: Option<&Marked>, now: Instant) {
+        self.silence = arrived.map(|arrived| {
+            let rtt = self.rtt.unwrap_or(RTT_UNKNOWN);
+            let mut known = *arrived;
+            for mark in 0..Mark::COUNT {
+                for band in 0..BANDS {
+                    let since = arrived[mark][band].saturating_sub(self.unrelated[mark][band]);
+                    known[mark][band] =
+                        (since + self.lost[mark][band]).saturating_sub(self.returned[mark][band]);
+                }
+            }
+            let heard = pulse::Pulse::patience(rtt) + pulse::LOOK;
+            Silence {
+                before: self.long_past.by(now - (heard + rtt)),
+                known,
+            }
+        });
+        self.overdue = now;
+    }
+
+    /// Returns whether the next node is known not to answer.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.silence.is_some()
     }
 
     /// Returns which mark leaves now.
@@ -231,6 +290,10 @@ impl Hop {
                 Some(open) if open != mark => past[at],
                 _ => long_past[at],
             };
+            let gone = self
+                .silence
+                .filter(|_| mark != Mark::NONE)
+                .map_or(gone, |silence| silence.gone(at, &past, &gone));
             if self.reckon_mark(counts, &word.arrived[at], mark, &gone) {
                 let look = match mark {
                     Mark::NONE => (self.slow.young.0 + GRACE).max(now + SLACK),

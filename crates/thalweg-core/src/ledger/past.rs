@@ -13,19 +13,26 @@ use crate::time::{Duration, Instant};
 /// How far apart samples are at least.
 const GRID: Duration = Duration::from_millis(20);
 
-/// Samples within the reach.
-const SAMPLES: u64 = 8;
-
 /// Samples of what had left, the oldest first.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Past {
     samples: VecDeque<(Instant, Marked)>,
+    /// How many lie within the reach.
+    grain: u64,
 }
 
 impl Past {
+    /// Returns a past that is kept in so many steps.
+    pub(super) const fn new(grain: u64) -> Self {
+        Self {
+            samples: VecDeque::new(),
+            grain,
+        }
+    }
+
     /// Takes in what has left by now; nobody asks for what is older than `reach`.
     pub(super) fn note(&mut self, now: Instant, left: &Marked, reach: Duration) {
-        let apart = GRID.max(Duration::from_nanos(reach.as_nanos() / SAMPLES));
+        let apart = GRID.max(Duration::from_nanos(reach.as_nanos() / self.grain));
         let last = self.samples.back();
         if last.is_some_and(|(last, known)| *last + apart > now || known == left) {
             return;

@@ -182,7 +182,7 @@ fn a_high_round_trip_is_remembered_for_a_while() {
 #[test]
 fn samples_of_the_past_are_few_and_never_say_too_much() {
     for reach_ms in [50, 200, 800, 2_500] {
-        let mut past = Past::default();
+        let mut past = Past::new(8);
         for millis in 1..20_000 {
             // One leaves each millisecond.
             past.note(at(millis), &[[millis; BANDS]; Mark::COUNT], ms(reach_ms));
