@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::heard::Heard;
 use crate::{Failure, media, place, relay};
 
 /// What one step leaves for the next.
@@ -13,36 +14,8 @@ pub struct Shared {
     pub media: Option<PathBuf>,
     /// The relay's program, once it is there.
     pub relay: Option<PathBuf>,
-    /// What the tests counted, once they ran.
-    pub counts: Option<Counts>,
-}
-
-/// Tests that passed and failed.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counts {
-    /// Passed.
-    pub passed: u64,
-    /// Failed.
-    pub failed: u64,
-}
-
-impl Counts {
-    /// Adds what a line such as `test result: ok. 3 passed; 0 failed; …` counts; any other line counts nothing.
-    pub fn add(&mut self, line: &str) {
-        let Some((_, counts)) = line
-            .strip_prefix("test result: ")
-            .and_then(|rest| rest.split_once(". "))
-        else {
-            return;
-        };
-        for part in counts.split(';') {
-            match part.trim().split_once(' ') {
-                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
-                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
-                _ => {}
-            }
-        }
-    }
+    /// What the tests said, once they ran.
+    pub heard: Option<Heard>,
 }
 
 /// Runs a command in view; fails with the line to type for the same.
@@ -119,37 +92,66 @@ pub fn build(_: &mut Shared) -> Result<(), Failure> {
     run(&["build", "--workspace", "--all-targets", "--locked"])
 }
 
-/// Runs the tests and counts them.
+/// Runs the tests and counts them; those that fail run once more, alone, and are named whatever comes of it.
 pub fn test(shared: &mut Shared) -> Result<(), Failure> {
-    let folder = shared.media.clone().map_or_else(media::folder, Ok)?;
-    let relay = shared.relay.clone().map_or_else(relay::program, Ok)?;
+    shared.media = Some(shared.media.take().map_or_else(media::folder, Ok)?);
+    shared.relay = Some(shared.relay.take().map_or_else(relay::program, Ok)?);
+    let (mut heard, end) = listen(shared, &[])?;
+    let again = match end {
+        // What else cargo failed at, and a storm of failures, no second run makes better.
+        Err(_) if (1..=AGAIN_MAX).contains(&heard.failures.len()) => {
+            let names: Vec<String> = heard.failures.keys().cloned().collect();
+            let (second, end) = listen(shared, &names)?;
+            heard.add_second(&second);
+            let whole = if heard.failures.is_empty() {
+                Ok(())
+            } else {
+                Err(Failure::Broken("tests failed twice".into()))
+            };
+            end.and(whole)
+        }
+        end => end,
+    };
+    shared.heard = Some(heard);
+    again
+}
+
+/// How many tests that failed run once more; where there are more, it is not by chance.
+const AGAIN_MAX: usize = 5;
+
+/// Runs all tests, or those of these names alone; returns what they said, and how cargo ended.
+fn listen(shared: &Shared, names: &[String]) -> Result<(Heard, Result<(), Failure>), Failure> {
     let mut command = place::cargo();
-    command
-        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
-        .env(media::VARIABLE, &folder)
-        .env(relay::VARIABLE, &relay);
-    let shown = place::show(&command);
-    let (media, folder) = (media::VARIABLE, folder.display());
-    println!(
-        "$ {media}={folder} {}={} {shown}",
-        relay::VARIABLE,
-        relay.display()
-    );
+    command.args(["test", "--workspace", "--locked", "--no-fail-fast"]);
+    if !names.is_empty() {
+        command.args(["--", "--exact"]).args(names);
+    }
+    let mut shown = place::show(&command);
+    for (name, path) in [
+        (relay::VARIABLE, &shared.relay),
+        (media::VARIABLE, &shared.media),
+    ] {
+        if let Some(path) = path {
+            command.env(name, path);
+            shown = format!("{name}={} {shown}", path.display());
+        }
+    }
+    println!("$ {shown}");
     let broken = |error| Failure::Broken(format!("`{shown}`: {error}"));
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(broken)?;
-    let mut counts = Counts::default();
+    let mut heard = Heard::default();
     for line in BufReader::new(child.stdout.take().expect("it was piped above")).lines() {
         let line = line.map_err(broken)?;
-        counts.add(&line);
+        heard.add(&line);
         println!("{line}");
     }
-    shared.counts = Some(counts);
     let status = child.wait().map_err(broken)?;
-    if status.success() {
+    let end = if status.success() {
         Ok(())
     } else {
         Err(Failure::Broken(format!("`{shown}` failed ({status})")))
-    }
+    };
+    Ok((heard, end))
 }
 
 /// Builds the reference; a broken link in it is an error.

@@ -1,19 +1,21 @@
 //! `cargo xtask test`: every check there is, step by step, each with its time and the command that repeats it.
 //!
 //! *The idea.* A person and CI run the same. All steps run even if one fails, so that one run shows all there is to put
-//! right; only what needs a failed step's result is left out, and is said to be. The last line counts tests.
+//! right; only what needs a failed step's result is left out, and is said to be. The last lines name the tests that failed and
+//! count them all.
 //!
 //! *What it does not do.* It installs nothing but the test media (see [`crate::media`]), a relay (see [`crate::relay`]), the oracle's packages (see
 //! [`crate::oracle`]) and, by root, the programs that measure (see [`crate::debian`]); any other missing tool is a sentence that says which command brings it.
 
 mod cargo;
+mod heard;
 #[cfg(test)]
 mod tests;
 
 use std::time::{Duration, Instant};
 
 use crate::{Failure, fuzz, instructions, media, oracle, relay, soak, testbed, tidy};
-use cargo::{Counts, Shared};
+use cargo::Shared;
 
 /// One check, by the name that `cargo xtask test NAME` repeats.
 struct Step {
@@ -162,8 +164,8 @@ pub fn run(names: &[String]) -> Result<(), Failure> {
         ends.push(end);
     }
     let result = conclude(&ends);
-    if let Some(Counts { passed, failed }) = shared.counts {
-        println!("{passed} passed, {failed} failed");
+    if let Some(heard) = &shared.heard {
+        println!("{heard}");
     }
     result
 }

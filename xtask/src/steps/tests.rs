@@ -1,7 +1,7 @@
 //! Proves that tests are counted from cargo's own words and from nothing else, and that steps name what exists.
 
 use super::STEPS;
-use super::cargo::Counts;
+use super::heard::{Counts, Heard};
 
 fn count(text: &str) -> Counts {
     let mut counts = Counts::default();
@@ -42,4 +42,51 @@ fn a_step_needs_only_what_comes_before_it() {
             step.name, step.needs
         );
     }
+}
+
+fn heard(text: &str) -> Heard {
+    let mut heard = Heard::default();
+    text.lines().for_each(|line| heard.add(line));
+    heard
+}
+
+const FIRST: &str = "test a::whole ... ok\ntest a::late ... FAILED\ntest a::wrong ... FAILED\n\nfailures:\n\n\
+                     ---- a::late stdout ----\n\nthread 'a::late' panicked at a.rs:1:\nnot in time\n\n\
+                     ---- a::wrong stdout ----\nthread 'a::wrong' panicked at a.rs:9:\nleft: 1\n\n\
+                     failures:\n    a::late\n    a::wrong\n\n\
+                     test result: FAILED. 1 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.1s\n";
+
+#[test]
+fn tests_that_failed_are_named_with_their_words() {
+    let said = heard(FIRST).to_string();
+    assert_eq!(
+        said,
+        "a::late: failed\n    thread 'a::late' panicked at a.rs:1:\n    not in time\n\
+         a::wrong: failed\n    thread 'a::wrong' panicked at a.rs:9:\n    left: 1\n1 passed, 2 failed"
+    );
+}
+
+#[test]
+fn a_test_that_passes_alone_is_unsteady_and_one_that_does_not_has_failed() {
+    let mut first = heard(FIRST);
+    first.add_second(&heard(
+        "test a::late ... ok\ntest a::wrong ... FAILED\n\
+         test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n",
+    ));
+    let said = first.to_string();
+    assert!(said.contains("a::late: UNSTEADY"), "{said}");
+    assert!(said.contains("a::wrong: failed"), "{said}");
+    assert!(
+        said.ends_with("2 passed, 1 failed, 1 of them unsteady"),
+        "{said}"
+    );
+}
+
+#[test]
+fn a_test_that_did_not_run_again_has_failed() {
+    let mut first = heard(FIRST);
+    first.add_second(&heard(
+        "test a::late ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n",
+    ));
+    assert_eq!(first, heard(FIRST));
 }

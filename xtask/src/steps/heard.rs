@@ -1,0 +1,122 @@
+//! What cargo's tests said: how many passed, which failed, and with what words.
+//!
+//! *The idea.* A run prints thousands of lines, and only the last of them may be kept; so the names of the tests that failed
+//! and the first words of each are said again at the very end. A test that failed among all and passed alone is **unsteady**:
+//! it does not fail the run, for the machine may have been busy, but it is a defect, of the test or of what it tests, and is
+//! named as one.
+//!
+//! *What it does not do.* It runs nothing.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// How many lines of a failure are said again.
+const WORDS_MAX: usize = 6;
+
+/// Tests that passed and failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Counts {
+    /// Passed.
+    pub passed: u64,
+    /// Failed.
+    pub failed: u64,
+}
+
+impl Counts {
+    /// Adds what a line such as `test result: ok. 3 passed; 0 failed; …` counts; any other line counts nothing.
+    pub fn add(&mut self, line: &str) {
+        let Some((_, counts)) = line
+            .strip_prefix("test result: ")
+            .and_then(|rest| rest.split_once(". "))
+        else {
+            return;
+        };
+        for part in counts.split(';') {
+            match part.trim().split_once(' ') {
+                Some((number, "passed")) => self.passed += number.parse().unwrap_or(0),
+                Some((number, "failed")) => self.failed += number.parse().unwrap_or(0),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// What the tests said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heard {
+    /// How many passed and failed at the end.
+    pub counts: Counts,
+    /// The tests that failed, by name, each with the first lines that it printed.
+    pub failures: BTreeMap<String, Vec<String>>,
+    /// Those that failed among all and passed alone.
+    pub unsteady: BTreeMap<String, Vec<String>>,
+    /// The test whose output is being printed.
+    open: Option<String>,
+}
+
+impl Heard {
+    /// Takes in the next line.
+    pub fn add(&mut self, line: &str) {
+        self.counts.add(line);
+        let failed = line
+            .strip_prefix("test ")
+            .and_then(|rest| rest.strip_suffix(" ... FAILED"));
+        let begun = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"));
+        if let Some(name) = failed {
+            self.failures.entry(name.to_owned()).or_default();
+        } else if let Some(name) = begun {
+            self.open = Some(name.to_owned());
+        } else if ["failures:", "stack backtrace:"].contains(&line) {
+            self.open = None;
+        } else if let Some(words) = self
+            .open
+            .as_ref()
+            .and_then(|name| self.failures.get_mut(name))
+            && words.len() < WORDS_MAX
+            && !line.is_empty()
+        {
+            words.push(line.to_owned());
+        }
+    }
+
+    /// Takes in what the tests that failed said when they ran again, alone.
+    pub fn add_second(&mut self, second: &Self) {
+        let passed = |name: &str| !second.failures.contains_key(name);
+        // A name that no binary had this time has not passed.
+        if second.counts.passed + second.counts.failed < self.counts.failed {
+            return;
+        }
+        let names: Vec<String> = self.failures.keys().cloned().collect();
+        for name in names.into_iter().filter(|name| passed(name)) {
+            if let Some(words) = self.failures.remove(&name) {
+                self.unsteady.insert(name, words);
+            }
+        }
+        self.counts.passed += self.counts.failed - second.counts.failed;
+        self.counts.failed = second.counts.failed;
+    }
+}
+
+impl fmt::Display for Heard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, tests) in [
+            ("failed", &self.failures),
+            ("UNSTEADY: failed among all, passed alone", &self.unsteady),
+        ] {
+            for (name, words) in tests {
+                writeln!(f, "{name}: {what}")?;
+                for line in words {
+                    writeln!(f, "    {line}")?;
+                }
+            }
+        }
+        let Counts { passed, failed } = self.counts;
+        write!(f, "{passed} passed, {failed} failed")?;
+        match self.unsteady.len() {
+            0 => Ok(()),
+            unsteady => write!(f, ", {unsteady} of them unsteady"),
+        }
+    }
+}
