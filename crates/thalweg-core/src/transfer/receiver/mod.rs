@@ -252,6 +252,13 @@ impl Receiver {
     fn distrust(&mut self, now: Instant) -> Taken {
         self.corrupt += 1;
         self.corrupt_in_a_row += 1;
+        if self.corrupt_in_a_row == CORRUPT_MAX / 2 && self.ending.is_none() {
+            // It may be what they are compared with that is wrong: of an offer that was changed on its way.
+            self.manifest = None;
+            self.have = None;
+            self.parts.clear();
+            self.receipt_at = now;
+        }
         if self.corrupt_in_a_row >= CORRUPT_MAX {
             let reason = "what arrives does not have its hash: a node on the way changes it";
             self.refuse(now, reason.into());
