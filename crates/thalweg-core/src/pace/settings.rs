@@ -51,7 +51,10 @@ pub const TARGET: Duration = Duration::from_millis(10);
 /// The least time without progress that counts as a stall: PL-13, and the least RTO of Linux.
 pub const STALL_MIN: Duration = Duration::from_millis(200);
 
-/// The same before a round trip was measured: the initial RTO of RFC 6298 §2.1.
+/// The same while the peer's kernel acknowledges what the peer says nothing of.
+pub const STALL_ACKNOWLEDGED: Duration = Duration::from_secs(1);
+
+/// The least time before a round trip was measured: the initial RTO of RFC 6298 §2.1.
 pub const STALL_UNKNOWN: Duration = Duration::from_secs(1);
 
 /// The least time between two fail-overs because of stalls: a new connection needs that long to leave slow start on any

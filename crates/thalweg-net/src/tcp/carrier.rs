@@ -83,7 +83,7 @@ impl Carrier {
             let is_more = self.hear()?;
             let shared = self.shared.clone();
             let is_of_use = shared.act_as(self.number, |state, now| {
-                state.session.handle_timeout(now);
+                state.judge(now);
                 state.session.has_carrier(self.number)
             });
             if !is_of_use {

@@ -308,11 +308,26 @@ impl State {
         if is_fresh && sliver.is_none_or(|sliver| self.session.credit() >= sliver) {
             return;
         }
+        self.ask(number, now);
+    }
+
+    /// Asks the kernel about a carrier that seems to have stalled, and has the session judge it.
+    pub(super) fn judge(&mut self, now: Instant) {
+        if self.session.wants_kernel(now)
+            && let Some(number) = self.session.active()
+        {
+            self.ask(number, now);
+        }
+        self.session.handle_timeout(now);
+    }
+
+    /// Asks the kernel about the active carrier.
+    fn ask(&mut self, number: CarrierNumber, now: Instant) {
         let path = self
             .active()
             .and_then(|slot| socket::path(&slot.socket).ok());
         if let Some(path) = path {
-            self.session.handle_kernel(number, path);
+            self.session.handle_kernel(number, path, now);
             self.asked = Some(Asked {
                 of: number,
                 at: now,

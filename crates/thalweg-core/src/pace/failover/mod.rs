@@ -4,8 +4,13 @@
 //! round trips, or if the kernel's timer for the oldest segment has run out twice in a row. Then the standby takes over; but
 //! not again soon, for a sender that changes whenever it meets a loss has no congestion control.
 //!
+//! Where the kernel is asked it tells apart two silences. While the peer's kernel acknowledges, the connection carries, and it is
+//! the peer that is busy: another connection would lead to the same peer, and give it a handshake to reckon besides. Then the
+//! wait is longer; not endless, for something between the two may be acknowledging in the peer's name.
+//!
 //! ```text
 //! stalled:  outstanding > 0  and  now − last progress ≥ max(2·RTT, 200 ms)      or  timeouts ≥ 2
+//!           and the kernel saw none either since then, or now − last progress ≥ max(2·RTT, 1 s)
 //! allowed:  now ≥ last fail-over + interval        interval: 1 s, doubled up to 16 s while they follow one another
 //! ```
 //!
@@ -17,8 +22,11 @@
 #[cfg(test)]
 mod tests;
 
-use super::settings::{FAILOVER_INTERVAL_MAX, FAILOVER_INTERVAL_MIN, STALL_MIN, STALL_UNKNOWN};
+use super::settings::{
+    FAILOVER_INTERVAL_MAX, FAILOVER_INTERVAL_MIN, STALL_ACKNOWLEDGED, STALL_MIN, STALL_UNKNOWN,
+};
 use crate::time::{Duration, Instant};
+use crate::units::DataSize;
 
 /// Timeouts in a row that are a stall by themselves.
 const TIMEOUTS: u32 = 2;
@@ -28,6 +36,12 @@ const TIMEOUTS: u32 = 2;
 pub struct Failover {
     /// The last progress, or when something became outstanding; nothing while nothing is.
     waiting_since: Option<Instant>,
+    /// How much the peer's kernel had when that was asked first during this waiting.
+    kernel: Option<DataSize>,
+    /// Whether the kernel was asked, or it was time to, during this waiting.
+    is_asked: bool,
+    /// When the peer's kernel was last seen to have more, or all, during this waiting.
+    alive: Option<Instant>,
     last: Option<Instant>,
     interval: Duration,
     count: u64,
@@ -50,6 +64,9 @@ impl Default for Failover {
     fn default() -> Self {
         Self {
             waiting_since: None,
+            kernel: None,
+            is_asked: false,
+            alive: None,
             last: None,
             interval: FAILOVER_INTERVAL_MIN,
             count: 0,
@@ -67,8 +84,30 @@ impl Failover {
 
     /// Takes in that more has arrived, and whether something is still outstanding.
     pub fn handle_progress(&mut self, now: Instant, is_outstanding: bool) {
-        self.waiting_since = is_outstanding.then_some(now);
-        self.is_held_told = false;
+        self.wait(is_outstanding.then_some(now));
+    }
+
+    /// Takes in what the kernel says: how much the peer's has acknowledged, and whether that is all.
+    ///
+    /// What it said before the waiting began proves nothing of it.
+    pub fn handle_kernel(&mut self, now: Instant, acknowledged: DataSize, is_all: bool) {
+        if self.waiting_since.is_none() {
+            return;
+        }
+        let has_grown = self.kernel.is_some_and(|before| before < acknowledged);
+        if has_grown || is_all {
+            self.alive = Some(now);
+        }
+        (self.kernel, self.is_asked) = (Some(acknowledged), true);
+    }
+
+    /// Returns whether the kernel is to be asked before this is judged.
+    pub fn wants_kernel(&self, now: Instant, rtt: Duration) -> bool {
+        let asks = |since| match self.is_asked {
+            false => since + half(rtt),
+            true => self.stalls_at(since, rtt),
+        };
+        self.waiting_since.is_some_and(|since| asks(since) <= now)
     }
 
     /// Takes in that another connection is the active one, by our choice or the peer's.
@@ -85,8 +124,7 @@ impl Failover {
         };
         self.last = Some(now);
         self.count += 1;
-        self.waiting_since = None;
-        self.is_held_told = false;
+        self.wait(None);
     }
 
     /// Returns what to do now; a stall about which nothing can be done is counted once.
@@ -102,7 +140,8 @@ impl Failover {
         let Some(since) = self.waiting_since else {
             return Verdict::Steady;
         };
-        if now < since + patience(rtt) && timeouts < TIMEOUTS {
+        self.is_asked |= since + half(rtt) <= now;
+        if now < self.stalls_at(since, rtt) && timeouts < TIMEOUTS {
             return Verdict::Steady;
         }
         if has_standby && now >= self.allowed() {
@@ -115,11 +154,12 @@ impl Failover {
         Verdict::Held
     }
 
-    /// Returns when to judge again, if nothing happens before.
-    pub fn poll_timeout(&self, rtt: Duration, has_standby: bool) -> Instant {
+    /// Returns when to judge again, if nothing happens before; earlier if the kernel can be asked and has not been.
+    pub fn poll_timeout(&self, rtt: Duration, has_standby: bool, has_kernel: bool) -> Instant {
         match self.waiting_since {
-            Some(since) if !self.is_held_told => since + patience(rtt),
-            Some(since) if has_standby => (since + patience(rtt)).max(self.allowed()),
+            Some(since) if has_kernel && !self.is_asked => since + half(rtt),
+            Some(since) if !self.is_held_told => self.stalls_at(since, rtt),
+            Some(since) if has_standby => self.stalls_at(since, rtt).max(self.allowed()),
             _ => Instant::NEVER,
         }
     }
@@ -134,6 +174,19 @@ impl Failover {
         self.held_back
     }
 
+    fn wait(&mut self, since: Option<Instant>) {
+        self.waiting_since = since;
+        (self.kernel, self.alive) = (None, None);
+        (self.is_asked, self.is_held_told) = (false, false);
+    }
+
+    /// Returns when what waits since then has stalled, as far as is known.
+    fn stalls_at(&self, since: Instant, rtt: Duration) -> Instant {
+        let patience = patience(rtt);
+        let alive = self.alive.unwrap_or(since);
+        (alive + patience).min(since + patience.max(STALL_ACKNOWLEDGED))
+    }
+
     fn allowed(&self) -> Instant {
         self.last.map_or(Instant::ZERO, |last| last + self.interval)
     }
@@ -145,4 +198,9 @@ fn patience(rtt: Duration) -> Duration {
         Duration::ZERO => STALL_UNKNOWN,
         rtt => (rtt + rtt).max(STALL_MIN),
     }
+}
+
+/// Returns when the kernel is asked first, so that what it says later can be held against that.
+fn half(rtt: Duration) -> Duration {
+    Duration::from_nanos(patience(rtt).as_nanos() / 2)
 }

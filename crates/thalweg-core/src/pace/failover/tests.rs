@@ -15,7 +15,7 @@ fn a_stall_is_two_round_trips_without_progress_and_not_a_nanosecond_less() {
     let edge = at(1_300);
     let before = Instant::from_nanos(edge.as_nanos() - 1);
     assert_eq!(failover.judge(before, RTT, 0, true), Verdict::Steady);
-    assert_eq!(failover.poll_timeout(RTT, true), edge);
+    assert_eq!(failover.poll_timeout(RTT, true, false), edge);
     assert_eq!(failover.judge(edge, RTT, 0, true), Verdict::Switch);
 }
 
@@ -44,7 +44,7 @@ fn progress_begins_the_wait_anew_and_nothing_outstanding_ends_it() {
     assert_eq!(failover.judge(at(500), RTT, 0, true), Verdict::Steady);
     failover.handle_progress(at(500), false);
     assert_eq!(failover.judge(at(9_000), RTT, 9, true), Verdict::Steady);
-    assert_eq!(failover.poll_timeout(RTT, true), Instant::NEVER);
+    assert_eq!(failover.poll_timeout(RTT, true, false), Instant::NEVER);
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn without_a_standby_a_stall_is_held_and_counted_once() {
         assert_eq!(failover.judge(at(ms), RTT, 0, false), Verdict::Held);
     }
     assert_eq!((failover.count(), failover.held_back()), (0, 1));
-    assert_eq!(failover.poll_timeout(RTT, false), Instant::NEVER);
+    assert_eq!(failover.poll_timeout(RTT, false, false), Instant::NEVER);
     assert_eq!(failover.judge(at(600), RTT, 0, true), Verdict::Switch);
 }
 
@@ -92,4 +92,49 @@ fn after_a_calm_the_next_change_is_as_quick_as_the_first() {
     failover.handle_sent(at(5_000));
     assert_eq!(failover.judge(at(5_999), RTT, 0, true), Verdict::Held);
     assert_eq!(failover.judge(at(6_000), RTT, 0, true), Verdict::Switch);
+}
+
+/// What the kernel says: so many bytes are acknowledged, and whether those are all.
+fn kernel(failover: &mut Failover, ms: u64, acknowledged: u64, is_all: bool) {
+    failover.handle_kernel(at(ms), DataSize::from_bytes(acknowledged), is_all);
+}
+
+#[test]
+fn a_peer_whose_kernel_acknowledges_is_given_a_second() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    assert!(!failover.wants_kernel(at(149), RTT));
+    assert!(failover.wants_kernel(at(150), RTT));
+    assert_eq!(failover.poll_timeout(RTT, true, true), at(150));
+    for (ms, acknowledged) in [(150, 10), (300, 20), (600, 30), (900, 40)] {
+        kernel(&mut failover, ms, acknowledged, false);
+        let verdict = failover.judge(at(ms), RTT, 0, true);
+        assert_eq!(verdict, Verdict::Steady, "at {ms} ms");
+    }
+    assert_eq!(failover.judge(at(999), RTT, 0, true), Verdict::Steady);
+    assert_eq!(failover.judge(at(1_000), RTT, 0, true), Verdict::Switch);
+}
+
+#[test]
+fn a_line_whose_kernel_has_no_answer_either_has_stalled() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    kernel(&mut failover, 0, 10, false);
+    assert!(!failover.wants_kernel(at(299), RTT));
+    kernel(&mut failover, 300, 10, false);
+    assert_eq!(failover.judge(at(300), RTT, 0, true), Verdict::Switch);
+}
+
+#[test]
+fn what_the_kernel_said_before_the_waiting_began_proves_nothing() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    kernel(&mut failover, 100, 10, true);
+    failover.handle_progress(at(200), false);
+    kernel(&mut failover, 250, 20, true);
+    failover.handle_sent(at(300));
+    assert!(failover.wants_kernel(at(450), RTT));
+    kernel(&mut failover, 450, 20, false);
+    kernel(&mut failover, 600, 20, false);
+    assert_eq!(failover.judge(at(600), RTT, 0, true), Verdict::Switch);
 }

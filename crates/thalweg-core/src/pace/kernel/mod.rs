@@ -39,6 +39,8 @@ pub struct KernelPath {
     pub in_flight: DataSize,
     /// Handed over and not sent.
     pub unsent: DataSize,
+    /// Acknowledged by the peer's kernel, since the connection began.
+    pub acknowledged: DataSize,
     /// The smoothed round trip; zero before one was measured.
     pub rtt: Duration,
     /// The least round trip of the last minutes; zero before one was measured.

@@ -10,6 +10,7 @@ fn pacer(window: u64, in_flight: u64, unsent: u64) -> PaceK {
         window: DataSize::from_bytes(window),
         in_flight: DataSize::from_bytes(in_flight),
         unsent: DataSize::from_bytes(unsent),
+        acknowledged: DataSize::ZERO,
         rtt: Duration::from_millis(50),
         rtt_min: Duration::from_millis(40),
         delivery_rate: Bitrate::from_kbps(10_000),

@@ -210,6 +210,11 @@ impl Carrier {
         }
     }
 
+    /// Returns whether the kernel can be asked about it.
+    pub(super) const fn asks_kernel(&self) -> bool {
+        matches!(self.pacer, Pacer::Kernel(_))
+    }
+
     pub(super) const fn rtt(&self) -> Duration {
         self.srtt
     }

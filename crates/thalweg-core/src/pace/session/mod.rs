@@ -144,10 +144,23 @@ impl Session {
     }
 
     /// Takes in what the kernel says of a carrier.
-    pub fn handle_kernel(&mut self, number: CarrierNumber, path: KernelPath) {
+    pub fn handle_kernel(&mut self, number: CarrierNumber, path: KernelPath, now: Instant) {
         if let Some(carrier) = self.carriers.get_mut(&number) {
             carrier.handle_kernel(path);
         }
+        if self.active == Some(number) {
+            let is_all = path.in_flight + path.unsent == DataSize::ZERO;
+            self.failover.handle_kernel(now, path.acknowledged, is_all);
+        }
+    }
+
+    /// Returns whether the active carrier has been silent for so long that the kernel is to be asked, where it can be, before
+    /// [`Session::handle_timeout`] judges.
+    pub fn wants_kernel(&self, now: Instant) -> bool {
+        let wants = |(_, carrier): (_, &Carrier)| {
+            carrier.asks_kernel() && self.failover.wants_kernel(now, carrier.rtt())
+        };
+        self.active_carrier().is_some_and(wants)
     }
 
     /// Looks whether the peer has all that the active carrier was given; then there is nothing of it in the kernel, which need not be
@@ -192,8 +205,9 @@ impl Session {
         let stall = self
             .active_carrier()
             .map_or(Instant::NEVER, |(_, carrier)| {
+                let has_standby = self.standby().is_some();
                 self.failover
-                    .poll_timeout(carrier.rtt(), self.standby().is_some())
+                    .poll_timeout(carrier.rtt(), has_standby, carrier.asks_kernel())
             });
         let own = self.carriers.get(&number);
         let own = own.map_or(Instant::NEVER, Carrier::poll_timeout);

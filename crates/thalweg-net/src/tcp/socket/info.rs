@@ -69,7 +69,10 @@ fn word(bytes: &[u8; BYTES], place: usize) -> u64 {
 
 fn read(bytes: &[u8; BYTES]) -> KernelPath {
     let word = |place| word(bytes, place);
-    let rate = bytes[160..].first_chunk().copied().unwrap_or_default();
+    let long = |place: usize| {
+        let bytes = bytes[place..].first_chunk().copied();
+        u64::from_ne_bytes(bytes.unwrap_or_default())
+    };
     let segment = word(16);
     let gone = word(28) + word(32);
     let in_flight = (word(24) + word(36)).saturating_sub(gone);
@@ -77,13 +80,14 @@ fn read(bytes: &[u8; BYTES]) -> KernelPath {
         window: DataSize::from_bytes(word(80) * segment),
         in_flight: DataSize::from_bytes(in_flight * segment),
         unsent: DataSize::from_bytes(word(144)),
+        acknowledged: DataSize::from_bytes(long(120)),
         rtt: Duration::from_micros(word(68)),
         rtt_min: match word(148) {
             // The kernel's word for none yet.
             unknown if unknown == u64::from(u32::MAX) => Duration::ZERO,
             micros => Duration::from_micros(micros),
         },
-        delivery_rate: Bitrate::from_bps(u64::from_ne_bytes(rate).saturating_mul(8)),
+        delivery_rate: Bitrate::from_bps(long(160).saturating_mul(8)),
         timeouts: bytes[2].into(),
     }
 }

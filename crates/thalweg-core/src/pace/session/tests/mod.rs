@@ -168,7 +168,7 @@ impl World {
             rtt: Duration::from_millis(20),
             ..KernelPath::default()
         };
-        session.handle_kernel(CarrierNumber(number), path);
+        session.handle_kernel(CarrierNumber(number), path, self.now);
         let mut out = Vec::new();
         while (out.len() as u64) < self.bytes_per_step
             && session.poll_transmit(CarrierNumber(number), self.now, &mut out)
