@@ -35,7 +35,7 @@ impl Controller {
         } else if let Some(source) = self.sources.get_mut(&stream).filter(|_| epoch.0 == 0) {
             source.book.handle_unplanned(counts);
         }
-        self.note_losses(stream, now);
+        self.note_losses(stream, epoch, now);
     }
 
     /// Returns the round trip to the next node of a plan, with what it is wont to vary by.
@@ -86,7 +86,7 @@ impl Controller {
             return self.note(Note::AccountDisbelieved { from, error });
         }
         self.report(report.stream, report.epoch, now);
-        self.note_losses(report.stream, now);
+        self.note_losses(report.stream, report.epoch, now);
     }
 
     /// Begins the account of a part, unless it goes on.
@@ -170,7 +170,7 @@ impl Controller {
         }
         for (stream, epoch) in keys {
             self.report(stream, epoch, now);
-            self.note_losses(stream, now);
+            self.note_losses(stream, epoch, now);
         }
     }
 
@@ -192,8 +192,19 @@ impl Controller {
         }
     }
 
-    /// Says now and then that a stream of this node's loses ADUs.
-    fn note_losses(&mut self, stream: StreamId, now: Instant) {
+    /// Says now and then that a stream of this node's loses ADUs, if this plan of it has lost more.
+    fn note_losses(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        let account = self.accounts.get_mut(&(stream, epoch));
+        if account.is_some_and(Account::has_lost_more) {
+            source.book.handle_loss();
+        }
+        // To add up all plans for each word of one of them took half of what a source of 200 sinks computed.
+        if !source.book.is_note_due(now) {
+            return;
+        }
         let Some(reading) = self.reading(stream) else {
             return;
         };

@@ -154,6 +154,8 @@ pub struct Account {
     due: Instant,
     /// When it was told last what was delivered.
     delivered_told: Instant,
+    /// How many were lost when that was last asked.
+    lost: u64,
 }
 
 impl Account {
@@ -180,6 +182,7 @@ impl Account {
             is_greeting: true,
             due: now,
             delivered_told: now,
+            lost: 0,
         }
     }
 
@@ -540,6 +543,16 @@ impl Account {
             made: Made::at(now),
             statements,
         })
+    }
+
+    /// Returns whether more is lost than when this was asked last.
+    ///
+    /// Cost    O(counters)
+    pub fn has_lost_more(&mut self) -> bool {
+        let is_dropped = |number| matches!(What::from_number(number), Some((What::Dropped(_), _)));
+        let dropped = self.entries().filter(|(_, number, _)| is_dropped(*number));
+        let lost = dropped.map(|(_, _, count)| count).sum();
+        core::mem::replace(&mut self.lost, lost) < lost
     }
 
     /// Returns how many ADUs the producer gave; at the source only.

@@ -55,6 +55,8 @@ pub(crate) struct Book {
     /// What was said last, and when it may be said again.
     noted: Vec<Loss>,
     note: Instant,
+    /// Whether anything was lost since it was last added up.
+    is_news: bool,
 }
 
 impl Reading {
@@ -74,6 +76,12 @@ impl Book {
     /// Takes in what was given under no plan.
     pub(crate) fn handle_unplanned(&mut self, counts: &Counts) {
         self.unplanned.clone_from(counts);
+        self.is_news = true;
+    }
+
+    /// Takes in that a plan has lost more.
+    pub(crate) const fn handle_loss(&mut self) {
+        self.is_news = true;
     }
 
     /// Keeps what a plan that is over has come to.
@@ -111,11 +119,14 @@ impl Book {
         summed(given, &sums)
     }
 
-    /// Returns what a stream lost most of since it was said last, if that is to be said now.
+    /// Returns whether there may be a loss to say, and it may be said now.
+    pub(crate) fn is_note_due(&self, now: Instant) -> bool {
+        self.is_news && self.note <= now
+    }
+
+    /// Returns what a stream lost most of since it was said last.
     pub(crate) fn poll_note(&mut self, reading: &Reading, now: Instant) -> Option<Loss> {
-        if now < self.note {
-            return None;
-        }
+        self.is_news = false;
         let grown = reading.losses.iter().filter(|loss| is_news(loss.cause));
         let grown = grown.map(|loss| Loss {
             adus: loss.adus.saturating_sub(self.noted_of(loss)),

@@ -288,14 +288,16 @@ impl Directory {
             if node == to {
                 return walk_back(&came_from, from, to);
             }
-            for next in self
-                .mutual_neighbours(node)
-                .filter(|next| is_taken([node, *next]))
-            {
-                came_from.entry(next).or_insert_with(|| {
-                    queue.push_back(next);
-                    node
-                });
+            // Who was met already is not asked for his side: a node of many links would be searched once for each of them.
+            for next in self.neighbours(node) {
+                if came_from.contains_key(&next)
+                    || !self.lists(next, node)
+                    || !is_taken([node, next])
+                {
+                    continue;
+                }
+                came_from.insert(next, node);
+                queue.push_back(next);
             }
         }
         None
@@ -303,21 +305,19 @@ impl Directory {
 
     /// Returns whether both of two nodes list the other.
     pub fn is_joined(&self, near: NodeId, far: NodeId) -> bool {
-        let lists = |from, to| {
-            let record = self.record(from);
-            record.is_some_and(|record| record.neighbours.iter().any(|there| there.node == to))
-        };
-        lists(near, far) && lists(far, near)
+        self.lists(near, far) && self.lists(far, near)
     }
 
-    fn mutual_neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
-        let near = self
-            .record(node)
-            .map_or(&[][..], |record| &record.neighbours);
-        near.iter().map(|there| there.node).filter(move |there| {
-            self.record(*there)
-                .is_some_and(|far| far.neighbours.iter().any(|b| b.node == node))
-        })
+    /// Returns whether a node says that it has a link with another.
+    fn lists(&self, from: NodeId, to: NodeId) -> bool {
+        self.neighbours(from).any(|there| there == to)
+    }
+
+    /// Returns with whom a node says that it has a link.
+    fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {
+        let record = self.record(node);
+        let neighbours = record.map_or(&[][..], |record| &record.neighbours);
+        neighbours.iter().map(|there| there.node)
     }
 }
 
