@@ -24,8 +24,14 @@ const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
 /// What precedes what a stream's id is a digest of.
 const STREAM_CONTEXT: &[u8] = b"thalweg stream v1";
 
+/// A node of more links than this does not tell of each that comes or goes at once.
+const LINKS_FEW: usize = 16;
+
+/// For each of its links it waits so long between two such records.
+const LINK_PACE: Duration = Duration::from_millis(2);
+
 /// When this node's record was made, and its number.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct OwnRecord {
     sequence: u64,
     /// None: it is to be made at once.
@@ -33,6 +39,20 @@ pub(super) struct OwnRecord {
     cadence: Cadence,
     /// Something that was measured is to be told.
     is_measured: bool,
+    /// When links that came or went are to be told of.
+    links_due: Instant,
+}
+
+impl Default for OwnRecord {
+    fn default() -> Self {
+        Self {
+            sequence: 0,
+            made: None,
+            cadence: Cadence::default(),
+            is_measured: false,
+            links_due: Instant::NEVER,
+        }
+    }
 }
 
 impl Controller {
@@ -51,7 +71,7 @@ impl Controller {
         for frame in known {
             self.outputs.push_back(Output::Send { to: peer, frame });
         }
-        self.announce(now, keys);
+        self.announce_links(now, keys);
         self.refresh_accounts(peer, now);
         self.settle(now, keys);
     }
@@ -60,7 +80,7 @@ impl Controller {
     pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
         self.forget_silence(peer, now);
         if self.links.remove(&peer).is_some() {
-            self.announce(now, keys);
+            self.announce_links(now, keys);
             self.settle(now, keys);
         }
     }
@@ -90,12 +110,16 @@ impl Controller {
         let is_news = gauges.fold(false, |any, gauge| gauge.handle_timeout(now) | any);
         self.own_record.is_measured |= is_news;
         self.tell_measured(now, keys);
+        if self.own_record.links_due <= now {
+            self.announce(now, keys);
+        }
     }
 
     /// Returns when [`Controller::time_gauges`] has something to do.
     pub(super) fn gauges_timeout(&self) -> Instant {
         let gauges = self.links.values().map(Gauge::poll_timeout);
         let doubt = gauges.min().unwrap_or(Instant::NEVER);
+        let doubt = doubt.min(self.own_record.links_due);
         if self.own_record.is_measured {
             let interval = self.record_interval();
             return doubt.min(self.own_record.cadence.next(interval));
@@ -129,6 +153,20 @@ impl Controller {
         cadence::interval(self.directory.size())
     }
 
+    /// Tells of links that have come or gone: at once, or together with others if there are many.
+    ///
+    /// A record names all links of its node. Were each of 200 links that come up in a second told at once, 200 neighbours would
+    /// be given 200 records of up to 200 links each, and have no time for anything else.
+    fn announce_links(&mut self, now: Instant, keys: &mut dyn Keys) {
+        let links = self.links.len();
+        let pace = Duration::from_nanos(LINK_PACE.as_nanos() * links as u64);
+        let made = self.own_record.made.filter(|_| links > LINKS_FEW);
+        match made.map(|made| made + pace).filter(|due| *due > now) {
+            Some(due) => self.own_record.links_due = due,
+            None => self.announce(now, keys),
+        }
+    }
+
     /// Makes, signs and floods this node's record.
     pub(super) fn announce(&mut self, now: Instant, keys: &mut dyn Keys) {
         let record = self.make_record(now, keys);
@@ -145,6 +183,7 @@ impl Controller {
 
     fn make_record(&mut self, now: Instant, keys: &dyn Keys) -> Record {
         self.own_record.is_measured = false;
+        self.own_record.links_due = Instant::NEVER;
         self.own_record.made = Some(now);
         // The time of day keeps the number growing across restarts; a clock set back is outrun by one.
         let since_1970 = self.settings.since_1970.as_micros();
