@@ -10,6 +10,9 @@
 //!        ◄── one stream: the answer ─────
 //! ```
 //!
+//! Where no packet of UDP gets through and the node has an address of TCP, the same two things are said there. The bench is
+//! one for both ways.
+//!
 //! *What it does not do.* It understands neither what is said nor the answer: whoever keeps the door ([`Doorkeeper`])
 //! does.
 //!
@@ -22,19 +25,27 @@ use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::DOOR_BYTES_MAX;
-use tokio::sync::{mpsc, oneshot};
+use thalweg_core::time::Duration;
+use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::endpoint::{Addresses, Endpoint, address, reason, transport};
+use crate::endpoint::{Addresses, Endpoint, HEAD_START, address, reason, transport};
 use crate::error::Unreachable;
 use crate::identity::Identity;
+use crate::tcp;
 
 /// The protocol of the door and its version, as the TLS handshake names it.
 pub const DOOR_ALPN: &str = "thalweg-door/1";
 
 /// Callers who are heard at once; more are turned away, so that they do not take the places of links.
 pub(crate) const CALLERS_MAX: usize = 16;
+
+/// What a caller is told for whom there is no place.
+pub(crate) const NO_PLACE: &str = "nobody is heard at the door now";
+
+/// What one is told that says nothing, or too much.
+pub(crate) const NOTHING_SAID: &str = "nothing to answer was said in time";
 
 /// Whoever is asked about callers, and about what to say at others' doors.
 pub type Doorkeeper = mpsc::Sender<AtDoor>;
@@ -67,11 +78,55 @@ pub enum AtDoor {
     },
 }
 
+/// A door that is kept, with the places of those that are heard, whichever way they have come.
+#[derive(Debug)]
+pub(crate) struct Door {
+    keeper: Doorkeeper,
+    places: Semaphore,
+}
+
+impl Door {
+    pub(crate) fn new(keeper: Doorkeeper) -> Self {
+        Self {
+            keeper,
+            places: Semaphore::new(CALLERS_MAX),
+        }
+    }
+
+    /// Takes a place, if one is free.
+    pub(crate) fn place(&self) -> Option<SemaphorePermit<'_>> {
+        self.places.try_acquire().ok()
+    }
+
+    /// Has the keeper answer; none if nobody keeps the door any more.
+    pub(crate) async fn ask(&self, caller: NodeId, knock: Bytes) -> Option<Bytes> {
+        let (answer, answered) = oneshot::channel();
+        let asked = AtDoor::Asked {
+            caller,
+            knock,
+            answer,
+        };
+        self.keeper.send(asked).await.ok()?;
+        answered.await.ok()
+    }
+}
+
+/// Who calls, and by what means.
+struct Caller<'a> {
+    identity: &'a Identity,
+    /// None where nothing can be reached over QUIC.
+    iroh: Option<&'a iroh::Endpoint>,
+    /// The kernel's congestion control for TCP; none: its default.
+    congestion: Option<&'a str>,
+    /// How long QUIC is tried alone, if there is TCP too.
+    head_start: Duration,
+}
+
 /// Says one thing at a node's door and returns the answer, from an endpoint of its own.
 ///
-/// It uses the relays among the addresses, and addresses of TCP not at all.
+/// It uses the relays among the addresses. Those of TCP it dials when nobody answers over QUIC.
 ///
-/// Fails   with the reason as a sentence, after 10 s at the latest
+/// Fails   with the reason as a sentence, after 10 s at the latest, or 14 s if both are tried
 pub async fn call(
     identity: &Identity,
     keeper: NodeId,
@@ -81,6 +136,15 @@ pub async fn call(
     let addresses = addresses.into();
     if keeper == identity.id() {
         return Err(Unreachable::OwnKey(keeper));
+    }
+    let mut caller = Caller {
+        identity,
+        iroh: None,
+        congestion: None,
+        head_start: HEAD_START,
+    };
+    if addresses.is_tcp_alone() {
+        return Box::pin(caller.call(keeper, &addresses, knock)).await;
     }
     let binding = iroh::Endpoint::builder(presets::Minimal)
         .secret_key(identity.secret())
@@ -92,9 +156,44 @@ pub async fn call(
     let endpoint = Box::pin(binding)
         .await
         .map_err(|error| other(keeper, &error))?;
-    let answer = Box::pin(converse(&endpoint, keeper, &addresses, knock)).await;
+    caller.iroh = Some(&endpoint);
+    let answer = Box::pin(caller.call(keeper, &addresses, knock)).await;
     endpoint.close().await;
     answer
+}
+
+impl Caller<'_> {
+    /// Calls over QUIC, and over TCP when nobody answers there.
+    async fn call(
+        &self,
+        keeper: NodeId,
+        addresses: &Addresses,
+        knock: &[u8],
+    ) -> Result<Bytes, Unreachable> {
+        let over_tcp = tcp::knock(
+            self.identity,
+            self.congestion,
+            keeper,
+            &addresses.tcp,
+            knock,
+        );
+        let Some(iroh) = self.iroh else {
+            return over_tcp.await;
+        };
+        let has_tcp = !addresses.tcp.is_empty();
+        let wait = if has_tcp {
+            self.head_start
+        } else {
+            GREETING_WAIT
+        };
+        match converse(iroh, keeper, addresses, knock, wait).await {
+            Err(udp) if has_tcp && !udp.is_answer() => over_tcp.await.map_err(|tcp| {
+                let (udp, tcp) = (Box::new(udp), Box::new(tcp));
+                Unreachable::Both { udp, tcp }
+            }),
+            said => said,
+        }
+    }
 }
 
 /// Introduces this node at the door of a kept peer; returns whether there was anything to say, and it was let in.
@@ -102,8 +201,9 @@ pub(crate) async fn introduce(
     endpoint: &Endpoint,
     peer: NodeId,
     addresses: &Addresses,
-    keeper: &Doorkeeper,
+    door: &Door,
 ) -> Result<bool, Unreachable> {
+    let keeper = &door.keeper;
     let unheard = || Unreachable::ShuttingDown;
     let (knock, said) = oneshot::channel();
     let introduce = AtDoor::Introduce { knock };
@@ -111,7 +211,13 @@ pub(crate) async fn introduce(
     let Some(knock) = said.await.map_err(|_| unheard())? else {
         return Ok(false);
     };
-    let answer = Box::pin(converse(endpoint.iroh(), peer, addresses, &knock)).await?;
+    let caller = Caller {
+        identity: &endpoint.tcp().session.identity,
+        iroh: endpoint.may_try_quic(addresses).then(|| endpoint.iroh()),
+        congestion: endpoint.tcp().session.congestion.as_deref(),
+        head_start: endpoint.tcp().head_start,
+    };
+    let answer = Box::pin(caller.call(peer, addresses, &knock)).await?;
     let (heeded, result) = oneshot::channel();
     let answered = AtDoor::Answered {
         keeper: peer,
@@ -126,33 +232,23 @@ pub(crate) async fn introduce(
 }
 
 /// Hears a caller and answers; returns why it could not be heard.
-pub(crate) async fn hear(connection: Connection, keeper: &Doorkeeper) -> Result<(), String> {
+pub(crate) async fn hear(connection: Connection, door: &Door) -> Result<(), String> {
     let caller = NodeId(*connection.remote_id().as_bytes());
-    let heard = timeout(GREETING_WAIT.into(), answer(&connection, caller, keeper)).await;
+    let heard = timeout(GREETING_WAIT.into(), answer(&connection, caller, door)).await;
     let result = heard.unwrap_or_else(|_| Err("timed out".into()));
     let (code, reason) = match &result {
         Ok(()) => (CloseCode::Shutdown, "all is said"),
-        Err(_) => (CloseCode::Protocol, "nothing to answer was said in time"),
+        Err(_) => (CloseCode::Protocol, NOTHING_SAID),
     };
     connection.close(code.varint(), reason.as_bytes());
     result
 }
 
-async fn answer(
-    connection: &Connection,
-    caller: NodeId,
-    keeper: &Doorkeeper,
-) -> Result<(), String> {
+async fn answer(connection: &Connection, caller: NodeId, door: &Door) -> Result<(), String> {
     let mut said = connection.accept_uni().await.map_err(text)?;
     let knock = said.read_to_end(DOOR_BYTES_MAX).await.map_err(text)?;
-    let (answer, answered) = oneshot::channel();
-    let asked = AtDoor::Asked {
-        caller,
-        knock: knock.into(),
-        answer,
-    };
-    keeper.send(asked).await.map_err(text)?;
-    let answer = answered.await.map_err(text)?;
+    let answer = door.ask(caller, knock.into()).await;
+    let answer = answer.ok_or("the node shuts down")?;
     let mut reply = connection.open_uni().await.map_err(text)?;
     reply.write_all(&answer).await.map_err(text)?;
     reply.finish().map_err(text)?;
@@ -166,6 +262,7 @@ async fn converse(
     keeper: NodeId,
     addresses: &Addresses,
     knock: &[u8],
+    wait: Duration,
 ) -> Result<Bytes, Unreachable> {
     let key = PublicKey::from_bytes(&keeper.0).map_err(|error| other(keeper, &error))?;
     let target = addresses.target(key);
@@ -188,7 +285,7 @@ async fn converse(
             addresses: reason::list_quic(addresses),
         })
     };
-    let said = timeout(GREETING_WAIT.into(), said).await;
+    let said = timeout(wait.into(), said).await;
     said.unwrap_or_else(timed_out).map_err(|error| match error {
         // It is this protocol that the node does not know, not that of links.
         Unreachable::Version { peer, .. } => Unreachable::Version {

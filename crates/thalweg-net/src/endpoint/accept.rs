@@ -17,7 +17,7 @@ use super::registry::Verdict;
 use super::{Addresses, Endpoint, reason};
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::door::{self, DOOR_ALPN};
+use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
 use crate::tcp::Listener;
@@ -96,13 +96,12 @@ async fn accept(endpoint: &Endpoint, incoming: Incoming) {
 
 /// Hears a caller at the door, if there is a place and somebody who listens.
 async fn hear(endpoint: &Endpoint, connection: Connection) -> Result<(), String> {
-    let place = endpoint.0.callers.try_acquire();
-    if let (Some(keeper), Ok(_)) = (&endpoint.0.doorkeeper, &place) {
-        return door::hear(connection, keeper).await;
-    }
-    let reason = "nobody is heard at the door now";
-    connection.close(CloseCode::Overload.varint(), reason.as_bytes());
-    Err(reason.into())
+    let door = endpoint.0.door.as_deref();
+    let Some((door, _place)) = door.and_then(|door| Some((door, door.place()?))) else {
+        connection.close(CloseCode::Overload.varint(), NO_PLACE.as_bytes());
+        return Err(NO_PLACE.into());
+    };
+    door::hear(connection, door).await
 }
 
 /// Makes a connection a link; returns the one that is kept.

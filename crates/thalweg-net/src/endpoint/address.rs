@@ -91,6 +91,11 @@ impl Addresses {
         self.udp.is_empty() && self.tcp.is_empty() && self.relays.is_empty()
     }
 
+    /// Returns whether nothing but TCP leads there.
+    pub(crate) const fn is_tcp_alone(&self) -> bool {
+        self.udp.is_empty() && self.relays.is_empty() && !self.tcp.is_empty()
+    }
+
     /// Returns what iroh is to dial.
     pub(crate) fn target(&self, key: PublicKey) -> EndpointAddr {
         let udp = self.udp.iter().copied().map(TransportAddr::Ip);

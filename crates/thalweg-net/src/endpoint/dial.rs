@@ -31,10 +31,10 @@ const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
 /// How an endpoint dials over TCP, and where it is dialled.
 #[derive(Debug)]
-pub(super) struct Tcp {
-    pub(super) session: tcp::Options,
+pub(crate) struct Tcp {
+    pub(crate) session: tcp::Options,
     pub(super) listening: Vec<SocketAddr>,
-    pub(super) head_start: thalweg_core::time::Duration,
+    pub(crate) head_start: thalweg_core::time::Duration,
     pub(super) retry: thalweg_core::time::Duration,
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn once(
     if addresses.tcp.is_empty() {
         return over_quic(endpoint, peer, addresses, DIAL_WAIT).await;
     }
-    if !may_try_quic(endpoint, addresses) {
+    if !endpoint.may_try_quic(addresses) {
         return over_tcp(endpoint, peer, &addresses.tcp).await;
     }
     let head_start = endpoint.0.tcp.head_start.into();
@@ -77,11 +77,6 @@ pub(crate) async fn once(
         let (udp, tcp) = (Box::new(udp), Box::new(tcp));
         Unreachable::Both { udp, tcp }
     })
-}
-
-/// Returns whether QUIC could find the peer.
-fn may_try_quic(endpoint: &Endpoint, addresses: &Addresses) -> bool {
-    !addresses.udp.is_empty() || !addresses.relays.is_empty() || endpoint.0.has_lookup
 }
 
 async fn over_quic(
@@ -142,10 +137,10 @@ async fn once_introduced(
         }
         dialled => return dialled,
     };
-    let Some(keeper) = &endpoint.0.doorkeeper else {
+    let Some(door) = &endpoint.0.door else {
         return Err(refused);
     };
-    if door::introduce(endpoint, peer, addresses, keeper).await? {
+    if door::introduce(endpoint, peer, addresses, door).await? {
         once(endpoint, peer, addresses, first).await
     } else {
         Err(refused)
@@ -193,7 +188,7 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
 ///
 /// The link that QUIC makes takes the place of the other, which is drained.
 async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
-    let may_better = link.transport() == Transport::Tcp && may_try_quic(endpoint, addresses);
+    let may_better = link.transport() == Transport::Tcp && endpoint.may_try_quic(addresses);
     let pause: Duration = endpoint.0.tcp.retry.into();
     while may_better && timeout(pause, link.closed()).await.is_err() {
         let head_start = endpoint.0.tcp.head_start.into();

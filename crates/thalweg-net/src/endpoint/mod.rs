@@ -31,7 +31,7 @@ use thalweg_core::id::NodeId;
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::time::Duration;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::registry::Registry;
@@ -39,7 +39,7 @@ use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::close::CloseCode;
 use crate::discovery;
-use crate::door::{CALLERS_MAX, DOOR_ALPN, Doorkeeper};
+use crate::door::{DOOR_ALPN, Door, Doorkeeper};
 use crate::error::{BindError, Unreachable};
 use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
@@ -52,7 +52,7 @@ pub const ALPN: &str = "thalweg/1";
 
 /// How long QUIC is tried alone: its first packet is sent again after 1 s and after 3 s (RFC 9002 §6.2.2), and the third
 /// may take another second there and back.
-const HEAD_START: Duration = Duration::from_secs(4);
+pub(crate) const HEAD_START: Duration = Duration::from_secs(4);
 
 /// How often QUIC is tried again: a few packets a minute are no burden, and networks do not change faster than people move.
 const RETRY: Duration = Duration::from_secs(60);
@@ -138,9 +138,7 @@ struct Shared {
     iroh: iroh::Endpoint,
     id: NodeId,
     admission: Admission,
-    doorkeeper: Option<Doorkeeper>,
-    /// The places of those that are heard at the door.
-    callers: Semaphore,
+    door: Option<Arc<Door>>,
     context: Context,
     registry: Registry,
     kept: Mutex<HashMap<NodeId, Kept>>,
@@ -213,11 +211,13 @@ impl Endpoint {
     ) -> Result<Self, BindError> {
         let mut builder = builder(&options)?;
         let session = options.tcp.session(&options.identity, clock);
+        let door = options.doorkeeper.map(|keeper| Arc::new(Door::new(keeper)));
         let listener = match options.tcp.listen.as_slice() {
             [] => None,
             listen => {
                 let admission = options.admission.clone();
-                Some(tcp::Listener::bind(session.clone(), listen, admission).await?)
+                let (session, door) = (session.clone(), door.clone());
+                Some(tcp::Listener::bind_with(session, listen, admission, door).await?)
             }
         };
         let mdns = options.mdns.then(|| discovery::lookup(&options.identity));
@@ -233,8 +233,7 @@ impl Endpoint {
             iroh,
             id: options.identity.id(),
             admission: options.admission,
-            doorkeeper: options.doorkeeper,
-            callers: Semaphore::new(CALLERS_MAX),
+            door,
             context: Context { clock, receiver },
             registry: Registry::default(),
             kept: Mutex::default(),
@@ -397,6 +396,16 @@ impl Endpoint {
     /// Returns whether a peer is kept already, by configuration or because it was found.
     pub(crate) fn is_kept(&self, peer: NodeId) -> bool {
         self.kept().contains_key(&peer)
+    }
+
+    /// Returns how TCP is dialled.
+    pub(crate) fn tcp(&self) -> &dial::Tcp {
+        &self.0.tcp
+    }
+
+    /// Returns whether QUIC could find a peer.
+    pub(crate) fn may_try_quic(&self, addresses: &Addresses) -> bool {
+        !addresses.udp.is_empty() || !addresses.relays.is_empty() || self.0.has_lookup
     }
 
     pub(crate) fn iroh(&self) -> &iroh::Endpoint {

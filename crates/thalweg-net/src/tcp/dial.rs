@@ -36,16 +36,17 @@ const FIRST: CarrierNumber = CarrierNumber(0);
 
 /// Whom to dial, and as what.
 #[derive(Clone)]
-struct Dialler {
-    tls: Tls,
-    congestion: Option<String>,
-    peer: NodeId,
+pub(super) struct Dialler {
+    pub(super) tls: Tls,
+    pub(super) congestion: Option<String>,
+    pub(super) peer: NodeId,
     /// The protocol that is asked for.
-    alpn: &'static str,
-    /// One at least.
-    addresses: Vec<SocketAddr>,
-    session: SessionId,
+    pub(super) alpn: &'static str,
+    pub(super) addresses: Vec<SocketAddr>,
 }
+
+/// A connection on which each side has said its first word, with the peer's.
+type Met = (Line, Decoder, Frame);
 
 /// Begins a session with a peer, at the first of these addresses that answers.
 ///
@@ -63,23 +64,31 @@ pub async fn dial(
         reason: error.to_string(),
     };
     let is_plain = options.plain.contains(&peer);
-    let tls = Tls::new(&options.identity, is_plain).map_err(broken)?;
+    let tls = Tls::new(&options.identity, &[]).map_err(broken)?;
+    let session = tls.draw().map_err(broken)?;
     let mut dialler = Dialler {
-        session: tls.draw().map_err(broken)?,
         tls,
         congestion: options.congestion.clone(),
         peer,
         alpn: if is_plain { ALPN_PLAIN } else { ALPN },
         addresses: addresses.to_vec(),
     };
-    let (line, decoder) = dialler.begin().await?;
+    let (line, decoder, _) = dialler.begin(&hello(session, FIRST)).await?;
     let pacing = pacing(options.pacing, &line);
     let now = options.clock.now();
-    let session = Session::new(pacing, options.standbys, now);
-    let (shared, connection, events) = begin(session, peer, options.clock);
+    let machine = Session::new(pacing, options.standbys, now);
+    let (shared, connection, events) = begin(machine, peer, options.clock);
     shared.join(FIRST, line, decoder);
-    tokio::spawn(keep(shared, dialler));
+    tokio::spawn(keep(shared, dialler, session));
     Ok((connection, events))
+}
+
+/// Returns the first word of a connection of a session.
+const fn hello(session: SessionId, number: CarrierNumber) -> Frame {
+    Frame::Hello {
+        session,
+        carrier: number.0,
+    }
 }
 
 /// Returns who is asked: the peer, if the kernel says nothing.
@@ -94,7 +103,7 @@ pub(super) fn pacing(wanted: Pacing, line: &Line) -> Pacing {
 }
 
 /// Dials standbys until the session is over.
-async fn keep(shared: Arc<Shared>, dialler: Dialler) {
+async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
     let mut pause = PAUSE_MIN;
     while !shared.is_over() {
         if shared.act(|state| state.session.carriers_missing()) == 0 {
@@ -102,8 +111,10 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler) {
             continue;
         }
         let number = shared.act(super::shared::State::number);
-        match dialler.connect(number, GREETING_WAIT).await {
-            Ok((line, decoder)) => {
+        let hello = hello(session, number);
+        let address = dialler.address(number);
+        match dialler.connect(address, &hello, GREETING_WAIT).await {
+            Ok((line, decoder, _)) => {
                 shared.join(number, line, decoder);
                 // A standby that goes at once is not dialled at once again.
                 sleep(PAUSE_MIN.into()).await;
@@ -118,14 +129,22 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler) {
     }
 }
 
+/// Returns whether the peer's first word answers one's own: a greeting is repeated, at the door something is said.
+fn is_answered(said: &Frame, heard: &Frame) -> bool {
+    match said {
+        Frame::Hello { .. } => heard == said,
+        _ => !matches!(heard, Frame::Hello { .. }),
+    }
+}
+
 impl Dialler {
-    /// Makes the session's first connection; the address that answers is the first from then on.
-    async fn begin(&mut self) -> Result<(Line, Decoder), Unreachable> {
+    /// Makes the first connection, with this for the first word; the address that answers is the first from then on.
+    pub(super) async fn begin(&mut self, first: &Frame) -> Result<Met, Unreachable> {
         let mut failed = Unreachable::NoAddress(self.peer);
         let count = self.addresses.len();
         let wait = Duration::from_nanos(GREETING_WAIT.as_nanos() / count.max(1) as u64);
         for turn in 0..count {
-            match self.connect(FIRST, wait).await {
+            match self.connect(self.addresses[0], first, wait).await {
                 Ok(connected) => return Ok(connected),
                 // What a node says for itself is worth more than the silence of another address.
                 Err(error) if turn == 0 || error.is_answer() => failed = error,
@@ -141,14 +160,14 @@ impl Dialler {
         self.addresses[number.0 as usize % self.addresses.len()]
     }
 
-    /// Makes one connection of the session, greetings included.
+    /// Makes one connection, first words included.
     async fn connect(
         &self,
-        number: CarrierNumber,
+        address: SocketAddr,
+        first: &Frame,
         wait: Duration,
-    ) -> Result<(Line, Decoder), Unreachable> {
-        let address = self.address(number);
-        match timeout(wait.into(), self.greet(number, address)).await {
+    ) -> Result<Met, Unreachable> {
+        match timeout(wait.into(), self.greet(address, first)).await {
             Ok(greeted) => greeted.map_err(|error| self.unreachable(address, error)),
             Err(_) => Err(Unreachable::TimedOut {
                 addresses: address.to_string(),
@@ -156,25 +175,17 @@ impl Dialler {
         }
     }
 
-    async fn greet(
-        &self,
-        number: CarrierNumber,
-        address: SocketAddr,
-    ) -> Result<(Line, Decoder), LineError> {
+    async fn greet(&self, address: SocketAddr, first: &Frame) -> Result<Met, LineError> {
         let stream = TcpStream::connect(address).await?;
         socket::set_options(&stream, self.congestion.as_deref())?;
         let tls = self.tls.client(self.peer, self.alpn)?;
         let (mut line, mut decoder) = Line::establish(stream, tls).await?;
-        let hello = Frame::Hello {
-            session: self.session,
-            carrier: number.0,
-        };
         // A peer that refuses may have gone already; why, it said before.
-        let said = line.say_frame(&hello).await;
-        let heard = line.hear_greeting(&mut decoder).await?;
+        let said = line.say_frame(first).await;
+        let heard = line.hear_frame(&mut decoder).await?;
         said?;
-        if heard == hello {
-            Ok((line, decoder))
+        if is_answered(first, &heard) {
+            Ok((line, decoder, heard))
         } else {
             Err(LineError::Greeting)
         }

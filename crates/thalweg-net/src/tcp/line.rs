@@ -23,7 +23,7 @@ use thalweg_core::wire::WireError;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-use super::{ALPN, ALPN_PLAIN, socket, tls};
+use super::{ALPN, ALPN_DOOR, ALPN_PLAIN, socket, tls};
 
 /// Bytes taken at once: a record of TLS.
 const READ_BYTES: usize = 16 << 10;
@@ -145,7 +145,7 @@ impl Line {
             }
         }
         match line.tls.alpn_protocol() {
-            Some(alpn) if alpn == ALPN.as_bytes() => {
+            Some(alpn) if alpn == ALPN.as_bytes() || alpn == ALPN_DOOR.as_bytes() => {
                 let mut behind = behind.as_slice();
                 while !behind.is_empty() {
                     line.tls.read_tls(&mut behind)?;
@@ -199,6 +199,11 @@ impl Line {
     /// Returns whether what is written goes in the clear.
     pub(super) const fn is_plain(&self) -> bool {
         self.clear.is_some()
+    }
+
+    /// Returns whether the peer has come to the door, and wants no session.
+    pub(super) fn is_at_door(&self) -> bool {
+        self.tls.alpn_protocol() == Some(ALPN_DOOR.as_bytes())
     }
 
     /// Returns the key that the peer has proved.
@@ -373,18 +378,14 @@ impl Line {
         Ok(())
     }
 
-    /// Waits for the greeting; what came behind it stays in `decoder`.
-    pub(super) async fn hear_greeting(
-        &mut self,
-        decoder: &mut Decoder,
-    ) -> Result<Frame, LineError> {
+    /// Waits for the first frame; what came behind it stays in `decoder`.
+    pub(super) async fn hear_frame(&mut self, decoder: &mut Decoder) -> Result<Frame, LineError> {
         loop {
             match decoder.poll_frame()? {
-                Some((frame @ Frame::Hello { .. }, _)) => return Ok(frame),
                 Some((Frame::Close { code, reason }, _)) => {
                     return Err(LineError::Closed(code, printable(&reason)));
                 }
-                Some(_) => return Err(LineError::Greeting),
+                Some((frame, _)) => return Ok(frame),
                 None if self.is_ended => return Err(LineError::Ended),
                 None => {}
             }

@@ -27,8 +27,9 @@ use super::dial::pacing;
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::tls::Tls;
-use super::{Options, socket};
+use super::{ALPN_DOOR, ALPN_PLAIN, Options, door, socket};
 use crate::admission::Admission;
+use crate::door::{Door, NO_PLACE};
 use crate::error::BindError;
 
 /// Handshakes at once; more wait in the kernel, for each costs a signature and a key exchange.
@@ -43,6 +44,9 @@ const BACKLOG: usize = 16;
 /// After the system refused a connection for want of descriptors or memory: it may have some again.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// How long a peer may take to read why it is sent away, or what it is answered at the door.
+pub(super) const LAST_WORD: Duration = Duration::from_secs(1);
+
 /// Takes sessions from admitted peers; dropped, it takes no more, and those that there are go on.
 #[derive(Debug)]
 pub struct Listener {
@@ -54,6 +58,7 @@ pub struct Listener {
 struct Gate {
     options: Options,
     admission: Admission,
+    door: Option<Arc<Door>>,
     tls: Tls,
     sessions: Mutex<BTreeMap<(NodeId, SessionId), Weak<Shared>>>,
     handshakes: Arc<Semaphore>,
@@ -69,6 +74,16 @@ impl Listener {
         addresses: &[SocketAddr],
         admission: Admission,
     ) -> Result<Self, BindError> {
+        Self::bind_with(options, addresses, admission, None).await
+    }
+
+    /// The same, with a door for those who are not admitted.
+    pub(crate) async fn bind_with(
+        options: Options,
+        addresses: &[SocketAddr],
+        admission: Admission,
+        door: Option<Arc<Door>>,
+    ) -> Result<Self, BindError> {
         let mut listeners = Vec::new();
         for address in addresses {
             let bound = bind(*address, options.congestion.as_deref()).await;
@@ -77,12 +92,16 @@ impl Listener {
                 source,
             })?);
         }
-        let tls = Tls::new(&options.identity, !options.plain.is_empty());
+        let plain = (!options.plain.is_empty()).then_some(ALPN_PLAIN);
+        let at_door = door.as_ref().map(|_| ALPN_DOOR);
+        let others: Vec<_> = plain.into_iter().chain(at_door).collect();
+        let tls = Tls::new(&options.identity, &others);
         let tls = tls.map_err(|error| BindError::Endpoint(error.to_string()))?;
         let (accepted, sessions) = channel(BACKLOG);
         let gate = Arc::new(Gate {
             options,
             admission,
+            door,
             tls,
             sessions: Mutex::default(),
             handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
@@ -155,6 +174,13 @@ impl Gate {
     async fn admit(&self, stream: TcpStream) -> Result<(), LineError> {
         let (mut line, mut decoder) = Line::establish(stream, self.tls.server()?).await?;
         let peer = line.peer().ok_or(LineError::Greeting)?;
+        if line.is_at_door() {
+            let door = self.door.as_deref();
+            let Some((door, _place)) = door.and_then(|door| Some((door, door.place()?))) else {
+                return refuse(line, CloseCode::Overload, NO_PLACE.into()).await;
+            };
+            return door::hear(line, decoder, peer, door).await;
+        }
         if !self.admission.admits(peer) {
             let reason = self.admission.refuse(self.options.identity.id(), peer);
             return refuse(line, CloseCode::NotAdmitted, reason).await;
@@ -164,7 +190,7 @@ impl Gate {
             let reason = format!("node {own} does not go on in the clear with the key {peer}");
             return refuse(line, CloseCode::NotAdmitted, reason).await;
         }
-        let hello = line.hear_greeting(&mut decoder).await?;
+        let hello = line.hear_frame(&mut decoder).await?;
         let Frame::Hello { session, carrier } = hello else {
             return Err(LineError::Greeting);
         };
@@ -214,12 +240,18 @@ impl Gate {
 }
 
 /// Says why not, and ends the connection.
-async fn refuse(mut line: Line, code: CloseCode, reason: String) -> Result<(), LineError> {
+pub(super) async fn refuse(
+    mut line: Line,
+    code: CloseCode,
+    reason: String,
+) -> Result<(), LineError> {
     line.say_frame(&Frame::Close {
         code,
         reason: reason.clone(),
     })
     .await?;
     line.end();
+    // What the peer has said meanwhile is taken in; one that does not go was told all the same.
+    let _ = timeout(LAST_WORD.into(), line.drain()).await;
     Err(LineError::Closed(code, reason))
 }

@@ -16,6 +16,7 @@
 //! | `shared` | the session behind its lock, and whom to wake |
 //! | `sending` | the same as core's sender asks for it |
 //! | `listener`, `dial` | how sessions begin, and how their standbys join them |
+//! | `door` | where who is not admitted says one thing and is answered |
 //! | `carrier` | the task of one TCP connection |
 //! | `line`, `tls`, `socket` | bytes in TLS; keys; options and `TCP_INFO` |
 //! | `traffic` | what was moved, in numbers |
@@ -31,6 +32,7 @@
 mod carrier;
 mod connection;
 mod dial;
+mod door;
 mod line;
 mod listener;
 mod sending;
@@ -51,6 +53,7 @@ use crate::identity::Identity;
 
 pub use self::connection::{Connection, Events};
 pub use self::dial::dial;
+pub(crate) use self::door::knock;
 pub use self::listener::Listener;
 pub use self::sending::Sending;
 pub use self::stream::{Arriving, WriteEnded, Writer};
@@ -61,6 +64,9 @@ pub const ALPN: &str = "thalweg-tcp/1";
 
 /// The same, with everything behind the handshake in the clear.
 pub const ALPN_PLAIN: &str = "thalweg-tcp-plain/1";
+
+/// The protocol of the door over TCP and its version: docs/protocol.md §12.3.
+pub const ALPN_DOOR: &str = "thalweg-tcp-door/1";
 
 /// How TCP is to be used.
 #[derive(Clone, Debug)]

@@ -27,7 +27,7 @@ use rustls::{
 use thalweg_core::id::NodeId;
 use thalweg_core::pace::SessionId;
 
-use super::{ALPN, ALPN_PLAIN};
+use super::ALPN;
 use crate::identity::Identity;
 
 /// One node's side of every handshake.
@@ -53,10 +53,10 @@ struct Verifier {
 }
 
 impl Tls {
-    /// Makes the configurations of a node, which with some peers may go on in the clear.
+    /// Makes the configurations of a node, which accepts these protocols beside the one of sessions.
     ///
     /// Fails   the cipher library does not offer TLS 1.3
-    pub(super) fn new(identity: &Identity, has_plain: bool) -> Result<Self, Error> {
+    pub(super) fn new(identity: &Identity, others: &[&str]) -> Result<Self, Error> {
         // Given by hand rather than installed for the process: another crate's choice does not matter here.
         let provider = Arc::new(aws_lc_rs::default_provider());
         let secret = NodeKey(identity.clone());
@@ -71,10 +71,8 @@ impl Tls {
             .with_protocol_versions(&[&version::TLS13])?
             .with_client_cert_verifier(anyone)
             .with_cert_resolver(key.clone());
-        server.alpn_protocols = vec![ALPN.into()];
-        if has_plain {
-            server.alpn_protocols.push(ALPN_PLAIN.into());
-        }
+        let alpns = [ALPN].iter().chain(others);
+        server.alpn_protocols = alpns.map(|alpn| alpn.as_bytes().to_vec()).collect();
         server.send_tls13_tickets = 0;
         Ok(Self {
             provider,

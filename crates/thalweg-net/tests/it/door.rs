@@ -1,19 +1,25 @@
-//! Proves that whoever knocks is heard once, with its key proved, and gets nothing else by it.
+//! Proves that whoever knocks is heard once, with its key proved, and gets nothing else by it: over QUIC and over TCP.
 
-use std::net::SocketAddr;
+use std::net::UdpSocket;
 
 use bytes::Bytes;
 use thalweg_core::limits::DOOR_BYTES_MAX;
+use thalweg_core::pace::Pacing;
 use thalweg_net::door::call;
-use thalweg_net::{AtDoor, Identity, Unreachable};
+use thalweg_net::{Addresses, AtDoor, Identity, Unreachable};
 use tokio::sync::mpsc;
 
-use crate::node::{Node, bounded, options};
+use crate::node::{Node, Over, bounded, loopback, options};
+
+const BOTH: [Over; 2] = [Over::Quic, Over::Tcp(Pacing::Kernel)];
 
 /// Starts a node whose door says back what was said, behind the caller's key.
-async fn keeper() -> Node {
+async fn keeper(over: Over) -> Node {
     let (door, mut knocks) = mpsc::channel(4);
     let mut options = options(1);
+    if over != Over::Quic {
+        options.tcp.listen = vec![loopback(1)];
+    }
     options.doorkeeper = Some(door);
     tokio::spawn(async move {
         while let Some(event) = knocks.recv().await {
@@ -36,65 +42,93 @@ fn identity() -> Identity {
     Identity::ephemeral()
 }
 
-fn there(node: &Node) -> [SocketAddr; 1] {
-    [node.address()]
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stranger_is_heard_by_its_key_and_has_no_link() {
-    let (node, stranger) = (keeper().await, identity());
-    let answer = bounded(call(&stranger, node.id(), &there(&node), b"hello")).await;
-    let answer = answer.expect("it is answered");
-    assert_eq!(&answer[..32], &stranger.id().0);
-    assert_eq!(&answer[32..], b"hello");
-    assert!(node.endpoint.links().is_empty());
-    assert!(node.rest().await.is_empty(), "no link was told of");
-    assert_eq!(node.admission.refusals(), 0);
+    for over in BOTH {
+        let (node, stranger) = (keeper(over).await, identity());
+        let answer = bounded(call(&stranger, node.id(), node.addresses(), b"hello")).await;
+        let answer = answer.expect("it is answered");
+        assert_eq!(&answer[..32], &stranger.id().0);
+        assert_eq!(&answer[32..], b"hello");
+        assert!(node.endpoint.links().is_empty());
+        assert!(node.rest().await.is_empty(), "no link was told of");
+        assert_eq!(node.admission.refusals(), 0);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_too_long_is_not_heard() {
-    let (node, stranger) = (keeper().await, identity());
-    let longest = vec![7; DOOR_BYTES_MAX - 32];
-    let answer = bounded(call(&stranger, node.id(), &there(&node), &longest)).await;
-    assert_eq!(answer.map(|answer| answer.len()), Ok(DOOR_BYTES_MAX));
-    let longer = vec![7; DOOR_BYTES_MAX + 1];
-    let refused = bounded(call(&stranger, node.id(), &there(&node), &longer)).await;
-    let refused = refused.expect_err("too long");
-    assert!(
-        matches!(&refused, Unreachable::Closed { peer, .. } if *peer == node.id()),
-        "{refused}"
-    );
+    for over in BOTH {
+        let (node, stranger) = (keeper(over).await, identity());
+        let longest = vec![7; DOOR_BYTES_MAX - 32];
+        let answer = bounded(call(&stranger, node.id(), node.addresses(), &longest)).await;
+        assert_eq!(answer.map(|answer| answer.len()), Ok(DOOR_BYTES_MAX));
+        let longer = vec![7; DOOR_BYTES_MAX + 1];
+        let refused = bounded(call(&stranger, node.id(), node.addresses(), &longer)).await;
+        let refused = refused.expect_err("too long");
+        assert!(
+            matches!(&refused, Unreachable::Closed { peer, .. } if *peer == node.id()),
+            "{refused}"
+        );
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_without_a_fabric_has_no_door() {
-    let node = Node::start(1).await;
-    let refused = bounded(call(&identity(), node.id(), &there(&node), b"hello")).await;
-    let refused = refused.expect_err("nobody is there to answer");
-    assert!(refused.to_string().contains("thalweg-door/1"), "{refused}");
+    for (over, alpn) in BOTH
+        .into_iter()
+        .zip(["thalweg-door/1", "thalweg-tcp-door/1"])
+    {
+        let node = Node::start_over(over).await;
+        let refused = bounded(call(&identity(), node.id(), node.addresses(), b"hello")).await;
+        let refused = refused.expect_err("nobody is there to answer");
+        assert!(refused.to_string().contains(alpn), "{refused}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crowd_at_the_door_keeps_no_link_out() {
-    let (node, other) = (keeper().await, Node::start(1).await);
-    node.admits(&other);
-    other.admits(&node);
-    // More than there are places.
-    let crowd: Vec<Identity> = (0..20).map(|_| identity()).collect();
-    let mut waiting = tokio::task::JoinSet::new();
-    for stranger in crowd {
-        let (id, address) = (node.id(), there(&node));
-        waiting.spawn(async move { call(&stranger, id, &address, b"hello").await.map(drop) });
+    for over in BOTH {
+        let (node, other) = (keeper(over).await, Node::start(1).await);
+        node.admits(&other);
+        other.admits(&node);
+        // More than there are places.
+        let crowd: Vec<Identity> = (0..20).map(|_| identity()).collect();
+        let mut waiting = tokio::task::JoinSet::new();
+        for stranger in crowd {
+            let (id, addresses) = (node.id(), node.addresses());
+            waiting.spawn(async move { call(&stranger, id, addresses, b"hello").await.map(drop) });
+        }
+        let link = other.dial(&node).await;
+        assert_eq!(link.peer(), node.id());
+        // However many were turned away, each was told so.
+        while let Some(done) = bounded(waiting.join_next()).await {
+            let told = done.expect("no panic");
+            assert!(
+                matches!(told, Ok(()) | Err(Unreachable::Closed { .. })),
+                "{told:?}"
+            );
+        }
     }
-    let link = other.dial(&node).await;
-    assert_eq!(link.peer(), node.id());
-    // However many were turned away, each was told so.
-    while let Some(done) = bounded(waiting.join_next()).await {
-        let told = done.expect("no panic");
-        assert!(
-            matches!(told, Ok(()) | Err(Unreachable::Closed { .. })),
-            "{told:?}"
-        );
-    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_hears_nothing_over_quic_is_heard_over_tcp() {
+    let (node, stranger) = (keeper(Over::Tcp(Pacing::Kernel)).await, identity());
+    // It takes every packet, and nobody reads them.
+    let silent = UdpSocket::bind(loopback(1)).expect("loopback has free ports");
+    let addresses = Addresses {
+        udp: vec![silent.local_addr().expect("it is bound")],
+        ..node.addresses()
+    };
+    let answer = bounded(call(&stranger, node.id(), addresses.clone(), b"hello")).await;
+    assert_eq!(&answer.expect("it is answered")[32..], b"hello");
+    // Neither way: both reasons are told.
+    let nobody = identity().id();
+    let refused = bounded(call(&stranger, nobody, addresses, b"hello")).await;
+    let sentence = refused.expect_err("it is not there").to_string();
+    assert!(
+        sentence.contains("timed out") && sentence.contains("over TCP: wrong key"),
+        "{sentence}"
+    );
 }
