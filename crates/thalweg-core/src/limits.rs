@@ -69,7 +69,10 @@ pub const TICKET_ADDRESSES_MAX: usize = 8;
 /// Relays in a ticket: one, and one for when that is down.
 pub const TICKET_RELAYS_MAX: usize = 2;
 
-/// Bytes of a relay's URL: a long name, a port and a short path; two of them leave a ticket below 1,000 characters.
+/// Addresses of TCP in a ticket: two networks in two families.
+pub const TICKET_TCP_MAX: usize = 4;
+
+/// Bytes of a relay's URL: a long name, a port and a short path; two of them leave a ticket below 1,100 characters.
 pub const RELAY_URL_BYTES_MAX: usize = 128;
 
 /// Bytes of what is said or answered at a node's door: two grants with their delegations, or a sentence.

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use clap::Args;
 use serde_json::json;
 use thalweg_core::admission::Rights;
-use thalweg_core::limits::{INVITATION_USES_MAX, TICKET_ADDRESSES_MAX};
+use thalweg_core::limits::{INVITATION_USES_MAX, TICKET_ADDRESSES_MAX, TICKET_TCP_MAX};
 use thalweg_core::time::Duration;
+use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_node::InviteRequest;
 use thalweg_node::fabric::ticket;
 
@@ -19,7 +20,7 @@ Examples:
   thalweg invite
   thalweg invite --rights subscribe,see-plaintext --open-for 10m
   thalweg invite --rights relay --uses 5 --lasts 30d
-  thalweg invite --address 198.51.100.7:7400
+  thalweg invite --address 198.51.100.7:7400 --address tcp:198.51.100.7:443
   thalweg invite | ssh camera thalweg join - --config node.toml
 
 The ticket is printed on standard output. Who has it can join until it is used up or its time is over: hand it on as you
@@ -48,21 +49,36 @@ pub struct Arguments {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     lasts: Option<Duration>,
 
-    /// Where this node can be dialled, if not at its own addresses: that of a router in front of it.
-    #[arg(long = "address", value_name = "ADDRESS:PORT")]
-    addresses: Vec<SocketAddr>,
+    /// Where this node can be dialled, if not at its own addresses: that of a router in front of it, with tcp: before it
+    /// if it passes TCP on. May be given several times.
+    #[arg(long = "address", value_name = "[tcp:]ADDRESS:PORT", value_parser = parse_address)]
+    addresses: Vec<Address>,
 
     /// Print one JSON object, with what the ticket says.
     #[arg(long)]
     json: bool,
 }
 
+/// Over what an address is dialled.
+#[derive(Clone, Copy, Debug)]
+enum Address {
+    Udp(SocketAddr),
+    Tcp(SocketAddr),
+}
+
 /// Asks the node and prints.
 pub async fn run(arguments: &Arguments) -> Outcome {
-    if arguments.addresses.len() > TICKET_ADDRESSES_MAX {
+    let (mut addresses, mut tcp_addresses) = (Vec::new(), Vec::new());
+    for address in &arguments.addresses {
+        match address {
+            Address::Udp(address) => addresses.push(*address),
+            Address::Tcp(address) => tcp_addresses.push(*address),
+        }
+    }
+    if addresses.len() > TICKET_ADDRESSES_MAX || tcp_addresses.len() > TICKET_TCP_MAX {
         let count = arguments.addresses.len();
         let sentence = format!(
-            "{count} addresses do not fit a ticket, which has room for {TICKET_ADDRESSES_MAX}"
+            "{count} addresses do not fit a ticket, which has room for {TICKET_ADDRESSES_MAX}, and {TICKET_TCP_MAX} of TCP"
         );
         return crate::exit::fail(Code::BadInput, sentence);
     }
@@ -71,7 +87,8 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         uses: arguments.uses,
         open_for: arguments.open_for,
         lasts: arguments.lasts.unwrap_or(Duration::NEVER),
-        addresses: arguments.addresses.clone(),
+        addresses,
+        tcp_addresses,
     };
     let text = arguments.socket.connect().await?.invite(request).await?;
     if !arguments.json {
@@ -84,6 +101,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         "fabric": read.fabric,
         "inviter": read.inviter,
         "addresses": read.addresses,
+        "tcp_addresses": read.tcp_addresses,
         "relays": read.relays,
         "rights": read.rights.names().collect::<Vec<_>>(),
         "uses": arguments.uses,
@@ -91,6 +109,17 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     });
     terminal::print(&format!("{object}\n"))?;
     Ok(Code::Done)
+}
+
+fn parse_address(text: &str) -> Result<Address, String> {
+    let (make, bare): (fn(SocketAddr) -> Address, _) = match text.strip_prefix(TCP_PREFIX) {
+        Some(bare) => (Address::Tcp, bare),
+        None => (Address::Udp, text),
+    };
+    let address = bare.parse().map_err(|_| {
+        "it is not an IP address and a port, such as 192.0.2.7:7400, or tcp:192.0.2.7:7400 for TCP"
+    })?;
+    Ok(make(address))
 }
 
 /// Reads how many nodes something is for.

@@ -296,6 +296,25 @@ impl Endpoint {
         addresses
     }
 
+    /// Returns the addresses of TCP that others may reach this node at: those it listens on, and for an unspecified one those
+    /// of its family that others may reach it at over UDP, with its port.
+    pub fn tcp_addresses(&self) -> Vec<SocketAddr> {
+        let here = self.addresses();
+        let mut addresses = Vec::new();
+        for listening in self.listening_tcp() {
+            if !listening.ip().is_unspecified() {
+                addresses.push(*listening);
+                continue;
+            }
+            let of_family = here.iter().map(SocketAddr::ip);
+            let of_family = of_family.filter(|ip| ip.is_ipv4() == listening.is_ipv4());
+            addresses.extend(of_family.map(|ip| SocketAddr::new(ip, listening.port())));
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
     /// Returns the relays by which others may reach this node, first the one on which it waits now, if it has picked one.
     pub fn relays(&self) -> Vec<Relay> {
         let mut relays = self.0.relays.clone();

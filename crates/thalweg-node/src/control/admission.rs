@@ -10,7 +10,7 @@ use bytes::Bytes;
 use thalweg_core::admission::{Invitation, Invitations, Rights, Unfit};
 use thalweg_core::control::{AdmissionChange, KeysError, NotIssued};
 use thalweg_core::id::NodeId;
-use thalweg_core::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX};
+use thalweg_core::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
 use thalweg_core::time::Duration;
 use thalweg_core::wire::admission::{
     Answer, Credential, Knock, SECRET_BYTES, Sign as _, Signed, Ticket, decode_answer,
@@ -34,8 +34,10 @@ pub struct InviteRequest {
     pub open_for: Duration,
     /// How long a grant lasts from when it is redeemed; `NEVER` for no end.
     pub lasts: Duration,
-    /// Where this node can be dialled, if it is not where it thinks; empty: its own addresses.
+    /// Where this node can be dialled, if it is not where it thinks; empty, and the next too: its own addresses.
     pub addresses: Vec<SocketAddr>,
+    /// The same over TCP.
+    pub tcp_addresses: Vec<SocketAddr>,
 }
 
 /// A ticket is not given out, or a node not revoked, and why.
@@ -154,16 +156,20 @@ impl Control {
         self.kept.invitations.insert(digest, invitation, now)?;
         self.save()?;
         let mut addresses = request.addresses;
-        if addresses.is_empty() {
+        let mut tcp_addresses = request.tcp_addresses;
+        if addresses.is_empty() && tcp_addresses.is_empty() {
             addresses = self.endpoint.addresses();
+            tcp_addresses = self.endpoint.tcp_addresses();
         }
         addresses.truncate(TICKET_ADDRESSES_MAX);
+        tcp_addresses.truncate(TICKET_TCP_MAX);
         let relays = self.endpoint.relays();
         let relays = relays.iter().take(TICKET_RELAYS_MAX);
         let content = Ticket {
             fabric,
             inviter: self.controller.id(),
             addresses,
+            tcp_addresses,
             relays: relays.map(ToString::to_string).collect(),
             secret,
             rights: request.rights,

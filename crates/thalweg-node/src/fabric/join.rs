@@ -122,6 +122,7 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
     let contact = Contact {
         key: inviter,
         addresses: ticket.addresses.clone(),
+        tcp_addresses: ticket.tcp_addresses.clone(),
         relays: relays.collect::<Result<_, _>>()?,
     };
     let answer = door::call(identity, inviter, contact.reach(), &encode_knock(&knock)).await?;

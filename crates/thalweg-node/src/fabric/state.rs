@@ -67,7 +67,9 @@ pub enum StateError {
 pub(crate) struct Contact {
     pub(crate) key: NodeId,
     pub(crate) addresses: Vec<SocketAddr>,
-    // Left out where there is none, so that an older program still reads the file.
+    // Both left out where there is none, so that an older program still reads the file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tcp_addresses: Vec<SocketAddr>,
     #[serde(
         default,
         skip_serializing_if = "Vec::is_empty",
@@ -82,8 +84,8 @@ impl Contact {
     pub(crate) fn reach(&self) -> Addresses {
         Addresses {
             udp: self.addresses.clone(),
+            tcp: self.tcp_addresses.clone(),
             relays: self.relays.clone(),
-            ..Addresses::default()
         }
     }
 }

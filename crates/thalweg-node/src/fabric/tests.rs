@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use thalweg_core::admission::{Invitation, Rights, UnixTime};
 use thalweg_core::id::NodeId;
+use thalweg_core::limits::{TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX, TICKET_TCP_MAX};
 use thalweg_core::time::Duration;
 use thalweg_core::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Ticket, Warrant};
 use thalweg_net::Identity;
@@ -26,6 +27,7 @@ fn contact() -> Contact {
     Contact {
         key: owner().id(),
         addresses: ticket().addresses,
+        tcp_addresses: vec!["192.0.2.7:7401".parse().expect("an address")],
         relays: vec!["https://relay.example.org/".parse().expect("a relay")],
     }
 }
@@ -35,6 +37,7 @@ fn ticket() -> Ticket {
         fabric: owner().id(),
         inviter: owner().id(),
         addresses: vec!["192.0.2.7:7400".parse().expect("an address")],
+        tcp_addresses: Vec::new(),
         relays: Vec::new(),
         secret: [9; 16],
         rights: Rights::MEMBER,
@@ -173,13 +176,14 @@ fn a_file_of_something_else_is_refused_and_named() {
 }
 
 #[test]
-fn the_longest_ticket_with_relays_reads_back() {
+fn the_longest_ticket_reads_back() {
     let relay = format!("https://{}/", "r".repeat(119));
     let address = "[2001:db8::ffff:ffff]:65535".parse().expect("an address");
     let ticket = Ticket {
         inviter: Identity::from_seed([5; 32]).id(),
-        addresses: vec![address; 8],
-        relays: vec![relay; 2],
+        addresses: vec![address; TICKET_ADDRESSES_MAX],
+        tcp_addresses: vec![address; TICKET_TCP_MAX],
+        relays: vec![relay; TICKET_RELAYS_MAX],
         ..ticket()
     };
     let text = to_text(&signed(&Identity::from_seed([5; 32]), ticket.clone()));

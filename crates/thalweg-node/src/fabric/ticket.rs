@@ -20,7 +20,7 @@ const PREFIX: &str = "thalweg";
 const CHECKSUM_BYTES: usize = 4;
 
 /// Characters of a ticket, generously: a longer text is something else.
-const TEXT_CHARS_MAX: usize = 1024;
+const TEXT_CHARS_MAX: usize = 1280;
 
 /// A ticket cannot be used, by itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

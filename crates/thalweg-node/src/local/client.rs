@@ -107,6 +107,7 @@ impl Client {
             open_for_seconds: seconds(request.open_for),
             lasts_seconds: (!request.lasts.is_never()).then(|| seconds(request.lasts)),
             addresses: request.addresses,
+            tcp_addresses: request.tcp_addresses,
         };
         frame::write_message(&mut self.write, &Message::Invite(request)).await?;
         match self.next().await? {

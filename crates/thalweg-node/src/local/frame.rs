@@ -88,6 +88,8 @@ pub(super) struct TicketRequest {
     pub(super) lasts_seconds: Option<u64>,
     #[serde(default)]
     pub(super) addresses: Vec<SocketAddr>,
+    #[serde(default)]
+    pub(super) tcp_addresses: Vec<SocketAddr>,
 }
 
 /// A stream that is to be published.

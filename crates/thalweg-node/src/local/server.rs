@@ -170,6 +170,7 @@ async fn invite(handle: &Handle, request: TicketRequest) -> Result<String, Strin
         open_for: Duration::from_secs(request.open_for_seconds),
         lasts: seconds.map_or(Duration::NEVER, Duration::from_secs),
         addresses: request.addresses,
+        tcp_addresses: request.tcp_addresses,
     };
     let ticket = handle.invite(request).await;
     ticket.map_err(|error| error.to_string())

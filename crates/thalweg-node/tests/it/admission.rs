@@ -70,6 +70,7 @@ async fn invite(inviter: &Running, rights: Rights, uses: usize) -> String {
         open_for: Duration::from_secs(600),
         lasts: Duration::NEVER,
         addresses: Vec::new(),
+        tcp_addresses: Vec::new(),
     };
     inviter.handle.invite(request).await.expect("it may invite")
 }
@@ -358,6 +359,7 @@ async fn a_delegate_invites_and_only_what_it_may() {
         open_for: Duration::from_secs(60),
         lasts: Duration::NEVER,
         addresses: Vec::new(),
+        tcp_addresses: Vec::new(),
     };
     let more = delegate.handle.invite(request(Rights::SEE_PLAINTEXT)).await;
     let more = more.expect_err("it may not itself").to_string();

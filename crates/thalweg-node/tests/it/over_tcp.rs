@@ -1,12 +1,21 @@
 //! Proves that a node whose peer can be reached over TCP alone carries every reliability to it and on over QUIC, and says
-//! over what its link goes.
+//! over what its link goes; and that one for which UDP is blocked joins, is introduced and carries all the same.
 
+use std::net::UdpSocket;
+
+use thalweg_core::admission::Rights;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::pace::Pacing;
 use thalweg_core::time::Duration;
 
+use thalweg_net::Unreachable;
+use thalweg_node::InviteRequest;
+use thalweg_node::config::Owner;
+use thalweg_node::fabric::{JoinError, join, ticket};
+
 use crate::chain::{crossed, sequences};
-use crate::fabric::{Running, start_with, trusted};
+use crate::fabric::{Running, identity, start_with, stream, trusted, until};
+use crate::relayed::{confined, publisher_reaches, ways};
 
 /// Returns three nodes in a row: over TCP from the first to the second, over QUIC from there on.
 async fn row(pace: Pacing) -> Vec<Running> {
@@ -65,4 +74,69 @@ async fn every_reliability_crosses_a_hop_of_tcp_and_one_of_quic() {
         let adus = crossed(&row(pace).await, unreliable, None, 20).await;
         assert!(!adus.is_empty(), "an idle loopback carries datagrams");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_no_packet_of_udp_gets_through_a_node_joins_by_ticket_and_is_introduced_to_others() {
+    let site = tempfile::tempdir().expect("a directory for the test");
+    let file = |name: &str| site.path().join(name);
+    let owner = start_with("owner", &[], |config| {
+        confined(config, 11, &file("owner"));
+        config.fabric.owner = Owner::Own;
+        config.tcp.listen = vec![([127, 0, 0, 1], 0).into()];
+    })
+    .await;
+    let request = InviteRequest {
+        rights: Rights::MEMBER,
+        uses: 2,
+        open_for: Duration::from_secs(600),
+        lasts: Duration::NEVER,
+        addresses: Vec::new(),
+        tcp_addresses: Vec::new(),
+    };
+    let text = owner.handle.invite(request).await.expect("it may invite");
+    let mut ticket = ticket::parse(&text).expect("whole");
+    assert_eq!(ticket.tcp_addresses, owner.handle.tcp_addresses());
+    // It takes every packet, and nobody reads them.
+    let silent = UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+    let silent = silent.local_addr().map(|address| (address, silent));
+    let (silent, _socket) = silent.expect("it is bound");
+    ticket.addresses = vec![silent];
+    let mut without = ticket.clone();
+    without.tcp_addresses.clear();
+    let keys = ["base", "camera", "other"].map(identity);
+    let files = ["base", "camera", "other"].map(file);
+    let (base, camera, other) = tokio::join!(
+        join(&ticket, &keys[0], &files[0]),
+        join(&ticket, &keys[1], &files[1]),
+        join(&without, &keys[2], &files[2]),
+    );
+    base.expect("it joins over TCP");
+    camera.expect("it joins over TCP");
+    assert!(
+        matches!(
+            other,
+            Err(JoinError::Unreachable(Unreachable::TimedOut { .. }))
+        ),
+        "no packet of UDP gets through: {other:?}"
+    );
+    // Nobody is left who could tell the two of one another.
+    owner.stop().await;
+    let base = start_with("base", &[], |config| {
+        confined(config, 12, &files[0]);
+        config.tcp.listen = vec![([127, 0, 0, 1], 0).into()];
+    })
+    .await;
+    let camera = start_with("camera", &[trusted("base", Some(silent))], |config| {
+        confined(config, 13, &files[1]);
+        config.peers[0].tcp_addresses = base.handle.tcp_addresses().to_vec();
+    })
+    .await;
+    let over_tcp = format!("tcp:{}", base.handle.tcp_addresses()[0]);
+    until("they are linked over TCP", || async {
+        ways(&camera).await.contains(&over_tcp)
+    })
+    .await;
+    let (publisher, mut subscriber) = stream(&camera, &base).await;
+    publisher_reaches(publisher, &mut subscriber).await;
 }

@@ -48,14 +48,15 @@ impl Relay {
     }
 }
 
-fn confined(config: &mut Config, last: u8, file: &Path) {
+/// Confines a node to an address from which no packet of UDP gets to another's, and names the file that it keeps.
+pub fn confined(config: &mut Config, last: u8, file: &Path) {
     config.listen = vec![(Ipv4Addr::new(127, 93, 0, last), 0).into()];
     config.reach.confined = true;
     config.fabric.state = Some(file.into());
 }
 
 /// Returns where the links of a node go that are up.
-async fn ways(node: &Running) -> Vec<String> {
+pub async fn ways(node: &Running) -> Vec<String> {
     let status = node.handle.status().await.expect("it runs");
     let links = status.links.into_iter();
     links.flat_map(|link| link.addresses).collect()
@@ -80,6 +81,7 @@ async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_i
         open_for: Duration::from_secs(600),
         lasts: Duration::NEVER,
         addresses: Vec::new(),
+        tcp_addresses: Vec::new(),
     };
     let text = owner.handle.invite(request).await.expect("it may invite");
     let ticket = ticket::parse(&text).expect("whole");
@@ -117,7 +119,8 @@ async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_i
     }
 }
 
-async fn publisher_reaches(
+/// Has one thing published, once there is a plan, and waits until it has come.
+pub async fn publisher_reaches(
     mut publisher: thalweg_node::Publisher,
     subscriber: &mut thalweg_node::Subscriber,
 ) {

@@ -26,6 +26,7 @@ use crate::admission::{Rights, UnixTime};
 use crate::id::NodeId;
 use crate::limits::{
     GRANT_BYTES_MAX, RELAY_URL_BYTES_MAX, TEXT_BYTES_MAX, TICKET_ADDRESSES_MAX, TICKET_RELAYS_MAX,
+    TICKET_TCP_MAX,
 };
 
 #[cfg(test)]
@@ -36,6 +37,9 @@ const TICKET_VERSION: u8 = 1;
 
 /// That of a ticket which names relays: who knows the first alone says so, instead of taking it for damaged.
 const TICKET_VERSION_RELAYS: u8 = 2;
+
+/// That of a ticket which names addresses of TCP, and perhaps relays.
+const TICKET_VERSION_TCP: u8 = 3;
 
 /// Bytes of a ticket's secret: too many to be guessed by knocking, few enough to be copied.
 pub const SECRET_BYTES: usize = 16;
@@ -106,8 +110,10 @@ pub struct Ticket {
     pub fabric: NodeId,
     /// The node that redeems it.
     pub inviter: NodeId,
-    /// Where the inviter can be dialled.
+    /// Where the inviter can be dialled over QUIC.
     pub addresses: Vec<SocketAddr>,
+    /// Where over TCP.
+    pub tcp_addresses: Vec<SocketAddr>,
     /// URLs of relays by which it can be reached, as text that nobody has checked.
     pub relays: Vec<String>,
     /// What proves that one was invited.
@@ -208,7 +214,8 @@ impl Sign for Ticket {
 
     fn encode(&self, out: &mut Vec<u8>) {
         assert!(
-            self.addresses.len() <= TICKET_ADDRESSES_MAX,
+            self.addresses.len() <= TICKET_ADDRESSES_MAX
+                && self.tcp_addresses.len() <= TICKET_TCP_MAX,
             "addresses above the limit"
         );
         assert!(
@@ -216,40 +223,48 @@ impl Sign for Ticket {
                 && (self.relays.iter()).all(|relay| relay.len() <= RELAY_URL_BYTES_MAX),
             "relays above the limit"
         );
-        out.push(if self.relays.is_empty() {
-            TICKET_VERSION
-        } else {
-            TICKET_VERSION_RELAYS
-        });
+        let version = match (self.tcp_addresses.is_empty(), self.relays.is_empty()) {
+            (true, true) => TICKET_VERSION,
+            (true, false) => TICKET_VERSION_RELAYS,
+            (false, _) => TICKET_VERSION_TCP,
+        };
+        out.push(version);
         out.extend_from_slice(&self.fabric.0);
         let is_another = self.inviter != self.fabric;
         out.push(u8::from(is_another));
         if is_another {
             out.extend_from_slice(&self.inviter.0);
         }
-        out.varint(self.addresses.len() as u64);
-        for address in &self.addresses {
-            match address.ip() {
-                IpAddr::V4(ip) => {
-                    out.push(4);
-                    out.extend_from_slice(&ip.octets());
-                }
-                IpAddr::V6(ip) => {
-                    out.push(6);
-                    out.extend_from_slice(&ip.octets());
-                }
-            }
-            out.extend_from_slice(&address.port().to_be_bytes());
-        }
-        if !self.relays.is_empty() {
+        encode_addresses(&self.addresses, out);
+        if version != TICKET_VERSION {
             out.varint(self.relays.len() as u64);
             for relay in &self.relays {
                 out.blob(relay.as_bytes());
             }
         }
+        if version == TICKET_VERSION_TCP {
+            encode_addresses(&self.tcp_addresses, out);
+        }
         out.extend_from_slice(&self.secret);
         out.push(self.rights.bits());
         out.varint(self.expiry.seconds());
+    }
+}
+
+fn encode_addresses(addresses: &[SocketAddr], out: &mut Vec<u8>) {
+    out.varint(addresses.len() as u64);
+    for address in addresses {
+        match address.ip() {
+            IpAddr::V4(ip) => {
+                out.push(4);
+                out.extend_from_slice(&ip.octets());
+            }
+            IpAddr::V6(ip) => {
+                out.push(6);
+                out.extend_from_slice(&ip.octets());
+            }
+        }
+        out.extend_from_slice(&address.port().to_be_bytes());
     }
 }
 
@@ -476,7 +491,7 @@ fn revocation(reader: &mut Reader<'_>) -> Result<Revocation, WireError> {
 
 fn ticket(reader: &mut Reader<'_>) -> Result<Ticket, WireError> {
     let version = reader.byte("version")?;
-    if !matches!(version, TICKET_VERSION | TICKET_VERSION_RELAYS) {
+    if !(TICKET_VERSION..=TICKET_VERSION_TCP).contains(&version) {
         return Err(WireError::Version(version));
     }
     let fabric = NodeId(reader.array("fabric")?);
@@ -485,26 +500,32 @@ fn ticket(reader: &mut Reader<'_>) -> Result<Ticket, WireError> {
     } else {
         fabric
     };
-    let count = reader.count("addresses", TICKET_ADDRESSES_MAX)?;
-    let mut addresses = Vec::with_capacity(count);
-    for _ in 0..count {
-        addresses.push(address(reader)?);
-    }
+    let addresses = addresses(reader, TICKET_ADDRESSES_MAX)?;
     let count = match version {
         TICKET_VERSION => 0,
         _ => reader.count("relays", TICKET_RELAYS_MAX)?,
     };
     let relays = (0..count).map(|_| reader.text("relay", RELAY_URL_BYTES_MAX));
     let relays = relays.collect::<Result<_, _>>()?;
+    let tcp_addresses = match version {
+        TICKET_VERSION_TCP => self::addresses(reader, TICKET_TCP_MAX)?,
+        _ => Vec::new(),
+    };
     Ok(Ticket {
         fabric,
         inviter,
         addresses,
+        tcp_addresses,
         relays,
         secret: reader.array("secret")?,
         rights: rights(reader)?,
         expiry: time(reader)?,
     })
+}
+
+fn addresses(reader: &mut Reader<'_>, limit: usize) -> Result<Vec<SocketAddr>, WireError> {
+    let count = reader.count("addresses", limit)?;
+    (0..count).map(|_| address(reader)).collect()
 }
 
 fn address(reader: &mut Reader<'_>) -> Result<SocketAddr, WireError> {

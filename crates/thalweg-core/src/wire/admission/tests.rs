@@ -67,10 +67,11 @@ prop_compose! {
     fn tickets()(
         fabric in nodes(), inviter in option::of(nodes()), addresses in vec(addresses(), 0..=TICKET_ADDRESSES_MAX),
         relays in vec("\\PC{0,32}", 0..=TICKET_RELAYS_MAX),
+        tcp_addresses in vec(addresses(), 0..=TICKET_TCP_MAX),
         secret: [u8; SECRET_BYTES], rights in any_rights(), expiry in times(), signature in signatures(),
     ) -> Signed<Ticket> {
         let inviter = inviter.unwrap_or(fabric);
-        Signed { content: Ticket { fabric, inviter, addresses, relays, secret, rights, expiry }, signature }
+        Signed { content: Ticket { fabric, inviter, addresses, tcp_addresses, relays, secret, rights, expiry }, signature }
     }
 }
 
