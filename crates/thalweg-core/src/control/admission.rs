@@ -363,6 +363,7 @@ impl Controller {
             self.own_record.made = None;
             return;
         }
+        self.heed_exposure(node, now);
         if !rights.contains(Rights::PUBLISH) {
             let installed = self
                 .parts

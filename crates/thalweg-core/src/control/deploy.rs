@@ -185,10 +185,16 @@ impl Controller {
         keys: &mut dyn Keys,
     ) -> Option<Prepare> {
         let node = part.node;
-        let envelope = self.envelope(stream, &part, keys);
-        let source = self.sources.get(&stream)?;
+        let envelope = self.envelope((stream, epoch), &part, keys);
+        let own = self.id();
+        let source = self.sources.get_mut(&stream)?;
         let envelope = match envelope.transpose() {
-            Ok(envelope) => envelope,
+            Ok(envelope) => {
+                if envelope.is_some() {
+                    source.keys.note_holder(node);
+                }
+                envelope
+            }
             Err(error) => {
                 self.outputs
                     .push_back(Output::Note(Note::KeyNotSealed { node, error }));
@@ -199,7 +205,7 @@ impl Controller {
             name: source.publication.name.clone(),
             stream,
             epoch,
-            previous: route.iter().rev().nth(1).copied().unwrap_or(self.id()),
+            previous: route.iter().rev().nth(1).copied().unwrap_or(own),
             next,
             adapters: part.adapters,
             reliability: source.publication.needs.reliability,
@@ -211,10 +217,10 @@ impl Controller {
         })
     }
 
-    /// Returns the stream's key, sealed for the node of a part that needs it.
+    /// Returns the stream's key of a plan, sealed for the node of a part that needs it.
     fn envelope(
         &self,
-        stream: StreamId,
+        (stream, epoch): (StreamId, Epoch),
         part: &Part,
         keys: &mut dyn Keys,
     ) -> Option<Result<Vec<u8>, super::KeysError>> {
@@ -225,7 +231,7 @@ impl Controller {
             source: self.id(),
             stream,
         };
-        Some(keys.seal_key(&source.key, &record.box_key, context))
+        Some(keys.seal_key(source.keys.of(epoch), &record.box_key, context))
     }
 }
 

@@ -50,6 +50,7 @@ mod note;
 mod part;
 mod planning;
 mod publication;
+mod rekey;
 mod route;
 mod routed;
 mod sink;

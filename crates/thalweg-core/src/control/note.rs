@@ -198,6 +198,13 @@ pub enum Note {
         /// Under which plan.
         to: Epoch,
     },
+    /// A stream of this node has another key: one that had the key before may not have it any more.
+    Rekeyed {
+        /// Which.
+        stream: StreamName,
+        /// The number of the key.
+        key_epoch: u32,
+    },
     /// A stream's key could not be sealed for a node.
     KeyNotSealed {
         /// For whom.

@@ -8,8 +8,9 @@ use alloc::vec::Vec;
 use super::admission::no_right;
 use super::neighbour::stream_id;
 use super::planning::Words;
+use super::rekey::StreamKeys;
 use super::routed::reversed;
-use super::{Controller, KeyContent, Keys, Note, Output, Publication, PublishError};
+use super::{Controller, Keys, Note, Output, Publication, PublishError};
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::Book;
@@ -32,7 +33,7 @@ pub struct Source {
     pub(super) sinks: BTreeMap<NodeId, SinkPlan>,
     /// How many layers each plan carries to its end.
     pub(super) layers: BTreeMap<Epoch, u8>,
-    pub(super) key: KeyContent,
+    pub(super) keys: StreamKeys,
     /// The plans that ADUs are given under, as the driver knows them.
     told: Vec<Given>,
     /// The sinks of a stream that is held, as the driver knows them.
@@ -156,9 +157,8 @@ impl Controller {
             name: name.clone(),
             why: error.to_string(),
         };
-        let mut key = [0; 32];
+        let stream_keys = StreamKeys::draw(keys).map_err(random)?;
         let mut start = [0; 8];
-        keys.random(&mut key).map_err(random)?;
         keys.random(&mut start).map_err(random)?;
         let stream = stream_id(self.id(), &name, start, keys);
         let source = Source {
@@ -169,7 +169,7 @@ impl Controller {
             given,
             sinks: BTreeMap::new(),
             layers: BTreeMap::new(),
-            key: KeyContent { key_epoch: 1, key },
+            keys: stream_keys,
             told: Vec::new(),
             told_sinks: Vec::new(),
             paths: BTreeMap::new(),
@@ -332,6 +332,7 @@ impl Controller {
                     self.send_routed(route, Body::Prepare(prepare), keys);
                 }
             }
+            session::Output::KeyWanted => self.rekey(stream, now, keys),
             session::Output::Cast { epoch, route, feed } => {
                 let cast = Body::Cast {
                     stream,

@@ -70,6 +70,8 @@ impl Session {
         }
         let others = self.sinks.iter().filter(|(other, _)| **other != sink);
         let plans = others.filter_map(|(_, other)| other.coming());
+        // What a base of an earlier key brings cannot be opened with the present one.
+        let plans = plans.filter(|plan| plan.epoch >= self.rekey.first);
         let plans: BTreeMap<Epoch, &Deployment> = plans.map(|plan| (plan.epoch, plan)).collect();
         let best = plans.values().filter_map(|base| {
             let at = shared(&base.parts, parts);

@@ -38,6 +38,7 @@ mod hold;
 mod keep;
 mod leave;
 mod output;
+mod rekey;
 #[cfg(test)]
 mod tests;
 
@@ -46,6 +47,8 @@ pub use graft::{Feed, Given, Graft};
 pub use hold::{Dropped, Due, Hold, Sinkward};
 pub use keep::{KEEP_AGE_MAX, Keep};
 pub use output::{Output, Part};
+pub use rekey::REKEY_MIN;
+use rekey::Rekey;
 
 /// How long what is installed on a node stays without being renewed.
 pub const LEASE: Duration = Duration::from_secs(30);
@@ -80,6 +83,7 @@ pub struct Session {
     linger: Duration,
     /// How long what cannot be sent is held; zero if it is not.
     hold: Duration,
+    rekey: Rekey,
 }
 
 #[derive(Debug, Default)]
@@ -147,6 +151,7 @@ impl Session {
 
     /// Takes in that the stream is over: what was given may be on its way, and is still to be copied.
     pub fn handle_close(&mut self, now: Instant) {
+        self.rekey.due = None;
         while let Some((node, _)) = self.sinks.first_key_value() {
             self.leave(*node, now, now + self.linger);
         }
@@ -175,17 +180,20 @@ impl Session {
     /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
     ///
     /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile, or it can be grafted on
-    /// another nearer to its sink, or has lost its base.
+    /// another nearer to its sink, or has lost its base, or the stream has another key since.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
         let graft = self.graft_for(node, &parts, now);
         let start = graft.map_or(0, |graft| graft.at);
         let live = self.live();
+        let first = self.rekey.first;
         let sink = self.sinks.get_mut(&node)?;
         sink.retry = None;
         let is_renewed = !sink.broken.is_empty();
         let is_fed = |plan: &Deployment| plan.graft.is_none_or(|graft| live.contains(&graft.base));
-        let is_same =
-            |plan: &Deployment| plan.parts == parts && is_fed(plan) && plan.start() >= start;
+        let is_same = |plan: &Deployment| {
+            let is_sealed_so = plan.epoch >= first;
+            plan.parts == parts && is_sealed_so && is_fed(plan) && plan.start() >= start
+        };
         let is_kept = |active: &Deployment| is_same(active) && !active.is_doubted();
         if sink.active.as_ref().is_some_and(is_kept) && !is_renewed {
             if let Some(pending) = sink.pending.take() {
@@ -215,14 +223,15 @@ impl Session {
 
     /// Takes in that no plan can be found now; another is asked for after [`RETRY`].
     ///
-    /// What is held is not given to a way that the map shows broken.
+    /// What is held is not given to a way that the map shows broken, and nothing to one that is of a former key.
     pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
+        let first = self.rekey.first;
         let Some(sink) = self.sinks.get_mut(&node) else {
             return;
         };
         sink.retry = Some(now + RETRY);
         let is_held = self.hold > Duration::ZERO;
-        let is_lost = |plan: &mut Deployment| is_held && plan.is_doubted();
+        let is_lost = |plan: &mut Deployment| (is_held && plan.is_doubted()) || plan.epoch < first;
         if let Some(mut lost) = sink.active.take_if(is_lost) {
             lost.is_broken = true;
             sink.broken.push(lost.epoch);
@@ -400,16 +409,21 @@ impl Session {
     }
 
     /// Gives up a sink's deployment, pending or active, and asks for another plan later.
+    ///
+    /// A plan of a former key does not go on because the one of the present key failed.
     fn fail(&mut self, node: NodeId, epoch: Epoch, reason: String, now: Instant) {
+        let first = self.rekey.first;
         let Some(sink) = self.sinks.get_mut(&node) else {
             return;
         };
         let is_it = |deployment: &mut Deployment| deployment.epoch == epoch;
         let pending = sink.pending.take_if(is_it);
-        let mut active = sink.active.take_if(is_it);
+        let is_over =
+            |plan: &mut Deployment| is_it(plan) || pending.is_some() && plan.epoch < first;
+        let mut active = sink.active.take_if(is_over);
         if let Some(deployment) = &mut active {
             deployment.is_broken = true;
-            sink.broken.push(epoch);
+            sink.broken.push(deployment.epoch);
         }
         sink.retry = Some(now + RETRY);
         for deployment in pending.into_iter().chain(active) {
@@ -427,6 +441,7 @@ impl Session {
     /// Does what is due: resends, renews, gives up, retries, releases, ends leases.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.silent.retain(|_, until| *until > now);
+        self.time_rekey(now);
         let overdue: Vec<NodeId> = self
             .sinks
             .iter()
@@ -522,6 +537,7 @@ impl Session {
             .values()
             .map(of_sink)
             .chain(retiring)
+            .chain(self.rekey.due)
             .min()
             .unwrap_or(Instant::NEVER)
     }

@@ -90,6 +90,8 @@ pub enum Output {
         /// Why, as a sentence.
         reason: String,
     },
+    /// Draw another key for the stream and say so by [`Session::handle_key`](super::Session::handle_key).
+    KeyWanted,
     /// A sink's subscription ended; nothing is sent to it any more.
     Gone {
         /// Who.

@@ -16,6 +16,8 @@ use thalweg_core::units::Bitrate;
 use thalweg_node::config::{Config, Owner, Peer};
 use thalweg_node::fabric::{JoinError, Joined, join, ticket};
 use thalweg_node::{InviteRequest, Publication, SubscribeOptions, SubscriberEvent};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::task::JoinHandle;
 
 use crate::fabric::{Running, identity, outgoing, start_with, until};
 
@@ -376,4 +378,115 @@ async fn a_delegate_invites_and_only_what_it_may() {
         .await
         .expect("the owner may");
     wait_without(&owner, "plain").await;
+}
+
+/// Returns the plan in force for a sink, at the source.
+async fn plan_for(source: &Running, sink: &str) -> Option<u32> {
+    let status = source.handle.status().await.expect("it runs");
+    let mut plans = status.plans.iter();
+    let plan = plans.find(|plan| plan.sink == sink && plan.state == "active")?;
+    Some(plan.epoch)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_revoked_sink_hears_no_more_of_a_sealed_stream_and_another_misses_nothing() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let relay = site.member(&owner, "relay", Rights::MEMBER).await;
+    let mut sinks = Vec::new();
+    for name in ["base", "thief"] {
+        let text = invite(&owner, Rights::MEMBER.with(Rights::SEE_PLAINTEXT), 1).await;
+        site.join(name, &text).await.expect("it may");
+        let sink = site.start_beside(name, "relay", relay.address).await;
+        wait_for(&owner, name).await;
+        sinks.push(sink);
+    }
+    let mut publisher = sealed(&owner, "cam").await;
+    let mut collecting = Vec::new();
+    for sink in &sinks {
+        collecting.push(heard_at(sink, "cam").await);
+    }
+    for sink in ["base", "thief"] {
+        until("it is served", || async {
+            plan_for(&owner, sink).await.is_some()
+        })
+        .await;
+    }
+    let status = owner.handle.status().await.expect("it runs");
+    let is_sealed = |words: &[String]| words.iter().any(|word| word.starts_with("seal"));
+    assert!(status.routes.iter().any(|route| is_sealed(&route.adapters)));
+    let before = plan_for(&owner, "base").await;
+    let mut next = 0..;
+    for sequence in next.by_ref().take(20) {
+        let sent = publisher.send(outgoing(b"for both")).await;
+        assert_eq!(sent.expect("it goes").0, sequence);
+    }
+    for (hearing, _) in &mut collecting {
+        while hearing.recv().await.expect("it listens") < 19 {}
+    }
+    owner.handle.revoke("thief").await.expect("the owner may");
+    // The stream goes on while it changes its key.
+    while plan_for(&owner, "base")
+        .await
+        .is_none_or(|plan| Some(plan) == before)
+    {
+        publisher
+            .send(outgoing(b"meanwhile"))
+            .await
+            .expect("it goes");
+        next.next();
+    }
+    let changed = next.start;
+    for sequence in next.by_ref().take(20) {
+        let sent = publisher.send(outgoing(b"for one")).await;
+        assert_eq!(sent.expect("it goes").0, sequence);
+    }
+    publisher.finish().await;
+    let (mut of_thief, thief) = collecting.pop().expect("two listen");
+    let (mut of_base, base) = collecting.pop().expect("two listen");
+    tokio::time::timeout(crate::fabric::PATIENCE, base)
+        .await
+        .expect("the end in time")
+        .expect("no panic");
+    thief.abort();
+    let mut heard = vec![19];
+    heard.extend(std::iter::from_fn(|| of_base.try_recv().ok()));
+    assert_eq!(heard, (19..changed + 20).collect::<Vec<_>>());
+    while let Ok(sequence) = of_thief.try_recv() {
+        assert!(
+            sequence < changed,
+            "it hears {sequence}, and {changed} was after its time"
+        );
+    }
+}
+
+/// Subscribes, and gives out the number of each ADU that comes.
+async fn heard_at(node: &Running, name: &str) -> (UnboundedReceiver<u64>, JoinHandle<()>) {
+    let options = SubscribeOptions {
+        name: name.parse().expect("a name"),
+        in_sequence: true,
+    };
+    let mut subscriber = node.handle.subscribe(options).await;
+    let (heard, hearing) = unbounded_channel();
+    let task = tokio::spawn(async move {
+        while let Some(event) = subscriber.recv().await {
+            if let SubscriberEvent::Adu(adu) = event {
+                // The test may have heard enough.
+                let _ = heard.send(adu.header.sequence.0);
+            }
+        }
+    });
+    (hearing, task)
+}
+
+async fn sealed(node: &Running, name: &str) -> thalweg_node::Publisher {
+    let publication = Publication {
+        needs: Needs {
+            confidential: true,
+            deadline: Duration::from_secs(20),
+            ..Needs::default()
+        },
+        ..publication(name)
+    };
+    node.handle.publish(publication).await.expect("it may")
 }

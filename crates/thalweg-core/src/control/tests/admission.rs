@@ -19,7 +19,7 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Fabric {
     /// Returns nodes of A's fabric, linked as said; each but A has what is granted here.
-    fn owned(wires: &[[NodeId; 2]], granted: &[(NodeId, Rights)]) -> Self {
+    pub(super) fn owned(wires: &[[NodeId; 2]], granted: &[(NodeId, Rights)]) -> Self {
         let mut fabric = Self::default();
         fabric.enter(A);
         for (id, rights) in granted {
@@ -51,7 +51,7 @@ impl Fabric {
         self.nodes.insert(id, entered);
     }
 
-    fn grant(&mut self, by: NodeId, to: NodeId, rights: Rights) -> Credential {
+    pub(super) fn grant(&mut self, by: NodeId, to: NodeId, rights: Rights) -> Credential {
         self.at(by, |c, now, keys| {
             let serial = c.next_serial(to, now);
             c.grant(to, rights, HOUR, serial, now, keys)
@@ -65,7 +65,7 @@ impl Fabric {
         })
     }
 
-    fn revoke(&mut self, by: NodeId, node: NodeId) -> Result<(), NotIssued> {
+    pub(super) fn revoke(&mut self, by: NodeId, node: NodeId) -> Result<(), NotIssued> {
         let revoked = self.at(by, |c, now, keys| c.revoke(node, now, keys));
         self.settle();
         revoked
@@ -81,7 +81,7 @@ impl Fabric {
         core::iter::from_fn(|| node.controller.poll_admission()).collect()
     }
 
-    fn notes(&mut self, at: NodeId) -> Vec<Note> {
+    pub(super) fn notes(&mut self, at: NodeId) -> Vec<Note> {
         core::mem::take(&mut self.nodes.get_mut(&at).expect("a node of the fabric").notes)
     }
 }

@@ -7,6 +7,7 @@ mod accounts;
 mod admission;
 mod grafts;
 mod hostile;
+mod rekey;
 mod routes;
 mod streams;
 mod traces;
@@ -15,6 +16,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
+use core::iter;
 
 use bytes::Bytes;
 
@@ -100,7 +102,15 @@ impl Keys for FakeKeys {
         context: KeyContext,
     ) -> Result<Vec<u8>, KeysError> {
         let stream = context.stream.0.to_be_bytes();
-        Ok([&box_key[..], &context.source.0, &stream, &content.key].concat())
+        let number = content.key_epoch.to_be_bytes();
+        Ok([
+            &box_key[..],
+            &context.source.0,
+            &stream,
+            &number,
+            &content.key,
+        ]
+        .concat())
     }
 
     fn open_key(&self, envelope: &[u8], context: KeyContext) -> Result<KeyContent, KeysError> {
@@ -109,8 +119,10 @@ impl Keys for FakeKeys {
         let key = envelope
             .strip_prefix(&head[..])
             .ok_or(KeysError::Unauthentic)?;
+        let (number, key) = key.split_first_chunk().ok_or(KeysError::Unauthentic)?;
         let key = key.try_into().map_err(|_| KeysError::Unauthentic)?;
-        Ok(KeyContent { key_epoch: 1, key })
+        let key_epoch = u32::from_be_bytes(*number);
+        Ok(KeyContent { key_epoch, key })
     }
 }
 
@@ -119,6 +131,8 @@ struct Node {
     controller: Controller,
     keys: FakeKeys,
     installed: BTreeMap<(StreamId, Epoch), (Installation, Secrets)>,
+    /// Every key of a stream that it ever had, by number.
+    keys_seen: BTreeSet<(u32, [u8; 32])>,
     /// What was to be sent again, for which plan, and under which.
     resent: Vec<(Vec<Epoch>, Epoch, Epoch)>,
     /// What sinks have, and under which plans it may have been sent.
@@ -178,6 +192,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         controller: Controller::new(settings, now, &mut keys),
         keys,
         installed: BTreeMap::new(),
+        keys_seen: BTreeSet::new(),
         active: BTreeMap::new(),
         given: BTreeMap::new(),
         casting: BTreeSet::new(),
@@ -277,6 +292,7 @@ impl Fabric {
                     }
                 }
             }
+            self.check_keys();
             let Some((from, to, frame)) = self.frames.pop_front() else {
                 return;
             };
@@ -285,6 +301,30 @@ impl Fabric {
             let is_lost = self.deaf == Some(to) && wire::accounted(&frame).is_some();
             if !is_lost && self.wires.contains(&ends) && self.nodes.contains_key(&to) {
                 self.at(to, |c, now, keys| c.handle_frame(from, &frame, now, keys));
+            }
+        }
+    }
+
+    /// At no moment is a sink served under a plan whose ADUs it cannot open.
+    fn check_keys(&self) {
+        for node in self.nodes.values() {
+            let of_streams = node.given.iter();
+            let of_streams =
+                of_streams.flat_map(|(stream, given)| given.iter().zip(iter::repeat(*stream)));
+            for (given, stream) in of_streams {
+                let Some((_, sealing)) = node.installed.get(&(stream, given.epoch)) else {
+                    continue;
+                };
+                for epoch in &given.serves {
+                    let parts = self
+                        .nodes
+                        .values()
+                        .filter_map(|n| n.installed.get(&(stream, *epoch)));
+                    for (_, secrets) in parts.filter(|(part, _)| part.next.is_none()) {
+                        let is_keyed = sealing.key.is_some() && secrets.key.is_some();
+                        assert!(!is_keyed || sealing.key == secrets.key, "{epoch:?}");
+                    }
+                }
             }
         }
     }
@@ -362,6 +402,8 @@ impl Node {
             } => {
                 let (stream, epoch) = (installation.stream, installation.epoch);
                 let known = |word: &String| !self.unknown.contains(&word.as_str());
+                let key = secrets.key.iter().map(|key| (key.key_epoch, key.key));
+                self.keys_seen.extend(key);
                 let result = if installation.adapters.iter().all(known) {
                     let part = (installation, secrets);
                     self.installed.insert((stream, epoch), part);

@@ -1,0 +1,106 @@
+//! The keys of a stream: which plan is of which, who had the present one, and when there is another.
+//!
+//! *The idea.* Whoever was sent the key of a stream and loses the right to it, because it was revoked, its grant ended or was
+//! replaced by a smaller one, makes the key worthless: the source draws another, and every sink gets a plan of that.
+//!
+//! *What it does not do.* A sink that merely leaves is trusted as before.
+//!
+//! *Sources.* docs/admission.md §4; docs/protocol.md §6.3.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use super::{Controller, KeyContent, Keys, KeysError, Note};
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::limits::RECORDS_MAX;
+use crate::time::Instant;
+
+/// The present key of a stream, and those of plans that are not over.
+#[derive(Debug)]
+pub(super) struct StreamKeys {
+    present: KeyContent,
+    /// Each with the first plan that is not of it any more, in their order.
+    former: Vec<(Epoch, KeyContent)>,
+    /// Who was sent the present one.
+    holders: BTreeSet<NodeId>,
+}
+
+impl StreamKeys {
+    /// Draws the first key.
+    pub(super) fn draw(keys: &mut dyn Keys) -> Result<Self, KeysError> {
+        Ok(Self {
+            present: KeyContent {
+                key_epoch: 1,
+                key: secret(keys)?,
+            },
+            former: Vec::new(),
+            holders: BTreeSet::new(),
+        })
+    }
+
+    /// Returns the key of a plan.
+    pub(super) fn of(&self, plan: Epoch) -> &KeyContent {
+        let former = self.former.iter().find(|(end, _)| plan < *end);
+        former.map_or(&self.present, |(_, key)| key)
+    }
+
+    /// Puts another key in the place of the present one, from this plan on; the oldest plan that is not over is that.
+    pub(super) fn change(&mut self, key: [u8; 32], first: Epoch, oldest: Epoch) {
+        self.former.retain(|(end, _)| *end > oldest);
+        let key_epoch = self.present.key_epoch + 1;
+        let next = KeyContent { key_epoch, key };
+        let former = core::mem::replace(&mut self.present, next);
+        self.former.push((first, former));
+        self.holders.clear();
+    }
+
+    /// Takes down that a node is sent the key of a plan.
+    pub(super) fn note_holder(&mut self, node: NodeId) {
+        if self.holders.len() < RECORDS_MAX {
+            self.holders.insert(node);
+        }
+    }
+
+    /// Returns whether a node may have the present key: who came after too many to remember is taken to.
+    fn is_held_by(&self, node: NodeId) -> bool {
+        self.holders.contains(&node) || self.holders.len() >= RECORDS_MAX
+    }
+}
+
+impl Controller {
+    /// Has the streams take another key whose key a node has that may not have it any more.
+    pub(super) fn heed_exposure(&mut self, node: NodeId, now: Instant) {
+        if self.trusts(node) {
+            return;
+        }
+        let open = self.sources.values_mut().filter(|source| source.is_open());
+        for source in open.filter(|source| source.keys.is_held_by(node)) {
+            source.session.handle_exposed(now);
+        }
+    }
+
+    /// Draws another key for a stream; the session asks again if there is no chance to be had.
+    pub(super) fn rekey(&mut self, stream: StreamId, now: Instant, keys: &mut dyn Keys) {
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        let Ok(key) = secret(keys) else {
+            return;
+        };
+        let first = source.session.handle_key(now);
+        let oldest = source.paths.keys().next().copied().unwrap_or(first);
+        source.keys.change(key, first, oldest);
+        let key_epoch = source.keys.of(first).key_epoch;
+        let name = source.publication.name.clone();
+        self.note(Note::Rekeyed {
+            stream: name,
+            key_epoch,
+        });
+    }
+}
+
+fn secret(keys: &mut dyn Keys) -> Result<[u8; 32], KeysError> {
+    let mut key = [0; 32];
+    keys.random(&mut key)?;
+    Ok(key)
+}
