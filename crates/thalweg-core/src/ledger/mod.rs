@@ -21,6 +21,7 @@
 //! | file | what it holds |
 //! |---|---|
 //! | `account` | one node's account of one plan: what to say, and what to believe of the nodes behind |
+//! | `disbelief` | why what a node says is not believed |
 //! | `entries` | counters by what they count, and which of them have grown |
 //! | `hop` | what got lost on the way to the next node |
 //! | `past` | what had left a while ago |
@@ -36,6 +37,7 @@
 
 mod account;
 mod book;
+mod disbelief;
 mod entries;
 mod hop;
 mod past;
@@ -47,8 +49,9 @@ use core::ops::RangeInclusive;
 use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 
-pub use account::{Account, Disbelief, EVERY, Place, SETTLE, SLACK};
+pub use account::{Account, EVERY, Place, SETTLE, SLACK};
 pub use book::{Loss, NOTE_EVERY, Reading};
+pub use disbelief::Disbelief;
 
 pub(crate) use book::Book;
 

@@ -103,9 +103,12 @@ impl Failover {
 
     /// Returns whether the kernel is to be asked before this is judged.
     pub fn wants_kernel(&self, now: Instant, rtt: Duration) -> bool {
-        let asks = |since| match self.is_asked {
-            false => since + half(rtt),
-            true => self.stalls_at(since, rtt),
+        let asks = |since| {
+            if self.is_asked {
+                self.stalls_at(since, rtt)
+            } else {
+                since + half(rtt)
+            }
         };
         self.waiting_since.is_some_and(|since| asks(since) <= now)
     }
