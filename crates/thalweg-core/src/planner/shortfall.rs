@@ -8,7 +8,7 @@
 //!
 //! *Sources.* docs/planner.md §4.
 
-use alloc::collections::VecDeque;
+use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec;
@@ -22,7 +22,7 @@ use super::effort::Effort;
 use super::exact;
 use super::problem::{Exhausted, Problem, Relaxation};
 use super::product::Plan;
-use crate::model::{LinkIndex, NodeName, Snapshot};
+use crate::model::{LinkIndex, NodeIndex, NodeName, Snapshot};
 use crate::units::Ratio;
 
 /// A constraint that may be what stands in the way.
@@ -170,12 +170,14 @@ fn down_between(snapshot: &Snapshot, from: &NodeName, to: &NodeName) -> Vec<Viol
             links_of[end.0 as usize].push(at as u32);
         }
     }
-    // A link that is up costs nothing and one that is down 1, so a queue with two ends keeps the nodes in order.
+    // A link that is up costs nothing and one that is down 1. Among equals names decide, so that a world says the same in
+    // whatever order it is written.
+    let name = |node: NodeIndex| &topology.node(node).name;
     let mut best = vec![u32::MAX; links_of.len()];
     let mut came: Vec<Option<u32>> = vec![None; links_of.len()];
-    let mut queue = VecDeque::from([(0, source)]);
+    let mut queue = BTreeSet::from([(0, name(source), source)]);
     best[source.0 as usize] = 0;
-    while let Some((down, node)) = queue.pop_front() {
+    while let Some((down, _, node)) = queue.pop_first() {
         if down > best[node.0 as usize] {
             continue;
         }
@@ -186,11 +188,7 @@ fn down_between(snapshot: &Snapshot, from: &NodeName, to: &NodeName) -> Vec<Viol
             if then < best[far.0 as usize] {
                 best[far.0 as usize] = then;
                 came[far.0 as usize] = Some(*link);
-                if edge.up {
-                    queue.push_front((then, far));
-                } else {
-                    queue.push_back((then, far));
-                }
+                queue.insert((then, name(far), far));
             }
         }
     }
