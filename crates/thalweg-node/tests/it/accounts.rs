@@ -164,7 +164,9 @@ async fn a_publisher_sees_where_and_why_its_adus_end() {
     assert_eq!(ledger.delivered + lost(ledger), sent, "{ledger:?}");
     let ended = tokio::time::timeout(PATIENCE, reading).await;
     ended.expect("the end in time").expect("no panic");
-    assert_eq!(ledger.delivered, received.load(Relaxed), "{ledger:?}");
+    // One that was given up, and crossed the full line after all, may have come when the publisher had gone.
+    let late = received.load(Relaxed).checked_sub(ledger.delivered);
+    assert!(late.is_some_and(|late| late <= lost(ledger)), "{ledger:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
