@@ -59,6 +59,8 @@ pub(super) enum Avoid {
 pub(super) struct Continuity {
     /// Who does not hear from whom, and until when that is remembered.
     suspects: BTreeMap<(NodeId, NodeId), Instant>,
+    /// The same by who is not heard from, by anybody.
+    unheard: BTreeMap<NodeId, Instant>,
     /// Nodes that have said that they leave, and until when that is remembered.
     leaving: BTreeMap<NodeId, Instant>,
     /// Neighbours that do not answer, and when to say so again.
@@ -157,10 +159,14 @@ impl Controller {
     /// Does what is due.
     pub(super) fn time_continuity(&mut self, now: Instant) {
         let Continuity {
-            suspects, leaving, ..
+            suspects,
+            unheard,
+            leaving,
+            ..
         } = &mut self.continuity;
         let before = suspects.len() + leaving.len();
         suspects.retain(|_, until| *until > now);
+        unheard.retain(|_, until| *until > now);
         leaving.retain(|_, until| *until > now);
         self.is_changed |= suspects.len() + leaving.len() != before;
         let due = self.continuity.silent.iter_mut();
@@ -239,6 +245,7 @@ impl Controller {
     fn suspect(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + SUSPECT_HOLD;
         self.continuity.suspects.insert((from, to), until);
+        self.continuity.unheard.insert(to, until);
         for source in self.sources.values_mut() {
             source.session.handle_suspect(from, to, until);
         }
@@ -251,6 +258,8 @@ impl Controller {
     }
 
     /// Returns whether a planning for a sink does without a link.
+    ///
+    /// Cost    O(log suspects)
     pub(super) fn is_avoided(
         &self,
         ends: [NodeId; 2],
@@ -261,20 +270,22 @@ impl Controller {
         if avoid == Avoid::Nothing {
             return false;
         }
-        let leaves = |node: &NodeId| {
-            let until = self.continuity.leaving.get(node);
-            *node != sink && until.is_some_and(|until| *until > now)
+        let Continuity {
+            suspects,
+            unheard,
+            leaving,
+            ..
+        } = &self.continuity;
+        let holds = |until: Option<&Instant>| until.is_some_and(|until| *until > now);
+        let leaves = |node: &NodeId| *node != sink && holds(leaving.get(node));
+        let is_silent = |node: &NodeId| {
+            let is_end = *node == sink || *node == self.id();
+            avoid == Avoid::Nodes && !is_end && holds(unheard.get(node))
         };
-        if ends.iter().any(leaves) {
-            return true;
-        }
-        let suspects = self.continuity.suspects.iter();
-        let mut present = suspects.filter(|(_, until)| **until > now);
-        present.any(|(&(from, to), _)| {
-            let is_link = ends == [from, to] || ends == [to, from];
-            let is_end = to == sink || to == self.id();
-            is_link || avoid == Avoid::Nodes && !is_end && ends.contains(&to)
-        })
+        let [near, far] = ends;
+        ends.iter().any(|node| leaves(node) || is_silent(node))
+            || holds(suspects.get(&(near, far)))
+            || holds(suspects.get(&(far, near)))
     }
 
     /// Returns what a planning for a sink can keep away from, as far as the map tells.
