@@ -41,6 +41,16 @@ pub enum WireError {
     /// A format version that this build does not read.
     #[error("format version {0}; this node reads version {VERSION}")]
     Version(u8),
+    /// The version of something that has versions of its own, which this build does not read.
+    #[error("{what} is of version {version}; this program reads versions up to {most}: update it")]
+    VersionOf {
+        /// What.
+        what: &'static str,
+        /// What it says.
+        version: u8,
+        /// The newest that is read.
+        most: u8,
+    },
     /// A message kind that this version does not have.
     #[error("message kind {0} is unknown")]
     Kind(u64),

@@ -492,7 +492,11 @@ fn revocation(reader: &mut Reader<'_>) -> Result<Revocation, WireError> {
 fn ticket(reader: &mut Reader<'_>) -> Result<Ticket, WireError> {
     let version = reader.byte("version")?;
     if !(TICKET_VERSION..=TICKET_VERSION_TCP).contains(&version) {
-        return Err(WireError::Version(version));
+        return Err(WireError::VersionOf {
+            what: "the ticket",
+            version,
+            most: TICKET_VERSION_TCP,
+        });
     }
     let fabric = NodeId(reader.array("fabric")?);
     let inviter = if flag(reader, "inviter")? {

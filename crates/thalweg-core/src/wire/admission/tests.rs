@@ -6,6 +6,7 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
+use alloc::string::ToString;
 use alloc::vec;
 
 use super::*;
@@ -171,4 +172,15 @@ fn lengths_are_compared_before_anything_is_reserved() {
     bytes.varint(1 << 40);
     let error = decode_credential(&bytes).expect_err("longer than a grant");
     assert!(matches!(error, WireError::TooLarge { .. }), "{error}");
+}
+
+#[test]
+fn a_ticket_of_a_later_version_says_so() {
+    let mut bytes = vec![9];
+    bytes.extend_from_slice(&[0; 128]);
+    let error = decode_ticket(&bytes).expect_err("there is no such version");
+    assert_eq!(
+        error.to_string(),
+        "the ticket is of version 9; this program reads versions up to 3: update it"
+    );
 }
