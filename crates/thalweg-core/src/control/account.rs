@@ -31,6 +31,9 @@ impl Controller {
                 account.handle_rtt(rtt);
             }
             account.handle_counts(counts, now);
+            if self.sources.contains_key(&stream) {
+                self.continuity.withholders.handle_left(now);
+            }
             self.report(stream, epoch, now);
         } else if let Some(source) = self.sources.get_mut(&stream).filter(|_| epoch.0 == 0) {
             source.book.handle_unplanned(counts);

@@ -23,6 +23,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::withhold::Withholders;
 use super::{Controller, Note, Output};
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
@@ -61,6 +62,8 @@ pub(super) struct Continuity {
     suspects: BTreeMap<(NodeId, NodeId), Instant>,
     /// The same by who is not heard from, by anybody.
     unheard: BTreeMap<NodeId, Instant>,
+    /// Nodes that take what they are given and bring nothing.
+    pub(super) withholders: Withholders,
     /// Nodes that have said that they leave, and until when that is remembered.
     leaving: BTreeMap<NodeId, Instant>,
     /// Neighbours that do not answer, and when to say so again.
@@ -99,7 +102,8 @@ impl Continuity {
         let suspects = self.suspects.values().chain(self.leaving.values());
         let receipts = self.receivings.values().map(|receiving| &receiving.due);
         let all = suspects.chain(self.silent.values()).chain(receipts);
-        all.min().copied().unwrap_or(Instant::NEVER)
+        let first = all.min().copied().unwrap_or(Instant::NEVER);
+        first.min(self.withholders.poll_timeout())
     }
 }
 
@@ -180,6 +184,7 @@ impl Controller {
         for peer in due {
             self.advise_all(peer, now);
         }
+        self.time_withholders(now);
         self.forget_held();
         self.tell_due_receipts(now);
     }
@@ -273,6 +278,7 @@ impl Controller {
         let Continuity {
             suspects,
             unheard,
+            withholders,
             leaving,
             ..
         } = &self.continuity;
@@ -280,7 +286,8 @@ impl Controller {
         let leaves = |node: &NodeId| *node != sink && holds(leaving.get(node));
         let is_silent = |node: &NodeId| {
             let is_end = *node == sink || *node == self.id();
-            avoid == Avoid::Nodes && !is_end && holds(unheard.get(node))
+            let does_not_pass_on = holds(unheard.get(node)) || withholders.has(*node, now);
+            avoid == Avoid::Nodes && !is_end && does_not_pass_on
         };
         let [near, far] = ends;
         ends.iter().any(|node| leaves(node) || is_silent(node))
@@ -290,7 +297,13 @@ impl Controller {
 
     /// Returns what a planning for a sink can keep away from, as far as the map tells.
     pub(super) fn avoid_most(&self, sink: NodeId, now: Instant) -> Avoid {
-        if self.continuity.suspects.is_empty() && self.continuity.leaving.is_empty() {
+        let Continuity {
+            suspects,
+            withholders,
+            leaving,
+            ..
+        } = &self.continuity;
+        if suspects.is_empty() && withholders.is_empty() && leaving.is_empty() {
             return Avoid::Nothing;
         }
         let levels = [Avoid::Nodes, Avoid::Links].into_iter();

@@ -58,6 +58,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod trace;
+mod withhold;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::{String, ToString};

@@ -175,6 +175,13 @@ pub enum Note {
         /// Which neighbour.
         peer: NodeId,
     },
+    /// Nodes take what leads on to another, and nothing comes of it: they are kept away from.
+    Withholding {
+        /// Which nodes: one of them does.
+        nodes: Vec<NodeId>,
+        /// What was to get there.
+        end: NodeId,
+    },
     /// Stamps came from a node that is no sink of the plan, or are not one for each of its nodes; or from a source that this
     /// node has not asked.
     TraceAstray {

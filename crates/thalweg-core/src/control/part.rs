@@ -180,7 +180,7 @@ impl Controller {
         let part = self.parts.get(&(stream, epoch));
         let ends_here = part.is_some_and(|part| part.installation.next.is_none());
         if result.is_ok() && ends_here {
-            self.note_served(stream);
+            self.note_served(stream, &way);
             // Before the answer, so that the source knows what to send again when it changes plans.
             self.tell_held(stream, epoch, now);
         }

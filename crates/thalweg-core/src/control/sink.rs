@@ -9,6 +9,8 @@
 
 use alloc::vec::Vec;
 
+use super::continuity::Avoid;
+use super::withhold::PATIENCE;
 use super::{Controller, Keys, Note, Notice, Output};
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::session::RENEW;
@@ -42,6 +44,10 @@ pub(super) struct Wanted {
     pub(super) stream: Option<StreamId>,
     /// When the source is to be asked, again or for the first time.
     pub(super) ask: Instant,
+    /// Since when the source is asked, while it has never answered.
+    unanswered: Option<Instant>,
+    /// The way to the source by which it was heard of last, if it was.
+    way: Vec<NodeId>,
     /// When it was to be asked last, there was no way to it.
     is_cut_off: bool,
     /// The stream of this name that has come to its end here, and is not taken again.
@@ -64,6 +70,8 @@ impl Controller {
             subscription: Subscription::Waiting,
             stream: None,
             ask: Instant::NEVER,
+            unanswered: None,
+            way: Vec::new(),
             is_cut_off: false,
             ended: None,
         };
@@ -173,6 +181,7 @@ impl Controller {
                     is_served: false,
                 };
                 wanted.ask = now;
+                (wanted.unanswered, wanted.way) = (Some(now), Vec::new());
                 wanted.stream = Some(stream);
                 self.outputs.push_back(Output::Found { name, stream });
             } else {
@@ -187,31 +196,64 @@ impl Controller {
 
     /// Subscribes where it is due.
     pub(super) fn renew_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
-        let mut asks = Vec::new();
-        for wanted in self.wanted.values_mut() {
-            let Subscription::Found {
-                source,
-                stream,
-                is_served,
-            } = wanted.subscription
-            else {
-                continue;
-            };
-            if wanted.ask <= now {
-                wanted.ask = now + if is_served { RENEW } else { ASK_AGAIN };
-                let way = self.directory.path(self.settings.id, source);
-                wanted.is_cut_off = way.is_none();
-                asks.extend(way.map(|way| (way, Body::Subscribe { stream })));
-            }
-        }
-        for (way, body) in asks {
-            self.send_routed(way, body, keys);
+        let due = self.wanted.iter().filter(|(_, wanted)| wanted.ask <= now);
+        let due: Vec<StreamName> = due.map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.ask(&name, now, keys);
         }
     }
 
+    fn ask(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
+        let Some(wanted) = self.wanted.get_mut(name) else {
+            return;
+        };
+        let Subscription::Found {
+            source,
+            stream,
+            is_served,
+        } = wanted.subscription
+        else {
+            return;
+        };
+        wanted.ask = now + if is_served { RENEW } else { ASK_AGAIN };
+        let unanswered = wanted.unanswered;
+        let is_unheard = unanswered.is_some_and(|since| since + PATIENCE <= now);
+        let known = wanted.way.clone();
+        let is_whole = |way: &[NodeId]| {
+            let mut hops = way.windows(2);
+            way.len() > 1 && hops.all(|hop| self.directory.is_joined(hop[0], hop[1]))
+        };
+        let way = if is_whole(&known) && !is_unheard {
+            Some(known)
+        } else {
+            if is_unheard && let Some(way) = self.way_to(source, now) {
+                self.doubt_unanswered(&way, way.get(1..).unwrap_or_default(), now);
+            }
+            self.way_to(source, now)
+        };
+        if let Some(wanted) = self.wanted.get_mut(name) {
+            wanted.is_cut_off = way.is_none();
+            if is_unheard || way.is_none() {
+                wanted.unanswered = unanswered.map(|_| now);
+            }
+        }
+        if let Some(way) = way {
+            self.send_routed(way, Body::Subscribe { stream }, keys);
+        }
+    }
+
+    /// Returns a way to a source by nodes that pass on what they are given, if there is one, or by any.
+    fn way_to(&self, source: NodeId, now: Instant) -> Option<Vec<NodeId>> {
+        let way = self.way_avoiding(source, Avoid::Nodes, now);
+        way.or_else(|| self.directory.path(self.id(), source))
+    }
+
     /// A plan for a wanted stream has been installed here.
-    pub(super) fn note_served(&mut self, served: StreamId) {
+    pub(super) fn note_served(&mut self, served: StreamId, way: &[NodeId]) {
         for (name, wanted) in &mut self.wanted {
+            if wanted.stream == Some(served) {
+                (wanted.unanswered, wanted.way) = (None, way.to_vec());
+            }
             match &mut wanted.subscription {
                 Subscription::Found {
                     stream, is_served, ..
@@ -232,11 +274,12 @@ impl Controller {
             source: self.name_of(from),
             reason: reason.into(),
         };
-        for (name, wanted) in &self.wanted {
+        for (name, wanted) in &mut self.wanted {
             match wanted.subscription {
                 Subscription::Found { source, stream, .. }
                     if stream == refused && source == from =>
                 {
+                    wanted.unanswered = None;
                     self.outputs.push_back(Output::Notice {
                         name: name.clone(),
                         notice: notice.clone(),

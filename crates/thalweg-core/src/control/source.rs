@@ -367,26 +367,30 @@ impl Controller {
                 sink,
                 epoch,
                 reason,
+                unanswered,
             } => {
                 self.note(Note::DeploymentFailed {
                     sink,
                     epoch,
                     reason: reason.clone(),
                 });
+                self.doubt_deployment((stream, epoch), &unanswered, now);
                 self.fail(stream, sink, &reason, keys);
             }
-            session::Output::Gone { sink } => {
-                self.note(Note::SinkGone { sink });
-                if let Some(source) = self.sources.get_mut(&stream) {
-                    source.sinks.remove(&sink);
-                }
-                self.tell_active(stream);
-                // What is held for it is given up, and counted, where that is told.
-                let source = self.sources.get(&stream);
-                if source.is_none_or(|source| !source.publication.needs.is_held()) {
-                    self.acknowledge_all(stream, sink);
-                }
-            }
+            session::Output::Gone { sink } => self.gone(stream, sink),
+        }
+    }
+
+    fn gone(&mut self, stream: StreamId, sink: NodeId) {
+        self.note(Note::SinkGone { sink });
+        if let Some(source) = self.sources.get_mut(&stream) {
+            source.sinks.remove(&sink);
+        }
+        self.tell_active(stream);
+        // What is held for it is given up, and counted, where that is told.
+        let source = self.sources.get(&stream);
+        if source.is_none_or(|source| !source.publication.needs.is_held()) {
+            self.acknowledge_all(stream, sink);
         }
     }
 

@@ -30,6 +30,7 @@ use alloc::vec::Vec;
 use super::disbelief::Disbelief;
 use super::entries::Entries;
 use super::hop::{Hop, Turn, Word};
+use super::passage::Passage;
 use super::{Band, Counts, Marked, What};
 use crate::adu::Mark;
 use crate::event::DropCause;
@@ -91,11 +92,11 @@ pub enum Place {
 /// One node's account of one plan.
 #[derive(Clone, Debug)]
 pub struct Account {
-    place: Place,
-    counts: Counts,
+    pub(super) place: Place,
+    pub(super) counts: Counts,
     own: Entries,
     /// The next node and those behind it.
-    behind: Vec<Entries>,
+    pub(super) behind: Vec<Entries>,
     hop: Hop,
     /// The next node has said something.
     is_heard: bool,
@@ -126,6 +127,7 @@ pub struct Account {
     delivered_told: Instant,
     /// How many were lost when that was last asked.
     lost: u64,
+    pub(super) passage: Passage,
 }
 
 impl Account {
@@ -153,6 +155,7 @@ impl Account {
             due: now,
             delivered_told: now,
             lost: 0,
+            passage: Passage::new(now),
         }
     }
 

@@ -40,6 +40,7 @@ mod book;
 mod disbelief;
 mod entries;
 mod hop;
+mod passage;
 mod past;
 #[cfg(test)]
 mod tests;

@@ -389,12 +389,8 @@ impl Session {
                 .any(|deployment| deployment.epoch == epoch && deployment.runs_on(from))
         });
         if let Some((&sink, _)) = affected {
-            self.fail(
-                sink,
-                epoch,
-                alloc::format!("{} refused: {reason}", from.short()),
-                now,
-            );
+            let reason = alloc::format!("{} refused: {reason}", from.short());
+            self.fail((sink, epoch), reason, Vec::new(), now);
         }
     }
 
@@ -411,7 +407,13 @@ impl Session {
     /// Gives up a sink's deployment, pending or active, and asks for another plan later.
     ///
     /// A plan of a former key does not go on because the one of the present key failed.
-    fn fail(&mut self, node: NodeId, epoch: Epoch, reason: String, now: Instant) {
+    fn fail(
+        &mut self,
+        (node, epoch): (NodeId, Epoch),
+        reason: String,
+        unanswered: Vec<NodeId>,
+        now: Instant,
+    ) {
         let first = self.rekey.first;
         let Some(sink) = self.sinks.get_mut(&node) else {
             return;
@@ -434,6 +436,7 @@ impl Session {
             sink: node,
             epoch,
             reason,
+            unanswered,
         });
         self.want_orphans();
     }
@@ -458,7 +461,8 @@ impl Session {
             }
             match &mut sink.pending {
                 Some(pending) if pending.give_up <= now => {
-                    failed.push((*node, pending.epoch, pending.silence()));
+                    let unanswered = pending.waiting_for.iter().copied().collect();
+                    failed.push((*node, pending.epoch, pending.silence(), unanswered));
                 }
                 Some(pending) => pending.send_due(now, &mut self.outputs),
                 None => {}
@@ -467,8 +471,8 @@ impl Session {
                 active.send_due(now, &mut self.outputs);
             }
         }
-        for (node, epoch, reason) in failed {
-            self.fail(node, epoch, reason, now);
+        for (node, epoch, reason, unanswered) in failed {
+            self.fail((node, epoch), reason, unanswered, now);
         }
         self.time_retiring(now);
     }

@@ -89,6 +89,8 @@ pub enum Output {
         epoch: Epoch,
         /// Why, as a sentence.
         reason: String,
+        /// The nodes of it that were told their parts and did not answer.
+        unanswered: Vec<NodeId>,
     },
     /// Draw another key for the stream and say so by [`Session::handle_key`](super::Session::handle_key).
     KeyWanted,

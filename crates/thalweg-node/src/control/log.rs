@@ -42,6 +42,10 @@ pub(super) fn log(controller: &Controller, note: Note) {
         Note::Silent { peer } => {
             info!(peer = %controller.name_of(peer), "neighbour does not answer");
         }
+        Note::Withholding { nodes, end } => {
+            let nodes: Vec<String> = nodes.iter().map(|node| controller.name_of(*node)).collect();
+            warn!(nodes = %nodes.join(", "), end = %controller.name_of(end), "nothing comes through; keeping away");
+        }
         Note::Leaving { node } => {
             info!(node = %controller.name_of(node), "leaving; planning around it");
         }
