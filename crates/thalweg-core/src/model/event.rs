@@ -47,6 +47,8 @@ pub enum NodeAction {
     Crash,
     /// It comes back, with nothing that it had in memory.
     Start,
+    /// From now on it takes what it is to pass on, ADUs and control, and does nothing with it.
+    Withhold,
 }
 
 /// New values of a link's properties; what is absent stays.
@@ -126,7 +128,7 @@ impl TryFrom<Written> for Event {
             (None, None, Some(name), Some(action)) => Change::Node { name, action },
             _ => {
                 return Err(String::from(
-                    "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start), not a mixture",
+                    "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start, withhold), not a mixture",
                 ));
             }
         };

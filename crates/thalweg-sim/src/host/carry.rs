@@ -121,6 +121,10 @@ impl Host {
             return self.refuse(peer, recv, copy, end, step, watch);
         };
         let next = part.route.installation().next;
+        if self.withholds && next.is_some() {
+            // All of it is read, and none of it is kept.
+            return watch.dropped(self.place, copy, DropCause::PathLost);
+        }
         let branches = self.branches(header.stream, header.epoch);
         let way = match part.route.admit(from, &header) {
             // What the base leaves out here a branch may want.
@@ -144,11 +148,8 @@ impl Host {
             way == Way::Through && to.is_some() && !part.route.is_ordered() && payload_bytes > 0;
         let action = if passes {
             let to = to.expect("it was looked at above");
-            if !self
-                .neighbours
-                .get(&to)
-                .is_some_and(|next| next.port.is_up())
-            {
+            let neighbour = self.neighbours.get(&to);
+            if !neighbour.is_some_and(|next| next.port.is_up()) {
                 let end = (DropCause::PathLost, StreamCode::Cancelled);
                 self.count_refused(&header, DropCause::PathLost, now);
                 return self.refuse(peer, recv, copy, end, step, watch);

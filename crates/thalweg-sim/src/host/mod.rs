@@ -125,6 +125,8 @@ pub struct Host {
     subscribers: Vec<Subscriber>,
     pool: Pool,
     phase: Phase,
+    /// It takes what it is to pass on, and does nothing with it.
+    withholds: bool,
     /// When links are measured next, and until when that goes on.
     measure: Instant,
     measure_until: Instant,
@@ -200,6 +202,7 @@ impl Host {
             subscribers: Vec::new(),
             pool: Pool::new(POOL_BYTES_DEFAULT),
             phase: Phase::Running,
+            withholds: false,
             measure: Instant::NEVER,
             measure_until: now,
             last: now,
@@ -257,6 +260,16 @@ impl Host {
             self.controller.handle_timeout(now, &mut self.keys);
         }
         self.settle(watch);
+    }
+
+    /// Takes what it is to pass on from now on, and does nothing with it.
+    pub const fn handle_withhold(&mut self) {
+        self.withholds = true;
+    }
+
+    /// Returns whether it passes on nothing.
+    pub const fn withholds(&self) -> bool {
+        self.withholds
     }
 
     /// Begins to stop: publishers end their streams, then links are drained.

@@ -17,7 +17,7 @@ use thalweg_core::routing::gauge::{SAMPLE_EVERY, Sample, WINDOW};
 use thalweg_core::routing::pulse::Pulse;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
-use thalweg_core::wire::control::accounted;
+use thalweg_core::wire::control::{self, Message, accounted};
 
 use super::{Host, Parcel};
 use crate::keys::node_id;
@@ -299,6 +299,9 @@ impl Host {
 
     fn handle_control(&mut self, peer: usize, frame: &Bytes, watch: &Watch<'_>) {
         let now = self.now(watch);
+        if self.withholds && is_to_pass_on(frame, self.controller.id()) {
+            return;
+        }
         if let Some(neighbour) = self.neighbours.get(&peer) {
             let id = neighbour.id;
             if accounted(frame).is_some() {
@@ -306,5 +309,14 @@ impl Host {
             }
             self.controller.handle_frame(id, frame, now, &mut self.keys);
         }
+    }
+}
+
+/// Returns whether a control frame is for another node, or says what another node behind has.
+fn is_to_pass_on(frame: &[u8], own: NodeId) -> bool {
+    match control::decode(frame) {
+        Ok(Message::Routed(routed)) => routed.route.last() != Some(&own),
+        Ok(Message::Record { .. } | Message::Grant(_) | Message::Revocation(_)) | Err(_) => false,
+        Ok(_) => true,
     }
 }

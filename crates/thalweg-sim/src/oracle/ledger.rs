@@ -5,7 +5,7 @@
 //! gave up while it was sent may have been there by then, or not. Once it is told how many came, it takes back so many, but
 //! which of several it cannot say. So what depends on the word of a link is compared in one sum: expired, cancelled, path-lost.
 //!
-//! *What it does not do.* Of a run in which a node was gone, with what it had not told, it says nothing; nor of a stream of
+//! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing; nor of a stream of
 //! which something was sent again by another way, for what nodes behind a cut had to tell of the first does not come by it.
 
 use std::collections::BTreeMap;

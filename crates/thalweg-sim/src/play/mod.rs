@@ -266,11 +266,13 @@ impl<'w> Run<'w> {
 
     /// Looks whether every source knows what became of its ADUs.
     fn check_accounts(&mut self) {
-        let places = 0..self.hosts.len();
-        if places
-            .into_iter()
-            .any(|place| self.watch.fates.was_gone(place))
-        {
+        let mut hosts = self.hosts.iter().enumerate();
+        // What they had to tell, or to pass on of what others tell, is gone with them.
+        let is_told = hosts.all(|(place, host)| {
+            let withholds = host.as_ref().is_some_and(Host::withholds);
+            !withholds && !self.watch.fates.was_gone(place)
+        });
+        if !is_told {
             return;
         }
         for (at, tell) in self.tells().into_iter().enumerate() {

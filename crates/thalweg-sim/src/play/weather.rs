@@ -58,6 +58,12 @@ impl Run<'_> {
                     self.forget(place);
                 }
             }
+            NodeAction::Withhold => {
+                if let Some(host) = &mut self.hosts[place] {
+                    self.watch.note(Happening::at(Kind::Withhold, place));
+                    host.handle_withhold();
+                }
+            }
             NodeAction::Stop => {
                 if let Some(host) = &mut self.hosts[place] {
                     host.handle_stop(&mut self.watch);

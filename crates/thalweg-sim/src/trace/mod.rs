@@ -67,6 +67,8 @@ pub enum Kind {
     Gone = 19,
     /// A plan that is grafted here is given copies from now on, or no more: `a` is the epoch, `b` 1 or 0.
     Cast = 20,
+    /// A node passes on nothing from now on.
+    Withhold = 21,
 }
 
 /// One thing that happens.
@@ -212,6 +214,7 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
         Kind::Start
         | Kind::Stop
         | Kind::Crash
+        | Kind::Withhold
         | Kind::LinkUp
         | Kind::LinkDown
         | Kind::Found

@@ -54,6 +54,25 @@ fn a_relay_dies_with_what_it_had_acknowledged() {
 }
 
 #[test]
+fn a_relay_takes_everything_and_passes_nothing_on() {
+    stays_whole(&continuity_world!("withhold"));
+}
+
+#[test]
+fn a_relay_passes_on_not_even_subscriptions() {
+    let world = continuity_world!("withhold-all");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        let broken = continuity::broken(&world, &played.report);
+        assert_eq!(broken, [] as [&str; 0], "seed {seed}");
+        assert_eq!(played.promises.len(), world.streams.len(), "seed {seed}");
+        let hops = played.promises.iter().flat_map(|promise| &promise.links);
+        let by: Vec<&str> = hops.map(|link| link.hop.to.as_str()).collect();
+        assert!(!by.contains(&"upper"), "seed {seed}: {by:?}");
+    }
+}
+
+#[test]
 fn a_relay_dies_and_comes_back_while_the_stream_leaves_it() {
     stays_whole(&continuity_world!("relay-restart"));
 }

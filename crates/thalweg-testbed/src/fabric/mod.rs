@@ -133,7 +133,9 @@ impl<'n> Fabric<'n> {
                 process.crash().await;
                 place.process = None;
             }
-            (NodeAction::Start, Some(_)) | (NodeAction::Stop | NodeAction::Crash, None) => {}
+            (NodeAction::Start, Some(_))
+            | (NodeAction::Stop | NodeAction::Crash, None)
+            | (NodeAction::Withhold, _) => {}
         }
         Ok(false)
     }

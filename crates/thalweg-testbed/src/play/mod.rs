@@ -21,7 +21,7 @@ use std::time::Duration as StdDuration;
 
 use anyhow::Context as _;
 use thalweg_core::line::Impairment;
-use thalweg_core::model::{Change, Event, Link, NodeAction, World};
+use thalweg_core::model::{Change, Event, Link, NodeAction, NodeName, World};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_sim::film::Film;
 use thalweg_sim::report::{LinkReport, Player, Report};
@@ -274,18 +274,28 @@ async fn change(
 }
 
 fn remarks_before(world: &World) -> Vec<String> {
+    let named = |names: Vec<&NodeName>| {
+        let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    };
     let skewed = world
         .nodes
         .iter()
         .filter(|(_, node)| node.clock_offset != Duration::ZERO || node.clock_drift_ppm != 0);
-    let names: Vec<_> = skewed.map(|(name, _)| format!("`{name}`")).collect();
-    if names.is_empty() {
-        return Vec::new();
-    }
-    vec![format!(
-        "the clock of {} is this machine's: skewed clocks are the simulator's",
-        names.join(", ")
-    )]
+    let withholding = world.events.iter().filter_map(|event| match &event.change {
+        Change::Node {
+            name,
+            action: NodeAction::Withhold,
+        } => Some(name),
+        _ => None,
+    });
+    let clocks = named(skewed.map(|(name, _)| name).collect()).map(|of| {
+        format!("the clock of {of} is this machine's: skewed clocks are the simulator's")
+    });
+    let passing = named(withholding.collect()).map(|of| {
+        format!("what {of} is to pass on is passed on: nodes that withhold it are the simulator's")
+    });
+    clocks.into_iter().chain(passing).collect()
 }
 
 fn links(network: &Network) -> Vec<LinkReport> {
