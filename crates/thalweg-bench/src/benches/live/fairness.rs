@@ -3,10 +3,12 @@
 //! *The idea.* So many connections of ours and so many of TCP pour as much as they can through one drop-tail line, all
 //! from the same moment. Two spans of one play are counted, for they say different things: the *early* one, in which
 //! flows still find their shares, and the one after it, which is several times as long as CUBIC takes from one loss to
-//! the next on these lines (some 6 s at the most), so that it counts no part of one alone. Against BBR, which is known
-//! not to share evenly with what yields to losses, CUBIC takes our place in turns: its share is what TCP itself would
-//! have had there. Then as many of one kind alone, for what the line gives it. At last ADUs of one length go one by one, and what passes the line both ways is
-//! set against their payload.
+//! the next on these lines (some 6 s at the most), so that it counts no part of one alone. In turns another takes our
+//! place, which tells what is our controller's and what is not. Against TCP's CUBIC that is our own connection with
+//! CUBIC for its controller: its share is what QUIC does, its pacing and its word of losses. Against BBR, which is known
+//! not to share evenly with what yields to losses, it is TCP's CUBIC: its share is what TCP itself would have had there.
+//! Then as many of one kind alone, for what the line gives it. At last ADUs of one length go one by one, and what passes
+//! the line both ways is set against their payload.
 //!
 //! ```text
 //! share_vs_fair  = mean goodput of a flow of ours / mean goodput of all flows
@@ -26,7 +28,7 @@ use super::condition::{Condition, RATE};
 use super::play::{self, Play, Pour};
 use super::recording::Arrival;
 use super::schedule::{Due, Schedule};
-use super::sides::{OURS, Side, TCP_BBR, TCP_CUBIC};
+use super::sides::{OURS, OURS_CUBIC, Side, TCP_BBR, TCP_CUBIC};
 use crate::report::{Figure, Report};
 use crate::sample::Summary;
 use crate::{Settings, progress};
@@ -167,7 +169,7 @@ impl Bench {
         extremes(&METRICS[3..6], &all_early, report)
     }
 
-    /// Pours once with us and, against BBR, once with CUBIC in our place; the other one first in every second round.
+    /// Pours once with us and once with another in our place; the other one first in every second round.
     fn mix(
         &self,
         condition: Condition,
@@ -175,10 +177,9 @@ impl Bench {
         round: u64,
         mixed: &mut Mixed,
     ) -> anyhow::Result<()> {
-        let mut places = vec![OURS];
-        if tcp.name() == TCP_BBR.name() {
-            places.push(TCP_CUBIC);
-        }
+        let (other, name) = instead_of_ours(tcp);
+        mixed.other = name;
+        let mut places = [OURS, other];
         if round % 2 == 1 {
             places.reverse();
         }
@@ -284,6 +285,15 @@ impl Bench {
     }
 }
 
+/// Returns who takes our place against a kind of TCP, and what that is called.
+fn instead_of_ours(tcp: &'static dyn Side) -> (&'static dyn Side, &'static str) {
+    if tcp.name() == TCP_BBR.name() {
+        (TCP_CUBIC, "tcp_fifo_cubic in our place")
+    } else {
+        (OURS_CUBIC, "thalweg_cubic in our place")
+    }
+}
+
 /// Pours until the last of these spans is over.
 ///
 /// Returns for each span the goodput of each flow in bits a second, in the order of what pours.
@@ -310,7 +320,8 @@ struct Mixed {
     early: Vec<f64>,
     jains: Vec<f64>,
     used: Vec<f64>,
-    /// The shares of CUBIC in our place.
+    /// Who took our place, and its shares.
+    other: &'static str,
     instead: Vec<f64>,
     early_instead: Vec<f64>,
 }
@@ -326,12 +337,7 @@ impl Mixed {
         ];
         for (metric, ours, instead) in shares {
             let share = figure(metric, ours);
-            let instead = Summary::of(instead);
-            report.add(&if instead.n > 0 {
-                share.beside("tcp_fifo_cubic in our place", instead.median)
-            } else {
-                share
-            })?;
+            report.add(&share.beside(self.other, Summary::of(instead).median))?;
         }
         report.add(&figure(METRICS[8], self.jains))?;
         report.add(&figure(METRICS[9], self.used))

@@ -64,6 +64,9 @@ pub(super) trait Side: Sync {
 /// Ours, which all others stand beside.
 pub(super) const OURS: &dyn Side = &Thalweg::Quic(Algorithm::Thalweg);
 
+/// Ours with CUBIC in the place of our controller.
+pub(super) const OURS_CUBIC: &dyn Side = &Thalweg::Quic(Algorithm::Cubic);
+
 /// Ours where UDP is blocked.
 pub(super) const PACE_K: &dyn Side = &Thalweg::Tcp(Pacing::Kernel);
 
@@ -79,7 +82,7 @@ pub(super) const TCP_BBR: &dyn Side = &Tcp::new("tcp_fifo_bbr", Order::Coming, "
 /// Every side, in the order of the output.
 pub(super) const ALL: [&dyn Side; 10] = [
     OURS,
-    &Thalweg::Quic(Algorithm::Cubic),
+    OURS_CUBIC,
     PACE_K,
     &Thalweg::Tcp(Pacing::Acked),
     TCP_CUBIC,
