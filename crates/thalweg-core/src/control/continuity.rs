@@ -23,6 +23,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use super::producer::{SilentProducers, TELL_AFTER};
 use super::withhold::Withholders;
 use super::{Controller, Note, Output};
 use crate::admission::Rights;
@@ -64,6 +65,8 @@ pub(super) struct Continuity {
     unheard: BTreeMap<NodeId, Instant>,
     /// Nodes that take what they are given and bring nothing.
     pub(super) withholders: Withholders,
+    /// Producers that do not answer.
+    pub(super) silent_producers: SilentProducers,
     /// Nodes that have said that they leave, and until when that is remembered.
     leaving: BTreeMap<NodeId, Instant>,
     /// Neighbours that do not answer, and when to say so again.
@@ -103,7 +106,9 @@ impl Continuity {
         let receipts = self.receivings.values().map(|receiving| &receiving.due);
         let all = suspects.chain(self.silent.values()).chain(receipts);
         let first = all.min().copied().unwrap_or(Instant::NEVER);
-        first.min(self.withholders.poll_timeout())
+        first
+            .min(self.withholders.poll_timeout())
+            .min(self.silent_producers.poll_timeout())
     }
 }
 
@@ -118,7 +123,7 @@ impl Controller {
     ) {
         if is_silent && self.links.contains_key(&peer) {
             self.silence_accounts(peer, true, now);
-            self.continuity.silent.insert(peer, now + ADVISE_EVERY);
+            self.continuity.silent.insert(peer, now + TELL_AFTER);
             self.note(Note::Silent { peer });
             self.advise_all(peer, now);
             self.settle(now, keys);
@@ -183,7 +188,9 @@ impl Controller {
             .collect();
         for peer in due {
             self.advise_all(peer, now);
+            self.tell_source_silent(peer, now);
         }
+        self.is_changed |= self.continuity.silent_producers.expire(now);
         self.time_withholders(now);
         self.forget_held();
         self.tell_due_receipts(now);

@@ -88,7 +88,7 @@ impl Controller {
     }
 
     /// Returns that neighbour, and the plan by whose way it is the one before.
-    fn via(&self, stream: StreamId, mut epoch: Epoch) -> Option<(NodeId, Epoch)> {
+    pub(super) fn via(&self, stream: StreamId, mut epoch: Epoch) -> Option<(NodeId, Epoch)> {
         loop {
             let part = self.parts.get(&(stream, epoch))?.installation();
             if part.previous != self.id() {

@@ -49,6 +49,7 @@ mod neighbour;
 mod note;
 mod part;
 mod planning;
+mod producer;
 mod publication;
 mod rekey;
 mod route;
@@ -375,6 +376,7 @@ impl Controller {
             Ok(Message::Receipt(receipt)) => self.handle_receipt(from, receipt),
             Ok(Message::Advice(advice)) => self.handle_advice(from, advice, now),
             Ok(Message::Branch(branch)) => self.handle_branch(from, branch, now),
+            Ok(Message::Silence(silence)) => self.handle_source_silent(from, silence, now),
             Err(error) => self.note(Note::FrameRefused { from, error }),
         }
         self.settle(now, keys);

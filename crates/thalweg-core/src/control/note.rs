@@ -198,6 +198,18 @@ pub enum Note {
         /// From whom.
         from: NodeId,
     },
+    /// It was said of a plan, from where none of its ADUs come, that its source does not answer.
+    SilenceAstray {
+        /// From whom.
+        from: NodeId,
+    },
+    /// The producer of a wanted stream does not answer, and another of that name is taken that does.
+    ProducerSilent {
+        /// Which stream.
+        stream: StreamName,
+        /// Its producer.
+        producer: NodeId,
+    },
     /// What the sink of a plan has not acknowledged is sent again.
     Resending {
         /// Which stream.

@@ -39,7 +39,7 @@ pub enum Subscription {
 /// A stream that is wanted here.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    subscription: Subscription,
+    pub(super) subscription: Subscription,
     /// The stream that was found last; it may be found again, when there is a way to its source again.
     pub(super) stream: Option<StreamId>,
     /// When the source is to be asked, again or for the first time.
@@ -114,8 +114,7 @@ impl Controller {
         let publishers = self.directory.publishers(name);
         let others = publishers.filter(|(_, stream)| stream.id != ended);
         let others: Vec<NodeId> = others.map(|(node, _)| node).collect();
-        let is_reached = |node: &NodeId| self.directory.path(self.id(), *node).is_some();
-        if !others.iter().any(is_reached) {
+        if !others.iter().any(|node| self.is_there(*node)) {
             return false;
         }
         let Some(wanted) = self.wanted.get_mut(name) else {
@@ -127,8 +126,8 @@ impl Controller {
         true
     }
 
-    /// Returns who publishes a stream for this node: whoever did before, if that still does and can be reached, or nobody else
-    /// can.
+    /// Returns who publishes a stream for this node: whoever did before, if that still does, can be reached and answers, or
+    /// nobody else does.
     ///
     /// Cost    of several that publish it, a way to each
     fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
@@ -144,15 +143,20 @@ impl Controller {
         if all.len() < 2 {
             return all.first().copied();
         }
-        let reached = |node| self.directory.path(self.id(), node).is_some();
         let rank = |publisher: &(NodeId, StreamId)| {
             (
-                !reached(publisher.0),
+                !self.is_there(publisher.0),
                 Some(*publisher) != before,
                 publisher.0,
             )
         };
         all.into_iter().min_by_key(rank)
+    }
+
+    /// Returns whether there is a way to a producer, and it answers.
+    fn is_there(&self, producer: NodeId) -> bool {
+        let is_silent = self.continuity.silent_producers.has(producer);
+        !is_silent && self.directory.path(self.id(), producer).is_some()
     }
 
     /// Looks up the publishers of wanted streams, and asks those that there was no way to.
@@ -184,6 +188,7 @@ impl Controller {
                 (wanted.unanswered, wanted.way) = (Some(now), Vec::new());
                 wanted.stream = Some(stream);
                 self.outputs.push_back(Output::Found { name, stream });
+                self.leave_silent(before, keys);
             } else {
                 wanted.subscription = Subscription::Waiting;
                 wanted.ask = Instant::NEVER;
@@ -192,6 +197,16 @@ impl Controller {
             }
         }
         self.renew_wanted(now, keys);
+    }
+
+    /// Says to a producer that was left because it did not answer, and may be there, that it has been.
+    fn leave_silent(&mut self, left: Option<(NodeId, StreamId)>, keys: &mut dyn Keys) {
+        let left = left.filter(|(producer, _)| self.continuity.silent_producers.has(*producer));
+        if let Some((producer, stream)) = left
+            && let Some(way) = self.directory.path(self.id(), producer)
+        {
+            self.send_routed(way, Body::Unsubscribe { stream }, keys);
+        }
     }
 
     /// Subscribes where it is due.

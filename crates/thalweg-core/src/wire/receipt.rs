@@ -1,13 +1,13 @@
 //! What a sink has of a stream, and that a node's next one does not answer: two messages from node to node towards the
-//! source.
+//! source; and one towards the sinks, that the source does not.
 //!
-//! *The idea.* Both go the way of accounts, from each node of a plan to its `previous`, so neither bears a route nor a
+//! *The idea.* The two go the way of accounts, from each node of a plan to its `previous`, so neither bears a route nor a
 //! signature: a dozen bytes, and as true as the neighbour that says them. A receipt is a set, not a change, so one that is
-//! lost or late does no harm.
+//! lost or late does no harm. The one goes the way of ADUs.
 //!
 //! *What it does not do.* It believes nothing: [`crate::control`] asks from whom it comes.
 //!
-//! *Sources.* docs/protocol.md §4.4, §4.5.
+//! *Sources.* docs/protocol.md §4.4, §4.5, §4.8.
 
 use alloc::vec::Vec;
 
@@ -38,6 +38,15 @@ pub struct Advice {
     pub epoch: Epoch,
     /// How many hops that node is behind the sender; 0 is the sender itself.
     pub distance: u8,
+}
+
+/// The source of a plan does not answer the node that it gives its ADUs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Silence {
+    /// Which stream.
+    pub stream: StreamId,
+    /// Which plan.
+    pub epoch: Epoch,
 }
 
 pub(super) fn encode_receipt(receipt: &Receipt, out: &mut Vec<u8>) {
@@ -100,4 +109,15 @@ pub(super) fn decode_advice(reader: &mut Reader<'_>) -> Result<Advice, WireError
         epoch,
         distance,
     })
+}
+
+pub(super) fn encode_silence(silence: Silence, out: &mut Vec<u8>) {
+    out.extend_from_slice(&silence.stream.0.to_be_bytes());
+    out.varint(u64::from(silence.epoch.0));
+}
+
+pub(super) fn decode_silence(reader: &mut Reader<'_>) -> Result<Silence, WireError> {
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
+    let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
+    Ok(Silence { stream, epoch })
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::account::{Entry, Made, Report, Statement};
 use super::admission::tests::{credentials, warrants};
 use super::control::{Body, Message, Prepare, Routed};
-use super::receipt::{Advice, Receipt};
+use super::receipt::{Advice, Receipt, Silence};
 use super::record::{Announced, Neighbour, Record};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
 use crate::adu::{Flags, Header, Importance, Mark, MediaTime};
@@ -419,6 +419,10 @@ fn messages() -> impl Strategy<Value = Message> {
                 epoch,
                 distance,
             })
+        }),
+        (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| {
+            let (stream, epoch) = (StreamId(stream), Epoch(epoch));
+            Message::Silence(Silence { stream, epoch })
         }),
         (vec(any::<u8>(), 0..99), signatures())
             .prop_map(|(record, signature)| Message::Record { record, signature }),

@@ -39,16 +39,6 @@ pub(super) fn log(controller: &Controller, note: Note) {
         } => {
             warn!(sink = %controller.name_of(sink), epoch = epoch.0, %reason, "deployment failed; planning again");
         }
-        Note::Silent { peer } => {
-            info!(peer = %controller.name_of(peer), "neighbour does not answer");
-        }
-        Note::Withholding { nodes, end } => {
-            let nodes: Vec<String> = nodes.iter().map(|node| controller.name_of(*node)).collect();
-            warn!(nodes = %nodes.join(", "), end = %controller.name_of(end), "nothing comes through; keeping away");
-        }
-        Note::Leaving { node } => {
-            info!(node = %controller.name_of(node), "leaving; planning around it");
-        }
         Note::Resending { stream, to } => {
             info!(%stream, epoch = to.0, "sending again what is not acknowledged");
         }
@@ -68,6 +58,26 @@ pub(super) fn log(controller: &Controller, note: Note) {
         }
         Note::PartExpired { stream, epoch } => {
             debug!(%stream, epoch = epoch.0, "route expired without renewal");
+        }
+        note => log_node(controller, note),
+    }
+}
+
+/// Writes down a note on another node.
+fn log_node(controller: &Controller, note: Note) {
+    match note {
+        Note::Silent { peer } => {
+            info!(peer = %controller.name_of(peer), "neighbour does not answer");
+        }
+        Note::ProducerSilent { stream, producer } => {
+            info!(%stream, producer = %controller.name_of(producer), "its producer does not answer; turning to another");
+        }
+        Note::Withholding { nodes, end } => {
+            let nodes: Vec<String> = nodes.iter().map(|node| controller.name_of(*node)).collect();
+            warn!(nodes = %nodes.join(", "), end = %controller.name_of(end), "nothing comes through; keeping away");
+        }
+        Note::Leaving { node } => {
+            info!(node = %controller.name_of(node), "leaving; planning around it");
         }
         Note::Enrolled { node, rights } => {
             info!(node = %controller.name_of(node), %rights, "belongs to the fabric");

@@ -173,19 +173,23 @@ impl Fan {
     }
 
     async fn publish(&self, needs: Needs) -> Publisher {
-        let publication = Publication {
-            name: "cam".parse().expect("a name"),
-            needs,
-            layers: vec![Layer {
-                rate: Bitrate::from_kbps(200),
-                utility: 1.0,
-            }],
-            pack_ratio: None,
-            planner: Some(Planner::Exact),
-        };
-        let publisher = self.source.handle.publish(publication).await;
-        publisher.expect("it is published")
+        publish(&self.source, needs).await
     }
+}
+
+async fn publish(producer: &Running, needs: Needs) -> Publisher {
+    let publication = Publication {
+        name: "cam".parse().expect("a name"),
+        needs,
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(200),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: Some(Planner::Exact),
+    };
+    let publisher = producer.handle.publish(publication).await;
+    publisher.expect("it is published")
 }
 
 /// What a viewer bears; below the 8 s after which a dead connection is given up.
@@ -223,11 +227,14 @@ async fn give(publisher: &mut Publisher) {
     let mut due = tokio::time::interval(INTERVAL);
     for number in 0..ADUS {
         due.tick().await;
-        let outgoing = Outgoing {
-            payload: Bytes::from(vec![number as u8; 400]),
-            ..fabric::outgoing(b"")
-        };
-        publisher.send(outgoing).await.expect("the node runs");
+        publisher.send(adu(number)).await.expect("the node runs");
+    }
+}
+
+fn adu(number: u64) -> Outgoing {
+    Outgoing {
+        payload: Bytes::from(vec![number as u8; 400]),
+        ..fabric::outgoing(b"")
     }
 }
 
@@ -363,4 +370,34 @@ async fn what_is_held_goes_on_when_a_way_that_was_given_up_is_back() {
         fan.set(first, FAR, true);
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_whose_node_has_crashed_is_replaced_while_it_is_on_the_map() {
+    let fan = Fan::start(62, 1).await;
+    let (mut first, mut subscriber) = fan.stream(live()).await;
+    let mut standby = publish(&fan.relays["r0"], live()).await;
+    for number in 0..10 {
+        first.send(adu(number)).await.expect("the node runs");
+    }
+    let mut came = 0;
+    while came < 10 {
+        let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;
+        let event = event.expect("in time").expect("the node runs");
+        came += u64::from(matches!(event, SubscriberEvent::Adu(_)));
+    }
+    assert!(!standby.is_wanted(), "who is served stays");
+    fan.set("r0", NEAR, false);
+    let wanted = tokio::time::timeout(PATIENCE, standby.wanted()).await;
+    wanted.expect("in time").expect("the node runs");
+    let status = fan.sink.handle.status().await.expect("it runs");
+    let mut nodes = status.nodes.iter();
+    assert!(
+        nodes.any(|node| node.name == "source"),
+        "long before its links are given up"
+    );
+    standby.send(adu(0)).await.expect("the node runs");
+    let rest = async { tokio::join!(standby.finish(), received(subscriber)) };
+    let (_, sequences) = tokio::time::timeout(PATIENCE, rest).await.expect("in time");
+    assert_eq!(sequences, [0]);
 }

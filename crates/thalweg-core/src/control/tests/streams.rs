@@ -8,13 +8,15 @@ use super::super::continuity::Avoid;
 use super::super::map::Map;
 use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
-use super::{A, B, C, D, Fabric, LINK, name, publication};
+use super::{A, B, C, D, E, Fabric, LINK, name, publication, wire};
 use crate::id::Epoch;
 use crate::model::{Catalogue, Declaration, Snapshot};
 use crate::planner::{self, Planner, Policy};
 use crate::routing::UNREACHED_MAX;
 use crate::session::{LEASE, Part};
 use crate::time::{Duration, Instant};
+use crate::wire::control::Message;
+use crate::wire::receipt::Silence;
 
 #[test]
 fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
@@ -419,6 +421,74 @@ fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_t
     assert_eq!(source_of(&fabric, C), Some(D));
     assert!(ended(&mut fabric, stream_of_d));
     assert_eq!(source_of(&fabric, C), Some(A));
+}
+
+#[test]
+fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
+    // Two hops before the sink, and one more sink that has its copies from the first relay.
+    let mut fabric = Fabric::linked(&[[A, B], [B, E], [B, C], [D, E]]);
+    let stream_of_a = fabric.publish(A, publication(None, false));
+    fabric.subscribe(E);
+    fabric.subscribe(C);
+    let silent = |fabric: &mut Fabric, is_silent| {
+        fabric.at(B, |c, now, keys| {
+            c.handle_silence(A, is_silent, now, keys);
+        });
+        fabric.settle();
+    };
+    silent(&mut fabric, true);
+    fabric.pass(Duration::from_secs(5));
+    for sink in [C, E] {
+        assert_eq!(source_of(&fabric, sink), Some(A), "nobody stands by");
+    }
+    silent(&mut fabric, false);
+    let stream_of_d = fabric.publish(D, publication(None, false));
+    fabric.pass(Duration::from_secs(5));
+    for sink in [C, E] {
+        assert_eq!(source_of(&fabric, sink), Some(A), "who is served stays");
+    }
+    silent(&mut fabric, true);
+    fabric.pass(Duration::from_millis(499));
+    for sink in [C, E] {
+        assert_eq!(source_of(&fabric, sink), Some(A), "it may find another way");
+    }
+    fabric.pass(Duration::from_millis(1));
+    for sink in [C, E] {
+        assert_eq!(source_of(&fabric, sink), Some(D));
+        let source = fabric.node(D).controller.source(stream_of_d);
+        let mut served = source.expect("it publishes").sinks();
+        assert!(served.any(|served| served == sink), "{sink:?}");
+    }
+    let source = fabric.node(A).controller.source(stream_of_a);
+    let left = source.expect("it publishes").sinks().count();
+    assert_eq!(left, 0, "both have said that they go");
+    silent(&mut fabric, false);
+    fabric.pass(LEASE);
+    for sink in [C, E] {
+        assert_eq!(source_of(&fabric, sink), Some(D), "nobody goes back");
+    }
+}
+
+#[test]
+fn only_the_node_that_adus_come_from_can_say_that_their_source_is_silent() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [C, D]]);
+    let stream = fabric.publish(A, publication(None, false));
+    fabric.publish(D, publication(None, false));
+    fabric.subscribe(C);
+    assert_eq!(source_of(&fabric, C), Some(A));
+    let (epoch, _) = fabric.way(A, stream);
+    let said = |epoch| Message::Silence(Silence { stream, epoch });
+    let mut say = |from, epoch| {
+        let frame = wire::encode(&said(epoch));
+        fabric.at(C, |c, now, keys| c.handle_frame(from, &frame, now, keys));
+        fabric.settle();
+        let astray = fabric.node(C).notes.iter();
+        let astray = astray.filter(|note| matches!(note, Note::SilenceAstray { .. }));
+        (astray.count(), source_of(&fabric, C))
+    };
+    assert_eq!(say(D, epoch), (1, Some(A)));
+    assert_eq!(say(B, Epoch(epoch.0 + 1)), (2, Some(A)));
+    assert_eq!(say(B, epoch), (2, Some(D)));
 }
 
 #[test]

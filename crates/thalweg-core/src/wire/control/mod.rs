@@ -1,0 +1,265 @@
+//! Control messages: between neighbours, and source-routed between the ends of a stream.
+//!
+//! *The idea.* Neighbours exchange [`Message::Record`]s as they change; from each node of a path to the one before go
+//! [`Message::Account`]s of what became of a stream, [`Message::Receipt`]s of what its sink has and
+//! [`Message::Advice`] about a node that does not answer; to the one after, [`Message::Silence`] if it is the source that does
+//! not; and [`Message::Routed`] envelopes which they pass on
+//! along the list of nodes written on them. What an envelope holds is signed by its sender: a relay can lose it, not
+//! change it. Its body deploys plans:
+//!
+//! ```text
+//! sink ── Subscribe ──────────────► source        source plans, numbers the plan, and
+//! source ── Prepare ──► each node of the path ──► Ready | Refuse
+//! source stamps ADUs with the epoch once all are ready, and releases the epoch before
+//! ```
+//!
+//! *What it does not do.* It decides nothing, and it checks no signature.
+//!
+//! *Sources.* docs/protocol.md §4–6; spec PA-20…PA-29 (gather, prepare, ready, switch-over).
+
+mod body;
+
+use alloc::vec::Vec;
+
+use super::account::{self, Report};
+use super::admission::{self, Credential, Warrant};
+use super::receipt::{self, Advice, Receipt, Silence};
+use super::{Reader, WireError, Write};
+use crate::id::{Epoch, NodeId, StreamId};
+use crate::limits::{CONTROL_BYTES_MAX, PATH_NODES_MAX};
+
+pub(super) use body::truncated;
+pub use body::{Body, Prepare, decode_body, encode_body};
+
+/// The kind of an account among frames.
+const ACCOUNT: u8 = 3;
+
+/// The kind of a grant among frames; those below are for what plans and streams need.
+const GRANT: u8 = 16;
+
+/// The kind of a revocation among frames.
+const REVOCATION: u8 = 17;
+
+/// The kind of a receipt among frames.
+const RECEIPT: u8 = 5;
+
+/// The kind of an advice among frames.
+const ADVICE: u8 = 6;
+
+/// The kind of what is said of a grafted plan among frames.
+const BRANCH: u8 = 7;
+
+/// The kind of a word of a silent source among frames.
+const SILENCE: u8 = 8;
+
+/// Bytes of an Ed25519 signature.
+pub const SIGNATURE_BYTES: usize = 64;
+
+/// What neighbours say to each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A record and its node's signature over these very bytes.
+    Record {
+        /// As [`super::record::encode`] made it.
+        record: Vec<u8>,
+        /// By the record's node.
+        signature: [u8; SIGNATURE_BYTES],
+    },
+    /// An envelope on its way along a list of nodes.
+    Routed(Routed),
+    /// What became of a stream's ADUs here and behind.
+    Account(Report),
+    /// What a node may do.
+    Grant(Credential),
+    /// What a node may not do any more.
+    Revocation(Warrant),
+    /// What the sink of a plan has.
+    Receipt(Receipt),
+    /// The next node of a plan does not answer.
+    Advice(Advice),
+    /// One of the three, of a plan that is grafted on another, by whose way it goes on.
+    Branch(Branch),
+    /// The source of a plan does not answer.
+    Silence(Silence),
+}
+
+/// What a node says of a plan that is grafted there; the nodes before it have no part of that plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Branch {
+    /// Which stream.
+    pub stream: StreamId,
+    /// The plan by whose way it is told.
+    pub via: Epoch,
+    /// What is told.
+    pub said: Said,
+}
+
+/// What nodes say towards the source of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// What became of its ADUs from that node on.
+    Account(Report),
+    /// What its sink has.
+    Receipt(Receipt),
+    /// The next node behind that, or further behind, does not answer.
+    Advice(Advice),
+}
+
+impl Said {
+    /// Returns which plan it is about.
+    pub const fn plan(&self) -> (StreamId, Epoch) {
+        match self {
+            Self::Account(report) => (report.stream, report.epoch),
+            Self::Receipt(receipt) => (receipt.stream, receipt.epoch),
+            Self::Advice(advice) => (advice.stream, advice.epoch),
+        }
+    }
+}
+
+impl From<Said> for Message {
+    fn from(said: Said) -> Self {
+        match said {
+            Said::Account(report) => Self::Account(report),
+            Said::Receipt(receipt) => Self::Receipt(receipt),
+            Said::Advice(advice) => Self::Advice(advice),
+        }
+    }
+}
+
+/// A signed message for a node that need not be a neighbour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// The nodes to pass, the sender first, the addressee last.
+    pub route: Vec<NodeId>,
+    /// The position in `route` of the node that this copy is addressed to.
+    pub position: usize,
+    /// As [`encode_body`] made it.
+    pub body: Vec<u8>,
+    /// By `route[0]`, over the addressee's key and the body.
+    pub signature: [u8; SIGNATURE_BYTES],
+}
+
+/// Returns the message as one control frame.
+///
+/// Fails   panics if a list is above its limit (a caller's bug)
+pub fn encode(message: &Message) -> Vec<u8> {
+    let mut out = Vec::with_capacity(128);
+    match message {
+        Message::Record { record, signature } => {
+            out.push(1);
+            out.blob(record);
+            out.extend_from_slice(signature);
+        }
+        Message::Routed(routed) => {
+            assert!(
+                routed.route.len() <= PATH_NODES_MAX,
+                "a route above the limit"
+            );
+            out.push(2);
+            out.varint(routed.route.len() as u64);
+            routed
+                .route
+                .iter()
+                .for_each(|node| out.extend_from_slice(&node.0));
+            out.varint(routed.position as u64);
+            out.blob(&routed.body);
+            out.extend_from_slice(&routed.signature);
+        }
+        Message::Account(report) => {
+            out.push(ACCOUNT);
+            account::encode(report, &mut out);
+        }
+        Message::Grant(credential) => {
+            out.push(GRANT);
+            admission::encode_credential(credential, &mut out);
+        }
+        Message::Revocation(warrant) => {
+            out.push(REVOCATION);
+            admission::encode_warrant(warrant, &mut out);
+        }
+        Message::Receipt(receipt) => {
+            out.push(RECEIPT);
+            receipt::encode_receipt(receipt, &mut out);
+        }
+        Message::Advice(advice) => {
+            out.push(ADVICE);
+            receipt::encode_advice(advice, &mut out);
+        }
+        Message::Branch(branch) => {
+            out.push(BRANCH);
+            out.varint(u64::from(branch.via.0));
+            out.extend_from_slice(&encode(&branch.said.clone().into()));
+        }
+        Message::Silence(silence) => {
+            out.push(SILENCE);
+            receipt::encode_silence(*silence, &mut out);
+        }
+    }
+    out
+}
+
+/// Returns which plan a frame is an account of, if it is one; the rest of it may be malformed.
+pub fn accounted(frame: &[u8]) -> Option<(StreamId, Epoch)> {
+    let mut reader = Reader::new(frame.strip_prefix(&[ACCOUNT])?);
+    let stream = StreamId(u64::from_be_bytes(reader.array("stream").ok()?));
+    Some((stream, epoch(&mut reader).ok()?))
+}
+
+/// Reads a control frame.
+pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
+    let mut reader = Reader::new(frame);
+    let message = match reader.byte("kind")? {
+        1 => Message::Record {
+            record: reader.blob("record", CONTROL_BYTES_MAX)?.to_vec(),
+            signature: reader.array("signature")?,
+        },
+        2 => Message::Routed(routed(&mut reader)?),
+        ACCOUNT => Message::Account(account::decode(&mut reader)?),
+        GRANT => Message::Grant(admission::credential(&mut reader)?),
+        REVOCATION => Message::Revocation(admission::warrant(&mut reader)?),
+        RECEIPT => Message::Receipt(receipt::decode_receipt(&mut reader)?),
+        ADVICE => Message::Advice(receipt::decode_advice(&mut reader)?),
+        BRANCH => Message::Branch(branch(&mut reader)?),
+        SILENCE => Message::Silence(receipt::decode_silence(&mut reader)?),
+        kind => return Err(WireError::Kind(u64::from(kind))),
+    };
+    reader.finish()?;
+    Ok(message)
+}
+
+fn branch(reader: &mut Reader<'_>) -> Result<Branch, WireError> {
+    let via = epoch(reader)?;
+    let said = match reader.byte("kind")? {
+        ACCOUNT => Said::Account(account::decode(reader)?),
+        RECEIPT => Said::Receipt(receipt::decode_receipt(reader)?),
+        ADVICE => Said::Advice(receipt::decode_advice(reader)?),
+        kind => return Err(WireError::Kind(u64::from(kind))),
+    };
+    let (stream, _) = said.plan();
+    Ok(Branch { stream, via, said })
+}
+
+fn routed(reader: &mut Reader<'_>) -> Result<Routed, WireError> {
+    let count = reader.count("route", PATH_NODES_MAX)?;
+    let mut route = Vec::with_capacity(count);
+    for _ in 0..count {
+        route.push(NodeId(reader.array("route")?));
+    }
+    let position = reader.varint("position")? as usize;
+    if position >= route.len() {
+        return Err(WireError::Malformed("position"));
+    }
+    let body = reader.blob("body", CONTROL_BYTES_MAX)?.to_vec();
+    Ok(Routed {
+        route,
+        position,
+        body,
+        signature: reader.array("signature")?,
+    })
+}
+
+fn epoch(reader: &mut Reader<'_>) -> Result<Epoch, WireError> {
+    reader
+        .bounded("epoch", u64::from(u32::MAX))
+        .map(|epoch| Epoch(epoch as u32))
+}
