@@ -57,6 +57,9 @@ pub const STREAMS_PER_NODE_MAX: usize = 256;
 /// Node records that one node keeps.
 pub const RECORDS_MAX: usize = 16_384;
 
+/// Records of which one message says that they are kept; who keeps more sends several.
+pub const SUMMARY_NODES_MAX: usize = 4_096;
+
 /// Bytes of what an owner or delegate signs, a grant or a revocation: three keys and four numbers, with room.
 pub const GRANT_BYTES_MAX: usize = 160;
 
@@ -229,6 +232,10 @@ const _: () = assert!(
 const _: () = assert!(
     CONTROL_BYTES_MAX >= PATH_NODES_MAX * (12 + LEDGER_ENTRIES_MAX * 9),
     "the largest account fits in a control message"
+);
+const _: () = assert!(
+    CONTROL_BYTES_MAX >= 16 + SUMMARY_NODES_MAX * 16,
+    "the largest summary fits in a control message"
 );
 const _: () = assert!(
     DOOR_BYTES_MAX >= 4 * (GRANT_BYTES_MAX + 2 + 64) + TEXT_BYTES_MAX,

@@ -45,6 +45,7 @@ mod graft;
 mod keys;
 mod leave;
 mod map;
+mod meeting;
 mod neighbour;
 mod note;
 mod part;
@@ -91,6 +92,7 @@ pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 
 use continuity::Continuity;
+use meeting::Meetings;
 use neighbour::OwnRecord;
 use part::{Part, Pending};
 use sink::Wanted;
@@ -277,6 +279,7 @@ pub struct Controller {
     /// What became of the ADUs of each part.
     accounts: BTreeMap<(StreamId, Epoch), Account>,
     continuity: Continuity,
+    meetings: Meetings,
     traces: Traces,
     /// It has said that it leaves.
     is_leaving: bool,
@@ -308,6 +311,7 @@ impl Controller {
             pending: BTreeMap::new(),
             accounts: BTreeMap::new(),
             continuity: Continuity::default(),
+            meetings: Meetings::default(),
             traces: Traces::default(),
             is_leaving: false,
             to_self: VecDeque::new(),
@@ -376,6 +380,8 @@ impl Controller {
             Ok(Message::Receipt(receipt)) => self.handle_receipt(from, receipt),
             Ok(Message::Advice(advice)) => self.handle_advice(from, advice, now),
             Ok(Message::Branch(branch)) => self.handle_branch(from, branch, now),
+            Ok(Message::Summary(summary)) => self.handle_summary(from, &summary),
+            Ok(Message::Lack(lack)) => self.handle_lack(from, &lack),
             Ok(Message::Silence(silence)) => self.handle_source_silent(from, silence, now),
             Err(error) => self.note(Note::FrameRefused { from, error }),
         }
@@ -388,6 +394,7 @@ impl Controller {
         self.expire_grants(now);
         self.handle_accounts(now);
         self.time_continuity(now);
+        self.time_meetings(now);
         if self.refresh_at() <= now {
             self.announce(now, keys);
         }
@@ -410,6 +417,7 @@ impl Controller {
             .min(self.gauges_timeout())
             .min(self.grants_timeout())
             .min(self.continuity.poll_timeout())
+            .min(self.meetings.poll_timeout())
     }
 
     /// Returns what the driver is to do next.

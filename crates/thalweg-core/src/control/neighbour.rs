@@ -56,7 +56,7 @@ impl Default for OwnRecord {
 }
 
 impl Controller {
-    /// Takes in that there is a link with a neighbour: it is told all that is known.
+    /// Takes in that there is a link with a neighbour: it is told what is known and it lacks.
     pub fn handle_link_up(
         &mut self,
         peer: NodeId,
@@ -67,10 +67,7 @@ impl Controller {
         let rate = self.peers.get(&peer).and_then(|peer| peer.rate);
         self.links.insert(peer, Gauge::new(rate, sample, now));
         self.tell_roll(peer);
-        let known: Vec<Bytes> = self.directory.signed().map(frame).collect();
-        for frame in known {
-            self.outputs.push_back(Output::Send { to: peer, frame });
-        }
+        self.meet(peer, now);
         self.announce_links(now, keys);
         self.refresh_accounts(peer, now);
         self.settle(now, keys);
@@ -79,6 +76,7 @@ impl Controller {
     /// Takes in that there is no link with a neighbour any more.
     pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
         self.forget_silence(peer, now);
+        self.meetings.remove(peer);
         if self.links.remove(&peer).is_some() {
             self.announce_links(now, keys);
             self.settle(now, keys);
@@ -301,7 +299,8 @@ pub(super) fn stream_id(
     StreamId(u64::from_be_bytes(keys.digest(&message)))
 }
 
-fn frame(signed: &Signed) -> Bytes {
+/// Returns a record as a control frame.
+pub(super) fn frame(signed: &Signed) -> Bytes {
     wire::encode(&Message::Record {
         record: signed.record.clone(),
         signature: signed.signature,

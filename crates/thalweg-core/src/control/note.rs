@@ -203,6 +203,11 @@ pub enum Note {
         /// From whom.
         from: NodeId,
     },
+    /// A node said what it lacks that was not told what there is, or has said so.
+    LackAstray {
+        /// From whom.
+        from: NodeId,
+    },
     /// The producer of a wanted stream does not answer, and another of that name is taken that does.
     ProducerSilent {
         /// Which stream.

@@ -27,6 +27,7 @@ use crate::time::{Duration, Instant};
 use crate::units::DataSize;
 use crate::wire::control::SIGNATURE_BYTES;
 use crate::wire::record::{Announced, Neighbour, Record};
+use crate::wire::summary::Prefix;
 
 pub mod cadence;
 pub mod gauge;
@@ -231,6 +232,24 @@ impl Directory {
     /// Returns all records as they were signed, also of who is off the map, for a new neighbour.
     pub fn signed(&self) -> impl Iterator<Item = &Signed> {
         self.known.values().map(|known| &known.signed)
+    }
+
+    /// Returns whose records are kept, and their numbers.
+    pub fn sequences(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        let known = self.known.iter();
+        known.map(|(node, known)| (*node, known.record.sequence))
+    }
+
+    /// Returns the records, as they were signed, of all whose keys begin so, and their numbers.
+    ///
+    /// Cost    O(log nodes)
+    pub fn signed_of(&self, prefix: Prefix) -> impl Iterator<Item = (&Signed, u64)> {
+        let mut first = NodeId([0; 32]);
+        first.0[..prefix.0.len()].copy_from_slice(&prefix.0);
+        let known = self.known.range(first..);
+        known
+            .take_while(move |(node, _)| Prefix::from(**node) == prefix)
+            .map(|(_, known)| (&known.signed, known.record.sequence))
     }
 
     /// Returns the record of a node that is on the map.

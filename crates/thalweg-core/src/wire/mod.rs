@@ -14,6 +14,7 @@ pub mod adu;
 pub mod control;
 pub mod receipt;
 pub mod record;
+pub mod summary;
 mod trace;
 mod varint;
 

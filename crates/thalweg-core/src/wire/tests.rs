@@ -12,6 +12,7 @@ use super::admission::tests::{credentials, warrants};
 use super::control::{Body, Message, Prepare, Routed};
 use super::receipt::{Advice, Receipt, Silence};
 use super::record::{Announced, Neighbour, Record};
+use super::summary::{Lack, Prefix, Summary};
 use super::{VARINT_MAX, WireError, adu, control, record, varint};
 use crate::adu::{Flags, Header, Importance, Mark, MediaTime};
 use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
@@ -420,6 +421,15 @@ fn messages() -> impl Strategy<Value = Message> {
                 distance,
             })
         }),
+        vec((any::<[u8; 8]>(), 0..=VARINT_MAX), 0..9).prop_map(|records| {
+            let records = records.into_iter();
+            let records = records.map(|(prefix, sequence)| (Prefix(prefix), sequence));
+            Message::Summary(Summary {
+                records: records.collect(),
+            })
+        }),
+        vec(any::<[u8; 8]>().prop_map(Prefix), 0..9)
+            .prop_map(|nodes| Message::Lack(Lack { nodes })),
         (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| {
             let (stream, epoch) = (StreamId(stream), Epoch(epoch));
             Message::Silence(Silence { stream, epoch })

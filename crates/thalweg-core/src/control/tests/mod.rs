@@ -7,6 +7,7 @@ mod accounts;
 mod admission;
 mod grafts;
 mod hostile;
+mod meetings;
 mod rekey;
 mod routes;
 mod streams;

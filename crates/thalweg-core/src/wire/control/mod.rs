@@ -24,6 +24,7 @@ use alloc::vec::Vec;
 use super::account::{self, Report};
 use super::admission::{self, Credential, Warrant};
 use super::receipt::{self, Advice, Receipt, Silence};
+use super::summary::{self, Lack, Summary};
 use super::{Reader, WireError, Write};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::limits::{CONTROL_BYTES_MAX, PATH_NODES_MAX};
@@ -51,6 +52,12 @@ const BRANCH: u8 = 7;
 
 /// The kind of a word of a silent source among frames.
 const SILENCE: u8 = 8;
+
+/// The kind of a summary of the map among frames.
+const SUMMARY: u8 = 9;
+
+/// The kind of the answer to one among frames.
+const LACK: u8 = 10;
 
 /// Bytes of an Ed25519 signature.
 pub const SIGNATURE_BYTES: usize = 64;
@@ -81,6 +88,10 @@ pub enum Message {
     Branch(Branch),
     /// The source of a plan does not answer.
     Silence(Silence),
+    /// Which records the sender keeps.
+    Summary(Summary),
+    /// Which of these the sender lacks.
+    Lack(Lack),
 }
 
 /// What a node says of a plan that is grafted there; the nodes before it have no part of that plan.
@@ -194,6 +205,14 @@ pub fn encode(message: &Message) -> Vec<u8> {
             out.push(SILENCE);
             receipt::encode_silence(*silence, &mut out);
         }
+        Message::Summary(summary) => {
+            out.push(SUMMARY);
+            summary::encode_summary(summary, &mut out);
+        }
+        Message::Lack(lack) => {
+            out.push(LACK);
+            summary::encode_lack(lack, &mut out);
+        }
     }
     out
 }
@@ -221,6 +240,8 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
         ADVICE => Message::Advice(receipt::decode_advice(&mut reader)?),
         BRANCH => Message::Branch(branch(&mut reader)?),
         SILENCE => Message::Silence(receipt::decode_silence(&mut reader)?),
+        SUMMARY => Message::Summary(summary::decode_summary(&mut reader)?),
+        LACK => Message::Lack(summary::decode_lack(&mut reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;

@@ -1,0 +1,126 @@
+//! Proves that new neighbours tell each other what the other lacks of the map, and no more.
+
+use alloc::vec::Vec;
+
+use super::super::meeting::{ANSWER_MAX, FEW};
+use super::{Duration, Fabric, LINK, Note, Output, wire};
+use crate::id::NodeId;
+use crate::wire::control::Message;
+use crate::wire::summary::{Lack, Prefix};
+
+const HUB: NodeId = NodeId([100; 32]);
+
+/// More than are sent as they are.
+const LEAVES: usize = FEW + 4;
+
+fn leaf(number: usize) -> NodeId {
+    NodeId([number as u8 + 1; 32])
+}
+
+fn star() -> Fabric {
+    let wires: Vec<[NodeId; 2]> = (0..LEAVES).map(|number| [leaf(number), HUB]).collect();
+    let mut fabric = Fabric::linked(&wires);
+    // The hub tells of its many links together.
+    fabric.pass(Duration::from_secs(1));
+    fabric
+}
+
+fn known(fabric: &Fabric, node: NodeId) -> usize {
+    fabric.node(node).controller.directory.sequences().count()
+}
+
+/// What a node says to another now.
+fn says(fabric: &mut Fabric, node: NodeId, to: NodeId) -> Vec<Message> {
+    let outputs = fabric.at(node, |c, _, _| {
+        core::iter::from_fn(|| c.poll_output()).collect::<Vec<_>>()
+    });
+    let frames = outputs.into_iter().filter_map(|output| match output {
+        Output::Send { to: at, frame } if at == to => Some(frame),
+        _ => None,
+    });
+    frames
+        .map(|frame| wire::decode(&frame).expect("we made it"))
+        .collect()
+}
+
+fn records(said: &[Message]) -> usize {
+    let records = said.iter();
+    let records = records.filter(|message| matches!(message, Message::Record { .. }));
+    records.count()
+}
+
+#[test]
+fn who_joins_many_learns_all_of_them_and_they_learn_of_it() {
+    let mut fabric = star();
+    let new = NodeId([200; 32]);
+    fabric.start(new, Duration::from_secs(1_000));
+    fabric.link([leaf(0), new]);
+    fabric.settle();
+    fabric.pass(Duration::from_secs(1));
+    for node in [new, leaf(0), leaf(1), HUB] {
+        assert_eq!(known(&fabric, node), LEAVES + 2);
+    }
+}
+
+#[test]
+fn a_link_that_comes_back_costs_no_record_that_both_have() {
+    let mut fabric = star();
+    let back = leaf(3);
+    fabric.cut([back, HUB]);
+    fabric.pass(Duration::from_secs(1));
+    for (node, peer) in [(HUB, back), (back, HUB)] {
+        fabric.at(node, |c, now, keys| c.handle_link_up(peer, LINK, now, keys));
+    }
+    let said = says(&mut fabric, HUB, back);
+    let [Message::Summary(summary), ..] = &said[..] else {
+        panic!("{said:?}");
+    };
+    assert_eq!(summary.records.len(), LEAVES + 1);
+    assert!(records(&said) <= 1, "its own at the most: {said:?}");
+    // It was away while the hub told of that: it lacks the hub's newest alone.
+    let frame = wire::encode(&said[0]);
+    fabric.at(back, |c, now, keys| c.handle_frame(HUB, &frame, now, keys));
+    let answer = says(&mut fabric, back, HUB);
+    let lacks = answer.iter().find_map(|message| match message {
+        Message::Lack(lack) => Some(&lack.nodes[..]),
+        _ => None,
+    });
+    assert_eq!(lacks, Some(&[Prefix::from(HUB)][..]));
+}
+
+#[test]
+fn who_does_not_answer_is_sent_all() {
+    let mut fabric = star();
+    let old = NodeId([200; 32]);
+    fabric.at(HUB, |c, now, keys| c.handle_link_up(old, LINK, now, keys));
+    let said = says(&mut fabric, HUB, old);
+    assert!(records(&said) <= 1);
+    let later = |fabric: &mut Fabric, duration| {
+        fabric.now = fabric.now + duration;
+        fabric.at(HUB, |c, now, keys| c.handle_timeout(now, keys));
+        records(&says(fabric, HUB, old))
+    };
+    let moment = Duration::from_millis(1);
+    let told = later(&mut fabric, ANSWER_MAX.saturating_sub(moment));
+    assert!(told <= 1, "not yet, but of its own links: {told}");
+    assert!(later(&mut fabric, moment) > LEAVES);
+    assert_eq!(later(&mut fabric, ANSWER_MAX), 0, "once");
+}
+
+#[test]
+fn what_is_lacked_of_what_was_not_offered_is_not_sent() {
+    let mut fabric = star();
+    let nodes = (0..LEAVES).map(|number| Prefix::from(leaf(number)));
+    let lack = Message::Lack(Lack {
+        nodes: nodes.collect(),
+    });
+    let frame = wire::encode(&lack);
+    let peer = leaf(5);
+    fabric.at(HUB, |c, now, keys| c.handle_frame(peer, &frame, now, keys));
+    fabric.settle();
+    let notes = &fabric.node(HUB).notes;
+    assert!(
+        notes.contains(&Note::LackAstray { from: peer }),
+        "{notes:?}"
+    );
+}

@@ -1,0 +1,78 @@
+//! What a node knows of the map, by node and number, and what another lacks of it: two messages between new neighbours.
+//!
+//! *The idea.* A record has some 400 bytes, a node and a number sixteen. Nodes are named by the first eight bytes of their
+//! keys: two that share those would share a place in the answer, and whoever made them, a few frames.
+//!
+//! *What it does not do.* It signs nothing: what is sent in answer is signed by whom it is of.
+//!
+//! *Sources.* docs/protocol.md §5, "Meeting".
+
+use alloc::vec::Vec;
+
+use super::{Reader, WireError, Write};
+use crate::id::NodeId;
+use crate::limits::SUMMARY_NODES_MAX;
+
+/// The first bytes of a node's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Prefix(pub [u8; 8]);
+
+impl From<NodeId> for Prefix {
+    fn from(node: NodeId) -> Self {
+        let mut prefix = [0; 8];
+        prefix.copy_from_slice(&node.0[..8]);
+        Self(prefix)
+    }
+}
+
+/// The numbers of records that are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Of whom, and the record's number.
+    pub records: Vec<(Prefix, u64)>,
+}
+
+/// The answer to one [`Summary`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// Whose records are missing, or older.
+    pub nodes: Vec<Prefix>,
+}
+
+pub(super) fn encode_summary(summary: &Summary, out: &mut Vec<u8>) {
+    assert!(
+        summary.records.len() <= SUMMARY_NODES_MAX,
+        "above the limit"
+    );
+    out.varint(summary.records.len() as u64);
+    for (Prefix(prefix), sequence) in &summary.records {
+        out.extend_from_slice(prefix);
+        out.varint(*sequence);
+    }
+}
+
+pub(super) fn decode_summary(reader: &mut Reader<'_>) -> Result<Summary, WireError> {
+    let count = reader.count("records", SUMMARY_NODES_MAX)?;
+    let mut records = Vec::with_capacity(count);
+    for _ in 0..count {
+        let prefix = Prefix(reader.array("node")?);
+        records.push((prefix, reader.varint("sequence")?));
+    }
+    Ok(Summary { records })
+}
+
+pub(super) fn encode_lack(lack: &Lack, out: &mut Vec<u8>) {
+    assert!(lack.nodes.len() <= SUMMARY_NODES_MAX, "above the limit");
+    out.varint(lack.nodes.len() as u64);
+    let nodes = lack.nodes.iter();
+    nodes.for_each(|Prefix(prefix)| out.extend_from_slice(prefix));
+}
+
+pub(super) fn decode_lack(reader: &mut Reader<'_>) -> Result<Lack, WireError> {
+    let count = reader.count("nodes", SUMMARY_NODES_MAX)?;
+    let mut nodes = Vec::with_capacity(count);
+    for _ in 0..count {
+        nodes.push(Prefix(reader.array("node")?));
+    }
+    Ok(Lack { nodes })
+}
