@@ -425,7 +425,7 @@ impl Slot {
         traffic.received += DataSize::from_bytes(self.moved.received);
         if let Some(known) = known {
             traffic.segments += known.segments;
-            traffic.segments_again += known.segments_again;
+            traffic.segments_again += known.path.segments_again;
         }
     }
 }

@@ -4,13 +4,14 @@
 //! round trips, or if the kernel's timer for the oldest segment has run out twice in a row. Then the standby takes over; but
 //! not again soon, for a sender that changes whenever it meets a loss has no congestion control.
 //!
-//! Where the kernel is asked it tells apart two silences. While the peer's kernel acknowledges, the connection carries, and it is
-//! the peer that is busy: another connection would lead to the same peer, and give it a handshake to reckon besides. Then the
-//! wait is longer; not endless, for something between the two may be acknowledging in the peer's name.
+//! Where the kernel is asked it tells apart two silences. While the peer's kernel acknowledges, and nothing has to be sent again,
+//! the connection carries, and it is the peer that is busy: another connection would lead to the same peer, and give it a
+//! handshake to reckon besides. Then the wait is longer; not endless, for something between the two may be acknowledging in the
+//! peer's name. A line that loses much acknowledges too, a little at a time: it is not waited for.
 //!
 //! ```text
 //! stalled:  outstanding > 0  and  now − last progress ≥ max(2·RTT, 200 ms)      or  timeouts ≥ 2
-//!           and the kernel saw none either since then, or now − last progress ≥ max(2·RTT, 1 s)
+//!           and the kernel saw none either since then, or has sent again, or now − last progress ≥ max(2·RTT, 1 s)
 //! allowed:  now ≥ last fail-over + interval        interval: 1 s, doubled up to 16 s while they follow one another
 //! ```
 //!
@@ -22,6 +23,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::kernel::KernelPath;
 use super::settings::{
     FAILOVER_INTERVAL_MAX, FAILOVER_INTERVAL_MIN, STALL_ACKNOWLEDGED, STALL_MIN, STALL_UNKNOWN,
 };
@@ -36,8 +38,8 @@ const TIMEOUTS: u32 = 2;
 pub struct Failover {
     /// The last progress, or when something became outstanding; nothing while nothing is.
     waiting_since: Option<Instant>,
-    /// How much the peer's kernel had when that was asked first during this waiting.
-    kernel: Option<DataSize>,
+    /// What the kernel said last during this waiting.
+    kernel: Option<Heard>,
     /// Whether the kernel was asked, or it was time to, during this waiting.
     is_asked: bool,
     /// When the peer's kernel was last seen to have more, or all, during this waiting.
@@ -47,6 +49,15 @@ pub struct Failover {
     count: u64,
     held_back: u64,
     is_held_told: bool,
+}
+
+/// What the kernel said.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    /// How much the peer's had.
+    acknowledged: DataSize,
+    /// How many segments had been sent again.
+    segments_again: u64,
 }
 
 /// What to do about the active connection.
@@ -87,18 +98,26 @@ impl Failover {
         self.wait(is_outstanding.then_some(now));
     }
 
-    /// Takes in what the kernel says: how much the peer's has acknowledged, and whether that is all.
+    /// Takes in what the kernel says.
     ///
     /// What it said before the waiting began proves nothing of it.
-    pub fn handle_kernel(&mut self, now: Instant, acknowledged: DataSize, is_all: bool) {
+    pub fn handle_kernel(&mut self, path: &KernelPath, now: Instant) {
         if self.waiting_since.is_none() {
             return;
         }
-        let has_grown = self.kernel.is_some_and(|before| before < acknowledged);
-        if has_grown || is_all {
+        let heard = Heard {
+            acknowledged: path.acknowledged,
+            segments_again: path.segments_again,
+        };
+        let carries = |before: Heard| {
+            before.acknowledged < heard.acknowledged
+                && before.segments_again == heard.segments_again
+        };
+        let is_all = path.in_flight + path.unsent == DataSize::ZERO;
+        if is_all || self.kernel.is_some_and(carries) {
             self.alive = Some(now);
         }
-        (self.kernel, self.is_asked) = (Some(acknowledged), true);
+        (self.kernel, self.is_asked) = (Some(heard), true);
     }
 
     /// Returns whether the kernel is to be asked before this is judged.

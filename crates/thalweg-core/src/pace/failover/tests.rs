@@ -96,7 +96,15 @@ fn after_a_calm_the_next_change_is_as_quick_as_the_first() {
 
 /// What the kernel says: so many bytes are acknowledged, and whether those are all.
 fn kernel(failover: &mut Failover, ms: u64, acknowledged: u64, is_all: bool) {
-    failover.handle_kernel(at(ms), DataSize::from_bytes(acknowledged), is_all);
+    failover.handle_kernel(&path(acknowledged, is_all), at(ms));
+}
+
+fn path(acknowledged: u64, is_all: bool) -> KernelPath {
+    KernelPath {
+        acknowledged: DataSize::from_bytes(acknowledged),
+        in_flight: DataSize::from_bytes(u64::from(!is_all)),
+        ..KernelPath::default()
+    }
 }
 
 #[test]
@@ -113,6 +121,37 @@ fn a_peer_whose_kernel_acknowledges_is_given_a_second() {
     }
     assert_eq!(failover.judge(at(999), RTT, 0, true), Verdict::Steady);
     assert_eq!(failover.judge(at(1_000), RTT, 0, true), Verdict::Switch);
+}
+
+#[test]
+fn a_line_that_loses_is_not_waited_for_though_a_little_comes_through() {
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    for (ms, acknowledged) in [(150, 10), (300, 20)] {
+        let path = KernelPath {
+            segments_again: acknowledged,
+            ..path(acknowledged, false)
+        };
+        failover.handle_kernel(&path, at(ms));
+    }
+    assert_eq!(failover.judge(at(300), RTT, 0, true), Verdict::Switch);
+    // What was sent again before says nothing; and when all has come it has come, however often it was sent.
+    let mut failover = Failover::default();
+    failover.handle_sent(at(0));
+    for (ms, acknowledged, again, is_all) in
+        [(150, 10, 7, false), (300, 20, 7, false), (600, 30, 9, true)]
+    {
+        let path = KernelPath {
+            segments_again: again,
+            ..path(acknowledged, is_all)
+        };
+        failover.handle_kernel(&path, at(ms));
+        assert_eq!(
+            failover.judge(at(ms), RTT, 0, true),
+            Verdict::Steady,
+            "at {ms} ms"
+        );
+    }
 }
 
 #[test]

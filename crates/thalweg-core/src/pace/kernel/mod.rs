@@ -49,6 +49,8 @@ pub struct KernelPath {
     pub delivery_rate: Bitrate,
     /// How often in a row the timer for the oldest segment has run out.
     pub timeouts: u32,
+    /// Segments that were sent again, since the connection began.
+    pub segments_again: u64,
 }
 
 /// The pacer that asks the kernel.

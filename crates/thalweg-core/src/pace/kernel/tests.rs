@@ -15,6 +15,7 @@ fn pacer(window: u64, in_flight: u64, unsent: u64) -> PaceK {
         rtt_min: Duration::from_millis(40),
         delivery_rate: Bitrate::from_kbps(10_000),
         timeouts: 0,
+        segments_again: 0,
     });
     pacer
 }

@@ -149,8 +149,7 @@ impl Session {
             carrier.handle_kernel(path);
         }
         if self.active == Some(number) {
-            let is_all = path.in_flight + path.unsent == DataSize::ZERO;
-            self.failover.handle_kernel(now, path.acknowledged, is_all);
+            self.failover.handle_kernel(&path, now);
         }
     }
 

@@ -35,7 +35,6 @@ pub(super) fn reading(socket: BorrowedFd<'_>) -> io::Result<Reading> {
     Ok(Reading {
         path: read(&bytes),
         segments: word(&bytes, 156),
-        segments_again: word(&bytes, 100),
     })
 }
 
@@ -89,5 +88,6 @@ fn read(bytes: &[u8; BYTES]) -> KernelPath {
         },
         delivery_rate: Bitrate::from_bps(long(160).saturating_mul(8)),
         timeouts: bytes[2].into(),
+        segments_again: word(100),
     }
 }

@@ -30,8 +30,6 @@ pub(super) struct Reading {
     pub(super) path: KernelPath,
     /// Segments with data that were sent.
     pub(super) segments: u64,
-    /// How many of them were repetitions.
-    pub(super) segments_again: u64,
 }
 
 /// Sets what every TCP socket of ours has; for a listener too, whose connections inherit it.
