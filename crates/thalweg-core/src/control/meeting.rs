@@ -68,9 +68,11 @@ impl Controller {
     /// Tells a new neighbour what is known.
     pub(super) fn meet(&mut self, peer: NodeId, now: Instant) {
         let records = self.directory.sequences();
-        let records: Vec<(Prefix, u64)> = records
+        let mut records: Vec<(Prefix, u64)> = records
             .map(|(node, sequence)| (Prefix::from(node), sequence))
             .collect();
+        // Of two whose keys begin alike both are sent, if the first is lacked.
+        records.dedup_by_key(|(prefix, _)| *prefix);
         if records.len() <= FEW {
             return self.tell_all(peer);
         }

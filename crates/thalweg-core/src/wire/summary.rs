@@ -1,7 +1,7 @@
 //! What a node knows of the map, by node and number, and what another lacks of it: two messages between new neighbours.
 //!
 //! *The idea.* A record has some 400 bytes, a node and a number sixteen. Nodes are named by the first eight bytes of their
-//! keys: two that share those would share a place in the answer, and whoever made them, a few frames.
+//! keys, in rising order, each once: so whoever answers can ask for no record twice.
 //!
 //! *What it does not do.* It signs nothing: what is sent in answer is signed by whom it is of.
 //!
@@ -54,8 +54,9 @@ pub(super) fn encode_summary(summary: &Summary, out: &mut Vec<u8>) {
 pub(super) fn decode_summary(reader: &mut Reader<'_>) -> Result<Summary, WireError> {
     let count = reader.count("records", SUMMARY_NODES_MAX)?;
     let mut records = Vec::with_capacity(count);
+    let mut last = None;
     for _ in 0..count {
-        let prefix = Prefix(reader.array("node")?);
+        let prefix = next_after(&mut last, reader)?;
         records.push((prefix, reader.varint("sequence")?));
     }
     Ok(Summary { records })
@@ -71,8 +72,17 @@ pub(super) fn encode_lack(lack: &Lack, out: &mut Vec<u8>) {
 pub(super) fn decode_lack(reader: &mut Reader<'_>) -> Result<Lack, WireError> {
     let count = reader.count("nodes", SUMMARY_NODES_MAX)?;
     let mut nodes = Vec::with_capacity(count);
+    let mut last = None;
     for _ in 0..count {
-        nodes.push(Prefix(reader.array("node")?));
+        nodes.push(next_after(&mut last, reader)?);
     }
     Ok(Lack { nodes })
+}
+
+fn next_after(last: &mut Option<Prefix>, reader: &mut Reader<'_>) -> Result<Prefix, WireError> {
+    let prefix = Prefix(reader.array("node")?);
+    if last.replace(prefix) >= Some(prefix) {
+        return Err(WireError::Malformed("order of nodes"));
+    }
+    Ok(prefix)
 }

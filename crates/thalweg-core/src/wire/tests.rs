@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use proptest::collection::{btree_map, vec};
+use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
 
@@ -421,15 +421,17 @@ fn messages() -> impl Strategy<Value = Message> {
                 distance,
             })
         }),
-        vec((any::<[u8; 8]>(), 0..=VARINT_MAX), 0..9).prop_map(|records| {
+        btree_map(any::<[u8; 8]>(), 0..=VARINT_MAX, 0..9).prop_map(|records| {
             let records = records.into_iter();
             let records = records.map(|(prefix, sequence)| (Prefix(prefix), sequence));
             Message::Summary(Summary {
                 records: records.collect(),
             })
         }),
-        vec(any::<[u8; 8]>().prop_map(Prefix), 0..9)
-            .prop_map(|nodes| Message::Lack(Lack { nodes })),
+        btree_set(any::<[u8; 8]>(), 0..9).prop_map(|nodes| {
+            let nodes = nodes.into_iter().map(Prefix).collect();
+            Message::Lack(Lack { nodes })
+        }),
         (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| {
             let (stream, epoch) = (StreamId(stream), Epoch(epoch));
             Message::Silence(Silence { stream, epoch })
@@ -457,6 +459,18 @@ fn stamps() -> impl Strategy<Value = Stamp> {
         wait,
         line,
     })
+}
+
+#[test]
+fn no_record_can_be_asked_for_twice() {
+    let lack = |nodes: &[u8]| {
+        let nodes = nodes.iter().map(|node| Prefix([*node; 8])).collect();
+        control::decode(&control::encode(&Message::Lack(Lack { nodes })))
+    };
+    let malformed = Err(WireError::Malformed("order of nodes"));
+    assert!(lack(&[0, 1, 2]).is_ok());
+    assert_eq!(lack(&[0, 1, 1]), malformed);
+    assert_eq!(lack(&[0, 2, 1]), malformed);
 }
 
 #[test]
