@@ -132,8 +132,13 @@ impl Drop for Fabric {
 }
 
 pub fn terminate(child: &Child) {
+    signal(child, "TERM");
+}
+
+/// Sends a process a signal by its name.
+pub fn signal(child: &Child, name: &str) {
     let sent = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
+        .args([&format!("-{name}"), &child.id().to_string()])
         .status();
     assert!(sent.expect("kill is everywhere").success());
 }

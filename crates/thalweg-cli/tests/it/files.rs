@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::time::{Duration, Instant};
 
-use crate::fabric::{Fabric, PATIENCE, make_clip, terminate};
+use crate::fabric::{Fabric, PATIENCE, make_clip, signal, terminate};
 use crate::program::Run;
 
 /// Returns bytes that repeat nowhere soon.
@@ -191,13 +191,45 @@ fn one_command_sends_to_many() {
             fabric.spawn(&["receive", "--to", &format!("in-{node}")], node)
         })
         .collect();
-    let send = ["send", "map", "relay", "--also", "base", "--also", "viewer"];
-    fabric.run(&send, "camera").exits(0);
+    let send = ["send", "map", "relay", "--block", "4096"];
+    let also = ["--also", "base", "--also", "viewer"];
+    fabric.run(&[&send[..], &also].concat(), "camera").exits(0);
+    // 98 blocks, the manifest, and an offer now and then: once, for three receivers behind one link.
+    let status = fabric.status("camera");
+    let adus = status["links"][0]["adus"]["plain"].as_u64();
+    let adus = adus.expect("it has one link");
+    assert!((99..150).contains(&adus), "{adus} ADUs");
     for (receiver, node) in receivers.into_iter().zip(["relay", "base", "viewer"]) {
         end(receiver, 0);
         let path = fabric.path().join(format!("in-{node}")).join("map");
         assert!(fs::read(path).expect("it is there") == bytes, "{node}");
     }
+    fabric.stop();
+}
+
+#[test]
+fn who_has_stopped_to_receive_holds_up_nobody_and_gets_the_rest_when_it_goes_on() {
+    let fabric = ready();
+    let bytes = write(&fabric, "map", 12_000_000);
+    let mut receivers = ["base", "viewer"].map(|node| {
+        let into = folder(&fabric, &format!("in-{node}"));
+        let receive = fabric.spawn(&["receive", "--to", &format!("in-{node}")], node);
+        (into, receive)
+    });
+    // So many blocks that they fit in no queue on the way.
+    let send = ["send", "map", "base", "--also", "viewer", "--block", "1024"];
+    let sending = fabric.spawn(&send, "camera");
+    let [(at_base, base), (at_viewer, viewer)] = &mut receivers;
+    wait_for_parts(at_viewer, 100_000);
+    signal(viewer, "STOP");
+    let whole = |into: &Path| fs::read(into.join("map")).is_ok_and(|came| came == bytes);
+    wait("the other has everything", || whole(at_base));
+    assert!(base.wait().expect("it ends").success());
+    assert!(!whole(at_viewer));
+    signal(viewer, "CONT");
+    assert!(viewer.wait().expect("it ends").success());
+    assert!(whole(at_viewer));
+    end(sending, 0);
     fabric.stop();
 }
 

@@ -488,7 +488,9 @@ fn session(needs: &Needs) -> Session {
     match needs.reliability {
         // A branch that is slow would hold the others.
         Reliability::Full => Session::default(),
-        Reliability::None | Reliability::UntilDeadline => Session::recast(needs.deadline),
+        Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => {
+            Session::recast(needs.deadline)
+        }
     }
 }
 

@@ -139,7 +139,7 @@ impl Controller {
         let sources = self.sources.iter();
         let plans = sources.flat_map(|(stream, source)| {
             let patience = match source.publication.needs.reliability {
-                Reliability::Full => PATIENCE_FULL,
+                Reliability::Full | Reliability::Repaired => PATIENCE_FULL,
                 Reliability::None | Reliability::UntilDeadline => PATIENCE,
             };
             let active = source.session.active();

@@ -66,8 +66,19 @@ pub enum Reliability {
     /// Sent again until its deadline, then given up.
     #[default]
     UntilDeadline,
+    /// Sent again until it arrives, but for this: where ways to several sinks part, none waits for one that is slower, which
+    /// misses what it cannot take. Its sinks have that repaired: they tell the producer what they lack, as those of a
+    /// transfer of files do.
+    Repaired,
     /// Sent again until it arrives.
     Full,
+}
+
+impl Reliability {
+    /// Returns whether the ADUs of a plan follow each other over a hop in one sequence, none without the one before.
+    pub const fn is_ordered(self) -> bool {
+        matches!(self, Self::Repaired | Self::Full)
+    }
 }
 
 /// In which order ADUs leave a sender that cannot send all at once.
@@ -109,9 +120,16 @@ impl Needs {
         if !self.is_held() {
             return None;
         }
-        if self.reliability == Reliability::None {
-            let why = "a stream that is sent once is not held: write `reliability` as \"until-deadline\" or \"full\"";
-            return Some(("hold", why.into()));
+        let what = match self.reliability {
+            Reliability::None => Some("that is sent once"),
+            Reliability::Repaired => Some("of which sinks say what they lack"),
+            Reliability::UntilDeadline | Reliability::Full => None,
+        };
+        if let Some(what) = what {
+            let why = format!(
+                "a stream {what} is not held: write `reliability` as \"until-deadline\" or \"full\""
+            );
+            return Some(("hold", why));
         }
         if self.hold > HOLD_AGE_MAX {
             let why = format!(

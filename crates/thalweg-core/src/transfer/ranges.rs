@@ -29,13 +29,19 @@ impl Ranges {
         self.0.insert(start, end);
     }
 
-    /// Takes the first block out.
-    pub(super) fn pop(&mut self) -> Option<u32> {
-        let (first, last) = self.0.pop_first()?;
-        if first + 1 < last {
-            self.0.insert(first + 1, last);
-        }
-        Some(first)
+    /// Takes the first block out that is not below another, or if there is none the first of all.
+    ///
+    /// Cost    O(log n)
+    pub(super) fn pop_from(&mut self, least: u32) -> Option<u32> {
+        let holding = self.0.range(..=least).next_back();
+        let holding = holding.filter(|(_, end)| **end > least);
+        let next = holding.or_else(|| self.0.range(least..).next());
+        let (&start, &end) = next.or_else(|| self.0.first_key_value())?;
+        self.0.remove(&start);
+        let block = if end > least { start.max(least) } else { start };
+        self.insert(start..block);
+        self.insert(block + 1..end);
+        Some(block)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -44,5 +50,25 @@ impl Ranges {
 
     pub(super) fn clear(&mut self) {
         self.0.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_sent_yet_goes_before_what_is_asked_for_again() {
+        let mut todo = Ranges::default();
+        todo.insert(0..3);
+        todo.insert(6..9);
+        let mut taken = alloc::vec::Vec::new();
+        let mut least = 2;
+        while let Some(block) = todo.pop_from(least) {
+            taken.push(block);
+            least = least.max(block + 1);
+        }
+        assert_eq!(taken, [2, 6, 7, 8, 0, 1]);
+        assert!(todo.is_empty());
     }
 }

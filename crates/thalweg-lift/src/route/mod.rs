@@ -159,7 +159,7 @@ impl Route {
     pub const fn carriage(&self, header: &Header, payload_bytes: usize) -> Carriage {
         let is_end = header.flags.contains(Flags::END);
         match self.installation.reliability {
-            Reliability::Full => Carriage::Ordered,
+            Reliability::Full | Reliability::Repaired => Carriage::Ordered,
             Reliability::None if !is_end && payload_bytes <= DATAGRAM_BYTES_MAX => {
                 Carriage::Datagram
             }
@@ -178,8 +178,13 @@ impl Route {
     }
 
     /// Returns whether an ADU is sent only when the one before it has gone: an ordered sequence gains nothing otherwise.
-    pub fn is_ordered(&self) -> bool {
-        self.installation.reliability == Reliability::Full
+    pub const fn is_ordered(&self) -> bool {
+        self.installation.reliability.is_ordered()
+    }
+
+    /// Returns whether sinks have repaired what they miss, so that none need wait for one that is slower.
+    pub fn is_repaired(&self) -> bool {
+        self.installation.reliability == Reliability::Repaired
     }
 
     /// Returns until when an ADU waits for room in a mailbox, rather than be dropped.

@@ -31,7 +31,7 @@ use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
 
 use super::hold::Holding;
-use crate::forward::{Account, Forwarder, StreamCounts};
+use crate::forward::{Account, Forwarder, Route, StreamCounts};
 
 /// One stream at its source.
 pub(crate) struct Outlet {
@@ -40,6 +40,8 @@ pub(crate) struct Outlet {
     counts: Arc<StreamCounts>,
     /// Whether what is given is kept for who joins late.
     is_shared: bool,
+    /// Whether its sinks have repaired what they miss, so that each plan goes at its own pace.
+    is_repaired: bool,
     /// Where is counted what is given under no plan.
     pub(super) unplanned: Arc<Account>,
     /// What is held, if the stream is; then nothing else here has anything to do.
@@ -128,7 +130,8 @@ impl Outlet {
             counts: forwarder.ledger.row(stream),
             unplanned: forwarder.ledger.account(stream, Epoch(0)),
             forwarder,
-            is_shared: needs.reliability != Reliability::Full && holding.is_none(),
+            is_shared: !needs.reliability.is_ordered() && holding.is_none(),
+            is_repaired: needs.reliability == Reliability::Repaired,
             holding,
             state: Mutex::default(),
             turn: TurnMutex::new(()),
@@ -166,8 +169,22 @@ impl Outlet {
             self.unplanned.refused(&adu.header, DropCause::NoSubscriber);
         }
         let trace = self.trace(&adu);
+        self.until_room(&plans, &adu).await;
         for plan in &plans {
             self.carry(plan, adu.clone(), trace.clone()).await;
+        }
+    }
+
+    /// Waits until an ADU finds room under one of the plans, where each goes at its own pace.
+    async fn until_room(&self, plans: &[Plan], adu: &Adu) {
+        if self.is_repaired {
+            let routes = plans.iter().map(|plan| plan.epoch);
+            let routes = routes.filter_map(|epoch| self.forwarder.route(self.stream, epoch));
+            let routes: Vec<Arc<Route>> = routes.collect();
+            let length = adu.payload.len();
+            self.forwarder
+                .until_room(&routes, &adu.header, length)
+                .await;
         }
     }
 
@@ -269,7 +286,7 @@ impl Outlet {
         let (part, now) = (route.installation(), self.forwarder.clock.now());
         adu.header.set_mark(match part.reliability {
             Reliability::None => Mark::at(now),
-            Reliability::UntilDeadline | Reliability::Full => Mark::NONE,
+            Reliability::UntilDeadline | Reliability::Repaired | Reliability::Full => Mark::NONE,
         });
         if part.next.is_some() {
             let reach = |served: &&Served| adu.header.layer < served.layers;
@@ -277,6 +294,9 @@ impl Outlet {
             let plans: Vec<Epoch> = reached.map(|served| served.epoch).collect();
             let keep = &mut self.lock().keep;
             keep.handle_given(&adu, &plans, part.reliability, now);
+        }
+        if self.is_repaired {
+            return self.forwarder.enqueue(&route, adu, trace);
         }
         self.forwarder.carry(&route, adu, trace).await;
     }

@@ -13,6 +13,7 @@ mod cast;
 mod kept;
 mod ledger;
 mod mailbox;
+mod queue;
 mod route;
 mod trace;
 
@@ -41,6 +42,7 @@ use kept::Kept;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
+use queue::Queues;
 pub(crate) use route::Route;
 pub(crate) use trace::Traces;
 
@@ -58,6 +60,7 @@ pub(crate) struct Forwarder {
     links: Table<NodeId, Link>,
     casts: Casts,
     kept: Kept,
+    queues: Queues,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
     /// Whether somebody wants to know when something is sent.
@@ -78,6 +81,7 @@ impl Forwarder {
             links: Table::default(),
             casts: Casts::default(),
             kept: Kept::default(),
+            queues: Queues::default(),
             ways: watch::Sender::default(),
             is_told: AtomicBool::new(true),
             sending: Notify::new(),
@@ -97,6 +101,7 @@ impl Forwarder {
         write(&self.routes).remove(&(stream, epoch));
         self.casts.cease(stream, epoch);
         self.kept.forget((stream, epoch));
+        self.queues.forget((stream, epoch));
         self.ledger.forget_account(stream, epoch);
         self.ways_changed();
     }
@@ -158,7 +163,7 @@ impl Forwarder {
     }
 
     /// Takes an ADU from a link.
-    pub(crate) async fn handle_adu(&self, from: &Link, mut adu: Arriving) {
+    pub(crate) async fn handle_adu(self: &Arc<Self>, from: &Link, mut adu: Arriving) {
         let (header, trace) = (adu.header, adu.trace.take());
         let Some(route) = self.route(header.stream, header.epoch) else {
             self.ledger.count_unknown();
@@ -180,6 +185,12 @@ impl Forwarder {
             }
         };
         route.counts.received();
+        // One that had a queue keeps it, so that nothing overtakes what is in there.
+        if route.part.is_repaired()
+            && (!begun.is_empty() || self.queues.has((header.stream, header.epoch)))
+        {
+            return self.spread(route, begun, adu, trace).await;
+        }
         let is_kept = self.may_keep(&route, &header);
         // Who may come later is no reason to hold up what passes while it arrives; what need not wait is taken as it is.
         let is_here = adu.body.is_whole() || route.installation().next.is_none();
@@ -351,6 +362,7 @@ impl Forwarder {
             is_of_stream && route.part.is_ordered() && !route.is_recalled()
         };
         for route in self.routes().into_iter().filter(ordered) {
+            self.queues.emptied(queue::plan(&route)).await;
             let link = route.installation().next.and_then(|next| self.link(next));
             if let Some(link) = link {
                 link.finish_ordered(sequence(&route)).await;

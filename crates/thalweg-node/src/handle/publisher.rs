@@ -217,7 +217,7 @@ impl Publisher {
     fn linger(&self) -> StdDuration {
         let usual = match self.needs.reliability {
             Reliability::Full => FINISH_MAX,
-            Reliability::None | Reliability::UntilDeadline => LINGER_MAX,
+            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => LINGER_MAX,
         };
         usual.max(self.needs.hold.into())
     }

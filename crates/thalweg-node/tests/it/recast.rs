@@ -1,10 +1,10 @@
-//! Proves that a relay with several receivers is sent one copy, whoever leaves, and that nobody behind it misses anything; and
-//! that who joins late begins with the newest key ADU.
+//! Proves that a relay with several receivers is sent one copy, whoever leaves, and that nobody behind it misses anything; that
+//! who joins late begins with the newest key ADU; and that one who does not read holds up nobody where sinks say what they lack.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_core::model::Layer;
-use thalweg_core::needs::{Needs, Order};
+use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
@@ -81,7 +81,8 @@ async fn received(subscriber: &mut Subscriber) -> Vec<u64> {
     let all = async {
         while let Some(event) = subscriber.recv().await {
             if let SubscriberEvent::Adu(adu) = event {
-                assert_eq!(adu.payload, outgoing(adu.header.sequence.0).payload);
+                let sent = outgoing(adu.header.sequence.0).payload;
+                assert_eq!(adu.payload, sent.slice(..adu.payload.len()));
                 sequences.push(adu.header.sequence.0);
             }
         }
@@ -320,4 +321,50 @@ async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one
     let (_, ann) = tokio::join!(standby.finish(), received(&mut ann));
     let expected: Vec<u64> = (0..30).chain(20..ADUS).collect();
     assert_eq!(ann, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_does_not_read_misses_what_others_get_where_sinks_say_what_they_lack() {
+    const MANY: u64 = 12_000;
+    let (source, hub, sinks) = fork(&["ann", "eve"]).await;
+    let mut publication = publication();
+    publication.needs.reliability = Reliability::Repaired;
+    publication.needs.deadline = Duration::NEVER;
+    let publisher = source.handle.publish(publication).await;
+    let mut publisher = publisher.expect("it is published");
+    let mut ann = subscribe(&sinks[0]).await;
+    let mut eve = subscribe(&sinks[1]).await;
+    are_active(&source, 2).await;
+    let of_hub = |of: &'static str| {
+        let hub = &hub;
+        async move {
+            let status = hub.handle.status().await.expect("it runs");
+            let streams = status.streams.iter();
+            let count = |counts: &thalweg_node::status::StreamReading| match of {
+                "received" => counts.received,
+                _ => counts.dropped.get(of).copied().unwrap_or(0),
+            };
+            streams.map(|stream| count(&stream.counts)).sum::<u64>()
+        }
+    };
+    let ann = tokio::spawn(async move { received(&mut ann).await });
+    for number in 0..MANY {
+        let mut adu = outgoing(number);
+        adu.payload = adu.payload.slice(..2_000);
+        let sent = tokio::time::timeout(PATIENCE, publisher.send(adu)).await;
+        sent.expect("nobody is waited for").expect("it runs");
+    }
+    let finished = tokio::spawn(publisher.finish());
+    let ann = tokio::time::timeout(PATIENCE, ann).await;
+    let ann = ann.expect("the end in time").expect("no panic");
+    assert!(ann.is_sorted(), "in the order of the stream");
+    assert_eq!(of_hub("received").await, MANY + 1, "one copy, and the end");
+    let dropped = of_hub("overflow").await;
+    assert!(dropped > 0, "eve cannot have had room for all");
+    let eve = received(&mut eve).await;
+    assert!(eve.is_sorted() && eve.len() < ann.len());
+    // Who is quick misses nothing but what its own queue had no room for.
+    let lacking = 2 * MANY - (ann.len() + eve.len()) as u64;
+    assert_eq!(lacking, dropped);
+    finished.await.expect("no panic");
 }

@@ -55,7 +55,7 @@ fn needs(layers: usize, dice: &mut SplitMix) -> Needs {
         1 => Duration::from_millis(100 + dice.next_below(200)),
         _ => Duration::from_millis(300 + dice.next_below(1_200)),
     };
-    Needs {
+    let mut needs = Needs {
         confidential: dice.next_below(3) == 0,
         deadline,
         least_layers: 1 + dice.next_below(layers as u64) as u8 / 2,
@@ -66,7 +66,13 @@ fn needs(layers: usize, dice: &mut SplitMix) -> Needs {
         ][dice.next_below(3) as usize],
         order: [Order::Importance, Order::Sequence][dice.next_below(2) as usize],
         ..Needs::default()
+    };
+    // By dice of its own, so that all else in the worlds of known seeds stays as it was.
+    let mut apart = SplitMix::new(deadline.as_nanos() ^ u64::from(needs.least_layers));
+    if needs.reliability == Reliability::Full && apart.next_below(3) == 0 {
+        needs.reliability = Reliability::Repaired;
     }
+    needs
 }
 
 fn traffic(length: Duration, dice: &mut SplitMix) -> Traffic {

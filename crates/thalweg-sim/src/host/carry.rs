@@ -16,7 +16,7 @@ use thalweg_core::hop::{self, BodyError, OrderedId, Outcome, SendOptions, Stream
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_lift::lift::Lift;
 use thalweg_lift::packet::Packet;
-use thalweg_lift::route::{self, Carriage, Refusal, Route, Way};
+use thalweg_lift::route::{self, Carriage, Refusal, Route, Way, window};
 
 use super::Host;
 use super::account::Ended;
@@ -98,6 +98,16 @@ impl Part {
     /// Returns whether an ordered ADU would have to wait.
     pub(super) fn is_busy(&self) -> bool {
         self.busy || !self.waiting.is_empty()
+    }
+
+    /// Returns whether there is room in the queue of a plan that goes at its own pace.
+    pub(super) fn has_room(&self, payload_bytes: usize) -> bool {
+        (self.waiting.len() as u64) < window(payload_bytes as u64, false)
+    }
+
+    /// Takes out what is not read until there is room.
+    pub(super) fn take_held(&mut self) -> Vec<(usize, RecvId)> {
+        std::mem::take(&mut self.held)
     }
 }
 
@@ -182,15 +192,14 @@ impl Host {
             branches,
         };
         self.intakes.insert((peer, recv), intake);
-        self.hold_if_busy(peer, recv, &header);
+        self.hold_if_busy(peer, recv, &header, payload_bytes);
     }
 
     /// Does not read more of an ordered sequence than can be sent on.
-    fn hold_if_busy(&mut self, peer: usize, recv: RecvId, header: &Header) {
-        let Some(part) = self.parts.get_mut(&(header.stream, header.epoch)) else {
-            return;
-        };
-        if part.route.is_ordered() && part.is_busy() {
+    fn hold_if_busy(&mut self, peer: usize, recv: RecvId, header: &Header, payload_bytes: usize) {
+        let has_room = self.has_room(header, payload_bytes);
+        let part = self.parts.get_mut(&(header.stream, header.epoch));
+        if let Some(part) = part.filter(|_| !has_room) {
             part.held.push((peer, recv));
             if let Some(neighbour) = self.neighbours.get_mut(&peer) {
                 neighbour.port.hold(recv);
@@ -396,6 +405,13 @@ impl Host {
             return self.deliver(adu, copy, watch);
         };
         if part.route.is_ordered() && part.is_busy() {
+            let is_end = adu.header.flags.contains(Flags::END);
+            if part.route.is_repaired() && !is_end && !part.has_room(adu.payload.len()) {
+                let now = self.now(watch);
+                let full = DropCause::Overflow;
+                self.count(&adu.header, now, |counts, band| counts.give_up(band, full));
+                return watch.dropped(self.place, copy, full);
+            }
             return part.waiting.push_back((adu, step));
         }
         let is_ordered = part.route.is_ordered();
@@ -515,14 +531,13 @@ impl Host {
                 if !part.busy && !part.waiting.is_empty() {
                     return self.send_next(stream, epoch, watch);
                 }
+                if part.route.is_repaired() {
+                    self.release_held(stream, epoch, now);
+                }
             }
             return;
         }
-        for (peer, recv) in std::mem::take(&mut part.held) {
-            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                neighbour.port.resume(now, recv);
-            }
-        }
+        self.release_held(stream, epoch, now);
     }
 
     /// Forgets a part and accounts for what waited in it.

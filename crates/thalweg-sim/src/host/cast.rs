@@ -4,10 +4,11 @@
 
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::needs::Reliability;
 use thalweg_core::session::Feed;
+use thalweg_core::time::Instant;
 
 use super::Host;
+use super::carry::Part;
 use crate::fate::Copy;
 use crate::reference::Step;
 use crate::watch::Watch;
@@ -55,8 +56,7 @@ impl Host {
     pub(super) fn may_keep(&mut self, header: &Header) -> bool {
         let plan = (header.stream, header.epoch);
         let part = self.parts.get(&plan);
-        let is_shared =
-            part.is_some_and(|part| part.route.installation().reliability != Reliability::Full);
+        let is_shared = part.is_some_and(|part| !part.route.is_ordered());
         is_shared && self.replay.handle_begun(plan, header)
     }
 
@@ -73,6 +73,39 @@ impl Host {
             self.process_copy(&adu, *epoch, watch);
         }
         self.process(adu, copy, step, watch);
+    }
+
+    /// Returns whether an ADU that arrives for a plan finds room: in one of all queues that it is for, where none waits for a slower
+    /// one, else if the one before it has gone.
+    pub(super) fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
+        let (stream, base) = (header.stream, header.epoch);
+        let Some(part) = self.parts.get(&(stream, base)) else {
+            return true;
+        };
+        if !part.route.is_repaired() || !self.casts.contains_key(&(stream, base)) {
+            return !part.route.is_ordered() || !part.is_busy();
+        }
+        let branches = self.branches(stream, base);
+        let mut plans = branches.iter().chain([&base]);
+        plans.any(|epoch| {
+            let part = self.parts.get(&(stream, *epoch));
+            part.is_none_or(|part| part.has_room(payload_bytes))
+        })
+    }
+
+    /// Has those read that were held back until one of the queues that they are for had room.
+    pub(super) fn release_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+        let branches = self.casts.iter();
+        let base = branches
+            .filter(|((of, _), branches)| *of == stream && branches.contains(&epoch))
+            .map(|((_, base), _)| *base)
+            .next();
+        let part = self.parts.get_mut(&(stream, base.unwrap_or(epoch)));
+        for (peer, recv) in part.map(Part::take_held).unwrap_or_default() {
+            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
+                neighbour.port.resume(now, recv);
+            }
+        }
     }
 
     /// Takes a copy of an ADU through the route of a branch.

@@ -61,6 +61,8 @@ pub(super) struct Publisher {
     under_way: u64,
     /// How many may be under way before the next is given.
     room: u64,
+    /// Payload of the one before it.
+    payload_bytes: usize,
     /// The next has to wait, until an outcome comes.
     is_held: bool,
     stage: Stage,
@@ -97,7 +99,7 @@ impl Publisher {
         let needs = &watch.world.streams[self.at].needs;
         let usual = match needs.reliability {
             Reliability::Full => FINISH_MAX,
-            Reliability::None | Reliability::UntilDeadline => LINGER_MAX,
+            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => LINGER_MAX,
         };
         usual.max(needs.hold)
     }
@@ -170,6 +172,7 @@ impl Host {
             given_under: Vec::new(),
             under_way: 0,
             room: u64::MAX,
+            payload_bytes: 0,
             is_held: false,
             stage: Stage::Sending,
             keep: Keep::default(),
@@ -225,11 +228,12 @@ impl Host {
         if !is_held && self.send_held(at, watch) {
             return true;
         }
+        let waits = is_held && !self.has_room_apart(at);
         let publisher = &mut self.publishers[at];
         let is_settled = publisher.under_way == 0 && !is_held;
         publisher.is_held = match &publisher.hold {
             Some(hold) => hold.is_pressed(),
-            None => is_held || publisher.under_way > publisher.room,
+            None => waits || publisher.under_way > publisher.room,
         };
         match publisher.stage {
             Stage::Sending if publisher.is_held => false,
@@ -276,6 +280,14 @@ impl Host {
             .any(|part| part.route.is_ordered() && part.is_busy())
     }
 
+    /// Returns whether the stream's plans go each at its own pace, and one has room for an ADU like the one before.
+    fn has_room_apart(&self, at: usize) -> bool {
+        let publisher = &self.publishers[at];
+        let given = publisher.given_under.iter();
+        let mut parts = given.filter_map(|given| self.parts.get(&(publisher.stream, given.epoch)));
+        parts.any(|part| part.route.is_repaired() && part.has_room(publisher.payload_bytes))
+    }
+
     /// Gives an ADU that is due.
     fn give(&mut self, at: usize, due: Due, watch: &mut Watch<'_>) {
         let now = self.now(watch);
@@ -297,6 +309,7 @@ impl Host {
             ..Header::new(publisher.stream, Sequence(publisher.given))
         };
         publisher.given += 1;
+        publisher.payload_bytes = payload.len();
         publisher.room = window(payload.len() as u64, !header.deadline.is_never());
         let sent = Sent {
             due: Instant::ZERO + due.at,
@@ -348,7 +361,7 @@ impl Host {
     fn keep_for_late(&mut self, place: usize, adu: &Adu, watch: &Watch<'_>) {
         let plan = (adu.header.stream, Epoch(0));
         let needs = &watch.world.streams[place].needs;
-        let is_shared = needs.reliability != Reliability::Full;
+        let is_shared = !needs.reliability.is_ordered();
         if is_shared && self.replay.handle_begun(plan, &adu.header) {
             self.replay.handle_whole(plan, adu, self.now(watch));
         }

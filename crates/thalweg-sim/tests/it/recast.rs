@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use thalweg_core::event::DropCause;
 use thalweg_core::model::World;
-use thalweg_core::needs::Order;
+use thalweg_core::needs::{Order, Reliability};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_sim::oracle::{continuity, recast};
 use thalweg_sim::play::{Options, Played, play};
@@ -55,6 +55,32 @@ fn stays_whole(world: &World) -> impl Fn(u64, &Played) {
 fn three_sinks_behind_one_relay_share_the_way_to_it() {
     let world = recast_world!("fork");
     plays(&world, &[], stays_whole(&world));
+}
+
+#[test]
+fn who_is_slow_delays_nobody_where_sinks_say_what_they_lack() {
+    let world = recast_world!("slow-sink");
+    let of = |played: &Played, sink: &str| {
+        let mut streams = played.report.streams.iter();
+        let stream = streams.find(|stream| stream.sink == sink);
+        stream.expect("it is a sink").clone()
+    };
+    plays(&world, &[], |seed, played| {
+        let [ann, eve] = ["ann", "eve"].map(|sink| of(played, sink));
+        assert_eq!(ann.delivered, ann.sent, "seed {seed}: {ann:?}");
+        assert!(ann.latency_ms.p99 < Some(100.0), "seed {seed}: {ann:?}");
+        let dropped = eve.by_cause.get(DropCause::Overflow.name());
+        let dropped = dropped.copied().unwrap_or(0);
+        assert!(dropped > 0, "seed {seed}: {eve:?}");
+        assert_eq!(eve.delivered + dropped, eve.sent, "seed {seed}: {eve:?}");
+    });
+    // What must be whole holds up who is quick, and takes the first link twice.
+    let mut whole = world;
+    whole.streams[0].needs.reliability = Reliability::Full;
+    let played = run_by_law(&whole, 0);
+    let [ann, eve] = ["ann", "eve"].map(|sink| of(&played, sink));
+    assert_eq!((ann.delivered, eve.delivered), (ann.sent, eve.sent));
+    assert!(ann.latency_ms.p99 > Some(1_000.0), "{ann:?}");
 }
 
 #[test]

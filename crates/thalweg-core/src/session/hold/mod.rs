@@ -29,7 +29,7 @@ use crate::event::DropCause;
 use crate::id::{Epoch, NodeId};
 use crate::limits::HOLD_ADUS_MAX;
 use crate::mailbox::Held;
-use crate::needs::{Needs, Order, Reliability};
+use crate::needs::{Needs, Order};
 use crate::time::{Duration, Instant};
 
 mod queue;
@@ -110,8 +110,7 @@ impl Hold {
         needs.is_held().then(|| Self {
             age: needs.hold,
             bytes_max: needs.hold_size.as_bytes(),
-            is_in_sequence: needs.order == Order::Sequence
-                || needs.reliability == Reliability::Full,
+            is_in_sequence: needs.order == Order::Sequence || needs.reliability.is_ordered(),
             stored: BTreeMap::new(),
             bytes: 0,
             lesser: BTreeSet::new(),

@@ -13,7 +13,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::adu::Adu;
+use crate::adu::{Adu, Flags};
 use crate::id::Epoch;
 use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX};
 use crate::mailbox::Held;
@@ -53,7 +53,13 @@ impl Keep {
         reliability: Reliability,
         now: Instant,
     ) {
-        if reliability == Reliability::None || plans.is_empty() {
+        let is_kept = match reliability {
+            Reliability::None => false,
+            // What is lost of it is asked for; that it has ended nobody would ask.
+            Reliability::Repaired => adu.header.flags.contains(Flags::END),
+            Reliability::UntilDeadline | Reliability::Full => true,
+        };
+        if !is_kept || plans.is_empty() {
             return;
         }
         self.expire(now);

@@ -94,6 +94,8 @@ pub struct Sender {
     /// When a block was sent last, for those in the log.
     sent: BTreeMap<u32, u64>,
     todo: Ranges,
+    /// The first block that was not sent yet, nor any behind it.
+    fresh: u32,
     /// Where the manifest goes on, if somebody wants it.
     manifest_at: u64,
     begun: bool,
@@ -126,6 +128,7 @@ impl Sender {
             log_bytes: 0,
             sent: BTreeMap::new(),
             todo: Ranges::default(),
+            fresh: 0,
             manifest_at: 0,
             begun: false,
             first_heard: None,
@@ -147,6 +150,7 @@ impl Sender {
         self.sent.clear();
         // What is missing will be said again.
         self.todo.clear();
+        self.fresh = 0;
         self.manifest_at = 0;
         self.handle_wanted(now);
         self.targets.iter_mut().for_each(Target::restart);
@@ -280,7 +284,9 @@ impl Sender {
                 self.manifest_at = part.end;
                 return Some(Next::Manifest(part));
             }
-            if let Some(block) = self.todo.pop() {
+            // What one of several receivers missed delays nobody: it goes when all have been sent everything once.
+            if let Some(block) = self.todo.pop_from(self.fresh) {
+                self.fresh = self.fresh.max(block + 1);
                 return Some(Next::Block(block));
             }
         }

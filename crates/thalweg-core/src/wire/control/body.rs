@@ -225,6 +225,7 @@ fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
         Reliability::None => 0,
         Reliability::UntilDeadline => 1,
         Reliability::Full => 2,
+        Reliability::Repaired => 3,
     });
     out.push(match prepare.order {
         Order::Importance => 0,
@@ -313,6 +314,7 @@ fn prepare(reader: &mut Reader<'_>, stream: StreamId) -> Result<Prepare, WireErr
             0 => Reliability::None,
             1 => Reliability::UntilDeadline,
             2 => Reliability::Full,
+            3 => Reliability::Repaired,
             _ => return Err(WireError::Malformed("reliability")),
         },
         order: match reader.byte("order")? {

@@ -49,6 +49,10 @@ impl Branch {
         self.route.installation().epoch
     }
 
+    pub(super) fn into_route(self) -> Arc<Route> {
+        self.route
+    }
+
     /// Waits until it has been given what is kept.
     async fn opened(&self) {
         if let Some(mut replay) = self.replay.clone() {

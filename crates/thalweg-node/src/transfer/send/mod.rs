@@ -308,7 +308,12 @@ impl Transfer {
     }
 
     fn publication(&self) -> Publication {
-        publication(self.name.clone(), self.options.confidential, WEIGHT)
+        let mut publication = publication(self.name.clone(), self.options.confidential, WEIGHT);
+        if self.targets.len() > 1 {
+            // One that is slow must not hold up the others; what it misses it asks for.
+            publication.needs.reliability = Reliability::Repaired;
+        }
+        publication
     }
 
     /// Gives the node what the machine wants to go next.

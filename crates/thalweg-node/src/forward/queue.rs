@@ -1,0 +1,192 @@
+//! Queues of plans that go each at its own pace, where the sinks of a stream have what they miss repaired.
+//!
+//! *The idea.* Such ADUs go one after the other on each way. Where ways part, each has a short queue of its own here, and a
+//! task that empties it at the pace of its link. An ADU is read when there is room in one of them: the fastest sets the pace.
+//! It goes into all that have room; in the others it is dropped and counted, and who misses it says so to the producer.
+//!
+//! ```text
+//!              ┌─► ▒▒▒▒▒▒ e1 ─► slow link     full: this one is dropped, e1's sink will ask for it
+//!  ADU of e1 ──┤
+//!              └─► ▒····· e2 ─► fast link     has room: so it is read at all
+//! ```
+//!
+//! *What it does not do.* It repairs nothing: who has the stream repaired does (`thalweg_core::transfer`).
+//!
+//! *Sources.* docs/recast.md §1; decisions/0024.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::event::DropCause;
+use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::trace::Trace;
+use thalweg_lift::route::window;
+use thalweg_net::Arriving;
+use tokio::sync::Notify;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use super::cast::Branch;
+use super::{Forwarder, Route, Table, read, write};
+
+/// An ADU on its way through a plan's route.
+type Item = (Arc<Route>, Adu, Option<Box<Trace>>);
+
+/// So many ends of streams find room where nothing else does.
+const ENDS_MAX: u64 = 16;
+
+/// The queues of all plans that go at their own pace.
+#[derive(Default)]
+pub(super) struct Queues {
+    of_plan: Table<(StreamId, Epoch), Queue>,
+    /// Told when a queue has become shorter.
+    drained: Notify,
+}
+
+#[derive(Clone)]
+struct Queue {
+    items: UnboundedSender<Item>,
+    /// ADUs that have been put in and have not left by the link.
+    length: Arc<AtomicU64>,
+}
+
+impl Queue {
+    /// Returns whether there is room for an ADU, taking all to be as long as it; for the end of a stream there is a little more.
+    fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
+        let is_end = payload_bytes == 0 && header.flags.contains(Flags::END);
+        let more = if is_end { ENDS_MAX } else { 0 };
+        self.length.load(Relaxed) < window(payload_bytes as u64, false) + more
+    }
+}
+
+impl Queues {
+    pub(super) fn has(&self, plan: (StreamId, Epoch)) -> bool {
+        read(&self.of_plan).contains_key(&plan)
+    }
+
+    /// Forgets a plan; what is in its queue still goes.
+    pub(super) fn forget(&self, plan: (StreamId, Epoch)) {
+        write(&self.of_plan).remove(&plan);
+    }
+
+    /// Waits until what is in a plan's queue has left.
+    pub(super) async fn emptied(&self, plan: (StreamId, Epoch)) {
+        let Some(queue) = read(&self.of_plan).get(&plan).cloned() else {
+            return;
+        };
+        loop {
+            let drained = self.drained.notified();
+            tokio::pin!(drained);
+            drained.as_mut().enable();
+            if queue.length.load(Relaxed) == 0 {
+                return;
+            }
+            drained.await;
+        }
+    }
+}
+
+impl Forwarder {
+    /// Waits until one of these routes of a stream has room for an ADU.
+    pub(crate) async fn until_room(
+        &self,
+        routes: &[Arc<Route>],
+        header: &Header,
+        payload_bytes: usize,
+    ) {
+        loop {
+            let drained = self.queues.drained.notified();
+            tokio::pin!(drained);
+            // Listening before looking: what leaves between the two is not missed.
+            drained.as_mut().enable();
+            let has_room = |route: &Arc<Route>| {
+                let queues = read(&self.queues.of_plan);
+                // One that has no queue yet is empty.
+                let queue = queues.get(&plan(route));
+                queue.is_none_or(|queue| queue.has_room(header, payload_bytes))
+            };
+            if routes.is_empty() || routes.iter().any(has_room) {
+                return;
+            }
+            drained.await;
+        }
+    }
+
+    /// Puts an ADU that is here whole into the queue of its route's plan; if that is full, the ADU is dropped and counted.
+    pub(crate) fn enqueue(
+        self: &Arc<Self>,
+        route: &Arc<Route>,
+        adu: Adu,
+        trace: Option<Box<Trace>>,
+    ) {
+        let queue = {
+            let mut queues = write(&self.queues.of_plan);
+            let begin = || self.begin_queue();
+            queues.entry(plan(route)).or_insert_with(begin).clone()
+        };
+        if !queue.has_room(&adu.header, adu.payload.len()) {
+            return route.refused(&adu.header, DropCause::Overflow);
+        }
+        queue.length.fetch_add(1, Relaxed);
+        // Its task ends after the last sender.
+        let _ = queue.items.send((Arc::clone(route), adu, trace));
+    }
+
+    fn begin_queue(self: &Arc<Self>) -> Queue {
+        let (items, taken) = unbounded_channel();
+        let queue = Queue {
+            items,
+            length: Arc::default(),
+        };
+        // Strong, it would keep itself: the queue is in the forwarder.
+        let forwarder = Arc::downgrade(self);
+        let length = Arc::clone(&queue.length);
+        tokio::spawn(async move {
+            let mut taken: UnboundedReceiver<Item> = taken;
+            while let Some((route, adu, trace)) = taken.recv().await {
+                let Some(forwarder) = forwarder.upgrade() else {
+                    return;
+                };
+                forwarder.carry(&route, adu, trace).await;
+                length.fetch_sub(1, Relaxed);
+                forwarder.queues.drained.notify_waiters();
+            }
+        });
+        queue
+    }
+
+    /// Takes an ADU that arrives through its own route and those of all branches, each at its own pace.
+    pub(super) async fn spread(
+        self: &Arc<Self>,
+        route: Arc<Route>,
+        branches: Vec<Branch>,
+        arriving: Arriving,
+        trace: Option<Box<Trace>>,
+    ) {
+        let header = arriving.header;
+        let mut routes = vec![route];
+        routes.extend(branches.into_iter().map(Branch::into_route));
+        // Before it is read: so what comes behind it is held back, where none has room.
+        self.until_room(&routes, &header, arriving.payload_bytes)
+            .await;
+        let payload = match arriving.collect().await {
+            Ok(payload) => payload,
+            // Whoever gave it up accounts for it.
+            Err(error) => return routes[0].counts.dropped(error.drop_cause()),
+        };
+        for route in &routes {
+            let mut adu = Adu {
+                header,
+                payload: payload.clone(),
+            };
+            adu.header.epoch = route.installation().epoch;
+            self.enqueue(route, adu, trace.clone());
+        }
+    }
+}
+
+/// Returns the name of a route's plan.
+pub(super) fn plan(route: &Route) -> (StreamId, Epoch) {
+    let part = route.installation();
+    (part.stream, part.epoch)
+}
