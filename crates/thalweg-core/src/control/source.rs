@@ -17,7 +17,7 @@ use crate::ledger::Book;
 use crate::limits::{HOLD_TOTAL_BYTES_MAX, SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX};
 use crate::needs::{Needs, Reliability};
 use crate::session::{self, Given, Part, Session, Sinkward};
-use crate::time::Instant;
+use crate::time::{Duration, Instant};
 use crate::wire::control::{Body, Prepare};
 use crate::wire::record::Announced;
 
@@ -488,9 +488,9 @@ fn session(needs: &Needs) -> Session {
     match needs.reliability {
         // A branch that is slow would hold the others.
         Reliability::Full => Session::default(),
-        Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => {
-            Session::recast(needs.deadline)
-        }
+        Reliability::None | Reliability::UntilDeadline => Session::recast(needs.deadline),
+        // It is sent until it arrives, whatever its deadline.
+        Reliability::Repaired => Session::recast(Duration::NEVER),
     }
 }
 
