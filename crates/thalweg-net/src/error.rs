@@ -65,6 +65,17 @@ pub enum BindError {
         /// What the system said: in use, not ours, no such congestion control.
         source: io::Error,
     },
+    /// The certificates that relays are believed by cannot be had.
+    #[error(
+        "cannot use {path} for the certificates of relays: {fault}; it is to hold one or more, each between BEGIN CERTIFICATE \
+         and END CERTIFICATE"
+    )]
+    RelayCa {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: String,
+    },
     /// Addresses that cannot go together.
     #[error(
         "{0} is an unspecified address, but reach `own-address` needs the one address it is confined to"

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::heard::Heard;
-use crate::{Failure, media, place, relay};
+use crate::{Failure, debian, media, place, relay};
 
 /// What one step leaves for the next.
 #[derive(Default)]
@@ -96,6 +96,7 @@ pub fn build(_: &mut Shared) -> Result<(), Failure> {
 pub fn test(shared: &mut Shared) -> Result<(), Failure> {
     shared.media = Some(shared.media.take().map_or_else(media::folder, Ok)?);
     shared.relay = Some(shared.relay.take().map_or_else(relay::program, Ok)?);
+    debian::install("the test of nodes behind NATs", &PROGRAMS);
     let (mut heard, end) = listen(shared, &[])?;
     let again = match end {
         // What else cargo failed at, and a storm of failures, no second run makes better.
@@ -115,6 +116,9 @@ pub fn test(shared: &mut Shared) -> Result<(), Failure> {
     shared.heard = Some(heard);
     again
 }
+
+/// Programs that tests run, and the Debian packages that bring them.
+const PROGRAMS: [(&str, &str); 2] = [("ip", "iproute2"), ("nft", "nftables")];
 
 /// How many tests that failed run once more; where there are more, it is not by chance.
 const AGAIN_MAX: usize = 5;

@@ -7,10 +7,16 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::str::FromStr;
 
+use iroh::tls::CaTlsConfig;
 use iroh::{EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use thalweg_core::limits::RELAY_URL_BYTES_MAX;
+
+use crate::error::BindError;
 
 /// What stands before an address of TCP.
 pub const TCP_PREFIX: &str = "tcp:";
@@ -75,6 +81,29 @@ pub(crate) fn relay_mode(relays: &[Relay]) -> RelayMode {
     } else {
         RelayMode::custom(relays.iter().map(|relay| relay.0.clone()))
     }
+}
+
+/// Returns whose word is taken for the certificates of relays: that of those whom browsers believe, and of those in this file.
+///
+/// Fails   a file that cannot be read, or has no certificate in it, or something that is none
+pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
+    let fault = |fault: String| BindError::RelayCa {
+        path: path.into(),
+        fault,
+    };
+    let text = std::fs::read(path).map_err(|error| fault(error.to_string()))?;
+    let roots: Vec<_> = CertificateDer::pem_slice_iter(&text)
+        .collect::<Result<_, _>>()
+        .map_err(|error| fault(error.to_string()))?;
+    if roots.is_empty() {
+        return Err(fault("there is no certificate in it".into()));
+    }
+    for (number, root) in (1..).zip(&roots) {
+        rustls::RootCertStore::empty()
+            .add(root.clone())
+            .map_err(|error| fault(format!("number {number} in it is none: {error}")))?;
+    }
+    Ok(CaTlsConfig::embedded().with_extra_roots(roots))
 }
 
 impl Addresses {

@@ -22,6 +22,7 @@ pub(crate) mod transport;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
@@ -76,6 +77,8 @@ pub struct Options {
     pub mdns: bool,
     /// The relays by which this node can be reached, and may reach others; none by default.
     pub relays: Vec<Relay>,
+    /// Who vouches for their certificates, beside those whom browsers believe; a file of certificates as text (PEM).
+    pub relay_ca: Option<PathBuf>,
     /// After this long without a word a peer is taken for dead.
     pub idle_timeout: Duration,
     /// What decides how much may be on its way.
@@ -165,6 +168,7 @@ impl Options {
             reach: Reach::Anywhere,
             mdns: false,
             relays: Vec::new(),
+            relay_ca: None,
             idle_timeout: settings::IDLE_TIMEOUT,
             congestion: Algorithm::default(),
             tcp: TcpOptions::default(),
@@ -475,6 +479,9 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
         .portmapper_config(PortmapperConfig::Disabled)
         .net_report_config(net_report(&options.relays))
         .relay_mode(address::relay_mode(&options.relays));
+    if let Some(path) = &options.relay_ca {
+        builder = builder.ca_tls_config(address::relay_trust(path)?);
+    }
     if options.listen.is_empty() {
         if options.reach == Reach::OwnAddress {
             let any = (Ipv4Addr::UNSPECIFIED, 0).into();

@@ -1,7 +1,8 @@
-//! Proves the rules that need no socket: which of two connections stays, and how retries spread.
+//! Proves the rules that need no socket: which of two connections stays, how retries spread, and who is believed about relays.
 
 use thalweg_core::time::Duration;
 
+use super::address::relay_trust;
 use super::dial::Backoff;
 use super::registry::Contest;
 
@@ -60,4 +61,29 @@ fn backoff_grows_to_its_bound_and_spreads_by_seed() {
     assert!(waits[10..].iter().all(|wait| *wait >= 3_750), "{waits:?}");
     let (mut one, mut other) = (Backoff::new(2), Backoff::new(3));
     assert_ne!(one.next(), other.next());
+}
+
+#[test]
+fn a_file_that_vouches_for_no_relay_is_named_with_what_is_wrong() {
+    let folder = tempfile::tempdir().expect("a directory for the test");
+    let path = folder.path().join("ca.pem");
+    let said = || {
+        let error = relay_trust(&path).expect_err("it is of no use");
+        let said = error.to_string();
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        said
+    };
+    assert!(said().contains("No such file"), "{}", said());
+    std::fs::write(&path, "a note\n").expect("room");
+    assert!(
+        said().contains("there is no certificate in it"),
+        "{}",
+        said()
+    );
+    let begin = "-----BEGIN CERTIFICATE-----\n";
+    std::fs::write(&path, begin).expect("room");
+    assert!(said().contains("BEGIN CERTIFICATE"), "{}", said());
+    // The base64 of bytes that are no certificate.
+    std::fs::write(&path, format!("{begin}YWJj\n-----END CERTIFICATE-----\n")).expect("room");
+    assert!(said().contains("number 1 in it is none"), "{}", said());
 }

@@ -73,6 +73,8 @@ pub struct Reach {
     pub mdns: bool,
     /// The relays by which this node can be reached where it has no address, and may reach others.
     pub relays: Vec<Relay>,
+    /// Who vouches for their certificates, beside those whom browsers believe.
+    pub relay_ca: Option<PathBuf>,
     /// Use no other addresses than those configured.
     pub confined: bool,
 }

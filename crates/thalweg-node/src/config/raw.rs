@@ -51,6 +51,7 @@ struct RawReach {
     mdns: bool,
     #[serde(deserialize_with = "relays")]
     relays: Vec<Relay>,
+    relay_ca: Option<PathBuf>,
     confined: bool,
 }
 
@@ -142,6 +143,7 @@ impl RawConfig {
             reach: Reach {
                 mdns: self.reach.mdns,
                 relays: self.reach.relays,
+                relay_ca: self.reach.relay_ca.map(|file| folder.join(file)),
                 confined: self.reach.confined,
             },
             fabric: Fabric {

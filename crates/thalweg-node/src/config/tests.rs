@@ -185,12 +185,15 @@ fn what_cannot_be_of_tcp_is_named() {
 fn a_relay_that_is_none_or_of_no_use_is_named() {
     let peer = format!("[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\naddresses = ");
     let good = format!(
-        "name = \"a\"\n[reach]\nrelays = [\"https://relay.example.org\"]\n{peer}[\"http://192.0.2.9:3340\"]\n"
+        "name = \"a\"\n[reach]\nrelays = [\"https://relay.example.org\"]\nrelay_ca = \"ca.pem\"\n\
+         {peer}[\"http://192.0.2.9:3340\"]\n"
     );
     let config = Config::parse(&good, "node.toml", Path::new("/etc")).expect("it is valid");
     let relay = |text: &str| text.parse().expect("a relay");
     assert_eq!(config.reach.relays, [relay("https://relay.example.org/")]);
     assert_eq!(config.peers[0].relays, [relay("http://192.0.2.9:3340")]);
+    let relay_ca = config.reach.relay_ca.as_deref();
+    assert_eq!(relay_ca, Some(Path::new("/etc/ca.pem")));
     let long = format!("https://{}.org", "r".repeat(128));
     for bad in [
         "relay.example.org",

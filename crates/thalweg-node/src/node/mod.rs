@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{info, warn};
 
-use crate::config::{Config, Owner};
+use crate::config::{Config, Owner, Tcp};
 use crate::control::{Control, INPUTS_MAX, Input};
 use crate::envelope::BoxKey;
 use crate::fabric::StateError;
@@ -136,14 +136,9 @@ impl Node {
             reach: reach(&config),
             mdns: config.reach.mdns,
             relays: relays(&config, &state),
+            relay_ca: config.reach.relay_ca.clone(),
             congestion: config.congestion,
-            tcp: TcpOptions {
-                listen: config.tcp.listen.clone(),
-                pacing: config.tcp.pace,
-                standbys: config.tcp.connections.saturating_sub(1),
-                plain: config.tcp.plain.iter().copied().collect(),
-                ..TcpOptions::default()
-            },
+            tcp: tcp(&config.tcp),
             doorkeeper: state.fabric.map(|_| door),
             ..Options::new(identity.clone(), admission)
         };
@@ -247,6 +242,17 @@ const fn reach(config: &Config) -> thalweg_net::Reach {
         thalweg_net::Reach::OwnAddress
     } else {
         thalweg_net::Reach::Anywhere
+    }
+}
+
+/// Returns how links over TCP are used.
+fn tcp(config: &Tcp) -> TcpOptions {
+    TcpOptions {
+        listen: config.listen.clone(),
+        pacing: config.pace,
+        standbys: config.connections.saturating_sub(1),
+        plain: config.plain.iter().copied().collect(),
+        ..TcpOptions::default()
     }
 }
 

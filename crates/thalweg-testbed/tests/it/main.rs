@@ -5,4 +5,5 @@
 
 mod network;
 mod program;
+mod reach;
 mod usage;
