@@ -139,6 +139,11 @@ pub struct Controller {
     undo: Option<f64>,
     told_mode: Mode,
     sendable_event: Option<Bitrate>,
+    /// Packets acknowledged in this batch.
+    batch: u32,
+    /// The last batch was of one packet, after which no other was in flight: its acknowledgement may have waited for a second,
+    /// up to the 25 ms of RFC 9000 §13.2.1.
+    is_lone: bool,
 }
 
 impl Controller {
@@ -169,6 +174,8 @@ impl Controller {
             undo: None,
             told_mode: Mode::Start,
             sendable_event: None,
+            batch: 0,
+            is_lone: false,
         }
     }
 
@@ -186,6 +193,7 @@ impl Controller {
     /// Takes in that a packet was acknowledged; [`Controller::handle_acks_end`] follows the last of a batch.
     pub fn handle_ack(&mut self, now: Instant, number: u64, sent: Instant, size: DataSize) {
         self.ledger.handle_ack(now, number, sent, size);
+        self.batch += 1;
         self.losses.handle_ack();
     }
 
@@ -193,6 +201,7 @@ impl Controller {
     pub fn handle_acks_end(&mut self, now: Instant, in_flight: DataSize, is_short: bool) {
         self.ledger.handle_in_flight(in_flight);
         let sample = self.ledger.end_batch(now);
+        self.is_lone = core::mem::take(&mut self.batch) == 1 && self.ledger.in_flight() == 0;
         if is_short {
             self.ledger.handle_short();
         }

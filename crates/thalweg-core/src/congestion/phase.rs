@@ -188,8 +188,11 @@ impl Controller {
         self.short_round != Some(self.rounds) && self.delay.queueing() <= self.quiet_limit()
     }
 
-    /// Returns whether packets wait for longer than jitter explains.
+    /// Returns whether packets wait for longer than jitter explains, or the peer's waiting for a second packet.
     fn is_long(&self) -> bool {
+        if self.is_lone {
+            return false;
+        }
         let limit = self.quiet_limit().as_nanos();
         let most = limit.saturating_mul(CALM_FACTOR);
         self.delay.queueing().as_nanos() >= most.max(self.delay.base().as_nanos())

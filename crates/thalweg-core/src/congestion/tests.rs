@@ -27,6 +27,8 @@ struct Path {
     rtt: Duration,
     /// Up to how much longer a packet takes; the order is kept.
     jitter: Duration,
+    /// How long the peer waits for a second packet, if one comes alone.
+    lone: Duration,
     dice: SplitMix,
     /// When the line is free again.
     free: Instant,
@@ -46,6 +48,7 @@ impl Path {
             rate,
             rtt,
             jitter: Duration::ZERO,
+            lone: Duration::ZERO,
             dice: SplitMix::new(1),
             free: Instant::ZERO,
             controller: Controller::new(PACKET),
@@ -78,6 +81,9 @@ impl Path {
             if self.jitter > Duration::ZERO {
                 let last = self.flying.back().map_or(Instant::ZERO, |last| last.2);
                 arrival = (arrival + self.dice.next_duration(self.jitter)).max(last);
+            }
+            if self.flying.is_empty() && self.has == Some(0) {
+                arrival = arrival + self.lone;
             }
             self.flying.push_back((self.next, self.now, arrival));
             self.next += 1;
@@ -364,4 +370,20 @@ proptest! {
             let _ = (controller.sendable(), controller.probe_size(), controller.poll_event());
         }
     }
+}
+
+#[test]
+fn what_a_lone_packet_waits_for_its_acknowledgement_is_no_queue() {
+    let mut path = Path::new(Bitrate::from_kbps(2_000), ms(20));
+    path.lone = ms(28);
+    path.run_for(Duration::from_secs(5));
+    path.has = Some(0);
+    path.run_for(ms(500));
+    let window = path.controller.window();
+    for _ in 0..20 {
+        path.has = Some(1);
+        path.run_for(ms(150));
+    }
+    let kept = path.controller.window().as_bytes() as f64 / window.as_bytes() as f64;
+    assert!((0.9..=1.1).contains(&kept), "{kept}");
 }
