@@ -171,31 +171,63 @@ impl<'n> Chain<'n> {
     ///
     /// Fails   an end complains, or it takes longer than three minutes; the file that came is another
     pub(super) fn send(&self, bytes: u64, block: Option<u64>) -> anyhow::Result<Transfer> {
+        let last = self.names.len() - 1;
+        self.send_to(&self.names[last..], bytes, block)
+    }
+
+    /// Sends one to all nodes behind the first, and tells of the one that has it last.
+    ///
+    /// Fails   as [`Chain::send`]
+    pub(super) fn send_to_all(&self, bytes: u64) -> anyhow::Result<Transfer> {
+        self.send_to(&self.names[1..], bytes, None)
+    }
+
+    fn send_to(
+        &self,
+        receivers: &[NodeName],
+        bytes: u64,
+        block: Option<u64>,
+    ) -> anyhow::Result<Transfer> {
         let folder = tempfile::tempdir_in(self.network.folder())?;
         let file = folder.path().join("file");
-        let into = folder.path().join("in");
-        std::fs::create_dir(&into)?;
         let content = noise(bytes);
         std::fs::write(&file, &content)?;
-        let last = self.names.last().expect("a chain has two nodes or more");
-        let mut receive = self.command("receive", last);
-        receive.arg("--to").arg(&into);
         let mut send = self.command("send", &self.names[0]);
         if let Some(block) = block {
             send.args(["--block", &block.to_string()]);
         }
-        send.arg(&file).arg(last.as_str());
+        let (first, others) = receivers.split_first().context("somebody receives")?;
+        send.arg(&file).arg(first.as_str());
+        for other in others {
+            send.args(["--also", other.as_str()]);
+        }
+        let into = |name: &NodeName| folder.path().join(format!("in-{name}"));
         let started_unix = unix_now();
         let (sent, received) = self.runtime.block_on(async {
-            tokio::try_join!(
-                program::run_within(send, SEND_MAX),
-                program::run_within(receive, SEND_MAX)
-            )
+            let receiving = receivers.iter().map(|name| {
+                std::fs::create_dir(into(name))?;
+                let mut receive = self.command("receive", name);
+                receive.arg("--to").arg(into(name));
+                Ok(tokio::spawn(program::run_within(receive, SEND_MAX)))
+            });
+            let receiving: Vec<_> = receiving.collect::<anyhow::Result<_>>()?;
+            let sent = program::run_within(send, SEND_MAX).await?;
+            let mut received = Vec::new();
+            for received_there in receiving {
+                received.push(received_there.await??);
+            }
+            anyhow::Ok((sent, received))
         })?;
-        if std::fs::read(into.join("file"))? != content {
-            bail!("the file that came is another");
+        for name in receivers {
+            if std::fs::read(into(name).join("file"))? != content {
+                bail!("the file that came to {name} is another");
+            }
         }
-        Transfer::read(&sent, &received, started_unix)
+        let read = |received: &String| Transfer::read(&sent, received, started_unix);
+        let transfers: Vec<_> = received.iter().map(read).collect::<anyhow::Result<_>>()?;
+        let last = transfers.into_iter();
+        let last = last.max_by(|one, other| one.seconds.total_cmp(&other.seconds));
+        last.context("somebody received")
     }
 
     fn command(&self, verb: &str, node: &NodeName) -> Command {

@@ -46,6 +46,7 @@ pub(crate) const METRICS: &[&str] = &[
     "gigabit_s",
     "gigabit_vs_rsync",
     "gigabit_vs_wormhole",
+    "many_vs_one",
 ];
 
 /// Hops, in full.
@@ -62,6 +63,10 @@ const SMALL: u64 = 100 << 10;
 
 /// Blocks beside the chosen one, in full: from headers that cost most to a tenth of the file at once.
 const BLOCKS: [u64; 5] = [1 << 10, 4 << 10, 64 << 10, 256 << 10, 1 << 20];
+
+/// The file that goes to one receiver and to all, in full; and how often each, in turns.
+const SHARED: u64 = 2 << 20;
+const SHARED_ROUNDS: usize = 2;
 
 /// Rounds with the chosen block, in full.
 const ROUNDS: usize = 3;
@@ -116,13 +121,31 @@ fn measure(chain: &Chain<'_>, is_quick: bool, report: &mut Report) -> anyhow::Re
     }
     chosen.report(chain.hops(), large, report)?;
     if is_quick {
-        return Ok(());
+        return many(chain, LARGE_QUICK, 1, report);
+    }
+    if chain.hops() == HOPS[HOPS.len() - 1] {
+        many(chain, SHARED, SHARED_ROUNDS, report)?;
     }
     let goodput = Summary::of(chosen.goodputs).median;
     for block in BLOCKS {
         given(chain, block, goodput, report)?;
     }
     Ok(())
+}
+
+/// Sends a file to the last node and to all behind the first, in turns: with a copy for each they would take as often as long.
+fn many(chain: &Chain<'_>, bytes: u64, rounds: usize, report: &mut Report) -> anyhow::Result<()> {
+    let hops = chain.hops();
+    let [mut one, mut all] = [Vec::new(), Vec::new()];
+    for round in 0..rounds {
+        progress::show(format_args!("{ID}: one of {hops} and all, round {round}"));
+        one.push(chain.send(bytes, None)?.seconds);
+        all.push(chain.send_to_all(bytes)?.seconds);
+    }
+    let ratios = all.iter().zip(&one).map(|(all, one)| all / one);
+    let metric = format!("{}.receivers_{hops}", METRICS[METRICS.len() - 1]);
+    let figure = Figure::new(ID, metric, "1", Summary::of(ratios.collect()));
+    report.add(&figure.beside("one receiver, s", Summary::of(one).median))
 }
 
 /// What came of the block that the path chooses, round by round.
