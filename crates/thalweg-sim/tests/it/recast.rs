@@ -57,6 +57,35 @@ fn three_sinks_behind_one_relay_share_the_way_to_it() {
     plays(&world, &[], stays_whole(&world));
 }
 
+/// Returns the world of a camera and so many sinks behind one relay.
+fn crowd(sinks: usize) -> World {
+    let names: Vec<String> = (0..sinks).map(|sink| format!("s{sink}")).collect();
+    let line = |ends: [&str; 2], rate: &str| {
+        let [a, b] = ends;
+        format!("[[link]]\nends = [\"{a}\", \"{b}\"]\nrate = \"{rate}\"\ndelay = \"5 ms\"\n")
+    };
+    let mut text = String::from("length = \"5 s\"\n[node.cam]\n[node.hub]\n");
+    text.extend(names.iter().map(|name| format!("[node.{name}]\n")));
+    text += &line(["cam", "hub"], "3 Mbit/s");
+    text.extend(names.iter().map(|name| line(["hub", name], "10 Mbit/s")));
+    text += &format!(
+        "[[stream]]\nname = \"video\"\nfrom = \"cam\"\nto = {names:?}\npack_ratio = 1.0\n\
+         layers = [{{ rate = \"1 Mbit/s\", utility = 1.0 }}]\nneeds = {{ deadline = \"1 s\" }}\n\
+         traffic = {{ frames = 10.0, start = \"1 s\", stop = \"2500 ms\" }}\n"
+    );
+    thalweg_world::load_str(&text, Format::Toml, "crowd").expect("it is right")
+}
+
+#[test]
+fn two_hundred_sinks_that_come_at_once_cost_the_way_to_their_relay_one_copy_and_miss_nothing() {
+    let world = crowd(200);
+    let played = run_by_law(&world, 0);
+    let doubled = recast::doubled(&world, &played, &[]);
+    assert_eq!(doubled, [] as [&str; 0]);
+    assert_eq!(played.report.streams.len(), 200);
+    stays_whole(&world)(0, &played);
+}
+
 #[test]
 fn who_is_slow_delays_nobody_where_sinks_say_what_they_lack() {
     let world = recast_world!("slow-sink");
