@@ -234,6 +234,33 @@ fn who_has_stopped_to_receive_holds_up_nobody_and_gets_the_rest_when_it_goes_on(
 }
 
 #[test]
+fn when_the_relay_of_several_receivers_dies_all_end_with_the_whole_file() {
+    let mut fabric = ready();
+    let bytes = write(&fabric, "map", 2_000_000);
+    let receivers = ["base", "viewer"].map(|node| {
+        let into = folder(&fabric, &format!("in-{node}"));
+        let receive = ["receive", "--to", &format!("in-{node}")];
+        (fabric.spawn(&receive, node), into)
+    });
+    let send = [
+        "send", "map", "base", "--also", "viewer", "--limit", "2 Mbit/s",
+    ];
+    let sending = fabric.spawn(&send, "camera");
+    let [(_, at_base), (_, at_viewer)] = &receivers;
+    wait_for_parts(at_viewer, 300_000);
+    fabric.crash("relay");
+    wait_for_parts(at_base, 1_000_000);
+    // The one between the two: it is a receiver, and passes the file on.
+    fabric.crash("base");
+    end(sending, 0);
+    for (receiver, into) in receivers {
+        end(receiver, 0);
+        assert!(fs::read(into.join("map")).expect("it is there") == bytes);
+    }
+    fabric.stop();
+}
+
+#[test]
 fn one_that_stays_receives_one_after_the_other_each_once() {
     let fabric = ready();
     let into = folder(&fabric, "in");

@@ -68,11 +68,12 @@ fn crowd(sinks: usize) -> World {
     text.extend(names.iter().map(|name| format!("[node.{name}]\n")));
     text += &line(["cam", "hub"], "3 Mbit/s");
     text.extend(names.iter().map(|name| line(["hub", name], "10 Mbit/s")));
-    text += &format!(
+    let stream = format!(
         "[[stream]]\nname = \"video\"\nfrom = \"cam\"\nto = {names:?}\npack_ratio = 1.0\n\
          layers = [{{ rate = \"1 Mbit/s\", utility = 1.0 }}]\nneeds = {{ deadline = \"1 s\" }}\n\
          traffic = {{ frames = 10.0, start = \"1 s\", stop = \"2500 ms\" }}\n"
     );
+    text += &stream;
     thalweg_world::load_str(&text, Format::Toml, "crowd").expect("it is right")
 }
 
