@@ -68,7 +68,7 @@ fn needs(layers: usize, dice: &mut SplitMix) -> Needs {
         ..Needs::default()
     };
     // By dice of its own, so that all else in the worlds of known seeds stays as it was.
-    let mut apart = SplitMix::new(deadline.as_nanos() ^ u64::from(needs.least_layers));
+    let mut apart = SplitMix::new(dice.clone().next_u64());
     if needs.reliability == Reliability::Full && apart.next_below(3) == 0 {
         needs.reliability = Reliability::Repaired;
     }

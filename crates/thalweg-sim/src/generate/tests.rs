@@ -46,7 +46,7 @@ fn every_combination_of_needs_and_every_event_occurs() {
             });
         }
     }
-    assert_eq!(needs.len(), 3 * 2 * 2 * 2);
+    assert_eq!(needs.len(), 4 * 2 * 2 * 2);
     assert_eq!(
         sizes.into_iter().collect::<Vec<_>>(),
         (2..=8).collect::<Vec<_>>()
