@@ -38,7 +38,9 @@ use crate::lift::{Lift, Materials, SpecError};
 use crate::module::Direction;
 use crate::packet::{Packet, Pool};
 
-pub use window::{LIVE_WINDOW_ADUS_MAX, LIVE_WINDOW_BYTES, WINDOW_ADUS_MAX, WINDOW_BYTES, window};
+pub use window::{
+    LIVE_WINDOW_ADUS_MAX, LIVE_WINDOW_BYTES, WINDOW_ADUS_MAX, WINDOW_BYTES, has_room, window,
+};
 
 /// A datagram is worth it only for what surely fits one: QUIC's smallest packet less its headers and ours.
 pub const DATAGRAM_BYTES_MAX: usize = 1_000;

@@ -6,6 +6,7 @@
 //!
 //! *Sources.* The numbers state their reasons; measured in `benches/delivery` of `thalweg-bench`.
 
+use thalweg_core::adu::{Flags, Header};
 use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, OUTBOX_ADUS_MAX, OUTBOX_BYTES_MAX};
 
 /// ADUs of one publisher under way at most that have all the time there is: half of what a link has on streams at once, so
@@ -29,4 +30,15 @@ pub fn window(payload_bytes: u64, has_deadline: bool) -> u64 {
         (WINDOW_BYTES, WINDOW_ADUS_MAX)
     };
     (bytes / payload_bytes.max(1)).clamp(1, adus_max)
+}
+
+/// So many ends of streams find room where nothing else does.
+const ENDS_MAX: u64 = 16;
+
+/// Returns whether an ADU finds room behind so many in the queue of a plan that goes at its own pace, taking all to be as long as it;
+/// for the end of a stream there is a little more.
+pub fn has_room(waiting: u64, header: &Header, payload_bytes: usize) -> bool {
+    let is_end = payload_bytes == 0 && header.flags.contains(Flags::END);
+    let more = if is_end { ENDS_MAX } else { 0 };
+    waiting < window(payload_bytes as u64, false) + more
 }

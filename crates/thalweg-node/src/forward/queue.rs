@@ -17,23 +17,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::adu::{Adu, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::trace::Trace;
-use thalweg_lift::route::window;
+use thalweg_lift::route::has_room;
 use thalweg_net::Arriving;
 use tokio::sync::Notify;
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::cast::Branch;
 use super::{Forwarder, Route, Table, read, write};
 
 /// An ADU on its way through a plan's route.
 type Item = (Arc<Route>, Adu, Option<Box<Trace>>);
-
-/// So many ends of streams find room where nothing else does.
-const ENDS_MAX: u64 = 16;
 
 /// The queues of all plans that go at their own pace.
 #[derive(Default)]
@@ -51,11 +48,8 @@ struct Queue {
 }
 
 impl Queue {
-    /// Returns whether there is room for an ADU, taking all to be as long as it; for the end of a stream there is a little more.
     fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
-        let is_end = payload_bytes == 0 && header.flags.contains(Flags::END);
-        let more = if is_end { ENDS_MAX } else { 0 };
-        self.length.load(Relaxed) < window(payload_bytes as u64, false) + more
+        has_room(self.length.load(Relaxed), header, payload_bytes)
     }
 }
 
@@ -74,11 +68,17 @@ impl Queues {
         let Some(queue) = read(&self.of_plan).get(&plan).cloned() else {
             return;
         };
+        self.drained_until(|| queue.length.load(Relaxed) == 0).await;
+    }
+
+    /// Waits until something is so that becomes so when a queue is shorter.
+    async fn drained_until(&self, is_so: impl Fn() -> bool) {
         loop {
             let drained = self.drained.notified();
             tokio::pin!(drained);
+            // Listening before looking: what leaves between the two is not missed.
             drained.as_mut().enable();
-            if queue.length.load(Relaxed) == 0 {
+            if is_so() {
                 return;
             }
             drained.await;
@@ -94,22 +94,14 @@ impl Forwarder {
         header: &Header,
         payload_bytes: usize,
     ) {
-        loop {
-            let drained = self.queues.drained.notified();
-            tokio::pin!(drained);
-            // Listening before looking: what leaves between the two is not missed.
-            drained.as_mut().enable();
-            let has_room = |route: &Arc<Route>| {
-                let queues = read(&self.queues.of_plan);
-                // One that has no queue yet is empty.
-                let queue = queues.get(&plan(route));
-                queue.is_none_or(|queue| queue.has_room(header, payload_bytes))
-            };
-            if routes.is_empty() || routes.iter().any(has_room) {
-                return;
-            }
-            drained.await;
-        }
+        let has_room = |route: &Arc<Route>| {
+            let queues = read(&self.queues.of_plan);
+            // One that has no queue yet is empty.
+            let queue = queues.get(&plan(route));
+            queue.is_none_or(|queue| queue.has_room(header, payload_bytes))
+        };
+        let is_so = || routes.is_empty() || routes.iter().any(has_room);
+        self.queues.drained_until(is_so).await;
     }
 
     /// Puts an ADU that is here whole into the queue of its route's plan; if that is full, the ADU is dropped and counted.
@@ -133,7 +125,7 @@ impl Forwarder {
     }
 
     fn begin_queue(self: &Arc<Self>) -> Queue {
-        let (items, taken) = unbounded_channel();
+        let (items, mut taken) = unbounded_channel::<Item>();
         let queue = Queue {
             items,
             length: Arc::default(),
@@ -142,7 +134,6 @@ impl Forwarder {
         let forwarder = Arc::downgrade(self);
         let length = Arc::clone(&queue.length);
         tokio::spawn(async move {
-            let mut taken: UnboundedReceiver<Item> = taken;
             while let Some((route, adu, trace)) = taken.recv().await {
                 let Some(forwarder) = forwarder.upgrade() else {
                     return;

@@ -14,9 +14,10 @@ use thalweg_core::adu::{Adu, Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{self, BodyError, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::time::Instant;
 use thalweg_lift::lift::Lift;
 use thalweg_lift::packet::Packet;
-use thalweg_lift::route::{self, Carriage, Refusal, Route, Way, window};
+use thalweg_lift::route::{self, Carriage, Refusal, Route, Way};
 
 use super::Host;
 use super::account::Ended;
@@ -101,8 +102,8 @@ impl Part {
     }
 
     /// Returns whether there is room in the queue of a plan that goes at its own pace.
-    pub(super) fn has_room(&self, payload_bytes: usize) -> bool {
-        (self.waiting.len() as u64) < window(payload_bytes as u64, false)
+    pub(super) fn has_room(&self, header: &Header, payload_bytes: usize) -> bool {
+        route::has_room(self.waiting.len() as u64, header, payload_bytes)
     }
 
     /// Takes out what is not read until there is room.
@@ -405,8 +406,7 @@ impl Host {
             return self.deliver(adu, copy, watch);
         };
         if part.route.is_ordered() && part.is_busy() {
-            let is_end = adu.header.flags.contains(Flags::END);
-            if part.route.is_repaired() && !is_end && !part.has_room(adu.payload.len()) {
+            if part.route.is_repaired() && !part.has_room(&adu.header, adu.payload.len()) {
                 let now = self.now(watch);
                 let full = DropCause::Overflow;
                 self.count(&adu.header, now, |counts, band| counts.give_up(band, full));
@@ -550,7 +550,12 @@ impl Host {
             let copy = watch.fates.find(&adu.header);
             watch.dropped(self.place, copy, DropCause::PathLost);
         }
-        for (peer, recv) in part.held {
+        self.resume(part.held, now);
+    }
+
+    /// Has those read that were held back.
+    pub(super) fn resume(&mut self, held: Vec<(usize, RecvId)>, now: Instant) {
+        for (peer, recv) in held {
             if let Some(neighbour) = self.neighbours.get_mut(&peer) {
                 neighbour.port.resume(now, recv);
             }

@@ -89,23 +89,18 @@ impl Host {
         let mut plans = branches.iter().chain([&base]);
         plans.any(|epoch| {
             let part = self.parts.get(&(stream, *epoch));
-            part.is_none_or(|part| part.has_room(payload_bytes))
+            part.is_none_or(|part| part.has_room(header, payload_bytes))
         })
     }
 
     /// Has those read that were held back until one of the queues that they are for had room.
     pub(super) fn release_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
-        let branches = self.casts.iter();
-        let base = branches
-            .filter(|((of, _), branches)| *of == stream && branches.contains(&epoch))
-            .map(|((_, base), _)| *base)
-            .next();
+        let base = self.casts.iter().find_map(|((of, base), branches)| {
+            (*of == stream && branches.contains(&epoch)).then_some(*base)
+        });
         let part = self.parts.get_mut(&(stream, base.unwrap_or(epoch)));
-        for (peer, recv) in part.map(Part::take_held).unwrap_or_default() {
-            if let Some(neighbour) = self.neighbours.get_mut(&peer) {
-                neighbour.port.resume(now, recv);
-            }
-        }
+        let held = part.map(Part::take_held).unwrap_or_default();
+        self.resume(held, now);
     }
 
     /// Takes a copy of an ADU through the route of a branch.

@@ -285,7 +285,9 @@ impl Host {
         let publisher = &self.publishers[at];
         let given = publisher.given_under.iter();
         let mut parts = given.filter_map(|given| self.parts.get(&(publisher.stream, given.epoch)));
-        parts.any(|part| part.route.is_repaired() && part.has_room(publisher.payload_bytes))
+        let header = Header::new(publisher.stream, Sequence(publisher.given));
+        parts
+            .any(|part| part.route.is_repaired() && part.has_room(&header, publisher.payload_bytes))
     }
 
     /// Gives an ADU that is due.
