@@ -38,7 +38,9 @@ pub use admission::Admission;
 pub use clock::Clock;
 pub use close::{CloseCode, StreamCode};
 pub use door::{AtDoor, Doorkeeper};
-pub use endpoint::{Addresses, Endpoint, NoRelay, Options, PeerState, Reach, Relay, TcpOptions};
+pub use endpoint::{
+    Addresses, Endpoint, NoRelay, Options, PeerState, Reach, Relay, TcpOptions, check_relay_ca,
+};
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{

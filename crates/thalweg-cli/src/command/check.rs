@@ -1,14 +1,15 @@
 //! `thalweg check FILE`: what is wrong with a configuration or a world, with file, line and key.
 //!
 //! *The idea.* A world has nodes, links and streams; a configuration has none of them. So the file tells what it is,
-//! and a file that is neither is read as what the person says it is.
+//! and a file that is neither is read as what the person says it is. The files that a configuration names, and that a start
+//! would not make, are looked into as well.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use thalweg_core::model::World;
-use thalweg_node::Config;
+use thalweg_node::{Config, Node};
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
 use crate::input;
@@ -21,6 +22,9 @@ Examples:
   thalweg check --as world half-written.toml";
 
 /// Say what is wrong with a configuration or a world: file, line, key and what would be right.
+///
+/// Of a configuration the files that it names are looked into as well: the key, who vouches for relays, what is kept of the
+/// fabric. None is made, and nothing is started.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
@@ -84,6 +88,9 @@ fn describe(world: &World) -> String {
 fn describe_config(file: &Path) -> Result<String, Failure> {
     let config = Config::load(file)
         .context("the configuration cannot be used")
+        .or_code(Code::BadInput)?;
+    Node::check_files(&config)
+        .context("a file that the configuration names cannot be used")
         .or_code(Code::BadInput)?;
     Ok(format!(
         "the configuration of node `{}`, which knows {}",

@@ -46,6 +46,31 @@ fn a_good_world_and_a_good_configuration_are_called_good() {
 }
 
 #[test]
+fn a_file_that_a_configuration_names_and_that_is_of_no_use_is_told() {
+    let text = "name = \"a\"\nkey_file = \"a.key\"\n[reach]\nrelay_ca = \"ca.pem\"\n\
+                [fabric]\nstate = \"fabric.json\"\n";
+    let folder = folder_with("node.toml", text);
+    let refused = |file: &str, why: &str| {
+        let said = run(folder.path(), &["check", "node.toml"]).exits(2).err();
+        assert!(said.contains(file) && said.contains(why), "{said}");
+    };
+    refused("ca.pem", "No such file");
+    let begin = "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----\n";
+    std::fs::write(folder.path().join("ca.pem"), begin).expect("room");
+    refused("ca.pem", "number 1 in it is none");
+    let without = text.replace("relay_ca", "# relay_ca");
+    std::fs::write(folder.path().join("node.toml"), without).expect("room");
+    run(folder.path(), &["check", "node.toml"]).exits(0);
+    // Nothing was made.
+    assert!(!folder.path().join("a.key").exists());
+    std::fs::write(folder.path().join("fabric.json"), "a note\n").expect("room");
+    refused("fabric.json", "");
+    std::fs::remove_file(folder.path().join("fabric.json")).expect("it is there");
+    std::fs::write(folder.path().join("a.key"), "a note\n").expect("room");
+    refused("a.key", "");
+}
+
+#[test]
 fn mistakes_in_a_world_are_told_with_file_line_and_key() {
     for (good, bad, parts) in [
         (

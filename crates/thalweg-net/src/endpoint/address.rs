@@ -106,6 +106,13 @@ pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
     Ok(CaTlsConfig::embedded().with_extra_roots(roots))
 }
 
+/// Looks whether a file vouches for relays, as [`Endpoint::bind`](super::Endpoint::bind) would find it.
+///
+/// Fails   it cannot be read, or something in it is no certificate
+pub fn check_relay_ca(path: &Path) -> Result<(), BindError> {
+    relay_trust(path).map(|_| ())
+}
+
 impl Addresses {
     /// Returns addresses of TCP alone.
     pub fn tcp(addresses: &[SocketAddr]) -> Self {

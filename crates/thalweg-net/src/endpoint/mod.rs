@@ -46,7 +46,7 @@ use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
 use crate::tcp;
 
-pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX};
+pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
 
 /// The protocol and its version, as the TLS handshake names it.
 pub const ALPN: &str = "thalweg/1";

@@ -17,7 +17,7 @@ use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::{
     Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Identity, IdentityError,
-    Link, LinkEvent, Options, Outcome, Receiver, Relay, TcpOptions,
+    Link, LinkEvent, Options, Outcome, Receiver, Relay, TcpOptions, check_relay_ca,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -114,6 +114,23 @@ impl Node {
     pub async fn load(config: Config) -> Result<Self, NodeError> {
         let identity = Identity::load_or_create(&config.key_file)?;
         Self::with_identity(config, identity).await
+    }
+
+    /// Looks into the files that a start would read: the key, who vouches for relays, what is kept of the fabric. Makes none,
+    /// takes no socket; a file that is not there yet, and would be made, is no mistake.
+    ///
+    /// Fails   as [`Node::load`] would for one of them
+    pub fn check_files(config: &Config) -> Result<(), NodeError> {
+        if let Some(path) = &config.reach.relay_ca {
+            check_relay_ca(path)?;
+        }
+        if config.key_file.exists() {
+            let identity = Identity::load_or_create(&config.key_file)?;
+            belonging(config, identity.id())?;
+        } else if let Some(path) = &config.fabric.state {
+            State::load(path)?;
+        }
+        Ok(())
     }
 
     /// Assembles a node with a key that is kept in memory only, for tests and demos.
