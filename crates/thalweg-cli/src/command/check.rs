@@ -1,8 +1,8 @@
 //! `thalweg check FILE`: what is wrong with a configuration or a world, with file, line and key.
 //!
 //! *The idea.* A world has nodes, links and streams; a configuration has none of them. So the file tells what it is,
-//! and a file that is neither is read as what the person says it is. The files that a configuration names, and that a start
-//! would not make, are looked into as well.
+//! and a file that is neither is read as what the person says it is. The files that a configuration names are
+//! looked into as well, those that a start would make only if they are there.
 
 use std::path::{Path, PathBuf};
 

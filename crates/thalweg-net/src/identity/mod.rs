@@ -47,9 +47,19 @@ impl Identity {
     ///
     /// Fails   the file can be read by others, holds no key, or cannot be read or made
     pub fn load_or_create(path: &Path) -> Result<Self, IdentityError> {
+        match Self::load(path)? {
+            Some(identity) => Ok(identity),
+            None => Self::create(path),
+        }
+    }
+
+    /// Reads the key from its file; none if there is no file.
+    ///
+    /// Fails   the file can be read by others, holds no key, or cannot be read
+    pub fn load(path: &Path) -> Result<Option<Self>, IdentityError> {
         match File::open(path) {
-            Ok(file) => Self::read(path, file),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Self::create(path),
+            Ok(file) => Self::read(path, file).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(failed("read", path)(source)),
         }
     }

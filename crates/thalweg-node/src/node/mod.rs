@@ -124,8 +124,7 @@ impl Node {
         if let Some(path) = &config.reach.relay_ca {
             check_relay_ca(path)?;
         }
-        if config.key_file.exists() {
-            let identity = Identity::load_or_create(&config.key_file)?;
+        if let Some(identity) = Identity::load(&config.key_file)? {
             belonging(config, identity.id())?;
         } else if let Some(path) = &config.fabric.state {
             State::load(path)?;
