@@ -159,7 +159,10 @@ impl Carrier {
                 ..
             } = self;
             let (wants_credit, unsent_max) = shared.act_as(*number, |state, now| {
-                state.refresh(now);
+                // Where nothing waits, what the kernel would say lets nothing more through.
+                if state.wants_credit() {
+                    state.refresh(now);
+                }
                 while out.len() < RECORD_BYTES && state.session.poll_transmit(*number, now, out) {}
                 let is_active = state.session.active() == Some(*number);
                 let unsent_max = state.session.unsent_max().filter(|_| is_active);
