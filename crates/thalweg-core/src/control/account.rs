@@ -22,8 +22,8 @@ impl Controller {
     /// Takes in what the data path has counted of a plan since its part was installed.
     ///
     /// With [`Epoch`] 0: what a producer on this node gave under no plan. A driver says this now and then, at once when another
-    /// mark is counted, before [`Controller::handle_timeout`], and whenever a frame is an account
-    /// ([`crate::wire::control::accounted`]) before it hands that over.
+    /// mark is counted, of those that are due ([`Controller::accounts_due`]) before [`Controller::handle_timeout`], and whenever
+    /// a frame is an account ([`crate::wire::control::accounted`]) before it hands that over.
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
         let rtt = self.next_rtt(stream, epoch);
         if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
@@ -158,6 +158,14 @@ impl Controller {
         for (stream, epoch) in of_peer {
             self.refresh_account(stream, epoch, now);
         }
+    }
+
+    /// Returns the plans of which [`Controller::handle_timeout`] would now say or conclude something.
+    ///
+    /// Cost    O(plans)
+    pub fn accounts_due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
+        let due = move |(_, account): &(&_, &Account)| account.poll_timeout() <= now;
+        self.accounts.iter().filter(due).map(|(plan, _)| *plan)
     }
 
     /// Gives every account its time.

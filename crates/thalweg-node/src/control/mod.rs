@@ -218,8 +218,11 @@ impl Control {
                 () = self.forwarder.traces.ended() => self.tell_stamped(),
                 () = self.forwarder.ledger.turned() => self.count_all(),
                 () = clock.sleep_until(due) => {
+                    if tick <= clock.now() {
+                        self.look_around();
+                        tick = clock.now() + TICK;
+                    }
                     self.handle_timeout();
-                    tick = clock.now() + TICK;
                 }
             }
         }
@@ -240,7 +243,7 @@ impl Control {
             Input::Frame { from, frame } => {
                 let accounted = accounted(&frame);
                 if let Some((stream, epoch)) = accounted {
-                    self.count(stream, epoch);
+                    self.count(stream, epoch, now);
                 }
                 self.controller
                     .handle_frame(from, &frame, now, &mut self.keys);
@@ -251,6 +254,8 @@ impl Control {
             Input::Link(event) => self.handle_link(event),
             Input::Door(event) => self.handle_door(event),
             Input::Silence { peer, is_silent } => {
+                // What has left for a peer that answers no more is judged by the counts.
+                self.count_all();
                 self.controller
                     .handle_silence(peer, is_silent, now, &mut self.keys);
             }
@@ -318,8 +323,7 @@ impl Control {
     }
 
     /// Tells the controller what the data path has counted of a plan.
-    fn count(&mut self, stream: StreamId, epoch: Epoch) {
-        let now = self.now();
+    fn count(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
             let counts = account.counts();
             self.controller.handle_counts(stream, epoch, &counts, now);
@@ -331,6 +335,14 @@ impl Control {
         let now = self.now();
         for ((stream, epoch), counts) in self.forwarder.ledger.changed_accounts() {
             self.controller.handle_counts(stream, epoch, &counts, now);
+        }
+    }
+
+    /// Tells the controller what the data path has counted of the plans that are about to be spoken of.
+    fn count_due(&mut self, now: Instant) {
+        let due: Vec<_> = self.controller.accounts_due(now).collect();
+        for (stream, epoch) in due {
+            self.count(stream, epoch, now);
         }
     }
 
@@ -350,13 +362,21 @@ impl Control {
         self.controller.handle_timeout(now, &mut self.keys);
     }
 
-    fn handle_timeout(&mut self) {
+    /// Takes in what nobody tells: what links measure, what was counted, and which programs have gone.
+    ///
+    /// Not with each timer of the control plane: with hundreds of neighbours there are hundreds of those a second, and all
+    /// links and plans are asked here.
+    fn look_around(&mut self) {
         self.forwarder.mailboxes.sweep();
         self.measure_links();
         self.close_abandoned();
         self.count_all();
-        self.tell_held();
+    }
+
+    fn handle_timeout(&mut self) {
         let now = self.now();
+        self.count_due(now);
+        self.tell_held();
         self.controller.handle_timeout(now, &mut self.keys);
         let streams: Vec<StreamId> = self.publishers.keys().copied().collect();
         for stream in streams {

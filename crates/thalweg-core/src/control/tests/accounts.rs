@@ -89,6 +89,28 @@ fn a_source_knows_within_a_second_where_and_why_its_adus_ended() {
 }
 
 #[test]
+fn only_what_is_due_needs_to_be_counted_anew_before_it_is_told() {
+    let (mut fabric, plan) = streaming();
+    let due = |fabric: &Fabric, within: Duration| {
+        let controller = &fabric.node(B).controller;
+        let due = controller.accounts_due(fabric.now + within);
+        due.collect::<Vec<_>>()
+    };
+    fabric.pass(SECOND + SECOND);
+    assert_eq!(due(&fabric, SECOND), [], "nothing has been counted");
+    carry(&mut fabric, plan, 100, 7);
+    let now = Duration::ZERO;
+    assert_eq!(
+        due(&fabric, now),
+        [],
+        "what comes together is told together"
+    );
+    assert_eq!(due(&fabric, EVERY + SLACK), [plan]);
+    fabric.pass(EVERY + SLACK);
+    assert_eq!(due(&fabric, SECOND), [], "it has been told");
+}
+
+#[test]
 fn nothing_is_said_while_nothing_changes() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 100, 7);
