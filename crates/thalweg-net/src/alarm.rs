@@ -7,9 +7,8 @@
 //!
 //! *What it does not do.* It does not say what is due.
 
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::Context;
 
 use thalweg_core::time::Instant;
 use tokio::time::Sleep;
@@ -58,18 +57,12 @@ impl Alarm {
         is_due
     }
 
-    /// Waits for a time, or for an earlier one that was waited for before and has not come: whoever waits looks what is due.
-    pub(crate) async fn gone_off(&mut self, at: Instant) {
+    /// Returns whether a time has come, or an earlier one that was waited for before and had not come: whoever waits looks what
+    /// is due. If not, it wakes who asks when it does.
+    pub(crate) fn is_due(&mut self, at: Instant, context: &mut Context<'_>) -> bool {
         if at < self.at {
             self.set(at);
         }
-        poll_fn(|context| {
-            if self.has_gone_off(context) {
-                Poll::Ready(())
-            } else {
-                Poll::Pending
-            }
-        })
-        .await;
+        self.has_gone_off(context)
     }
 }

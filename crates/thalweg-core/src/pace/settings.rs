@@ -45,6 +45,23 @@ pub const TELL_BYTES: u64 = 2 * CHUNK_BYTES_MIN as u64;
 /// After this long it says so anyway: well below the round trips of any line that blocks UDP.
 pub const TELL_DELAY: Duration = Duration::from_millis(2);
 
+/// The same for a sender that asks its kernel how much may go, and needs the word for no more than to let go of what it
+/// keeps: a quarter of a millisecond's bytes at 2 Gbit/s.
+pub const TELL_BYTES_SELDOM: u64 = 64 << 10;
+
+/// The same; two or three pictures a second apart by 33 ms share a word, and it is still well within [`STALL_MIN`].
+pub const TELL_DELAY_SELDOM: Duration = Duration::from_millis(75);
+
+/// What the peer asks for beyond is not done: it could not fill the windows.
+pub const TELL_BYTES_MAX: u64 = SEND_WINDOW_BYTES / 4;
+
+/// The same: a wait of this length would look like a stall to most.
+pub const TELL_DELAY_MAX: Duration = Duration::from_millis(100);
+
+/// Nothing more is handed to a kernel while the peer has not said for so long, and two round trips, that it has what it was given
+/// before: the peer is too busy to read, and what waits where it does not look can neither be overtaken nor expire.
+pub const UNREAD_MAX: Duration = Duration::from_millis(250);
+
 /// How much queueing [`PaceA`](super::PaceA) allows itself beyond the least round trip: five wake-ups of a busy peer.
 pub const TARGET: Duration = Duration::from_millis(10);
 
@@ -76,6 +93,13 @@ pub const STOPS_KEPT: usize = 1024;
 const _: () = assert!(
     QUEUE_BYTES_MAX as u64 <= SEND_WINDOW_BYTES && SEND_WINDOW_BYTES <= SESSION_WINDOW_BYTES,
     "a queued chunk fits the send window, and that what the peer admits"
+);
+const _: () = assert!(
+    TELL_BYTES_SELDOM <= TELL_BYTES_MAX
+        && TELL_DELAY_SELDOM.as_nanos() <= TELL_DELAY_MAX.as_nanos()
+        && 2 * TELL_DELAY_MAX.as_nanos() <= STALL_MIN.as_nanos()
+        && STALL_MIN.as_nanos() < UNREAD_MAX.as_nanos(),
+    "who is told seldom takes a peer that tells in time neither for stalled nor for busy"
 );
 const _: () = assert!(
     crate::limits::TEXT_BYTES_MAX + 32 <= FRAME_BYTES_MAX

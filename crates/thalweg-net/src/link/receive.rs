@@ -12,6 +12,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use thalweg_core::hop::{KIND_ADU, KIND_ORDERED};
+use thalweg_core::time::Instant;
 use thalweg_core::wire::adu::decode_header;
 
 use super::Link;
@@ -76,9 +77,10 @@ async fn here_or_apart(mut handling: Handling) {
 }
 
 async fn take(link: Link, stream: Inbound) {
+    let since = stream.since();
     let mut reader = Reader::new(stream);
     match reader.byte().await {
-        Ok(Some(KIND_ADU)) => take_one(&link, reader).await,
+        Ok(Some(KIND_ADU)) => take_one(&link, reader, since).await,
         Ok(Some(KIND_ORDERED)) => take_lane(&link, reader).await,
         Ok(Some(kind)) => {
             tracing::debug!(peer = %link.0.peer.short(), kind, "stream of an unknown kind");
@@ -90,8 +92,9 @@ async fn take(link: Link, stream: Inbound) {
     }
 }
 
-async fn take_one(link: &Link, mut reader: Reader) {
-    match reader.header(|| link.now()).await {
+async fn take_one(link: &Link, mut reader: Reader, since: Option<Instant>) {
+    // What is left of a deadline was written before the stream was opened: what has waited here since is off it.
+    match reader.header(|| since.unwrap_or_else(|| link.now())).await {
         Ok((decoded, trace)) => {
             let clock = link.0.context.clock;
             let body = Body::of_stream(

@@ -10,6 +10,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use iroh::endpoint::{ReadError, RecvStream, SendStream};
+use thalweg_core::time::Instant;
 
 use crate::close::{StreamCode, ToVarInt as _};
 use crate::error::BodyError;
@@ -30,6 +31,14 @@ pub(crate) enum Outbound {
 }
 
 impl Inbound {
+    /// Returns when it was opened here, if the transport says so: a node with much to do may come to it long after.
+    pub(crate) const fn since(&self) -> Option<Instant> {
+        match self {
+            Self::Quic(_) => None,
+            Self::Tcp(stream) => Some(stream.since()),
+        }
+    }
+
     /// Gives what has arrived to `sink`, one chunk at least and no more than `N`; returns how many, `None` after the last.
     pub(crate) async fn read<const N: usize>(
         &mut self,

@@ -4,18 +4,23 @@
 //! room in the kernel, a word from the application, a timer. While the kernel paces, room is waited for also when nothing
 //! was refused: the low-water mark wakes the task when the sliver has half gone.
 //!
+//! It is polled by hand: of a relay with many sinks this task is most of what runs, and each future that is made anew for a
+//! turn costs as much as the decision that it waits for. So is the session asked once a turn, for all that there is to know.
+//!
 //! *What it does not do.* It decides nothing: the session does.
 
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use futures_util::task::AtomicWaker;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::outbox::gate::WAKE;
 use thalweg_core::pace::CarrierNumber;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::io::Interest;
-use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use super::line::{Line, LineError};
@@ -25,6 +30,9 @@ use crate::alarm::Alarm;
 
 /// Small frames are put together into one record until it has so many bytes: half a packet.
 const RECORD_BYTES: usize = CHUNK_BYTES_MIN as usize / 2;
+
+/// The same in the clear, where nobody has to wait for the end of a record: as much as the largest record has.
+const CLEAR_BYTES: usize = 16 << 10;
 
 /// How long the peer may take to read the last word.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -50,8 +58,27 @@ struct Carrier {
     mark: DataSize,
 }
 
+/// What the session said in a turn.
+#[derive(Clone, Copy)]
+struct Turn {
+    /// Whether the session still has this carrier.
+    is_of_use: bool,
+    is_over: bool,
+    /// Whether something waits that only more credit lets through.
+    wants_credit: bool,
+    /// How much may lie unsent in the kernel, if it is the kernel that paces what goes over this carrier.
+    unsent_max: Option<DataSize>,
+    /// When to look again if nothing happens.
+    until: Instant,
+}
+
 /// Carries until the connection fails, is left, or the session is over.
-pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, wake: Arc<Notify>) {
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    number: CarrierNumber,
+    line: Line,
+    wake: Arc<AtomicWaker>,
+) {
     let mut carrier = Carrier {
         alarm: Alarm::new(shared.clock),
         shared,
@@ -60,7 +87,7 @@ pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, 
         out: Vec::new(),
         mark: DataSize::ZERO,
     };
-    let ended = carrier.carry(&wake).await;
+    let ended = poll_fn(|context| carrier.carry(context, &wake)).await;
     let shared = &carrier.shared;
     let ended_well = ended.is_ok() && shared.is_over();
     let reason = ended.err().map(|error| error.to_string());
@@ -78,113 +105,137 @@ pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, 
 }
 
 impl Carrier {
-    async fn carry(&mut self, wake: &Notify) -> Result<(), LineError> {
+    /// Takes turns until there is nothing to do; ready when the carrier is of no use any more.
+    fn carry(
+        &mut self,
+        context: &mut Context<'_>,
+        wake: &AtomicWaker,
+    ) -> Poll<Result<(), LineError>> {
+        // Whoever wakes from here on is heard: all there is to know is looked at below.
+        wake.register(context.waker());
         loop {
-            let is_more = self.hear()?;
-            let shared = self.shared.clone();
-            let is_of_use = shared.act_as(self.number, |state, now| {
-                state.judge(now);
-                state.session.has_carrier(self.number)
-            });
-            if !is_of_use {
-                return Ok(());
-            }
-            let wait = self.transmit()?;
-            let moved = self.line.moved();
-            let (is_over, until) = shared.act_as(self.number, |state, now| {
-                state.note(self.number, moved);
-                let until = state.session.poll_timeout(self.number);
-                let moment = if wait == Wait::Moment {
-                    now + WAKE
-                } else {
-                    Instant::NEVER
-                };
-                (state.session.is_over(), until.min(moment))
-            });
-            if is_over && wait != Wait::Room {
-                return Ok(());
+            let is_more = self.hear(context)?;
+            let (wait, turn) = self.transmit()?;
+            if !turn.is_of_use || (turn.is_over && wait != Wait::Room) {
+                return Poll::Ready(Ok(()));
             }
             if self.line.is_ended() {
-                return Err(LineError::Ended);
+                return Poll::Ready(Err(LineError::Ended));
             }
             if is_more {
-                tokio::task::yield_now().await;
+                // Others have their turns between two of a peer that has much to say.
+                context.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if wait == Wait::Room && self.line.socket().poll_write_ready(context)?.is_ready() {
                 continue;
             }
-            let socket = self.line.socket().clone();
-            tokio::select! {
-                ready = socket.readable() => ready?,
-                ready = socket.writable(), if wait == Wait::Room => ready?,
-                () = wake.notified() => {}
-                () = self.alarm.gone_off(until) => {}
+            let until = match wait {
+                Wait::Moment => turn.until.min(self.shared.clock.now() + WAKE),
+                Wait::Nothing | Wait::Room => turn.until,
+            };
+            if !self.alarm.is_due(until, context) {
+                return Poll::Pending;
             }
         }
     }
 
-    /// Takes in what has come; returns whether there may be more at once.
-    fn hear(&mut self) -> Result<bool, LineError> {
+    /// Takes in what has come; returns whether there may be more at once. If not, it wakes when there is.
+    fn hear(&mut self, context: &mut Context<'_>) -> Result<bool, LineError> {
         let Self {
             shared,
             number,
             line,
             ..
         } = self;
-        let mut broken = None;
-        let is_more = line.hear(|bytes| {
-            if broken.is_none() {
-                let heard = shared.act_as(*number, |state, now| {
-                    state.session.handle_bytes(*number, bytes, now)
-                });
-                broken = heard.err();
+        while !line.is_ended() && line.socket().poll_read_ready(context)?.is_ready() {
+            let mut broken = None;
+            let is_more = line.hear(|bytes| {
+                if broken.is_none() {
+                    let heard = shared.act_as(*number, |state, now| {
+                        state.session.handle_bytes(*number, bytes, now)
+                    });
+                    broken = heard.err();
+                }
+            })?;
+            if let Some(error) = broken {
+                shared.fail(error);
             }
-        })?;
-        if let Some(error) = broken {
-            shared.fail(error);
+            if is_more {
+                return Ok(true);
+            }
         }
-        Ok(is_more)
+        Ok(false)
     }
 
     /// Hands over what the pacer allows; returns what to wait for.
-    fn transmit(&mut self) -> Result<Wait, LineError> {
+    fn transmit(&mut self) -> Result<(Wait, Turn), LineError> {
         let mut was_asked = false;
         loop {
-            if !self.line.flush()? {
-                return Ok(Wait::Room);
+            // What the last turn left is first.
+            let is_flushed = self.line.flush()?;
+            let turn = self.turn(is_flushed);
+            if !is_flushed {
+                return Ok((Wait::Room, turn));
             }
-            self.out.clear();
-            let Self {
-                shared,
-                number,
-                out,
-                ..
-            } = self;
-            let (wants_credit, unsent_max) = shared.act_as(*number, |state, now| {
-                // Where nothing waits, what the kernel would say lets nothing more through.
-                if state.wants_credit() {
-                    state.refresh(now);
-                }
-                while out.len() < RECORD_BYTES && state.session.poll_transmit(*number, now, out) {}
-                let is_active = state.session.active() == Some(*number);
-                let unsent_max = state.session.unsent_max().filter(|_| is_active);
-                (is_active && state.wants_credit(), unsent_max)
-            });
-            self.set_mark(unsent_max)?;
+            self.set_mark(turn.unsent_max)?;
             if !self.out.is_empty() {
-                self.line.say(&self.out)?;
+                self.line.say(&mut self.out)?;
                 was_asked = false;
-                continue;
+                if turn.wants_credit || !self.line.flush()? {
+                    continue;
+                }
             }
-            if !wants_credit || unsent_max.is_none() {
-                return Ok(Wait::Nothing);
+            if !turn.wants_credit || turn.unsent_max.is_none() {
+                return Ok((Wait::Nothing, turn));
             }
             if was_asked {
-                return Ok(Wait::Moment);
+                return Ok((Wait::Moment, turn));
             }
             if !self.ask_for_room() {
-                return Ok(Wait::Room);
+                return Ok((Wait::Room, turn));
             }
             was_asked = true;
         }
+    }
+
+    /// Asks the session for what is next, if the line can take it, and for all else that there is to know.
+    fn turn(&mut self, has_room: bool) -> Turn {
+        let Self {
+            shared,
+            number,
+            line,
+            out,
+            ..
+        } = self;
+        let bytes_max = if line.is_plain() {
+            CLEAR_BYTES
+        } else {
+            RECORD_BYTES
+        };
+        out.clear();
+        shared.act_as(*number, |state, now| {
+            state.judge(now);
+            // Where nothing waits, what the kernel would say lets nothing more through.
+            if state.wants_credit() {
+                state.refresh(now);
+            }
+            let mut is_all = false;
+            while has_room && !is_all && out.len() < bytes_max {
+                is_all = !state.session.poll_transmit(*number, now, out);
+            }
+            let session = &state.session;
+            let is_active = session.active() == Some(*number);
+            // What waits for the peer's word is let through by that.
+            let wants_credit = state.wants_credit() && !session.awaits_word(now);
+            Turn {
+                is_of_use: session.has_carrier(*number),
+                is_over: session.is_over(),
+                wants_credit: (is_active && wants_credit) || (has_room && !is_all),
+                unsent_max: session.unsent_max().filter(|_| is_active),
+                until: session.poll_timeout(*number),
+            }
+        })
     }
 
     /// Returns whether the kernel has room; if not, waiting for room waits for it to have some.

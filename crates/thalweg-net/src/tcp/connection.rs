@@ -18,7 +18,7 @@ use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::pace::{
     Carried, CarrierNumber, DatagramError, Event, Session, StreamNumber, Written,
 };
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -38,7 +38,8 @@ pub struct Events(UnboundedReceiver<Event>);
 
 struct Handle {
     shared: Arc<Shared>,
-    arrivals: tokio::sync::Mutex<UnboundedReceiver<StreamNumber>>,
+    /// Streams, and when each was opened.
+    arrivals: tokio::sync::Mutex<UnboundedReceiver<(StreamNumber, Instant)>>,
 }
 
 /// Begins a session that has no TCP connection yet.
@@ -63,9 +64,9 @@ impl Connection {
 
     /// Returns the next stream that arrives; nothing once the session is over.
     pub async fn accept(&self) -> Option<Arriving> {
-        let stream = self.0.arrivals.lock().await.recv().await?;
+        let (stream, since) = self.0.arrivals.lock().await.recv().await?;
         let wake = self.0.shared.lock().readers.get(&stream)?.clone();
-        Some(Arriving::new(self.clone(), stream, wake))
+        Some(Arriving::new(self.clone(), stream, since, wake))
     }
 
     /// Opens a stream that is written by someone who waits for room himself: nothing of it is among the [`Events`].
@@ -130,12 +131,12 @@ impl Connection {
         let now = self.0.shared.clock.now();
         let mut state = self.0.shared.lock();
         state.refresh(now);
-        let credit = state.session.credit();
+        let credit = state.session.credit(now);
         if credit.as_bytes() < CHUNK_BYTES_MIN.into() {
             state.awaits_credit = true;
             // The carrier asks the kernel to say when there is room.
             if let Some(slot) = state.active() {
-                slot.wake.notify_one();
+                slot.wake.wake();
             }
         }
         credit
@@ -224,8 +225,8 @@ impl Connection {
                 remote: slot.remote,
                 is_active,
                 rtt: known.map_or(Duration::ZERO, |path| path.rtt),
-                sent: DataSize::from_bytes(slot.moved.sent),
-                received: DataSize::from_bytes(slot.moved.received),
+                sent: DataSize::from_bytes(slot.moved.sent()),
+                received: DataSize::from_bytes(slot.moved.received()),
             });
         }
         if traffic.rtt == Duration::ZERO {

@@ -13,6 +13,7 @@
 
 use std::io::{self, BufRead as _, Read, Write};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustls::Connection;
 use rustls::pki_types::CertificateDer;
@@ -49,7 +50,7 @@ pub(super) struct Line {
     /// Whether more than words came last.
     is_bulk: bool,
     is_ended: bool,
-    moved: Moved,
+    moved: Arc<Moved>,
 }
 
 /// Bytes that wait for the socket as they are.
@@ -59,11 +60,11 @@ struct Clear {
     written: usize,
 }
 
-/// Bytes that have gone over a socket.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Bytes that have gone over a socket, for whoever wants to know.
+#[derive(Debug, Default)]
 pub(super) struct Moved {
-    pub(super) sent: u64,
-    pub(super) received: u64,
+    sent: AtomicU64,
+    received: AtomicU64,
 }
 
 /// A connection does not come about, or is of no use any more.
@@ -108,6 +109,24 @@ impl Write for NoWait<'_> {
     }
 }
 
+impl Moved {
+    pub(super) fn sent(&self) -> u64 {
+        self.sent.load(Relaxed)
+    }
+
+    pub(super) fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
+    fn add_sent(&self, bytes: usize) {
+        self.sent.fetch_add(bytes as u64, Relaxed);
+    }
+
+    fn add_received(&self, bytes: usize) {
+        self.received.fetch_add(bytes as u64, Relaxed);
+    }
+}
+
 impl Line {
     /// Makes the handshake; what came behind it is in the decoder.
     pub(super) async fn establish(
@@ -124,7 +143,7 @@ impl Line {
             clear: None,
             is_bulk: false,
             is_ended: false,
-            moved: Moved::default(),
+            moved: Arc::default(),
         };
         let mut behind = Vec::new();
         while line.tls.is_handshaking() {
@@ -217,8 +236,8 @@ impl Line {
     }
 
     /// Returns how much has gone over the socket.
-    pub(super) const fn moved(&self) -> Moved {
-        self.moved
+    pub(super) const fn moved(&self) -> &Arc<Moved> {
+        &self.moved
     }
 
     /// Hands out what has arrived; returns whether there may be more at once.
@@ -244,7 +263,7 @@ impl Line {
                     self.is_ended = true;
                     return Ok(false);
                 }
-                Ok(count) => self.moved.received += count as u64,
+                Ok(count) => self.moved.add_received(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error.into()),
             }
@@ -275,7 +294,7 @@ impl Line {
                 Ok(None)
             }
             Ok(count) => {
-                self.moved.received += count as u64;
+                self.moved.add_received(count);
                 Ok(Some(&buffer[..count]))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
@@ -309,10 +328,14 @@ impl Line {
         self.is_ended
     }
 
-    /// Takes bytes to be written by [`Line::flush`].
-    pub(super) fn say(&mut self, bytes: &[u8]) -> io::Result<()> {
+    /// Takes bytes to be written by [`Line::flush`], and leaves an empty place for the next.
+    pub(super) fn say(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
         if let Some(clear) = &mut self.clear {
-            clear.bytes.extend_from_slice(bytes);
+            if clear.bytes.is_empty() {
+                std::mem::swap(&mut clear.bytes, bytes);
+            } else {
+                clear.bytes.append(bytes);
+            }
             return Ok(());
         }
         self.tls.writer().write_all(bytes)
@@ -325,7 +348,7 @@ impl Line {
                 match self.socket.try_write(&clear.bytes[clear.written..]) {
                     Ok(count) => {
                         clear.written += count;
-                        self.moved.sent += count as u64;
+                        self.moved.add_sent(count);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                     Err(error) => return Err(error),
@@ -337,7 +360,7 @@ impl Line {
         }
         while self.tls.wants_write() {
             match self.tls.write_tls(&mut NoWait(&self.socket)) {
-                Ok(count) => self.moved.sent += count as u64,
+                Ok(count) => self.moved.add_sent(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
@@ -371,7 +394,7 @@ impl Line {
     pub(super) async fn say_frame(&mut self, frame: &Frame) -> Result<(), LineError> {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
-        self.say(&bytes)?;
+        self.say(&mut bytes)?;
         while !self.flush()? {
             self.socket.writable().await?;
         }

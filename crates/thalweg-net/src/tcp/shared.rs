@@ -9,11 +9,14 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::task::AtomicWaker;
 use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::outbox::gate::WAKE;
-use thalweg_core::pace::{CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber};
+use thalweg_core::pace::{
+    CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber, UNASKED_MAX,
+};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::net::TcpStream;
@@ -51,7 +54,7 @@ pub(super) struct State {
     /// Streams that are written by someone who waits for them himself.
     pub(super) writers: BTreeMap<StreamNumber, Arc<End>>,
     /// None once the session is over.
-    arrivals: Option<UnboundedSender<StreamNumber>>,
+    arrivals: Option<UnboundedSender<(StreamNumber, Instant)>>,
     events: Option<UnboundedSender<Event>>,
     /// Whether somebody was told that there is no credit, and is to be told when there is some.
     pub(super) awaits_credit: bool,
@@ -65,16 +68,14 @@ struct Asked {
     /// The carrier.
     of: CarrierNumber,
     at: Instant,
-    /// Until when what it said, counted down since, is as good as asked anew.
-    fresh: Instant,
 }
 
 /// A TCP connection, as the session's tasks know it.
 pub(super) struct Slot {
-    pub(super) wake: Arc<Notify>,
+    pub(super) wake: Arc<AtomicWaker>,
     pub(super) socket: Arc<TcpStream>,
     pub(super) remote: Option<SocketAddr>,
-    pub(super) moved: Moved,
+    pub(super) moved: Arc<Moved>,
 }
 
 impl Shared {
@@ -85,7 +86,7 @@ impl Shared {
         clock: Clock,
     ) -> (
         Arc<Self>,
-        UnboundedReceiver<StreamNumber>,
+        UnboundedReceiver<(StreamNumber, Instant)>,
         UnboundedReceiver<Event>,
     ) {
         let (arrivals, arriving) = unbounded_channel();
@@ -121,11 +122,11 @@ impl Shared {
         decoder: Decoder,
     ) -> bool {
         let slot = Slot {
-            wake: Arc::new(Notify::new()),
+            wake: Arc::default(),
             socket: line.socket().clone(),
             // Of a socket that has just been reset nobody knows it any more.
             remote: line.socket().peer_addr().ok(),
-            moved: line.moved(),
+            moved: line.moved().clone(),
         };
         let wake = slot.wake.clone();
         let now = self.clock.now();
@@ -173,7 +174,7 @@ impl Shared {
         if state.session.active() != Some(number) {
             state.wake_for(before);
         }
-        if state.awaits_credit && state.session.credit().as_bytes() >= CHUNK_BYTES_MIN.into() {
+        if state.awaits_credit && state.session.credit(now).as_bytes() >= CHUNK_BYTES_MIN.into() {
             state.awaits_credit = false;
             state.say(Event::Room);
         }
@@ -224,7 +225,7 @@ impl Shared {
                     state.readers.insert(stream, Arc::new(Notify::new()));
                     if let Some(arrivals) = &state.arrivals {
                         // Who no longer accepts streams has dropped the connection.
-                        let _ = arrivals.send(stream);
+                        let _ = arrivals.send((stream, self.clock.now()));
                     }
                 }
                 Event::Readable(stream) => {
@@ -286,26 +287,29 @@ impl State {
         number
     }
 
-    /// Asks the kernel about the active carrier, unless what it said is fresh and leaves room for a sliver.
+    /// Asks the kernel about the active carrier, unless what it said leaves room for a sliver, and is fresh or has let little
+    /// through.
     ///
     /// The pacer counts down what is handed over since, so what is not asked anew lets through less than there is room for,
-    /// never more. To ask for each step of each ADU was a fifth of what a relay computed; and once the peer has all, the
-    /// answer is known.
+    /// never more. To ask for each step of each ADU was a fifth of what a relay computed.
     pub(super) fn refresh(&mut self, now: Instant) {
         let Some(number) = self.session.active() else {
             return;
         };
-        let mut asked = self.asked.filter(|asked| asked.of == number);
-        if let Some(asked) = &mut asked
-            && asked.at + ASK_INTERVAL > now
-            && self.session.rest()
-        {
-            asked.fresh = now + WAKE;
-            self.asked = Some(*asked);
-        }
-        let is_fresh = asked.is_some_and(|asked| now < asked.fresh);
+        let is_enough = |asked: Asked| {
+            let is_fresh = now < asked.at + WAKE;
+            let is_little = || {
+                self.session
+                    .unasked()
+                    .is_none_or(|bytes| bytes < UNASKED_MAX)
+            };
+            is_fresh || (now < asked.at + ASK_INTERVAL && is_little())
+        };
+        let asked = self.asked.filter(|asked| asked.of == number);
         let sliver = self.session.unsent_max();
-        if is_fresh && sliver.is_none_or(|sliver| self.session.credit() >= sliver) {
+        if asked.is_some_and(is_enough)
+            && sliver.is_none_or(|sliver| self.session.credit(now) >= sliver)
+        {
             return;
         }
         self.ask(number, now);
@@ -331,15 +335,7 @@ impl State {
             self.asked = Some(Asked {
                 of: number,
                 at: now,
-                fresh: now + WAKE,
             });
-        }
-    }
-
-    /// Takes in how much has gone over a carrier.
-    pub(super) fn note(&mut self, number: CarrierNumber, moved: Moved) {
-        if let Some(slot) = self.carriers.get_mut(&number) {
-            slot.moved = moved;
         }
     }
 
@@ -367,7 +363,7 @@ impl State {
         let (active, has_word, has_more) = self.wants();
         let is_news = active != before.0 || (has_word && !before.1) || (has_more && !before.2);
         if let Some(slot) = self.active().filter(|_| is_news) {
-            slot.wake.notify_one();
+            slot.wake.wake();
         }
     }
 
@@ -377,7 +373,7 @@ impl State {
 
     fn wake_all(&self) {
         for slot in self.carriers.values() {
-            slot.wake.notify_one();
+            slot.wake.wake();
         }
     }
 
@@ -421,8 +417,8 @@ impl State {
 impl Slot {
     /// Adds what went over the connection, with what the kernel says of it.
     pub(super) fn add_to(&self, traffic: &mut Traffic, known: Option<&socket::Reading>) {
-        traffic.sent += DataSize::from_bytes(self.moved.sent);
-        traffic.received += DataSize::from_bytes(self.moved.received);
+        traffic.sent += DataSize::from_bytes(self.moved.sent());
+        traffic.received += DataSize::from_bytes(self.moved.received());
         if let Some(known) = known {
             traffic.segments += known.segments;
             traffic.segments_again += known.path.segments_again;

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use bytes::Bytes;
 use thalweg_core::hop::{BodyError, StreamCode};
 use thalweg_core::pace::{Read, StreamNumber, Written};
+use thalweg_core::time::Instant;
 use tokio::sync::Notify;
 
 use super::Connection;
@@ -19,6 +20,7 @@ use super::Connection;
 pub struct Arriving {
     connection: Connection,
     stream: StreamNumber,
+    since: Instant,
     wake: Arc<Notify>,
     is_over: bool,
 }
@@ -48,11 +50,13 @@ impl Arriving {
     pub(super) const fn new(
         connection: Connection,
         stream: StreamNumber,
+        since: Instant,
         wake: Arc<Notify>,
     ) -> Self {
         Self {
             connection,
             stream,
+            since,
             wake,
             is_over: false,
         }
@@ -61,6 +65,11 @@ impl Arriving {
     /// Returns the stream's number at the peer, which counts from zero in the order of opening.
     pub const fn number(&self) -> StreamNumber {
         self.stream
+    }
+
+    /// Returns when the peer's word that it is open was read; it may have waited since to be accepted.
+    pub const fn since(&self) -> Instant {
+        self.since
     }
 
     /// Returns the next bytes, nothing after the last; waits for them to arrive.

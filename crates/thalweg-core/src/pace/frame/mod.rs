@@ -19,6 +19,7 @@
 //! 11 ping
 //! 12 takeover                                       from here on this carrier is the active one
 //! 13 close    code(i) length(i) reason
+//! 14 tell     bytes(i) delay(i)                     how seldom `received` need come; milliseconds
 //! ```
 //!
 //! *What it does not do.* It judges no meaning; [`super::session`] does.
@@ -121,6 +122,13 @@ pub enum Frame {
     Ping,
     /// This carrier is the active one now.
     Takeover,
+    /// The sender of this wants to hear [`Frame::Received`] no more often than this, from now on and over every carrier.
+    Tell {
+        /// After so many bytes,
+        bytes: u64,
+        /// or after so long, in milliseconds.
+        delay_ms: u64,
+    },
     /// The session ends.
     Close {
         /// Why, as a number.
@@ -194,6 +202,7 @@ impl Frame {
                 put(out, 13, &[number(code.number())]);
                 out.blob(cut(reason).as_bytes());
             }
+            Self::Tell { bytes, delay_ms } => put(out, 14, &[*bytes, *delay_ms]),
         }
     }
 }
@@ -286,6 +295,10 @@ fn read(reader: &mut Reader<'_>) -> Result<Frame, WireError> {
         13 => Frame::Close {
             code: CloseCode::from_number(reader.varint("code")?),
             reason: reader.text("reason", TEXT_BYTES_MAX)?,
+        },
+        14 => Frame::Tell {
+            bytes: reader.varint("bytes")?,
+            delay_ms: reader.varint("delay")?,
         },
         kind => return Err(WireError::Kind(kind.into())),
     };

@@ -43,6 +43,7 @@ fn frames() -> impl Strategy<Value = Frame> {
         bytes(DATAGRAM_BYTES_MAX).prop_map(|bytes| Frame::Datagram { bytes }),
         Just(Frame::Ping),
         Just(Frame::Takeover),
+        (numbers(), numbers()).prop_map(|(bytes, delay_ms)| Frame::Tell { bytes, delay_ms }),
         (numbers(), ".{0,40}").prop_map(|(code, reason)| Frame::Close {
             code: CloseCode::from_number(code),
             reason
@@ -131,7 +132,7 @@ fn another_version_or_type_is_refused() {
         decoder.poll_frame()
     };
     assert_eq!(first(&[0, 9]), Err(WireError::Version(9)));
-    assert_eq!(first(&[14]), Err(WireError::Kind(14)));
+    assert_eq!(first(&[15]), Err(WireError::Kind(15)));
     assert_eq!(first(&[]), Ok(None));
 }
 

@@ -8,8 +8,8 @@
 //! sliver = rate · min(wake, RTT)                          two packets at least, one window at most
 //! ```
 //!
-//! Once the peer has said that it has everything, nothing is in flight or unsent, and the kernel need not be asked for that: the
-//! window is what it was, but no more than a kernel starts with anew after a pause ([`WINDOW_AT_REST`]).
+//! What is handed over is counted off what the kernel said last, so that it need not be asked for each ADU: only a window that
+//! shrinks meanwhile is missed, and then no more than [`UNASKED_MAX`] lies where it cannot be overtaken.
 //!
 //! While something is unsent the window is not what holds it up (the peer's is, or the pace), so its rest is not counted.
 //!
@@ -26,9 +26,9 @@ use crate::outbox::gate::{SLIVER_MIN, WAKE};
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
-/// What a window is taken for at most after a pause: ten packets, with which a kernel begins anew (RFC 6928, RFC 9293 §3.8.2), of
-/// the least size.
-pub const WINDOW_AT_REST: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
+/// How much may be handed over on what the kernel said a while ago: ten packets of the least size, with which it would begin anew
+/// after a pause (RFC 6928, RFC 9293 §3.8.2).
+pub const UNASKED_MAX: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
 
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,8 +59,6 @@ pub struct PaceK {
     path: KernelPath,
     is_known: bool,
     written: DataSize,
-    /// Whether all that was written has arrived since the kernel spoke.
-    is_rested: bool,
     has_been_full: bool,
 }
 
@@ -73,7 +71,6 @@ impl PaceK {
             path,
             is_known: true,
             written: DataSize::ZERO,
-            is_rested: false,
             has_been_full: self.has_been_full || is_full,
         };
     }
@@ -83,12 +80,9 @@ impl PaceK {
         self.written += bytes;
     }
 
-    /// Takes in that the peer has all that was handed over.
-    pub const fn handle_rest(&mut self) {
-        self.path.in_flight = DataSize::ZERO;
-        self.path.unsent = DataSize::ZERO;
-        self.written = DataSize::ZERO;
-        self.is_rested = true;
+    /// Returns how much has been handed over since the kernel spoke.
+    pub const fn written(&self) -> DataSize {
+        self.written
     }
 
     /// Returns how much may be handed over now; two packets while the kernel has said nothing.
@@ -99,18 +93,10 @@ impl PaceK {
         } else if self.path.unsent >= sliver {
             DataSize::ZERO
         } else {
-            self.window().saturating_sub(self.path.in_flight)
+            self.path.window.saturating_sub(self.path.in_flight)
                 + sliver.saturating_sub(self.path.unsent)
         };
         allowed.saturating_sub(self.written)
-    }
-
-    fn window(&self) -> DataSize {
-        if self.is_rested {
-            self.path.window.min(WINDOW_AT_REST)
-        } else {
-            self.path.window
-        }
     }
 
     /// Returns how much may lie unsent in the kernel.

@@ -46,25 +46,16 @@ fn what_is_written_since_the_kernel_spoke_is_spent() {
 }
 
 #[test]
-fn at_rest_the_window_is_open_as_far_as_a_kernel_that_begins_anew_has_it() {
-    let rested = |window| {
-        let mut pacer = pacer(window, 9_000, SLIVER);
-        pacer.handle_written(DataSize::from_bytes(4_400));
-        pacer.handle_rest();
-        pacer
-    };
-    let begun = WINDOW_AT_REST.as_bytes();
-    assert_eq!(rested(60_000).credit().as_bytes(), begun + SLIVER);
-    assert_eq!(rested(6_000).credit().as_bytes(), 6_000 + SLIVER);
-    let mut pacer = rested(60_000);
-    pacer.handle_written(DataSize::from_bytes(begun));
-    assert_eq!(pacer.credit().as_bytes(), SLIVER);
-    // What the kernel says then holds.
-    pacer.handle_path(KernelPath {
-        window: DataSize::from_bytes(60_000),
-        ..*pacer.path()
-    });
-    assert_eq!(pacer.credit().as_bytes(), 60_000 + SLIVER);
+fn what_is_handed_over_counts_until_the_kernel_speaks_again() {
+    let mut pacer = pacer(60_000, 20_000, 0);
+    let before = pacer.credit();
+    let handed = DataSize::from_bytes(4_167);
+    pacer.handle_written(handed);
+    pacer.handle_written(handed);
+    assert_eq!(pacer.written(), handed + handed);
+    assert_eq!(pacer.credit(), before - handed - handed);
+    pacer.handle_path(*pacer.path());
+    assert_eq!((pacer.written(), pacer.credit()), (DataSize::ZERO, before));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::hop::settings::Patience;
 use crate::pace::acked::PaceA;
 use crate::pace::frame::{Decoder, Frame, StreamNumber};
 use crate::pace::kernel::{KernelPath, PaceK};
-use crate::pace::settings::{TELL_BYTES, TELL_DELAY};
+use crate::pace::settings::{TELL_BYTES, TELL_BYTES_MAX, TELL_DELAY, TELL_DELAY_MAX, UNREAD_MAX};
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -32,6 +32,13 @@ pub(super) struct Carrier {
     ping_at: Instant,
     srtt: Duration,
     timeouts: u32,
+}
+
+/// How often the peer is told what has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tell {
+    bytes: u64,
+    delay: Duration,
 }
 
 #[derive(Debug)]
@@ -92,19 +99,23 @@ impl Carrier {
         }
     }
 
-    /// Takes in that nothing is outstanding, if so; returns whether.
-    pub(super) const fn rest(&mut self) -> bool {
-        let is_at_rest = self.acknowledged == self.sent;
-        if let (Pacer::Kernel(pacer), true) = (&mut self.pacer, is_at_rest) {
-            pacer.handle_rest();
+    /// Returns how much was handed over since the kernel spoke, if it is the kernel that paces.
+    pub(super) const fn unasked(&self) -> Option<DataSize> {
+        match &self.pacer {
+            Pacer::Kernel(pacer) => Some(pacer.written()),
+            Pacer::Acked(_) => None,
         }
-        is_at_rest
     }
 
     /// Takes in that a counted frame has arrived.
-    pub(super) fn handle_counted(&mut self, now: Instant, bytes: u64) {
+    pub(super) fn handle_counted(&mut self, now: Instant, bytes: u64, tell: &Tell) {
         self.received += bytes;
-        self.tell_by = self.tell_by.min(now + TELL_DELAY);
+        self.tell_by = self.tell_by.min(now + tell.delay);
+    }
+
+    /// Takes in that the peer asks for a word.
+    pub(super) const fn tell_now(&mut self, now: Instant) {
+        self.tell_by = now;
     }
 
     /// Takes in that a counted frame was given out.
@@ -156,9 +167,14 @@ impl Carrier {
     }
 
     /// Gives out the position to tell the peer, if it is time to.
-    pub(super) fn poll_position(&mut self, now: Instant, at_once: bool) -> Option<u64> {
+    pub(super) fn poll_position(
+        &mut self,
+        now: Instant,
+        at_once: bool,
+        tell: &Tell,
+    ) -> Option<u64> {
         let untold = self.received - self.told;
-        let is_due = untold >= TELL_BYTES || now >= self.tell_by || (at_once && untold > 0);
+        let is_due = untold >= tell.bytes || now >= self.tell_by || (at_once && untold > 0);
         if !is_due {
             return None;
         }
@@ -175,11 +191,23 @@ impl Carrier {
         self.acknowledged < self.sent
     }
 
-    pub(super) fn credit(&self) -> DataSize {
+    /// Returns how much may be handed over; nothing while the peer reads nothing of what it was given, though its kernel takes it.
+    pub(super) fn credit(&self, now: Instant) -> DataSize {
         match &self.pacer {
+            Pacer::Kernel(_) if self.is_unread(now) => DataSize::ZERO,
             Pacer::Kernel(pacer) => pacer.credit(),
             Pacer::Acked(pacer) => pacer.credit(),
         }
+    }
+
+    /// Returns whether the peer's kernel takes what the peer itself does not read.
+    pub(super) fn is_unread(&self, now: Instant) -> bool {
+        let Pacer::Kernel(pacer) = &self.pacer else {
+            return false;
+        };
+        let rtt = pacer.path().rtt;
+        let oldest = self.log.front();
+        oldest.is_some_and(|oldest| oldest.at + rtt + rtt + UNREAD_MAX < now)
     }
 
     pub(super) fn rate(&self) -> Option<Bitrate> {
@@ -238,6 +266,25 @@ impl Carrier {
             0 => sample.max(Duration::from_nanos(1)),
             srtt => Duration::from_nanos(srtt - srtt / 8 + sample.as_nanos() / 8),
         };
+    }
+}
+
+impl Tell {
+    /// Returns what the peer asks for, within bounds.
+    pub(super) fn asked(bytes: u64, delay_ms: u64) -> Self {
+        Self {
+            bytes: bytes.clamp(TELL_BYTES, TELL_BYTES_MAX),
+            delay: Duration::from_millis(delay_ms).clamp(TELL_DELAY, TELL_DELAY_MAX),
+        }
+    }
+}
+
+impl Default for Tell {
+    fn default() -> Self {
+        Self {
+            bytes: TELL_BYTES,
+            delay: TELL_DELAY,
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! *What it does not do.* It answers nothing at once: answers wait in `control` until they are asked for.
 
-use super::carrier::What;
+use super::carrier::{Tell, What};
 use super::values::{CarrierNumber, Event, SessionError};
 use super::{End, Session};
 use crate::hop::StreamCode;
@@ -32,7 +32,7 @@ impl Session {
                 break;
             };
             if frame.is_counted() {
-                carrier.handle_counted(now, size);
+                carrier.handle_counted(now, size, &self.tell);
             }
             self.handle_frame(number, frame, now)?;
             if self.end == End::Over {
@@ -53,7 +53,12 @@ impl Session {
             Frame::Received { position } => self.handle_received(number, position, now)?,
             Frame::Takeover => self.handle_takeover(number, now),
             Frame::Close { code, reason } => self.over(Event::Closed { code, reason }),
-            Frame::Ping => {}
+            Frame::Ping => {
+                if let Some(carrier) = self.carriers.get_mut(&number) {
+                    carrier.tell_now(now);
+                }
+            }
+            Frame::Tell { bytes, delay_ms } => self.tell = Tell::asked(bytes, delay_ms),
             Frame::Open { stream } => {
                 if self.receiving.handle_open(stream)? {
                     self.events.push_back(Event::Opened(stream));

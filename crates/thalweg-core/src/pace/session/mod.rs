@@ -30,13 +30,13 @@ use alloc::string::String;
 
 use bytes::Bytes;
 
-use self::carrier::{Carrier, What};
+use self::carrier::{Carrier, Tell, What};
 use self::receiving::Receiving;
 use self::sending::Sending;
 use super::failover::{Failover, Verdict};
 use super::frame::{Decoder, Frame, StreamNumber};
 use super::kernel::KernelPath;
-use super::settings::CARRIERS_MAX;
+use super::settings::{CARRIERS_MAX, TELL_BYTES_SELDOM, TELL_DELAY_SELDOM};
 use crate::hop::settings::{IDLE_TIMEOUT, Patience};
 use crate::hop::{CloseCode, StreamCode};
 use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
@@ -64,6 +64,8 @@ pub struct Session {
     events: VecDeque<Event>,
     heard: Instant,
     patience: Patience,
+    /// How often the peer wants to be told what has arrived.
+    tell: Tell,
     end: End,
     carried: Carried,
 }
@@ -87,13 +89,14 @@ impl Session {
             least: CarrierNumber(0),
             standbys: standbys.min(CARRIERS_MAX - 1),
             failover: Failover::default(),
-            control: VecDeque::new(),
+            control: seldom(pacing).into_iter().collect(),
             is_takeover_due: false,
             sending: Sending::new(),
             receiving: Receiving::new(),
             events: VecDeque::new(),
             heard: now,
             patience: Patience::new(IDLE_TIMEOUT),
+            tell: Tell::default(),
             end: End::No,
             carried: Carried::default(),
         }
@@ -162,13 +165,15 @@ impl Session {
         self.active_carrier().is_some_and(wants)
     }
 
-    /// Looks whether the peer has all that the active carrier was given; then there is nothing of it in the kernel, which need not be
-    /// asked for that.
-    pub fn rest(&mut self) -> bool {
-        let active = self
-            .active
-            .and_then(|active| self.carriers.get_mut(&active));
-        active.is_some_and(Carrier::rest)
+    /// Returns how much the active carrier was handed since the kernel was asked about it; nothing if it is the peer that paces.
+    pub fn unasked(&self) -> Option<DataSize> {
+        self.active_carrier()?.1.unasked()
+    }
+
+    /// Returns whether nothing more is handed over until the peer says that it has what it was given before.
+    pub fn awaits_word(&self, now: Instant) -> bool {
+        self.active_carrier()
+            .is_some_and(|(_, carrier)| carrier.is_unread(now))
     }
 
     /// Takes in that time has passed: looks for a stall, and for a peer that is gone.
@@ -291,12 +296,14 @@ impl Session {
     }
 
     /// Returns how much may be written now so that no more than a sliver lies below whoever writes.
-    pub fn credit(&self) -> DataSize {
+    ///
+    /// Nothing while the peer reads nothing of what its kernel takes in its name.
+    pub fn credit(&self, now: Instant) -> DataSize {
         let Some((_, carrier)) = self.active_carrier() else {
             return DataSize::ZERO;
         };
         let queued = DataSize::from_bytes(self.sending.queued());
-        carrier.credit().saturating_sub(queued)
+        carrier.credit(now).saturating_sub(queued)
     }
 
     /// Returns the rate that the active carrier is believed to carry.
@@ -448,4 +455,13 @@ impl Session {
             .map_or(0, |rate| (rate * CHUNK_TIME).as_bytes());
         bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as usize
     }
+}
+
+/// Returns what asks the peer to say seldom what it has, where its word paces nobody.
+fn seldom(pacing: Pacing) -> Option<Frame> {
+    let delay_ms = TELL_DELAY_SELDOM.as_nanos() / 1_000_000;
+    (pacing == Pacing::Kernel).then_some(Frame::Tell {
+        bytes: TELL_BYTES_SELDOM,
+        delay_ms,
+    })
 }

@@ -31,13 +31,13 @@ impl Session {
         }
         // The last word is not to go before what the peer waits to hear.
         let is_closing = self.end == End::Closing;
-        if let Some(position) = carrier.poll_position(now, is_closing) {
+        if let Some(position) = carrier.poll_position(now, is_closing, &self.tell) {
             Frame::Received { position }.encode(out);
             return true;
         }
         let is_ping_due = carrier.is_ping_due(now);
         let next = if self.active == Some(number) {
-            self.next_frame()
+            self.next_frame(now)
         } else {
             None
         };
@@ -54,7 +54,7 @@ impl Session {
     }
 
     /// Returns what goes over the active carrier.
-    fn next_frame(&mut self) -> Option<(Frame, What)> {
+    fn next_frame(&mut self, now: Instant) -> Option<(Frame, What)> {
         if self.is_takeover_due {
             self.is_takeover_due = false;
             return Some((Frame::Takeover, What::Passing));
@@ -62,7 +62,7 @@ impl Session {
         if let Some(frame) = self.control.pop_front() {
             return Some((frame.clone(), What::Control(frame)));
         }
-        let credit = self.active_carrier()?.1.credit().as_bytes();
+        let credit = self.active_carrier()?.1.credit(now).as_bytes();
         if let Some(datagram) = self.sending.poll_datagram(credit) {
             return Some((datagram, What::Datagram));
         }
@@ -96,7 +96,7 @@ impl Session {
         }
         if let Some(carrier) = self.carriers.get_mut(&number) {
             // Whether the credit ends here is known at the next frame; whether there is one, now.
-            let is_limited = has_more && carrier.credit().as_bytes() < size.max(1) * 2;
+            let is_limited = has_more && carrier.credit(now).as_bytes() < size.max(1) * 2;
             carrier.handle_sent(now, size, what, is_limited);
         }
     }

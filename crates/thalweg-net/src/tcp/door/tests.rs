@@ -103,9 +103,9 @@ async fn what_is_no_word_is_told_so_and_the_next_is_heard() {
         // The largest frame that a link would take.
         frame(&words(vec![0; CHUNK_BYTES_MAX as usize].into())),
     ];
-    for said in hostile {
+    for mut said in hostile {
         let (mut line, mut decoder) = site.stranger().await;
-        line.say(&said).expect("room");
+        line.say(&mut said).expect("room");
         while !line.flush().expect("it is open") {
             line.socket().writable().await.expect("it is open");
         }

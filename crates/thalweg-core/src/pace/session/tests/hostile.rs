@@ -231,6 +231,10 @@ fn small_frames() -> impl Strategy<Value = Frame> {
         }),
         Just(Frame::Ping),
         Just(Frame::Takeover),
+        (any::<u32>(), any::<u32>()).prop_map(|(bytes, delay)| Frame::Tell {
+            bytes: bytes.into(),
+            delay_ms: delay.into()
+        }),
     ]
 }
 
