@@ -9,6 +9,7 @@
 
 mod code;
 mod end;
+pub mod lag;
 pub mod rank;
 pub mod sender;
 pub mod settings;

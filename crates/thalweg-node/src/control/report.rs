@@ -41,6 +41,7 @@ impl Control {
             refusals: self.admission.refusals(),
             refused: self.refusals.status(),
             unknown_adus: self.forwarder.ledger.unknown(),
+            lag_ms: self.forwarder.lag().as_millis_f64(),
         }
     }
 

@@ -11,6 +11,7 @@
 mod account;
 mod cast;
 mod kept;
+mod lag;
 mod ledger;
 mod mailbox;
 mod queue;
@@ -18,6 +19,8 @@ mod route;
 mod trace;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -39,6 +42,8 @@ use crate::continuity::Arrivals;
 pub(crate) use account::Account;
 use cast::Casts;
 use kept::Kept;
+use lag::Lagging;
+pub(crate) use lag::measure as measure_lag;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
@@ -61,6 +66,7 @@ pub(crate) struct Forwarder {
     casts: Casts,
     kept: Kept,
     queues: Queues,
+    lagging: Lagging,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
     /// Whether somebody wants to know when something is sent.
@@ -82,6 +88,7 @@ impl Forwarder {
             casts: Casts::default(),
             kept: Kept::default(),
             queues: Queues::default(),
+            lagging: Lagging::default(),
             ways: watch::Sender::default(),
             is_told: AtomicBool::new(true),
             sending: Notify::new(),
@@ -104,6 +111,11 @@ impl Forwarder {
         self.queues.forget((stream, epoch));
         self.ledger.forget_account(stream, epoch);
         self.ways_changed();
+    }
+
+    /// Returns how long it took to hand on what was last taken in one go.
+    pub(crate) fn lag(&self) -> Duration {
+        self.lagging.last()
     }
 
     pub(crate) fn route(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Route>> {
@@ -163,7 +175,21 @@ impl Forwarder {
     }
 
     /// Takes an ADU from a link.
-    pub(crate) async fn handle_adu(self: &Arc<Self>, from: &Link, mut adu: Arriving) {
+    pub(crate) async fn handle_adu(self: &Arc<Self>, from: &Link, adu: Arriving) {
+        let mut taking = pin!(self.take(from, adu));
+        let mut is_first = true;
+        // What is waited for after the first turn is not this node's work.
+        poll_fn(|context| {
+            let taken = taking.as_mut().poll(context);
+            if std::mem::take(&mut is_first) {
+                self.lagging.measure();
+            }
+            taken
+        })
+        .await;
+    }
+
+    async fn take(self: &Arc<Self>, from: &Link, mut adu: Arriving) {
         let (header, trace) = (adu.header, adu.trace.take());
         let Some(route) = self.route(header.stream, header.epoch) else {
             self.ledger.count_unknown();
@@ -185,6 +211,11 @@ impl Forwarder {
             }
         };
         route.counts.received();
+        let copies = usize::from(route.installation().next.is_some()) + begun.len();
+        if !self.lagging.admits(&header, copies, self.clock.now()) {
+            route.refused(&header, DropCause::Expired);
+            return adu.body.refuse(code(DropCause::Expired));
+        }
         // One that had a queue keeps it, so that nothing overtakes what is in there.
         if route.part.is_repaired()
             && (!begun.is_empty() || self.queues.has((header.stream, header.epoch)))
@@ -402,7 +433,7 @@ fn sequence(route: &Route) -> OrderedId {
 /// Returns what a neighbour is told of an ADU that goes no further: that it did no wrong, or that it did.
 fn code(cause: DropCause) -> StreamCode {
     match cause {
-        DropCause::Filtered => StreamCode::Whole,
+        DropCause::Filtered | DropCause::Expired => StreamCode::Whole,
         _ => StreamCode::Protocol,
     }
 }

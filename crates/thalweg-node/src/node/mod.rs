@@ -28,7 +28,7 @@ use crate::control::{Control, INPUTS_MAX, Input};
 use crate::envelope::BoxKey;
 use crate::fabric::StateError;
 use crate::fabric::state::State;
-use crate::forward::Forwarder;
+use crate::forward::{Forwarder, measure_lag};
 use crate::handle::Handle;
 use crate::{admin, continuity, local};
 
@@ -52,6 +52,7 @@ pub struct Node {
     control: JoinHandle<()>,
     inlet_events: JoinHandle<()>,
     listening: JoinHandle<()>,
+    measuring: JoinHandle<()>,
     local: Option<local::Server>,
     admin: Option<admin::Server>,
 }
@@ -178,6 +179,7 @@ impl Node {
         dial(&endpoint, &config, &state);
         let listening = continuity::listen(Arc::clone(&forwarder), inputs.clone());
         let listening = tokio::spawn(listening);
+        let measuring = tokio::spawn(measure_lag(Arc::clone(&forwarder)));
         let inlet_events = tokio::spawn(pump(event_queue, knocks, inputs));
         let control = Control::new(
             config,
@@ -194,6 +196,7 @@ impl Node {
             control,
             inlet_events,
             listening,
+            measuring,
             local,
             admin,
         })
@@ -246,6 +249,7 @@ impl Node {
         }
         self.inlet_events.abort();
         self.listening.abort();
+        self.measuring.abort();
         self.control.abort();
         info!(unacknowledged, "stopped");
         Ok(Report { unacknowledged })

@@ -36,6 +36,8 @@ pub struct Status {
     pub refused: Vec<RefusedStatus>,
     /// ADUs that came under no plan that is installed here.
     pub unknown_adus: u64,
+    /// How long it took to hand on what was last taken in one go: what comes right after that has waited as long.
+    pub lag_ms: f64,
 }
 
 /// A node.

@@ -47,6 +47,12 @@ pub(super) fn render(status: &Status) -> String {
         status.unknown_adus as f64,
     );
     page.family(
+        "thalweg_lag_seconds",
+        "gauge",
+        "how long it took to hand on what was last taken in one go",
+    );
+    page.sample("thalweg_lag_seconds", &[], status.lag_ms / 1e3);
+    page.family(
         "thalweg_nodes",
         "gauge",
         "nodes on the map, this one included",
