@@ -24,6 +24,10 @@ pub(super) enum Stage {
 }
 
 /// A plan whose parts are told to its nodes.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and any four of them may meet"
+)]
 #[derive(Clone, Debug)]
 pub(super) struct Deployment {
     pub(super) epoch: Epoch,
@@ -44,6 +48,8 @@ pub(super) struct Deployment {
     pub(super) is_left: bool,
     /// Its sink begins with it, and has nothing yet.
     pub(super) begins: bool,
+    /// ADUs may have gone by it, of which its nodes have to tell: it has been in force, or was to be cast.
+    pub(super) has_carried: bool,
 }
 
 impl Deployment {
@@ -61,6 +67,7 @@ impl Deployment {
             is_broken: false,
             is_left: false,
             begins: false,
+            has_carried: false,
         };
         deployment.begin(now);
         deployment
@@ -153,6 +160,8 @@ impl Deployment {
         }
         if self.stage == Stage::Beginning {
             self.send_next = now + RESEND;
+            // Its caster begins long before the answer is here, if that comes at all.
+            self.has_carried = true;
             return self.cast(self.feed(), outputs);
         }
         let renewal = self.waiting_for.is_empty();

@@ -167,6 +167,16 @@ impl Session {
         self.outputs.push_back(Output::Gone { sink: node });
     }
 
+    /// Gives up a plan at once. Its nodes keep it until they have told what became of ADUs that went by it, if any can have.
+    fn abandon(&mut self, deployment: Deployment, now: Instant) {
+        let release = if deployment.has_carried {
+            now + RENEW
+        } else {
+            now
+        };
+        self.retire(deployment, release, now);
+    }
+
     /// Lets a plan lie on its nodes until then, and be cast until then.
     fn retire(&mut self, deployment: Deployment, release: Instant, cease: Instant) {
         let cease = deployment.graft.map_or(Instant::NEVER, |_| cease);
@@ -197,7 +207,7 @@ impl Session {
         let is_kept = |active: &Deployment| is_same(active) && !active.is_doubted();
         if sink.active.as_ref().is_some_and(is_kept) && !is_renewed {
             if let Some(pending) = sink.pending.take() {
-                self.retire(pending, now, now);
+                self.abandon(pending, now);
                 self.want_orphans();
             }
             return None;
@@ -214,7 +224,7 @@ impl Session {
         let mut deployment = Deployment::new(epoch, parts, graft, now);
         deployment.begins = !sink.has_begun;
         if let Some(before) = sink.pending.replace(deployment) {
-            self.retire(before, now, now);
+            self.abandon(before, now);
         }
         self.want_orphans();
         self.handle_timeout(now);
@@ -235,7 +245,7 @@ impl Session {
         if let Some(mut lost) = sink.active.take_if(is_lost) {
             lost.is_broken = true;
             sink.broken.push(lost.epoch);
-            self.retire(lost, now, now);
+            self.abandon(lost, now);
         }
     }
 
@@ -336,6 +346,7 @@ impl Session {
         };
         let epoch = pending.epoch;
         let begins = core::mem::take(&mut pending.begins);
+        pending.has_carried = true;
         let is_replayed = begins && self.is_recast && pending.graft.is_none();
         sink.has_begun = true;
         let before = sink.active.replace(pending);
@@ -429,7 +440,7 @@ impl Session {
         }
         sink.retry = Some(now + RETRY);
         for deployment in pending.into_iter().chain(active) {
-            self.retire(deployment, now, now);
+            self.abandon(deployment, now);
         }
         self.doubt_grafts(epoch);
         self.outputs.push_back(Output::Failed {

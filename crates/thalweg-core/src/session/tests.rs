@@ -3,7 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::{DEPLOY_MAX, LEASE, Output, Part, RENEW, RESEND, RETRY, Session};
+use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RESEND, RETRY, Session};
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
@@ -288,6 +288,44 @@ fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
 }
 
 #[test]
+fn a_plan_that_gives_way_stays_until_its_nodes_have_told_of_the_adus_that_it_carried() {
+    let (now, other) = (Instant::ZERO, NodeId([4; 32]));
+    let to = |node, adapter: &str| {
+        let mut parts = parts(adapter);
+        parts[2].node = node;
+        parts
+    };
+    let released = |said: &[Output], epoch| {
+        let is_it = |o: &&Output| matches!(o, Output::Release { epoch: e, .. } if *e == epoch);
+        said.iter().filter(is_it).count()
+    };
+    for is_cast in [false, true] {
+        let mut session = Session::recast(Duration::from_secs(1));
+        session.handle_subscribe(SINK, now);
+        session.handle_subscribe(other, now);
+        let base = session.handle_plan(SINK, to(SINK, "null"), now);
+        for node in [SOURCE, RELAY, SINK] {
+            session.handle_ready(node, base.expect("a new plan"), now);
+        }
+        let graft = session.handle_plan(other, to(other, "null"), now);
+        let graft = graft.expect("a new plan");
+        session.handle_ready(RELAY, graft, now);
+        if is_cast {
+            session.handle_ready(other, graft, now);
+        }
+        outputs(&mut session);
+        session.handle_plan(other, to(other, "keep:1"), now);
+        let said = outputs(&mut session);
+        assert_eq!(released(&said, graft) == 0, is_cast, "{said:?}");
+        let ceases = |o: &Output| matches!(o, Output::Cast { epoch, feed: Feed::Off, .. } if *epoch == graft);
+        assert!(!is_cast || said.iter().any(ceases), "{said:?}");
+        session.handle_timeout(now + RENEW);
+        let said = outputs(&mut session);
+        assert_eq!(released(&said, graft) > 0, is_cast, "{said:?}");
+    }
+}
+
+#[test]
 fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
     let (mut session, epoch) = deployed("null");
     session.handle_refuse(RELAY, Epoch(99), "no slot", Instant::ZERO);
@@ -295,7 +333,7 @@ fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
     assert_eq!(session.active().count(), 1);
     session.handle_refuse(RELAY, epoch, "no slot", Instant::ZERO);
     assert_eq!(session.active().count(), 0);
-    assert_eq!(session.poll_timeout(), Instant::ZERO);
+    assert_eq!(session.poll_timeout(), Instant::ZERO + RETRY);
 }
 
 #[test]

@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 4] = [
+const SEEDS: [(u64, &str); 5] = [
     (
         1_022,
         "datagrams wait in QUIC through an outage, past their deadlines, and nobody says so: `Departed` is the last word",
@@ -13,6 +13,10 @@ const SEEDS: [(u64, &str); 4] = [
     (
         5_406,
         "a node that stops waited for its streams and not for its datagrams: what QUIC had not sent of them was gone",
+    ),
+    (
+        10_172,
+        "a plan that is cast and not in force yet gives way to another: what its sink had by it was never told",
     ),
     (
         13_640,
