@@ -13,10 +13,12 @@ use crate::time::{Duration, Instant};
 pub const NOTE_EVERY: Duration = Duration::from_secs(10);
 
 /// In which order the causes of what came after all are believed to be: what is given up while it is under way.
-const TAKEN_BACK: [DropCause; 3] = [
+const TAKEN_BACK: [DropCause; 4] = [
     DropCause::Expired,
     DropCause::PathLost,
     DropCause::Cancelled,
+    // One that had left whole goes with what it depends on.
+    DropCause::Dependant,
 ];
 
 /// What became of a stream's ADUs, as far as its source has been told. An ADU counts once for each plan that it was given

@@ -170,6 +170,10 @@ impl Fates {
                 // Perhaps by a copy on which the source did not count yet: a caster begins before it has said so.
                 truth.delivered += u64::from(passage.delivered.is_some());
                 for (epoch, attempt) in &passage.attempts {
+                    for hop in attempt.hops.iter().filter(|hop| hop.is_returned()) {
+                        let place = (hop.from, Band::of(sent.importance));
+                        *truth.returned.entry(place).or_default() += 1;
+                    }
                     if passage.delivered.is_some_and(|(_, by)| by == *epoch) {
                         continue;
                     }

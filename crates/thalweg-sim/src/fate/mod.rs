@@ -399,6 +399,13 @@ impl Fates {
     }
 }
 
+impl Hop {
+    /// Whether its sender gave it up with what it depends on, and it was there after all.
+    fn is_returned(&self) -> bool {
+        self.is_whole && self.outcome == Some(Outcome::Dependant)
+    }
+}
+
 impl Attempt {
     /// Takes in that a node is gone; what was whole there is lost with it.
     fn handle_gone(&mut self, source: usize, node: usize) {

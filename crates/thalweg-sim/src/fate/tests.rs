@@ -4,6 +4,7 @@ use thalweg_core::adu::{Header, Importance};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
 use thalweg_core::id::{Epoch, Sequence, StreamId};
+use thalweg_core::ledger::Band;
 use thalweg_core::model::{Link, Node, NodeName, Stream, Traffic, World};
 use thalweg_core::needs::Needs;
 use thalweg_core::time::{Duration, Instant};
@@ -136,6 +137,20 @@ fn a_crash_explains_what_was_there_and_what_was_leaving() {
     assert_eq!(fates.handle_delivered(copy, 2, Instant::ZERO), Ok(()));
     assert!(fates.handle_delivered(copy, 2, Instant::ZERO).is_err());
     assert_eq!(accounts(&fates), None);
+}
+
+#[test]
+fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() {
+    let (mut fates, copy, header) = one();
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_outcome(copy, [0, 1], Outcome::Dependant, Instant::ZERO);
+    let place = (0, Band::of(Importance(9)));
+    assert_eq!(fates.truth(0, &names()).returned.get(&place), None);
+    assert_eq!(
+        fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
+        Ok(())
+    );
+    assert_eq!(fates.truth(0, &names()).returned.get(&place), Some(&1));
 }
 
 #[test]

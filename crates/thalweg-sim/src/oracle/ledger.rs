@@ -4,6 +4,8 @@
 //! the same sums, by node, cause and importance. In one thing a machine cannot know, and may count otherwise: an ADU that it
 //! gave up while it was sent may have been there by then, or not. Once it is told how many came, it takes back so many, but
 //! which of several it cannot say. So what depends on the word of a link is compared in one sum: expired, cancelled, path-lost.
+//! One that had left whole and was given up with what it depends on may be there as well: so many may stand under
+//! `dependant` that are missing in that sum.
 //!
 //! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing; nor of a stream of
 //! which something was sent again by another way, for what nodes behind a cut had to tell of the first does not come by it.
@@ -20,6 +22,8 @@ pub struct Truth {
     pub delivered: u64,
     /// ADUs that ended otherwise: the node's place, why, how important, how many.
     pub lost: BTreeMap<(usize, DropCause, Band), u64>,
+    /// ADUs that a node's link gave up as dependants, and that were there after all.
+    pub returned: BTreeMap<(usize, Band), u64>,
 }
 
 /// By what losses are compared: their node, their band, and their cause if the node alone decided on it.
@@ -38,6 +42,16 @@ impl Truth {
         for (loss, adus) in &self.lost {
             *known.entry(key(*loss)).or_default() += adus;
         }
+        for (&(node, band), most) in &self.returned {
+            let dependant = (node, band, Some(DropCause::Dependant));
+            let right = known.get(&dependant).copied().unwrap_or_default();
+            if let Some(count) = said.get_mut(&dependant) {
+                let taken_elsewhere = count.saturating_sub(right).min(*most);
+                *count -= taken_elsewhere;
+                *said.entry((node, band, None)).or_default() += taken_elsewhere;
+            }
+        }
+        said.retain(|_, adus| *adus > 0);
         let is_same = reading.delivered == self.delivered && said == known;
         (!is_same).then(|| {
             format!(

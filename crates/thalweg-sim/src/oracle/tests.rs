@@ -57,6 +57,7 @@ fn a_ledger_is_compared_by_node_cause_and_band_and_a_links_word_in_one_sum() {
             ((1, DropCause::Filtered, band(0)), 1),
         ]
         .into(),
+        returned: [((1, band(0)), 1)].into(),
     };
     let loss = |node: u8, cause, importance, adus| Loss {
         node: Some(NodeId([node; 32])),
@@ -79,6 +80,10 @@ fn a_ledger_is_compared_by_node_cause_and_band_and_a_links_word_in_one_sum() {
     let lost = loss(1, DropCause::PathLost, 0, 1);
     let one = loss(1, DropCause::Expired, 0, 1);
     assert!(compare(5, &[lost, one, filtered]), "a link's word");
+    let dependant = |adus| loss(1, DropCause::Dependant, 0, adus);
+    assert!(compare(5, &[one, filtered, dependant(1)]), "one came back");
+    let none = loss(1, DropCause::Expired, 0, 0);
+    assert!(!compare(5, &[none, filtered, dependant(2)]), "not two");
     let unplanned = loss(0, DropCause::NoSubscriber, 0, 9);
     assert!(compare(5, &[expired, filtered, unplanned]), "of no plan");
     assert!(!compare(4, &[expired, filtered]), "delivered");

@@ -5,7 +5,15 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 5] = [
+const SEEDS: [(u64, &str); 6] = [
+    (
+        3_389,
+        "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
+    ),
+    (
+        10_172,
+        "a plan that is cast and not in force yet gives way to another: what its sink had by it was never told",
+    ),
     (
         1_022,
         "datagrams wait in QUIC through an outage, past their deadlines, and nobody says so: `Departed` is the last word",
@@ -13,10 +21,6 @@ const SEEDS: [(u64, &str); 5] = [
     (
         5_406,
         "a node that stops waited for its streams and not for its datagrams: what QUIC had not sent of them was gone",
-    ),
-    (
-        10_172,
-        "a plan that is cast and not in force yet gives way to another: what its sink had by it was never told",
     ),
     (
         13_640,

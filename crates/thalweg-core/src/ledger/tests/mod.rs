@@ -268,6 +268,17 @@ fn what_comes_after_all_is_taken_back() {
 }
 
 #[test]
+fn a_dependant_that_had_left_and_comes_after_all_is_not_taken_for_one_that_was_left_out() {
+    let mut chain = Chain::new(2);
+    chain.carry(band(0), Fate::GivenUp(0, DropCause::Filtered));
+    chain.carry(band(0), Fate::Doubted(0));
+    chain.counts[0].dropped[DropCause::Expired.index()][0] -= 1;
+    chain.counts[0].give_up(band(0), DropCause::Dependant);
+    chain.pass(Duration::from_secs(5));
+    assert_eq!(losses(&chain.reading()), [(0, DropCause::Filtered, 0, 1)]);
+}
+
+#[test]
 fn a_node_that_begins_anew_neither_hides_nor_repeats_what_was_lost() {
     for restarted in [1, 2] {
         let mut chain = Chain::new(3);
