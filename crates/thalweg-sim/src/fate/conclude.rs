@@ -35,8 +35,9 @@ pub enum End {
 enum Fed<'a> {
     /// It is the plan's own, or there was a copy.
     Own,
-    /// It was whole at that node, having been handed to the link before at that time, and was not copied there.
-    Reached(usize, Instant),
+    /// It was whole at the first of two nodes, having been handed to the link before at that time, and was not copied there for
+    /// the sink, which is the second.
+    Reached([usize; 2], Instant),
     /// It did not come so far; this is what became of it.
     Missing(&'a Attempt),
 }
@@ -59,7 +60,7 @@ impl Fates {
         let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
         let is_coming = |stream, adu, epoch: Epoch, attempt: &Attempt| {
             let fed = self.fed(stream, adu, epoch, attempt);
-            let is_cast = !matches!(fed, Fed::Reached(node, handed) if self.is_gone(node, handed));
+            let is_cast = !matches!(fed, Fed::Reached(ends, handed) if self.was_left(ends, handed));
             let attempt = match fed {
                 Fed::Missing(base) => base,
                 Fed::Own | Fed::Reached(..) => attempt,
@@ -103,12 +104,21 @@ impl Fates {
         };
         let mut hops = first.hops.iter();
         match hops.find(|hop| hop.to == *node && hop.is_whole) {
-            Some(hop) => Fed::Reached(*node, hop.handed),
+            Some(hop) => {
+                let sink = self.planned.get(&(*id, epoch));
+                let sink = sink.map_or(*node, |sink| self.streams[stream].sinks[*sink]);
+                Fed::Reached([*node, sink], hop.handed)
+            }
             None => match self.fed(stream, adu, *base, first) {
                 Fed::Own => Fed::Missing(first),
                 fed => fed,
             },
         }
+    }
+
+    /// Whether one of two nodes was gone since an ADU was handed to a link.
+    fn was_left(&self, [one, other]: [usize; 2], handed: Instant) -> bool {
+        self.is_gone(one, handed) || self.is_gone(other, handed)
     }
 
     pub(super) fn is_gone(&self, node: usize, since: Instant) -> bool {
@@ -250,10 +260,10 @@ impl Fates {
         let attempt = match self.fed(stream, adu, epoch, attempt) {
             Fed::Own => attempt,
             Fed::Missing(base) => base,
-            Fed::Reached(node, handed) if self.is_gone(node, handed) => {
+            Fed::Reached([node, sink], handed) if self.was_left([node, sink], handed) => {
                 return End::Dropped(DropCause::PathLost, names[node].to_string());
             }
-            Fed::Reached(node, _) => {
+            Fed::Reached([node, _], _) => {
                 return End::Unaccounted(format!("it was not copied at {}", names[node]));
             }
         };

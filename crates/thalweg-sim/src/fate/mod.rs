@@ -98,8 +98,9 @@ struct Attempt {
 
 #[derive(Clone, Debug, Default)]
 struct StreamFates {
-    /// The node of the producer.
+    /// The node of the producer, and those of the sinks.
     source: usize,
+    sinks: Vec<usize>,
     sent: Vec<Sent>,
     /// One list a sink, one passage an ADU.
     passages: Vec<Vec<Passage>>,
@@ -128,12 +129,13 @@ pub struct Fates {
 }
 
 impl Fates {
-    /// Begins the accounts of streams with these sources and so many sinks each.
-    pub fn new(streams: impl IntoIterator<Item = (usize, usize)>) -> Self {
-        let stream = |(source, sinks)| StreamFates {
+    /// Begins the accounts of streams with these sources and sinks.
+    pub fn new(streams: impl IntoIterator<Item = (usize, Vec<usize>)>) -> Self {
+        let stream = |(source, sinks): (usize, Vec<usize>)| StreamFates {
             source,
             sent: Vec::new(),
-            passages: vec![Vec::new(); sinks],
+            passages: vec![Vec::new(); sinks.len()],
+            sinks,
         };
         Self {
             streams: streams.into_iter().map(stream).collect(),
@@ -375,6 +377,16 @@ impl Fates {
     /// Returns whether something of a stream was sent again.
     pub fn was_resent(&self, stream: usize) -> bool {
         self.resent.contains(&stream)
+    }
+
+    /// Returns whether a link that had borne ADUs of a stream went down after the last of them, with what was told of them on it.
+    pub fn was_cut(&self, stream: usize) -> bool {
+        let passages = self.streams[stream].passages.iter().flatten();
+        let attempts = passages.flat_map(|passage| passage.attempts.values());
+        let hops = || attempts.clone().flat_map(|attempt| &attempt.hops);
+        let last = hops().map(|hop| hop.handed).max().unwrap_or(Instant::NEVER);
+        let down = |hop: &Hop| self.downs.get(&(hop.from, hop.to));
+        hops().any(|hop| down(hop).is_some_and(|at| *at >= last))
     }
 
     /// Takes in that a node is gone with all it had in memory.

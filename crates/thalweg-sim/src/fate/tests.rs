@@ -46,7 +46,7 @@ fn world() -> World {
 
 /// Accounts with one ADU, and its copy for the one sink.
 fn one() -> (Fates, Copy, Header) {
-    let mut fates = Fates::new([(0, 1)]);
+    let mut fates = Fates::new([(0, vec![2])]);
     let id = StreamId(7);
     fates.handle_published(id, 0);
     fates.handle_planned(id, Epoch(1), 0);
@@ -140,6 +140,24 @@ fn a_crash_explains_what_was_there_and_what_was_leaving() {
 }
 
 #[test]
+fn a_copy_that_is_not_made_is_a_hole_unless_the_sink_is_gone_that_it_is_for() {
+    let (mut fates, copy, header) = one();
+    let id = header.stream;
+    fates.handle_planned(id, Epoch(2), 0);
+    fates.handle_graft(id, Epoch(2), Epoch(1), 1);
+    let given = fates.handle_given(&header, Epoch(2));
+    assert_eq!(given.map(|copy| copy.epoch), Some(Epoch(2)));
+    fates.handle_handed(copy, [0, 1], Carriage::Datagram, Instant::ZERO);
+    assert_eq!(
+        fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
+        Ok(())
+    );
+    assert_eq!(accounts(&fates), None);
+    fates.handle_gone(2, Instant::ZERO);
+    assert_eq!(accounts(&fates), Some(because("b", DropCause::PathLost)));
+}
+
+#[test]
 fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() {
     let (mut fates, copy, header) = one();
     fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
@@ -151,6 +169,18 @@ fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() 
         Ok(())
     );
     assert_eq!(fates.truth(0, &names()).returned.get(&place), Some(&1));
+}
+
+#[test]
+fn a_link_that_goes_down_after_the_last_of_a_stream_has_cut_it() {
+    let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+    let (mut fates, copy, _) = one();
+    fates.handle_handed(copy, [0, 1], Carriage::Datagram, at(2));
+    fates.handle_down(0, 1, at(1));
+    fates.handle_down(1, 2, at(3));
+    assert!(!fates.was_cut(0), "before, and elsewhere");
+    fates.handle_down(1, 0, at(3));
+    assert!(fates.was_cut(0));
 }
 
 #[test]

@@ -8,7 +8,8 @@
 //! `dependant` that are missing in that sum.
 //!
 //! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing; nor of a stream of
-//! which something was sent again by another way, for what nodes behind a cut had to tell of the first does not come by it.
+//! which something was sent again by another way, for what nodes behind a cut had to tell of the first does not come by it;
+//! nor of one whose last ADUs went over a link that then took no word of them back until it was given up.
 
 use std::collections::BTreeMap;
 

@@ -276,7 +276,8 @@ impl<'w> Run<'w> {
             return;
         }
         for (at, tell) in self.tells().into_iter().enumerate() {
-            if let Some(what) = tell {
+            // What was on a link that went down is told when it is back, unless the plan has been released by then.
+            if let Some(what) = tell.filter(|_| !self.watch.fates.was_cut(at)) {
                 let stream = &self.watch.world.streams[at];
                 let source = self
                     .watch

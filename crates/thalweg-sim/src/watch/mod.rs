@@ -71,7 +71,8 @@ impl<'w> Watch<'w> {
         }
         let streams = world.streams.iter().map(|stream| {
             let source = place(&stream.from).unwrap_or_default();
-            (source, stream.to.len())
+            let sinks = stream.to.iter().map(|sink| place(sink).unwrap_or_default());
+            (source, sinks.collect())
         });
         let mut viewers = BTreeMap::new();
         for (at, (stream, film)) in world.streams.iter().zip(films).enumerate() {

@@ -5,10 +5,18 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 6] = [
+const SEEDS: [(u64, &str); 8] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
+    ),
+    (
+        6_633,
+        "a sink stops, and what was under way to where it is copied for that comes when it is not copied any more",
+    ),
+    (
+        6_965,
+        "a line takes all that is told of a stream's last ADUs, until the link is given up and their plan released",
     ),
     (
         10_172,
