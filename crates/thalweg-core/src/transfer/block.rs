@@ -1,13 +1,14 @@
 //! How large a block should be, by what the path is like.
 //!
-//! *The idea.* A relay passes on what it has whole (an ordered ADU), so a block costs its length once more for each
-//! further hop; and each block costs a header and a hash. The one falls and the other grows with the block:
+//! *The idea.* Each block costs a header and a hash, so the larger the better, where relays pass on what arrives
+//! ([`Relay::Through`]). Where they pass on what they have whole ([`Relay::Whole`]) a block costs its length once more for each
+//! further hop. The one falls and the other grows with the block:
 //!
 //! ```text
 //! T(c) = S/c · max τ(c) + Σ of the other hops τ(c)           S bytes to send, c the block
 //! τ(c) = (c + H) / B + t₀                                    on a hop of rate B; H bytes and t₀ for each ADU
 //!      ≈ S/B (1 + (H + t₀B)/c) + c · Σ' 1/Bₖ + constant      Σ' over all hops but the slowest, whose rate is B
-//! c*   = √( S (H/B + t₀) / Σ' 1/Bₖ )                         where T is least; one hop: as large as may be
+//! c*   = √( S (H/B + t₀) / Σ' 1/Bₖ )                         where T is least; one hop, or through: as large as may be
 //! ```
 //!
 //! The block is the power of two nearest to c* by ratio, for hashes of other lengths do not fit the tree. By its
@@ -46,18 +47,35 @@ const PACKET_ADU_BYTES: u64 = 1_400;
 /// What a hop of unknown rate is taken for.
 const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
 
+/// What the relays of a transfer do with a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relay {
+    /// They pass it on while it arrives.
+    Through,
+    /// They pass it on when they have it: to several, or changed.
+    Whole,
+}
+
 /// Returns the length of a block for so many bytes over these hops; the rate of each, if it is known. A limit makes it so short
 /// that the limit holds in any second, not only in the long run.
 ///
 /// Cost    O(hops)
-pub fn choose(size: DataSize, hops: &[Option<Bitrate>], limit: Option<Bitrate>) -> u64 {
+pub fn choose(
+    size: DataSize,
+    hops: &[Option<Bitrate>],
+    relay: Relay,
+    limit: Option<Bitrate>,
+) -> u64 {
     let seconds_a_bit = |rate: &Option<Bitrate>| {
         let rate = rate.unwrap_or(RATE_UNKNOWN);
         1.0 / rate.as_bps().max(1) as f64
     };
     let all: f64 = hops.iter().map(seconds_a_bit).sum();
     let slowest = hops.iter().map(seconds_a_bit).fold(0.0, f64::max);
-    let others = all - slowest;
+    let others = match relay {
+        Relay::Through => 0.0,
+        Relay::Whole => all - slowest,
+    };
     let size_bits = size.as_bytes() as f64 * 8.0;
     let each = OVERHEAD_BYTES as f64 * 8.0 * slowest + OVERHEAD_TIME.as_secs_f64();
     // Of one hop the quotient is infinite, and the bounds decide.

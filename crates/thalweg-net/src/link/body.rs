@@ -270,14 +270,20 @@ impl Body {
     }
 
     async fn wait(&mut self) -> Result<(), BodyError> {
-        let missing = self.remaining;
+        // Where others may follow it, an ADU that its sender gave up is what the stream ends with.
+        let cut_off = match self.home {
+            Some(_) => BodyError::Reset(StreamCode::Cancelled),
+            None => BodyError::Truncated {
+                missing: self.remaining,
+            },
+        };
         let mut arrival = pin!(self.reader.fill());
         let deadline = &mut self.deadline;
         poll_fn(|context| {
             if let Poll::Ready(arrived) = arrival.as_mut().poll(context) {
                 return Poll::Ready(match arrived {
                     Ok(true) => Ok(()),
-                    Ok(false) => Err(BodyError::Truncated { missing }),
+                    Ok(false) => Err(cut_off),
                     Err(error) => Err(error),
                 });
             }

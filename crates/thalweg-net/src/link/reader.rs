@@ -43,6 +43,9 @@ pub(crate) enum HeaderError {
     /// The stream ended before its first byte.
     #[error("the stream is empty")]
     End,
+    /// The stream ended before a header did.
+    #[error("the stream ended within a header")]
+    Within,
     #[error(transparent)]
     Body(BodyError),
     #[error(transparent)]
@@ -179,7 +182,7 @@ impl Reader {
             if !self.fill().await.map_err(HeaderError::Body)? {
                 return Err(match self.buffered_bytes() {
                     0 => HeaderError::End,
-                    _ => HeaderError::Wire(WireError::Truncated("header")),
+                    _ => HeaderError::Within,
                 });
             }
         }

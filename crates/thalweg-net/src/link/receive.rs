@@ -122,7 +122,8 @@ async fn take_lane(link: &Link, mut reader: Reader) {
     loop {
         let (decoded, trace) = match reader.header(|| link.now()).await {
             Ok(decoded) => decoded,
-            Err(HeaderError::End) => return,
+            // Its sender gave up what the stream ends with.
+            Err(HeaderError::End | HeaderError::Within) => return,
             Err(error) => return refuse(link, &mut reader, &error),
         };
         let (body, back) = Body::of_lane(reader, decoded.payload_bytes);

@@ -221,7 +221,7 @@ async fn try_carry(
     let payload_bytes = payload.bytes();
     let (mut arrived, mut body) = match payload {
         Payload::Whole(payload) => (payload.into(), None),
-        Payload::Arriving(mut body) if options.carriage != Carriage::Stream => {
+        Payload::Arriving(mut body) if options.carriage == Carriage::Datagram => {
             let chunks = body.gather().await.map_err(upstream)?.into();
             let arrived = Arrived {
                 payload_bytes,

@@ -1,23 +1,25 @@
 //! Proves that a relay passes the head of an ADU on before its tail is there, through several hops, and that an
-//! upstream that gives up is followed downstream.
+//! upstream that gives up is followed downstream; in a sequence as well, of which nothing else is lost.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use thalweg_core::id::NodeId;
+use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::units::DataSize;
 use thalweg_core::wire::adu::encode_header;
 use thalweg_net::{
-    Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Link, LinkEvent, Outcome, Payload,
-    Receiver, StreamCode,
+    Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Link, LinkEvent, OrderedId, Outcome,
+    Payload, Receiver, StreamCode,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::node::{Node, bounded, by, header, options, pattern};
+use crate::node::{Node, Over, bounded, by, header, options, pair_over, pattern};
 
 /// Sends every ADU on to one other node while it arrives.
 struct Relay {
     endpoint: std::sync::OnceLock<Endpoint>,
     next: NodeId,
+    carriage: Carriage,
     outcomes: UnboundedSender<Outcome>,
 }
 
@@ -25,11 +27,7 @@ impl Receiver for Relay {
     async fn handle_adu(&self, _link: &Link, adu: Arriving) {
         let endpoint = self.endpoint.get().expect("set before anybody dials");
         let link = endpoint.link(self.next).expect("the next hop is up");
-        let sending = link.send_adu(
-            adu.header,
-            Payload::Arriving(adu.body),
-            by(Carriage::Stream),
-        );
+        let sending = link.send_adu(adu.header, Payload::Arriving(adu.body), by(self.carriage));
         // The test may be over already.
         let _ = self.outcomes.send(sending.await);
     }
@@ -60,12 +58,20 @@ impl Receiver for Taster {
 }
 
 async fn relay(next: &Endpoint) -> (Endpoint, Admission, UnboundedReceiver<Outcome>) {
+    relay_by(next, Carriage::Stream).await
+}
+
+async fn relay_by(
+    next: &Endpoint,
+    carriage: Carriage,
+) -> (Endpoint, Admission, UnboundedReceiver<Outcome>) {
     let options = options(1);
     let admission = options.admission.clone();
     let (outcomes, told) = unbounded_channel();
     let receiver = Arc::new(Relay {
         endpoint: std::sync::OnceLock::new(),
         next: next.id(),
+        carriage,
         outcomes,
     });
     let endpoint = Endpoint::bind(options, receiver.clone(), Clock::start())
@@ -112,13 +118,20 @@ async fn bare(to: &Endpoint) -> (iroh::Endpoint, iroh::endpoint::Connection) {
 
 fn head_of(payload_bytes: usize) -> Vec<u8> {
     let mut head = vec![1];
-    encode_header(
-        &header(5),
-        payload_bytes,
-        thalweg_core::time::Instant::ZERO,
-        &mut head,
-    );
+    add_head(5, payload_bytes, &mut head);
     head
+}
+
+fn add_head(sequence: u64, payload_bytes: usize, head: &mut Vec<u8>) {
+    let start = thalweg_core::time::Instant::ZERO;
+    encode_header(&header(sequence), payload_bytes, start, head);
+}
+
+fn lane() -> Carriage {
+    Carriage::Ordered(OrderedId {
+        stream: StreamId(1),
+        epoch: Epoch(1),
+    })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,6 +197,79 @@ async fn upstream_that_gives_up_is_followed_downstream() {
         let end = bounded(tasted.recv()).await.expect("it lives");
         assert_eq!(end, Err(BodyError::Reset(code)));
         assert_eq!(bounded(told.recv()).await, Some(outcome));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sequence_passes_relays_while_it_arrives_and_outlives_an_adu_whose_rest_does_not_come() {
+    let (sink, mut tasted) = taster().await;
+    let (second, ..) = relay_by(&sink, lane()).await;
+    let (first, _, mut told) = relay_by(&second, lane()).await;
+    let (_bare, connection) = bare(&first).await;
+    let mut taste = async || bounded(tasted.recv()).await.expect("it lives");
+    let mut stream = bounded(connection.open_uni())
+        .await
+        .expect("room for streams");
+    let mut bytes = vec![2];
+    add_head(0, 2, &mut bytes);
+    bytes.push(7);
+    stream.write_all(&bytes).await.expect("open");
+    // The gate: the second byte is not sent before the far end has seen the first.
+    assert_eq!(taste().await.as_deref(), Ok(&[7][..]));
+    let mut bytes = vec![8];
+    add_head(1, 2, &mut bytes);
+    bytes.push(9);
+    stream.write_all(&bytes).await.expect("open");
+    assert_eq!(taste().await.as_deref(), Ok(&[8][..]));
+    assert_eq!(taste().await.as_deref(), Ok(&[][..]));
+    assert_eq!(bounded(told.recv()).await, Some(Outcome::Departed));
+    assert_eq!(taste().await.as_deref(), Ok(&[9][..]));
+    stream.finish().expect("open");
+    let cancelled = BodyError::Reset(StreamCode::Cancelled);
+    assert_eq!(taste().await, Err(cancelled));
+    assert_eq!(bounded(told.recv()).await, Some(Outcome::Cancelled));
+    let mut stream = bounded(connection.open_uni())
+        .await
+        .expect("room for streams");
+    let mut bytes = vec![2];
+    add_head(2, 1, &mut bytes);
+    bytes.push(10);
+    stream.write_all(&bytes).await.expect("open");
+    assert_eq!(taste().await.as_deref(), Ok(&[10][..]));
+    assert_eq!(bounded(told.recv()).await, Some(Outcome::Departed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sequence_goes_on_after_one_that_is_given_up_half_sent_whatever_it_goes_over() {
+    for over in Over::ALL {
+        let (a, b, link) = pair_over(over).await;
+        for sequence in 0..3 {
+            let mut sending =
+                Box::pin(link.send_adu(header(2 * sequence), pattern(8 << 20), by(lane())));
+            // It has begun once more is on the line than is said besides.
+            let before = link.stats().sent + DataSize::from_kib(20);
+            let begun = async {
+                while link.stats().sent < before {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::select! {
+                biased;
+                outcome = &mut sending => assert_eq!(outcome, Outcome::Departed),
+                () = bounded(begun) => {}
+            }
+            drop(sending);
+            let next = link.send_adu(header(2 * sequence + 1), pattern(10), by(lane()));
+            assert_eq!(bounded(next).await, Outcome::Departed, "{over:?}");
+            loop {
+                let (header, payload) = b.next_adu().await;
+                if header.sequence.0 == 2 * sequence + 1 {
+                    assert_eq!(payload.expect("whole"), pattern(10));
+                    break;
+                }
+            }
+        }
+        drop(a);
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! *The idea.* The same three questions as in `thalweg-node`'s `forward`, put to the same [`Route`]: is it admitted, does
 //! it need its payload whole, how does it go on. What passes a node through is sent on chunk by chunk while it arrives.
-//! An ordered hop takes one ADU at a time, and what would come next is held back at the port that it comes from.
+//! An ordered hop takes one ADU at a time, while it arrives as well, and what would come next is held back at the port that it
+//! comes from.
 //!
 //! *What it does not do.* A payload that passes through is not held back when the next link is slow: QUIC's window of
 //! the stream bounds what a node holds of it, as everywhere.
@@ -155,8 +156,8 @@ impl Host {
         let is_kept = self.may_keep(&header);
         let part = &self.parts[&(header.stream, header.epoch)];
         let to = next.and_then(|next| watch.places.get(&next).copied());
-        let passes =
-            way == Way::Through && to.is_some() && !part.route.is_ordered() && payload_bytes > 0;
+        let is_free = !part.route.is_ordered() || !part.is_busy();
+        let passes = way == Way::Through && to.is_some() && is_free && payload_bytes > 0;
         let action = if passes {
             let to = to.expect("it was looked at above");
             let neighbour = self.neighbours.get(&to);
@@ -166,17 +167,7 @@ impl Host {
                 return self.refuse(peer, recv, copy, end, step, watch);
             }
             self.expect_step(step, Step::Onward(self.neighbours[&to].id), copy, watch);
-            let send = self.hand(
-                to,
-                header,
-                Source::Arriving(payload_bytes),
-                payload_bytes,
-                copy,
-                watch,
-            );
-            if let Some(transit) = self.transits.get_mut(&(to, send)) {
-                transit.via = Some((peer, recv));
-            }
+            let send = self.hand_arriving((peer, recv), to, (header, payload_bytes), copy, watch);
             let bytes = is_kept.then(|| BytesMut::with_capacity(payload_bytes));
             Action::Forward { to, send, bytes }
         } else {
@@ -192,8 +183,31 @@ impl Host {
             is_kept,
             branches,
         };
+        let is_gathered = matches!(intake.action, Action::Gather(_));
         self.intakes.insert((peer, recv), intake);
-        self.hold_if_busy(peer, recv, &header, payload_bytes);
+        if is_gathered {
+            self.hold_if_busy(peer, recv, &header, payload_bytes);
+        }
+    }
+
+    /// Hands an ADU that still arrives to the port of a neighbour.
+    fn hand_arriving(
+        &mut self,
+        via: (usize, RecvId),
+        to: usize,
+        (header, payload_bytes): (Header, usize),
+        copy: Option<Copy>,
+        watch: &mut Watch<'_>,
+    ) -> SendId {
+        if let Some(part) = self.parts.get_mut(&(header.stream, header.epoch)) {
+            part.busy = part.route.is_ordered();
+        }
+        let source = Source::Arriving(payload_bytes);
+        let send = self.hand(to, header, source, payload_bytes, copy, watch);
+        if let Some(transit) = self.transits.get_mut(&(to, send)) {
+            transit.via = Some(via);
+        }
+        send
     }
 
     /// Does not read more of an ordered sequence than can be sent on.

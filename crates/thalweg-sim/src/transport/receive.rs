@@ -285,7 +285,8 @@ impl Receiver {
         let decoded = match decode_header(head, io.now) {
             Ok(Some(decoded)) => decoded,
             Ok(None) if !incoming.is_ended => return Step::Wait,
-            Ok(None) if bytes == 0 && incoming.kind == Some(KIND_ORDERED) => return Step::Over,
+            // It ends with the last ADU, or within one that its sender gave up.
+            Ok(None) if incoming.kind == Some(KIND_ORDERED) => return Step::Over,
             _ => {
                 io.shared.counters.malformed += 1;
                 let _ = io
@@ -362,7 +363,12 @@ impl Receiver {
         }
         if !current.is_skipped {
             let missing = current.missing;
-            io.failed(current.recv, BodyError::Truncated { missing });
+            let cause = if is_alone {
+                BodyError::Truncated { missing }
+            } else {
+                BodyError::Reset(StreamCode::Cancelled)
+            };
+            io.failed(current.recv, cause);
         }
         Step::Over
     }

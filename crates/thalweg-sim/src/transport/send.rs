@@ -144,7 +144,7 @@ impl Outgoing {
             options,
             arrived,
         };
-        let is_ready = before.missing == 0 || options.carriage == Carriage::Stream;
+        let is_ready = before.missing == 0 || options.carriage != Carriage::Datagram;
         self.before.insert(id, before);
         if is_ready {
             self.set_off(io, id);

@@ -134,6 +134,42 @@ fn streams_share_a_full_line_by_weight() {
 }
 
 #[test]
+fn what_goes_in_sequence_passes_relays_while_it_arrives() {
+    let link = |ends: &str| {
+        format!(
+            "[[link]]\nends = [{ends}]\nrate = \"2 Mbit/s\"\ndelay = \"5 ms\"\nqueue = \"50 kB\"\n"
+        )
+    };
+    let links = [r#""a", "b""#, r#""b", "c""#, r#""c", "d""#].map(link);
+    // Each takes 200 ms on a line.
+    let text = format!(
+        r#"
+        length = "12 s"
+        [node.a]
+        [node.b]
+        [node.c]
+        [node.d]
+        {}
+        [[stream]]
+        name = "a/bulk"
+        from = "a"
+        to = ["d"]
+        pack_ratio = 1.0
+        layers = [{{ rate = "400 kbit/s", utility = 1.0 }}]
+        needs = {{ reliability = "full", order = "sequence" }}
+        traffic = {{ frames = 1.0, start = "2 s", stop = "10 s" }}
+        "#,
+        links.concat()
+    );
+    let report = run(&world(&text), 1).report;
+    assert_eq!(report.violations, [] as [&str; 0]);
+    let bulk = &report.streams[0];
+    assert_eq!(bulk.delivered, bulk.sent);
+    let usual = bulk.latency_ms.p50.expect("all came");
+    assert!((200.0..300.0).contains(&usual), "{usual} ms");
+}
+
+#[test]
 fn a_file_beside_a_live_stream_takes_what_that_leaves() {
     let text = include_str!("../../../../worlds/outbox/file.toml");
     let report = run(&world(text), 1).report;

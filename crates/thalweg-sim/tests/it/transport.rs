@@ -345,13 +345,35 @@ fn upstream_that_gives_up_ends_the_adu_at_both_ends() {
         assert_eq!(rig.outcomes().last(), Some(&(send, Outcome::Cancelled)));
         assert!(!rig.ports[A].push_chunk(rig.now, send, Bytes::new()));
     }
-    // The ordered one was not begun, so only the other is heard of.
     let failed = rig.events[B].iter().filter_map(|(_, event)| match event {
         PortEvent::Failed { cause, .. } => Some(*cause),
         _ => None,
     });
     let cause = BodyError::Reset(StreamCode::Cancelled);
-    assert_eq!(failed.collect::<Vec<_>>(), [cause]);
+    assert_eq!(failed.collect::<Vec<_>>(), [cause; 2]);
+}
+
+#[test]
+fn sequence_of_which_one_is_given_up_half_sent_brings_all_others_in_order() {
+    let mut rig = Rig::up(line(Bitrate::from_kbps(2_000)), 18);
+    let first = rig.send(0, 50_000, by(Carriage::Ordered(lane())));
+    let source = Source::Arriving(50_000);
+    let options = by(Carriage::Ordered(lane()));
+    let cut = rig.ports[A].send_adu(rig.now, header(1), source, options);
+    rig.ports[A].push_chunk(rig.now, cut, payload(1, 20_000));
+    let last = rig.send(2, 5_000, by(Carriage::Ordered(lane())));
+    // What was handed over before is under way still.
+    rig.run_for(Duration::from_millis(270));
+    rig.ports[A].cancel(rig.now, cut, StreamCode::Cancelled);
+    rig.run_for(Duration::from_secs(2));
+    let outcomes = [
+        (first, Outcome::Departed),
+        (cut, Outcome::Cancelled),
+        (last, Outcome::Departed),
+    ];
+    assert_eq!(rig.outcomes(), outcomes);
+    let arrived = rig.arrived.iter().map(|(_, header, _)| header.sequence.0);
+    assert_eq!(arrived.collect::<Vec<_>>(), [0, 2]);
 }
 
 #[test]

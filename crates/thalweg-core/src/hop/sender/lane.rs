@@ -1,8 +1,17 @@
 //! ADUs of one sequence, one after the other on one long stream.
 //!
 //! *The idea.* A lane is a stream and the names of those that are to go on it, in order; the outbox gives them out first
-//! in, first out. If one is given up half written the stream is reset, for half an ADU would poison those behind it; the
-//! next one opens a new stream.
+//! in, first out. One may still be arriving: those behind it wait, as they would for its last byte. If it is given up half
+//! written, the stream is *cut*: it ends there, for half an ADU would poison those behind it, and those before it still
+//! arrive, which a reset would take with it. The next one opens a new stream once the peer has all of the old, for nothing may
+//! overtake what is on its way there.
+//!
+//! ```text
+//! stream 1   │ ADU 4 │ ADU 5 │ ADU 6 …  its rest does not come: the end       peer: 4, 5, and 6 was given up
+//! stream 2                              once the end is acknowledged │ ADU 7 │ …
+//! ```
+//!
+//! A stream that the peer has stopped is reset: its end would never be acknowledged.
 //!
 //! *What it does not do.* It does not resend what a reset stream had not delivered.
 
@@ -36,6 +45,8 @@ struct Lane<S> {
     /// Whether its stream's first byte has gone.
     has_kind: bool,
     queue: VecDeque<Ticket>,
+    /// The stream before, which ended within an ADU and is not acknowledged.
+    cut: Option<S>,
     /// The peer has stopped the stream since the last ADU.
     stopped: Option<StreamCode>,
 }
@@ -58,6 +69,7 @@ impl<S> Default for Lane<S> {
             number: 0,
             has_kind: false,
             queue: VecDeque::new(),
+            cut: None,
             stopped: None,
         }
     }
@@ -118,6 +130,11 @@ impl<S: Copy, D> Sender<S, D> {
             self.cancel(chunk.ticket, Outcome::Refused(code));
             return Step::Went;
         }
+        if lane.cut.is_some() {
+            self.outbox.handle_unsent(chunk.ticket, chunk.range.len());
+            self.outbox.set_blocked(chunk.ticket, true);
+            return Step::Went;
+        }
         let Some(sending) = self.sendings[chunk.ticket.index()].as_mut() else {
             return Step::Went;
         };
@@ -171,7 +188,7 @@ impl<S: Copy, D> Sender<S, D> {
         }
     }
 
-    /// Takes an ADU out of its lane; half written, it takes the stream with it.
+    /// Takes an ADU out of its lane; half written, it is the last of its stream.
     pub(super) fn leave_lane(
         &mut self,
         id: OrderedId,
@@ -181,12 +198,14 @@ impl<S: Copy, D> Sender<S, D> {
         let has_begun = self
             .sending(ticket)
             .is_some_and(|sending| sending.has_begun());
-        if has_begun {
-            self.reset_lane(id, transport);
+        let Some(lane) = self.lanes.by_id.get_mut(&id) else {
+            return;
+        };
+        if let Some(stream) = lane.stream.take_if(|_| has_begun) {
+            transport.finish(stream);
+            lane.cut = Some(stream);
         }
-        if let Some(lane) = self.lanes.by_id.get_mut(&id) {
-            lane.queue.retain(|queued| *queued != ticket);
-        }
+        lane.queue.retain(|queued| *queued != ticket);
     }
 
     fn reset_lane(&mut self, id: OrderedId, transport: &mut impl Transport<Stream = S>) {
@@ -209,6 +228,8 @@ impl<S: Copy, D> Sender<S, D> {
             if let Some(stream) = lane.stream {
                 transport.finish(stream);
                 self.lanes.ending.insert(lane.number, (id, stream));
+            } else if let Some(stream) = lane.cut {
+                self.lanes.ending.insert(lane.number, (id, stream));
             } else {
                 let outcome = Outcome::Acknowledged;
                 self.events.push_back(Event::OrderedEnded { id, outcome });
@@ -219,6 +240,7 @@ impl<S: Copy, D> Sender<S, D> {
     /// Takes word of the end of a stream that was finished.
     pub(super) fn lane_ended(
         &mut self,
+        id: OrderedId,
         number: u64,
         outcome: Outcome,
         transport: &mut impl Transport<Stream = S>,
@@ -226,7 +248,19 @@ impl<S: Copy, D> Sender<S, D> {
         if let Some((id, stream)) = self.lanes.ending.remove(&number) {
             transport.forget(stream);
             self.events.push_back(Event::OrderedEnded { id, outcome });
+        } else if let Some(stream) = self.heal_lane(id, number) {
+            transport.forget(stream);
         }
+    }
+
+    /// Lets a lane go on whose stream was cut, if it is this one that has ended now; returns it.
+    fn heal_lane(&mut self, id: OrderedId, number: u64) -> Option<S> {
+        let lane = self.lanes.by_id.get_mut(&id)?;
+        let stream = lane.cut.take_if(|_| lane.number == number)?;
+        if let Some(front) = lane.queue.front() {
+            self.outbox.set_blocked(*front, false);
+        }
+        Some(stream)
     }
 
     /// Takes word that the peer wants no more of a lane's stream.
@@ -254,17 +288,25 @@ impl<S: Copy, D> Sender<S, D> {
         else {
             return;
         };
+        if lane.cut.is_some() {
+            lane.stopped = Some(code).filter(|code| *code != StreamCode::Whole);
+            if let Some(stream) = self.heal_lane(id, number) {
+                transport.reset(stream, StreamCode::Cancelled);
+            }
+            return;
+        }
         let front = lane.queue.front().copied();
         let begun = front.filter(|front| {
             let sending = self.sendings.get(front.index()).and_then(Option::as_ref);
             sending.is_some_and(Sending::has_begun)
         });
+        if begun.is_none() {
+            lane.stopped = Some(code);
+        }
+        self.reset_lane(id, transport);
         if let Some(front) = begun {
             self.cancel(front, Outcome::Refused(code));
             self.settle(transport);
-        } else {
-            lane.stopped = Some(code);
-            self.reset_lane(id, transport);
         }
     }
 }

@@ -176,12 +176,12 @@ impl<S: Copy, D> Sender<S, D> {
 
     /// Takes an ADU; what becomes of it is an [`Event::Outcome`], perhaps at once.
     ///
-    /// The header's deadline is on the clock of `now`; what is left of it goes on the wire when its first chunk does. Only
-    /// an ADU on a stream of its own may still be arriving.
+    /// The header's deadline is on the clock of `now`; what is left of it goes on the wire when its first chunk does. An ADU
+    /// that goes on a stream, its own or a lane's, may still be arriving.
     ///
     /// Returns the name of the ADU, unless it has ended already.
     /// Cost    O(log n) for n ADUs of its flow, and O(log flows)
-    /// Fails   panics if an ADU for a datagram or a lane is not whole (a caller's bug)
+    /// Fails   panics if an ADU for a datagram is not whole (a caller's bug)
     pub fn push(
         &mut self,
         now: Instant,
@@ -196,8 +196,8 @@ impl<S: Copy, D> Sender<S, D> {
             trace.queue(now, self.transit);
         }
         assert!(
-            sending.is_whole() || options.carriage == Carriage::Stream,
-            "only an ADU on a stream of its own may still be arriving"
+            sending.is_whole() || options.carriage != Carriage::Datagram,
+            "what goes in a datagram must be here"
         );
         if sending.payload_bytes > ADU_PAYLOAD_BYTES_MAX {
             self.end(sending, Outcome::TooLarge);
@@ -297,8 +297,8 @@ impl<S: Copy, D> Sender<S, D> {
     ) {
         match owner {
             Owner::Adu(ticket) => self.arrived(ticket, transport),
-            Owner::Lane(_, number) => {
-                self.lane_ended(number, Outcome::Acknowledged, transport);
+            Owner::Lane(id, number) => {
+                self.lane_ended(id, number, Outcome::Acknowledged, transport);
             }
         }
     }

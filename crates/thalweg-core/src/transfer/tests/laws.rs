@@ -12,6 +12,7 @@ use super::{bytes, manifest_of};
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::limits::{TRANSFER_BLOCKS_MAX, TRANSFER_TARGETS_MAX};
 use crate::time::{Duration, Instant};
+use crate::transfer::block::Relay;
 use crate::transfer::meeting::{Answer, Ask, Refusal, Said};
 use crate::transfer::sender::Next;
 use crate::transfer::{Have, Parcel, Receipt, Receiver, Sender, State, TransferId, block, name};
@@ -67,10 +68,13 @@ proptest! {
     fn a_block_is_a_power_of_two_and_never_makes_too_many(
         size in 0_u64..1 << 40,
         limit in prop::option::of(1_u64..1 << 30),
+        is_whole in any::<bool>(),
         kbps in prop::collection::vec(prop::option::of(1_u64..10_000_000), 0..8),
     ) {
         let hops: Vec<_> = kbps.iter().map(|kbps| kbps.map(Bitrate::from_kbps)).collect();
-        let block = block::choose(DataSize::from_bytes(size), &hops, limit.map(Bitrate::from_bps));
+        let size_bytes = DataSize::from_bytes(size);
+        let relay = if is_whole { Relay::Whole } else { Relay::Through };
+        let block = block::choose(size_bytes, &hops, relay, limit.map(Bitrate::from_bps));
         prop_assert!(block.is_power_of_two() && block >= 1024);
         prop_assert!(size.div_ceil(block) <= TRANSFER_BLOCKS_MAX as u64);
     }
@@ -94,7 +98,7 @@ fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
         for hops in 2..5 {
             let hops = vec![line; hops];
             let known: Vec<_> = hops.iter().copied().map(Some).collect();
-            let chosen = block::choose(DataSize::from_bytes(size), &known, None);
+            let chosen = block::choose(DataSize::from_bytes(size), &known, Relay::Whole, None);
             let took = time(size, chosen, &hops);
             for shift in 10..=18 {
                 let other = time(size, 1 << shift, &hops);
@@ -113,7 +117,12 @@ fn the_chosen_block_is_the_best_of_all_powers_of_two_by_the_model() {
 fn ten_mebibytes_over_three_slow_hops_are_within_a_hundredth_of_the_line() {
     let line = Bitrate::from_kbps(2_000);
     let size = 10 << 20;
-    let block = block::choose(DataSize::from_bytes(size), &[Some(line); 3], None);
+    let block = block::choose(
+        DataSize::from_bytes(size),
+        &[Some(line); 3],
+        Relay::Whole,
+        None,
+    );
     let bound = size as f64 * 8.0 / 2e6;
     assert!(time(size, block, &[line; 3]) < 1.01 * bound, "{block}");
 }
@@ -190,17 +199,45 @@ fn a_limit_holds_over_any_second() {
 }
 
 #[test]
+fn a_block_that_relays_pass_on_while_it_arrives_is_as_long_as_over_one_hop() {
+    let line = Some(Bitrate::from_kbps(2_000));
+    for size in [100 << 10, 10 << 20, 100 << 20].map(DataSize::from_bytes) {
+        let one = block::choose(size, &[line], Relay::Whole, None);
+        for hops in 1..5 {
+            let hops = vec![line; hops];
+            let chosen = block::choose(size, &hops, Relay::Through, None);
+            assert_eq!((chosen, chosen), (one, 256 << 10), "{hops:?}");
+        }
+    }
+}
+
+#[test]
 fn a_block_is_no_burst_under_a_limit() {
     let size = DataSize::from_bytes(10 << 20);
     let limit = |kbps| Some(Bitrate::from_kbps(kbps));
-    assert_eq!(block::choose(size, &[None], None), 256 << 10);
+    assert_eq!(
+        block::choose(size, &[None], Relay::Through, None),
+        256 << 10
+    );
     // A quarter of a second of it, rounded down.
-    assert_eq!(block::choose(size, &[None], limit(1_000)), 16 << 10);
-    assert_eq!(block::choose(size, &[None], limit(100_000)), 256 << 10);
-    assert_eq!(block::choose(size, &[None], limit(1)), 1 << 10);
+    assert_eq!(
+        block::choose(size, &[None], Relay::Through, limit(1_000)),
+        16 << 10
+    );
+    assert_eq!(
+        block::choose(size, &[None], Relay::Through, limit(100_000)),
+        256 << 10
+    );
+    assert_eq!(
+        block::choose(size, &[None], Relay::Through, limit(1)),
+        1 << 10
+    );
     // There are never too many blocks.
     let large = DataSize::from_bytes(1 << 40);
-    assert_eq!(block::choose(large, &[None], limit(1)), 4 << 20);
+    assert_eq!(
+        block::choose(large, &[None], Relay::Through, limit(1)),
+        4 << 20
+    );
 }
 
 #[test]

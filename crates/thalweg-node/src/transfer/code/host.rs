@@ -84,7 +84,7 @@ pub async fn send_by_code(
 ) -> Result<Sent, TransferError> {
     let map = Map::look(&options.socket).await?;
     // Who will have it is not known: the furthest may.
-    let load = Load::look(&options, map.hops_longest(), &mut events).await?;
+    let load = Load::look(&options, map.hops_longest(), 1, &mut events).await?;
     let taken = map.streams().iter();
     let taken: Vec<u16> = taken
         .filter_map(|stream| name::code_of_stream(&stream.name, &stream.publisher_key))

@@ -21,8 +21,9 @@ use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Instant;
+use thalweg_core::transfer::block::{self, Relay};
 use thalweg_core::transfer::sender::{Next, Outcome};
-use thalweg_core::transfer::{Layout, Parcel, Sender, TransferId, block};
+use thalweg_core::transfer::{Layout, Parcel, Sender, TransferId};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::Clock;
 
@@ -112,17 +113,25 @@ pub async fn send(
 }
 
 impl Load {
-    /// Opens and hashes what is to be sent; the length of a block is chosen for these hops, unless it is given.
+    /// Opens and hashes what is to be sent to one receiver or several; the length of a block is chosen for these hops, unless it
+    /// is given.
     pub(super) async fn look(
         options: &SendOptions,
         hops: Vec<Option<Bitrate>>,
+        receivers: usize,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Self, TransferError> {
         let (paths, given) = (options.files.clone(), options.block_bytes);
         let limit = options.limit;
+        // Where ways part it is copied, and it is opened before the last hop perhaps: both need a block whole.
+        let relay = if receivers > 1 || options.confidential {
+            Relay::Whole
+        } else {
+            Relay::Through
+        };
         let look = move |events: &mut dyn FnMut(Event)| {
             let choose =
-                |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops, limit));
+                |size: DataSize| given.unwrap_or_else(|| block::choose(size, &hops, relay, limit));
             Files::open(&paths, choose, events)
         };
         let files = looking(look, events).await?;
@@ -180,7 +189,7 @@ impl Transfer {
         let keys: Vec<NodeId> = targets.iter().map(|(key, _)| *key).collect();
         // The longest way decides: the shorter ones lose little by its smaller block.
         let hops = keys.iter().map(|key| map.hops(*key)).max_by_key(Vec::len);
-        let load = Load::look(&options, hops.unwrap_or_default(), events).await?;
+        let load = Load::look(&options, hops.unwrap_or_default(), keys.len(), events).await?;
         let id = load.id();
         let name = id.files_stream(&keys).ok_or_else(|| {
             TransferError::Node(format!(

@@ -1,13 +1,18 @@
 //! Whatever happens, in whatever order.
 
 use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
 use alloc::vec::Vec;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{Fake, acknowledge_all, header, lane, outcomes, payload, sender};
-use crate::adu::Importance;
-use crate::hop::sender::Arrived;
+use super::{
+    Fake, Owner, Subject, acknowledge_all, decode_header, header, lane, outcomes, payload, sender,
+};
+use crate::adu::{Header, Importance};
+use crate::hop::sender::{Arrived, Ticket};
 use crate::hop::{Carriage, Outcome, SendOptions, StreamCode};
 use crate::time::{Duration, Instant};
 
@@ -15,6 +20,8 @@ use crate::time::{Duration, Instant};
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Push(u8, u16, u8),
+    /// The rest of one that arrives has come.
+    Rest(u8),
     Cancel(u8),
     Room(u16),
     Acknowledge,
@@ -25,7 +32,8 @@ enum Act {
 
 fn acts() -> impl Strategy<Value = Vec<Act>> {
     let act = prop_oneof![
-        4 => (0..8u8, 0..9_000u16, 0..3u8).prop_map(|(i, b, c)| Act::Push(i, b, c)),
+        4 => (0..8u8, 0..9_000u16, 0..5u8).prop_map(|(i, b, c)| Act::Push(i, b, c)),
+        1 => any::<u8>().prop_map(Act::Rest),
         1 => any::<u8>().prop_map(Act::Cancel),
         4 => (0..9_000u16).prop_map(Act::Room),
         2 => Just(Act::Acknowledge),
@@ -34,6 +42,52 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
         1 => Just(Act::FinishLane),
     ];
     proptest::collection::vec(act, 0..200)
+}
+
+/// Pushes an ADU in one of five ways; in the last two it still arrives. Returns its name, and the rest.
+fn push_any(
+    subject: &mut Subject,
+    now: Instant,
+    header: Header,
+    bytes: u16,
+    way: u8,
+) -> Option<(Ticket, Bytes)> {
+    let carriage = match way {
+        0 | 3 => Carriage::Stream,
+        1 => Carriage::Datagram,
+        _ => Carriage::Ordered(lane()),
+    };
+    let sequence = header.sequence.0;
+    let mut whole = Arrived::from(payload(sequence, bytes.into()));
+    let mut rest = Bytes::new();
+    if let Some(here) = whole.chunks.back_mut().filter(|_| way > 2) {
+        rest = here.split_off(here.len() / 3);
+    }
+    let options = SendOptions::new(carriage);
+    let ticket = subject.push(now, header, whole, options, sequence)?;
+    Some((ticket, rest))
+}
+
+/// Looks whether the whole ADUs on the streams of the lane are those that were pushed, in their order; the last of a stream may be
+/// cut off.
+fn in_sequence(fake: &Fake) -> Result<(), String> {
+    let mut last = None;
+    let lanes = fake.streams.values();
+    for stream in lanes.filter(|stream| matches!(stream.owner, Owner::Lane(..))) {
+        let mut bytes = stream.bytes.get(1..).unwrap_or_default();
+        while let Ok(Some(decoded)) = decode_header(bytes, Instant::ZERO) {
+            let sequence = decoded.header.sequence.0;
+            let whole = payload(sequence, decoded.payload_bytes);
+            bytes = &bytes[decoded.header_bytes..];
+            let here = bytes.len().min(whole.len());
+            if bytes[..here] != whole[..here] || last.is_some_and(|last| last >= sequence) {
+                return Err(format!("{sequence} after {last:?}, {here} bytes"));
+            }
+            last = Some(sequence);
+            bytes = &bytes[here..];
+        }
+    }
+    Ok(())
 }
 
 proptest! {
@@ -48,23 +102,20 @@ proptest! {
         for act in acts {
             match act {
                 Act::Push(importance, bytes, carriage) => {
-                    let carriage = match carriage {
-                        0 => Carriage::Stream,
-                        1 => Carriage::Datagram,
-                        _ => Carriage::Ordered(lane()),
-                    };
                     let mut header = header(sequence);
                     header.importance = Importance(importance);
                     header.deadline = now + Duration::from_millis(40);
-                    let whole = Arrived::from(payload(sequence, bytes.into()));
-                    let options = SendOptions::new(carriage);
-                    let ticket = subject.push(now, header, whole, options, sequence);
-                    tickets.extend(ticket);
+                    tickets.extend(push_any(&mut subject, now, header, bytes, carriage));
                     sequence += 1;
                 }
                 Act::Cancel(which) => {
-                    if let Some(ticket) = tickets.get(which as usize) {
+                    if let Some((ticket, _)) = tickets.get(which as usize) {
                         subject.cancel(*ticket, Outcome::Cancelled);
+                    }
+                }
+                Act::Rest(which) => {
+                    if let Some((ticket, rest)) = tickets.get_mut(which as usize) {
+                        subject.push_chunk(*ticket, core::mem::take(rest));
                     }
                 }
                 Act::Room(bytes) => fake.room = bytes.into(),
@@ -84,6 +135,9 @@ proptest! {
             }
         }
         fake.room = usize::MAX;
+        for (ticket, rest) in tickets {
+            subject.push_chunk(ticket, rest);
+        }
         for _ in 0..3 {
             subject.pump(now, &mut fake);
             acknowledge_all(&mut subject, &mut fake);
@@ -97,6 +151,7 @@ proptest! {
         prop_assert_eq!(ended.len() as u64, sequence);
         prop_assert!(subject.is_empty());
         prop_assert_eq!(subject.streams, 0);
+        prop_assert_eq!(in_sequence(&fake), Ok(()));
         let arrived: BTreeMap<_, _> = fake.arrived().into_iter().collect();
         for (sequence, outcome) in ended {
             if let Some(bytes) = arrived.get(&sequence) {

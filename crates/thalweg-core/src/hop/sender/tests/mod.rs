@@ -3,6 +3,7 @@
 
 mod any;
 mod credit;
+mod cut;
 mod traced;
 
 use alloc::collections::BTreeMap;
@@ -454,24 +455,6 @@ fn sequence_goes_on_one_stream_in_order_and_its_end_says_that_all_has_arrived() 
         })
     ));
     assert!(subject.is_empty());
-}
-
-#[test]
-fn sequence_goes_on_by_a_new_stream_when_one_is_given_up_half_sent() {
-    let (mut subject, mut fake) = (sender(), Fake::default());
-    fake.room = 1_000;
-    let ticket = push(&mut subject, header(0), 2_000, Carriage::Ordered(lane()));
-    push(&mut subject, header(1), 500, Carriage::Ordered(lane()));
-    subject.pump(at(0), &mut fake);
-    subject.cancel(ticket.expect("there is room"), Outcome::Cancelled);
-    fake.room = usize::MAX;
-    subject.pump(at(0), &mut fake);
-    assert_eq!(fake.streams[&0].reset, Some(StreamCode::Cancelled));
-    assert_eq!(one(&fake.streams[&1].bytes[1..]).0.0, 1);
-    assert_eq!(
-        outcomes(&mut subject),
-        [(0, Outcome::Cancelled), (1, Outcome::Departed)]
-    );
 }
 
 #[test]
