@@ -24,7 +24,7 @@ use crate::Watch;
 use crate::watch::Acked;
 
 /// What noq calls an instant.
-type Moment = std::time::Instant;
+pub(crate) type Moment = std::time::Instant;
 
 /// Returns what makes controllers of one algorithm, each with a watch.
 pub fn factory(algorithm: Algorithm) -> Arc<dyn ControllerFactory + Send + Sync> {
@@ -94,7 +94,8 @@ impl QuicController for Watched {
 
     fn on_packet_sent(&mut self, now: Moment, bytes: u16, number: u64) {
         self.inner.on_packet_sent(now, bytes, number);
-        self.watch.handle_packet(DataSize::from_bytes(bytes.into()));
+        self.watch
+            .handle_packet(now, DataSize::from_bytes(bytes.into()));
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -127,7 +128,7 @@ impl QuicController for Watched {
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_number);
         let acked = std::mem::take(&mut self.acked);
-        self.watch.handle_acks(self.at(now), acked);
+        self.watch.handle_acks((now, self.at(now)), acked);
         self.watch
             .handle_in_flight(DataSize::from_bytes(in_flight), app_limited);
         self.tell(false);

@@ -13,6 +13,8 @@ use thalweg_core::outbox::gate::{Gate, Path};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
 
+use crate::congestion::Moment;
+
 /// How long a shortest round trip counts.
 const SPAN: Duration = Duration::from_secs(10);
 
@@ -35,6 +37,8 @@ struct State {
     path: Path,
     has_been_full: bool,
     shortest: Shortest,
+    /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
+    waiting_since: Option<Moment>,
     waker: Option<Waker>,
 }
 
@@ -68,6 +72,8 @@ pub struct Reading {
     pub sendable: Option<Bitrate>,
     /// What is in packets that are neither acknowledged nor lost.
     pub in_flight: DataSize,
+    /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
+    pub waiting_since: Option<Moment>,
     /// What was handed over and may not have left.
     pub unsent: DataSize,
     /// Whether the path has ever been found full, by loss or mark: until then the window says little of it.
@@ -126,17 +132,22 @@ impl Watch {
             transit: state.shortest.half(),
             sendable: state.path.sendable_rate(),
             in_flight: state.gate.in_flight(),
+            waiting_since: state.waiting_since,
             unsent: state.gate.unsent(),
             has_been_full: state.has_been_full,
         }
     }
 
-    pub(crate) fn handle_packet(&self, packet: DataSize) {
-        self.lock().gate.handle_packet(packet);
+    pub(crate) fn handle_packet(&self, now: Moment, packet: DataSize) {
+        let mut state = self.lock();
+        if state.gate.in_flight() == DataSize::ZERO {
+            state.waiting_since = Some(now);
+        }
+        state.gate.handle_packet(packet);
     }
 
     /// Takes in a batch of acknowledgements.
-    pub(crate) fn handle_acks(&self, now: Instant, acked: Acked) {
+    pub(crate) fn handle_acks(&self, (now, at): (Moment, Instant), acked: Acked) {
         let Some(shortest) = acked.shortest else {
             return;
         };
@@ -145,7 +156,8 @@ impl Watch {
         self.beyond.store(0, Relaxed);
         state.gate.handle_acknowledged(acked.bytes);
         state.path.rtt = acked.rtt;
-        state.shortest.handle(now, shortest);
+        state.shortest.handle(at, shortest);
+        state.waiting_since = Some(now);
     }
 
     pub(crate) fn handle_lost(&self, packet: DataSize) {

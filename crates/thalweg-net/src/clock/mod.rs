@@ -35,6 +35,12 @@ impl Clock {
         Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX - 1))
     }
 
+    /// Returns what this clock showed at a moment of the machine's; zero before its start.
+    pub fn at(&self, moment: std::time::Instant) -> Instant {
+        let moment = tokio::time::Instant::from_std(moment);
+        Instant::ZERO + moment.saturating_duration_since(self.start).into()
+    }
+
     /// Returns when a timer for `instant` is to fire; `None` for [`Instant::NEVER`] and what no timer can reach.
     pub fn timer(&self, instant: Instant) -> Option<tokio::time::Instant> {
         if instant.is_never() {

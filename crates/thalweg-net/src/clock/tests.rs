@@ -17,3 +17,15 @@ fn never_has_no_timer() {
     assert!(clock.timer(Instant::NEVER).is_none());
     assert!(clock.timer(Instant::ZERO).is_some());
 }
+
+#[test]
+fn a_moment_of_the_machines_is_what_the_clock_showed_then() {
+    let clock = Clock::start();
+    let before = clock.now();
+    let moment = tokio::time::Instant::now().into_std();
+    let after = clock.now();
+    let at = clock.at(moment);
+    assert!(before <= at && at <= after, "{before} {at} {after}");
+    let long_ago = moment.checked_sub(std::time::Duration::from_secs(3));
+    assert!(long_ago.is_none_or(|moment| clock.at(moment) == Instant::ZERO));
+}

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use thalweg_core::adu::Header;
 use thalweg_core::hop::{BodyError, DownCause, OrderedId, Outcome};
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::trace::Trace;
 use thalweg_core::units::{DataSize, Ratio};
 
@@ -121,6 +121,8 @@ pub struct PortStats {
     pub in_flight: u32,
     /// Bytes in packets that are neither acknowledged nor lost.
     pub bytes_in_flight: DataSize,
+    /// When the last acknowledgement came, or the first of those bytes was sent if that was later; none if that is not known.
+    pub waiting_since: Option<Instant>,
     /// Payload and header bytes that wait in the port because QUIC takes no more; what waits in QUIC is not in it.
     pub queued: DataSize,
     /// Whether the path takes nothing more now; what is queued then waits for it, and not for what has yet to arrive.

@@ -311,6 +311,7 @@ impl Live {
             received: DataSize::from_bytes(stats.udp_rx.bytes),
             in_flight: self.sender.in_flight(),
             bytes_in_flight: self.sender.bytes_in_flight(),
+            waiting_since: self.sender.waiting_since(),
             queued: DataSize::from_bytes(queued),
             is_full: self.sender.is_full(),
         }

@@ -13,9 +13,11 @@ use noq_proto::{Connection, Dir, PathId, SendDatagramError, StreamId, VarInt, Wr
 use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use thalweg_quic::Watch;
+
+use super::time::instant;
 
 /// What outlives a call.
 #[derive(Debug, Default)]
@@ -53,6 +55,12 @@ impl Streams {
     pub(super) fn in_flight(&self) -> DataSize {
         let reading = self.watch.as_ref().map(|watch| watch.reading());
         reading.map_or(DataSize::ZERO, |reading| reading.in_flight)
+    }
+
+    /// Returns since when it is waited for an acknowledgement.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        let reading = self.watch.as_ref()?.reading();
+        reading.waiting_since.map(instant)
     }
 
     /// Returns whether the path takes nothing more now.

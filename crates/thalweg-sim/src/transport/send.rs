@@ -83,6 +83,11 @@ impl Outgoing {
         self.streams.in_flight()
     }
 
+    /// Returns since when it is waited for an acknowledgement.
+    pub(super) fn waiting_since(&self) -> Option<Instant> {
+        self.streams.waiting_since()
+    }
+
     /// Returns whether the path takes nothing more now.
     pub(super) fn is_full(&self) -> bool {
         self.streams.is_full()

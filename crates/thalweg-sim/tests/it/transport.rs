@@ -529,3 +529,33 @@ fn same_seed_gives_the_same_trace_in_another_process() {
     let trace = format!("trace {:016x}", story(21));
     assert!(said.contains(&trace), "{trace} is not in {said}");
 }
+
+#[test]
+fn it_is_known_since_when_an_acknowledgement_is_waited_for() {
+    let mut rig = Rig::up(line(Bitrate::from_kbps(10_000)), 9);
+    rig.run_for(Duration::from_secs(3));
+    let waiting = |rig: &mut Rig| {
+        let stats = rig.ports[A].stats();
+        (stats.bytes_in_flight > DataSize::ZERO, stats.waiting_since)
+    };
+    assert!(!waiting(&mut rig).0, "all has been answered");
+    let sent = rig.now;
+    rig.send(1, 2_000, by(Carriage::Stream));
+    rig.run_for(Duration::from_millis(1));
+    let (is_waited, first) = waiting(&mut rig);
+    assert_eq!((is_waited, first), (true, Some(sent)));
+    // What is acknowledged ends that waiting, and what is sent later does not begin another while something is in flight.
+    rig.run_for(Duration::from_secs(3));
+    let heard = waiting(&mut rig).1.expect("something was");
+    assert!(sent < heard && heard < sent + Duration::from_millis(100));
+    let cut = rig.now;
+    rig.change(Impairment {
+        up: false,
+        ..line(Bitrate::from_kbps(10_000))
+    });
+    for sequence in 2..9 {
+        rig.send(sequence, 2_000, by(Carriage::Stream));
+        rig.run_for(Duration::from_millis(40));
+        assert_eq!(waiting(&mut rig), (true, Some(cut)), "{sequence}");
+    }
+}
