@@ -11,6 +11,8 @@
 //! source ══ what is not acknowledged, again ════ sink
 //! ```
 //!
+//! Before it falls silent it is doubted: that goes the same way, and the source has the plan that it would take made ready.
+//!
 //! A suspicion holds for [`SUSPECT_HOLD`] from the last word of it. So a way that comes and goes is left once, and comes
 //! back into favour only after it has been quiet so long; the move back is a planned one.
 //!
@@ -30,6 +32,7 @@ use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::limits::PATH_NODES_MAX;
 use crate::mailbox::Held;
+use crate::routing::pulse::Hearing;
 use crate::session::Part;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Said;
@@ -38,6 +41,17 @@ use crate::wire::receipt::{Advice, Receipt};
 /// How long a way is kept away from after the last word of silence: longer than a dead link takes to leave the map (8 s), so
 /// that a stream does not go back to it in between.
 pub const SUSPECT_HOLD: Duration = Duration::from_secs(10);
+
+/// How long a doubt is remembered: as long as silence takes to follow it, on links whose round trip is below 1.5 s.
+pub const DOUBT_HOLD: Duration = Duration::from_secs(2);
+
+/// How often a link is doubted at most: a plan that stands by for nothing is told to each of its nodes, and taken back, which
+/// is 0.8 kB on its first link. So after each doubt that was wrong the next is heeded after twice as long, until that is a few
+/// thousandths of 150 kbit/s.
+pub(super) const DOUBT_EVERY: Duration = Duration::from_secs(5);
+
+/// The longest of these times.
+pub(super) const DOUBT_EVERY_MAX: Duration = Duration::from_secs(40);
 
 /// How often a sink says what has come at most.
 const RECEIPT_EVERY: Duration = Duration::from_secs(1);
@@ -63,6 +77,8 @@ pub(super) struct Continuity {
     suspects: BTreeMap<(NodeId, NodeId), Instant>,
     /// The same by who is not heard from, by anybody.
     unheard: BTreeMap<NodeId, Instant>,
+    /// Who was doubted by whom.
+    doubts: BTreeMap<(NodeId, NodeId), Doubt>,
     /// Nodes that take what they are given and bring nothing.
     pub(super) withholders: Withholders,
     /// Producers that do not answer.
@@ -73,6 +89,15 @@ pub(super) struct Continuity {
     silent: BTreeMap<NodeId, Instant>,
     /// Streams that end here.
     receivings: BTreeMap<StreamId, Receiving>,
+}
+
+/// A doubt that silence has not followed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Doubt {
+    /// When the next is heeded.
+    again: Instant,
+    /// How long after it that is.
+    wait: Duration,
 }
 
 /// What this node, as a sink, has of a stream.
@@ -101,6 +126,20 @@ impl Continuity {
         self.leaving.insert(node, until).is_none()
     }
 
+    /// Takes in a doubt; returns whether there is anything to do: the link is not suspected, and was not doubted of late.
+    fn is_new_doubt(&mut self, link: (NodeId, NodeId), now: Instant) -> bool {
+        self.doubts
+            .retain(|_, doubt| doubt.again + doubt.wait > now);
+        let is_suspect = self.suspects.get(&link).is_some_and(|until| *until > now);
+        let doubt = self.doubts.entry(link).or_default();
+        let is_new = !is_suspect && doubt.again <= now;
+        if is_new {
+            doubt.wait = (doubt.wait + doubt.wait).clamp(DOUBT_EVERY, DOUBT_EVERY_MAX);
+            doubt.again = now + doubt.wait;
+        }
+        is_new
+    }
+
     pub(super) fn poll_timeout(&self) -> Instant {
         let suspects = self.suspects.values().chain(self.leaving.values());
         let receipts = self.receivings.values().map(|receiving| &receiving.due);
@@ -113,22 +152,33 @@ impl Continuity {
 }
 
 impl Controller {
-    /// Takes in that a neighbour does not answer, or answers again.
-    pub fn handle_silence(
+    /// Takes in what a neighbour is taken for from now on.
+    pub fn handle_hearing(
         &mut self,
         peer: NodeId,
-        is_silent: bool,
+        hearing: Hearing,
         now: Instant,
         keys: &mut dyn super::Keys,
     ) {
-        if is_silent && self.links.contains_key(&peer) {
-            self.silence_accounts(peer, true, now);
-            self.continuity.silent.insert(peer, now + TELL_AFTER);
-            self.note(Note::Silent { peer });
-            self.advise_all(peer, now);
-            self.settle(now, keys);
-        } else {
-            self.forget_silence(peer, now);
+        let is_linked = self.links.contains_key(&peer);
+        match hearing {
+            Hearing::Doubtful => {
+                let link = (self.id(), peer);
+                if is_linked && self.continuity.is_new_doubt(link, now) {
+                    self.note(Note::Doubtful { peer });
+                    self.advise_all(peer, true, now);
+                    self.settle(now, keys);
+                }
+            }
+            Hearing::Silent if is_linked => {
+                self.continuity.doubts.remove(&(self.id(), peer));
+                self.silence_accounts(peer, true, now);
+                self.continuity.silent.insert(peer, now + TELL_AFTER);
+                self.note(Note::Silent { peer });
+                self.advise_all(peer, false, now);
+                self.settle(now, keys);
+            }
+            Hearing::Silent | Hearing::Answering => self.forget_silence(peer, now),
         }
     }
 
@@ -187,7 +237,7 @@ impl Controller {
             })
             .collect();
         for peer in due {
-            self.advise_all(peer, now);
+            self.advise_all(peer, false, now);
             self.tell_source_silent(peer, now);
         }
         self.is_changed |= self.continuity.silent_producers.expire(now);
@@ -196,13 +246,13 @@ impl Controller {
         self.tell_due_receipts(now);
     }
 
-    /// Says of every plan that leads to a silent neighbour that it is.
-    fn advise_all(&mut self, peer: NodeId, now: Instant) {
+    /// Says of every plan that leads to a silent or doubtful neighbour that it is.
+    fn advise_all(&mut self, peer: NodeId, is_doubt: bool, now: Instant) {
         let parts = self.parts.iter();
         let leading = parts.filter(|(_, part)| part.installation().next == Some(peer));
         let leading: Vec<(StreamId, Epoch)> = leading.map(|(key, _)| *key).collect();
-        for (stream, epoch) in leading {
-            self.advise_if_silent(stream, epoch, now);
+        for plan in leading {
+            self.advise(plan, is_doubt, now);
         }
     }
 
@@ -211,21 +261,32 @@ impl Controller {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
         };
-        let part = part.installation();
-        let (is_source, next) = (part.source == self.id(), part.next);
-        let is_silent = |next: &NodeId| self.continuity.silent.contains_key(next);
-        let Some(next) = next.filter(is_silent) else {
+        let next = part.installation().next;
+        if next.is_some_and(|next| self.continuity.silent.contains_key(&next)) {
+            self.advise((stream, epoch), false, now);
+        }
+    }
+
+    /// Tells the node before that the one after does not answer, or is doubted.
+    fn advise(&mut self, (stream, epoch): (StreamId, Epoch), is_doubt: bool, now: Instant) {
+        let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
         };
-        if is_source {
-            return self.suspect(self.id(), next, now);
+        let part = part.installation();
+        match part.next {
+            Some(_) if part.source != self.id() => {
+                let advice = Advice {
+                    stream,
+                    epoch,
+                    distance: 0,
+                    is_doubt,
+                };
+                self.tell_up(Said::Advice(advice));
+            }
+            Some(next) if is_doubt => self.make_ready(self.id(), next, now),
+            Some(next) => self.suspect(self.id(), next, now),
+            None => {}
         }
-        let advice = Advice {
-            stream,
-            epoch,
-            distance: 0,
-        };
-        self.tell_up(Said::Advice(advice));
     }
 
     pub(super) fn handle_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
@@ -248,18 +309,40 @@ impl Controller {
         let start = source.and_then(|source| source.grafts.get(&advice.epoch));
         let at = start.copied().unwrap_or(0) + usize::from(advice.distance);
         match path.and_then(|path| path.get(at..at + 2)) {
-            Some(&[from, to]) => self.suspect(from, to, now),
-            _ => self.note(Note::AdviceAstray { from }),
+            Some(&[from, to]) if !advice.is_doubt => self.suspect(from, to, now),
+            Some(&[from, to]) if self.continuity.is_new_doubt((from, to), now) => {
+                self.make_ready(from, to, now);
+            }
+            Some(_) => {}
+            None => self.note(Note::AdviceAstray { from }),
         }
     }
 
     /// Keeps streams away from where there is silence.
     fn suspect(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + SUSPECT_HOLD;
+        self.continuity.doubts.remove(&(from, to));
         self.continuity.suspects.insert((from, to), until);
         self.continuity.unheard.insert(to, until);
         for source in self.sources.values_mut() {
             source.session.handle_suspect(from, to, until);
+        }
+    }
+
+    /// Has plans made ready that keep away from where there may be silence.
+    fn make_ready(&mut self, from: NodeId, to: NodeId, now: Instant) {
+        let until = now + DOUBT_HOLD;
+        let Continuity {
+            suspects, unheard, ..
+        } = &mut self.continuity;
+        for known in [
+            suspects.entry((from, to)).or_default(),
+            unheard.entry(to).or_default(),
+        ] {
+            *known = (*known).max(until);
+        }
+        for source in self.sources.values_mut() {
+            source.session.handle_doubt(from, to, until);
         }
     }
 

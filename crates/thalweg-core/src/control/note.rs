@@ -170,6 +170,11 @@ pub enum Note {
         /// Why.
         reason: String,
     },
+    /// A neighbour has not answered for a while, and may yet: other ways are made ready.
+    Doubtful {
+        /// Which neighbour.
+        peer: NodeId,
+    },
     /// A neighbour does not answer what it is sent.
     Silent {
         /// Which neighbour.

@@ -23,6 +23,17 @@ pub(super) enum Stage {
     Fed,
 }
 
+/// Whether a plan takes over once it is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// It does.
+    Due,
+    /// It stands by: the way of the plan in force is only doubted.
+    Standby,
+    /// It stands by, and what it is grafted on bears ADUs, or may at any time: it is cast when it is taken up.
+    Uncast,
+}
+
 /// A plan whose parts are told to its nodes.
 #[expect(
     clippy::struct_excessive_bools,
@@ -50,6 +61,7 @@ pub(super) struct Deployment {
     pub(super) begins: bool,
     /// ADUs may have gone by it, of which its nodes have to tell: it has been in force, or was to be cast.
     pub(super) has_carried: bool,
+    pub(super) turn: Turn,
 }
 
 impl Deployment {
@@ -68,6 +80,7 @@ impl Deployment {
             is_left: false,
             begins: false,
             has_carried: false,
+            turn: Turn::Due,
         };
         deployment.begin(now);
         deployment
@@ -108,7 +121,7 @@ impl Deployment {
         let must_begin = self.graft.is_some() && self.stage == Stage::Installing;
         if must_begin {
             self.stage = Stage::Beginning;
-            self.send_next = now;
+            self.send_next = if self.is_uncast() { now + RENEW } else { now };
         } else {
             self.stage = Stage::Fed;
             self.send_next = now + RENEW;
@@ -124,6 +137,34 @@ impl Deployment {
             self.send_next = now + RENEW;
         }
         is_it
+    }
+
+    /// Lets it take over once it is ready, which it has as long for as if it were new.
+    pub(super) fn take_up(&mut self, now: Instant) {
+        if self.is_uncast() && self.stage == Stage::Beginning {
+            self.send_next = now;
+        }
+        self.turn = Turn::Due;
+        self.give_up = now + DEPLOY_MAX;
+    }
+
+    /// Returns whether it does not take over yet, however ready it is.
+    pub(super) fn stands_by(&self) -> bool {
+        self.turn != Turn::Due
+    }
+
+    /// Returns whether it takes over with a plan that it stands by on.
+    pub(super) fn follows(&self, base: Epoch) -> bool {
+        self.turn == Turn::Standby && self.graft.is_some_and(|graft| graft.base == base)
+    }
+
+    fn is_uncast(&self) -> bool {
+        self.turn == Turn::Uncast
+    }
+
+    /// Returns whether it stands by and has nothing to wait for until it is taken up.
+    pub(super) fn is_standing(&self) -> bool {
+        self.stands_by() && (self.is_ready() || self.is_uncast() && self.stage == Stage::Beginning)
     }
 
     /// Returns whether all its nodes are ready for its ADUs.
@@ -158,7 +199,7 @@ impl Deployment {
         if self.give_up <= now {
             self.waiting_for.clear();
         }
-        if self.stage == Stage::Beginning {
+        if self.stage == Stage::Beginning && !self.is_uncast() {
             self.send_next = now + RESEND;
             // Its caster begins long before the answer is here, if that comes at all.
             self.has_carried = true;
@@ -178,7 +219,7 @@ impl Deployment {
                 });
             }
         }
-        if renewal {
+        if renewal && !self.is_uncast() {
             self.cast(self.feed(), outputs);
         }
     }

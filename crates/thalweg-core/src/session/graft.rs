@@ -64,12 +64,23 @@ impl Session {
     /// Returns the best graft for a sink's plan, if there is a base for it.
     ///
     /// Cost    O(sinks · nodes of a way)
-    pub(super) fn graft_for(&self, sink: NodeId, parts: &[Part], now: Instant) -> Option<Graft> {
+    pub(super) fn graft_for(
+        &self,
+        sink: NodeId,
+        parts: &[Part],
+        is_standby: bool,
+        now: Instant,
+    ) -> Option<Graft> {
         if !self.is_recast {
             return None;
         }
         let others = self.sinks.iter().filter(|(other, _)| **other != sink);
-        let plans = others.filter_map(|(_, other)| other.coming());
+        // One that stands by may never come into force.
+        let plans = others.filter_map(|(_, other)| {
+            let coming = other.coming()?;
+            let is_base = is_standby || !coming.stands_by();
+            Some(coming).filter(|_| is_base).or(other.active.as_ref())
+        });
         // What a base of an earlier key brings cannot be opened with the present one.
         let plans = plans.filter(|plan| plan.epoch >= self.rekey.first);
         let plans: BTreeMap<Epoch, &Deployment> = plans.map(|plan| (plan.epoch, plan)).collect();

@@ -39,6 +39,7 @@ mod keep;
 mod leave;
 mod output;
 mod rekey;
+mod standby;
 #[cfg(test)]
 mod tests;
 
@@ -76,6 +77,8 @@ pub struct Session {
     retiring: Vec<Retiring>,
     /// Nodes that were said not to answer, and until when that is believed.
     silent: BTreeMap<NodeId, Instant>,
+    /// Until when the way of a plan in force is doubted: as long nothing takes over from a plan that is well.
+    doubt_until: Instant,
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
@@ -192,9 +195,11 @@ impl Session {
     /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile, or it can be grafted on
     /// another nearer to its sink, or has lost its base, or the stream has another key since.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
-        let graft = self.graft_for(node, &parts, now);
+        let is_standby = self.is_put_off(node, now);
+        let graft = self.graft_for(node, &parts, is_standby, now);
         let start = graft.map_or(0, |graft| graft.at);
         let live = self.live();
+        let turn = self.turn(is_standby, graft);
         let first = self.rekey.first;
         let sink = self.sinks.get_mut(&node)?;
         sink.retry = None;
@@ -213,8 +218,16 @@ impl Session {
             return None;
         }
         if let Some(pending) = sink.pending.as_mut().filter(|plan| is_same(plan)) {
-            if pending.is_doubted() {
+            let is_taken_up = pending.stands_by() && !is_standby;
+            if is_taken_up {
+                pending.take_up(now);
+            }
+            let is_doubted = pending.is_doubted();
+            if is_doubted {
                 pending.begin(now);
+            }
+            if is_taken_up || is_doubted {
+                self.switch(now);
                 self.handle_timeout(now);
             }
             return None;
@@ -223,6 +236,7 @@ impl Session {
         let epoch = Epoch(self.epoch_last);
         let mut deployment = Deployment::new(epoch, parts, graft, now);
         deployment.begins = !sink.has_begun;
+        deployment.turn = turn;
         if let Some(before) = sink.pending.replace(deployment) {
             self.abandon(before, now);
         }
@@ -284,9 +298,7 @@ impl Session {
                 affected.extend(deployment.parts.last().map(|part| part.node));
             }
         }
-        // The sink that does not answer comes last: if it is there after all, it is grafted on what the others have by then.
-        self.want_plans(|sink| affected.contains(sink) && *sink != to);
-        self.want_plans(|sink| affected.contains(sink));
+        self.want_around(to, &affected);
     }
 
     /// Asks for the plans of these sinks, unless that is asked already.
@@ -334,7 +346,7 @@ impl Session {
             let is_fed = plan
                 .graft
                 .is_none_or(|graft| in_force.contains(&graft.base));
-            plan.is_ready() && is_fed
+            plan.is_ready() && is_fed && !plan.stands_by()
         };
         let mut sinks = self.sinks.iter_mut();
         let due = sinks.find_map(|(node, sink)| {
@@ -373,6 +385,7 @@ impl Session {
             };
             self.outputs.push_back(replay);
         }
+        self.take_along(epoch, now);
         // What is grafted on it may be waiting for it.
         self.switch(now);
         self.want_orphans();
@@ -456,6 +469,7 @@ impl Session {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.silent.retain(|_, until| *until > now);
         self.time_rekey(now);
+        self.time_doubt(now);
         let overdue: Vec<NodeId> = self
             .sinks
             .iter()
@@ -471,7 +485,7 @@ impl Session {
                 self.outputs.push_back(Output::PlanWanted { sink: *node });
             }
             match &mut sink.pending {
-                Some(pending) if pending.give_up <= now => {
+                Some(pending) if pending.give_up <= now && !pending.is_standing() => {
                     let unanswered = pending.waiting_for.iter().copied().collect();
                     failed.push((*node, pending.epoch, pending.silence(), unanswered));
                 }
@@ -533,7 +547,8 @@ impl Session {
                 .map(|d| d.send_next)
                 .min()
                 .unwrap_or(Instant::NEVER);
-            let give_up = sink.pending.as_ref().map_or(Instant::NEVER, |d| d.give_up);
+            let pending = sink.pending.as_ref().filter(|d| !d.is_standing());
+            let give_up = pending.map_or(Instant::NEVER, |d| d.give_up);
             sends
                 .min(give_up)
                 .min(sink.lease + LAPSE)
@@ -553,6 +568,7 @@ impl Session {
             .map(of_sink)
             .chain(retiring)
             .chain(self.rekey.due)
+            .chain(self.doubt_due())
             .min()
             .unwrap_or(Instant::NEVER)
     }

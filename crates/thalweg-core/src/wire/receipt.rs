@@ -1,4 +1,4 @@
-//! What a sink has of a stream, and that a node's next one does not answer: two messages from node to node towards the
+//! What a sink has of a stream, and that a node's next one does not answer, or may not: two messages from node to node towards the
 //! source; and one towards the sinks, that the source does not.
 //!
 //! *The idea.* The two go the way of accounts, from each node of a plan to its `previous`, so neither bears a route nor a
@@ -38,6 +38,8 @@ pub struct Advice {
     pub epoch: Epoch,
     /// How many hops that node is behind the sender; 0 is the sender itself.
     pub distance: u8,
+    /// It may yet: another way is worth making ready, and none is worth leaving.
+    pub is_doubt: bool,
 }
 
 /// The source of a plan does not answer the node that it gives its ADUs to.
@@ -97,7 +99,7 @@ pub(super) fn encode_advice(advice: &Advice, out: &mut Vec<u8>) {
     out.push(advice.distance);
 }
 
-pub(super) fn decode_advice(reader: &mut Reader<'_>) -> Result<Advice, WireError> {
+pub(super) fn decode_advice(is_doubt: bool, reader: &mut Reader<'_>) -> Result<Advice, WireError> {
     let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
     let epoch = Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32);
     let distance = reader.byte("distance")?;
@@ -108,6 +110,7 @@ pub(super) fn decode_advice(reader: &mut Reader<'_>) -> Result<Advice, WireError
         stream,
         epoch,
         distance,
+        is_doubt,
     })
 }
 

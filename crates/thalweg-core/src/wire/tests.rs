@@ -213,8 +213,10 @@ fn a_receipt_has_ranges_that_rise_and_do_not_touch() {
     let (what, value, limit) = ("ranges", 33, 32);
     let many = WireError::TooLarge { what, value, limit };
     assert_eq!(read(&[33]), Err(many));
-    let far = [6, 0, 0, 0, 0, 0, 0, 0, 3, 2, 31];
-    assert_eq!(control::decode(&far), Err(WireError::Malformed("distance")));
+    for kind in [6, 11] {
+        let far = [kind, 0, 0, 0, 0, 0, 0, 0, 3, 2, 31];
+        assert_eq!(control::decode(&far), Err(WireError::Malformed("distance")));
+    }
 }
 
 prop_compose! {
@@ -413,14 +415,17 @@ fn messages() -> impl Strategy<Value = Message> {
         credentials().prop_map(Message::Grant),
         warrants().prop_map(Message::Revocation),
         receipts().prop_map(Message::Receipt),
-        (any::<u64>(), any::<u32>(), 0..31_u8).prop_map(|(stream, epoch, distance)| {
-            let (stream, epoch) = (StreamId(stream), Epoch(epoch));
-            Message::Advice(Advice {
-                stream,
-                epoch,
-                distance,
-            })
-        }),
+        (any::<u64>(), any::<u32>(), 0..31_u8, any::<bool>()).prop_map(
+            |(stream, epoch, distance, is_doubt)| {
+                let (stream, epoch) = (StreamId(stream), Epoch(epoch));
+                Message::Advice(Advice {
+                    stream,
+                    epoch,
+                    distance,
+                    is_doubt,
+                })
+            }
+        ),
         btree_map(any::<[u8; 8]>(), 0..=VARINT_MAX, 0..9).prop_map(|records| {
             let records = records.into_iter();
             let records = records.map(|(prefix, sequence)| (Prefix(prefix), sequence));

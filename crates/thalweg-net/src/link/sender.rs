@@ -109,8 +109,8 @@ impl Outgoing {
         self.lock().sender.len()
     }
 
-    /// Returns what has been sent and must be acknowledged.
-    pub(super) fn in_flight(&self) -> DataSize {
+    /// Returns what has been sent and must be acknowledged, and since when that is waited for.
+    pub(super) fn in_flight(&self) -> (DataSize, Option<std::time::Instant>) {
         self.lock().wire.in_flight()
     }
 

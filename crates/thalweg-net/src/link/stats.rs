@@ -259,11 +259,12 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
 /// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that, and less while
 /// nothing is to be answered.
 pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
-    let in_flight = link.0.outgoing.in_flight();
+    let (in_flight, waiting_since) = link.0.outgoing.in_flight();
     if in_flight == DataSize::ZERO && !is_silent {
         return Sign {
             received: None,
             in_flight,
+            waiting_since: None,
             rtt: Duration::ZERO,
         };
     }
@@ -271,6 +272,7 @@ pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
     Sign {
         received: Some(received),
         in_flight,
+        waiting_since: waiting_since.map(|since| link.0.context.clock.at(since)),
         rtt,
     }
 }

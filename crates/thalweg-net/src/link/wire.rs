@@ -77,13 +77,16 @@ impl Wire {
         }
     }
 
-    /// Returns what is in packets that must be acknowledged; nothing where TCP itself looks after them.
-    pub(super) fn in_flight(&self) -> DataSize {
+    /// Returns what is in packets that must be acknowledged, and since when that is waited for, if it is known; nothing where
+    /// TCP itself looks after them.
+    pub(super) fn in_flight(&self) -> (DataSize, Option<std::time::Instant>) {
         let reading = match self {
             Self::Quic(quic) => quic.reading(),
             Self::Tcp(_) => None,
         };
-        reading.map_or(DataSize::ZERO, |reading| reading.in_flight)
+        reading.map_or((DataSize::ZERO, None), |reading| {
+            (reading.in_flight, reading.waiting_since)
+        })
     }
 
     /// Asks for the driver to be woken when there is more credit; returns whether there is by now.

@@ -1,7 +1,7 @@
 //! Listens whether neighbours answer, while something is sent to them.
 //!
-//! *The idea.* One task asks every link each 25 ms what has come and what is in flight, and tells the control task when a
-//! neighbour falls silent or is heard again ([`thalweg_core::routing::pulse`]). When no link has anything in flight it sleeps
+//! *The idea.* One task asks every link each 25 ms, and when a doubt or a silence is due, what has come and what is in flight,
+//! and tells the control task when a neighbour is doubted, falls silent or is heard again ([`thalweg_core::routing::pulse`]). When no link has anything in flight it sleeps
 //! until an ADU or a control frame is sent; so an idle node asks nothing.
 //!
 //! *What it does not do.* It concludes nothing from a silence.
@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use thalweg_core::id::NodeId;
 use thalweg_core::routing::pulse::{LOOK, Pulse, Sign};
+use thalweg_core::time::Instant;
 use thalweg_net::Link;
 use tokio::sync::{mpsc, watch};
 
@@ -44,25 +45,30 @@ pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input
             forwarder.sending().await;
             listen_anew(&mut listened, &mut ways, &forwarder);
         }
-        tokio::time::sleep(LOOK.into()).await;
+        forwarder
+            .clock
+            .sleep_until(next_look(&listened, forwarder.clock.now()))
+            .await;
         // Before the look, so that what is sent after it is told.
         forwarder.tell_sending();
         listen_anew(&mut listened, &mut ways, &forwarder);
         for (peer, heard) in &mut listened {
             let now = forwarder.clock.now();
-            let Some(is_silent) = heard.pulse.handle_look(heard.sign(), now) else {
+            let Some(hearing) = heard.pulse.handle_look(heard.sign(), now) else {
                 continue;
             };
             let peer = *peer;
-            if inputs
-                .send(Input::Silence { peer, is_silent })
-                .await
-                .is_err()
-            {
+            if inputs.send(Input::Hearing { peer, hearing }).await.is_err() {
                 return;
             }
         }
     }
+}
+
+/// Returns when to look at all: with the first that is due, and no later than is usual.
+fn next_look(listened: &BTreeMap<NodeId, Listened>, now: Instant) -> Instant {
+    let due = listened.values().map(|heard| heard.pulse.poll_timeout());
+    due.fold(now + LOOK, Instant::min)
 }
 
 /// Listens to the links that there are, and to no others.

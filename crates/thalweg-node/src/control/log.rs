@@ -66,6 +66,9 @@ pub(super) fn log(controller: &Controller, note: Note) {
 /// Writes down a note on another node.
 fn log_node(controller: &Controller, note: Note) {
     match note {
+        Note::Doubtful { peer } => {
+            debug!(peer = %controller.name_of(peer), "neighbour is late to answer; making other ways ready");
+        }
         Note::Silent { peer } => {
             info!(peer = %controller.name_of(peer), "neighbour does not answer");
         }

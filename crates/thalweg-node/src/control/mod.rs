@@ -37,6 +37,7 @@ use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
 use thalweg_core::control::{Controller, Installation, Output, Planning, Secrets, Settings, Ways};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_core::routing::pulse::Hearing;
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
@@ -78,7 +79,7 @@ pub(crate) enum Input {
     /// Somebody is at the door.
     Door(AtDoor),
     /// A neighbour does not answer, or answers again.
-    Silence { peer: NodeId, is_silent: bool },
+    Hearing { peer: NodeId, hearing: Hearing },
     /// A program asks for something.
     Command(Command),
 }
@@ -253,11 +254,13 @@ impl Control {
             }
             Input::Link(event) => self.handle_link(event),
             Input::Door(event) => self.handle_door(event),
-            Input::Silence { peer, is_silent } => {
+            Input::Hearing { peer, hearing } => {
                 // What has left for a peer that answers no more is judged by the counts.
-                self.count_all();
+                if hearing != Hearing::Doubtful {
+                    self.count_all();
+                }
                 self.controller
-                    .handle_silence(peer, is_silent, now, &mut self.keys);
+                    .handle_hearing(peer, hearing, now, &mut self.keys);
             }
             Input::Command(command) => self.handle_command(command).await,
         }

@@ -38,12 +38,13 @@ impl Host {
             let sign = Sign {
                 received: Some(stats.received),
                 in_flight: stats.bytes_in_flight,
+                waiting_since: stats.waiting_since,
                 rtt: stats.rtt,
             };
-            if let Some(is_silent) = neighbour.pulse.handle_look(sign, now) {
+            if let Some(hearing) = neighbour.pulse.handle_look(sign, now) {
                 let peer = neighbour.id;
                 self.controller
-                    .handle_silence(peer, is_silent, now, &mut self.keys);
+                    .handle_hearing(peer, hearing, now, &mut self.keys);
             }
         }
     }

@@ -109,6 +109,34 @@ fn a_way_that_stalls_again_and_again_is_left_once() {
 }
 
 #[test]
+fn a_way_that_hesitates_is_made_ready_for_and_not_left() {
+    let world = continuity_world!("hesitation");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        let broken = continuity::broken(&world, &played.report);
+        assert_eq!(broken, [] as [&str; 0], "seed {seed}");
+        let plans = played.promises.len();
+        assert_eq!(plans, world.streams.len(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_cut_delays_fewer_pictures_than_the_old_system_did() {
+    for world in [
+        continuity_world!("link-cut"),
+        continuity_world!("near-cut"),
+        continuity_world!("relay-crash"),
+    ] {
+        for seed in 0..SEEDS {
+            let video = &run_by_law(&world, seed).report.streams[0];
+            let longest_ms = video.latency_ms.max.expect("some came");
+            // Six pictures fall due in that time; with a round trip for another way it was seven.
+            assert!(longest_ms < 6.0 * 40.0, "seed {seed}: {longest_ms}");
+        }
+    }
+}
+
+#[test]
 fn what_has_no_deadline_waits_for_the_end_of_a_partition() {
     let world = continuity_world!("partition");
     for seed in 0..SEEDS {

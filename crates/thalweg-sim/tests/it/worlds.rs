@@ -32,7 +32,7 @@ pub fn run_by_law(world: &World, seed: u64) -> Played {
 /// The hashes of a few seeds. They change when what is sent or decided changes, and must not otherwise: not from one
 /// machine to the next, nor from debug to release. To renew one: `thalweg simulate --generate --seed N`.
 const GOLDEN: [(u64, &str); 4] = [
-    (1, "ef6526435b055ce2"),
+    (1, "442d4cc7ce3c9afe"),
     (2, "43e548e799be2f2f"),
     (3, "a0a794e02ff4a87f"),
     (5, "a39627fd067ecf75"),

@@ -13,6 +13,7 @@ use crate::ledger::{Band, Counts, EVERY, SLACK};
 use crate::mailbox::Held;
 use crate::needs::{Needs, Reliability};
 use crate::planner::Planner;
+use crate::routing::pulse::Hearing;
 use crate::session::{Feed, Given, LEASE, RENEW};
 use crate::time::Duration;
 use crate::wire::control::{self as wire, Branch, Message, Said};
@@ -32,6 +33,14 @@ fn given(epoch: u32, serves: &[u32]) -> Given {
         epoch: Epoch(epoch),
         serves: serves.iter().copied().map(Epoch).collect(),
     }
+}
+
+/// Has a node take its neighbour for that.
+fn hear(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
+    fabric.at(at, |c, now, keys| {
+        c.handle_hearing(peer, hearing, now, keys);
+    });
+    fabric.settle();
 }
 
 fn told(fabric: &Fabric, stream: StreamId) -> &[Given] {
@@ -214,8 +223,7 @@ fn when_the_shared_way_breaks_both_move_and_what_either_lacks_is_sent_again() {
     fabric.subscribe(C);
     fabric.subscribe(D);
     assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
-    fabric.at(A, |c, now, keys| c.handle_silence(B, true, now, keys));
-    fabric.settle();
+    hear(&mut fabric, A, B, Hearing::Silent);
     let after = told(&fabric, stream);
     assert_eq!(after.len(), 1, "{after:?}");
     let (root, serves) = (after[0].epoch, &after[0].serves);
@@ -246,10 +254,7 @@ fn a_node_that_does_not_answer_behind_the_graft_is_gone_around() {
     } else {
         (B, C)
     };
-    fabric.at(caster, |c, now, keys| {
-        c.handle_silence(silent, true, now, keys);
-    });
-    fabric.settle();
+    hear(&mut fabric, caster, silent, Hearing::Silent);
     let after = told(&fabric, stream);
     assert_eq!(after.len(), 1);
     assert!(
@@ -269,8 +274,7 @@ fn who_is_behind_a_relay_that_is_a_sink_does_not_wait_for_it_when_it_dies() {
     assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
     // It may be only its link that is cut: the source plans for it by the other way, behind D.
     fabric.nodes.remove(&relay);
-    fabric.at(A, |c, now, keys| c.handle_silence(relay, true, now, keys));
-    fabric.settle();
+    hear(&mut fabric, A, relay, Hearing::Silent);
     let resent = &fabric.node(A).resent;
     let [(from, to, _)] = &resent[..] else {
         panic!("D is served, and no time has passed: {resent:?}");
@@ -380,6 +384,7 @@ fn nobody_else_is_heard_about_a_grafted_plan() {
         stream,
         epoch: Epoch(2),
         distance: 1,
+        is_doubt: false,
     };
     send(1, Said::Advice(advice));
     let astray = |note: &&Note| matches!(note, Note::BranchAstray { from } | Note::AdviceAstray { from } if *from == B);

@@ -10,6 +10,7 @@ mod hostile;
 mod meetings;
 mod rekey;
 mod routes;
+mod standby;
 mod streams;
 mod traces;
 

@@ -13,6 +13,7 @@ use crate::id::Epoch;
 use crate::model::{Catalogue, Declaration, Snapshot};
 use crate::planner::{self, Planner, Policy};
 use crate::routing::UNREACHED_MAX;
+use crate::routing::pulse::Hearing;
 use crate::session::{LEASE, Part};
 use crate::time::{Duration, Instant};
 use crate::wire::control::Message;
@@ -430,24 +431,24 @@ fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
     let stream_of_a = fabric.publish(A, publication(None, false));
     fabric.subscribe(E);
     fabric.subscribe(C);
-    let silent = |fabric: &mut Fabric, is_silent| {
+    let hear = |fabric: &mut Fabric, hearing| {
         fabric.at(B, |c, now, keys| {
-            c.handle_silence(A, is_silent, now, keys);
+            c.handle_hearing(A, hearing, now, keys);
         });
         fabric.settle();
     };
-    silent(&mut fabric, true);
+    hear(&mut fabric, Hearing::Silent);
     fabric.pass(Duration::from_secs(5));
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(A), "nobody stands by");
     }
-    silent(&mut fabric, false);
+    hear(&mut fabric, Hearing::Answering);
     let stream_of_d = fabric.publish(D, publication(None, false));
     fabric.pass(Duration::from_secs(5));
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(A), "who is served stays");
     }
-    silent(&mut fabric, true);
+    hear(&mut fabric, Hearing::Silent);
     fabric.pass(Duration::from_millis(499));
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(A), "it may find another way");
@@ -462,7 +463,7 @@ fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
     let source = fabric.node(A).controller.source(stream_of_a);
     let left = source.expect("it publishes").sinks().count();
     assert_eq!(left, 0, "both have said that they go");
-    silent(&mut fabric, false);
+    hear(&mut fabric, Hearing::Answering);
     fabric.pass(LEASE);
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(D), "nobody goes back");

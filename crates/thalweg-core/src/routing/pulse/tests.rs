@@ -1,6 +1,9 @@
-//! Proves when a neighbour is taken for silent: after its patience, to a look, and only while something is waited for.
+//! Proves when a neighbour is doubted and when it is taken for silent: after so long, to the moment where it is known since when
+//! it is waited, and only while something is waited for.
 
-use super::{LOOK, Pulse, Sign};
+use alloc::vec::Vec;
+
+use super::{Hearing, LOOK, Pulse, Sign};
 use crate::time::{Duration, Instant};
 use crate::units::DataSize;
 
@@ -10,26 +13,32 @@ fn sign(received: u64, in_flight: u64) -> Sign {
     Sign {
         received: Some(DataSize::from_bytes(received)),
         in_flight: DataSize::from_bytes(in_flight),
+        waiting_since: None,
         rtt: RTT,
     }
 }
 
-/// Looks whenever it is time, until then; returns when silence began and ended.
+fn ms(ms: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(ms)
+}
+
+/// Looks whenever it is time, until then; returns what the neighbour was taken for, and from when on.
 fn looked(
     pulse: &mut Pulse,
     until: Instant,
     sign: impl Fn(Instant) -> Sign,
-) -> (Option<Instant>, Option<Instant>) {
-    let (mut begun, mut ended) = (None, None);
+) -> Vec<(Hearing, Instant)> {
+    let mut heard = Vec::new();
     while pulse.poll_timeout() <= until {
         let now = pulse.poll_timeout();
-        match pulse.handle_look(sign(now), now) {
-            Some(true) => begun = Some(now),
-            Some(false) => ended = Some(now),
-            None => {}
-        }
+        heard.extend(
+            pulse
+                .handle_look(sign(now), now)
+                .map(|hearing| (hearing, now)),
+        );
+        assert!(pulse.poll_timeout() > now, "it never looks twice at once");
     }
-    (begun, ended)
+    heard
 }
 
 #[test]
@@ -42,17 +51,79 @@ fn patience_is_four_round_trips_and_a_held_back_acknowledgement_and_has_a_least(
 }
 
 #[test]
-fn a_neighbour_that_never_answers_is_silent_after_its_patience_and_a_look() {
+fn a_neighbour_is_doubted_a_round_trip_before_its_silence_and_no_later_than_half_of_the_least_patience()
+ {
+    assert_eq!(Pulse::doubt(RTT), Duration::from_millis(150));
+    assert_eq!(Pulse::doubt(Duration::ZERO), Duration::from_millis(75));
+    for rtt in [0, 1, 20, 25, 37, 50, 600, 5_000].map(Duration::from_millis) {
+        let (doubt, patience) = (Pulse::doubt(rtt), Pulse::patience(rtt));
+        assert!(
+            doubt + rtt + LOOK <= patience || doubt + doubt <= patience,
+            "{rtt}"
+        );
+    }
+    assert!(Pulse::doubt(Duration::NEVER) >= Duration::from_secs(1_000_000));
+}
+
+#[test]
+fn a_neighbour_that_never_answers_is_doubted_and_silent_to_the_moment() {
     let mut pulse = Pulse::default();
     assert!(pulse.poll_timeout().is_never());
     let sent = Instant::from_nanos(7);
     pulse.handle_sent(sent);
-    let later = sent + Duration::from_secs(3);
-    let (begun, ended) = looked(&mut pulse, later, |_| sign(0, 1_200));
-    let begun = begun.expect("silent").saturating_since(sent);
-    let patience = Pulse::patience(RTT);
-    assert!(patience <= begun && begun <= patience + LOOK, "{begun}");
-    assert!(ended.is_none() && pulse.is_silent());
+    let heard = looked(&mut pulse, sent + Duration::from_secs(3), |_| {
+        sign(0, 1_200)
+    });
+    let (doubt, patience) = (Pulse::doubt(RTT), Pulse::patience(RTT));
+    let expected = [
+        (Hearing::Doubtful, sent + doubt),
+        (Hearing::Silent, sent + patience),
+    ];
+    assert_eq!(heard, expected);
+    assert!(pulse.is_silent());
+}
+
+#[test]
+fn it_is_waited_from_the_last_acknowledgement_or_the_first_packet_and_not_from_the_look_after() {
+    let mut pulse = Pulse::default();
+    pulse.handle_sent(ms(0));
+    // What was put into the link at 0 left it at 9; what was acknowledged at 61 was seen at 75.
+    let of = |now: Instant| {
+        let (received, since) = if now < ms(61) { (0, 9) } else { (40, 61) };
+        Sign {
+            waiting_since: Some(ms(since)),
+            ..sign(received, 1_200)
+        }
+    };
+    let heard = looked(&mut pulse, ms(3_000), of);
+    let (doubt, patience) = (Pulse::doubt(RTT), Pulse::patience(RTT));
+    let expected = [
+        (Hearing::Doubtful, ms(61) + doubt),
+        (Hearing::Silent, ms(61) + patience),
+    ];
+    assert_eq!(heard, expected);
+    // Something else than an acknowledgement has come by a look, nobody knows when.
+    let mut pulse = Pulse::default();
+    pulse.handle_sent(ms(0));
+    let of = |now: Instant| Sign {
+        waiting_since: Some(ms(9)),
+        ..sign(if now < ms(61) { 0 } else { 40 }, 1_200)
+    };
+    let heard = looked(&mut pulse, ms(3_000), of);
+    assert_eq!(heard[1], (Hearing::Silent, ms(75) + patience));
+}
+
+#[test]
+fn what_is_late_and_comes_ends_the_doubt() {
+    let mut pulse = Pulse::default();
+    pulse.handle_sent(ms(0));
+    let back = ms(0) + Pulse::doubt(RTT) + Duration::from_millis(10);
+    let of = |now: Instant| sign(u64::from(now >= back), 1_200);
+    let heard = looked(&mut pulse, ms(300), of);
+    let [(Hearing::Doubtful, _), (Hearing::Answering, when), ..] = heard[..] else {
+        panic!("{heard:?}");
+    };
+    assert!(when.saturating_since(back) <= LOOK);
 }
 
 #[test]
@@ -71,14 +142,12 @@ fn what_was_not_asked_while_nothing_was_in_flight_prolongs_no_patience() {
     }
     // Something came meanwhile; then nothing any more.
     let asked = |_| sign(9_000, 1_200);
-    let (begun, _) = looked(&mut pulse, now + Duration::from_secs(3), asked);
-    let begun = begun.expect("silent").saturating_since(now);
-    let patience = Pulse::patience(RTT);
-    assert!(patience <= begun && begun <= patience + LOOK, "{begun}");
+    let heard = looked(&mut pulse, now + Duration::from_secs(3), asked);
+    assert_eq!(heard[1], (Hearing::Silent, now + Pulse::patience(RTT)));
     // And a byte that comes is one more than those.
     assert_eq!(
         pulse.handle_look(sign(9_001, 0), pulse.poll_timeout()),
-        Some(false)
+        Some(Hearing::Answering)
     );
 }
 
@@ -94,8 +163,11 @@ fn one_byte_ends_the_silence_and_an_idle_link_is_not_looked_at() {
             sign(40, 0)
         }
     };
-    let (begun, ended) = looked(&mut pulse, back + Duration::from_secs(1), of);
-    assert!(begun.is_some() && ended.expect("heard").saturating_since(back) <= LOOK);
+    let heard = looked(&mut pulse, back + Duration::from_secs(1), of);
+    let [_, (Hearing::Silent, _), (Hearing::Answering, ended)] = heard[..] else {
+        panic!("{heard:?}");
+    };
+    assert!(ended.saturating_since(back) <= LOOK);
     assert!(!pulse.is_silent() && pulse.poll_timeout().is_never());
 }
 
@@ -104,12 +176,17 @@ fn who_answers_now_and_then_or_has_nothing_to_answer_is_not_silent() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
     let until = Instant::ZERO + Duration::from_secs(10);
-    // A full queue: something comes every 200 ms.
+    // A full queue: something comes every 200 ms, where the patience is 225 and the doubt 150.
     let of = |now: Instant| sign(now.as_nanos() / 200_000_000, 50_000);
-    assert_eq!(looked(&mut pulse, until, of), (None, None));
+    let heard = looked(&mut pulse, until, of);
+    assert!(heard.iter().all(|(hearing, _)| *hearing != Hearing::Silent));
+    let of = |now: Instant| sign(now.as_nanos() / 100_000_000, 50_000);
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
-    assert_eq!(looked(&mut pulse, until, |_| sign(0, 0)), (None, None));
+    assert_eq!(looked(&mut pulse, until, of), []);
+    let mut pulse = Pulse::default();
+    pulse.handle_sent(Instant::ZERO);
+    assert_eq!(looked(&mut pulse, until, |_| sign(0, 0)), []);
     assert!(pulse.poll_timeout().is_never());
 }
 
@@ -118,10 +195,14 @@ fn what_this_node_was_away_does_not_count_as_silence() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
     let late = Instant::ZERO + Duration::from_secs(2);
-    assert_eq!(pulse.handle_look(sign(0, 1_200), late), None);
-    let until = late + Duration::from_secs(1);
-    let (begun, _) = looked(&mut pulse, until, |_| sign(0, 1_200));
-    let waited = begun.expect("silent").saturating_since(late);
+    // That it is known since when it is waited changes nothing.
+    let of = |_| Sign {
+        waiting_since: Some(Instant::ZERO),
+        ..sign(0, 1_200)
+    };
+    assert_eq!(pulse.handle_look(of(late), late), None);
+    let heard = looked(&mut pulse, late + Duration::from_secs(1), of);
+    let waited = heard[1].1.saturating_since(late);
     let patience = Pulse::patience(RTT);
     assert!(
         patience <= waited + LOOK && waited <= patience + LOOK,

@@ -18,6 +18,8 @@
 //! *Sources.* docs/protocol.md §4–6; spec PA-20…PA-29 (gather, prepare, ready, switch-over).
 
 mod body;
+#[cfg(test)]
+mod tests;
 
 use alloc::vec::Vec;
 
@@ -46,6 +48,9 @@ const RECEIPT: u8 = 5;
 
 /// The kind of an advice among frames.
 const ADVICE: u8 = 6;
+
+/// The kind of an advice that is a doubt among frames: a kind of its own, which earlier programs pass over.
+const DOUBT: u8 = 11;
 
 /// The kind of what is said of a grafted plan among frames.
 const BRANCH: u8 = 7;
@@ -82,7 +87,7 @@ pub enum Message {
     Revocation(Warrant),
     /// What the sink of a plan has.
     Receipt(Receipt),
-    /// The next node of a plan does not answer.
+    /// The next node of a plan does not answer, or may not.
     Advice(Advice),
     /// One of the three, of a plan that is grafted on another, by whose way it goes on.
     Branch(Branch),
@@ -112,7 +117,7 @@ pub enum Said {
     Account(Report),
     /// What its sink has.
     Receipt(Receipt),
-    /// The next node behind that, or further behind, does not answer.
+    /// The next node behind that, or further behind, does not answer, or may not.
     Advice(Advice),
 }
 
@@ -193,7 +198,7 @@ pub fn encode(message: &Message) -> Vec<u8> {
             receipt::encode_receipt(receipt, &mut out);
         }
         Message::Advice(advice) => {
-            out.push(ADVICE);
+            out.push(if advice.is_doubt { DOUBT } else { ADVICE });
             receipt::encode_advice(advice, &mut out);
         }
         Message::Branch(branch) => {
@@ -237,7 +242,8 @@ pub fn decode(frame: &[u8]) -> Result<Message, WireError> {
         GRANT => Message::Grant(admission::credential(&mut reader)?),
         REVOCATION => Message::Revocation(admission::warrant(&mut reader)?),
         RECEIPT => Message::Receipt(receipt::decode_receipt(&mut reader)?),
-        ADVICE => Message::Advice(receipt::decode_advice(&mut reader)?),
+        ADVICE => Message::Advice(receipt::decode_advice(false, &mut reader)?),
+        DOUBT => Message::Advice(receipt::decode_advice(true, &mut reader)?),
         BRANCH => Message::Branch(branch(&mut reader)?),
         SILENCE => Message::Silence(receipt::decode_silence(&mut reader)?),
         SUMMARY => Message::Summary(summary::decode_summary(&mut reader)?),
@@ -253,7 +259,8 @@ fn branch(reader: &mut Reader<'_>) -> Result<Branch, WireError> {
     let said = match reader.byte("kind")? {
         ACCOUNT => Said::Account(account::decode(reader)?),
         RECEIPT => Said::Receipt(receipt::decode_receipt(reader)?),
-        ADVICE => Said::Advice(receipt::decode_advice(reader)?),
+        ADVICE => Said::Advice(receipt::decode_advice(false, reader)?),
+        DOUBT => Said::Advice(receipt::decode_advice(true, reader)?),
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     let (stream, _) = said.plan();
