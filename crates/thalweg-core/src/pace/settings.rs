@@ -49,7 +49,7 @@ pub const TELL_DELAY: Duration = Duration::from_millis(2);
 /// keeps: a quarter of a millisecond's bytes at 2 Gbit/s.
 pub const TELL_BYTES_SELDOM: u64 = 64 << 10;
 
-/// The same; two or three pictures a second apart by 33 ms share a word, and it is still well within [`STALL_MIN`].
+/// The same; two or three pictures that are 33 ms apart share a word, and it is still well within [`STALL_MIN`].
 pub const TELL_DELAY_SELDOM: Duration = Duration::from_millis(75);
 
 /// What the peer asks for beyond is not done: it could not fill the windows.
