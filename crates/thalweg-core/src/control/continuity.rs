@@ -140,6 +140,14 @@ impl Continuity {
         is_new
     }
 
+    /// Has plans lead elsewhere until then, or for as long as they were to before.
+    fn go_around(&mut self, link: (NodeId, NodeId), until: Instant) {
+        let of_link = self.suspects.entry(link).or_default();
+        *of_link = until.max(*of_link);
+        let of_node = self.unheard.entry(link.1).or_default();
+        *of_node = until.max(*of_node);
+    }
+
     pub(super) fn poll_timeout(&self) -> Instant {
         let suspects = self.suspects.values().chain(self.leaving.values());
         let receipts = self.receivings.values().map(|receiving| &receiving.due);
@@ -322,8 +330,7 @@ impl Controller {
     fn suspect(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + SUSPECT_HOLD;
         self.continuity.doubts.remove(&(from, to));
-        self.continuity.suspects.insert((from, to), until);
-        self.continuity.unheard.insert(to, until);
+        self.continuity.go_around((from, to), until);
         for source in self.sources.values_mut() {
             source.session.handle_suspect(from, to, until);
         }
@@ -332,15 +339,7 @@ impl Controller {
     /// Has plans made ready that keep away from where there may be silence.
     fn make_ready(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + DOUBT_HOLD;
-        let Continuity {
-            suspects, unheard, ..
-        } = &mut self.continuity;
-        for known in [
-            suspects.entry((from, to)).or_default(),
-            unheard.entry(to).or_default(),
-        ] {
-            *known = (*known).max(until);
-        }
+        self.continuity.go_around((from, to), until);
         for source in self.sources.values_mut() {
             source.session.handle_doubt(from, to, until);
         }

@@ -127,6 +127,22 @@ fn add_head(sequence: u64, payload_bytes: usize, head: &mut Vec<u8>) {
     encode_header(&header(sequence), payload_bytes, start, head);
 }
 
+/// Opens a stream of a sequence with the head of an ADU and its first byte.
+async fn open_sequence(
+    connection: &iroh::endpoint::Connection,
+    sequence: u64,
+    payload_bytes: usize,
+    first: u8,
+) -> iroh::endpoint::SendStream {
+    let opened = bounded(connection.open_uni()).await;
+    let mut stream = opened.expect("room for streams");
+    let mut bytes = vec![2];
+    add_head(sequence, payload_bytes, &mut bytes);
+    bytes.push(first);
+    stream.write_all(&bytes).await.expect("open");
+    stream
+}
+
 fn lane() -> Carriage {
     Carriage::Ordered(OrderedId {
         stream: StreamId(1),
@@ -207,13 +223,7 @@ async fn sequence_passes_relays_while_it_arrives_and_outlives_an_adu_whose_rest_
     let (first, _, mut told) = relay_by(&second, lane()).await;
     let (_bare, connection) = bare(&first).await;
     let mut taste = async || bounded(tasted.recv()).await.expect("it lives");
-    let mut stream = bounded(connection.open_uni())
-        .await
-        .expect("room for streams");
-    let mut bytes = vec![2];
-    add_head(0, 2, &mut bytes);
-    bytes.push(7);
-    stream.write_all(&bytes).await.expect("open");
+    let mut stream = open_sequence(&connection, 0, 2, 7).await;
     // The gate: the second byte is not sent before the far end has seen the first.
     assert_eq!(taste().await.as_deref(), Ok(&[7][..]));
     let mut bytes = vec![8];
@@ -228,13 +238,7 @@ async fn sequence_passes_relays_while_it_arrives_and_outlives_an_adu_whose_rest_
     let cancelled = BodyError::Reset(StreamCode::Cancelled);
     assert_eq!(taste().await, Err(cancelled));
     assert_eq!(bounded(told.recv()).await, Some(Outcome::Cancelled));
-    let mut stream = bounded(connection.open_uni())
-        .await
-        .expect("room for streams");
-    let mut bytes = vec![2];
-    add_head(2, 1, &mut bytes);
-    bytes.push(10);
-    stream.write_all(&bytes).await.expect("open");
+    let _stream = open_sequence(&connection, 2, 1, 10).await;
     assert_eq!(taste().await.as_deref(), Ok(&[10][..]));
     assert_eq!(bounded(told.recv()).await, Some(Outcome::Departed));
 }
