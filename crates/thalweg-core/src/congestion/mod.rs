@@ -58,6 +58,9 @@ const PACKET_BYTES: core::ops::RangeInclusive<u64> = 1_200..=65_527;
 /// The fastest that is paced: beyond it timers are coarser than packets.
 const PACING_MAX: Bitrate = Bitrate::from_kbps(400_000_000);
 
+/// A base round trip up to which nothing is paced: as much as QUIC sends in one burst on a fast line.
+const UNPACED: Duration = Duration::from_millis(2);
+
 /// One round trip in so many may be filled with probes.
 const PROBE_ROUNDS: u64 = 4;
 
@@ -278,7 +281,13 @@ impl Controller {
     /// Returns how fast it may leave; nothing where the transport's own pacing is as good: before a round trip was
     /// measured, and in competition, where who spreads his packets more evenly than the others meets the full queue more
     /// often than they do.
+    ///
+    /// As fast as it will on a short path: a window leaves within the round trip there, and the longer ones that a busy
+    /// machine makes of it are no reason to give each packet a send of its own.
     pub fn pacing_rate(&self) -> Option<Bitrate> {
+        if self.delay.is_known() && self.delay.base() <= UNPACED {
+            return Some(PACING_MAX);
+        }
         if !self.delay.is_known() || self.mode() == Mode::Compete {
             return None;
         }

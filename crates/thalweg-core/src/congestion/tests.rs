@@ -9,7 +9,9 @@ use proptest::prelude::*;
 
 use super::cubic::cube_root;
 use super::ledger::{Ledger, PACKETS_MAX};
-use super::{Congestion, CongestionEvent, Controller, Mode, PACKETS_MIN, WINDOW_MAX};
+use super::{
+    Congestion, CongestionEvent, Controller, Mode, PACING_MAX, PACKETS_MIN, UNPACED, WINDOW_MAX,
+};
 use crate::random::SplitMix;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
@@ -123,6 +125,37 @@ impl Path {
 
     fn wait(&self) -> Duration {
         self.free.saturating_since(self.now)
+    }
+}
+
+#[test]
+fn a_short_path_is_not_paced_however_late_its_machines_are() {
+    for (base, is_paced) in [(UNPACED, false), (UNPACED + Duration::from_micros(1), true)] {
+        let mut controller = Controller::new(PACKET);
+        assert_eq!(
+            controller.pacing_rate(),
+            None,
+            "before a round trip is known"
+        );
+        let mut now = Instant::ZERO + ms(100);
+        for number in 0..200 {
+            // The first comes back at once, the others as they do from who is busy.
+            let rtt = if number == 0 { base } else { ms(30) };
+            controller.handle_sent(now, number, PACKET);
+            controller.handle_ack(now + rtt, number, now, PACKET);
+            controller.handle_acks_end(now + rtt, DataSize::ZERO, true);
+            now = now + rtt;
+            if !is_paced {
+                assert_eq!(controller.pacing_rate(), Some(PACING_MAX));
+            }
+        }
+        if is_paced {
+            assert!(
+                controller
+                    .pacing_rate()
+                    .is_none_or(|rate| rate < PACING_MAX)
+            );
+        }
     }
 }
 
