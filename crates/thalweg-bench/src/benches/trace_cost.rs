@@ -144,7 +144,7 @@ impl Transport for Nowhere {
         Datagram::Sent
     }
 
-    fn credit(&self) -> DataSize {
+    fn credit(&mut self) -> DataSize {
         DataSize::from_kib(1 << 10)
     }
 

@@ -291,7 +291,7 @@ impl Transport for Quic {
         }
     }
 
-    fn credit(&self) -> DataSize {
+    fn credit(&mut self) -> DataSize {
         let known = self.watch.as_ref().map(|watch| watch.credit());
         known.unwrap_or(DataSize::from_bytes(SEND_WINDOW_BYTES))
     }

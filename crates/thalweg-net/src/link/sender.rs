@@ -116,12 +116,12 @@ impl Outgoing {
 
     /// Returns the estimate of what the path can send.
     pub(super) fn sendable_rate(&self) -> Option<Bitrate> {
-        self.lock().wire.path_rate().sendable
+        self.lock().wire.hold().path_rate().sendable
     }
 
     /// Returns how much the path would take now.
     pub(super) fn credit(&self) -> DataSize {
-        self.lock().wire.credit()
+        self.lock().wire.hold().credit()
     }
 
     /// Returns how many bytes wait.
@@ -131,12 +131,13 @@ impl Outgoing {
 
     /// Returns what waits, how long ADUs took lately, and what was given up.
     pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
-        let state = self.lock();
+        let mut state = self.lock();
+        let rate = state.wire.hold().path_rate().sendable;
         let outbox = state.sender.outbox();
         let names: BTreeMap<_, _> = state.sender.flows().collect();
         OutboxReading::new(
             &outbox.census(),
-            state.wire.path_rate().sendable,
+            rate,
             state.latency.percentiles(now),
             *outbox.drops(),
             |flow| names.get(&flow).map(|id| (id.stream, id.epoch)),
@@ -166,7 +167,7 @@ impl Outgoing {
             return;
         }
         state.followed = now;
-        let rate = state.wire.path_rate().sendable;
+        let rate = state.wire.hold().path_rate().sendable;
         if state.steady.handle_rate(now, rate) {
             self.sendable.send_replace(state.steady.told());
         }
@@ -182,7 +183,8 @@ impl State {
     /// Lets the machine hand over what can go.
     fn pump(&mut self, now: Instant) {
         loop {
-            match self.sender.pump(now, &mut self.wire) {
+            let pause = self.sender.pump(now, &mut self.wire.hold());
+            match pause {
                 Pause::Idle => return,
                 // It says itself when it takes more; of datagrams it does not, but then it has sent some.
                 Pause::Blocked => {
@@ -202,11 +204,14 @@ impl State {
     /// Takes in how streams have ended.
     fn take_ends(&mut self, ended: &mut Vec<(Owner, Ended)>) {
         self.wire.take_ended(ended);
-        for (owner, how) in ended.drain(..) {
-            match how {
-                Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut self.wire),
-                Ended::Stopped(code) => self.sender.handle_stopped(owner, code, &mut self.wire),
-                Ended::Lost => {}
+        if !ended.is_empty() {
+            let mut wire = self.wire.hold();
+            for (owner, how) in ended.drain(..) {
+                match how {
+                    Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut wire),
+                    Ended::Stopped(code) => self.sender.handle_stopped(owner, code, &mut wire),
+                    Ended::Lost => {}
+                }
             }
         }
         for owner in self.wire.take_unread() {

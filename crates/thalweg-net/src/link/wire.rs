@@ -16,10 +16,17 @@ use thalweg_core::units::DataSize;
 use super::connection::Fresh;
 use super::quic::{Ended, Quic};
 use super::tcp::Tcp;
+use crate::tcp;
 
 pub(super) enum Wire {
     Quic(Quic),
     Tcp(Tcp),
+}
+
+/// The same while the sender does something with it: what it asks at a time of a session over TCP it asks under one lock.
+pub(super) enum Held<'a> {
+    Quic(&'a mut Quic),
+    Tcp(tcp::Held<'a>),
 }
 
 impl Wire {
@@ -27,6 +34,14 @@ impl Wire {
         match connection {
             Fresh::Quic(connection) => Self::Quic(Quic::new(connection)),
             Fresh::Tcp(connection, events) => Self::Tcp(Tcp::new(connection, events)),
+        }
+    }
+
+    /// Returns the transport for the sender.
+    pub(super) fn hold(&mut self) -> Held<'_> {
+        match self {
+            Self::Quic(quic) => Held::Quic(quic),
+            Self::Tcp(tcp) => Held::Tcp(tcp.sending.hold()),
         }
     }
 
@@ -100,84 +115,84 @@ impl Wire {
     }
 }
 
-impl Transport for Wire {
+impl Transport for Held<'_> {
     /// QUIC's are numbered by a table of 32 bits.
     type Stream = u64;
 
     fn open(&mut self, owner: Owner, rank: i32) -> Option<u64> {
         match self {
             Self::Quic(quic) => quic.open(owner, rank).map(u64::from),
-            Self::Tcp(tcp) => Some(tcp.sending.open(owner, rank)?.0),
+            Self::Tcp(tcp) => Some(tcp.open(owner, rank)?.0),
         }
     }
 
     fn write(&mut self, stream: u64, pieces: &mut [Bytes]) -> Written {
         match self {
             Self::Quic(quic) => quic.write(stream as u32, pieces),
-            Self::Tcp(tcp) => tcp.sending.write(StreamNumber(stream), pieces),
+            Self::Tcp(tcp) => tcp.write(StreamNumber(stream), pieces),
         }
     }
 
     fn finish(&mut self, stream: u64) {
         match self {
             Self::Quic(quic) => quic.finish(stream as u32),
-            Self::Tcp(tcp) => tcp.sending.finish(StreamNumber(stream)),
+            Self::Tcp(tcp) => tcp.finish(StreamNumber(stream)),
         }
     }
 
     fn reset(&mut self, stream: u64, code: StreamCode) {
         match self {
             Self::Quic(quic) => quic.reset(stream as u32, code),
-            Self::Tcp(tcp) => tcp.sending.reset(StreamNumber(stream), code),
+            Self::Tcp(tcp) => tcp.reset(StreamNumber(stream), code),
         }
     }
 
     fn forget(&mut self, stream: u64) {
         match self {
             Self::Quic(quic) => quic.forget(stream as u32),
-            Self::Tcp(tcp) => tcp.sending.forget(StreamNumber(stream)),
+            Self::Tcp(tcp) => tcp.forget(StreamNumber(stream)),
         }
     }
 
     fn datagram_bytes_max(&mut self) -> usize {
         match self {
             Self::Quic(quic) => quic.datagram_bytes_max(),
-            Self::Tcp(tcp) => tcp.sending.datagram_bytes_max(),
+            Self::Tcp(tcp) => tcp.datagram_bytes_max(),
         }
     }
 
     fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
         match self {
             Self::Quic(quic) => quic.send_datagram(datagram),
-            Self::Tcp(tcp) => tcp.sending.send_datagram(datagram),
+            Self::Tcp(tcp) => tcp.send_datagram(datagram),
         }
     }
 
-    fn credit(&self) -> DataSize {
+    fn credit(&mut self) -> DataSize {
         match self {
             Self::Quic(quic) => quic.credit(),
-            Self::Tcp(tcp) => tcp.sending.credit(),
+            Self::Tcp(tcp) => tcp.credit(),
         }
     }
 
     fn heard(&self) -> u64 {
         match self {
             Self::Quic(quic) => quic.heard(),
-            Self::Tcp(tcp) => tcp.sending.heard(),
+            Self::Tcp(tcp) => tcp.heard(),
         }
     }
 
     fn let_one_through(&mut self) {
         match self {
             Self::Quic(quic) => quic.let_one_through(),
-            Self::Tcp(tcp) => tcp.sending.let_one_through(),
+            Self::Tcp(tcp) => tcp.let_one_through(),
         }
     }
 
     fn path_rate(&self) -> PathRate {
         match self {
             Self::Quic(quic) => quic.path_rate(),
-            Self::Tcp(tcp) => tcp.sending.path_rate(),
+            Self::Tcp(tcp) => tcp.path_rate(),
         }
     }
 }

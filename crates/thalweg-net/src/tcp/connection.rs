@@ -14,7 +14,6 @@ use bytes::Bytes;
 use thalweg_core::hop::sender::PathRate;
 use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
 use thalweg_core::id::NodeId;
-use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::pace::{
     Carried, CarrierNumber, DatagramError, Event, Session, StreamNumber, Written,
 };
@@ -129,27 +128,12 @@ impl Connection {
     /// If that is less than a packet, [`Event::Room`] follows when it is more.
     pub fn credit(&self) -> DataSize {
         let now = self.0.shared.clock.now();
-        let mut state = self.0.shared.lock();
-        state.refresh(now);
-        let credit = state.session.credit(now);
-        if credit.as_bytes() < CHUNK_BYTES_MIN.into() {
-            state.awaits_credit = true;
-            // The carrier asks the kernel to say when there is room.
-            if let Some(slot) = state.active() {
-                slot.wake.wake();
-            }
-        }
-        credit
+        self.0.shared.lock().credit(now)
     }
 
     /// Returns what is known of the rate of the TCP connection in use.
     pub fn path_rate(&self) -> PathRate {
-        let state = self.0.shared.lock();
-        PathRate {
-            sendable: state.session.sendable_rate(),
-            transit: state.session.transit(),
-            has_been_full: state.session.has_been_full(),
-        }
+        self.0.shared.lock().path_rate()
     }
 
     /// Ends the session for this reason; what is not sent yet is not.

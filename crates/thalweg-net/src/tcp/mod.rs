@@ -55,7 +55,7 @@ pub use self::connection::{Connection, Events};
 pub use self::dial::dial;
 pub(crate) use self::door::knock;
 pub use self::listener::Listener;
-pub use self::sending::Sending;
+pub use self::sending::{Held, Sending};
 pub use self::stream::{Arriving, WriteEnded, Writer};
 pub use self::traffic::{LineTraffic, Traffic};
 

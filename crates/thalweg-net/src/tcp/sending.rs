@@ -2,27 +2,38 @@
 //!
 //! *The idea.* The sender names its streams by their owners, the session by numbers; this keeps which is which. Who drives
 //! the sender hands each of the session's events to [`Sending::owner`] and the sender's `handle_*`, and pumps it after each.
+//! What the sender does to the session at a time it does under one lock ([`Sending::hold`]): an ADU asks eight things of it.
 //!
 //! *What it does not do.* It drives no sender.
 //!
 //! *Sources.* `thalweg_core::hop::sender`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bytes::Bytes;
 use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::pace::settings::DATAGRAM_BYTES_MAX;
 use thalweg_core::pace::{self, DatagramError, StreamNumber};
+use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 
 use super::Connection;
+use super::shared::Hold;
 
 /// A connection and who owns its streams.
 #[derive(Debug)]
 pub struct Sending {
     connection: Connection,
     owners: BTreeMap<StreamNumber, Owner>,
+}
+
+/// A connection under its lock. When it is let go, what has come of it is told, and its carrier woken.
+pub struct Held<'a> {
+    hold: Hold<'a>,
+    owners: &'a mut BTreeMap<StreamNumber, Owner>,
+    now: Instant,
 }
 
 impl Sending {
@@ -39,17 +50,26 @@ impl Sending {
         self.owners.get(&stream).copied()
     }
 
+    /// Returns the transport for a sender; nobody else changes the session while it is held.
+    pub fn hold(&mut self) -> Held<'_> {
+        Held {
+            now: self.connection.shared().clock.now(),
+            hold: self.connection.shared().hold(),
+            owners: &mut self.owners,
+        }
+    }
+
     /// Returns the connection.
     pub const fn connection(&self) -> &Connection {
         &self.connection
     }
 }
 
-impl Transport for Sending {
+impl Transport for Held<'_> {
     type Stream = StreamNumber;
 
     fn open(&mut self, owner: Owner, rank: i32) -> Option<StreamNumber> {
-        let stream = self.connection.open(rank)?;
+        let stream = self.hold.session.open(rank)?;
         self.owners.insert(stream, owner);
         Some(stream)
     }
@@ -58,7 +78,7 @@ impl Transport for Sending {
         let mut taken = 0;
         for piece in pieces {
             let before = piece.len();
-            let written = self.connection.write(stream, piece);
+            let written = self.hold.session.write(stream, piece);
             taken += before - piece.len();
             let stopped = match written {
                 pace::Written::All => continue,
@@ -77,12 +97,12 @@ impl Transport for Sending {
     }
 
     fn finish(&mut self, stream: StreamNumber) {
-        self.connection.finish(stream);
+        self.hold.session.finish(stream);
     }
 
     fn reset(&mut self, stream: StreamNumber, code: StreamCode) {
         self.owners.remove(&stream);
-        self.connection.reset(stream, code);
+        self.hold.session.reset(stream, code);
     }
 
     fn forget(&mut self, stream: StreamNumber) {
@@ -94,7 +114,7 @@ impl Transport for Sending {
     }
 
     fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
-        match self.connection.send_datagram(datagram) {
+        match self.hold.session.send_datagram(datagram) {
             Ok(()) => Datagram::Sent,
             Err((DatagramError::Full, _)) => Datagram::Blocked,
             Err((DatagramError::TooLarge { .. }, _)) => Datagram::TooLarge,
@@ -102,8 +122,8 @@ impl Transport for Sending {
         }
     }
 
-    fn credit(&self) -> DataSize {
-        self.connection.credit()
+    fn credit(&mut self) -> DataSize {
+        self.hold.credit(self.now)
     }
 
     // The kernel, or the peer's word, says when more may go; it knocks itself.
@@ -114,6 +134,12 @@ impl Transport for Sending {
     fn let_one_through(&mut self) {}
 
     fn path_rate(&self) -> PathRate {
-        self.connection.path_rate()
+        self.hold.path_rate()
+    }
+}
+
+impl fmt::Debug for Held<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
     }
 }

@@ -7,9 +7,11 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::task::AtomicWaker;
+use thalweg_core::hop::sender::PathRate;
 use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
@@ -61,6 +63,17 @@ pub(super) struct State {
     asked: Option<Asked>,
     next: u64,
 }
+
+/// The session's lock, for as many things as are to be done at once: what came of them is told at its end, and who has
+/// something to send then is woken.
+pub(super) struct Hold<'a> {
+    shared: &'a Shared,
+    state: MutexGuard<'a, State>,
+    before: Wants,
+}
+
+/// Who carries, and whether there is something that needs no credit, and something that does.
+type Wants = (Option<CarrierNumber>, bool, bool);
 
 /// What was asked of the kernel.
 #[derive(Clone, Copy)]
@@ -152,12 +165,17 @@ impl Shared {
 
     /// Does something with the session, tells what came of it, and wakes who has something to send.
     pub(super) fn act<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
-        let mut state = self.lock();
-        let before = state.wants();
-        let result = act(&mut state);
-        self.tell(&mut state);
-        state.wake_for(before);
-        result
+        act(&mut self.hold())
+    }
+
+    /// Begins to do several things with the session.
+    pub(super) fn hold(&self) -> Hold<'_> {
+        let state = self.lock();
+        Hold {
+            before: state.wants(),
+            shared: self,
+            state,
+        }
     }
 
     /// The same for a carrier, which looks by itself for what it has to send.
@@ -279,12 +297,56 @@ impl Shared {
     }
 }
 
+impl Deref for Hold<'_> {
+    type Target = State;
+
+    fn deref(&self) -> &State {
+        &self.state
+    }
+}
+
+impl DerefMut for Hold<'_> {
+    fn deref_mut(&mut self) -> &mut State {
+        &mut self.state
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        self.shared.tell(&mut self.state);
+        self.state.wake_for(self.before);
+    }
+}
+
 impl State {
     /// Returns the number of the next carrier to be dialled.
     pub(super) fn number(&mut self) -> CarrierNumber {
         let number = CarrierNumber(self.next);
         self.next += 1;
         number
+    }
+
+    /// Returns how much may be written now; if that is less than a packet, room is told of when it is more.
+    pub(super) fn credit(&mut self, now: Instant) -> DataSize {
+        self.refresh(now);
+        let credit = self.session.credit(now);
+        if credit.as_bytes() < CHUNK_BYTES_MIN.into() {
+            self.awaits_credit = true;
+            // The carrier asks the kernel to say when there is room.
+            if let Some(slot) = self.active() {
+                slot.wake.wake();
+            }
+        }
+        credit
+    }
+
+    /// Returns what is known of the rate of the TCP connection in use.
+    pub(super) fn path_rate(&self) -> PathRate {
+        PathRate {
+            sendable: self.session.sendable_rate(),
+            transit: self.session.transit(),
+            has_been_full: self.session.has_been_full(),
+        }
     }
 
     /// Asks the kernel about the active carrier, unless what it said leaves room for a sliver, and is fresh or has let little
@@ -352,14 +414,13 @@ impl State {
         self.awaits_credit || self.session.has_more()
     }
 
-    /// Returns who carries, and whether there is something that needs no credit, and something that does.
-    fn wants(&self) -> (Option<CarrierNumber>, bool, bool) {
+    fn wants(&self) -> Wants {
         let session = &self.session;
         (session.active(), session.has_word(), session.has_more())
     }
 
     /// Wakes the active carrier if it has something to send that it had not before; otherwise it knows.
-    fn wake_for(&self, before: (Option<CarrierNumber>, bool, bool)) {
+    fn wake_for(&self, before: Wants) {
         let (active, has_word, has_more) = self.wants();
         let is_news = active != before.0 || (has_word && !before.1) || (has_more && !before.2);
         if let Some(slot) = self.active().filter(|_| is_news) {

@@ -153,7 +153,7 @@ impl Transport for Quic<'_> {
         }
     }
 
-    fn credit(&self) -> DataSize {
+    fn credit(&mut self) -> DataSize {
         let known = self.streams.watch.as_ref().map(|watch| watch.credit());
         known.unwrap_or(DataSize::from_bytes(SEND_WINDOW_BYTES))
     }

@@ -41,7 +41,7 @@ pub trait Transport {
     fn send_datagram(&mut self, datagram: Bytes) -> Datagram;
 
     /// Returns how much may be handed over now ([`outbox::gate`](crate::outbox::gate)).
-    fn credit(&self) -> DataSize;
+    fn credit(&mut self) -> DataSize;
 
     /// Returns how often the peer has acknowledged anything.
     fn heard(&self) -> u64;

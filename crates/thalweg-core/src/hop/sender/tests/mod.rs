@@ -138,7 +138,7 @@ impl Transport for Fake {
         Datagram::Sent
     }
 
-    fn credit(&self) -> DataSize {
+    fn credit(&mut self) -> DataSize {
         DataSize::from_bytes(self.credit)
     }
 
