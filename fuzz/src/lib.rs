@@ -11,7 +11,7 @@ mod outbox;
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
-use thalweg_core::pace::{CarrierNumber, Decoder, Event, Pacing, Read, Session};
+use thalweg_core::pace::{CarrierNumber, Decoder, Event, Out, Pacing, Read, Session};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::trace::Trace;
 use thalweg_core::transfer::meeting::{Answer, Ask};
@@ -200,7 +200,7 @@ pub fn pace(bytes: &[u8]) {
     }
     let stream = session.open(0).expect("a peer admits one stream");
     session.write(stream, &mut Bytes::from_static(&[7; 5_000]));
-    let mut out = Vec::new();
+    let mut out = Out::new();
     for (place, piece) in bytes.chunks(50).enumerate() {
         let now = Instant::ZERO + Duration::from_millis(place as u64 * 70);
         if session

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | [`frame`] | what is said over a carrier, and its decoder |
 //! | [`acked`], [`kernel`] | the two pacers |
+//! | [`out`] | what is to be written, without a copy |
 //! | [`failover`] | when to leave a connection |
 //! | [`session`] | streams, windows, acknowledgements, carriers: all of it joined |
 //! | [`settings`] | the numbers |
@@ -33,6 +34,7 @@ pub mod acked;
 pub mod failover;
 pub mod frame;
 pub mod kernel;
+pub mod out;
 pub mod session;
 pub mod settings;
 
@@ -40,6 +42,7 @@ pub use acked::PaceA;
 pub use failover::{Failover, Verdict};
 pub use frame::{Decoder, Frame, SessionId, StreamNumber};
 pub use kernel::{KernelPath, PaceK, UNASKED_MAX};
+pub use out::Out;
 pub use session::{
     Carried, CarrierNumber, DatagramError, Event, Pacing, Read, Session, SessionError, Written,
 };

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use futures_util::task::AtomicWaker;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::outbox::gate::WAKE;
-use thalweg_core::pace::CarrierNumber;
+use thalweg_core::pace::{CarrierNumber, Out};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::io::Interest;
@@ -53,7 +53,7 @@ struct Carrier {
     number: CarrierNumber,
     line: Line,
     alarm: Alarm,
-    out: Vec<u8>,
+    out: Out,
     /// How much the kernel may have unsent.
     mark: DataSize,
 }
@@ -84,7 +84,7 @@ pub(super) async fn run(
         shared,
         number,
         line,
-        out: Vec::new(),
+        out: Out::new(),
         mark: DataSize::ZERO,
     };
     let ended = poll_fn(|context| carrier.carry(context, &wake)).await;

@@ -11,7 +11,7 @@
 //!
 //! *Sources.* rustls 0.23 `ConnectionCommon`; RFC 8446 §5.
 
-use std::io::{self, BufRead as _, Read, Write};
+use std::io::{self, BufRead as _, IoSlice, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,7 +19,7 @@ use rustls::Connection;
 use rustls::pki_types::CertificateDer;
 use thalweg_core::hop::{CloseCode, settings::REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
-use thalweg_core::pace::{Decoder, Frame};
+use thalweg_core::pace::{Decoder, Frame, Out};
 use thalweg_core::wire::WireError;
 use tokio::io::Interest;
 use tokio::net::TcpStream;
@@ -36,6 +36,9 @@ const WORDS_BYTES: usize = 512;
 /// The header of a record of TLS, and what follows it at most (RFC 8446 §5.1, §5.2).
 const HEADER_BYTES: usize = 5;
 const BODY_BYTES_MAX: usize = (16 << 10) + 256;
+
+/// Parts that one writing takes: eight ADUs with their headers.
+const PARTS_MAX: usize = 16;
 
 /// Reads from the socket in one turn, so that a fast peer does not keep its reader from writing.
 const READS_PER_TURN: usize = 16;
@@ -56,7 +59,7 @@ pub(super) struct Line {
 /// Bytes that wait for the socket as they are.
 #[derive(Debug, Default)]
 struct Clear {
-    bytes: Vec<u8>,
+    out: Out,
     written: usize,
 }
 
@@ -100,7 +103,7 @@ impl Write for NoWait<'_> {
         self.0.try_write(bytes)
     }
 
-    fn write_vectored(&mut self, bytes: &[io::IoSlice<'_>]) -> io::Result<usize> {
+    fn write_vectored(&mut self, bytes: &[IoSlice<'_>]) -> io::Result<usize> {
         self.0.try_write_vectored(bytes)
     }
 
@@ -329,23 +332,32 @@ impl Line {
     }
 
     /// Takes bytes to be written by [`Line::flush`], and leaves an empty place for the next.
-    pub(super) fn say(&mut self, bytes: &mut Vec<u8>) -> io::Result<()> {
+    pub(super) fn say(&mut self, out: &mut Out) -> io::Result<()> {
         if let Some(clear) = &mut self.clear {
-            if clear.bytes.is_empty() {
-                std::mem::swap(&mut clear.bytes, bytes);
+            if clear.out.is_empty() {
+                std::mem::swap(&mut clear.out, out);
             } else {
-                clear.bytes.append(bytes);
+                clear.out.append(out);
             }
             return Ok(());
         }
-        self.tls.writer().write_all(bytes)
+        let mut said = 0;
+        while said < out.len() {
+            said += gather(out, said, |parts| self.tls.writer().write_vectored(parts))?;
+        }
+        out.clear();
+        Ok(())
     }
 
     /// Writes what the socket takes; returns whether that was all.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         if let Some(clear) = &mut self.clear {
-            while clear.written < clear.bytes.len() {
-                match self.socket.try_write(&clear.bytes[clear.written..]) {
+            while clear.written < clear.out.len() {
+                let written = gather(&clear.out, clear.written, |parts| match parts {
+                    [part] => self.socket.try_write(part),
+                    _ => self.socket.try_write_vectored(parts),
+                });
+                match written {
                     Ok(count) => {
                         clear.written += count;
                         self.moved.add_sent(count);
@@ -354,7 +366,7 @@ impl Line {
                     Err(error) => return Err(error),
                 }
             }
-            clear.bytes.clear();
+            clear.out.clear();
             clear.written = 0;
             return Ok(true);
         }
@@ -392,9 +404,9 @@ impl Line {
 
     /// Writes one frame and waits until the socket has it.
     pub(super) async fn say_frame(&mut self, frame: &Frame) -> Result<(), LineError> {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        self.say(&mut bytes)?;
+        let mut out = Out::new();
+        frame.encode(out.words());
+        self.say(&mut out)?;
         while !self.flush()? {
             self.socket.writable().await?;
         }
@@ -423,6 +435,17 @@ impl Line {
             }
         }
     }
+}
+
+/// Lays out the next parts for one writing, as many as it takes; none of them is empty, and there is one at least.
+fn gather<T>(out: &Out, written: usize, write: impl FnOnce(&[IoSlice<'_>]) -> T) -> T {
+    let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+    let mut count = 0;
+    for (place, part) in parts.iter_mut().zip(out.parts(written)) {
+        *place = IoSlice::new(part);
+        count += 1;
+    }
+    write(&parts[..count])
 }
 
 /// Returns a peer's words without what a terminal would take for orders.

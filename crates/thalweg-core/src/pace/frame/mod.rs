@@ -178,8 +178,8 @@ impl Frame {
                     bytes.len() <= CHUNK_BYTES_MAX as usize,
                     "a chunk is cut to size"
                 );
-                put(out, 2 + u8::from(*is_last), &[stream.0, *offset]);
-                out.blob(bytes);
+                put_data(out, *stream, *offset, *is_last, bytes.len());
+                out.extend_from_slice(bytes);
             }
             Self::Reset {
                 stream,
@@ -231,6 +231,18 @@ impl Decoder {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Appends what stands before the bytes of a [`Frame::Data`].
+pub(super) fn put_data(
+    out: &mut Vec<u8>,
+    stream: StreamNumber,
+    offset: u64,
+    is_last: bool,
+    bytes: usize,
+) {
+    let kind = 2 + u8::from(is_last);
+    put(out, kind, &[stream.0, offset, bytes as u64]);
 }
 
 fn put(out: &mut Vec<u8>, kind: u8, values: &[u64]) {

@@ -1,6 +1,6 @@
 //! The streams that this end sends.
 //!
-//! *The idea.* A stream is a queue of bytes that can still be taken back, and a row of chunks that were given to the active
+//! *The idea.* A stream is a queue of bytes that can still be taken back, and a row of chunks, each in the pieces in which it came, that were given to the active
 //! carrier and are not acknowledged. When another carrier takes over, the row is begun again from its head. Whoever has the
 //! highest rank and something to send is first in `ready`.
 //!
@@ -14,11 +14,16 @@ use bytes::{Bytes, BytesMut};
 use super::values::{DatagramError, Event, Written};
 use crate::hop::StreamCode;
 use crate::outbox::CHUNK_BYTES_MIN;
-use crate::pace::frame::{Frame, StreamNumber};
+use crate::pace::frame::{Frame, StreamNumber, put_data};
+use crate::pace::out::Out;
 use crate::pace::settings::{
     DATAGRAM_BUFFER_BYTES, DATAGRAM_BYTES_MAX, DATAGRAM_OVERHEAD_BYTES, QUEUE_BYTES_MAX,
     SEND_WINDOW_BYTES, SESSION_WINDOW_BYTES, STOPS_KEPT, STREAM_WINDOW_BYTES, STREAMS_MAX,
 };
+
+/// A chunk is kept as it came in so many pieces, and one more for each so many bytes of it.
+const PIECES_FEW: usize = 4;
+const PIECE_BYTES: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Sending {
@@ -56,10 +61,11 @@ struct Outgoing {
     wants_room: bool,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Chunk {
     offset: u64,
-    bytes: Bytes,
+    pieces: VecDeque<Bytes>,
+    bytes: usize,
     is_last: bool,
 }
 
@@ -105,7 +111,7 @@ impl Sending {
         let stream_room = outgoing.room();
         let take = (bytes.len() as u64).min(link_room).min(stream_room) as usize;
         if take > 0 {
-            outgoing.queue.push_back(bytes.split_to(take));
+            outgoing.queue.push_back(split_to(bytes, take));
             outgoing.queued += take;
             self.queued += take as u64;
             self.taken += take as u64;
@@ -243,8 +249,13 @@ impl Sending {
         Some(Frame::Datagram { bytes })
     }
 
-    /// Gives out the next chunk of the stream with the highest rank, if the credit is worth it.
-    pub(super) fn poll_chunk(&mut self, credit: u64, chunk_bytes: usize) -> Option<Frame> {
+    /// Appends the next chunk of the stream with the highest rank, if the credit is worth it; returns of which it is.
+    pub(super) fn poll_chunk(
+        &mut self,
+        credit: u64,
+        chunk_bytes: usize,
+        out: &mut Out,
+    ) -> Option<StreamNumber> {
         let (rank, stream) = self.ready.first().copied()?;
         let outgoing = self.streams.get_mut(&stream)?;
         // Half a packet, so that the headers of the frames before it do not cost a whole one.
@@ -264,17 +275,22 @@ impl Sending {
             outgoing.split(bytes_max);
             self.again -= outgoing.chunks[outgoing.given].size();
         }
-        let chunk = outgoing.chunks.get(outgoing.given)?.clone();
+        let chunk = outgoing.chunks.get(outgoing.given)?;
+        put_data(
+            out.words(),
+            stream,
+            chunk.offset,
+            chunk.is_last,
+            chunk.bytes,
+        );
+        for piece in &chunk.pieces {
+            out.push(piece);
+        }
         outgoing.given += 1;
         if !outgoing.has_more() {
             self.ready.remove(&(rank, stream));
         }
-        Some(Frame::Data {
-            stream,
-            offset: chunk.offset,
-            is_last: chunk.is_last,
-            bytes: chunk.bytes,
-        })
+        Some(stream)
     }
 
     /// Says once that a stream has room again after a chunk left.
@@ -349,11 +365,18 @@ impl Outgoing {
 
     /// Takes a chunk off the queue.
     fn cut(&mut self, bytes_max: usize) -> Chunk {
-        let bytes = take(&mut self.queue, bytes_max.min(self.queued));
-        self.queued -= bytes.len();
+        let bytes = bytes_max.min(self.queued);
+        let pieces = if bytes == self.queued {
+            core::mem::take(&mut self.queue)
+        } else {
+            take(&mut self.queue, bytes)
+        };
+        let pieces = compact(pieces, bytes);
+        self.queued -= bytes;
         let chunk = Chunk {
             offset: self.offset,
             is_last: self.is_finished && self.queued == 0,
+            pieces,
             bytes,
         };
         self.offset += chunk.size();
@@ -366,41 +389,58 @@ impl Outgoing {
         let Some(chunk) = self.chunks.get_mut(self.given) else {
             return;
         };
-        if chunk.bytes.len() <= bytes_max {
+        if chunk.bytes <= bytes_max {
             return;
         }
+        let head = take(&mut chunk.pieces, bytes_max);
         let tail = Chunk {
             offset: chunk.offset + bytes_max as u64,
-            bytes: chunk.bytes.split_off(bytes_max),
+            pieces: core::mem::replace(&mut chunk.pieces, head),
+            bytes: chunk.bytes - bytes_max,
             is_last: core::mem::take(&mut chunk.is_last),
         };
+        chunk.bytes = bytes_max;
         self.chunks.insert(self.given + 1, tail);
     }
 }
 
 impl Chunk {
     const fn size(&self) -> u64 {
-        self.bytes.len() as u64
+        self.bytes as u64
     }
 }
 
-/// Takes so many bytes; copies only what lies in several pieces.
-fn take(queue: &mut VecDeque<Bytes>, bytes: usize) -> Bytes {
-    match queue.front_mut() {
-        Some(first) if first.len() > bytes => first.split_to(bytes),
-        Some(first) if first.len() == bytes => queue.pop_front().unwrap_or_default(),
-        _ => {
-            let mut whole = BytesMut::with_capacity(bytes);
-            while whole.len() < bytes
-                && let Some(mut first) = queue.pop_front()
-            {
-                let part = first.split_to(first.len().min(bytes - whole.len()));
-                whole.extend_from_slice(&part);
-                if !first.is_empty() {
-                    queue.push_front(first);
-                }
-            }
-            whole.freeze()
+/// Takes the first so many bytes, or all, in the pieces in which they lie.
+fn take(queue: &mut VecDeque<Bytes>, mut bytes: usize) -> VecDeque<Bytes> {
+    let mut taken = VecDeque::new();
+    while bytes > 0
+        && let Some(first) = queue.front_mut()
+    {
+        let piece = split_to(first, bytes.min(first.len()));
+        bytes -= piece.len();
+        taken.push_back(piece);
+        if first.is_empty() {
+            queue.pop_front();
         }
+    }
+    taken
+}
+
+/// Puts many small pieces together: to keep each until it is acknowledged costs more than its bytes.
+fn compact(pieces: VecDeque<Bytes>, bytes: usize) -> VecDeque<Bytes> {
+    if pieces.len() <= PIECES_FEW + bytes / PIECE_BYTES {
+        return pieces;
+    }
+    let mut whole = BytesMut::with_capacity(bytes);
+    whole.extend(pieces);
+    VecDeque::from([whole.freeze()])
+}
+
+/// Takes the first bytes; all of them without one more owner, whom to count costs something where many share them.
+fn split_to(bytes: &mut Bytes, count: usize) -> Bytes {
+    if count == bytes.len() {
+        core::mem::take(bytes)
+    } else {
+        bytes.split_to(count)
     }
 }

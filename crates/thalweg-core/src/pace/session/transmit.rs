@@ -5,24 +5,18 @@
 //!
 //! *What it does not do.* It writes to no socket, and does not know how much one takes.
 
-use alloc::vec::Vec;
-
 use super::carrier::What;
 use super::values::CarrierNumber;
 use super::{End, Session};
 use crate::pace::frame::Frame;
+use crate::pace::out::Out;
 use crate::time::Instant;
 
 impl Session {
     /// Appends the next frame for a carrier to `out`; returns whether there was one.
     ///
-    /// Cost    O(log streams); one copy of a chunk's bytes
-    pub fn poll_transmit(
-        &mut self,
-        number: CarrierNumber,
-        now: Instant,
-        out: &mut Vec<u8>,
-    ) -> bool {
+    /// Cost    O(log streams); of a chunk's bytes only short pieces are copied
+    pub fn poll_transmit(&mut self, number: CarrierNumber, now: Instant, out: &mut Out) -> bool {
         let Some(carrier) = self.carriers.get_mut(&number) else {
             return false;
         };
@@ -32,64 +26,52 @@ impl Session {
         // The last word is not to go before what the peer waits to hear.
         let is_closing = self.end == End::Closing;
         if let Some(position) = carrier.poll_position(now, is_closing, &self.tell) {
-            Frame::Received { position }.encode(out);
+            Frame::Received { position }.encode(out.words());
             return true;
         }
         let is_ping_due = carrier.is_ping_due(now);
-        let next = if self.active == Some(number) {
-            self.next_frame(now)
+        let before = out.len();
+        let mut next = if self.active == Some(number) {
+            self.next_frame(now, out)
         } else {
             None
         };
-        let Some((frame, what)) =
-            next.or_else(|| is_ping_due.then_some((Frame::Ping, What::Passing)))
-        else {
+        if next.is_none() && is_ping_due {
+            next = Some(lay(&Frame::Ping, What::Passing, out));
+        }
+        let Some(what) = next else {
             return false;
         };
-        self.give(number, &frame, what, now, out);
-        if matches!(frame, Frame::Close { .. }) {
+        if matches!(what, What::Control(Frame::Close { .. })) {
             self.end = End::Over;
         }
+        self.give(number, (out.len() - before) as u64, what, now);
         true
     }
 
-    /// Returns what goes over the active carrier.
-    fn next_frame(&mut self, now: Instant) -> Option<(Frame, What)> {
+    /// Appends what goes over the active carrier; returns what that is.
+    fn next_frame(&mut self, now: Instant, out: &mut Out) -> Option<What> {
         if self.is_takeover_due {
             self.is_takeover_due = false;
-            return Some((Frame::Takeover, What::Passing));
+            return Some(lay(&Frame::Takeover, What::Passing, out));
         }
         if let Some(frame) = self.control.pop_front() {
-            return Some((frame.clone(), What::Control(frame)));
+            frame.encode(out.words());
+            return Some(What::Control(frame));
         }
         let credit = self.active_carrier()?.1.credit(now).as_bytes();
         if let Some(datagram) = self.sending.poll_datagram(credit) {
-            return Some((datagram, What::Datagram));
+            return Some(lay(&datagram, What::Datagram, out));
         }
         let chunk_bytes = self.chunk_bytes();
-        let chunk = self.sending.poll_chunk(credit, chunk_bytes)?;
-        let what = match &chunk {
-            Frame::Data { stream, .. } => {
-                let event = self.sending.poll_writable(*stream);
-                self.events.extend(event);
-                What::Chunk(*stream)
-            }
-            _ => What::Passing,
-        };
-        Some((chunk, what))
+        let stream = self.sending.poll_chunk(credit, chunk_bytes, out)?;
+        let event = self.sending.poll_writable(stream);
+        self.events.extend(event);
+        Some(What::Chunk(stream))
     }
 
-    fn give(
-        &mut self,
-        number: CarrierNumber,
-        frame: &Frame,
-        what: What,
-        now: Instant,
-        out: &mut Vec<u8>,
-    ) {
-        let before = out.len();
-        frame.encode(out);
-        let size = (out.len() - before) as u64;
+    /// Takes in that so many bytes were given to a carrier.
+    fn give(&mut self, number: CarrierNumber, size: u64, what: What, now: Instant) {
         let has_more = self.sending.has_more();
         if self.active == Some(number) {
             self.failover.handle_sent(now);
@@ -100,4 +82,10 @@ impl Session {
             carrier.handle_sent(now, size, what, is_limited);
         }
     }
+}
+
+/// Appends a frame; returns what it stands for.
+fn lay(frame: &Frame, what: What, out: &mut Out) -> What {
+    frame.encode(out.words());
+    what
 }

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use thalweg_core::pace::{Pacing, SessionId};
+use thalweg_core::pace::{Out, Pacing, SessionId};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 
@@ -103,9 +103,11 @@ async fn what_is_no_word_is_told_so_and_the_next_is_heard() {
         // The largest frame that a link would take.
         frame(&words(vec![0; CHUNK_BYTES_MAX as usize].into())),
     ];
-    for mut said in hostile {
+    for said in hostile {
         let (mut line, mut decoder) = site.stranger().await;
-        line.say(&mut said).expect("room");
+        let mut out = Out::new();
+        out.words().extend_from_slice(&said);
+        line.say(&mut out).expect("room");
         while !line.flush().expect("it is open") {
             line.socket().writable().await.expect("it is open");
         }

@@ -248,7 +248,7 @@ proptest! {
         session.handle_carrier(CarrierNumber(1), Decoder::default(), Instant::ZERO);
         let stream = session.open(1).expect("the first");
         session.write(stream, &mut pattern(0, 3_000));
-        let mut out = vec![];
+        let mut out = Out::new();
         for (n, frame) in frames.iter().enumerate() {
             let now = Instant::ZERO + Duration::from_millis(n as u64 * 40);
             let mut bytes = Vec::new();

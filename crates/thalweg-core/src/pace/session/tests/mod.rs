@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::*;
+use crate::pace::out::Out;
 use crate::pace::settings::{STREAM_WINDOW_BYTES, STREAMS_MAX};
 
 /// One direction of a carrier.
@@ -169,12 +170,13 @@ impl World {
             ..KernelPath::default()
         };
         session.handle_kernel(CarrierNumber(number), path, self.now);
-        let mut out = Vec::new();
+        let mut out = Out::new();
         while (out.len() as u64) < self.bytes_per_step
             && session.poll_transmit(CarrierNumber(number), self.now, &mut out)
         {}
         if !out.is_empty() {
-            pipe.on_the_way.push_back((self.now + self.delay, out));
+            pipe.on_the_way
+                .push_back((self.now + self.delay, out.to_vec()));
         }
     }
 
@@ -282,10 +284,10 @@ fn a_kernels_sender_is_told_seldom_and_one_that_asks_at_once() {
         let mut bytes = Vec::new();
         frame.encode(&mut bytes);
         session.handle_bytes(carrier, &bytes, now).expect("frames");
-        let mut out = Vec::new();
+        let mut out = Out::new();
         while session.poll_transmit(carrier, now, &mut out) {}
         let mut decoder = Decoder::default();
-        decoder.handle_bytes(&out);
+        decoder.handle_bytes(&out.to_vec());
         let mut words = core::iter::from_fn(|| decoder.poll_frame().expect("frames"));
         words.any(|(frame, _)| matches!(frame, Frame::Received { .. }))
     };
@@ -315,7 +317,7 @@ fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
         rtt: Duration::from_millis(10),
         ..KernelPath::default()
     };
-    let mut out = Vec::new();
+    let mut out = Out::new();
     session.handle_kernel(carrier, path, Instant::ZERO);
     let stream = session.open(0).expect("the peer admits it");
     session.write(stream, &mut pattern(1, 4_000));
@@ -350,7 +352,7 @@ fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
     // Nothing has gone over the standby, so it is asked first whether it lives.
     let due = session.poll_timeout(standby);
     assert!(due < session.poll_timeout(active));
-    let mut out = Vec::new();
+    let mut out = Out::new();
     session.handle_timeout(due);
     assert!(!session.poll_transmit(active, due, &mut out));
     assert!(
