@@ -89,6 +89,13 @@ impl Fates {
         if !attempt.hops.is_empty() || attempt.dropped.is_some() {
             return Fed::Own;
         }
+        let given = attempt.given.unwrap_or(Instant::ZERO);
+        self.fed_since(given, (stream, adu), epoch)
+    }
+
+    /// Says how far the plan came that brings an ADU to where a grafted one has its copy, from when it was given for that: its
+    /// own sink may have had it before, and then it crosses again.
+    fn fed_since(&self, given: Instant, (stream, adu): (usize, usize), epoch: Epoch) -> Fed<'_> {
         let of_stream = self.published.iter().filter(|(_, (of, _))| *of == stream);
         let before = of_stream.filter(|(_, (_, before))| *before <= adu);
         let Some((id, _)) = before.max_by_key(|(_, (_, before))| *before) else {
@@ -102,17 +109,19 @@ impl Fates {
         let Some(first) = passage.and_then(|passage| passage.attempts.get(base)) else {
             return Fed::Own;
         };
-        let mut hops = first.hops.iter();
-        match hops.find(|hop| hop.to == *node && hop.is_whole) {
-            Some(hop) => {
-                let sink = self.planned.get(&(*id, epoch));
-                let sink = sink.map_or(*node, |sink| self.streams[stream].sinks[*sink]);
-                Fed::Reached([*node, sink], hop.handed)
-            }
-            None => match self.fed(stream, adu, *base, first) {
-                Fed::Own => Fed::Missing(first),
-                fed => fed,
-            },
+        let has_come = |hop: &&Hop| hop.to == *node && hop.is_whole && hop.came >= given;
+        if let Some(hop) = first.hops.iter().find(has_come) {
+            let sink = self.planned.get(&(*id, epoch));
+            let sink = sink.map_or(*node, |sink| self.streams[stream].sinks[*sink]);
+            return Fed::Reached([*node, sink], hop.handed);
+        }
+        let is_under_way = first.hops.iter().any(|hop| hop.handed >= given);
+        if is_under_way || first.dropped.is_some() {
+            return Fed::Missing(first);
+        }
+        match self.fed_since(given, (stream, adu), *base) {
+            Fed::Own => Fed::Missing(first),
+            fed => fed,
         }
     }
 

@@ -69,6 +69,8 @@ struct Hop {
     carriage: Carriage,
     handed: Instant,
     is_whole: bool,
+    /// When it was.
+    came: Instant,
     /// What the sender says.
     outcome: Option<Outcome>,
     /// When it said so: a datagram left then, and what it gave up it gave up then.
@@ -92,6 +94,8 @@ struct Passage {
 /// The way of one ADU under one plan.
 #[derive(Clone, Debug, Default)]
 struct Attempt {
+    /// When it was first given, if the plan has copies of another's ADUs: what had come to their caster by then was not copied.
+    given: Option<Instant>,
     hops: Vec<Hop>,
     dropped: Option<(DropCause, usize)>,
 }
@@ -160,12 +164,12 @@ impl Fates {
     }
 
     /// Takes in that an ADU is given, and that this plan brings it to its sink, with its own number or as a copy.
-    pub fn handle_given(&mut self, header: &Header, epoch: Epoch) -> Option<Copy> {
+    pub fn handle_given(&mut self, header: &Header, epoch: Epoch, now: Instant) -> Option<Copy> {
         let mut header = *header;
         header.epoch = epoch;
         let copy = self.find(&header)?;
         if self.grafts.contains_key(&(header.stream, epoch)) {
-            self.attempt(copy);
+            self.attempt(copy).given.get_or_insert(now);
         }
         Some(copy)
     }
@@ -242,6 +246,7 @@ impl Fates {
             carriage,
             handed: now,
             is_whole: false,
+            came: now,
             outcome: None,
             ended: now,
             failed: None,
@@ -275,7 +280,7 @@ impl Fates {
         let hop = self
             .hop(copy, from, to, |hop| !hop.is_whole && hop.failed.is_none())
             .ok_or("it arrived more often over a link than it was handed to that")?;
-        hop.is_whole = true;
+        (hop.is_whole, hop.came) = (true, now);
         if !matches!(hop.carriage, Carriage::Ordered(_)) {
             return Ok(());
         }

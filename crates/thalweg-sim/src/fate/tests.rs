@@ -145,7 +145,7 @@ fn a_copy_that_is_not_made_is_a_hole_unless_the_sink_is_gone_that_it_is_for() {
     let id = header.stream;
     fates.handle_planned(id, Epoch(2), 0);
     fates.handle_graft(id, Epoch(2), Epoch(1), 1);
-    let given = fates.handle_given(&header, Epoch(2));
+    let given = fates.handle_given(&header, Epoch(2), Instant::ZERO);
     assert_eq!(given.map(|copy| copy.epoch), Some(Epoch(2)));
     fates.handle_handed(copy, [0, 1], Carriage::Datagram, Instant::ZERO);
     assert_eq!(
@@ -155,6 +155,26 @@ fn a_copy_that_is_not_made_is_a_hole_unless_the_sink_is_gone_that_it_is_for() {
     assert_eq!(accounts(&fates), None);
     fates.handle_gone(2, Instant::ZERO);
     assert_eq!(accounts(&fates), Some(because("b", DropCause::PathLost)));
+}
+
+#[test]
+fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
+    let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+    let (mut fates, copy, header) = one();
+    let id = header.stream;
+    fates.handle_planned(id, Epoch(2), 0);
+    fates.handle_graft(id, Epoch(2), Epoch(1), 1);
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, at(0));
+    fates.handle_outcome(copy, [0, 1], Outcome::Acknowledged, at(0));
+    assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(1)), Ok(()));
+    // For another sink it is sent again, and does not come.
+    fates.handle_given(&header, Epoch(2), at(2));
+    fates.handle_handed(copy, [0, 1], Carriage::Stream, at(2));
+    fates.handle_outcome(copy, [0, 1], Outcome::Expired, at(3));
+    assert!(fates.is_settled(at(3)));
+    assert_eq!(accounts(&fates), Some(because("a->b", DropCause::Expired)));
+    assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(4)), Ok(()));
+    assert_eq!(accounts(&fates), None, "it came, and was not copied");
 }
 
 #[test]

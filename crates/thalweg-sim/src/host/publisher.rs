@@ -405,7 +405,7 @@ impl Host {
                     ..adu.header
                 };
                 watch.promises.handle_given(&header);
-                let copy = watch.fates.handle_given(&adu.header, *epoch);
+                let copy = watch.fates.handle_given(&adu.header, *epoch, watch.now);
                 served.extend(copy.map(|copy| copy.sink));
             }
             self.keep(at, &adu, serves, watch);

@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 8] = [
+const SEEDS: [(u64, &str); 10] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
@@ -19,8 +19,16 @@ const SEEDS: [(u64, &str); 8] = [
         "a line takes all that is told of a stream's last ADUs, until the link is given up and their plan released",
     ),
     (
+        8_329,
+        "sent again for one of two sinks, an ADU expires before the caster that had it before there was a cast",
+    ),
+    (
         10_172,
         "a plan that is cast and not in force yet gives way to another: what its sink had by it was never told",
+    ),
+    (
+        11_867,
+        "as with 8329, where others that are sent again expire and arrive",
     ),
     (
         1_022,
