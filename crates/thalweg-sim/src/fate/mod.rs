@@ -26,10 +26,13 @@ use thalweg_core::adu::{Flags, Header, Importance};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
 use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 
 pub use conclude::{Conclusion, End};
 pub use copies::Doubled;
+
+/// How long after an ADU has come, or has not, its source has heard of it: docs/ledger.md §2.
+const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// An ADU on its way to one sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,6 +129,8 @@ pub struct Fates {
     gone: BTreeMap<usize, Instant>,
     /// Where a plan has copies of another's ADUs, and of which.
     grafts: BTreeMap<(StreamId, Epoch), (Epoch, usize)>,
+    /// When the sources of streams gave up plans of theirs, with what had been told of them by then.
+    released: BTreeMap<(StreamId, Epoch), Instant>,
     /// Streams of which something was sent again, for the way of a plan was broken.
     resent: BTreeSet<usize>,
     /// The last of each ordered sequence to arrive at a node.
@@ -392,6 +397,28 @@ impl Fates {
         let last = hops().map(|hop| hop.handed).max().unwrap_or(Instant::NEVER);
         let down = |hop: &Hop| self.downs.get(&(hop.from, hop.to));
         hops().any(|hop| down(hop).is_some_and(|at| *at >= last))
+    }
+
+    /// Takes in that a plan is removed from a node.
+    pub fn handle_removed(&mut self, id: StreamId, epoch: Epoch, node: usize, now: Instant) {
+        let source = self.stream_of(id).map(|at| self.streams[at].source);
+        if source == Some(node) {
+            self.released.insert((id, epoch), now);
+        }
+    }
+
+    /// Returns whether ADUs of a stream came to a node when its source had given up their plan, or so shortly before that the
+    /// source can have heard nothing of them.
+    pub fn was_late(&self, stream: usize) -> bool {
+        let of_stream = |id| self.stream_of(id) == Some(stream);
+        let mut released = self.released.iter().filter(|((id, _), _)| of_stream(*id));
+        let late = |((_, epoch), released): (&(StreamId, Epoch), &Instant)| {
+            let passages = self.streams[stream].passages.iter().flatten();
+            let attempts = passages.filter_map(|passage| passage.attempts.get(epoch));
+            let mut hops = attempts.flat_map(|attempt| &attempt.hops);
+            hops.any(|hop| hop.is_whole && hop.came + TOLD_AFTER >= *released)
+        };
+        released.any(late)
     }
 
     /// Takes in that a node is gone with all it had in memory.

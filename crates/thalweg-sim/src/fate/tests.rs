@@ -204,6 +204,20 @@ fn a_link_that_goes_down_after_the_last_of_a_stream_has_cut_it() {
 }
 
 #[test]
+fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    for (came, is_late) in [(7_999, false), (8_000, true), (11_000, true)] {
+        let (mut fates, copy, header) = one();
+        fates.handle_handed(copy, [0, 1], Carriage::Datagram, at(0));
+        assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
+        fates.handle_removed(header.stream, Epoch(1), 1, at(9_000));
+        assert!(!fates.was_late(0), "the source has it still");
+        fates.handle_removed(header.stream, Epoch(1), 0, at(10_000));
+        assert_eq!(fates.was_late(0), is_late, "{came} ms");
+    }
+}
+
+#[test]
 fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
     let (mut fates, copy, mut header) = one();
     let id = thalweg_core::hop::OrderedId {

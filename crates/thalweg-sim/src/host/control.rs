@@ -159,6 +159,8 @@ impl Host {
         let happening = Happening::at(Kind::Remove, self.place);
         watch.note(happening.numbers(u64::from(epoch.0), 0));
         watch.model.handle_removed(self.place, stream, epoch);
+        let now = watch.now;
+        watch.fates.handle_removed(stream, epoch, self.place, now);
         self.cast(stream, epoch, Feed::Off, watch);
         self.replay.forget((stream, epoch));
         self.abandon_part(stream, epoch, watch);

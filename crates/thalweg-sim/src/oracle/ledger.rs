@@ -9,7 +9,8 @@
 //!
 //! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing; nor of a stream of
 //! which something was sent again by another way, for what nodes behind a cut had to tell of the first does not come by it;
-//! nor of one whose last ADUs went over a link that then took no word of them back until it was given up.
+//! nor of one whose last ADUs went over a link that then took no word of them back until it was given up; nor of one whose ADUs
+//! were on their way for so long that its source had given up their plan, ten seconds after its end.
 
 use std::collections::BTreeMap;
 

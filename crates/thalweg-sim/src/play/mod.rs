@@ -276,8 +276,10 @@ impl<'w> Run<'w> {
             return;
         }
         for (at, tell) in self.tells().into_iter().enumerate() {
-            // What was on a link that went down is told when it is back, unless the plan has been released by then.
-            if let Some(what) = tell.filter(|_| !self.watch.fates.was_cut(at)) {
+            // What was on a link that went down is told when it is back, unless the plan has been released by then; and of what
+            // comes when it has been, nothing is told.
+            let fates = &self.watch.fates;
+            if let Some(what) = tell.filter(|_| !fates.was_cut(at) && !fates.was_late(at)) {
                 let stream = &self.watch.world.streams[at];
                 let source = self
                     .watch

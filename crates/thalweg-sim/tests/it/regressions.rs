@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 10] = [
+const SEEDS: [(u64, &str); 11] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
@@ -41,6 +41,10 @@ const SEEDS: [(u64, &str); 10] = [
     (
         13_640,
         "both ends of an ordered hop stop: what the one has handed to QUIC, the other was not there to take",
+    ),
+    (
+        28_193,
+        "a queue of eleven seconds brings ADUs of a stream when its source has given up their plan, and nothing is told of them",
     ),
     (
         17_418,
