@@ -385,6 +385,7 @@ impl Controller {
             self.directory.record(node).is_some_and(announces) && !rights.contains(Rights::PUBLISH);
         if exceeds || !self.roll.admits(node) {
             self.directory.remove(node);
+            self.flood.remove(node);
         }
     }
 

@@ -13,7 +13,8 @@
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `neighbour` | own record, flooding, whose record is believed |
+//! | `neighbour` | own record, whose record is believed |
+//! | `flood` | when records go on to other neighbours |
 //! | `admission` | who may do what: grants, revocations |
 //! | `routed` | signed envelopes along a route |
 //! | `source` | published streams: who wants them, their sessions |
@@ -41,6 +42,7 @@ mod account;
 mod admission;
 mod continuity;
 mod deploy;
+mod flood;
 mod graft;
 mod keys;
 mod leave;
@@ -92,6 +94,7 @@ pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 
 use continuity::Continuity;
+use flood::Flood;
 use meeting::Meetings;
 use neighbour::OwnRecord;
 use part::{Part, Pending};
@@ -270,6 +273,7 @@ pub struct Controller {
     roll: Roll,
     admissions: VecDeque<AdmissionChange>,
     own_record: OwnRecord,
+    flood: Flood,
     /// The map or what is published has changed, and sources and sinks have not heard of it.
     is_changed: bool,
     sources: BTreeMap<StreamId, Source>,
@@ -304,6 +308,7 @@ impl Controller {
             roll: Roll::open(),
             admissions: VecDeque::new(),
             own_record: OwnRecord::default(),
+            flood: Flood::default(),
             is_changed: false,
             sources: BTreeMap::new(),
             wanted: BTreeMap::new(),
@@ -395,6 +400,7 @@ impl Controller {
         self.handle_accounts(now);
         self.time_continuity(now);
         self.time_meetings(now);
+        self.time_flood(now);
         if self.refresh_at() <= now {
             self.announce(now, keys);
         }
@@ -418,6 +424,7 @@ impl Controller {
             .min(self.grants_timeout())
             .min(self.continuity.poll_timeout())
             .min(self.meetings.poll_timeout())
+            .min(self.flood.poll_timeout())
     }
 
     /// Returns what the driver is to do next.
@@ -448,6 +455,8 @@ impl Controller {
 
     fn send(&mut self, to: NodeId, message: &Message) {
         if self.links.contains_key(&to) {
+            // It may rest on what they say.
+            self.pour_to(to);
             let frame = wire::encode(message).into();
             self.outputs.push_back(Output::Send { to, frame });
         }

@@ -4,7 +4,8 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{Controller, Keys, Note, Output};
+use super::flood::{Haste, LINKS_FEW};
+use super::{Controller, Keys, Note};
 use crate::admission::Rights;
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
@@ -24,10 +25,8 @@ const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
 /// What precedes what a stream's id is a digest of.
 const STREAM_CONTEXT: &[u8] = b"thalweg stream v1";
 
-/// A node of more links than this does not tell of each that comes or goes at once.
-const LINKS_FEW: usize = 16;
-
-/// For each of its links it waits so long between two such records.
+/// A node of more links than [`LINKS_FEW`] does not tell of each that comes or goes at once: for each of its links it waits so
+/// long between two such records.
 const LINK_PACE: Duration = Duration::from_millis(2);
 
 /// When this node's record was made, and its number.
@@ -66,6 +65,7 @@ impl Controller {
     ) {
         let rate = self.peers.get(&peer).and_then(|peer| peer.rate);
         self.links.insert(peer, Gauge::new(rate, sample, now));
+        self.flood.handle_told(peer);
         self.tell_roll(peer);
         self.meet(peer, now);
         self.announce_links(now, keys);
@@ -174,7 +174,10 @@ impl Controller {
             record: bytes,
             signature,
         };
-        self.flood(&signed, None);
+        let before = self.directory.record(self.id());
+        let haste = Haste::of(before, &record);
+        let (of, frame) = ((record.node, record.sequence), frame(&signed));
+        self.flood(of, frame, None, haste, now);
         let news = self.directory.handle_record(record, signed, now);
         self.is_changed |= news == News::Changed;
     }
@@ -251,9 +254,14 @@ impl Controller {
             record: bytes,
             signature,
         };
-        let news = self.directory.handle_record(record, signed.clone(), now);
-        if matches!(news, News::Changed | News::Refreshed) {
-            self.flood(&signed, Some(from));
+        let before = self.directory.record(node);
+        let haste = Haste::of(before, &record);
+        let (of, frame) = ((node, record.sequence), frame(&signed));
+        let news = self.directory.handle_record(record, signed, now);
+        match news {
+            News::Changed | News::Refreshed => self.flood(of, frame, Some(from), haste, now),
+            News::Old => self.flood.handle_known(of.0, of.1, from),
+            News::Full => {}
         }
         self.is_changed |= news == News::Changed;
     }
@@ -264,15 +272,6 @@ impl Controller {
             self.own_record.sequence = sequence;
             self.announce(now, keys);
         }
-    }
-
-    fn flood(&mut self, signed: &Signed, except: Option<NodeId>) {
-        let frame = frame(signed);
-        let others = self.links.keys().filter(|peer| Some(**peer) != except);
-        self.outputs.extend(others.map(|peer| Output::Send {
-            to: *peer,
-            frame: frame.clone(),
-        }));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The control stream: frames, whole and in order, before everything else.
 //!
 //! *The idea.* One task writes, so that a caller who gives up waiting never leaves half a frame behind. Each frame has
-//! its length before it in four bytes, big-endian.
+//! its length before it in four bytes, big-endian. Frames that are given together are written in one piece: QUIC then fills
+//! packets with them, where it would send one for each.
 //!
 //! *What it does not do.* It does not look into a frame.
 
@@ -18,7 +19,8 @@ use crate::error::{BodyError, ControlError};
 
 /// What the writing task is told.
 pub(crate) enum Command {
-    Frame(Bytes),
+    /// Some frames, of [`CONTROL_BYTES_MAX`] together if they are several.
+    Frames(Vec<Bytes>),
     /// Nothing follows; answer when the peer has everything.
     Finish(oneshot::Sender<()>),
 }
@@ -69,10 +71,9 @@ pub(crate) async fn greeting(connection: &Connection) -> Result<Reader, OpenErro
 pub(crate) async fn write(mut stream: Outbound, mut commands: mpsc::Receiver<Command>) {
     while let Some(command) = commands.recv().await {
         match command {
-            Command::Frame(frame) => {
-                let length = u32::try_from(frame.len()).expect("checked against the limit");
-                let length = Bytes::copy_from_slice(&length.to_be_bytes());
-                if stream.write_all(&mut [length, frame]).await.is_err() {
+            Command::Frames(frames) => {
+                let mut pieces: Vec<Bytes> = frames.into_iter().flat_map(with_length).collect();
+                if stream.write_all(&mut pieces).await.is_err() {
                     return;
                 }
             }
@@ -84,6 +85,30 @@ pub(crate) async fn write(mut stream: Outbound, mut commands: mpsc::Receiver<Com
             }
         }
     }
+}
+
+fn with_length(frame: Bytes) -> [Bytes; 2] {
+    let length = u32::try_from(frame.len()).expect("checked against the limit");
+    [Bytes::copy_from_slice(&length.to_be_bytes()), frame]
+}
+
+/// Divides frames among as few writes as the limit of one frame allows, so that what is queued is bounded as if each were one.
+pub(crate) fn batches(frames: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+    let mut batches: Vec<Vec<Bytes>> = Vec::new();
+    let mut room = 0;
+    for frame in frames {
+        match batches.last_mut() {
+            Some(last) if frame.len() <= room => {
+                room -= frame.len();
+                last.push(frame);
+            }
+            _ => {
+                room = CONTROL_BYTES_MAX - frame.len();
+                batches.push(vec![frame]);
+            }
+        }
+    }
+    batches
 }
 
 /// Ends our control stream and waits until the peer has it.

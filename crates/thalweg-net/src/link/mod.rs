@@ -260,15 +260,20 @@ impl Link {
     ///
     /// Frames arrive whole, in order, before any ADU of the same moment; `Ok` does not mean that it has arrived.
     pub async fn send_control(&self, frame: Bytes) -> Result<(), ControlError> {
-        control::check(&frame)?;
+        self.send_controls(vec![frame]).await
+    }
+
+    /// Queues control frames that are written in one piece; else as [`Link::send_control`]. None is sent if one is too large.
+    pub async fn send_controls(&self, frames: Vec<Bytes>) -> Result<(), ControlError> {
+        frames.iter().try_for_each(control::check)?;
         if self.is_closed() {
             return Err(ControlError::LinkLost);
         }
-        self.0
-            .control
-            .send(Command::Frame(frame))
-            .await
-            .map_err(|_| ControlError::LinkLost)
+        for frames in control::batches(frames) {
+            let sent = self.0.control.send(Command::Frames(frames)).await;
+            sent.map_err(|_| ControlError::LinkLost)?;
+        }
+        Ok(())
     }
 
     /// Prepares to send an ADU; the returned [`Sending`] does it when it is awaited or detached.

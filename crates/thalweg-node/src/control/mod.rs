@@ -389,9 +389,10 @@ impl Control {
 
     /// Does what the controller says, until it says nothing more.
     async fn drain(&mut self) {
-        while let Some(output) = self.controller.poll_output() {
+        let mut next = self.controller.poll_output();
+        while let Some(output) = next.take().or_else(|| self.controller.poll_output()) {
             match output {
-                Output::Send { to, frame } => self.send(to, frame).await,
+                Output::Send { to, frame } => next = self.send(to, frame).await,
                 Output::Plan(planning) => self.plan(planning),
                 Output::Install {
                     installation,
@@ -444,15 +445,24 @@ impl Control {
         }
     }
 
-    async fn send(&self, to: NodeId, frame: Bytes) {
-        let Some(link) = self.forwarder.link(to) else {
-            return;
+    /// Sends a frame and those after it that go to the same neighbour; returns the output after them.
+    async fn send(&mut self, to: NodeId, frame: Bytes) -> Option<Output> {
+        let mut frames = vec![frame];
+        let next = loop {
+            match self.controller.poll_output() {
+                Some(Output::Send { to: other, frame }) if other == to => frames.push(frame),
+                other => break other,
+            }
         };
-        if let Err(error) = link.send_control(frame).await {
-            debug!(peer = %to.short(), %error, "control frame not sent");
+        let Some(link) = self.forwarder.link(to) else {
+            return next;
+        };
+        if let Err(error) = link.send_controls(frames).await {
+            debug!(peer = %to.short(), %error, "control frames not sent");
         }
         // A plan that is deployed over a dead link is noticed as one that carries ADUs.
         self.forwarder.tell_sent();
+        next
     }
 
     fn plan(&mut self, planning: Planning) {

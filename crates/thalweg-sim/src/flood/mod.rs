@@ -83,6 +83,8 @@ struct Link {
     /// When each side has sent what is before.
     free: [Instant; 2],
     bytes: [u64; 2],
+    /// When a frame was put on it last.
+    written: [Option<Instant>; 2],
 }
 
 /// What a node has sent.
@@ -90,6 +92,8 @@ struct Link {
 pub struct Traffic {
     /// Control frames.
     pub frames: u64,
+    /// Writes: what goes to one neighbour in one moment is one, and on a real link a packet or a few.
+    pub writes: u64,
     /// Their bytes, each with its length.
     pub bytes: u64,
 }
@@ -143,6 +147,7 @@ impl Flood {
                 generation: 0,
                 free: [Instant::ZERO; 2],
                 bytes: [0; 2],
+                written: [None; 2],
             });
         }
         for at in 0..flood.nodes.len() {
@@ -185,6 +190,7 @@ impl Flood {
             .iter()
             .fold(Traffic::default(), |sum, node| Traffic {
                 frames: sum.frames + node.traffic.frames,
+                writes: sum.writes + node.traffic.writes,
                 bytes: sum.bytes + node.traffic.bytes,
             })
     }
@@ -414,9 +420,11 @@ impl Flood {
             return;
         };
         let bytes = frame.len() as u64 + LENGTH_BYTES;
+        let link = &mut self.links[link];
+        let is_write = link.written[side].replace(self.now) != Some(self.now);
         let traffic = &mut self.nodes[from].traffic;
         (traffic.frames, traffic.bytes) = (traffic.frames + 1, traffic.bytes + bytes);
-        let link = &mut self.links[link];
+        traffic.writes += u64::from(is_write);
         let begun = link.free[side].max(self.now);
         link.free[side] = begun + link.wire.rate.time_for(DataSize::from_bytes(bytes));
         link.bytes[side] += bytes;

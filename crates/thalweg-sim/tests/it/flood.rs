@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
+use thalweg_core::control::Controller;
 use thalweg_core::id::NodeId;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
@@ -15,7 +16,7 @@ use thalweg_core::routing::gauge::Sample;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
 use thalweg_core::wire::control::{self as wire, Message};
-use thalweg_sim::flood::{Flood, Shape};
+use thalweg_sim::flood::{Flood, Shape, Wire};
 
 const SLOW: Bitrate = Bitrate::from_kbps(150);
 
@@ -139,6 +140,75 @@ fn at_rest_a_slow_link_bears_less_than_a_hundredth() {
         flood.pass(hour);
         let rate = DataSize::from_bytes(flood.busiest_link_bytes() - begun) / hour;
         assert!(rate.as_bps() * 100 < SLOW.as_bps(), "{nodes} nodes: {rate}");
+    }
+}
+
+/// Nodes that each have one link, with the first.
+fn star(leaves: usize) -> Shape {
+    let wire = |leaf| Wire {
+        ends: [0, leaf],
+        delay: Duration::from_millis(30),
+        rate: Bitrate::from_kbps(3_000),
+    };
+    Shape {
+        nodes: leaves + 1,
+        wires: (1..=leaves).map(wire).collect(),
+    }
+}
+
+/// Says how many nodes know what another's record says of its first link.
+fn knowing(flood: &Flood, nodes: usize, of: usize, rtt: Duration) -> usize {
+    let knows = |at: &usize| {
+        let directory = flood.controller(*at).map(Controller::directory);
+        let record = directory.and_then(|directory| directory.record(flood.id(of)));
+        record.is_some_and(|record| record.neighbours[0].rtt == rtt)
+    };
+    (0..nodes).filter(knows).count()
+}
+
+#[test]
+fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
+    const LEAVES: usize = 60;
+    const MILLI: Duration = Duration::from_millis(1);
+    let nearer = Duration::from_millis(20);
+    let mut flood = Flood::start(&star(LEAVES), 1);
+    flood.pass(Duration::from_secs(60));
+    agree(&flood, LEAVES + 1, "a star");
+    let before = flood.traffic(0);
+    // All find within a second that they are nearer to the hub than they thought, ten seconds after it is so.
+    let sample = Sample {
+        rtt: nearer,
+        loss: Ratio::ZERO,
+        sent: DataSize::ZERO,
+        waiting: DataSize::ZERO,
+    };
+    let hub = flood.id(0);
+    for milli in 0..11_500 {
+        for leaf in 1..=LEAVES {
+            let begun = leaf as u64 * 1_000 / LEAVES as u64;
+            if milli >= begun && (milli - begun).is_multiple_of(250) && milli < begun + 10_500 {
+                flood.at(leaf, |control, now, keys| {
+                    control.handle_link_sample(hub, sample, now, keys);
+                });
+            }
+        }
+        flood.pass(MILLI);
+    }
+    let (after, swarm) = (flood.traffic(0), (LEAVES * (LEAVES - 1)) as u64);
+    let (frames, writes) = (after.frames - before.frames, after.writes - before.writes);
+    // Those who repeat their records meanwhile are few.
+    assert!(frames >= swarm && frames < swarm * 5 / 4, "{frames} frames");
+    assert!(writes * 5 < frames, "{writes} writes");
+    let knowing = (1..=LEAVES).map(|leaf| knowing(&flood, LEAVES + 1, leaf, nearer));
+    assert_eq!(knowing.sum::<usize>(), LEAVES * (LEAVES + 1));
+    // What breaks is known as soon as light and wire allow.
+    flood.cut(0);
+    flood.pass(Duration::from_millis(45));
+    for leaf in 2..=LEAVES {
+        let directory = flood.controller(leaf).map(Controller::directory);
+        let record = directory.and_then(|directory| directory.record(hub));
+        let record = record.expect("it is known");
+        assert_eq!(record.neighbours.len(), LEAVES - 1, "n{leaf}");
     }
 }
 

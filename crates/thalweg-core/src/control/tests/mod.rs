@@ -5,6 +5,7 @@
 
 mod accounts;
 mod admission;
+mod flood;
 mod grafts;
 mod hostile;
 mod meetings;

@@ -1,0 +1,309 @@
+//! Proves that a node of many links passes records on one by one while they come seldom and together while they come in a swarm;
+//! that what is gone, published or no longer safe waits for nothing; and that nobody misses a record or has one twice.
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::flood::{LATE, LINKS_FEW, SOON};
+use super::super::neighbour::stream_id;
+use super::{Bytes, Duration, Fabric, FakeKeys, Instant, Keys as _, LINK, Output, name, wire};
+use crate::id::NodeId;
+use crate::units::Bitrate;
+use crate::wire::control::Message;
+use crate::wire::record::{self, Announced, Neighbour, Record};
+
+const HUB: NodeId = NodeId([100; 32]);
+const FAR: NodeId = NodeId([101; 32]);
+
+const MANY: usize = LINKS_FEW + 4;
+
+/// How long what is new waits at most.
+const SPAN: Duration = Duration::from_nanos(SOON.as_nanos() * MANY as u64);
+
+/// How long what is as it was or better does.
+const LONG: Duration = Duration::from_nanos(LATE.as_nanos() * MANY as u64);
+
+const MOMENT: Duration = Duration::from_nanos(1);
+
+fn leaf(number: usize) -> NodeId {
+    NodeId([number as u8 + 1; 32])
+}
+
+/// Returns the hub of a star, which has said nothing for a while.
+fn star(leaves: usize) -> Fabric {
+    let wires: Vec<[NodeId; 2]> = (0..leaves).map(|number| [leaf(number), HUB]).collect();
+    let mut fabric = Fabric::linked(&wires);
+    fabric.pass(Duration::from_secs(1));
+    fabric
+}
+
+/// A node behind the leaves, with a link to each of these.
+fn far(sequence: u64, neighbours: &[usize]) -> Record {
+    let neighbour = |number: &usize| Neighbour {
+        node: leaf(*number),
+        rtt: Duration::from_millis(5),
+        loss_ppm: 0,
+        rate: Bitrate::ZERO,
+        secure: true,
+    };
+    Record {
+        node: FAR,
+        sequence,
+        name: "far".into(),
+        slots: 0,
+        box_key: [0; 32],
+        neighbours: neighbours.iter().map(neighbour).collect(),
+        streams: Vec::new(),
+    }
+}
+
+/// Another, which nobody is linked with.
+fn other(number: u8) -> Record {
+    Record {
+        node: NodeId([110 + number; 32]),
+        ..far(1, &[])
+    }
+}
+
+fn frame(record: &Record) -> Bytes {
+    let mut keys = FakeKeys {
+        id: record.node,
+        drawn: 0,
+    };
+    let record = record::encode(record);
+    let signature = keys.sign(&[&b"thalweg record v1"[..], &record].concat());
+    wire::encode(&Message::Record { record, signature }).into()
+}
+
+impl Fabric {
+    /// The hub is sent a record by a leaf.
+    fn told(&mut self, by: usize, record: &Record) {
+        let frame = frame(record);
+        self.at(HUB, |c, now, keys| {
+            c.handle_frame(leaf(by), &frame, now, keys);
+        });
+    }
+
+    /// The hub's clock shows this, and it does what is due.
+    fn look(&mut self, now: Instant) {
+        self.now = now;
+        self.at(HUB, |c, now, keys| {
+            if c.poll_timeout() <= now {
+                c.handle_timeout(now, keys);
+            }
+        });
+    }
+
+    /// Returns how many frames the hub sends to each leaf now, those after one another in one sending.
+    fn sendings(&mut self) -> BTreeMap<NodeId, Vec<usize>> {
+        let outputs = self.at(HUB, |c, _, _| {
+            core::iter::from_fn(|| c.poll_output()).collect::<Vec<_>>()
+        });
+        let sent = outputs.iter().filter_map(|output| match output {
+            Output::Send { to, .. } => Some(*to),
+            _ => None,
+        });
+        let mut sendings: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+        let mut last = None;
+        for to in sent {
+            let of = sendings.entry(to).or_default();
+            match of.last_mut().filter(|_| last == Some(to)) {
+                Some(frames) => *frames += 1,
+                None => of.push(1),
+            }
+            last = Some(to);
+        }
+        sendings
+    }
+}
+
+fn all_but(from: usize, leaves: usize, frames: usize) -> BTreeMap<NodeId, Vec<usize>> {
+    let others = (0..leaves).filter(|number| *number != from);
+    others.map(|number| (leaf(number), vec![frames])).collect()
+}
+
+#[test]
+fn what_comes_alone_goes_on_at_once_and_a_swarm_together() {
+    let mut fabric = star(MANY);
+    let begun = fabric.now;
+    fabric.told(0, &other(0));
+    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+    for number in 1..=5 {
+        fabric.now = begun + MOMENT;
+        fabric.told(0, &other(number));
+    }
+    fabric.look(begun + SPAN.saturating_sub(MOMENT));
+    assert!(fabric.sendings().is_empty(), "it waits for more");
+    let due = fabric.at(HUB, |c, _, _| c.poll_timeout());
+    assert_eq!(due, begun + SPAN);
+    fabric.look(due);
+    assert_eq!(fabric.sendings(), all_but(0, MANY, 5));
+    // A span later the next is alone again.
+    fabric.now = due + SPAN.saturating_sub(MOMENT);
+    fabric.told(0, &other(6));
+    assert!(fabric.sendings().is_empty());
+    fabric.look(due + SPAN);
+    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+    fabric.now = due + SPAN + SPAN;
+    fabric.told(0, &other(7));
+    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+}
+
+#[test]
+fn a_node_of_few_links_gathers_nothing() {
+    for (leaves, is_gathered) in [(LINKS_FEW, false), (LINKS_FEW + 1, true)] {
+        let mut fabric = star(leaves);
+        fabric.told(0, &other(0));
+        fabric.sendings();
+        fabric.told(0, &other(1));
+        assert_eq!(fabric.sendings().is_empty(), is_gathered, "{leaves} links");
+    }
+}
+
+#[test]
+fn what_is_gone_published_or_unsafe_waits_for_nothing_and_what_is_better_the_longest() {
+    let mut published = far(3, &[1, 2]);
+    let keys = FakeKeys { id: FAR, drawn: 0 };
+    published.streams.push(Announced {
+        id: stream_id(FAR, &name(), [3; 8], &keys),
+        start: [3; 8],
+        name: name(),
+        confidential: false,
+        layers: vec![Bitrate::ZERO],
+    });
+    let mut unsafe_now = far(3, &[1, 2]);
+    unsafe_now.neighbours[1].secure = false;
+    let mut rekeyed = far(3, &[1, 2]);
+    rekeyed.box_key = [1; 32];
+    let mut worse = far(3, &[1, 2]);
+    worse.neighbours[0].loss_ppm = 1;
+    let mut better = far(3, &[1, 2]);
+    better.neighbours[1].rtt = Duration::from_millis(1);
+    let mut known = far(3, &[1, 2]);
+    known.neighbours[1].rate = Bitrate::from_kbps(1);
+    let cases = [
+        ("it repeats itself", far(3, &[1, 2]), LONG),
+        ("a link is better", better.clone(), LONG),
+        ("a link is worse", worse, SPAN),
+        ("a link's rate is known", known, SPAN),
+        ("a link has come", far(3, &[1, 2, 3]), SPAN),
+        ("a link is gone", far(3, &[1]), Duration::ZERO),
+        ("one has come, one is gone", far(3, &[1, 3]), Duration::ZERO),
+        ("a stream is published", published.clone(), Duration::ZERO),
+        ("a link can be listened to", unsafe_now, Duration::ZERO),
+        ("it has another key", rekeyed, Duration::ZERO),
+    ];
+    for (what, record, wait) in cases {
+        let mut fabric = star(MANY);
+        let begun = fabric.now;
+        fabric.told(0, &far(2, &[1, 2]));
+        assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+        fabric.told(0, &record);
+        if wait > Duration::ZERO {
+            assert!(fabric.sendings().is_empty(), "{what}");
+            fabric.look(begun + wait.saturating_sub(MOMENT));
+            assert!(fabric.sendings().is_empty(), "{what}");
+            fabric.look(begun + wait);
+        }
+        assert_eq!(fabric.sendings(), all_but(0, MANY, 1), "{what}");
+    }
+    // What is in a hurry takes along what is in none.
+    for (second, wait) in [(far(4, &[1]), Duration::ZERO), (far(4, &[1, 2, 3]), SPAN)] {
+        let mut fabric = star(MANY);
+        let begun = fabric.now;
+        fabric.told(0, &far(2, &[1, 2]));
+        fabric.sendings();
+        fabric.told(
+            0,
+            &Record {
+                node: NodeId([120; 32]),
+                ..far(1, &[])
+            },
+        );
+        fabric.told(0, &better);
+        fabric.told(0, &second);
+        fabric.look(begun + wait);
+        assert_eq!(fabric.sendings(), all_but(0, MANY, 2));
+    }
+    // And that it is published no more.
+    let mut fabric = star(MANY);
+    fabric.told(0, &published);
+    fabric.sendings();
+    fabric.told(0, &far(4, &[1, 2]));
+    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+}
+
+#[test]
+fn of_one_nodes_records_that_wait_the_newest_goes_and_not_to_whom_it_came_from() {
+    let mut fabric = star(MANY);
+    fabric.told(0, &other(0));
+    fabric.sendings();
+    fabric.told(0, &far(2, &[1]));
+    fabric.told(1, &far(3, &[1]));
+    fabric.told(1, &other(1));
+    // Two more have it meanwhile, and one has the one before.
+    fabric.told(2, &far(3, &[1]));
+    fabric.told(3, &far(2, &[1]));
+    let begun = fabric.now;
+    fabric.look(begun + SPAN);
+    let mut expected = all_but(1, MANY, 2);
+    expected.insert(leaf(2), vec![1]);
+    assert_eq!(fabric.sendings(), expected);
+}
+
+#[test]
+fn what_else_is_sent_to_a_neighbour_takes_along_what_waits_for_it() {
+    let mut fabric = star(MANY);
+    let begun = fabric.now;
+    fabric.told(0, &other(0));
+    fabric.sendings();
+    fabric.told(0, &other(1));
+    let leaves = [leaf(4), leaf(5)];
+    // It subscribes by the hub, and the envelope goes to the publisher beside it.
+    fabric.at(leaves[0], |c, now, keys| {
+        let publication = super::publication(None, false);
+        c.publish(publication, None, now, keys).expect("it may");
+    });
+    fabric.settle();
+    fabric.sendings();
+    fabric.told(0, &other(2));
+    fabric.at(leaves[1], |c, now, keys| c.subscribe(name(), now, keys));
+    let asked: Vec<Bytes> = fabric.at(leaves[1], |c, _, _| {
+        let outputs = core::iter::from_fn(|| c.poll_output());
+        let frames = outputs.filter_map(|output| match output {
+            Output::Send { frame, .. } => Some(frame),
+            _ => None,
+        });
+        frames.collect()
+    });
+    for frame in &asked {
+        fabric.at(HUB, |c, now, keys| {
+            c.handle_frame(leaves[1], frame, now, keys);
+        });
+    }
+    let sendings = fabric.sendings();
+    assert_eq!(sendings, BTreeMap::from([(leaves[0], vec![2])]));
+    fabric.look(begun + SPAN);
+    let mut expected = all_but(0, MANY, 1);
+    expected.remove(&leaves[0]);
+    assert_eq!(fabric.sendings(), expected, "once");
+}
+
+#[test]
+fn a_new_neighbour_is_not_sent_again_what_it_was_met_with() {
+    let mut fabric = star(MANY);
+    fabric.told(0, &other(0));
+    fabric.sendings();
+    fabric.told(0, &other(1));
+    let new = NodeId([200; 32]);
+    let begun = fabric.now;
+    fabric.at(HUB, |c, now, keys| c.handle_link_up(new, LINK, now, keys));
+    let met = fabric.sendings();
+    assert_eq!(met.get(&new).map(Vec::len), Some(1), "a summary: {met:?}");
+    // What waited goes to the others, and that there is a new one to all.
+    fabric.look(begun + SPAN + SOON);
+    let mut expected = all_but(0, MANY, 2);
+    expected.extend([(leaf(0), vec![1]), (new, vec![1])]);
+    assert_eq!(fabric.sendings(), expected);
+}
