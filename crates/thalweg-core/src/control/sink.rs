@@ -50,8 +50,8 @@ pub(super) struct Wanted {
     way: Vec<NodeId>,
     /// When it was to be asked last, there was no way to it.
     is_cut_off: bool,
-    /// The stream of this name that has come to its end here, and is not taken again.
-    ended: Option<StreamId>,
+    /// The streams of this name that have come to their ends here and are announced still: none is taken again.
+    ended: Vec<StreamId>,
 }
 
 impl Controller {
@@ -73,7 +73,7 @@ impl Controller {
             unanswered: None,
             way: Vec::new(),
             is_cut_off: false,
-            ended: None,
+            ended: Vec::new(),
         };
         self.wanted.insert(name, wanted);
         self.resolve_wanted(now, keys);
@@ -112,15 +112,27 @@ impl Controller {
             return true;
         }
         let publishers = self.directory.publishers(name);
-        let others = publishers.filter(|(_, stream)| stream.id != ended);
-        let others: Vec<NodeId> = others.map(|(node, _)| node).collect();
-        if !others.iter().any(|node| self.is_there(*node)) {
-            return false;
-        }
-        let Some(wanted) = self.wanted.get_mut(name) else {
+        let publishers = publishers.map(|(node, stream)| (node, stream.id));
+        let publishers: Vec<(NodeId, StreamId)> = publishers.collect();
+        let Some(wanted) = self.wanted.get(name) else {
             return false;
         };
-        wanted.ended = Some(ended);
+        let is_announced = |stream: &StreamId| publishers.iter().any(|(_, other)| other == stream);
+        let before = wanted.ended.iter().copied();
+        let mut all: Vec<StreamId> = before.filter(is_announced).collect();
+        if !all.contains(&ended) {
+            all.push(ended);
+        }
+        // One that has ended is announced until its end has settled, perhaps for longer than the next one lasts.
+        let mut others = publishers
+            .iter()
+            .filter(|(_, stream)| !all.contains(stream));
+        if !others.any(|(node, _)| self.is_there(*node)) {
+            return false;
+        }
+        if let Some(wanted) = self.wanted.get_mut(name) {
+            wanted.ended = all;
+        }
         self.resolve_wanted(now, keys);
         self.settle(now, keys);
         true
@@ -131,10 +143,11 @@ impl Controller {
     ///
     /// Cost    of several that publish it, a way to each
     fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
-        let ended = self.wanted.get(name).and_then(|wanted| wanted.ended);
+        let ended = self.wanted.get(name).map(|wanted| &wanted.ended[..]);
+        let ended = ended.unwrap_or_default();
         let publishers = self.directory.publishers(name);
         let publishers = publishers.map(|(node, stream)| (node, stream.id));
-        let publishers = publishers.filter(|(_, stream)| Some(*stream) != ended);
+        let publishers = publishers.filter(|(_, stream)| !ended.contains(stream));
         let before = match self.subscription(name) {
             Some(Subscription::Found { source, stream, .. }) => Some((source, stream)),
             _ => None,

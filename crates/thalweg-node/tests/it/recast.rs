@@ -248,6 +248,12 @@ async fn two_producers(in_sequence: bool) -> TwoProducers {
     are_active(&source, 1).await;
     let standby = sinks[1].handle.publish(publication()).await;
     let mut standby = standby.expect("another node has the name too");
+    // Who does not know of it yet cannot turn to it: the end of the first would be the end.
+    fabric::until("ann knows of both", || async {
+        let status = sinks[0].handle.status().await.expect("it runs");
+        status.streams.len() == 2
+    })
+    .await;
     for number in 0..30 {
         first.send(outgoing(number)).await.expect("it runs");
         standby.send(outgoing(number)).await.expect("it runs");

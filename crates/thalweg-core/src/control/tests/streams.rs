@@ -413,6 +413,10 @@ fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_t
         ended(&mut fabric, stream_of_a),
         "who asks later is told the same"
     );
+    assert!(
+        !ended(&mut fabric, stream_of_d),
+        "neither goes on, though both are announced"
+    );
     fabric.pass(LEASE + LEASE);
     assert_eq!(source_of(&fabric, C), Some(D));
     // A begins anew, with a stream that has not ended, and stands by.
