@@ -61,6 +61,9 @@ const PACING_MAX: Bitrate = Bitrate::from_kbps(400_000_000);
 /// A base round trip up to which nothing is paced: as much as QUIC sends in one burst on a fast line.
 const UNPACED: Duration = Duration::from_millis(2);
 
+/// How long a peer waits for a second packet before it acknowledges one: RFC 9000 §13.2.1.
+const ACK_WAIT_MAX: Duration = Duration::from_millis(25);
+
 /// One round trip in so many may be filled with probes.
 const PROBE_ROUNDS: u64 = 4;
 
@@ -144,9 +147,9 @@ pub struct Controller {
     sendable_event: Option<Bitrate>,
     /// Packets acknowledged in this batch.
     batch: u32,
-    /// The last batch was of one packet, after which no other was in flight: its acknowledgement may have waited for a second,
-    /// up to the 25 ms of RFC 9000 §13.2.1.
-    is_lone: bool,
+    /// How long the last acknowledgement may have waited for a second packet, if it was of one; where no other was in flight that
+    /// is not asked.
+    waited: Duration,
 }
 
 impl Controller {
@@ -178,7 +181,7 @@ impl Controller {
             told_mode: Mode::Start,
             sendable_event: None,
             batch: 0,
-            is_lone: false,
+            waited: Duration::ZERO,
         }
     }
 
@@ -204,7 +207,11 @@ impl Controller {
     pub fn handle_acks_end(&mut self, now: Instant, in_flight: DataSize, is_short: bool) {
         self.ledger.handle_in_flight(in_flight);
         let sample = self.ledger.end_batch(now);
-        self.is_lone = core::mem::take(&mut self.batch) == 1 && self.ledger.in_flight() == 0;
+        self.waited = match core::mem::take(&mut self.batch) {
+            1 if self.ledger.in_flight() == 0 => Duration::NEVER,
+            1 => ACK_WAIT_MAX,
+            _ => Duration::ZERO,
+        };
         if is_short {
             self.ledger.handle_short();
         }

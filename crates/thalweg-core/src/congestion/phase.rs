@@ -190,12 +190,10 @@ impl Controller {
 
     /// Returns whether packets wait for longer than jitter explains, or the peer's waiting for a second packet.
     fn is_long(&self) -> bool {
-        if self.is_lone {
-            return false;
-        }
         let limit = self.quiet_limit().as_nanos();
         let most = limit.saturating_mul(CALM_FACTOR);
-        self.delay.queueing().as_nanos() >= most.max(self.delay.base().as_nanos())
+        let queueing = self.delay.queueing().saturating_sub(self.waited);
+        queueing.as_nanos() >= most.max(self.delay.base().as_nanos())
     }
 
     /// Returns the queueing delay up to which the queue is taken for empty.
