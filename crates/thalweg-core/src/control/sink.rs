@@ -204,7 +204,8 @@ impl Controller {
                 self.leave_silent(before, keys);
             } else {
                 wanted.subscription = Subscription::Waiting;
-                wanted.ask = Instant::NEVER;
+                // There is nobody to be asked, also when a way comes up again.
+                (wanted.ask, wanted.is_cut_off) = (Instant::NEVER, false);
                 let notice = Notice::Gone;
                 self.outputs.push_back(Output::Notice { name, notice });
             }

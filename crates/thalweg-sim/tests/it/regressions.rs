@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 11] = [
+const SEEDS: [(u64, &str); 12] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
@@ -45,6 +45,10 @@ const SEEDS: [(u64, &str); 11] = [
     (
         28_193,
         "a queue of eleven seconds brings ADUs of a stream when its source has given up their plan, and nothing is told of them",
+    ),
+    (
+        30_908,
+        "a sink that was cut off from a producer that is gone asks nobody, again and again: its world never ended",
     ),
     (
         17_418,

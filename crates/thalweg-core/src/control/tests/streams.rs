@@ -234,6 +234,23 @@ fn a_sink_asks_as_soon_as_there_is_a_way() {
 }
 
 #[test]
+fn who_was_cut_off_from_a_producer_that_is_gone_asks_nobody() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    fabric.cut([A, B]);
+    fabric.subscribe(C);
+    fabric.pass(UNREACHED_MAX + Duration::from_secs(1));
+    let subscription = fabric.node(C).controller.subscription(&name());
+    assert_eq!(subscription, Some(Subscription::Waiting));
+    // The map changes, so it looks again; it is not to be called again at once, for ever.
+    fabric.cut([B, D]);
+    fabric.pass(Duration::from_secs(1));
+    fabric.link([A, B]);
+    fabric.pass(Duration::from_secs(1));
+    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+}
+
+#[test]
 fn a_relay_that_was_restarted_is_told_its_part_again_at_once() {
     for wires in [[[A, B], [B, C]], [[B, C], [A, B]]] {
         let mut fabric = Fabric::linked(&wires);
