@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use thalweg_core::id::NodeId;
+use thalweg_core::limits::NEIGHBOURS_MAX;
 use thalweg_net::{Link, LinkEvent};
 use tracing::{info, warn};
 
@@ -53,6 +54,13 @@ impl Control {
         let now = self.now();
         self.controller
             .handle_link_up(peer, sample, now, &mut self.keys);
+        let links = self.controller.links().count();
+        if links > NEIGHBOURS_MAX {
+            warn!(
+                peer = %self.name_of(peer), links, announced = NEIGHBOURS_MAX,
+                "more links than a node announces; nobody finds a way over the others"
+            );
+        }
     }
 
     fn link_down(&mut self, link: &Link, reason: &str) {
