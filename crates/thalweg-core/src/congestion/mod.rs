@@ -292,10 +292,13 @@ impl Controller {
     /// As fast as it will on a short path: a window leaves within the round trip there, and the longer ones that a busy
     /// machine makes of it are no reason to give each packet a send of its own.
     pub fn pacing_rate(&self) -> Option<Bitrate> {
-        if self.delay.is_known() && self.delay.base() <= UNPACED {
+        if !self.delay.is_known() {
+            return None;
+        }
+        if self.delay.base() <= UNPACED {
             return Some(PACING_MAX);
         }
-        if !self.delay.is_known() || self.mode() == Mode::Compete {
+        if self.mode() == Mode::Compete {
             return None;
         }
         let rate = self.window * 8.0 * self.pacing_gain() / self.pacing_time().as_secs_f64();

@@ -409,7 +409,7 @@ proptest! {
 #[test]
 fn what_a_lone_packet_waits_for_its_acknowledgement_is_no_queue() {
     // The next packet leaves when the acknowledgement has come, or shortly before.
-    for apart in [150, 33] {
+    for (apart, most) in [(150, 1.1), (33, 1.25)] {
         let mut path = Path::new(Bitrate::from_kbps(2_000), ms(20));
         path.lone = ms(28);
         path.run_for(Duration::from_secs(5));
@@ -422,6 +422,6 @@ fn what_a_lone_packet_waits_for_its_acknowledgement_is_no_queue() {
         }
         let kept = path.controller.window().as_bytes() as f64 / window.as_bytes() as f64;
         // Who is calm may gain a little.
-        assert!((0.9..=1.25).contains(&kept), "{apart} ms: {kept}");
+        assert!((0.9..=most).contains(&kept), "{apart} ms: {kept}");
     }
 }
