@@ -185,6 +185,17 @@ impl Haste {
 }
 
 impl Controller {
+    /// Returns how long what a record says may wait to be passed on from here.
+    pub(super) fn haste(&self, record: &Record) -> Haste {
+        let before = self.directory.record(record.node);
+        let is_old = before.is_some_and(|before| before.sequence >= record.sequence);
+        // Most of what comes in a swarm is known by then, and is not passed on at all.
+        if is_old || self.links.len() <= LINKS_FEW {
+            return Haste::Now;
+        }
+        Haste::of(before, record)
+    }
+
     /// Passes a record on to all neighbours but the one that sent it; at once, or with others.
     pub(super) fn flood(
         &mut self,
@@ -202,7 +213,6 @@ impl Controller {
         });
         let links = self.links.len();
         let pace = match haste {
-            _ if links <= LINKS_FEW => Duration::ZERO,
             Haste::Now => Duration::ZERO,
             Haste::Soon => SOON,
             Haste::Late => LATE,

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::flood::{Haste, LINKS_FEW};
+use super::flood::LINKS_FEW;
 use super::{Controller, Keys, Note};
 use crate::admission::Rights;
 use crate::id::{NodeId, StreamId, StreamName};
@@ -174,8 +174,7 @@ impl Controller {
             record: bytes,
             signature,
         };
-        let before = self.directory.record(self.id());
-        let haste = Haste::of(before, &record);
+        let haste = self.haste(&record);
         let (of, frame) = ((record.node, record.sequence), frame(&signed));
         self.flood(of, frame, None, haste, now);
         let news = self.directory.handle_record(record, signed, now);
@@ -254,8 +253,7 @@ impl Controller {
             record: bytes,
             signature,
         };
-        let before = self.directory.record(node);
-        let haste = Haste::of(before, &record);
+        let haste = self.haste(&record);
         let (of, frame) = ((node, record.sequence), frame(&signed));
         let news = self.directory.handle_record(record, signed, now);
         match news {
