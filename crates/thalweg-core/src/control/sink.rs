@@ -111,9 +111,7 @@ impl Controller {
         {
             return true;
         }
-        let publishers = self.directory.publishers(name);
-        let publishers = publishers.map(|(node, stream)| (node, stream.id));
-        let publishers: Vec<(NodeId, StreamId)> = publishers.collect();
+        let publishers: Vec<(NodeId, StreamId)> = self.publishers(name).collect();
         let Some(wanted) = self.wanted.get(name) else {
             return false;
         };
@@ -138,6 +136,12 @@ impl Controller {
         true
     }
 
+    /// Returns who announces a stream of a name, and which that is.
+    fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, StreamId)> {
+        let publishers = self.directory.publishers(name);
+        publishers.map(|(node, stream)| (node, stream.id))
+    }
+
     /// Returns who publishes a stream for this node: whoever did before, if that still does, can be reached and answers, or
     /// nobody else does.
     ///
@@ -145,8 +149,7 @@ impl Controller {
     fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
         let ended = self.wanted.get(name).map(|wanted| &wanted.ended[..]);
         let ended = ended.unwrap_or_default();
-        let publishers = self.directory.publishers(name);
-        let publishers = publishers.map(|(node, stream)| (node, stream.id));
+        let publishers = self.publishers(name);
         let publishers = publishers.filter(|(_, stream)| !ended.contains(stream));
         let before = match self.subscription(name) {
             Some(Subscription::Found { source, stream, .. }) => Some((source, stream)),
