@@ -1,8 +1,8 @@
 //! The streams that this end sends.
 //!
-//! *The idea.* A stream is a queue of bytes that can still be taken back, and a row of chunks, each in the pieces in which it came, that were given to the active
-//! carrier and are not acknowledged. When another carrier takes over, the row is begun again from its head. Whoever has the
-//! highest rank and something to send is first in `ready`.
+//! *The idea.* A stream is a queue of bytes that can still be taken back, and a row of chunks, each in the pieces in which it
+//! came, that were given to the active carrier and are not acknowledged. When another carrier takes over, the row is begun
+//! again from its head. Whoever has the highest rank and something to send is first in `ready`.
 //!
 //! *What it does not do.* It knows no carrier.
 
