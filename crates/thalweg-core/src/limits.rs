@@ -48,8 +48,12 @@ pub const PLAN_STATES_MAX: usize = 1024;
 /// Nodes of a path, source and sink included; a hop list longer than this is a ring or an attack.
 pub const PATH_NODES_MAX: usize = 32;
 
-/// Neighbours in one node's record: a hub of a site, or a relay with two hundred receivers; larger ones have several hubs.
+/// Neighbours in one node's record, which each of them is sent: those of a node with more than that name it, and are on the map
+/// by their own word.
 pub const NEIGHBOURS_MAX: usize = 256;
+
+/// Links that a node is made for: a relay of so many receivers has each of its cores full.
+pub const LINKS_MAX: usize = 4 * NEIGHBOURS_MAX;
 
 /// Streams that a node announces as its own.
 pub const STREAMS_PER_NODE_MAX: usize = 256;
@@ -99,8 +103,8 @@ pub const TEXT_BYTES_MAX: usize = 1024;
 /// ADUs of one stream on their way in from one peer; more are refused by flow control, not queued.
 pub const ADUS_IN_FLIGHT_MAX: u32 = 4096;
 
-/// Sinks of one stream at its source: twice as many as one relay has neighbours. Who comes after them is refused.
-pub const SINKS_PER_STREAM_MAX: usize = 2 * NEIGHBOURS_MAX;
+/// Sinks of one stream at its source: as many as one relay has links. Who comes after them is refused.
+pub const SINKS_PER_STREAM_MAX: usize = LINKS_MAX;
 
 /// Plans of one stream that a node keeps: for each sink that a stream may have the present one and the one before it.
 pub const EPOCHS_PER_STREAM_MAX: usize = 2 * SINKS_PER_STREAM_MAX;

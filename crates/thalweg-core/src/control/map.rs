@@ -75,11 +75,10 @@ impl Map {
         }
         let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_stand) && is_taken(ends);
         let links = control.directory.links();
-        for (near, there, far, back) in
-            links.filter(|(near, _, far, _)| is_open([near.node, far.node]))
-        {
-            let ends = [places[&near.node].0, places[&far.node].0];
-            topology.add_link(edge(ends, there, back));
+        let links = links.filter(|link| link.is_for([source, sink]));
+        for link in links.filter(|link| is_open([link.near.node, link.far.node])) {
+            let ends = [places[&link.near.node].0, places[&link.far.node].0];
+            topology.add_link(edge(ends, link.there, link.back.unwrap_or(link.there)));
         }
         let name = |node: NodeId| {
             let place = places.get(&node).map(|(_, name)| name.clone());

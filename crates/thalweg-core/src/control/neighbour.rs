@@ -1,5 +1,6 @@
 //! Neighbours: links that come and go, this node's own record, and the flooding of everybody's.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -157,6 +158,9 @@ impl Controller {
     /// be given 200 records of up to 200 links each, and have no time for anything else.
     fn announce_links(&mut self, now: Instant, keys: &mut dyn Keys) {
         let links = self.links.len();
+        if links > NEIGHBOURS_MAX && self.names_as_before() {
+            return;
+        }
         let pace = Duration::from_nanos(LINK_PACE.as_nanos() * links as u64);
         let made = self.own_record.made.filter(|_| links > LINKS_FEW);
         match made.map(|made| made + pace).filter(|due| *due > now) {
@@ -190,7 +194,7 @@ impl Controller {
         let micros = since_1970.saturating_add(now.as_nanos() / 1_000);
         let next = self.own_record.sequence.saturating_add(1);
         self.own_record.sequence = micros.max(next).min(VARINT_MAX);
-        let neighbours = self.links.iter().take(NEIGHBOURS_MAX);
+        let neighbours = self.named().into_iter();
         // Announced without the right, they would cost this node its place on every map.
         let may_publish = self.roll.may(self.id(), Rights::PUBLISH);
         let streams = self.sources.values();
@@ -209,6 +213,46 @@ impl Controller {
                 .map(super::Source::announced)
                 .collect(),
         }
+    }
+
+    /// Returns which of its links this node's record names, ordered by key.
+    ///
+    /// Of more than a record holds those of neighbours who carry for others come first, for over a link that one end does not
+    /// name only the other end is reached (`routing`). Among equals who was named stays, so that the map does not change with
+    /// each that comes.
+    ///
+    /// Cost    O(1) up to that number, above it O(links · log links)
+    fn named(&self) -> Vec<(&NodeId, &Gauge)> {
+        let mut named: Vec<_> = self.links.iter().collect();
+        if named.len() > NEIGHBOURS_MAX {
+            let before = self.names_before();
+            named.sort_by_key(|(peer, _)| (self.rank_of_end(**peer), !before.contains(*peer)));
+            named.truncate(NEIGHBOURS_MAX);
+            named.sort_by_key(|(peer, _)| **peer);
+        }
+        named
+    }
+
+    /// Returns how much nobody needs another's link for: 0 for a hub, 1 for who has another link, 2 for who has none.
+    fn rank_of_end(&self, node: NodeId) -> u8 {
+        let links = self.directory.record(node);
+        match links.map_or(0, |record| record.neighbours.len()) {
+            0 | 1 => 2,
+            few if few <= LINKS_FEW => 1,
+            _ => 0,
+        }
+    }
+
+    fn names_before(&self) -> BTreeSet<NodeId> {
+        let before = self.directory.record(self.id()).into_iter();
+        let named = before.flat_map(|record| &record.neighbours);
+        named.map(|there| there.node).collect()
+    }
+
+    /// Returns whether this node's record would name whom it names already.
+    fn names_as_before(&self) -> bool {
+        let named = self.named().into_iter().map(|(peer, _)| *peer);
+        named.eq(self.names_before())
     }
 
     fn neighbour(&self, node: NodeId, gauge: &Gauge) -> Neighbour {
@@ -260,6 +304,10 @@ impl Controller {
             News::Changed | News::Refreshed => self.flood(of, frame, Some(from), haste, now),
             News::Old => self.flood.handle_known(of.0, of.1, from),
             News::Full => {}
+        }
+        if news == News::Changed && self.links.len() > NEIGHBOURS_MAX {
+            // Whom it has links with says whether ours with it is to be named.
+            self.announce_links(now, keys);
         }
         self.is_changed |= news == News::Changed;
     }

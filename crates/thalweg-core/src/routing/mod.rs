@@ -4,6 +4,10 @@
 //! same map. A link counts only if *both* ends list it, so one living end is enough to take a dead link off the map. A
 //! node to which no way has led for a while leaves the map too; nobody need repeat himself to stay on it.
 //!
+//! A hub whose record is full names only some of its neighbours. The others name it, and that has to do, but for them alone:
+//! such a *one-sided* link begins or ends a way and is never within it. Who claims one falsely is reached by nobody, and
+//! carries nothing of others.
+//!
 //! The record of a node that has left is kept out of sight: its number still refuses what is older, and when a way leads
 //! there again, the node is back without a word of it being sent.
 //!
@@ -209,17 +213,27 @@ impl Directory {
 
     /// Returns those to whom ways lead, also over nodes that were off the map until now.
     fn reached(&self, own: NodeId) -> BTreeSet<NodeId> {
-        let lists = |from: NodeId| self.known.get(&from).map(|known| &known.record.neighbours);
+        let record = |node: NodeId| self.known.get(&node).map(|known| &known.record);
         let mut reached = BTreeSet::from([own]);
         let mut queue = VecDeque::from([own]);
         while let Some(near) = queue.pop_front() {
-            for there in lists(near).into_iter().flatten() {
-                let mut backs = lists(there.node).into_iter().flatten();
-                if backs.any(|back| back.node == near) && reached.insert(there.node) {
+            for there in record(near).into_iter().flat_map(|near| &near.neighbours) {
+                let Some(far) = record(there.node) else {
+                    continue;
+                };
+                let is_joined = far.neighbour(near).is_some() || (near == own && far.is_full());
+                if is_joined && reached.insert(there.node) {
                     queue.push_back(there.node);
                 }
             }
         }
+        // Over a link that only its far end names nobody is reached but that end.
+        let is_full = |node| reached.contains(&node) && record(node).is_some_and(Record::is_full);
+        let ends = self.known.iter().filter(|(node, known)| {
+            !reached.contains(node) && known.record.neighbours.iter().any(|hub| is_full(hub.node))
+        });
+        let ends: Vec<NodeId> = ends.map(|(node, _)| *node).collect();
+        reached.extend(ends);
         reached
     }
 
@@ -271,17 +285,25 @@ impl Directory {
         })
     }
 
-    /// Returns the links that both ends list, each once, with what each end says of it.
-    pub fn links(&self) -> impl Iterator<Item = (&Record, &Neighbour, &Record, &Neighbour)> {
+    /// Returns the links on the map, each once, with what each end says of it.
+    ///
+    /// Cost    O(links), and of each link O(neighbours)
+    pub fn links(&self) -> impl Iterator<Item = Joint<'_>> {
         self.records().flat_map(move |near| {
-            near.neighbours
-                .iter()
-                .filter(|there| near.node < there.node)
-                .filter_map(move |there| {
-                    let far = self.record(there.node)?;
-                    let back = far.neighbours.iter().find(|back| back.node == near.node)?;
-                    Some((near, there, far, back))
+            near.neighbours.iter().filter_map(move |there| {
+                let far = self.record(there.node)?;
+                let back = far.neighbour(near.node);
+                let is_it = match back {
+                    Some(_) => near.node < far.node,
+                    None => far.is_full(),
+                };
+                is_it.then_some(Joint {
+                    near,
+                    far,
+                    there,
+                    back,
                 })
+            })
         })
     }
 
@@ -307,12 +329,12 @@ impl Directory {
             if node == to {
                 return walk_back(&came_from, from, to);
             }
+            // One that a full record does not name is a neighbour all the same, but for himself alone.
+            let unnamed = [to].into_iter().filter(|_| self.is_full(node));
             // Who was met already is not asked for his side: a node of many links would be searched once for each of them.
-            for next in self.neighbours(node) {
-                if came_from.contains_key(&next)
-                    || !self.lists(next, node)
-                    || !is_taken([node, next])
-                {
+            for next in self.neighbours(node).chain(unnamed) {
+                let is_joined = || self.lists(next, node) || (node == from && self.is_full(next));
+                if came_from.contains_key(&next) || !is_joined() || !is_taken([node, next]) {
                     continue;
                 }
                 came_from.insert(next, node);
@@ -322,14 +344,25 @@ impl Directory {
         None
     }
 
-    /// Returns whether both of two nodes list the other.
+    /// Returns whether two nodes have a link: both name the other, or one does and the other's record is full.
     pub fn is_joined(&self, near: NodeId, far: NodeId) -> bool {
-        self.lists(near, far) && self.lists(far, near)
+        match (self.lists(near, far), self.lists(far, near)) {
+            (true, true) => true,
+            (true, false) => self.is_full(far),
+            (false, true) => self.is_full(near),
+            (false, false) => false,
+        }
     }
 
     /// Returns whether a node says that it has a link with another.
     fn lists(&self, from: NodeId, to: NodeId) -> bool {
-        self.neighbours(from).any(|there| there == to)
+        self.record(from)
+            .is_some_and(|record| record.neighbour(to).is_some())
+    }
+
+    /// Returns whether a node may have more links than its record names.
+    fn is_full(&self, node: NodeId) -> bool {
+        self.record(node).is_some_and(Record::is_full)
     }
 
     /// Returns with whom a node says that it has a link.
@@ -337,6 +370,27 @@ impl Directory {
         let record = self.record(node);
         let neighbours = record.map_or(&[][..], |record| &record.neighbours);
         neighbours.iter().map(|there| there.node)
+    }
+}
+
+/// A link on the map.
+#[derive(Clone, Copy, Debug)]
+pub struct Joint<'a> {
+    /// The end that says [`Joint::there`].
+    pub near: &'a Record,
+    /// The other end.
+    pub far: &'a Record,
+    /// What the near end says of it.
+    pub there: &'a Neighbour,
+    /// What the far end says of it; nothing if its record is full and does not name this link.
+    pub back: Option<&'a Neighbour>,
+}
+
+impl Joint<'_> {
+    /// Returns whether a way between two nodes may lead over it: always if both ends name it, else only if it is the end that
+    /// does where the way begins or ends.
+    pub fn is_for(&self, ends: [NodeId; 2]) -> bool {
+        self.back.is_some() || ends.contains(&self.near.node)
     }
 }
 

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 
 use super::{AGED, Directory, LOOK_AFTER, News, Signed, UNREACHED_MAX};
 use crate::id::NodeId;
+use crate::limits::NEIGHBOURS_MAX;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 use crate::wire::record::{Neighbour, Record};
@@ -85,6 +86,108 @@ fn a_link_needs_both_ends() {
     );
     assert_eq!(directory.path(node(1), node(1)), Some([node(1)].to_vec()));
     assert_eq!(directory.path(node(1), node(9)), None);
+}
+
+const HUB: u8 = 250;
+
+/// Returns the record of a hub that names these and so many of whom nobody has a record.
+fn hub(number: u8, named: &[u8], others: usize) -> Record {
+    let mut hub = record(number, 1, named);
+    let pattern = record(number, 1, &[0]).neighbours[0];
+    let other = |at: usize| Neighbour {
+        node: NodeId(
+            [[number, at as u8, 1, 1]; 8]
+                .as_flattened()
+                .try_into()
+                .expect("32"),
+        ),
+        ..pattern
+    };
+    hub.neighbours.extend((0..others).map(other));
+    hub
+}
+
+/// A hub with a source and, unnamed by it, two sinks, each of which has a node behind it.
+fn crowd(others: usize) -> Directory {
+    let mut directory = Directory::default();
+    learn(&mut directory, hub(HUB, &[1], others), Instant::ZERO);
+    learn(&mut directory, record(1, 1, &[HUB]), Instant::ZERO);
+    for (sink, behind) in [(2, 3), (4, 5)] {
+        learn(
+            &mut directory,
+            record(sink, 1, &[HUB, behind]),
+            Instant::ZERO,
+        );
+        learn(&mut directory, record(behind, 1, &[sink]), Instant::ZERO);
+    }
+    directory
+}
+
+fn way(directory: &Directory, from: u8, to: u8) -> Option<Vec<NodeId>> {
+    directory.path(node(from), node(to))
+}
+
+#[test]
+fn who_is_not_named_by_a_full_record_is_reached_by_his_own_word_and_carries_for_nobody() {
+    let full = crowd(NEIGHBOURS_MAX - 1);
+    let over = |ends: [u8; 2]| Some([ends[0], HUB, ends[1]].map(node).to_vec());
+    assert_eq!(way(&full, 1, 2), over([1, 2]));
+    assert_eq!(way(&full, 2, 1), over([2, 1]));
+    assert_eq!(way(&full, 2, 4), over([2, 4]));
+    assert_eq!(way(&full, HUB, 2).map(|way| way.len()), Some(2));
+    assert_eq!(way(&full, 2, HUB).map(|way| way.len()), Some(2));
+    assert!(full.is_joined(node(2), node(HUB)) && full.is_joined(node(HUB), node(2)));
+    // Behind an end is nobody.
+    assert_eq!(way(&full, 1, 3), None);
+    assert_eq!(way(&full, 3, 1), None);
+    assert_eq!(way(&full, HUB, 3), None);
+    assert_eq!(way(&full, 2, 3).map(|way| way.len()), Some(2));
+
+    let one_sided: Vec<_> = full.links().filter(|link| link.back.is_none()).collect();
+    assert_eq!(one_sided.len(), 2);
+    for link in one_sided {
+        assert_eq!(link.far.node, node(HUB));
+        let end = link.near.node;
+        assert!(link.is_for([node(1), end]) && link.is_for([end, node(1)]));
+        assert!(!link.is_for([node(1), node(HUB)]));
+    }
+}
+
+#[test]
+fn a_record_with_room_names_all_that_its_node_has() {
+    let room = crowd(NEIGHBOURS_MAX - 2);
+    assert_eq!(way(&room, 1, 2), None);
+    assert_eq!(way(&room, 2, 1), None);
+    assert!(!room.is_joined(node(2), node(HUB)) && !room.is_joined(node(HUB), node(2)));
+    assert!(room.links().all(|link| link.back.is_some()));
+}
+
+#[test]
+fn an_end_of_a_full_hub_stays_on_the_map_and_what_is_behind_it_does_not() {
+    for (own, last) in [(1, 4), (2, 4)] {
+        let mut directory = crowd(NEIGHBOURS_MAX - 1);
+        directory.handle_timeout(node(own), directory.poll_timeout());
+        let gone = Instant::ZERO + UNREACHED_MAX + Duration::from_nanos(1);
+        directory.handle_timeout(node(own), gone);
+        let is_there = |number| directory.record(node(number)).is_some();
+        assert!(is_there(HUB) && is_there(1) && is_there(2) && is_there(last));
+        assert_eq!((is_there(3), is_there(5)), (own == 2, false), "from {own}");
+    }
+}
+
+#[test]
+fn two_full_hubs_that_do_not_name_each_other_carry_nothing_between_them() {
+    let mut directory = crowd(NEIGHBOURS_MAX - 1);
+    let mut other = hub(200, &[6], NEIGHBOURS_MAX - 1);
+    learn(&mut directory, record(6, 1, &[200]), Instant::ZERO);
+    learn(&mut directory, other.clone(), Instant::ZERO);
+    assert_eq!(way(&directory, 1, 6), None);
+    // One that names the other does not do: who does is not at the way's end.
+    other.sequence = 2;
+    other.neighbours[1].node = node(HUB);
+    learn(&mut directory, other, Instant::ZERO);
+    assert_eq!(way(&directory, 1, 6), None);
+    assert_eq!(way(&directory, 200, 1).map(|way| way.len()), Some(3));
 }
 
 /// Three in a row, seen from the first, whose map was looked at once.

@@ -41,6 +41,20 @@ pub struct Record {
     pub streams: Vec<Announced>,
 }
 
+impl Record {
+    /// Returns what the node says of its link with another, if it names it.
+    ///
+    /// Cost    O(neighbours)
+    pub fn neighbour(&self, node: NodeId) -> Option<&Neighbour> {
+        self.neighbours.iter().find(|there| there.node == node)
+    }
+
+    /// Returns whether the node names as many neighbours as a record holds, and so may have more.
+    pub const fn is_full(&self) -> bool {
+        self.neighbours.len() >= NEIGHBOURS_MAX
+    }
+}
+
 /// One direction of a link, from the record's node to `node`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Neighbour {

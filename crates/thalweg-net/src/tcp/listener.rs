@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use thalweg_core::hop::CloseCode;
 use thalweg_core::hop::settings::GREETING_WAIT;
 use thalweg_core::id::NodeId;
-use thalweg_core::limits::NEIGHBOURS_MAX;
+use thalweg_core::limits::LINKS_MAX;
 use thalweg_core::pace::{CarrierNumber, Frame, Session, SessionId};
 use thalweg_core::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -36,7 +36,7 @@ use crate::error::BindError;
 const HANDSHAKES_MAX: usize = 64;
 
 /// Sessions at once: each neighbour's, and its next while the last is not yet found dead.
-const SESSIONS_MAX: usize = 2 * NEIGHBOURS_MAX;
+const SESSIONS_MAX: usize = 2 * LINKS_MAX;
 
 /// Sessions that wait to be accepted; the peers of more wait for their greeting.
 const BACKLOG: usize = 16;

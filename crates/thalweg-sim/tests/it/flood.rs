@@ -55,12 +55,8 @@ fn map_of(flood: &Flood, at: usize, part: &BTreeSet<usize>) -> Option<BTreeSet<[
     let inside: BTreeSet<NodeId> = part.iter().map(|at| flood.id(*at)).collect();
     let directory = flood.controller(at)?.directory();
     let links = directory.links();
-    let links = links.filter(|(near, _, _, _)| inside.contains(&near.node));
-    Some(
-        links
-            .map(|(near, _, far, _)| [near.node, far.node])
-            .collect(),
-    )
+    let links = links.filter(|link| inside.contains(&link.near.node));
+    Some(links.map(|link| [link.near.node, link.far.node]).collect())
 }
 
 /// Checks that each node that runs has the truth on its map.

@@ -5,6 +5,7 @@
 
 mod accounts;
 mod admission;
+mod crowd;
 mod flood;
 mod grafts;
 mod hostile;
