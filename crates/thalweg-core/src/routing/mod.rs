@@ -329,10 +329,14 @@ impl Directory {
             if node == to {
                 return walk_back(&came_from, from, to);
             }
-            // One that a full record does not name is a neighbour all the same, but for himself alone.
-            let unnamed = [to].into_iter().filter(|_| self.is_full(node));
+            // The end is asked first, who mostly has few links: of a hub's hundreds no other is looked at then. And one that a
+            // full record does not name is found here only.
+            if !came_from.contains_key(&to) && self.is_end_of(node, to) && is_taken([node, to]) {
+                came_from.insert(to, node);
+                return walk_back(&came_from, from, to);
+            }
             // Who was met already is not asked for his side: a node of many links would be searched once for each of them.
-            for next in self.neighbours(node).chain(unnamed) {
+            for next in self.neighbours(node) {
                 let is_joined = || self.lists(next, node) || (node == from && self.is_full(next));
                 if came_from.contains_key(&next) || !is_joined() || !is_taken([node, next]) {
                     continue;
@@ -342,6 +346,11 @@ impl Directory {
             }
         }
         None
+    }
+
+    /// Returns whether a way may end with the link from `node` to `to`.
+    fn is_end_of(&self, node: NodeId, to: NodeId) -> bool {
+        self.lists(to, node) && (self.is_full(node) || self.lists(node, to))
     }
 
     /// Returns whether two nodes have a link: both name the other, or one does and the other's record is full.
