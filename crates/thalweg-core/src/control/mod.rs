@@ -439,7 +439,7 @@ impl Controller {
                 let directory = &self.directory;
                 for source in self.sources.values_mut() {
                     let is_joined = |from, to| directory.is_joined(from, to);
-                    source.session.handle_change(is_joined);
+                    source.session.handle_change(is_joined, now);
                 }
                 self.resolve_wanted(now, keys);
             }

@@ -130,7 +130,7 @@ impl Session {
         };
         let orphans = self.sinks.iter().filter(|(_, sink)| is_orphan(sink));
         let orphans: BTreeSet<NodeId> = orphans.map(|(node, _)| *node).collect();
-        self.want_plans(|sink| orphans.contains(sink));
+        self.want_plans(|sink, _| orphans.contains(sink));
     }
 
     /// Doubts the plans that are grafted on one that a node will not have any more.

@@ -40,6 +40,6 @@ impl Session {
                 *release = (*release).min(soon);
             }
         }
-        self.want_plans(|sink| affected.contains(sink));
+        self.want_plans(|sink, _| affected.contains(sink));
     }
 }

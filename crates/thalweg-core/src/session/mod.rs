@@ -37,6 +37,7 @@ mod graft;
 mod hold;
 mod keep;
 mod leave;
+mod look;
 mod output;
 mod rekey;
 mod standby;
@@ -47,6 +48,8 @@ use deployment::Deployment;
 pub use graft::{Feed, Given, Graft};
 pub use hold::{Dropped, Due, Hold, Sinkward};
 pub use keep::{KEEP_AGE_MAX, Keep};
+use look::Look;
+pub use look::{LOOK_PACE, SINKS_FEW};
 pub use output::{Output, Part};
 pub use rekey::REKEY_MIN;
 use rekey::Rekey;
@@ -79,6 +82,7 @@ pub struct Session {
     silent: BTreeMap<NodeId, Instant>,
     /// Until when the way of a plan in force is doubted: as long nothing takes over from a plan that is well.
     doubt_until: Instant,
+    look: Look,
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
@@ -116,6 +120,12 @@ impl Sink {
     /// Returns the plan that its ADUs will travel under.
     fn coming(&self) -> Option<&Deployment> {
         self.pending.as_ref().or(self.active.as_ref())
+    }
+
+    /// Returns whether it has a plan, and the map shows none of its ways broken.
+    fn is_well(&self) -> bool {
+        let mut plans = self.pending.iter().chain(&self.active);
+        self.coming().is_some() && self.broken.is_empty() && !plans.any(Deployment::is_doubted)
     }
 }
 
@@ -263,9 +273,9 @@ impl Session {
         }
     }
 
-    /// Takes in that the map changed: every sink's plan is asked for anew, and those whose nodes are not joined one to
-    /// the next are doubted.
-    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
+    /// Takes in that the map changed: those plans whose nodes are not joined one to the next are doubted, and each sink's is
+    /// asked for anew, if it is not well at once, else at a pace ([`LOOK_PACE`]).
+    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
         for sink in self.sinks.values_mut() {
             for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
                 deployment.handle_change(&is_joined);
@@ -277,7 +287,8 @@ impl Session {
                 note_broken(&mut self.sinks, deployment);
             }
         }
-        self.want_plans(|_| true);
+        let is_for_all = self.look.handle_change(self.sinks.len(), now);
+        self.want_plans(|_, sink| is_for_all || !sink.is_well());
     }
 
     /// Takes in that a node does not hear from the one after it, which is believed until then: whose plans lead that way
@@ -302,12 +313,16 @@ impl Session {
     }
 
     /// Asks for the plans of these sinks, unless that is asked already.
-    fn want_plans(&mut self, of: impl Fn(&NodeId) -> bool) {
-        let wanted = self.sinks.keys().filter(|sink| of(sink));
-        let wanted = wanted.map(|sink| Output::PlanWanted { sink: *sink });
-        let wanted: Vec<Output> = wanted
-            .filter(|output| !self.outputs.contains(output))
-            .collect();
+    fn want_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
+        let asked = self.outputs.iter().filter_map(|output| match output {
+            Output::PlanWanted { sink } => Some(*sink),
+            _ => None,
+        });
+        let asked: BTreeSet<NodeId> = asked.collect();
+        let wanted = self.sinks.iter().filter(|(node, sink)| of(node, sink));
+        let wanted = wanted.map(|(node, _)| *node);
+        let wanted = wanted.filter(|node| !asked.contains(node));
+        let wanted = wanted.map(|sink| Output::PlanWanted { sink });
         self.outputs.extend(wanted);
     }
 
@@ -470,6 +485,9 @@ impl Session {
         self.silent.retain(|_, until| *until > now);
         self.time_rekey(now);
         self.time_doubt(now);
+        if self.look.handle_timeout(now) {
+            self.want_plans(|_, _| true);
+        }
         let overdue: Vec<NodeId> = self
             .sinks
             .iter()
@@ -568,6 +586,7 @@ impl Session {
             .map(of_sink)
             .chain(retiring)
             .chain(self.rekey.due)
+            .chain([self.look.poll_timeout()])
             .chain(self.doubt_due())
             .min()
             .unwrap_or(Instant::NEVER)

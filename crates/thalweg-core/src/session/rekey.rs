@@ -37,7 +37,7 @@ impl Session {
         self.rekey.due = None;
         self.rekey.next = now + REKEY_MIN;
         self.rekey.first = Epoch(self.epoch_last + 1);
-        self.want_plans(|_| true);
+        self.want_plans(|_, _| true);
         self.rekey.first
     }
 

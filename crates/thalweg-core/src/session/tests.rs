@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::look::{LOOK_PACE, SINKS_FEW};
 use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RESEND, RETRY, Session};
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
@@ -131,8 +132,8 @@ fn the_same_plan_is_not_deployed_twice() {
         session.handle_plan(SINK, parts("null"), Instant::ZERO),
         None
     );
-    session.handle_change(|_, _| true);
-    session.handle_change(|_, _| true);
+    session.handle_change(|_, _| true, Instant::ZERO);
+    session.handle_change(|_, _| true, Instant::ZERO);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
     assert_eq!(
         session.handle_plan(SINK, parts("null"), Instant::ZERO),
@@ -156,9 +157,9 @@ fn redeployed(session: &mut Session, now: Instant) -> (Epoch, Vec<Output>) {
 fn a_plan_whose_way_was_broken_is_deployed_anew_and_what_it_carried_is_sent_again() {
     let (mut session, first) = deployed("null");
     let now = Instant::ZERO;
-    session.handle_change(|from, to| (from, to) != (RELAY, SINK));
+    session.handle_change(|from, to| (from, to) != (RELAY, SINK), Instant::ZERO);
     session.handle_no_plan(SINK, now);
-    session.handle_change(|_, _| true);
+    session.handle_change(|_, _| true, Instant::ZERO);
     outputs(&mut session);
     let (second, said) = redeployed(&mut session, now);
     let resend = Output::Resend {
@@ -245,7 +246,7 @@ fn what_a_former_plan_carried_is_sent_again_when_its_way_breaks_later() {
         under: third,
     };
     assert!(third > second && said.contains(&resend), "{said:?}");
-    session.handle_change(|from, _| from != SOURCE);
+    session.handle_change(|from, _| from != SOURCE, Instant::ZERO);
     outputs(&mut session);
     let (_, said) = redeployed(&mut session, now);
     let is_first =
@@ -256,7 +257,7 @@ fn what_a_former_plan_carried_is_sent_again_when_its_way_breaks_later() {
 #[test]
 fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_end() {
     let (mut session, _) = deployed("null");
-    session.handle_change(|_, _| false);
+    session.handle_change(|_, _| false, Instant::ZERO);
     session.handle_plan(SINK, parts("null"), Instant::ZERO);
     for second in 0..DEPLOY_MAX.as_millis() / RESEND.as_millis() {
         session.handle_timeout(Instant::ZERO + Duration::from_secs(second));
@@ -351,7 +352,7 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
     let first = deploy(&mut session, Instant::ZERO);
     session.handle_no_plan(SINK, Instant::ZERO);
     assert_eq!(session.active().count(), 1, "its way is whole");
-    session.handle_change(|_, _| false);
+    session.handle_change(|_, _| false, Instant::ZERO);
     session.handle_no_plan(SINK, Instant::ZERO);
     assert_eq!(session.active().count(), 0);
     let late = Instant::ZERO + LEASE + hold;
@@ -368,4 +369,70 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
     assert!(outputs(&mut session).contains(&again));
     session.handle_timeout(late + Duration::from_nanos(1));
     assert_eq!(session.sinks().count(), 0);
+}
+
+/// Returns who is asked for a plan.
+fn wanted(session: &mut Session) -> Vec<NodeId> {
+    let wanted = outputs(session).into_iter();
+    let wanted = wanted.filter_map(|output| match output {
+        Output::PlanWanted { sink } => Some(sink),
+        _ => None,
+    });
+    wanted.collect()
+}
+
+#[test]
+fn of_many_sinks_those_that_are_well_are_looked_at_at_a_pace() {
+    for sinks in [SINKS_FEW, SINKS_FEW + 1] {
+        let viewer = |number: usize| NodeId([100 + number as u8; 32]);
+        let parts_of = |number: usize| {
+            let mut parts = parts("null");
+            parts[2].node = viewer(number);
+            parts
+        };
+        let mut session = Session::default();
+        let mut now = Instant::from_nanos(5);
+        for number in 0..sinks {
+            session.handle_subscribe(viewer(number), now);
+            // The last has no way.
+            if number + 1 < sinks {
+                let epoch = session.handle_plan(viewer(number), parts_of(number), now);
+                for node in [SOURCE, RELAY, viewer(number)] {
+                    session.handle_ready(node, epoch.expect("a plan"), now);
+                }
+            }
+        }
+        outputs(&mut session);
+        session.handle_change(|_, _| true, now);
+        assert_eq!(
+            wanted(&mut session).len(),
+            sinks,
+            "the first change in a while"
+        );
+
+        let due = now + Duration::from_nanos(LOOK_PACE.as_nanos() * sinks as u64);
+        now = now + Duration::from_millis(1);
+        session.handle_change(|_, _| true, now);
+        let is_few = sinks <= SINKS_FEW;
+        let urgent = wanted(&mut session);
+        if is_few {
+            assert_eq!(urgent.len(), sinks);
+            continue;
+        }
+        assert_eq!(
+            urgent,
+            [viewer(sinks - 1)],
+            "who has none waits for nothing"
+        );
+        session.handle_change(|from, to| (from, to) != (RELAY, viewer(3)), now);
+        assert_eq!(wanted(&mut session), [viewer(3), viewer(sinks - 1)]);
+
+        assert!(session.poll_timeout() <= due);
+        session.handle_timeout(due - Duration::from_nanos(1));
+        assert_eq!(wanted(&mut session), []);
+        session.handle_timeout(due);
+        assert_eq!(wanted(&mut session).len(), sinks);
+        session.handle_timeout(due + Duration::from_nanos(1));
+        assert_eq!(wanted(&mut session), [], "once for all changes");
+    }
 }

@@ -48,8 +48,8 @@ impl Session {
     /// Asks for the plans of these sinks, that of a node that does not answer last: if it is there after all, it is grafted on
     /// what the others have by then.
     pub(super) fn want_around(&mut self, silent: NodeId, affected: &BTreeSet<NodeId>) {
-        self.want_plans(|sink| affected.contains(sink) && *sink != silent);
-        self.want_plans(|sink| affected.contains(sink));
+        self.want_plans(|sink, _| affected.contains(sink) && *sink != silent);
+        self.want_plans(|sink, _| affected.contains(sink));
     }
 
     /// Returns whether a plan for a sink is only made ready: a way is doubted, and the plan in force is well.
@@ -108,7 +108,7 @@ impl Session {
         self.doubt_until = Instant::ZERO;
         let standing = self.sinks.iter().filter(|(_, sink)| stands_by(sink));
         let standing: BTreeSet<NodeId> = standing.map(|(node, _)| *node).collect();
-        self.want_plans(|sink| standing.contains(sink));
+        self.want_plans(|sink, _| standing.contains(sink));
     }
 }
 

@@ -160,7 +160,7 @@ fn a_planned_move_waits_for_the_end_of_the_doubt() {
 fn a_plan_that_is_not_well_or_not_there_is_replaced_at_once() {
     let now = Instant::from_nanos(7);
     let spoil: [fn(&mut Session, Instant); 4] = [
-        |session, _| session.handle_change(|_, _| false),
+        |session, now| session.handle_change(|_, _| false, now),
         |session, now| session.handle_leave(UPPER, now),
         |session, now| {
             session.handle_key(now);

@@ -1,0 +1,43 @@
+//! When a change of the map has the plans of all sinks asked for anew.
+//!
+//! *The idea.* A stream of few sinks asks at each change. One of hundreds would plan hundreds of times for each viewer that comes,
+//! so it asks for those only who need another plan, and for all at a pace: a way that is only better may wait, for what makes it so
+//! has been watched for seconds before it was told.
+
+use crate::time::{Duration, Instant};
+
+/// A stream of more sinks than this looks at a pace.
+pub const SINKS_FEW: usize = 16;
+
+/// For each of its sinks it waits so long between two looks.
+pub const LOOK_PACE: Duration = Duration::from_millis(2);
+
+#[derive(Debug, Default)]
+pub(super) struct Look {
+    last: Option<Instant>,
+    due: Option<Instant>,
+}
+
+impl Look {
+    /// Takes in that the map changed; returns whether all plans are to be asked for at once.
+    pub(super) fn handle_change(&mut self, sinks: usize, now: Instant) -> bool {
+        let pace = Duration::from_nanos(LOOK_PACE.as_nanos() * sinks as u64);
+        let last = self.last.filter(|_| sinks > SINKS_FEW);
+        self.due = Some(last.map_or(now, |last| now.max(last + pace)));
+        self.handle_timeout(now)
+    }
+
+    /// Returns whether all plans are to be asked for now.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let is_due = self.due.take_if(|due| *due <= now).is_some();
+        if is_due {
+            self.last = Some(now);
+        }
+        is_due
+    }
+
+    /// Returns when all plans are to be asked for.
+    pub(super) fn poll_timeout(&self) -> Instant {
+        self.due.unwrap_or(Instant::NEVER)
+    }
+}
