@@ -45,7 +45,7 @@ pub(super) struct Drain {
     /// At which rate the path delivers.
     pub(super) rate: Bitrate,
     /// The greatest at which it did of late.
-    greatest: Bitrate,
+    pub(super) greatest: Bitrate,
     /// What was in force if this is a look out of competition.
     pub(super) cubic: Option<Cubic>,
     /// The longest round trip of what was sent before it, and how much of that came, in bytes.

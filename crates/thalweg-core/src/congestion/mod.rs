@@ -124,6 +124,8 @@ pub struct Controller {
     alarms: u32,
     /// The rate at which a slow line delivered when a look had found nobody; zero if it has not.
     rate_alone: Bitrate,
+    /// The greatest rate of late when the last look had found nobody, as those before it had; zero otherwise.
+    rate_empty: Bitrate,
     /// Looks in a row that left competition wrongly.
     mistakes: u32,
     /// When competition was left, and with which window.
@@ -168,6 +170,7 @@ impl Controller {
             floors: Floors::default(),
             alarms: 0,
             rate_alone: Bitrate::ZERO,
+            rate_empty: Bitrate::ZERO,
             mistakes: 0,
             left: None,
             rounds: 0,

@@ -32,6 +32,10 @@ const ALARMS_MAX: u32 = 2;
 const ALARMS_LONG: u32 = 8;
 const ALARMS_LONG_MAX: u32 = 2;
 
+/// After so many of them the rate at which the last was taken is that of who is alone: one or two may have come when a rival had just
+/// halved his window.
+const ALARMS_ALONE: u32 = 3;
+
 /// How often the interval doubles when looks turn out to have been wrong.
 const MISTAKES_MAX: u32 = 2;
 
@@ -57,7 +61,8 @@ const NEW_ROUNDS: u64 = 32;
 /// For how many rounds it climbs at least, whatever is lost: for others who begin with it have overshot.
 const CLIMB_ROUNDS: u64 = 8;
 
-/// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it.
+/// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it; and the share of a
+/// rate that is left to who is still alone.
 const OWN_SHARE: f64 = 0.8;
 
 /// What remains of the window at a congestion: CUBIC's.
@@ -125,6 +130,7 @@ impl Controller {
         if cause == Congestion::Persistent {
             self.recovery = None;
             self.set_window(0.0);
+            self.rate_empty = Bitrate::ZERO;
             self.phase = Phase::Start;
             return;
         }
@@ -190,8 +196,12 @@ impl Controller {
 
     /// Returns whether packets wait for longer than jitter explains, or the peer's waiting for a second packet.
     fn is_long(&self) -> bool {
-        let limit = self.quiet_limit().as_nanos();
-        let most = limit.saturating_mul(CALM_FACTOR);
+        self.is_long_beside(self.quiet_limit())
+    }
+
+    /// Returns the same where packets may wait so long without anything being amiss.
+    fn is_long_beside(&self, limit: Duration) -> bool {
+        let most = limit.as_nanos().saturating_mul(CALM_FACTOR);
         let queueing = self.delay.queueing().saturating_sub(self.waited);
         queueing.as_nanos() >= most.max(self.delay.base().as_nanos())
     }
@@ -233,6 +243,23 @@ impl Controller {
         let fallen = rate * drain.rtt_before.saturating_sub(floor);
         let remaining = (PACKETS_MIN * self.packet) as f64;
         fallen.as_bytes() as f64 + remaining >= drain.taken * OWN_SHARE
+    }
+
+    /// Returns whether the queue is the one that this flow keeps itself, as far as its rate tells.
+    ///
+    /// Where two packets take longer than an empty queue may, Copa's own never seems empty, and each look costs what the line
+    /// would have carried meanwhile. But looks have found nobody at a rate, and who has come since to fill the queue has taken a
+    /// part of that, or has made the queue long. Long is reckoned from the two packets: by what counts as empty they
+    /// are long themselves on a line of 1 Mbit/s.
+    pub(super) fn is_queue_own(&self) -> bool {
+        let then = self.rate_empty.as_bps() as f64;
+        let now = self.rates.over(BUSY_ROUNDS as usize).as_bps() as f64;
+        if then == 0.0 || now < then * OWN_SHARE || now * OWN_SHARE > then {
+            return false;
+        }
+        let packets = DataSize::from_bytes(PACKETS_MIN * self.packet);
+        let own = self.rate_empty.time_for(packets);
+        own > self.limit_at(self.rate_empty) && !self.is_long_beside(own)
     }
 
     /// Returns whether one packet takes more than a quarter of the round trip, as far as a look knows.
@@ -344,7 +371,7 @@ impl Controller {
             let lonely = (self.alarms / ALARMS_LONG).min(ALARMS_LONG_MAX);
             BUSY_ROUNDS << (self.alarms.min(ALARMS_MAX) + lonely)
         };
-        if quiet.busy_rounds >= rounds {
+        if quiet.busy_rounds >= rounds && !self.is_queue_own() {
             let saved = quiet.empty_window.max(self.window);
             self.look(now, saved, None);
         }
@@ -419,6 +446,9 @@ impl Controller {
             is_alone = true;
         }
         if is_alone {
+            if self.alarms >= ALARMS_ALONE {
+                self.rate_empty = drain.greatest;
+            }
             let window = self.carried(drain.rate) + self.packet as f64 / DELTA;
             self.set_window(window.min(drain.saved));
             self.phase = Phase::Quiet(Quiet::new(self.window));
@@ -429,6 +459,7 @@ impl Controller {
         }
         self.alarms = 0;
         self.rate_alone = Bitrate::ZERO;
+        self.rate_empty = Bitrate::ZERO;
         self.compete(now, &drain);
     }
 
