@@ -221,19 +221,21 @@ impl Controller {
     /// name only the other end is reached (`routing`). Among equals who was named stays, so that the map does not change with
     /// each that comes.
     ///
-    /// Cost    O(1) up to that number, above it O(links · log links)
+    /// Cost    O(links · log links)
     fn named(&self) -> Vec<(&NodeId, &Gauge)> {
         let mut named: Vec<_> = self.links.iter().collect();
         if named.len() > NEIGHBOURS_MAX {
             let before = self.names_before();
-            named.sort_by_key(|(peer, _)| (self.rank_of_end(**peer), !before.contains(*peer)));
+            named.sort_by_cached_key(|(peer, _)| {
+                (self.rank_of_end(**peer), !before.contains(*peer))
+            });
             named.truncate(NEIGHBOURS_MAX);
             named.sort_by_key(|(peer, _)| **peer);
         }
         named
     }
 
-    /// Returns how much nobody needs another's link for: 0 for a hub, 1 for who has another link, 2 for who has none.
+    /// Returns how little others need a way over a neighbour: 0 for a hub, 1 for who has another link, 2 for who has none.
     fn rank_of_end(&self, node: NodeId) -> u8 {
         let links = self.directory.record(node);
         match links.map_or(0, |record| record.neighbours.len()) {
@@ -299,14 +301,14 @@ impl Controller {
         };
         let haste = self.haste(&record);
         let (of, frame) = ((node, record.sequence), frame(&signed));
+        let rank = self.rank_of_end(node);
         let news = self.directory.handle_record(record, signed, now);
         match news {
             News::Changed | News::Refreshed => self.flood(of, frame, Some(from), haste, now),
             News::Old => self.flood.handle_known(of.0, of.1, from),
             News::Full => {}
         }
-        if news == News::Changed && self.links.len() > NEIGHBOURS_MAX {
-            // Whom it has links with says whether ours with it is to be named.
+        if self.links.len() > NEIGHBOURS_MAX && self.rank_of_end(node) != rank {
             self.announce_links(now, keys);
         }
         self.is_changed |= news == News::Changed;
