@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Carriage, Outcome};
-use thalweg_core::id::Epoch;
+use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::ledger::Band;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::{Duration, Instant};
@@ -35,9 +35,10 @@ pub enum End {
 enum Fed<'a> {
     /// It is the plan's own, or there was a copy.
     Own,
-    /// It was whole at the first of two nodes, having been handed to the link before at that time, and was not copied there for
-    /// the sink, which is the second.
-    Reached([usize; 2], Instant),
+    /// It was whole at that node, and was not copied there.
+    Reached(usize),
+    /// As well, and no copy is asked for: that node or the sink was gone meanwhile.
+    Left(usize),
     /// It did not come so far; this is what became of it.
     Missing(&'a Attempt),
 }
@@ -60,10 +61,10 @@ impl Fates {
         let is_crossing = |hop: &Hop| hop.is_whole || self.is_open(hop, is_quiet);
         let is_coming = |stream, adu, epoch: Epoch, attempt: &Attempt| {
             let fed = self.fed(stream, adu, epoch, attempt);
-            let is_cast = !matches!(fed, Fed::Reached(ends, handed) if self.was_left(ends, handed));
+            let is_cast = !matches!(fed, Fed::Left(_));
             let attempt = match fed {
                 Fed::Missing(base) => base,
-                Fed::Own | Fed::Reached(..) => attempt,
+                Fed::Own | Fed::Reached(_) | Fed::Left(_) => attempt,
             };
             is_cast && attempt.dropped.is_none() && attempt.hops.iter().all(is_crossing)
         };
@@ -90,12 +91,18 @@ impl Fates {
             return Fed::Own;
         }
         let given = attempt.given.unwrap_or(Instant::ZERO);
-        self.fed_since(given, (stream, adu), epoch)
+        self.fed_since((epoch, given), (stream, adu), epoch)
     }
 
     /// Says how far the plan came that brings an ADU to where a grafted one has its copy, from when it was given for that: its
-    /// own sink may have had it before, and then it crosses again.
-    fn fed_since(&self, given: Instant, (stream, adu): (usize, usize), epoch: Epoch) -> Fed<'_> {
+    /// own sink may have had it before, and then it crosses again. That plan, `of`, may be the one that is looked at, or be
+    /// grafted on it.
+    fn fed_since(
+        &self,
+        (of, given): (Epoch, Instant),
+        (stream, adu): (usize, usize),
+        epoch: Epoch,
+    ) -> Fed<'_> {
         let of_stream = self.published.iter().filter(|(_, (of, _))| *of == stream);
         let before = of_stream.filter(|(_, (_, before))| *before <= adu);
         let Some((id, _)) = before.max_by_key(|(_, (_, before))| *before) else {
@@ -113,21 +120,39 @@ impl Fates {
         if let Some(hop) = first.hops.iter().find(has_come) {
             let sink = self.planned.get(&(*id, epoch));
             let sink = sink.map_or(*node, |sink| self.streams[stream].sinks[*sink]);
-            return Fed::Reached([*node, sink], hop.handed);
+            let is_left = self.is_gone(*node, hop.handed)
+                || self.is_gone(sink, hop.handed)
+                || self.was_given_up((*id, of), (*id, epoch), [given, hop.came]);
+            return if is_left {
+                Fed::Left(*node)
+            } else {
+                Fed::Reached(*node)
+            };
         }
         let is_under_way = first.hops.iter().any(|hop| hop.handed >= given);
         if is_under_way || first.dropped.is_some() {
             return Fed::Missing(first);
         }
-        match self.fed_since(given, (stream, adu), *base) {
+        match self.fed_since((of, given), (stream, adu), *base) {
             Fed::Own => Fed::Missing(first),
             fed => fed,
         }
     }
 
-    /// Whether one of two nodes was gone since an ADU was handed to a link.
-    fn was_left(&self, [one, other]: [usize; 2], handed: Instant) -> bool {
-        self.is_gone(one, handed) || self.is_gone(other, handed)
+    /// Whether the copies that a plan lives on were no longer made when an ADU came, since the plan's sink had left.
+    ///
+    /// Its source has them end as soon as it hears of that, and its word overtakes what waits in queues on the way there: the
+    /// source counts what was copied, so nobody counts these. They may have been on hops before the last when the sink went, or
+    /// have been given before the source had heard; but not after the copies had ended, for who orders that gives no more.
+    fn was_given_up(
+        &self,
+        plan: (StreamId, Epoch),
+        copied: (StreamId, Epoch),
+        [given, came]: [Instant; 2],
+    ) -> bool {
+        let (left, ceased) = (self.left.get(&plan), self.ceased.get(&copied));
+        left.zip(ceased)
+            .is_some_and(|(left, ceased)| left <= ceased && given < *ceased && *ceased <= came)
     }
 
     pub(super) fn is_gone(&self, node: usize, since: Instant) -> bool {
@@ -269,10 +294,10 @@ impl Fates {
         let attempt = match self.fed(stream, adu, epoch, attempt) {
             Fed::Own => attempt,
             Fed::Missing(base) => base,
-            Fed::Reached([node, sink], handed) if self.was_left([node, sink], handed) => {
+            Fed::Left(node) => {
                 return End::Dropped(DropCause::PathLost, names[node].to_string());
             }
-            Fed::Reached([node, _], _) => {
+            Fed::Reached(node) => {
                 return End::Unaccounted(format!("it was not copied at {}", names[node]));
             }
         };

@@ -129,6 +129,10 @@ pub struct Fates {
     gone: BTreeMap<usize, Instant>,
     /// Where a plan has copies of another's ADUs, and of which.
     grafts: BTreeMap<(StreamId, Epoch), (Epoch, usize)>,
+    /// When the copies that a plan has of another's ADUs ended, unless they began again.
+    ceased: BTreeMap<(StreamId, Epoch), Instant>,
+    /// When the sink of a plan said that it leaves, or was gone, unless it has a part of it again.
+    left: BTreeMap<(StreamId, Epoch), Instant>,
     /// When the sources of streams gave up plans of theirs, with what had been told of them by then.
     released: BTreeMap<(StreamId, Epoch), Instant>,
     /// Streams of which something was sent again, for the way of a plan was broken.
@@ -161,11 +165,22 @@ impl Fates {
     /// Takes in which sink a plan is for.
     pub fn handle_planned(&mut self, id: StreamId, epoch: Epoch, sink: usize) {
         self.planned.insert((id, epoch), sink);
+        self.left.remove(&(id, epoch));
     }
 
     /// Takes in that a plan has copies of what arrives at a node for another.
     pub fn handle_graft(&mut self, id: StreamId, epoch: Epoch, base: Epoch, node: usize) {
         self.grafts.insert((id, epoch), (base, node));
+    }
+
+    /// Takes in that such copies begin.
+    pub fn handle_cast(&mut self, id: StreamId, epoch: Epoch) {
+        self.ceased.remove(&(id, epoch));
+    }
+
+    /// Takes in that they end.
+    pub fn handle_ceased(&mut self, id: StreamId, epoch: Epoch, now: Instant) {
+        self.ceased.insert((id, epoch), now);
     }
 
     /// Takes in that an ADU is given, and that this plan brings it to its sink, with its own number or as a copy.
@@ -421,11 +436,24 @@ impl Fates {
         released.any(late)
     }
 
+    /// Takes in that a node leaves: from then on it is no sink, for whoever knows.
+    ///
+    /// Cost    O(plans so far)
+    pub fn handle_leaving(&mut self, node: usize, now: Instant) {
+        for ((id, epoch), sink) in &self.planned {
+            let stream = self.stream_of(*id);
+            if stream.is_some_and(|stream| self.streams[stream].sinks[*sink] == node) {
+                self.left.entry((*id, *epoch)).or_insert(now);
+            }
+        }
+    }
+
     /// Takes in that a node is gone with all it had in memory.
     ///
     /// Cost    O(ADUs sent so far)
     pub fn handle_gone(&mut self, node: usize, now: Instant) {
         self.gone.insert(node, now);
+        self.handle_leaving(node, now);
         for stream in &mut self.streams {
             let source = stream.source;
             for passage in stream.passages.iter_mut().flatten() {

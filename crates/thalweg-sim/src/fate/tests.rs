@@ -178,6 +178,40 @@ fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
 }
 
 #[test]
+fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
+    let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
+    let lost = || Some(because("b", DropCause::PathLost));
+    // When it was given, the sink left, the copies ended, and it came to where it is copied.
+    let cases: [([u64; 4], _, _); 5] = [
+        ([1, 2, 4, 5], lost(), "given before the sink left"),
+        ([3, 2, 4, 5], lost(), "given before the source knew"),
+        ([4, 2, 4, 5], None, "given when the copies had ended"),
+        ([1, 2, 6, 5], None, "come while copies were made"),
+        ([1, 3, 2, 5], None, "not copied for a sink that was there"),
+    ];
+    for ([given, left, ceased, came], end, what) in cases {
+        let (mut fates, copy, header) = one();
+        let id = header.stream;
+        fates.handle_planned(id, Epoch(2), 0);
+        fates.handle_graft(id, Epoch(2), Epoch(1), 1);
+        fates.handle_cast(id, Epoch(2));
+        fates.handle_given(&header, Epoch(2), at(given));
+        fates.handle_leaving(2, at(left));
+        fates.handle_gone(2, at(4));
+        fates.handle_ceased(id, Epoch(2), at(ceased));
+        fates.handle_handed(copy, [0, 1], Carriage::Datagram, at(5));
+        assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
+        assert_eq!(accounts(&fates), end, "{what}");
+        // Whoever is back, or is cast again, is to have its copy.
+        let mut back = fates.clone();
+        back.handle_planned(id, Epoch(2), 0);
+        assert_eq!(accounts(&back), None, "{what}");
+        fates.handle_cast(id, Epoch(2));
+        assert_eq!(accounts(&fates), None, "{what}");
+    }
+}
+
+#[test]
 fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() {
     let (mut fates, copy, header) = one();
     fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);

@@ -27,6 +27,7 @@ impl Host {
         match base.filter(|_| feed != Feed::Off) {
             Some(base) => {
                 let branches = self.casts.entry((stream, base)).or_default();
+                watch.fates.handle_cast(stream, epoch);
                 if branches.insert(epoch) && feed == Feed::Replay {
                     let group = self.replay.group((stream, base), self.now(watch));
                     for adu in group {
@@ -38,8 +39,8 @@ impl Host {
                 }
             }
             None => self.casts.retain(|(of, _), branches| {
-                if *of == stream {
-                    branches.remove(&epoch);
+                if *of == stream && branches.remove(&epoch) {
+                    watch.fates.handle_ceased(stream, epoch, watch.now);
                 }
                 !branches.is_empty()
             }),

@@ -278,6 +278,7 @@ impl Host {
             watch.note(Happening::at(Kind::Stop, self.place));
             let now = self.now(watch);
             self.phase = Phase::Ending(now + PUBLISHERS_GRACE, now + LEAVE_MAX);
+            watch.fates.handle_leaving(self.place, watch.now);
             self.controller.leave(now, &mut self.keys);
             self.finish_publishers(now);
             self.settle(watch);

@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 12] = [
+const SEEDS: [(u64, &str); 13] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
@@ -13,6 +13,10 @@ const SEEDS: [(u64, &str); 12] = [
     (
         6_633,
         "a sink stops, and what was under way to where it is copied for that comes when it is not copied any more",
+    ),
+    (
+        38_300,
+        "as with 6633, where it had two links before it when the sink stopped, or was given before the source had heard of that",
     ),
     (
         6_965,
