@@ -4,6 +4,10 @@
 //! so it asks for those only who need another plan, and for all at a pace: a way that is only better may wait, for what makes it so
 //! has been watched for seconds before it was told.
 
+use alloc::collections::BTreeSet;
+
+use super::{Output, Retiring, Session, Sink, note_broken};
+use crate::id::NodeId;
 use crate::time::{Duration, Instant};
 
 /// A stream of more sinks than this looks at a pace.
@@ -39,5 +43,39 @@ impl Look {
     /// Returns when all plans are to be asked for.
     pub(super) fn poll_timeout(&self) -> Instant {
         self.due.unwrap_or(Instant::NEVER)
+    }
+}
+
+impl Session {
+    /// Takes in that the map changed: those plans whose nodes are not joined one to the next are doubted, and each sink's is
+    /// asked for anew, if it is not well at once, else at a pace ([`LOOK_PACE`]).
+    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
+        for sink in self.sinks.values_mut() {
+            for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
+                deployment.handle_change(&is_joined);
+            }
+        }
+        for Retiring { deployment, .. } in &mut self.retiring {
+            deployment.handle_change(&is_joined);
+            if deployment.is_doubted() {
+                note_broken(&mut self.sinks, deployment);
+            }
+        }
+        let is_for_all = self.look.handle_change(self.sinks.len(), now);
+        self.want_plans(|_, sink| is_for_all || !sink.is_well());
+    }
+
+    /// Asks for the plans of these sinks, unless that is asked already.
+    pub(super) fn want_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
+        let asked = self.outputs.iter().filter_map(|output| match output {
+            Output::PlanWanted { sink } => Some(*sink),
+            _ => None,
+        });
+        let asked: BTreeSet<NodeId> = asked.collect();
+        let wanted = self.sinks.iter().filter(|(node, sink)| of(node, sink));
+        let wanted = wanted.map(|(node, _)| *node);
+        let wanted = wanted.filter(|node| !asked.contains(node));
+        let wanted = wanted.map(|sink| Output::PlanWanted { sink });
+        self.outputs.extend(wanted);
     }
 }

@@ -273,24 +273,6 @@ impl Session {
         }
     }
 
-    /// Takes in that the map changed: those plans whose nodes are not joined one to the next are doubted, and each sink's is
-    /// asked for anew, if it is not well at once, else at a pace ([`LOOK_PACE`]).
-    pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
-        for sink in self.sinks.values_mut() {
-            for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
-                deployment.handle_change(&is_joined);
-            }
-        }
-        for Retiring { deployment, .. } in &mut self.retiring {
-            deployment.handle_change(&is_joined);
-            if deployment.is_doubted() {
-                note_broken(&mut self.sinks, deployment);
-            }
-        }
-        let is_for_all = self.look.handle_change(self.sinks.len(), now);
-        self.want_plans(|_, sink| is_for_all || !sink.is_well());
-    }
-
     /// Takes in that a node does not hear from the one after it, which is believed until then: whose plans lead that way
     /// are looked at anew.
     pub fn handle_suspect(&mut self, from: NodeId, to: NodeId, until: Instant) {
@@ -310,20 +292,6 @@ impl Session {
             }
         }
         self.want_around(to, &affected);
-    }
-
-    /// Asks for the plans of these sinks, unless that is asked already.
-    fn want_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
-        let asked = self.outputs.iter().filter_map(|output| match output {
-            Output::PlanWanted { sink } => Some(*sink),
-            _ => None,
-        });
-        let asked: BTreeSet<NodeId> = asked.collect();
-        let wanted = self.sinks.iter().filter(|(node, sink)| of(node, sink));
-        let wanted = wanted.map(|(node, _)| *node);
-        let wanted = wanted.filter(|node| !asked.contains(node));
-        let wanted = wanted.map(|sink| Output::PlanWanted { sink });
-        self.outputs.extend(wanted);
     }
 
     /// Takes in that a node has installed its part.
