@@ -324,19 +324,25 @@ impl Directory {
         is_taken: impl Fn([NodeId; 2]) -> bool,
     ) -> Option<Vec<NodeId>> {
         let mut came_from = BTreeMap::from([(from, from)]);
+        if from == to {
+            return walk_back(&came_from, from, to);
+        }
+        let end = self.record(to)?;
         let mut queue = VecDeque::from([from]);
         while let Some(node) = queue.pop_front() {
-            if node == to {
-                return walk_back(&came_from, from, to);
-            }
             // The end is asked first, who mostly has few links: of a hub's hundreds no other is looked at then. And one that a
             // full record does not name is found here only.
-            if !came_from.contains_key(&to) && self.is_end_of(node, to) && is_taken([node, to]) {
+            let is_end = if end.neighbour(node).is_some() {
+                self.lists(node, to) || self.is_full(node)
+            } else {
+                node == from && end.is_full() && self.lists(node, to)
+            };
+            if is_end && is_taken([node, to]) {
                 came_from.insert(to, node);
                 return walk_back(&came_from, from, to);
             }
             // Who was met already is not asked for his side: a node of many links would be searched once for each of them.
-            for next in self.neighbours(node) {
+            for next in self.neighbours(node).filter(|next| *next != to) {
                 let is_joined = || self.lists(next, node) || (node == from && self.is_full(next));
                 if came_from.contains_key(&next) || !is_joined() || !is_taken([node, next]) {
                     continue;
@@ -346,11 +352,6 @@ impl Directory {
             }
         }
         None
-    }
-
-    /// Returns whether a way may end with the link from `node` to `to`.
-    fn is_end_of(&self, node: NodeId, to: NodeId) -> bool {
-        self.lists(to, node) && (self.is_full(node) || self.lists(node, to))
     }
 
     /// Returns whether two nodes have a link: both name the other, or one does and the other's record is full.
