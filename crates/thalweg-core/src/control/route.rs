@@ -165,8 +165,7 @@ impl Controller {
 
     /// Returns what a node says that its link to another carries.
     fn told_rate(&self, from: NodeId, to: NodeId) -> Option<u64> {
-        let mut neighbours = self.directory.record(from)?.neighbours.iter();
-        let rate = neighbours.find(|there| there.node == to)?.rate;
+        let rate = self.directory.record(from)?.neighbour(to)?.rate;
         (rate > Bitrate::ZERO).then_some(rate.as_bps())
     }
 

@@ -211,7 +211,7 @@ impl<'s> Lab<'s> {
                 let directory = control.directory();
                 let lists = |from, to| {
                     let record = directory.record(from);
-                    record.is_none_or(|record| record.neighbours.iter().any(|n| n.node == to))
+                    record.is_none_or(|record| record.neighbour(to).is_some())
                 };
                 !lists(near, far) && !lists(far, near)
             }) {
