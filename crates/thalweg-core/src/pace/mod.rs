@@ -41,7 +41,7 @@ pub mod settings;
 pub use acked::PaceA;
 pub use failover::{Failover, Verdict};
 pub use frame::{Decoder, Frame, SessionId, StreamNumber};
-pub use kernel::{KernelPath, PaceK, UNASKED_MAX};
+pub use kernel::{KernelPath, PaceK};
 pub use out::Out;
 pub use session::{
     Carried, CarrierNumber, DatagramError, Event, Pacing, Read, Session, SessionError, Written,

@@ -16,9 +16,7 @@ use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::outbox::gate::WAKE;
-use thalweg_core::pace::{
-    CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber, UNASKED_MAX,
-};
+use thalweg_core::pace::{CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::net::TcpStream;
@@ -32,7 +30,7 @@ use super::{carrier, socket};
 use crate::clock::Clock;
 
 /// How often the kernel is asked at least while something is sent, for its window and its rate change also where nothing waits.
-const ASK_INTERVAL: Duration = Duration::from_millis(100);
+const ASK_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What the tasks of a session share.
 pub(super) struct Shared {
@@ -360,12 +358,7 @@ impl State {
         };
         let is_enough = |asked: Asked| {
             let is_fresh = now < asked.at + WAKE;
-            let is_little = || {
-                self.session
-                    .unasked()
-                    .is_none_or(|bytes| bytes < UNASKED_MAX)
-            };
-            is_fresh || (now < asked.at + ASK_INTERVAL && is_little())
+            is_fresh || (now < asked.at + ASK_INTERVAL && !self.session.is_used_up())
         };
         let asked = self.asked.filter(|asked| asked.of == number);
         let sliver = self.session.unsent_max();

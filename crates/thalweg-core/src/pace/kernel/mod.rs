@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What is handed over is counted off what the kernel said last, so that it need not be asked for each ADU: only a window that
-//! shrinks meanwhile is missed, and then no more than [`UNASKED_MAX`] lies where it cannot be overtaken.
+//! shrinks meanwhile is missed, and then no more than 64 KiB lie where they cannot be overtaken.
 //!
 //! While something is unsent the window is not what holds it up (the peer's is, or the pace), so its rest is not counted.
 //!
@@ -26,9 +26,17 @@ use crate::outbox::gate::{SLIVER_MIN, WAKE};
 use crate::time::Duration;
 use crate::units::{Bitrate, DataSize};
 
-/// How much may be handed over on what the kernel said a while ago: ten packets of the least size, with which it would begin anew
-/// after a pause (RFC 6928, RFC 9293 §3.8.2).
-pub const UNASKED_MAX: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
+/// Of what may go by the kernel's word, this part is handed over before it is asked again: a window that shrinks
+/// meanwhile by as much leaves nothing unsent.
+const UNASKED_PART: u64 = 4;
+
+/// But ten packets of the least size at least, with which the kernel would begin anew after a pause (RFC 6928, RFC 9293
+/// §3.8.2).
+const UNASKED_MIN: DataSize = DataSize::from_bytes(10 * CHUNK_BYTES_MIN as u64);
+
+/// And no more than a line of 100 Mbit/s takes in 5 ms: so much may lie where it cannot be overtaken, should the kernel
+/// close its window altogether.
+const UNASKED_MAX: DataSize = DataSize::from_bytes(64 << 10);
 
 /// What the kernel says of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,12 +62,27 @@ pub struct KernelPath {
 }
 
 /// The pacer that asks the kernel.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct PaceK {
     path: KernelPath,
-    is_known: bool,
+    /// How much may be handed over on that, before anything was.
+    allowed: DataSize,
+    /// How much may lie unsent in the kernel.
+    sliver: DataSize,
     written: DataSize,
     has_been_full: bool,
+}
+
+impl Default for PaceK {
+    fn default() -> Self {
+        Self {
+            path: KernelPath::default(),
+            allowed: SLIVER_MIN,
+            sliver: SLIVER_MIN,
+            written: DataSize::ZERO,
+            has_been_full: false,
+        }
+    }
 }
 
 impl PaceK {
@@ -67,9 +90,11 @@ impl PaceK {
     pub fn handle_path(&mut self, path: KernelPath) {
         // Something waits, and it is the window that it waits for.
         let is_full = path.unsent > DataSize::ZERO && path.in_flight >= path.window;
+        let sliver = sliver(&path);
         *self = Self {
             path,
-            is_known: true,
+            allowed: allowed(&path, sliver),
+            sliver,
             written: DataSize::ZERO,
             has_been_full: self.has_been_full || is_full,
         };
@@ -86,36 +111,26 @@ impl PaceK {
     }
 
     /// Returns how much may be handed over now; two packets while the kernel has said nothing.
+    ///
+    /// Cost    one subtraction: it is asked several times for each ADU
     pub fn credit(&self) -> DataSize {
-        let sliver = self.sliver();
-        let allowed = if !self.is_known {
-            sliver
-        } else if self.path.unsent >= sliver {
-            DataSize::ZERO
-        } else {
-            self.path.window.saturating_sub(self.path.in_flight)
-                + sliver.saturating_sub(self.path.unsent)
-        };
-        allowed.saturating_sub(self.written)
+        self.allowed.saturating_sub(self.written)
     }
 
     /// Returns how much may lie unsent in the kernel.
-    pub fn sliver(&self) -> DataSize {
-        let rate = self.rate().unwrap_or(Bitrate::ZERO);
-        let wake = match self.path.rtt {
-            Duration::ZERO => WAKE,
-            rtt => WAKE.min(rtt),
-        };
-        (rate * wake).min(self.path.window).max(SLIVER_MIN)
+    pub const fn sliver(&self) -> DataSize {
+        self.sliver
+    }
+
+    /// Returns whether so much has been handed over on what the kernel said that it is to be asked again.
+    pub fn is_used_up(&self) -> bool {
+        let part = DataSize::from_bytes(self.allowed.as_bytes() / UNASKED_PART);
+        self.written >= part.clamp(UNASKED_MIN, UNASKED_MAX)
     }
 
     /// Returns the rate at which the path can be expected to send: what was delivered, else the window a round trip.
     pub fn rate(&self) -> Option<Bitrate> {
-        let rate = match self.path.delivery_rate {
-            Bitrate::ZERO => self.path.window / self.path.rtt,
-            rate => rate,
-        };
-        (rate != Bitrate::ZERO).then_some(rate)
+        rate(&self.path)
     }
 
     /// Returns whether the window has ever been what held something up.
@@ -127,4 +142,28 @@ impl PaceK {
     pub const fn path(&self) -> &KernelPath {
         &self.path
     }
+}
+
+fn rate(path: &KernelPath) -> Option<Bitrate> {
+    let rate = match path.delivery_rate {
+        Bitrate::ZERO => path.window / path.rtt,
+        rate => rate,
+    };
+    (rate != Bitrate::ZERO).then_some(rate)
+}
+
+fn sliver(path: &KernelPath) -> DataSize {
+    let rate = rate(path).unwrap_or(Bitrate::ZERO);
+    let wake = match path.rtt {
+        Duration::ZERO => WAKE,
+        rtt => WAKE.min(rtt),
+    };
+    (rate * wake).min(path.window).max(SLIVER_MIN)
+}
+
+fn allowed(path: &KernelPath, sliver: DataSize) -> DataSize {
+    if path.unsent >= sliver {
+        return DataSize::ZERO;
+    }
+    path.window.saturating_sub(path.in_flight) + sliver.saturating_sub(path.unsent)
 }

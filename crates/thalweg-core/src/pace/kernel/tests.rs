@@ -59,6 +59,24 @@ fn what_is_handed_over_counts_until_the_kernel_speaks_again() {
 }
 
 #[test]
+fn the_kernel_is_asked_again_after_a_quarter_of_what_it_let_through() {
+    // By window: what is enough.
+    for (window, enough) in [
+        (20_000, 12_000),
+        (80_000, (80_000 + SLIVER) / 4),
+        (10_000_000, 64 << 10),
+    ] {
+        let mut pacer = pacer(window, 0, 0);
+        pacer.handle_written(DataSize::from_bytes(enough - 1));
+        assert!(!pacer.is_used_up(), "{window}");
+        pacer.handle_written(DataSize::from_bytes(1));
+        assert!(pacer.is_used_up(), "{window}");
+        pacer.handle_path(*pacer.path());
+        assert!(!pacer.is_used_up(), "{window}");
+    }
+}
+
+#[test]
 fn a_slow_path_is_given_two_packets_and_a_silent_kernel_too() {
     let mut pacer = PaceK::default();
     assert_eq!(pacer.credit(), SLIVER_MIN);

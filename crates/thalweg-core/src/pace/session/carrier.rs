@@ -99,12 +99,9 @@ impl Carrier {
         }
     }
 
-    /// Returns how much was handed over since the kernel spoke, if it is the kernel that paces.
-    pub(super) const fn unasked(&self) -> Option<DataSize> {
-        match &self.pacer {
-            Pacer::Kernel(pacer) => Some(pacer.written()),
-            Pacer::Acked(_) => None,
-        }
+    /// Returns whether the kernel is to be asked again, if it is the kernel that paces.
+    pub(super) fn is_used_up(&self) -> bool {
+        matches!(&self.pacer, Pacer::Kernel(pacer) if pacer.is_used_up())
     }
 
     /// Takes in that a counted frame has arrived.

@@ -165,9 +165,11 @@ impl Session {
         self.active_carrier().is_some_and(wants)
     }
 
-    /// Returns how much the active carrier was handed since the kernel was asked about it; nothing if it is the peer that paces.
-    pub fn unasked(&self) -> Option<DataSize> {
-        self.active_carrier()?.1.unasked()
+    /// Returns whether the active carrier was handed so much on what the kernel said that it is to be asked again; never if it is
+    /// the peer that paces.
+    pub fn is_used_up(&self) -> bool {
+        self.active_carrier()
+            .is_some_and(|(_, carrier)| carrier.is_used_up())
     }
 
     /// Returns whether nothing more is handed over until the peer says that it has what it was given before.
