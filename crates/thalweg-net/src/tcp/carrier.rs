@@ -12,6 +12,10 @@
 use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use std::task::{Context, Poll};
 
 use futures_util::task::AtomicWaker;
@@ -56,6 +60,29 @@ struct Carrier {
     out: Out,
     /// How much the kernel may have unsent.
     mark: DataSize,
+    /// When to look again if the peer is silent and nobody calls; nothing while something else is waited for.
+    rest: Option<Instant>,
+}
+
+/// How a carrier is called to look at its session.
+#[derive(Debug, Default)]
+pub(super) struct Call {
+    waker: AtomicWaker,
+    is_called: AtomicBool,
+}
+
+impl Call {
+    pub(super) fn call(&self) {
+        self.is_called.store(true, Release);
+        self.waker.wake();
+    }
+
+    /// Returns whether it was called since the last time; who is called next wakes this task.
+    fn take(&self, context: &Context<'_>) -> bool {
+        // What is called from here on wakes it, what was before is seen.
+        self.waker.register(context.waker());
+        self.is_called.swap(false, Acquire)
+    }
 }
 
 /// What the session said in a turn.
@@ -73,12 +100,7 @@ struct Turn {
 }
 
 /// Carries until the connection fails, is left, or the session is over.
-pub(super) async fn run(
-    shared: Arc<Shared>,
-    number: CarrierNumber,
-    line: Line,
-    wake: Arc<AtomicWaker>,
-) {
+pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, call: Arc<Call>) {
     let mut carrier = Carrier {
         alarm: Alarm::new(shared.clock),
         shared,
@@ -86,8 +108,9 @@ pub(super) async fn run(
         line,
         out: Out::new(),
         mark: DataSize::ZERO,
+        rest: None,
     };
-    let ended = poll_fn(|context| carrier.carry(context, &wake)).await;
+    let ended = poll_fn(|context| carrier.carry(context, &call)).await;
     let shared = &carrier.shared;
     let ended_well = ended.is_ok() && shared.is_over();
     let reason = ended.err().map(|error| error.to_string());
@@ -106,13 +129,16 @@ pub(super) async fn run(
 
 impl Carrier {
     /// Takes turns until there is nothing to do; ready when the carrier is of no use any more.
-    fn carry(
-        &mut self,
-        context: &mut Context<'_>,
-        wake: &AtomicWaker,
-    ) -> Poll<Result<(), LineError>> {
-        // Whoever wakes from here on is heard: all there is to know is looked at below.
-        wake.register(context.waker());
+    fn carry(&mut self, context: &mut Context<'_>, call: &Call) -> Poll<Result<(), LineError>> {
+        let is_called = call.take(context);
+        if let Some(until) = self.rest.take()
+            && !is_called
+            && !self.line.socket().poll_read_ready(context)?.is_ready()
+            && !self.has_come(until, context)
+        {
+            self.rest = Some(until);
+            return Poll::Pending;
+        }
         loop {
             let is_more = self.hear(context)?;
             let (wait, turn) = self.transmit()?;
@@ -134,10 +160,22 @@ impl Carrier {
                 Wait::Moment => turn.until.min(self.shared.clock.now() + WAKE),
                 Wait::Nothing | Wait::Room => turn.until,
             };
-            if !self.alarm.is_due(until, context) {
+            if !self.has_come(until, context) {
+                self.rest = (wait == Wait::Nothing).then_some(until);
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Returns whether a time has come; if not, it wakes when that comes.
+    fn has_come(&mut self, until: Instant, context: &mut Context<'_>) -> bool {
+        // An alarm that was set before for an earlier time is set anew when that is over.
+        while self.alarm.is_due(until, context) {
+            if until <= self.shared.clock.now() {
+                return true;
+            }
+        }
+        false
     }
 
     /// Takes in what has come; returns whether there may be more at once. If not, it wakes when there is.

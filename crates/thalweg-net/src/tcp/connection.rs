@@ -22,7 +22,6 @@ use thalweg_core::units::DataSize;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::shared::Shared;
-use super::socket;
 use super::stream::{Arriving, End, Writer};
 use super::traffic::{LineTraffic, Traffic};
 use crate::clock::Clock;
@@ -194,11 +193,11 @@ impl Connection {
 
     /// Returns what has gone over its TCP connections, and how those are.
     pub fn traffic(&self) -> Traffic {
-        let state = self.0.shared.lock();
+        let mut state = self.0.shared.lock();
         let mut traffic = state.past.clone();
         let active = state.session.active();
-        for (number, slot) in &state.carriers {
-            let known = socket::reading(&slot.socket).ok();
+        for (number, slot) in &mut state.carriers {
+            let known = slot.reading(active == Some(*number));
             slot.add_to(&mut traffic, known.as_ref());
             let known = known.map(|known| known.path);
             let is_active = active == Some(*number);

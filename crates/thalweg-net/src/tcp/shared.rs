@@ -10,7 +10,6 @@ use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::task::AtomicWaker;
 use thalweg_core::hop::sender::PathRate;
 use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::id::NodeId;
@@ -83,10 +82,12 @@ struct Asked {
 
 /// A TCP connection, as the session's tasks know it.
 pub(super) struct Slot {
-    pub(super) wake: Arc<AtomicWaker>,
+    pub(super) call: Arc<carrier::Call>,
     pub(super) socket: Arc<TcpStream>,
     pub(super) remote: Option<SocketAddr>,
     pub(super) moved: Arc<Moved>,
+    /// What the kernel said last, and how much had gone either way by then.
+    known: Option<(socket::Reading, u64)>,
 }
 
 impl Shared {
@@ -133,13 +134,14 @@ impl Shared {
         decoder: Decoder,
     ) -> bool {
         let slot = Slot {
-            wake: Arc::default(),
+            call: Arc::default(),
             socket: line.socket().clone(),
             // Of a socket that has just been reset nobody knows it any more.
             remote: line.socket().peer_addr().ok(),
             moved: line.moved().clone(),
+            known: None,
         };
-        let wake = slot.wake.clone();
+        let call = slot.call.clone();
         let now = self.clock.now();
         let is_of_use = self.act(|state| {
             let is_of_use = state.session.handle_carrier(number, decoder, now);
@@ -154,7 +156,7 @@ impl Shared {
             self.running.send_modify(|running| *running += 1);
             let shared = self.clone();
             tokio::spawn(async move {
-                carrier::run(shared.clone(), number, line, wake).await;
+                carrier::run(shared.clone(), number, line, call).await;
                 shared.running.send_modify(|running| *running -= 1);
             });
         }
@@ -332,7 +334,7 @@ impl State {
             self.awaits_credit = true;
             // The carrier asks the kernel to say when there is room.
             if let Some(slot) = self.active() {
-                slot.wake.wake();
+                slot.call.call();
             }
         }
         credit
@@ -395,8 +397,8 @@ impl State {
     }
 
     pub(super) fn lose(&mut self, number: CarrierNumber, now: Instant) {
-        if let Some(slot) = self.carriers.remove(&number) {
-            let known = socket::reading(&slot.socket).ok();
+        if let Some(mut slot) = self.carriers.remove(&number) {
+            let known = slot.reading(true);
             slot.add_to(&mut self.past, known.as_ref());
         }
         self.session.handle_carrier_lost(number, now);
@@ -417,7 +419,7 @@ impl State {
         let (active, has_word, has_more) = self.wants();
         let is_news = active != before.0 || (has_word && !before.1) || (has_more && !before.2);
         if let Some(slot) = self.active().filter(|_| is_news) {
-            slot.wake.wake();
+            slot.call.call();
         }
     }
 
@@ -427,7 +429,7 @@ impl State {
 
     fn wake_all(&self) {
         for slot in self.carriers.values() {
-            slot.wake.wake();
+            slot.call.call();
         }
     }
 
@@ -469,6 +471,22 @@ impl State {
 }
 
 impl Slot {
+    /// Returns what the kernel says of the connection; what it said before, if nothing has gone over one that stands by.
+    ///
+    /// All links are read some times a second, and half of their connections stand by.
+    pub(super) fn reading(&mut self, is_active: bool) -> Option<socket::Reading> {
+        let moved = self.moved.sent() + self.moved.received();
+        if let Some((known, then)) = self.known
+            && !is_active
+            && then == moved
+        {
+            return Some(known);
+        }
+        let reading = socket::reading(&self.socket).ok();
+        self.known = reading.map(|reading| (reading, moved));
+        reading
+    }
+
     /// Adds what went over the connection, with what the kernel says of it.
     pub(super) fn add_to(&self, traffic: &mut Traffic, known: Option<&socket::Reading>) {
         traffic.sent += DataSize::from_bytes(self.moved.sent());
