@@ -247,12 +247,12 @@ impl Link {
     /// Puts an ADU in; returns its name unless it has ended already.
     pub(super) fn push(
         &self,
+        now: Instant,
         header: Header,
         payload: Arrived,
         options: SendOptions,
         reply: Reply,
     ) -> Option<Ticket> {
-        let now = self.now();
         let mut state = self.0.outgoing.lock();
         if state.is_lost {
             drop(state);
@@ -333,12 +333,12 @@ impl Link {
         if state.sender.poll_timeout() < state.alarm {
             state.wire.wake_driver();
         }
-        self.tell_all(state);
+        self.tell_all(now, state);
     }
 
     /// Tells what has happened, with the lock open: who is told may send.
-    fn tell_all(&self, mut state: MutexGuard<'_, State>) {
-        let news = state.take_news(self.now());
+    fn tell_all(&self, now: Instant, mut state: MutexGuard<'_, State>) {
+        let news = state.take_news(now);
         drop(state);
         if news.is_empty() {
             return;
@@ -398,7 +398,7 @@ pub(super) async fn drive(link: Link) {
     state.is_lost = true;
     state.sender.lose();
     link.0.outgoing.sendable.send_replace(None);
-    link.tell_all(state);
+    link.tell_all(link.now(), state);
 }
 
 /// The task of a link.
@@ -427,7 +427,7 @@ impl Driver {
             let timeout = state.sender.poll_timeout();
             let is_earlier = timeout < state.alarm;
             state.alarm = state.alarm.min(timeout);
-            link.tell_all(guard);
+            link.tell_all(now, guard);
             if !is_earlier {
                 return;
             }

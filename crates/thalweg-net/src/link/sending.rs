@@ -16,6 +16,7 @@ use thalweg_core::adu::Header;
 use thalweg_core::hop::sender::room::{may_wait, room_kib};
 use thalweg_core::hop::sender::{Arrived, Ticket};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_core::time::Instant;
 use thalweg_core::trace::Trace;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
@@ -78,17 +79,18 @@ impl Sending {
             return;
         };
         let (link, header, trace) = (self.link.clone(), self.header, self.trace.take());
-        match prepare(&link, &header, payload, &options) {
+        let now = link.now();
+        match prepare(&link, now, &header, payload, &options) {
             Ready::Now(mut arrived, room) => {
                 arrived.trace = trace;
                 let to = To::Receiver;
-                link.push(header, arrived, options, Reply { to, room });
+                link.push(now, header, arrived, options, Reply { to, room });
             }
             Ready::Feed(mut arrived, body) => {
                 arrived.trace = trace;
                 let to = To::Receiver;
                 let reply = Reply { to, room: None };
-                if let Some(ticket) = link.push(header, arrived, options, reply) {
+                if let Some(ticket) = link.push(now, header, arrived, options, reply) {
                     tokio::spawn(async move { feed(&link, ticket, body).await });
                 }
             }
@@ -135,8 +137,14 @@ enum Ready {
 }
 
 /// Sees whether an ADU can go into the outbox without waiting.
-fn prepare(link: &Link, header: &Header, payload: Payload, options: &SendOptions) -> Ready {
-    if let Some(outcome) = refuse(link, header, &payload) {
+fn prepare(
+    link: &Link,
+    now: Instant,
+    header: &Header,
+    payload: Payload,
+    options: &SendOptions,
+) -> Ready {
+    if let Some(outcome) = refuse(link, now, header, &payload) {
         return Ready::Never(outcome);
     }
     let mut body = match payload {
@@ -167,12 +175,12 @@ fn enter(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) 
     }
 }
 
-fn refuse(link: &Link, header: &Header, payload: &Payload) -> Option<Outcome> {
+fn refuse(link: &Link, now: Instant, header: &Header, payload: &Payload) -> Option<Outcome> {
     if payload.bytes() > ADU_PAYLOAD_BYTES_MAX {
         Some(Outcome::TooLarge)
     } else if link.is_ended() {
         Some(Outcome::LinkLost)
-    } else if header.is_expired(link.now()) {
+    } else if header.is_expired(now) {
         Some(Outcome::Expired)
     } else {
         None
@@ -215,7 +223,7 @@ async fn try_carry(
     payload: Payload,
     options: SendOptions,
 ) -> Result<Outcome, Outcome> {
-    if let Some(outcome) = refuse(link, &header, &payload) {
+    if let Some(outcome) = refuse(link, link.now(), &header, &payload) {
         return Err(outcome);
     }
     let payload_bytes = payload.bytes();
@@ -243,7 +251,7 @@ async fn try_carry(
     arrived.trace = trace;
     let (caller, outcome) = oneshot::channel();
     let to = To::Caller(caller);
-    let ticket = link.push(header, arrived, options, Reply { to, room });
+    let ticket = link.push(link.now(), header, arrived, options, Reply { to, room });
     let mut giving_up = GivingUp { link, ticket };
     let fed = async {
         if let (Some(ticket), Some(body)) = (ticket, body) {
