@@ -7,9 +7,9 @@
 //!
 //! *What it does not do.* It tells no other node: `control` does.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use thalweg_core::event::DropCause;
@@ -18,7 +18,7 @@ use thalweg_core::ledger::Counts;
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
-use super::{Account, read, write};
+use super::{Account, Table, read, write};
 
 /// The counters of one stream on this node.
 #[derive(Debug, Default)]
@@ -73,9 +73,9 @@ pub(crate) struct ExposureCounts {
 /// The counters of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    streams: RwLock<HashMap<StreamId, Arc<StreamCounts>>>,
-    accounts: RwLock<HashMap<(StreamId, Epoch), Arc<Account>>>,
-    exposures: RwLock<HashMap<NodeId, Arc<ExposureCounts>>>,
+    streams: Table<StreamId, Arc<StreamCounts>>,
+    accounts: Table<(StreamId, Epoch), Arc<Account>>,
+    exposures: Table<NodeId, Arc<ExposureCounts>>,
     unknown: AtomicU64,
     /// Told when ADUs of a plan come with another mark.
     turned: Arc<Notify>,

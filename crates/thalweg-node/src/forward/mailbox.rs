@@ -3,9 +3,6 @@
 //! *The idea.* One queue a subscriber. A full one holds up only ADUs that may wait: a reliable stream waits for its
 //! subscribers (and its flow control for it), others wait until their deadline and are then dropped and counted.
 
-use std::collections::HashMap;
-use std::sync::RwLock;
-
 use thalweg_core::adu::Adu;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::StreamId;
@@ -14,7 +11,7 @@ use thalweg_core::time::Instant;
 use thalweg_net::Clock;
 use tokio::sync::mpsc;
 
-use super::{read, write};
+use super::{Table, read, write};
 
 /// What a subscriber finds in its mailbox.
 #[derive(Debug)]
@@ -30,7 +27,7 @@ pub(crate) enum Mail {
 /// The mailboxes of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Mailboxes {
-    of_stream: RwLock<HashMap<StreamId, Vec<mpsc::Sender<Mail>>>>,
+    of_stream: Table<StreamId, Vec<mpsc::Sender<Mail>>>,
 }
 
 /// Returns a mailbox and where its subscriber takes from it.

@@ -51,7 +51,10 @@ use queue::Queues;
 pub(crate) use route::Route;
 pub(crate) use trace::Traces;
 
-type Table<K, V> = RwLock<HashMap<K, V>>;
+/// What is looked up for each ADU.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
+type Table<K, V> = RwLock<Map<K, V>>;
 
 /// Routes, links and mailboxes of a node, shared by every task that carries ADUs.
 pub(crate) struct Forwarder {

@@ -10,7 +10,6 @@
 //!
 //! *What it does not do.* It tells nobody, and does not count what the end of a stream becomes.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,6 +19,8 @@ use thalweg_core::ledger::{BANDS, Band, Counts};
 use thalweg_net::link::Rest;
 use thalweg_net::{Outcome, Payload, StreamCode};
 use tokio::sync::Notify;
+
+use super::Map;
 
 #[cfg(test)]
 mod tests;
@@ -42,7 +43,7 @@ pub(crate) struct Account {
     /// Told when that is another.
     turned: Arc<Notify>,
     /// ADUs that were sent on before they were whole, by sequence.
-    passing: Mutex<HashMap<u64, Passing>>,
+    passing: Mutex<Map<u64, Passing>>,
 }
 
 /// An ADU that was sent on before it was whole.
@@ -100,7 +101,7 @@ impl Account {
         }
     }
 
-    fn passing(&self) -> MutexGuard<'_, HashMap<u64, Passing>> {
+    fn passing(&self) -> MutexGuard<'_, Map<u64, Passing>> {
         // No code that can panic runs under this lock.
         self.passing.lock().unwrap_or_else(PoisonError::into_inner)
     }
