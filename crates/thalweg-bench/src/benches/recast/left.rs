@@ -7,12 +7,18 @@ use thalweg_testbed::role::note::Note;
 
 use super::worlds::{BREAK, INTERVAL, START};
 use crate::peers::tree::Record;
+use crate::sample::Summary;
 
 /// What became of the stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Left {
     /// The longest time in which nothing came, from the last picture before the break on.
     pub(super) silence_ms: f64,
+    /// The same in the second before the break.
+    pub(super) before_ms: f64,
+    /// How much longer a picture takes by the other way, in the median: so much later than an interval the first one comes,
+    /// whoever switches.
+    pub(super) longer_ms: f64,
     pub(super) lost: f64,
     pub(super) twice: f64,
 }
@@ -52,17 +58,20 @@ impl Left {
                 times.push(at);
             }
         }
-        let mut moments: Vec<u64> = times
-            .values()
-            .filter_map(|times| times.first().copied())
-            .collect();
+        let first = |times: &Vec<u64>| times.first().copied();
+        let mut moments: Vec<u64> = times.values().filter_map(first).collect();
         moments.sort_unstable();
         let before = moments.iter().rposition(|moment| *moment < broken);
-        let since = &moments[before.context("nothing came before the break")?..];
+        let before = before.context("nothing came before the break")?;
+        let since = &moments[before..];
         ensure!(since.len() > 1, "nothing came after the break");
-        let gaps = since.windows(2).map(|pair| pair[1] - pair[0]);
+        let second = broken.saturating_sub(SECOND);
+        let from = moments.partition_point(|moment| *moment < second);
         Ok(Self {
-            silence_ms: gaps.max().unwrap_or(0) as f64 / 1e6,
+            silence_ms: longest_gap(since),
+            before_ms: longest_gap(&moments[from..=before]),
+            longer_ms: later(times.values().map(first), |at| at >= broken + SECOND)
+                - later(times.values().map(first), |at| at < broken),
             lost: times.values().filter(|times| times.is_empty()).count() as f64,
             twice: times
                 .values()
@@ -70,6 +79,27 @@ impl Left {
                 .sum::<usize>() as f64,
         })
     }
+}
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Returns the longest time between two moments that follow each other, in milliseconds.
+fn longest_gap(moments: &[u64]) -> f64 {
+    let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.max().unwrap_or(0) as f64 / 1e6
+}
+
+/// Returns by how much those that came then came later than they were due by their place, in the median and milliseconds, from
+/// a moment that is always the same; zero if none came.
+fn later(times: impl Iterator<Item = Option<u64>>, is_counted: impl Fn(u64) -> bool) -> f64 {
+    let due = (0..).map(|place| f64::from(place) * PACE.as_nanos() as f64);
+    let came = times.zip(due).filter_map(|(at, due)| Some((at?, due)));
+    let counted = came.filter(|(at, _)| is_counted(*at));
+    let late: Vec<f64> = counted.map(|(at, due)| at as f64 - due).collect();
+    if late.is_empty() {
+        return 0.0;
+    }
+    Summary::of(late).median / 1e6
 }
 
 /// The time between two pictures.

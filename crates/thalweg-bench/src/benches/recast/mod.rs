@@ -42,6 +42,10 @@ pub(crate) const METRICS: &[&str] = &[
     "upstream_kbps",
     "silence_with_notice_ms",
     "silence_without_notice_ms",
+    "before_with_notice_ms",
+    "before_without_notice_ms",
+    "longer_with_notice_ms",
+    "longer_without_notice_ms",
     "lost_with_notice",
     "lost_without_notice",
     "twice_with_notice",
@@ -128,8 +132,10 @@ fn tell_left(
     came: &[Left],
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    let measures: [(&str, &'static str, Of); 3] = [
+    let measures: [(&str, &'static str, Of); 5] = [
         ("silence", "ms", |left| left.silence_ms),
+        ("before", "ms", |left| left.before_ms),
+        ("longer", "ms", |left| left.longer_ms),
         ("lost", "1", |left| left.lost),
         ("twice", "1", |left| left.twice),
     ];
@@ -142,7 +148,7 @@ fn tell_left(
             _ => format!("{metric}.{side}"),
         };
         let figure = Figure::new(ID, metric, unit, value);
-        let is_ours = unit == "ms" && side == "thalweg";
+        let is_ours = what == "silence" && side == "thalweg";
         report.add(&if is_ours {
             figure.beside("old", SILENT_BEFORE_MS)
         } else {

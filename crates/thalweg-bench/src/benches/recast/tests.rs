@@ -7,7 +7,7 @@ use thalweg_world::{Format, load_str};
 
 use super::copies;
 use super::left::Left;
-use super::worlds::{BREAK, Leaving, START, Wanted, interval, leaving};
+use super::worlds::{BREAK, INTERVAL, Leaving, START, Wanted, interval, leaving};
 use crate::benches::continuity::tests::note_of;
 use crate::peers::tree::Record;
 
@@ -64,6 +64,25 @@ fn silence_begins_with_the_last_that_came_before_the_break() {
         (left.silence_ms - (back - last) as f64).abs() < 1e-9,
         "{left:?}"
     );
+    let interval = INTERVAL.as_millis() as f64;
+    assert!((left.before_ms - interval).abs() < 1e-9, "{left:?}");
+    assert!(left.longer_ms.abs() < 1e-3, "{left:?}");
+}
+
+#[test]
+fn a_way_that_takes_longer_is_told_apart_from_the_silence() {
+    let given: Vec<Note> = (0..150).map(|number| note(number, 0)).collect();
+    let broken = 50_000 + BREAK.saturating_sub(START).as_millis();
+    let received: Vec<Note> = (0..150)
+        .map(|number| {
+            let usual = note(number, 0).due / 1_000_000 + 12;
+            note(number, usual + 7 * u64::from(usual >= broken))
+        })
+        .collect();
+    let left = Left::of_notes(&given, &received).expect("all is there");
+    let interval = INTERVAL.as_millis() as f64;
+    assert!((left.silence_ms - interval - 7.0).abs() < 1e-9, "{left:?}");
+    assert!((left.longer_ms - 7.0).abs() < 1e-3, "{left:?}");
 }
 
 #[test]
