@@ -278,7 +278,7 @@ impl Line {
         Ok(true)
     }
 
-    /// Hands out what one reading in the clear gives; returns whether it gave anything.
+    /// Hands out what one reading in the clear gives; returns whether there may be more at once.
     fn hear_clear<const N: usize>(&mut self, sink: &mut impl FnMut(&[u8])) -> io::Result<bool> {
         let mut buffer = [0; N];
         let Some(bytes) = self.read(&mut buffer)? else {
@@ -286,7 +286,8 @@ impl Line {
         };
         self.is_bulk = bytes.len() >= WORDS_BYTES;
         sink(bytes);
-        Ok(true)
+        // A place that is not full is all that there was, and the socket says when there is more.
+        Ok(bytes.len() == N)
     }
 
     /// Reads what the socket has; nothing if it has none now, or has ended.
