@@ -89,7 +89,6 @@ impl Cut {
         let all = given.iter().filter_map(|note| latency(&note));
         let mut moments: Vec<u64> = came.values().copied().collect();
         moments.sort_unstable();
-        let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
         let since = |moment: f64, from: f64| (moment - from).rem_euclid(DAY_S);
         let soonest = |moments: &mut dyn Iterator<Item = f64>, from: f64| {
             let after = moments.map(|moment| since(moment, from));
@@ -110,9 +109,15 @@ impl Cut {
             lost: (given.len() - came.len()) as f64,
             twice: (received.len() - came.len()) as f64,
             delayed: all.filter(|latency| *latency > late_ms).count() as f64,
-            gap_ms: gaps.max().unwrap_or(0) as f64 / 1e6,
+            gap_ms: longest_gap(&moments),
             detection_ms: detection_s * 1e3,
             repath_ms: repath_s * 1e3,
         })
     }
+}
+
+/// Returns the longest time between two moments that follow each other, in milliseconds.
+pub(in super::super) fn longest_gap(moments: &[u64]) -> f64 {
+    let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.max().unwrap_or(0) as f64 / 1e6
 }

@@ -38,6 +38,7 @@ use crate::sample::Summary;
 use cut::{Cut, Said};
 use worlds::{Manner, NAMES};
 
+pub(super) use cut::longest_gap;
 pub(super) use played::Testbed;
 pub(super) use worlds::{BREAK, INTERVAL, diamond};
 

@@ -6,6 +6,7 @@ use anyhow::{Context as _, ensure};
 use thalweg_testbed::role::note::Note;
 
 use super::worlds::{BREAK, INTERVAL, START};
+use crate::benches::continuity::longest_gap;
 use crate::peers::tree::Record;
 use crate::sample::Summary;
 
@@ -82,12 +83,6 @@ impl Left {
 }
 
 const SECOND: u64 = 1_000_000_000;
-
-/// Returns the longest time between two moments that follow each other, in milliseconds.
-fn longest_gap(moments: &[u64]) -> f64 {
-    let gaps = moments.windows(2).map(|pair| pair[1] - pair[0]);
-    gaps.max().unwrap_or(0) as f64 / 1e6
-}
 
 /// Returns by how much those that came then came later than they were due by their place, in the median and milliseconds, from
 /// a moment that is always the same; zero if none came.
