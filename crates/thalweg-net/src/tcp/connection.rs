@@ -197,10 +197,10 @@ impl Connection {
         let mut traffic = state.past.clone();
         let active = state.session.active();
         for (number, slot) in &mut state.carriers {
-            let known = slot.reading(active == Some(*number));
+            let is_active = active == Some(*number);
+            let known = slot.reading(is_active);
             slot.add_to(&mut traffic, known.as_ref());
             let known = known.map(|known| known.path);
-            let is_active = active == Some(*number);
             if let (true, Some(path)) = (is_active, known) {
                 (traffic.rtt, traffic.window) = (path.rtt, path.window);
             }

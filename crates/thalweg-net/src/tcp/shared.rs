@@ -397,8 +397,8 @@ impl State {
     }
 
     pub(super) fn lose(&mut self, number: CarrierNumber, now: Instant) {
-        if let Some(mut slot) = self.carriers.remove(&number) {
-            let known = slot.reading(true);
+        if let Some(slot) = self.carriers.remove(&number) {
+            let known = socket::reading(&slot.socket).ok();
             slot.add_to(&mut self.past, known.as_ref());
         }
         self.session.handle_carrier_lost(number, now);

@@ -105,11 +105,6 @@ impl PaceK {
         self.written += bytes;
     }
 
-    /// Returns how much has been handed over since the kernel spoke.
-    pub const fn written(&self) -> DataSize {
-        self.written
-    }
-
     /// Returns how much may be handed over now; two packets while the kernel has said nothing.
     ///
     /// Cost    one subtraction: it is asked several times for each ADU
