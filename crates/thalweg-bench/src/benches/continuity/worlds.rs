@@ -49,7 +49,7 @@ impl Manner {
 pub(super) fn text(manner: Manner, is_kept: bool) -> String {
     let reliability = if is_kept { "until-deadline" } else { "none" };
     let (start, at) = (START.as_millis(), BREAK.as_millis());
-    let (event, diamond) = (manner.event(), diamond("upper", 15));
+    let (event, diamond) = (manner.event(), diamond("upper", Duration::from_millis(15)));
     format!(
         r#"length = "12 s"
 
@@ -70,9 +70,10 @@ time = "{at} ms"
     )
 }
 
-/// The nodes and links of two ways from `cam` to `desk`: the one by this node is shorter, and has more room than that by
-/// `lower`.
-pub(in super::super) fn diamond(upper: &str, lower_ms: u64) -> String {
+/// The nodes and links of two ways from `cam` to `desk`: the one by this node has more room than that by `lower`, of which a
+/// line takes so long.
+pub(in super::super) fn diamond(upper: &str, lower: Duration) -> String {
+    let lower_us = lower.as_micros();
     format!(
         r#"[node.cam]
 [node.{upper}]
@@ -92,12 +93,12 @@ delay = "5 ms"
 [[link]]
 ends = ["cam", "lower"]
 rate = "3 Mbit/s"
-delay = "{lower_ms} ms"
+delay = "{lower_us} us"
 
 [[link]]
 ends = ["lower", "desk"]
 rate = "3 Mbit/s"
-delay = "{lower_ms} ms"
+delay = "{lower_us} us"
 "#
     )
 }

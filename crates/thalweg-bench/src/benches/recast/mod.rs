@@ -1,11 +1,12 @@
 //! BM-R3: a re-caster in the middle: how often its source sends a stream that two want, and for how long the one behind it
 //! gets nothing when it leaves.
 //!
-//! *The idea.* The original's three nodes on the testbed, and around the middle one a way as long (5 ms a line), with less rate:
+//! *The idea.* The original's three nodes on the testbed, and around the middle one a way of less rate and shorter lines, on which
+//! a picture takes as long:
 //!
 //! ```text
-//! cam (NodeS) ─ 10 Mbit/s ─ hub (NodeR) ─ 5 Mbit/s ─ desk (NodeC)
-//!   └──────── 3 Mbit/s ──── lower ──────── 3 Mbit/s ────┘
+//! cam (NodeS) ─ 10 Mbit/s, 5 ms ─ hub (NodeR) ─ 5 Mbit/s, 5 ms ─ desk (NodeC)
+//!   └────── 3 Mbit/s, 2.5 ms ──── lower ─── 3 Mbit/s, 2.5 ms ─────┘
 //! ```
 //!
 //! Its intervals are plays of their own: nobody wants the stream (1), desk does (2), desk and hub do (3; 4, the same with
