@@ -82,12 +82,7 @@ impl Outbound {
                 let written = stream.write_all_chunks(pieces).await;
                 written.map_err(|_| WriteEnded)
             }
-            Self::Tcp(writer) => {
-                for piece in pieces {
-                    writer.write_all(std::mem::take(piece)).await?;
-                }
-                Ok(())
-            }
+            Self::Tcp(writer) => writer.write_all(pieces).await,
         }
     }
 

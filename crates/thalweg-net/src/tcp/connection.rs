@@ -100,8 +100,18 @@ impl Connection {
 
     /// Hands over bytes of a stream; takes from the front of `bytes` what there is room for.
     pub fn write(&self, stream: StreamNumber, bytes: &mut Bytes) -> Written {
-        let shared = &self.0.shared;
-        shared.act(|state| state.session.write(stream, bytes))
+        self.write_pieces(stream, std::slice::from_mut(bytes))
+    }
+
+    /// The same with bytes in several pieces: what there is room for is sent together.
+    pub fn write_pieces(&self, stream: StreamNumber, pieces: &mut [Bytes]) -> Written {
+        self.0.shared.act(|state| {
+            let mut written = pieces
+                .iter_mut()
+                .map(|piece| state.session.write(stream, piece));
+            let cut_short = written.find(|written| *written != Written::All);
+            cut_short.unwrap_or(Written::All)
+        })
     }
 
     /// Says that nothing more will be written; [`Event::Acknowledged`] follows when the peer has every byte.

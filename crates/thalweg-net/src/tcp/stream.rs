@@ -181,13 +181,13 @@ impl Writer {
         }
     }
 
-    /// Hands over all of some bytes; waits for room.
+    /// Hands over all of these pieces; waits for room.
     ///
     /// Fails   the peer wants no more, or the session is over
-    pub async fn write_all(&mut self, mut bytes: Bytes) -> Result<(), WriteEnded> {
+    pub async fn write_all(&mut self, pieces: &mut [Bytes]) -> Result<(), WriteEnded> {
         loop {
             let ring = self.end.wake.notified();
-            match self.connection.write(self.stream, &mut bytes) {
+            match self.connection.write_pieces(self.stream, pieces) {
                 Written::All => return Ok(()),
                 Written::Stopped(_) | Written::Lost => return Err(WriteEnded),
                 Written::Blocked | Written::StreamBlocked if self.connection.is_over() => {
