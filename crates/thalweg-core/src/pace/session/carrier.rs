@@ -172,12 +172,20 @@ impl Carrier {
     ) -> Option<u64> {
         let untold = self.received - self.told;
         let is_due = untold >= tell.bytes || now >= self.tell_by || (at_once && untold > 0);
-        if !is_due {
-            return None;
-        }
+        is_due.then(|| self.position())
+    }
+
+    /// The same if it is time to before long: what goes anyway takes it along.
+    pub(super) fn poll_soon(&mut self, now: Instant, tell: &Tell) -> Option<u64> {
+        let half = Duration::from_nanos(tell.delay.as_nanos() / 2);
+        let is_soon = self.tell_by <= now + half;
+        is_soon.then(|| self.position())
+    }
+
+    const fn position(&mut self) -> u64 {
         self.told = self.received;
         self.tell_by = Instant::NEVER;
-        Some(self.told)
+        self.told
     }
 
     pub(super) fn is_ping_due(&self, now: Instant) -> bool {

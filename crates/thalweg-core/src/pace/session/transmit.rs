@@ -45,7 +45,9 @@ impl Session {
         if matches!(what, What::Control(Frame::Close { .. })) {
             self.end = End::Over;
         }
-        self.give(number, (out.len() - before) as u64, what, now);
+        let size = (out.len() - before) as u64;
+        self.take_along(number, now, out);
+        self.give(number, size, what, now);
         true
     }
 
@@ -68,6 +70,14 @@ impl Session {
         let event = self.sending.poll_writable(stream);
         self.events.extend(event);
         Some(What::Chunk(stream))
+    }
+
+    /// Appends what the peer is to be told soon: beside something else it costs three bytes, alone a packet and the call for it.
+    fn take_along(&mut self, number: CarrierNumber, now: Instant, out: &mut Out) {
+        let carrier = self.carriers.get_mut(&number);
+        if let Some(position) = carrier.and_then(|carrier| carrier.poll_soon(now, &self.tell)) {
+            Frame::Received { position }.encode(out.words());
+        }
     }
 
     /// Takes in that so many bytes were given to a carrier.

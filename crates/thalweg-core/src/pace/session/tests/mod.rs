@@ -6,6 +6,7 @@
 
 mod faults;
 mod hostile;
+mod words;
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -253,91 +254,6 @@ impl World {
 fn pattern(seed: u64, bytes: usize) -> Bytes {
     let place = |place: usize| ((place as u64).wrapping_mul(7 + seed) % 251) as u8;
     (0..bytes).map(place).collect()
-}
-
-#[test]
-fn a_kernels_sender_is_told_seldom_and_one_that_asks_at_once() {
-    let words = |pacing| {
-        let mut world = World::new(pacing);
-        world.settle(500);
-        world.steps(100);
-        // Three pictures, as a camera gives them.
-        let mut told = 0;
-        for n in 0..3 {
-            world.sides[0].send(0, pattern(n, 4_000));
-            for _ in 0..33 {
-                let before = world.sides[0].acknowledged.len();
-                world.step();
-                told += u32::from(world.sides[0].acknowledged.len() > before);
-            }
-        }
-        world.settle(100);
-        told
-    };
-    assert_eq!(words(Pacing::Acked), 3);
-    assert!(words(Pacing::Kernel) <= 1);
-
-    let mut session = Session::new(Pacing::Kernel, 0, Instant::ZERO);
-    let carrier = CarrierNumber(0);
-    session.handle_carrier(carrier, Decoder::default(), Instant::ZERO);
-    let mut say = |frame: Frame, now| {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        session.handle_bytes(carrier, &bytes, now).expect("frames");
-        let mut out = Out::new();
-        while session.poll_transmit(carrier, now, &mut out) {}
-        let mut decoder = Decoder::default();
-        decoder.handle_bytes(&out.to_vec());
-        let mut words = core::iter::from_fn(|| decoder.poll_frame().expect("frames"));
-        words.any(|(frame, _)| matches!(frame, Frame::Received { .. }))
-    };
-    let tell = Frame::Tell {
-        bytes: 1,
-        delay_ms: u64::MAX / 2_000_000,
-    };
-    assert!(!say(tell, Instant::ZERO));
-    let open = |n| Frame::Open {
-        stream: StreamNumber(n),
-    };
-    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    // What is asked beyond the bounds is not done.
-    assert!(say(open(0), at(101)));
-    assert!(!say(open(1), at(102)));
-    assert!(say(Frame::Ping, at(103)));
-}
-
-#[test]
-fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
-    let mut session = Session::new(Pacing::Kernel, 0, Instant::ZERO);
-    let carrier = CarrierNumber(0);
-    session.handle_carrier(carrier, Decoder::default(), Instant::ZERO);
-    // All is acknowledged by the peer's kernel, and the window is wide open.
-    let path = KernelPath {
-        window: DataSize::from_bytes(1_000_000),
-        rtt: Duration::from_millis(10),
-        ..KernelPath::default()
-    };
-    let mut out = Out::new();
-    session.handle_kernel(carrier, path, Instant::ZERO);
-    let stream = session.open(0).expect("the peer admits it");
-    session.write(stream, &mut pattern(1, 4_000));
-    while session.poll_transmit(carrier, Instant::ZERO, &mut out) {}
-    let given = out.len() as u64;
-    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    session.handle_kernel(carrier, path, at(270));
-    assert!(session.credit(at(270)) > DataSize::ZERO);
-    assert!(!session.awaits_word(at(270)));
-    assert_eq!(session.credit(at(271)), DataSize::ZERO);
-    assert!(session.awaits_word(at(271)));
-    session.write(stream, &mut pattern(1, 4_000));
-    assert!(!session.poll_transmit(carrier, at(271), &mut out));
-    let mut word = Vec::new();
-    Frame::Received { position: given }.encode(&mut word);
-    session
-        .handle_bytes(carrier, &word, at(300))
-        .expect("a word");
-    assert!(session.credit(at(300)) > DataSize::ZERO);
-    assert!(session.poll_transmit(carrier, at(300), &mut out));
 }
 
 #[test]
