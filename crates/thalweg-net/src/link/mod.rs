@@ -212,7 +212,7 @@ impl Link {
 
     /// Returns what a gauge is given four times a second; what the link measures of itself is kept by that.
     ///
-    /// Cost    one question to the transport, where [`Link::stats`] asks for every path
+    /// Cost    one question to the transport, where [`Link::stats`] asks for every path; none if it was asked an eighth of a second ago
     pub fn gauged(&self) -> Sample {
         stats::gauged(self)
     }
@@ -346,10 +346,7 @@ impl Link {
 
     /// Takes a sample for rates and losses, if it is time to.
     pub(crate) fn sample(&self, now: Instant) {
-        if self.meter(|meter| meter.is_due(now)) {
-            let totals = self.0.connection.totals();
-            self.meter(|meter| meter.handle_sample(now, totals));
-        }
+        stats::sample(self, now);
         self.0.outgoing.look(now);
     }
 

@@ -22,8 +22,12 @@ use crate::tcp;
 /// How often a sample is taken: four give a rate over a second that is at most a quarter old.
 pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A sample that is younger need not be followed by another: a little less than the interval, for timers are not exact.
-const SAMPLE_FRESH: Duration = Duration::from_millis(240);
+/// Whoever comes by takes no other sample while there is a younger one: a little less than the interval, for timers are not exact.
+pub(super) const SAMPLE_FRESH: Duration = Duration::from_millis(240);
+
+/// Who gauges a link takes a younger one for what is now. Were it as old as [`SAMPLE_FRESH`], two who come by as often, one a little
+/// after the other, would each take their own.
+pub(super) const SAMPLE_NEW: Duration = Duration::from_millis(125);
 
 /// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
 const SAMPLES_MAX: usize = 40;
@@ -133,10 +137,10 @@ pub(crate) struct Reading {
 }
 
 impl Meter {
-    /// Returns whether the next sample is due.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        let newest = self.samples.back();
-        newest.is_none_or(|(at, _)| now.saturating_since(*at) >= SAMPLE_FRESH)
+    /// Returns the newest sample, if it is younger than this.
+    pub(crate) fn newest(&self, now: Instant, age_max: Duration) -> Option<Totals> {
+        let (at, totals) = self.samples.back()?;
+        (now.saturating_since(*at) < age_max).then_some(*totals)
     }
 
     pub(crate) fn handle_sample(&mut self, now: Instant, totals: Totals) {
@@ -283,16 +287,28 @@ pub(crate) fn heard_of_quic(connection: &Connection) -> (DataSize, Duration) {
     (received, rtt_of_quic(connection))
 }
 
-/// Reads what a gauge wants to know, and keeps it as a sample.
+/// Takes a sample, unless there is a fresh one.
+pub(crate) fn sample(link: &Link, now: Instant) {
+    totals(link, now, SAMPLE_FRESH);
+}
+
+/// Returns the totals of the newest sample, after taking one if it is as old as this.
+///
+/// All links are asked four times a second, and to ask a transport costs more than all that is made of its answer.
+fn totals(link: &Link, now: Instant, age_max: Duration) -> Totals {
+    if let Some(totals) = link.meter(|meter| meter.newest(now, age_max)) {
+        return totals;
+    }
+    let totals = link.0.connection.totals();
+    link.meter(|meter| meter.handle_sample(now, totals));
+    totals
+}
+
+/// Reads what a gauge wants to know.
 pub(crate) fn gauged(link: &Link) -> Sample {
     let now = link.now();
-    let totals = link.0.connection.totals();
-    let reading = link.meter(|meter| {
-        if meter.is_due(now) {
-            meter.handle_sample(now, totals);
-        }
-        meter.read(now, totals)
-    });
+    let totals = totals(link, now, SAMPLE_NEW);
+    let reading = link.meter(|meter| meter.read(now, totals));
     // Where every ADU has its outcome none waits.
     let may_wait = link.in_flight() > 0;
     Sample {
