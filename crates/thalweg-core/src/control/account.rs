@@ -4,6 +4,9 @@
 //! `previous` and are taken from its `next` only: who may send a plan's ADUs here hears what became of them, and nobody
 //! else is asked. When the source's own part goes, its account is summed into the stream's [`Book`].
 //!
+//! A mark ends for all sinks of a stream at once, so their words come in crowds. A node of many accounts says the first of them at
+//! once, and what is due within [`ROUND`] of that together: one packet where there would be hundreds.
+//!
 //! *What it does not do.* It counts nothing: the driver gives what its data path has counted.
 //!
 //! *Sources.* docs/ledger.md; docs/protocol.md §4.3.
@@ -17,6 +20,12 @@ use crate::limits::PATH_NODES_MAX;
 use crate::time::{Duration, Instant};
 use crate::wire::account::Report;
 use crate::wire::control::Said;
+
+/// A node of more accounts than this speaks of them in rounds.
+pub(super) const ACCOUNTS_FEW: usize = 16;
+
+/// How far apart those are: little beside [`SETTLE`](crate::ledger::SETTLE), for each node of a path may add as much.
+pub(super) const ROUND: Duration = Duration::from_millis(10);
 
 impl Controller {
     /// Takes in what the data path has counted of a plan since its part was installed.
@@ -164,31 +173,43 @@ impl Controller {
     ///
     /// Cost    O(plans)
     pub fn accounts_due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
-        let due = move |(_, account): &(&_, &Account)| account.poll_timeout() <= now;
+        let is_round = self.is_round(now);
+        let due = move |(_, account): &(&_, &Account)| is_round && account.poll_timeout() <= now;
         self.accounts.iter().filter(due).map(|(plan, _)| *plan)
+    }
+
+    /// Returns when [`Controller::handle_accounts`] has something to do.
+    pub(super) fn accounts_timeout(&self) -> Instant {
+        let due = self.accounts.values().map(Account::poll_timeout);
+        let due = due.min().unwrap_or(Instant::NEVER);
+        if self.accounts.len() > ACCOUNTS_FEW {
+            due.max(self.round + ROUND)
+        } else {
+            due
+        }
     }
 
     /// Gives every account its time.
     pub(super) fn handle_accounts(&mut self, now: Instant) {
-        let due = self
-            .accounts
-            .iter_mut()
-            .filter(|(_, account)| account.poll_timeout() <= now);
-        let mut keys = Vec::new();
-        for (key, account) in due {
-            account.handle_timeout(now);
-            keys.push(*key);
-        }
-        for (stream, epoch) in keys {
+        let due: Vec<_> = self.accounts_due(now).collect();
+        for (stream, epoch) in due {
+            if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
+                account.handle_timeout(now);
+            }
             self.report(stream, epoch, now);
             self.note_losses(stream, epoch, now);
         }
     }
 
-    /// Tells the node before what is due.
+    /// Returns whether accounts may be spoken of now: in the moment of a round, and when the next one may begin.
+    fn is_round(&self, now: Instant) -> bool {
+        self.accounts.len() <= ACCOUNTS_FEW || now <= self.round || now >= self.round + ROUND
+    }
+
+    /// Tells the node before what is due; between two rounds it stays due until the next.
     fn report(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let key = (stream, epoch);
-        if !self.parts.contains_key(&key) {
+        if !self.parts.contains_key(&key) || !self.is_round(now) {
             return;
         }
         let previous = self.way_up(stream, epoch);
@@ -199,6 +220,7 @@ impl Controller {
             return account.hold();
         }
         if let Some(report) = account.poll_report(stream, epoch, now) {
+            self.round = now;
             self.tell_up(Said::Account(report));
         }
     }

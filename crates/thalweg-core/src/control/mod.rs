@@ -282,6 +282,8 @@ pub struct Controller {
     pending: BTreeMap<(StreamId, Epoch), Pending>,
     /// What became of the ADUs of each part.
     accounts: BTreeMap<(StreamId, Epoch), Account>,
+    /// When they were spoken of last: if they are many, in rounds.
+    round: Instant,
     continuity: Continuity,
     meetings: Meetings,
     traces: Traces,
@@ -315,6 +317,7 @@ impl Controller {
             parts: BTreeMap::new(),
             pending: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            round: Instant::ZERO,
             continuity: Continuity::default(),
             meetings: Meetings::default(),
             traces: Traces::default(),
@@ -415,9 +418,9 @@ impl Controller {
         let sessions = self.sources.values().map(|s| s.session.poll_timeout());
         let parts = self.parts.values().map(|part| part.lapse);
         let asks = self.wanted.values().map(|wanted| wanted.ask);
-        let accounts = self.accounts.values().map(Account::poll_timeout);
-        let due = sessions.chain(parts).chain(asks).chain(accounts).min();
+        let due = sessions.chain(parts).chain(asks).min();
         due.unwrap_or(Instant::NEVER)
+            .min(self.accounts_timeout())
             .min(self.refresh_at())
             .min(self.directory.poll_timeout())
             .min(self.gauges_timeout())

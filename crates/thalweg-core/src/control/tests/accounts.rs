@@ -6,6 +6,7 @@ use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::super::account::{ACCOUNTS_FEW, ROUND};
 use super::super::{Note, Output};
 use super::{A, B, C, D, Fabric, name, publication};
 use crate::adu::{Importance, Mark};
@@ -14,7 +15,7 @@ use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SETTLE, SLACK, What};
 use crate::mailbox::Held;
 use crate::session::{LEASE, RENEW};
-use crate::time::Duration;
+use crate::time::{Duration, Instant};
 use crate::wire::account::{Entry, Made, Report, Statement};
 use crate::wire::control::{self as wire, Message};
 
@@ -116,9 +117,9 @@ fn nothing_is_said_while_nothing_changes() {
     carry(&mut fabric, plan, 100, 7);
     fabric.pass(SECOND + SECOND);
     let said = |fabric: &mut Fabric, time| {
-        let before = fabric.accounts;
+        let before = fabric.accounts.len();
         fabric.pass(time);
-        fabric.accounts - before
+        fabric.accounts.len() - before
     };
     assert_eq!(said(&mut fabric, SECOND + SECOND + SECOND), 0);
     carry(&mut fabric, plan, 110, 8);
@@ -411,5 +412,58 @@ fn five_hundred_streams_report_once_a_second_each_and_every_source_is_right() {
         let reading = reading.expect("it is published");
         assert_eq!(losses(&reading), [(Some(C), DropCause::Overflow, 3)]);
         assert_eq!((reading.given, reading.delivered), (30, 27));
+    }
+}
+
+#[test]
+fn a_node_of_many_accounts_speaks_of_them_in_rounds() {
+    let moment = Duration::from_millis(1);
+    for (sinks, is_gathered) in [(ACCOUNTS_FEW, false), (ACCOUNTS_FEW + 1, true)] {
+        let leaves = (0..sinks).map(|number| NodeId([10 + number as u8; 32]));
+        let leaves: Vec<NodeId> = leaves.collect();
+        let mut wires: Vec<[NodeId; 2]> = leaves.iter().map(|leaf| [B, *leaf]).collect();
+        wires.push([A, B]);
+        let mut fabric = Fabric::linked(&wires);
+        for leaf in &leaves {
+            fabric.subscribe(*leaf);
+        }
+        let stream = fabric.publish(A, publication(None, false));
+        fabric.pass(SECOND + SECOND);
+        let begun = fabric.accounts.len();
+        let (at, mut counts) = (band().index(), Counts::default());
+        // Sinks count one after the other, and so are their words due.
+        for leaf in &leaves {
+            let (_, epoch) = *fabric.node(*leaf).installed.keys().next().expect("a plan");
+            counts = Counts::default();
+            (
+                counts.arrived[0][at],
+                counts.sent[0][at],
+                counts.left[0][at],
+            ) = (10, 10, 10);
+            count(&mut fabric, B, (stream, epoch), &counts);
+            counts.delivered[at] = 10;
+            count(&mut fabric, *leaf, (stream, epoch), &counts);
+            fabric.pass(moment);
+        }
+        for _ in 0..1_000 {
+            // As a driver does before what is due.
+            let due: Vec<_> = fabric.at(B, |c, now, _| c.accounts_due(now).collect());
+            counts.delivered[at] = 0;
+            for plan in due {
+                count(&mut fabric, B, plan, &counts);
+            }
+            fabric.at(B, |c, now, keys| c.handle_timeout(now, keys));
+            fabric.pass(moment);
+        }
+        let of_hub = fabric.accounts[begun..].iter().filter(|(_, by)| *by == B);
+        let mut moments: Vec<Instant> = of_hub.map(|(at, _)| *at).collect();
+        assert!(moments.len() >= sinks, "each was told: {}", moments.len());
+        moments.dedup();
+        assert!(!is_gathered || moments.len() <= 5, "{moments:?}");
+        let apart = moments
+            .windows(2)
+            .map(|pair| pair[1].saturating_since(pair[0]));
+        let least = apart.min().expect("not all at once");
+        assert_eq!(least >= ROUND, is_gathered, "{sinks} sinks: {least:?}");
     }
 }

@@ -39,7 +39,7 @@ use crate::session::{Feed, Given};
 use crate::time::{Duration, Instant};
 use crate::trace::{Marking, Traced};
 use crate::units::{Bitrate, DataSize, Ratio};
-use crate::wire::control::{self as wire, SIGNATURE_BYTES};
+use crate::wire::control::{self as wire, Message, SIGNATURE_BYTES, Said};
 
 const A: NodeId = NodeId([1; 32]);
 const B: NodeId = NodeId([2; 32]);
@@ -166,8 +166,8 @@ struct Fabric {
     nodes: BTreeMap<NodeId, Node>,
     wires: Vec<[NodeId; 2]>,
     frames: VecDeque<(NodeId, NodeId, Bytes)>,
-    /// How many accounts were carried.
-    accounts: usize,
+    /// When accounts were carried, and from whom.
+    accounts: Vec<(Instant, NodeId)>,
     /// Accounts that this node is sent are lost.
     deaf: Option<NodeId>,
 }
@@ -216,6 +216,15 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
 
 fn name() -> StreamName {
     "cam".parse().expect("a name")
+}
+
+/// Returns whether a frame is an account, on whatever way.
+fn is_account(frame: &[u8]) -> bool {
+    let message = wire::decode(frame);
+    message.is_ok_and(|message| match message {
+        Message::Branch(branch) => matches!(branch.said, Said::Account(_)),
+        other => matches!(other, Message::Account(_)),
+    })
 }
 
 fn publication(planner: Option<Planner>, confidential: bool) -> Publication {
@@ -300,7 +309,9 @@ impl Fabric {
             let Some((from, to, frame)) = self.frames.pop_front() else {
                 return;
             };
-            self.accounts += usize::from(wire::accounted(&frame).is_some());
+            if is_account(&frame) {
+                self.accounts.push((self.now, from));
+            }
             let ends = [from.min(to), from.max(to)];
             let is_lost = self.deaf == Some(to) && wire::accounted(&frame).is_some();
             if !is_lost && self.wires.contains(&ends) && self.nodes.contains_key(&to) {
