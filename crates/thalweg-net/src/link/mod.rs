@@ -203,7 +203,8 @@ impl Link {
         stats::read(self)
     }
 
-    /// Returns what tells whether the peer answers; what has come only if something is in flight, or the peer `is_silent`.
+    /// Returns what tells whether the peer answers; what has come only if something has been in flight for a look's time, or the
+    /// peer `is_silent`.
     ///
     /// Over TCP nothing is said to be in flight: such a link finds out by itself when a connection of its stalls.
     pub fn sign(&self, is_silent: bool) -> Sign {

@@ -12,7 +12,7 @@ use iroh::TransportAddr;
 use iroh::endpoint::Connection;
 use thalweg_core::outbox::gate::{SLIVER_MIN, WAKE};
 use thalweg_core::routing::gauge::Sample;
-use thalweg_core::routing::pulse::Sign;
+use thalweg_core::routing::pulse::{LOOK, Sign};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
 
@@ -261,23 +261,26 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
 }
 
 /// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that, and less while
-/// nothing is to be answered.
+/// nothing is to be answered, or an answer came since the look before.
 pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
     let (in_flight, waiting_since) = link.0.outgoing.in_flight();
-    if in_flight == DataSize::ZERO && !is_silent {
+    let waiting_since = waiting_since.map(|since| link.0.context.clock.at(since));
+    let waits = in_flight != DataSize::ZERO;
+    let waits_long = waits && waiting_since.is_none_or(|since| since + LOOK <= link.now());
+    if waits_long || is_silent {
+        let (received, rtt) = link.0.connection.heard();
         return Sign {
-            received: None,
+            received: Some(received),
             in_flight,
-            waiting_since: None,
-            rtt: Duration::ZERO,
+            waiting_since,
+            rtt,
         };
     }
-    let (received, rtt) = link.0.connection.heard();
     Sign {
-        received: Some(received),
+        received: None,
         in_flight,
-        waiting_since: waiting_since.map(|since| link.0.context.clock.at(since)),
-        rtt,
+        waiting_since: waiting_since.filter(|_| waits),
+        rtt: Duration::ZERO,
     }
 }
 

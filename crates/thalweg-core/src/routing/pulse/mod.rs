@@ -74,13 +74,14 @@ pub enum Hearing {
 /// What is seen of a link at a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sign {
-    /// All bytes that have come over it; none if that was not asked, for nothing is in flight and the neighbour is not silent.
+    /// All bytes that have come over it; none if that was not asked: the neighbour is not silent, and nothing is in flight, or it is
+    /// waited for a shorter time than [`LOOK`].
     pub received: Option<DataSize>,
     /// What is neither acknowledged nor given up as lost, and what is lost and to be sent again.
     pub in_flight: DataSize,
     /// When the last acknowledgement came, or the first of what is in flight was sent if that was later; none if that is not known.
     pub waiting_since: Option<Instant>,
-    /// The smoothed round trip.
+    /// The smoothed round trip; zero if what has come was not asked, for then nothing is due.
     pub rtt: Duration,
 }
 

@@ -152,6 +152,33 @@ fn what_was_not_asked_while_nothing_was_in_flight_prolongs_no_patience() {
 }
 
 #[test]
+fn what_was_not_asked_while_answers_came_costs_no_moment_of_what_follows() {
+    let mut pulse = Pulse::default();
+    pulse.handle_sent(ms(0));
+    // Something is always in flight, and answered each 7 ms; then nothing comes any more.
+    let last = ms(7 * 200);
+    let of = |now: Instant| {
+        let answered = Instant::from_nanos(now.as_nanos() / 7_000_000 * 7_000_000).min(last);
+        let waits = Sign {
+            waiting_since: Some(answered),
+            ..sign(9_000, 1_200)
+        };
+        if answered + LOOK <= now {
+            return waits;
+        }
+        Sign {
+            received: None,
+            rtt: Duration::ZERO,
+            ..waits
+        }
+    };
+    let heard = looked(&mut pulse, ms(3_000), of);
+    let silent = (Hearing::Silent, last + Pulse::patience(RTT));
+    let doubted = (Hearing::Doubtful, last + Pulse::doubt(RTT));
+    assert_eq!(heard, [doubted, silent]);
+}
+
+#[test]
 fn one_byte_ends_the_silence_and_an_idle_link_is_not_looked_at() {
     let mut pulse = Pulse::default();
     pulse.handle_sent(Instant::ZERO);
