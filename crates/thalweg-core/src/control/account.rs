@@ -181,12 +181,7 @@ impl Controller {
     /// Returns when [`Controller::handle_accounts`] has something to do.
     pub(super) fn accounts_timeout(&self) -> Instant {
         let due = self.accounts.values().map(Account::poll_timeout);
-        let due = due.min().unwrap_or(Instant::NEVER);
-        if self.accounts.len() > ACCOUNTS_FEW {
-            due.max(self.round + ROUND)
-        } else {
-            due
-        }
+        due.min().unwrap_or(Instant::NEVER).max(self.next_round())
     }
 
     /// Gives every account its time.
@@ -201,9 +196,18 @@ impl Controller {
         }
     }
 
-    /// Returns whether accounts may be spoken of now: in the moment of a round, and when the next one may begin.
+    /// Returns when the next round may begin: of few accounts each is its own.
+    fn next_round(&self) -> Instant {
+        if self.accounts.len() > ACCOUNTS_FEW {
+            self.round + ROUND
+        } else {
+            Instant::ZERO
+        }
+    }
+
+    /// Returns whether accounts may be spoken of now, in a round that has just begun or in the next.
     fn is_round(&self, now: Instant) -> bool {
-        self.accounts.len() <= ACCOUNTS_FEW || now <= self.round || now >= self.round + ROUND
+        now <= self.round || now >= self.next_round()
     }
 
     /// Tells the node before what is due; between two rounds it stays due until the next.

@@ -25,8 +25,7 @@ pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
 /// Whoever comes by takes no other sample while there is a younger one: a little less than the interval, for timers are not exact.
 pub(super) const SAMPLE_FRESH: Duration = Duration::from_millis(240);
 
-/// Who gauges a link takes a younger one for what is now. Were it as old as [`SAMPLE_FRESH`], two who come by as often, one a little
-/// after the other, would each take their own.
+/// Who gauges a link takes a younger one for what is now, and his own if it is older; then it is the other who finds his fresh.
 pub(super) const SAMPLE_NEW: Duration = Duration::from_millis(125);
 
 /// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
