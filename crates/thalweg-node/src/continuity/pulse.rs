@@ -1,8 +1,9 @@
 //! Listens whether neighbours answer, while something is sent to them.
 //!
-//! *The idea.* One task asks every link each 25 ms, and when a doubt or a silence is due, what has come and what is in flight,
-//! and tells the control task when a neighbour is doubted, falls silent or is heard again ([`thalweg_core::routing::pulse`]). When no link has anything in flight it sleeps
-//! until an ADU or a control frame is sent; so an idle node asks nothing.
+//! *The idea.* One task asks every link over QUIC each 25 ms, and when a doubt or a silence is due, what has come and what is in
+//! flight, and tells the control task when a neighbour is doubted, falls silent or is heard again
+//! ([`thalweg_core::routing::pulse`]). When no link has anything in flight it sleeps until an ADU or a control frame is sent, and
+//! where there are none over QUIC until there is one; so an idle node asks nothing. A link over TCP finds out by itself.
 //!
 //! *What it does not do.* It concludes nothing from a silence.
 
@@ -12,7 +13,7 @@ use std::sync::Arc;
 use thalweg_core::id::NodeId;
 use thalweg_core::routing::pulse::{LOOK, Pulse, Sign};
 use thalweg_core::time::Instant;
-use thalweg_net::Link;
+use thalweg_net::{Link, Transport};
 use tokio::sync::{mpsc, watch};
 
 use crate::control::Input;
@@ -41,6 +42,13 @@ pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input
     let mut ways = forwarder.ways();
     ways.mark_changed();
     loop {
+        if listened.is_empty() {
+            if ways.changed().await.is_err() {
+                return;
+            }
+            meet(&mut listened, &forwarder.links());
+            continue;
+        }
         if listened.values().all(Listened::is_idle) {
             forwarder.sending().await;
             listen_anew(&mut listened, &mut ways, &forwarder);
@@ -89,13 +97,14 @@ fn listen_anew(
     }
 }
 
-/// Takes these links, which are in the order of their peers, for all that there are.
+/// Takes these links, which are in the order of their peers, for all that there are; listens to those over QUIC.
 fn meet(listened: &mut BTreeMap<NodeId, Listened>, links: &[Link]) {
     listened.retain(|peer, heard| {
         let place = links.binary_search_by_key(peer, Link::peer);
         place.is_ok_and(|at| links[at].is_same(&heard.link))
     });
-    for link in links {
+    let of_quic = |link: &&Link| link.transport() == Transport::Quic;
+    for link in links.iter().filter(of_quic) {
         listened.entry(link.peer()).or_insert_with(|| Listened {
             link: link.clone(),
             pulse: Pulse::default(),
