@@ -264,22 +264,15 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
 pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
     let (in_flight, waiting_since) = link.0.outgoing.in_flight();
     let waiting_since = waiting_since.map(|since| link.0.context.clock.at(since));
-    let waits = in_flight != DataSize::ZERO;
-    let waits_long = waits && waiting_since.is_none_or(|since| since + LOOK <= link.now());
-    if waits_long || is_silent {
-        let (received, rtt) = link.0.connection.heard();
-        return Sign {
-            received: Some(received),
-            in_flight,
-            waiting_since,
-            rtt,
-        };
-    }
+    let is_long = |since: Instant| since + LOOK <= link.now();
+    let waits_long = in_flight != DataSize::ZERO && waiting_since.is_none_or(is_long);
+    let heard = (waits_long || is_silent).then(|| link.0.connection.heard());
+    let (received, rtt) = heard.unzip();
     Sign {
-        received: None,
+        received,
         in_flight,
-        waiting_since: waiting_since.filter(|_| waits),
-        rtt: Duration::ZERO,
+        waiting_since,
+        rtt: rtt.unwrap_or(Duration::ZERO),
     }
 }
 
