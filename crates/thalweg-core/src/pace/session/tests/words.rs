@@ -2,6 +2,39 @@
 
 use super::*;
 
+const CARRIER: CarrierNumber = CarrierNumber(0);
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
+}
+
+/// Returns a session with one carrier, at time zero.
+fn session(pacing: Pacing) -> Session {
+    let mut session = Session::new(pacing, 0, at(0));
+    session.handle_carrier(CARRIER, Decoder::default(), at(0));
+    session
+}
+
+/// The peer says this.
+fn hear(session: &mut Session, frames: &[Frame], now: Instant) {
+    let mut bytes = Vec::new();
+    for frame in frames {
+        frame.encode(&mut bytes);
+    }
+    let heard = session.handle_bytes(CARRIER, &bytes, now);
+    heard.expect("whole frames");
+}
+
+/// Has all sent that is to be sent now; returns whether the peer is told with it what has arrived.
+fn tells(session: &mut Session, now: Instant) -> bool {
+    let mut out = Out::new();
+    while session.poll_transmit(CARRIER, now, &mut out) {}
+    let mut decoder = Decoder::default();
+    decoder.handle_bytes(&out.to_vec());
+    let mut frames = core::iter::from_fn(|| decoder.poll_frame().expect("whole frames"));
+    frames.any(|(frame, _)| matches!(frame, Frame::Received { .. }))
+}
+
 #[test]
 fn a_kernels_sender_is_told_seldom_and_one_that_asks_at_once() {
     let words = |pacing| {
@@ -24,31 +57,21 @@ fn a_kernels_sender_is_told_seldom_and_one_that_asks_at_once() {
     assert_eq!(words(Pacing::Acked), 3);
     assert!(words(Pacing::Kernel) <= 1);
 
-    let mut session = Session::new(Pacing::Kernel, 0, Instant::ZERO);
-    let carrier = CarrierNumber(0);
-    session.handle_carrier(carrier, Decoder::default(), Instant::ZERO);
+    let mut session = session(Pacing::Kernel);
     // What it asks for itself would take a word along.
-    while session.poll_transmit(carrier, Instant::ZERO, &mut Out::new()) {}
+    tells(&mut session, at(0));
     let mut say = |frame: Frame, now| {
-        let mut bytes = Vec::new();
-        frame.encode(&mut bytes);
-        session.handle_bytes(carrier, &bytes, now).expect("frames");
-        let mut out = Out::new();
-        while session.poll_transmit(carrier, now, &mut out) {}
-        let mut decoder = Decoder::default();
-        decoder.handle_bytes(&out.to_vec());
-        let mut words = core::iter::from_fn(|| decoder.poll_frame().expect("frames"));
-        words.any(|(frame, _)| matches!(frame, Frame::Received { .. }))
+        hear(&mut session, &[frame], now);
+        tells(&mut session, now)
     };
     let tell = Frame::Tell {
         bytes: 1,
         delay_ms: u64::MAX / 2_000_000,
     };
-    assert!(!say(tell, Instant::ZERO));
+    assert!(!say(tell, at(0)));
     let open = |n| Frame::Open {
         stream: StreamNumber(n),
     };
-    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     // What is asked beyond the bounds is not done.
     assert!(say(open(0), at(101)));
     assert!(!say(open(1), at(102)));
@@ -57,48 +80,28 @@ fn a_kernels_sender_is_told_seldom_and_one_that_asks_at_once() {
 
 #[test]
 fn what_is_to_be_told_before_long_goes_along_with_what_goes_anyway() {
-    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     // What is said when bytes are written so long after something had come, and before it would be said alone.
     let says_so = |millis| {
-        let mut session = Session::new(Pacing::Acked, 0, Instant::ZERO);
-        let carrier = CarrierNumber(0);
-        session.handle_carrier(carrier, Decoder::default(), Instant::ZERO);
-        let mut said = Vec::new();
+        let mut session = session(Pacing::Acked);
         let asked = Frame::Tell {
             bytes: 64 << 10,
             delay_ms: 75,
         };
-        asked.encode(&mut said);
-        Frame::Ping.encode(&mut said);
-        session
-            .handle_bytes(carrier, &said, at(0))
-            .expect("whole frames");
-        let mut out = Out::new();
-        while session.poll_transmit(carrier, at(0), &mut out) {}
-        let mut said = Vec::new();
+        hear(&mut session, &[asked, Frame::Ping], at(0));
+        tells(&mut session, at(0));
         let stream = StreamNumber(0);
-        Frame::Open { stream }.encode(&mut said);
-        session
-            .handle_bytes(carrier, &said, at(0))
-            .expect("a whole frame");
-        out.clear();
-        assert!(!session.poll_transmit(carrier, at(millis), &mut out));
+        hear(&mut session, &[Frame::Open { stream }], at(0));
+        assert!(!session.poll_transmit(CARRIER, at(millis), &mut Out::new()));
         let stream = session.open(0).expect("the peer admits it");
         session.write(stream, &mut pattern(1, 400));
-        while session.poll_transmit(carrier, at(millis), &mut out) {}
-        let mut decoder = Decoder::default();
-        decoder.handle_bytes(&out.to_vec());
-        let mut frames = core::iter::from_fn(|| decoder.poll_frame().expect("whole frames"));
-        frames.any(|(frame, _)| matches!(frame, Frame::Received { .. }))
+        tells(&mut session, at(millis))
     };
     assert_eq!([37, 38, 74].map(says_so), [false, true, true]);
 }
 
 #[test]
 fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
-    let mut session = Session::new(Pacing::Kernel, 0, Instant::ZERO);
-    let carrier = CarrierNumber(0);
-    session.handle_carrier(carrier, Decoder::default(), Instant::ZERO);
+    let mut session = session(Pacing::Kernel);
     // All is acknowledged by the peer's kernel, and the window is wide open.
     let path = KernelPath {
         window: DataSize::from_bytes(1_000_000),
@@ -106,24 +109,23 @@ fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
         ..KernelPath::default()
     };
     let mut out = Out::new();
-    session.handle_kernel(carrier, path, Instant::ZERO);
+    session.handle_kernel(CARRIER, path, at(0));
     let stream = session.open(0).expect("the peer admits it");
     session.write(stream, &mut pattern(1, 4_000));
-    while session.poll_transmit(carrier, Instant::ZERO, &mut out) {}
+    while session.poll_transmit(CARRIER, at(0), &mut out) {}
     let given = out.len() as u64;
-    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
-    session.handle_kernel(carrier, path, at(270));
+    session.handle_kernel(CARRIER, path, at(270));
     assert!(session.credit(at(270)) > DataSize::ZERO);
     assert!(!session.awaits_word(at(270)));
     assert_eq!(session.credit(at(271)), DataSize::ZERO);
     assert!(session.awaits_word(at(271)));
     session.write(stream, &mut pattern(1, 4_000));
-    assert!(!session.poll_transmit(carrier, at(271), &mut out));
-    let mut word = Vec::new();
-    Frame::Received { position: given }.encode(&mut word);
-    session
-        .handle_bytes(carrier, &word, at(300))
-        .expect("a word");
+    assert!(!session.poll_transmit(CARRIER, at(271), &mut out));
+    hear(
+        &mut session,
+        &[Frame::Received { position: given }],
+        at(300),
+    );
     assert!(session.credit(at(300)) > DataSize::ZERO);
-    assert!(session.poll_transmit(carrier, at(300), &mut out));
+    assert!(session.poll_transmit(CARRIER, at(300), &mut out));
 }
