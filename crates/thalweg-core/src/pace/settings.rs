@@ -84,6 +84,10 @@ pub const FAILOVER_INTERVAL_MAX: Duration = Duration::from_secs(16);
 /// Connections that stand by, usually: one to take over, and the next is dialled when it has.
 pub const STANDBYS: usize = 1;
 
+/// How much longer than the active one a connection that stands by may be silent until it is asked whether it lives: no stream waits
+/// for the answer, and a relay has as many that stand by as it has neighbours.
+pub const STANDBY_PATIENCE: u64 = 2;
+
 /// Carriers of a session that a peer may join: one active, some standing by, some of both on their way out.
 pub const CARRIERS_MAX: usize = 8;
 

@@ -10,7 +10,6 @@ use alloc::vec::Vec;
 
 use super::Pacing;
 use super::values::SessionError;
-use crate::hop::settings::Patience;
 use crate::pace::acked::PaceA;
 use crate::pace::frame::{Decoder, Frame, StreamNumber};
 use crate::pace::kernel::{KernelPath, PaceK};
@@ -68,7 +67,13 @@ enum Pacer {
 }
 
 impl Carrier {
-    pub(super) fn new(pacing: Pacing, decoder: Decoder, patience: &Patience, now: Instant) -> Self {
+    /// Begins with a connection that stands by; `keep_alive` is how long it may be silent until it is asked whether it lives.
+    pub(super) fn new(
+        pacing: Pacing,
+        decoder: Decoder,
+        keep_alive: Duration,
+        now: Instant,
+    ) -> Self {
         Self {
             decoder,
             pacer: Pacer::new(pacing, now),
@@ -78,15 +83,17 @@ impl Carrier {
             received: 0,
             told: 0,
             tell_by: Instant::NEVER,
-            keep_alive: patience.keep_alive,
-            ping_at: now + patience.keep_alive,
+            keep_alive,
+            ping_at: now + keep_alive,
             srtt: Duration::ZERO,
             timeouts: 0,
         }
     }
 
     /// Takes in that this is the active one from now on: what it did while standing by says nothing of its rate.
-    pub(super) fn handle_activated(&mut self, pacing: Pacing, now: Instant) {
+    pub(super) fn handle_activated(&mut self, pacing: Pacing, keep_alive: Duration, now: Instant) {
+        self.keep_alive = keep_alive;
+        self.ping_at = self.ping_at.min(now + keep_alive);
         if let (Pacer::Acked(_), 0) = (&self.pacer, self.sent - self.acknowledged) {
             self.pacer = Pacer::new(pacing, now);
         }
@@ -110,9 +117,13 @@ impl Carrier {
         self.tell_by = self.tell_by.min(now + tell.delay);
     }
 
-    /// Takes in that the peer asks for a word.
-    pub(super) const fn tell_now(&mut self, now: Instant) {
+    /// Takes in that the peer asks whether it lives, and so shows that it does: it is told at once, and not asked itself, once it is
+    /// known how long its answers take.
+    pub(super) fn handle_ping(&mut self, now: Instant) {
         self.tell_by = now;
+        if self.srtt != Duration::ZERO {
+            self.ping_at = self.ping_at.max(now + self.keep_alive);
+        }
     }
 
     /// Takes in that a counted frame was given out.

@@ -55,7 +55,7 @@ impl Session {
             Frame::Close { code, reason } => self.over(Event::Closed { code, reason }),
             Frame::Ping => {
                 if let Some(carrier) = self.carriers.get_mut(&number) {
-                    carrier.tell_now(now);
+                    carrier.handle_ping(now);
                 }
             }
             Frame::Tell { bytes, delay_ms } => self.tell = Tell::asked(bytes, delay_ms),

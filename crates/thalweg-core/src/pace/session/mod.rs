@@ -36,7 +36,7 @@ use self::sending::Sending;
 use super::failover::{Failover, Verdict};
 use super::frame::{Decoder, Frame, StreamNumber};
 use super::kernel::KernelPath;
-use super::settings::{CARRIERS_MAX, TELL_BYTES_SELDOM, TELL_DELAY_SELDOM};
+use super::settings::{CARRIERS_MAX, STANDBY_PATIENCE, TELL_BYTES_SELDOM, TELL_DELAY_SELDOM};
 use crate::hop::settings::{IDLE_TIMEOUT, Patience};
 use crate::hop::{CloseCode, StreamCode};
 use crate::outbox::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, CHUNK_TIME};
@@ -118,7 +118,8 @@ impl Session {
         if !is_of_use {
             return false;
         }
-        let carrier = Carrier::new(self.pacing, decoder, &self.patience, now);
+        let keep_alive = Duration::from_nanos(self.keep_alive().as_nanos() * STANDBY_PATIENCE);
+        let carrier = Carrier::new(self.pacing, decoder, keep_alive, now);
         self.carriers.insert(number, carrier);
         self.heard = now;
         match (self.active, self.least.0.checked_sub(1)) {
@@ -397,6 +398,18 @@ impl Session {
         Duration::from_millis(self.patience.idle_ms.into())
     }
 
+    /// Returns how long the active carrier may be silent until this end asks whether it lives.
+    ///
+    /// Whoever sees to it that connections stand by asks first, and who was just asked need not ask: of two that wait equally long
+    /// both would.
+    fn keep_alive(&self) -> Duration {
+        let keep_alive = self.patience.keep_alive;
+        match self.standbys {
+            0 => Duration::from_nanos(keep_alive.as_nanos() * 5 / 4),
+            _ => keep_alive,
+        }
+    }
+
     fn active_carrier(&self) -> Option<(CarrierNumber, &Carrier)> {
         let number = self.active?;
         Some((number, self.carriers.get(&number)?))
@@ -438,8 +451,9 @@ impl Session {
         self.carriers.retain(|other, _| *other >= number);
         self.least = self.least.max(number);
         self.active = Some(number);
+        let keep_alive = self.keep_alive();
         if let Some(carrier) = self.carriers.get_mut(&number) {
-            carrier.handle_activated(self.pacing, now);
+            carrier.handle_activated(self.pacing, keep_alive, now);
         }
         self.events.push_back(Event::Room);
     }

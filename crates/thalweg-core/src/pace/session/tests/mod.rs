@@ -259,7 +259,7 @@ fn pattern(seed: u64, bytes: usize) -> Bytes {
 #[test]
 fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
     let mut world = World::new(Pacing::Kernel);
-    world.steps(1_000);
+    world.steps(4_000);
     world.sides[0].send(0, pattern(1, 9_000));
     world.settle(500);
     let session = &mut world.sides[0].session;

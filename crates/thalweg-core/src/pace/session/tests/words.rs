@@ -99,6 +99,53 @@ fn what_is_to_be_told_before_long_goes_along_with_what_goes_anyway() {
     assert_eq!([37, 38, 74].map(says_so), [false, true, true]);
 }
 
+/// Has two ends with one connection in use and one that stands by run for so long, and returns how often each asked whether the other
+/// lives, over either.
+fn pings(standbys: [usize; 2], seconds: u64) -> [[u32; 2]; 2] {
+    let mut ends = standbys.map(|standbys| Session::new(Pacing::Kernel, standbys, at(0)));
+    let carriers = [CARRIER, CarrierNumber(1)];
+    for end in &mut ends {
+        for number in carriers {
+            end.handle_carrier(number, Decoder::default(), at(0));
+        }
+    }
+    let mut pings = [[0; 2]; 2];
+    for now in (0..seconds * 1000).map(at) {
+        // What goes is there in the next millisecond.
+        let said: [[Vec<u8>; 2]; 2] = [0, 1].map(|end| {
+            carriers.map(|number| {
+                let mut out = Out::new();
+                while ends[end].poll_transmit(number, now, &mut out) {}
+                out.to_vec()
+            })
+        });
+        for (end, said) in said.iter().enumerate() {
+            for (carrier, bytes) in said.iter().enumerate() {
+                let mut decoder = Decoder::default();
+                decoder.handle_bytes(bytes);
+                let frames = core::iter::from_fn(|| decoder.poll_frame().expect("whole frames"));
+                let asked = frames.filter(|(frame, _)| *frame == Frame::Ping).count();
+                pings[end][carrier] += u32::try_from(asked).expect("few");
+                let heard = ends[1 - end].handle_bytes(carriers[carrier], bytes, now);
+                heard.expect("whole frames");
+            }
+        }
+        ends.iter_mut().for_each(|end| end.handle_timeout(now));
+        assert!(ends.iter().all(|end| !end.is_over()));
+    }
+    pings
+}
+
+#[test]
+fn who_keeps_standbys_asks_and_who_was_asked_does_not() {
+    // Whoever waits longer asks until it knows how long an answer takes: over the connection that stands by, once.
+    let a_minute = pings([1, 0], 60);
+    assert_eq!(a_minute, [[22, 10], [0, 1]]);
+    // Two that wait equally long ask at once, as both did before.
+    let alike = pings([1, 1], 60);
+    assert_eq!(alike, [[22, 11], [22, 11]]);
+}
+
 #[test]
 fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
     let mut session = session(Pacing::Kernel);
