@@ -67,6 +67,10 @@ use trace::Tracers;
 /// How often links are measured, and programs that left without a word noticed, when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
 
+/// How old the counts of a plan may be, when nothing happens: they are asked for with each word of it anyway, a few times a second
+/// while ADUs flow.
+const COUNTS_OLD: Duration = Duration::from_millis(500);
+
 /// Inputs that wait for the control task; links are held back beyond.
 pub(crate) const INPUTS_MAX: usize = 1024;
 
@@ -328,15 +332,20 @@ impl Control {
     /// Tells the controller what the data path has counted of a plan.
     fn count(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
-            let counts = account.counts();
+            let counts = account.counts(now);
             self.controller.handle_counts(stream, epoch, &counts, now);
         }
     }
 
     /// Tells the controller what the data path has counted since the last time.
     fn count_all(&mut self) {
+        self.count_unread(Duration::ZERO);
+    }
+
+    /// The same of the plans of which it was not told for so long.
+    fn count_unread(&mut self, unread: Duration) {
         let now = self.now();
-        for ((stream, epoch), counts) in self.forwarder.ledger.changed_accounts() {
+        for ((stream, epoch), counts) in self.forwarder.ledger.changed_accounts(now, unread) {
             self.controller.handle_counts(stream, epoch, &counts, now);
         }
     }
@@ -373,7 +382,7 @@ impl Control {
         self.forwarder.mailboxes.sweep();
         self.measure_links();
         self.close_abandoned();
-        self.count_all();
+        self.count_unread(COUNTS_OLD);
     }
 
     fn handle_timeout(&mut self) {

@@ -15,6 +15,7 @@ use serde::Serialize;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::ledger::Counts;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
@@ -107,11 +108,17 @@ impl Ledger {
         write(&self.accounts).remove(&(stream, epoch));
     }
 
-    /// Returns the accounts that have changed since the last time.
-    pub(crate) fn changed_accounts(&self) -> Vec<((StreamId, Epoch), Counts)> {
+    /// Returns the accounts that have changed since the last time, and have not been read for so long.
+    pub(crate) fn changed_accounts(
+        &self,
+        now: Instant,
+        unread: Duration,
+    ) -> Vec<((StreamId, Epoch), Counts)> {
         let accounts = read(&self.accounts);
-        let changed = |(plan, account): (&_, &Arc<Account>)| Some((*plan, account.changed()?));
-        accounts.iter().filter_map(changed).collect()
+        let changed = accounts
+            .iter()
+            .filter_map(|(plan, account)| Some((*plan, account.changed(now, unread)?)));
+        changed.collect()
     }
 
     /// Waits until ADUs of a plan have come with another mark than those before, since that was waited for last.

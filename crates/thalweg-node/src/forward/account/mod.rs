@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_core::adu::{Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::ledger::{BANDS, Band, Counts};
+use thalweg_core::time::{Duration, Instant};
 use thalweg_net::link::Rest;
 use thalweg_net::{Outcome, Payload, StreamCode};
 use tokio::sync::Notify;
@@ -38,6 +39,8 @@ pub(crate) struct Account {
     delivered: Row,
     dropped: [Row; DropCause::ALL.len()],
     has_changed: AtomicBool,
+    /// When the counters were read last, in nanoseconds of the node's clock.
+    read: AtomicU64,
     /// The mark that came last.
     mark: AtomicU8,
     /// Told when that is another.
@@ -215,13 +218,16 @@ impl Account {
         sum(&self.sent).saturating_sub(ended)
     }
 
-    /// Returns the counters if they have changed since the last time.
-    pub(crate) fn changed(&self) -> Option<Counts> {
-        self.has_changed.swap(false, Relaxed).then(|| self.counts())
+    /// Returns the counters if they have changed since the last time, and have not been read for so long.
+    pub(crate) fn changed(&self, now: Instant, unread: Duration) -> Option<Counts> {
+        let read = Instant::from_nanos(self.read.load(Relaxed));
+        let is_due = read + unread <= now && self.has_changed.swap(false, Relaxed);
+        is_due.then(|| self.counts(now))
     }
 
     /// Returns the counters.
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self, now: Instant) -> Counts {
+        self.read.store(now.as_nanos(), Relaxed);
         self.settle();
         let row = |row: &Row| std::array::from_fn(|at| row[at].load(Relaxed));
         let read = |rows: &Marked| std::array::from_fn(|mark| row(&rows[mark]));

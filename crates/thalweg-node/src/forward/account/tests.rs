@@ -5,10 +5,13 @@ use thalweg_core::adu::{Flags, Header, Importance, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::ledger::{Band, Counts};
+use thalweg_core::time::{Duration, Instant};
 use thalweg_net::link::Body;
 use thalweg_net::{Outcome, Payload, StreamCode};
 
 use super::Account;
+
+const NOW: Instant = Instant::from_nanos(7_000_000_000);
 
 fn header(sequence: u64) -> Header {
     Header {
@@ -54,8 +57,12 @@ fn what_a_link_says_is_counted_by_who_accounts_for_it() {
             Some(cause) => expected.fail(Mark::NONE, band(), cause),
             None => expected.leave(Mark::NONE, band()),
         }
-        assert_eq!(account.changed(), Some(expected), "{outcome:?}");
-        assert_eq!(account.changed(), None, "told once");
+        assert_eq!(
+            account.changed(NOW, Duration::ZERO),
+            Some(expected),
+            "{outcome:?}"
+        );
+        assert_eq!(account.changed(NOW, Duration::ZERO), None, "told once");
     }
 }
 
@@ -69,7 +76,7 @@ fn what_is_whole_when_it_is_sent_on_is_this_nodes() {
     expected.arrive(Mark::NONE, band());
     expected.send(Mark::NONE, band());
     expected.fail(Mark::NONE, band(), DropCause::Expired);
-    assert_eq!(account.counts(), expected);
+    assert_eq!(account.counts(NOW), expected);
 }
 
 #[test]
@@ -83,7 +90,22 @@ fn the_end_of_a_stream_is_not_counted() {
     account.sent(Mark::NONE, &end, &mut Payload::Whole(Bytes::new()));
     account.ended(&end, Outcome::Acknowledged);
     account.delivered(&end);
-    assert_eq!(account.changed(), None);
+    assert_eq!(account.changed(NOW, Duration::ZERO), None);
+}
+
+#[test]
+fn what_was_read_a_moment_ago_is_given_again_when_it_is_old() {
+    let account = Account::default();
+    let unread = Duration::from_millis(500);
+    let after = |millis| NOW + Duration::from_millis(millis);
+    account.arrived(&header(1));
+    account.counts(NOW);
+    account.arrived(&header(2));
+    assert_eq!(account.changed(after(499), unread), None);
+    let due = account.changed(after(500), unread);
+    assert_eq!(due, Some(account.counts(after(500))));
+    // Nothing has changed since.
+    assert_eq!(account.changed(after(1_000), unread), None);
 }
 
 #[test]
@@ -117,7 +139,7 @@ fn both_ends_of_a_hop_count_an_adu_by_the_mark_that_it_bears_there() {
         account.ended(&header, Outcome::Departed);
         expected.leave(sent, band());
     }
-    assert_eq!(account.counts(), expected);
+    assert_eq!(account.counts(NOW), expected);
 }
 
 #[test]
@@ -133,5 +155,5 @@ fn what_passes_is_counted_by_the_mark_it_came_with_when_it_is_whole() {
     expected.arrive(came, band());
     expected.send(sent, band());
     expected.fail(sent, band(), DropCause::Expired);
-    assert_eq!(account.counts(), expected);
+    assert_eq!(account.counts(NOW), expected);
 }
