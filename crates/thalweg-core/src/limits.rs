@@ -109,6 +109,9 @@ pub const SINKS_PER_STREAM_MAX: usize = LINKS_MAX;
 /// Plans of one stream that a node keeps: for each sink that a stream may have the present one and the one before it.
 pub const EPOCHS_PER_STREAM_MAX: usize = 2 * SINKS_PER_STREAM_MAX;
 
+/// Plans that one message renews; of more there are several, for each sink of a stream has one.
+pub const RENEWALS_MAX: usize = 256;
+
 /// Counters in one node's statement of what became of a plan's ADUs: one for each value of the byte that names them.
 pub const LEDGER_ENTRIES_MAX: usize = 256;
 

@@ -169,6 +169,51 @@ impl Controller {
         }
     }
 
+    /// Renews parts of the sender's plans, if they may still be here; says which there are not.
+    pub(super) fn handle_renew(
+        &mut self,
+        from: NodeId,
+        route: &[NodeId],
+        (stream, epochs): (StreamId, &[Epoch]),
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let mut lacking = Vec::new();
+        for &epoch in epochs {
+            let name = (stream, epoch);
+            let part = self.parts.get(&name).map(Part::installation);
+            let Some(part) = part.filter(|part| part.source == from) else {
+                // One that is being installed is answered when it is.
+                if !self.pending.contains_key(&name) {
+                    lacking.push(epoch);
+                }
+                continue;
+            };
+            match self.admit(part) {
+                Ok(()) => self.renew(name, route, now),
+                refused => self.answer(name, reversed(route), refused, now, keys),
+            }
+        }
+        if !lacking.is_empty() {
+            let epochs = lacking;
+            self.send_routed(reversed(route), Body::Lacking { stream, epochs }, keys);
+        }
+    }
+
+    /// A part's lease begins anew, and what is said of it is said again: whoever is told may have forgotten it.
+    fn renew(&mut self, (stream, epoch): (StreamId, Epoch), route: &[NodeId], now: Instant) {
+        let Some(part) = self.parts.get_mut(&(stream, epoch)) else {
+            return;
+        };
+        part.lapse = now + LEASE + LAPSE;
+        let ends_here = part.installation.next.is_none();
+        self.refresh_account(stream, epoch, now);
+        if ends_here {
+            self.note_served(stream, &reversed(route));
+            self.tell_held(stream, epoch, now);
+        }
+    }
+
     fn answer(
         &mut self,
         (stream, epoch): (StreamId, Epoch),

@@ -92,6 +92,14 @@ impl Controller {
             Body::Traced(traced) => self.handle_traced(from, traced, now, keys),
             Body::Leave { stream } => self.handle_leave(from, stream, now),
             Body::Prepare(prepare) => self.handle_prepare(from, route, prepare, now, keys),
+            Body::Renew { stream, epochs } => {
+                self.handle_renew(from, route, (stream, &epochs), now, keys);
+            }
+            Body::Lacking { stream, epochs } => {
+                if let Some(source) = self.sources.get_mut(&stream) {
+                    source.session.handle_lacking(from, &epochs, now);
+                }
+            }
             Body::Ready { stream, epoch } => {
                 if let Some(source) = self.sources.get_mut(&stream) {
                     source.session.handle_ready(from, epoch, now);

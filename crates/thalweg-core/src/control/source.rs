@@ -14,7 +14,9 @@ use super::{Controller, Keys, Note, Output, Publication, PublishError};
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::Book;
-use crate::limits::{HOLD_TOTAL_BYTES_MAX, SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX};
+use crate::limits::{
+    HOLD_TOTAL_BYTES_MAX, RENEWALS_MAX, SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX,
+};
 use crate::needs::{Needs, Reliability};
 use crate::session::{self, Given, Part, Session, Sinkward};
 use crate::time::{Duration, Instant};
@@ -330,6 +332,12 @@ impl Controller {
                 if let Some(prepare) = self.prepare((stream, epoch), &route, next, part, keys) {
                     let prepare = grafted(prepare, &route, base);
                     self.send_routed(route, Body::Prepare(prepare), keys);
+                }
+            }
+            session::Output::Renew { epochs, route } => {
+                for epochs in epochs.chunks(RENEWALS_MAX) {
+                    let epochs = epochs.to_vec();
+                    self.send_routed(route.clone(), Body::Renew { stream, epochs }, keys);
                 }
             }
             session::Output::KeyWanted => self.rekey(stream, now, keys),

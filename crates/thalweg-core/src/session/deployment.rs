@@ -3,14 +3,17 @@
 //! *What it does not do.* It does not know of other plans; whether the one that it is grafted on is in force, the session
 //! knows.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::graft::{Feed, Graft};
-use super::{DEPLOY_MAX, Output, Part, RENEW, RESEND};
+use super::{DEPLOY_MAX, Output, Part, RENEW, RENEW_GRID, RESEND};
 use crate::id::{Epoch, NodeId};
 use crate::time::Instant;
+
+/// What is to be renewed, by the way to the node that has it.
+pub(super) type Renewals = BTreeMap<Vec<NodeId>, Vec<Epoch>>;
 
 /// How far the node on which a plan is grafted is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +65,8 @@ pub(super) struct Deployment {
     /// ADUs may have gone by it, of which its nodes have to tell: it has been in force, or was to be cast.
     pub(super) has_carried: bool,
     pub(super) turn: Turn,
+    /// Which node was told its part last because it had lost it, and when.
+    restored: Option<(NodeId, Instant)>,
 }
 
 impl Deployment {
@@ -81,6 +86,7 @@ impl Deployment {
             begins: false,
             has_carried: false,
             turn: Turn::Due,
+            restored: None,
         };
         deployment.begin(now);
         deployment
@@ -121,10 +127,14 @@ impl Deployment {
         let must_begin = self.graft.is_some() && self.stage == Stage::Installing;
         if must_begin {
             self.stage = Stage::Beginning;
-            self.send_next = if self.is_uncast() { now + RENEW } else { now };
+            self.send_next = if self.is_uncast() {
+                renewal_after(now)
+            } else {
+                now
+            };
         } else {
             self.stage = Stage::Fed;
-            self.send_next = now + RENEW;
+            self.send_next = renewal_after(now);
         }
         !must_begin
     }
@@ -134,7 +144,7 @@ impl Deployment {
         let is_it = self.stage == Stage::Beginning && self.caster() == Some(from);
         if is_it {
             self.stage = Stage::Fed;
-            self.send_next = now + RENEW;
+            self.send_next = renewal_after(now);
         }
         is_it
     }
@@ -190,8 +200,13 @@ impl Deployment {
         self.whole_hops < self.parts.len()
     }
 
-    /// Sends the parts that are due: at first to those that have not answered, then to all, as renewal.
-    pub(super) fn send_due(&mut self, now: Instant, outputs: &mut VecDeque<Output>) {
+    /// Sends what is due: at first their parts to those that have not answered, then to all a renewal.
+    pub(super) fn send_due(
+        &mut self,
+        now: Instant,
+        outputs: &mut VecDeque<Output>,
+        renewals: &mut Renewals,
+    ) {
         if self.send_next > now {
             return;
         }
@@ -205,22 +220,52 @@ impl Deployment {
             self.has_carried = true;
             return self.cast(self.feed(), outputs);
         }
-        let renewal = self.waiting_for.is_empty();
-        self.send_next = now + if renewal { RENEW } else { RESEND };
-        for (position, part) in self.parts.iter().enumerate().skip(self.start()) {
-            if renewal || self.waiting_for.contains(&part.node) {
-                let base = self.graft.filter(|graft| graft.at == position);
-                outputs.push_back(Output::Prepare {
-                    epoch: self.epoch,
-                    route: self.route_to(position),
-                    next: self.parts.get(position + 1).map(|next| next.node),
-                    part: part.clone(),
-                    base: base.map(|graft| graft.base),
-                });
+        let own = self.start()..self.parts.len();
+        if self.waiting_for.is_empty() {
+            self.send_next = renewal_after(now);
+            for position in own {
+                let of_node = renewals.entry(self.route_to(position)).or_default();
+                of_node.push(self.epoch);
+            }
+            return;
+        }
+        self.send_next = now + RESEND;
+        for position in own {
+            if self.waiting_for.contains(&self.parts[position].node) {
+                outputs.push_back(self.prepare(position));
             }
         }
-        if renewal && !self.is_uncast() {
+    }
+
+    /// A node has lost its part, or never had it: it is told it again, and to cast it if it is to, once in [`RESEND`].
+    pub(super) fn restore(&mut self, node: NodeId, now: Instant, outputs: &mut VecDeque<Output>) {
+        let own = self.start()..self.parts.len();
+        let is_there = |position: &usize| self.parts[*position].node == node;
+        let Some(position) = own.into_iter().find(is_there) else {
+            return;
+        };
+        if self
+            .restored
+            .is_some_and(|(of, at)| of == node && now < at + RESEND)
+        {
+            return;
+        }
+        self.restored = Some((node, now));
+        outputs.push_back(self.prepare(position));
+        if self.stage == Stage::Fed && self.caster() == Some(node) {
             self.cast(self.feed(), outputs);
+        }
+    }
+
+    /// Tells a node its part.
+    fn prepare(&self, position: usize) -> Output {
+        let base = self.graft.filter(|graft| graft.at == position);
+        Output::Prepare {
+            epoch: self.epoch,
+            route: self.route_to(position),
+            next: self.parts.get(position + 1).map(|next| next.node),
+            part: self.parts[position].clone(),
+            base: base.map(|graft| graft.base),
         }
     }
 
@@ -267,4 +312,11 @@ impl Deployment {
         let way = self.parts[..=position].iter();
         way.map(|part| part.node).collect()
     }
+}
+
+/// Returns when what is renewed or installed now is to be renewed: a little earlier than after [`RENEW`], with all else that is due in
+/// the same [`RENEW_GRID`].
+fn renewal_after(now: Instant) -> Instant {
+    let (latest, grid) = ((now + RENEW).as_nanos(), RENEW_GRID.as_nanos());
+    Instant::from_nanos(latest - latest % grid)
 }

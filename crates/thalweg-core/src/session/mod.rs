@@ -40,11 +40,12 @@ mod leave;
 mod look;
 mod output;
 mod rekey;
+mod retiring;
 mod standby;
 #[cfg(test)]
 mod tests;
 
-use deployment::Deployment;
+use deployment::{Deployment, Renewals};
 pub use graft::{Feed, Given, Graft};
 pub use hold::{Dropped, Due, Hold, Sinkward};
 pub use keep::{KEEP_AGE_MAX, Keep};
@@ -53,12 +54,17 @@ pub use look::{LOOK_PACE, SINKS_FEW};
 pub use output::{Output, Part};
 pub use rekey::REKEY_MIN;
 use rekey::Rekey;
+use retiring::Retiring;
 
 /// How long what is installed on a node stays without being renewed.
 pub const LEASE: Duration = Duration::from_secs(30);
 
 /// How often leases and subscriptions are renewed: two renewals may be lost.
 pub const RENEW: Duration = Duration::from_secs(10);
+
+/// Leases are renewed at multiples of this, so that one message to a node renews all plans that pass it: a hub has one for each of its
+/// sinks.
+pub const RENEW_GRID: Duration = Duration::from_millis(2_500);
 
 /// How often a part that has not been answered is sent again: above the round trip of a slow path with a full queue.
 pub const RESEND: Duration = Duration::from_millis(1_000);
@@ -104,16 +110,6 @@ struct Sink {
     broken: Vec<Epoch>,
     /// A plan has been in force for it: it has what came before, and goes on from there.
     has_begun: bool,
-}
-
-/// A plan that is not a sink's any more and still lies on its nodes.
-#[derive(Debug)]
-struct Retiring {
-    /// When its nodes are to forget it.
-    release: Instant,
-    /// When the node where it is grafted is to cease to cast it.
-    cease: Instant,
-    deployment: Deployment,
 }
 
 impl Sink {
@@ -178,26 +174,6 @@ impl Session {
             self.retire(deployment, now + RENEW, cease);
         }
         self.outputs.push_back(Output::Gone { sink: node });
-    }
-
-    /// Gives up a plan at once. Its nodes keep it until they have told what became of ADUs that went by it, if any can have.
-    fn abandon(&mut self, deployment: Deployment, now: Instant) {
-        let release = if deployment.has_carried {
-            now + RENEW
-        } else {
-            now
-        };
-        self.retire(deployment, release, now);
-    }
-
-    /// Lets a plan lie on its nodes until then, and be cast until then.
-    fn retire(&mut self, deployment: Deployment, release: Instant, cease: Instant) {
-        let cease = deployment.graft.map_or(Instant::NEVER, |_| cease);
-        self.retiring.push(Retiring {
-            release,
-            cease,
-            deployment,
-        });
     }
 
     /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
@@ -303,6 +279,19 @@ impl Session {
                 self.switch(now);
             } else if is_due {
                 self.handle_timeout(now);
+            }
+        }
+    }
+
+    /// Takes in that a node has no part of plans that were to be renewed there: it is told them again.
+    pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
+        let sinks = self.sinks.values_mut();
+        let plans = sinks.flat_map(|sink| sink.pending.iter_mut().chain(&mut sink.active));
+        let former = self.retiring.iter_mut();
+        let former = former.map(|retiring| &mut retiring.deployment);
+        for plan in plans.chain(former) {
+            if epochs.contains(&plan.epoch) {
+                plan.restore(from, now, &mut self.outputs);
             }
         }
     }
@@ -466,6 +455,7 @@ impl Session {
             self.handle_unsubscribe(node, now);
         }
         let mut failed = Vec::new();
+        let mut renewals = Renewals::new();
         for (node, sink) in &mut self.sinks {
             if sink.retry.take_if(|retry| *retry <= now).is_some() {
                 self.outputs.push_back(Output::PlanWanted { sink: *node });
@@ -475,49 +465,20 @@ impl Session {
                     let unanswered = pending.waiting_for.iter().copied().collect();
                     failed.push((*node, pending.epoch, pending.silence(), unanswered));
                 }
-                Some(pending) => pending.send_due(now, &mut self.outputs),
+                Some(pending) => pending.send_due(now, &mut self.outputs, &mut renewals),
                 None => {}
             }
             if let Some(active) = &mut sink.active {
-                active.send_due(now, &mut self.outputs);
+                active.send_due(now, &mut self.outputs, &mut renewals);
             }
         }
         for (node, epoch, reason, unanswered) in failed {
             self.fail((node, epoch), reason, unanswered, now);
         }
-        self.time_retiring(now);
-    }
-
-    /// Releases what lay long enough and nothing is grafted on; what something is grafted on is renewed.
-    fn time_retiring(&mut self, now: Instant) {
-        let bases = self.bases();
-        // Whatever is grafted on another is younger, so it comes first, and the other after it.
-        self.retiring
-            .sort_by_key(|retiring| core::cmp::Reverse(retiring.deployment.epoch));
-        let mut held: BTreeMap<Epoch, [Instant; 2]> = BTreeMap::new();
-        for mut retiring in core::mem::take(&mut self.retiring) {
-            let epoch = retiring.deployment.epoch;
-            if let Some([release, cease]) = held.get(&epoch) {
-                retiring.release = retiring.release.max(*release);
-                retiring.cease = retiring.cease.max(*cease);
-            }
-            if let Some(graft) = retiring.deployment.graft {
-                let [release, cease] = held.entry(graft.base).or_default();
-                *release = (*release).max(retiring.release);
-                let is_cast = !retiring.cease.is_never();
-                *cease = (*cease).max(if is_cast { retiring.cease } else { now });
-            }
-            if bases.contains(&epoch) {
-                retiring.deployment.send_due(now, &mut self.outputs);
-            } else if retiring.release <= now {
-                retiring.deployment.release(&mut self.outputs);
-                continue;
-            } else if retiring.cease <= now {
-                retiring.cease = Instant::NEVER;
-                retiring.deployment.cast(Feed::Off, &mut self.outputs);
-            }
-            self.retiring.push(retiring);
-        }
+        self.time_retiring(now, &mut renewals);
+        let renewals = renewals.into_iter();
+        self.outputs
+            .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
     }
 
     /// Returns what the driver is to do next.

@@ -40,6 +40,13 @@ pub enum Output {
         /// The plan whose ADUs it is to have copies of, if it is grafted there.
         base: Option<Epoch>,
     },
+    /// Renew the leases of a node's parts.
+    Renew {
+        /// Of which plans.
+        epochs: Vec<Epoch>,
+        /// The path from the source up to the addressee.
+        route: Vec<NodeId>,
+    },
     /// Have a node begin or cease to give a plan copies of what arrives for its base.
     Cast {
         /// Which plan.

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::look::{LOOK_PACE, SINKS_FEW};
-use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RESEND, RETRY, Session};
+use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RENEW_GRID, RESEND, RETRY, Session};
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
@@ -31,6 +31,15 @@ fn prepared(outputs: &[Output]) -> Vec<NodeId> {
         _ => None,
     };
     outputs.iter().filter_map(node).collect()
+}
+
+/// Returns whose parts of which plans are renewed.
+fn renewed(outputs: &[Output]) -> Vec<(NodeId, Vec<Epoch>)> {
+    let renewal = |output: &Output| match output {
+        Output::Renew { epochs, route } => Some((*route.last()?, epochs.clone())),
+        _ => None,
+    };
+    outputs.iter().filter_map(renewal).collect()
 }
 
 fn deployed(adapter: &str) -> (Session, Epoch) {
@@ -265,7 +274,9 @@ fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_en
     outputs(&mut session);
     let end = Instant::ZERO + DEPLOY_MAX;
     session.handle_timeout(end);
-    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
+    let told = renewed(&outputs(&mut session)).into_iter();
+    let told: Vec<NodeId> = told.map(|(node, _)| node).collect();
+    assert_eq!(told, [SOURCE, RELAY, SINK]);
     assert_eq!(session.active().count(), 1);
     session.handle_timeout(end + RESEND);
     assert_eq!(outputs(&mut session), []);
@@ -275,7 +286,8 @@ fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_en
 fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
     let (mut session, epoch) = deployed("null");
     session.handle_timeout(Instant::ZERO + RENEW);
-    assert_eq!(prepared(&outputs(&mut session)), [SOURCE, RELAY, SINK]);
+    let all = [SOURCE, RELAY, SINK].map(|node| (node, [epoch].into()));
+    assert_eq!(renewed(&outputs(&mut session)), all);
     session.handle_timeout(Instant::ZERO + LEASE);
     assert_eq!(session.active().count(), 1);
     let end = Instant::ZERO + LEASE + Duration::from_nanos(1);
@@ -286,6 +298,80 @@ fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
     let released = |o: &&Output| matches!(o, Output::Release { epoch: e, .. } if *e == epoch);
     assert_eq!(said.iter().filter(released).count(), 3);
     assert_eq!(session.poll_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn plans_that_pass_a_node_are_renewed_there_together_whenever_they_began() {
+    let mut session = Session::recast(Duration::from_secs(1));
+    let mut now = Instant::ZERO + Duration::from_millis(700);
+    let others: Vec<NodeId> = (4..9).map(|n| NodeId([n; 32])).collect();
+    for &sink in &others {
+        session.handle_subscribe(sink, now);
+        let mut parts = parts("null");
+        parts[2].node = sink;
+        let epoch = session.handle_plan(sink, parts, now).expect("a new plan");
+        for node in [SOURCE, RELAY, sink] {
+            session.handle_ready(node, epoch, now);
+        }
+        session.handle_casting(RELAY, epoch, now);
+        now = now + Duration::from_millis(300);
+    }
+    assert_eq!(session.active().count(), others.len());
+    outputs(&mut session);
+    // All began within one step of the grid.
+    let due = session.poll_timeout();
+    assert!(due < now + RENEW && now + RENEW < due + RENEW_GRID + RENEW_GRID);
+    session.handle_timeout(due);
+    let said = renewed(&outputs(&mut session));
+    let epochs: Vec<Epoch> = (1..=5).map(Epoch).collect();
+    // The first sink's plan alone leads from the source; what is grafted on it is the relay's and the sinks' own.
+    let mut wanted = [(SOURCE, [Epoch(1)].into()), (RELAY, epochs.clone())].to_vec();
+    let own = others.iter().zip(&epochs);
+    wanted.extend(own.map(|(sink, epoch)| (*sink, [*epoch].into())));
+    assert_eq!(said, wanted);
+}
+
+#[test]
+fn who_lacks_a_part_is_told_it_again_and_casts_again_and_not_more_often_than_others() {
+    let other = NodeId([4; 32]);
+    let mut session = Session::recast(Duration::from_secs(1));
+    let epochs = [SINK, other].map(|sink| {
+        let mut parts = parts("null");
+        parts[2].node = sink;
+        session.handle_subscribe(sink, Instant::ZERO);
+        let epoch = session.handle_plan(sink, parts, Instant::ZERO);
+        let epoch = epoch.expect("a new plan");
+        for node in [SOURCE, RELAY, sink] {
+            session.handle_ready(node, epoch, Instant::ZERO);
+        }
+        session.handle_casting(RELAY, epoch, Instant::ZERO);
+        epoch
+    });
+    outputs(&mut session);
+    let mut lacks = |from, epochs: &[Epoch], now| {
+        session.handle_lacking(from, epochs, now);
+        let said = outputs(&mut session);
+        let casts = |o: &&Output| {
+            matches!(
+                o,
+                Output::Cast {
+                    feed: Feed::Live,
+                    ..
+                }
+            )
+        };
+        (prepared(&said), said.iter().filter(casts).count())
+    };
+    let now = Instant::ZERO + RENEW;
+    assert_eq!(lacks(RELAY, &epochs, now), ([RELAY, RELAY].into(), 1));
+    assert_eq!(lacks(RELAY, &epochs, now), (Vec::new(), 0));
+    assert_eq!(lacks(other, &epochs, now), ([other].into(), 0));
+    let later = now + RESEND;
+    assert_eq!(lacks(RELAY, &epochs[1..], later), ([RELAY].into(), 1));
+    // Of whom no part is, and of what there never was, nothing is said.
+    let nobody = NodeId([9; 32]);
+    assert_eq!(lacks(nobody, &epochs, later), (Vec::new(), 0));
+    assert_eq!(lacks(RELAY, &[Epoch(99)], later), (Vec::new(), 0));
 }
 
 #[test]

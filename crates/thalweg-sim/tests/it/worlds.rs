@@ -35,7 +35,7 @@ const GOLDEN: [(u64, &str); 4] = [
     (1, "442d4cc7ce3c9afe"),
     (2, "43e548e799be2f2f"),
     (3, "a0a794e02ff4a87f"),
-    (5, "a39627fd067ecf75"),
+    (5, "9a46538f6f7e15eb"),
 ];
 
 #[test]

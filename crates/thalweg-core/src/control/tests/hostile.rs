@@ -11,6 +11,8 @@ use super::super::neighbour::{borrowed_stream, stream_id};
 use super::super::{Note, Output};
 use super::{A, B, C, Fabric, FakeKeys, name, publication, signature};
 use crate::id::{Epoch, NodeId, StreamId};
+use crate::session::LEASE;
+use crate::time::Duration;
 use crate::wire::control::{self as wire, Body, Message, Prepare, Routed};
 use crate::wire::record::{Announced, Record};
 
@@ -78,6 +80,58 @@ fn only_the_publisher_installs_and_only_within_the_slots() {
     assert_eq!(installed, 1, "another may not take it away");
     let (installed, _) = attack(envelope(A, &[A, C, B], &release));
     assert_eq!(installed, 0);
+}
+
+#[test]
+fn only_its_source_renews_a_lease_and_is_told_what_is_not_there() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let stream = fabric.publish(A, publication(None, false));
+    let epochs = [Epoch(9), Epoch(10)].to_vec();
+    let renew = Body::Renew { stream, epochs };
+    // Has B hear a frame, and returns what it answers to whom in so many frames.
+    let mut says = |frame: Bytes| {
+        fabric.at(B, |c, now, keys| c.handle_frame(C, &frame, now, keys));
+        let b = fabric.nodes.get_mut(&B).expect("linked");
+        let outputs = core::iter::from_fn(|| b.controller.poll_output());
+        let bodies = outputs.filter_map(|output| match output {
+            Output::Send { frame, .. } => match wire::decode(&frame) {
+                Ok(Message::Routed(routed)) => wire::decode_body(&routed.body).ok(),
+                _ => None,
+            },
+            _ => None,
+        });
+        bodies.collect::<Vec<_>>()
+    };
+    let lacking = |epochs: &[u32]| {
+        let epochs = epochs.iter().map(|epoch| Epoch(*epoch)).collect();
+        [Body::Lacking { stream, epochs }]
+    };
+    assert_eq!(says(envelope(A, &[A, C, B], &renew)), lacking(&[9, 10]));
+    says(envelope(A, &[A, C, B], &prepare(stream, 0)));
+    // It is being installed: that will be the answer.
+    assert_eq!(says(envelope(A, &[A, C, B], &renew)), lacking(&[10]));
+    fabric.at(B, |c, now, keys| {
+        c.handle_installed(stream, Epoch(9), Ok(()), now, keys);
+    });
+    fabric.settle();
+    for second in 0..LEASE.as_millis() / 1_000 {
+        fabric.pass(Duration::from_secs(1));
+        let by_its_source = second < 15;
+        let sender = if by_its_source { A } else { C };
+        let route = if by_its_source {
+            &[A, C, B][..]
+        } else {
+            &[C, B]
+        };
+        let renew = envelope(sender, route, &renew);
+        fabric.at(B, |c, now, keys| c.handle_frame(C, &renew, now, keys));
+        fabric.settle();
+        assert_eq!(fabric.node(B).parts().len(), 1);
+    }
+    fabric.pass(Duration::from_secs(14));
+    assert_eq!(fabric.node(B).parts().len(), 1, "renewed after 15 s");
+    fabric.pass(Duration::from_secs(2));
+    assert_eq!(fabric.node(B).parts().len(), 0, "and by C never");
 }
 
 #[test]

@@ -14,7 +14,7 @@ use crate::model::{Catalogue, Declaration, Snapshot};
 use crate::planner::{self, Planner, Policy};
 use crate::routing::UNREACHED_MAX;
 use crate::routing::pulse::Hearing;
-use crate::session::{LEASE, Part};
+use crate::session::{LEASE, Part, RENEW};
 use crate::time::{Duration, Instant};
 use crate::wire::control::Message;
 use crate::wire::receipt::Silence;
@@ -84,6 +84,25 @@ fn a_relay_that_leaves_is_gone_around_and_the_plan_before_is_released() {
     fabric.pass(LEASE + LEASE);
     assert_eq!(fabric.node(D).parts().len(), 1);
     assert!(fabric.node(B).parts().is_empty() && fabric.node(B).installed.is_empty());
+}
+
+#[test]
+fn a_part_that_was_lost_is_told_again_with_the_next_renewal_and_the_plan_goes_on() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(None, false));
+    let before = fabric.way(A, stream);
+    for id in [B, C] {
+        let part = fabric.node(id).installed[&(stream, before.0)].0.clone();
+        fabric.at(id, |c, _, _| {
+            c.parts.clear();
+            c.accounts.clear();
+        });
+        fabric.pass(RENEW + Duration::from_secs(1));
+        assert_eq!(fabric.node(id).parts().len(), 1, "of {}", id.short());
+        assert_eq!(fabric.node(id).installed[&(stream, before.0)].0, part);
+    }
+    assert_eq!(fabric.way(A, stream), before);
 }
 
 #[test]

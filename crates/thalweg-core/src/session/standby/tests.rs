@@ -196,6 +196,9 @@ fn what_stands_by_for_long_is_renewed_and_does_not_fail() {
             let is_it = |of| of == epoch;
             match output {
                 Output::Prepare { epoch, .. } if is_it(epoch) => told += 1,
+                Output::Renew { epochs, .. } => {
+                    told += epochs.into_iter().filter(|of| is_it(*of)).count();
+                }
                 Output::Prepare { .. } => {}
                 other => panic!("{other:?}"),
             }

@@ -12,7 +12,7 @@ use core::num::NonZeroU8;
 
 use super::epoch;
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
-use crate::limits::{ADAPTERS_PER_NODE_MAX, SINKS_PER_STREAM_MAX, TEXT_BYTES_MAX};
+use crate::limits::{ADAPTERS_PER_NODE_MAX, RENEWALS_MAX, SINKS_PER_STREAM_MAX, TEXT_BYTES_MAX};
 use crate::needs::{Order, Reliability};
 use crate::session::Feed;
 use crate::time::Duration;
@@ -42,8 +42,22 @@ pub enum Body {
         /// Which stream.
         stream: StreamId,
     },
-    /// Installs the part of a plan that runs on the addressee; repeated to renew its lease.
+    /// Installs the part of a plan that runs on the addressee; repeated until it is answered.
     Prepare(Prepare),
+    /// Renews the leases of parts that the addressee has, of all of them at once.
+    Renew {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plans, [`RENEWALS_MAX`] at most.
+        epochs: Vec<Epoch>,
+    },
+    /// Of these plans the sender has no part: the answer to a [`Body::Renew`], if there are any.
+    Lacking {
+        /// Which stream.
+        stream: StreamId,
+        /// Which plans, [`RENEWALS_MAX`] at most.
+        epochs: Vec<Epoch>,
+    },
     /// The part is installed.
     Ready {
         /// Which stream.
@@ -159,6 +173,8 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Trace { stream, .. } => (11, stream),
         Body::Tracing { stream, .. } => (12, stream),
         Body::Traced(traced) => (13, &traced.stream),
+        Body::Renew { stream, .. } => (14, stream),
+        Body::Lacking { stream, .. } => (15, stream),
     };
     out.push(kind);
     out.extend_from_slice(&stream.0.to_be_bytes());
@@ -166,6 +182,13 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Subscribe { .. } | Body::Unsubscribe { .. } | Body::Leave { .. } => {}
         Body::Ready { epoch, .. } | Body::Release { epoch, .. } | Body::Casting { epoch, .. } => {
             out.varint(u64::from(epoch.0));
+        }
+        Body::Renew { epochs, .. } | Body::Lacking { epochs, .. } => {
+            assert!(epochs.len() <= RENEWALS_MAX, "plans above the limit");
+            out.varint(epochs.len() as u64);
+            for epoch in epochs {
+                out.varint(u64::from(epoch.0));
+            }
         }
         Body::Cast { epoch, feed, .. } => {
             out.varint(u64::from(epoch.0));
@@ -292,6 +315,14 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             reason: reader.text("reason", TEXT_BYTES_MAX)?,
         },
         13 => Body::Traced(trace::decode_traced(&mut reader, stream)?),
+        14 => Body::Renew {
+            stream,
+            epochs: epochs(&mut reader)?,
+        },
+        15 => Body::Lacking {
+            stream,
+            epochs: epochs(&mut reader)?,
+        },
         kind => return Err(WireError::Kind(u64::from(kind))),
     };
     reader.finish()?;
@@ -330,6 +361,11 @@ fn prepare(reader: &mut Reader<'_>, stream: StreamId) -> Result<Prepare, WireErr
             sealed => Some(sealed.to_vec()),
         },
     })
+}
+
+fn epochs(reader: &mut Reader<'_>) -> Result<Vec<Epoch>, WireError> {
+    let count = reader.count("plans", RENEWALS_MAX)?;
+    (0..count).map(|_| epoch(reader)).collect()
 }
 
 fn adapters(reader: &mut Reader<'_>) -> Result<Vec<String>, WireError> {

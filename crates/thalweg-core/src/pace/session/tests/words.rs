@@ -130,8 +130,10 @@ fn pings(standbys: [usize; 2], seconds: u64) -> [[u32; 2]; 2] {
                 heard.expect("whole frames");
             }
         }
-        ends.iter_mut().for_each(|end| end.handle_timeout(now));
-        assert!(ends.iter().all(|end| !end.is_over()));
+        for end in &mut ends {
+            end.handle_timeout(now);
+            assert!(!end.is_over());
+        }
     }
     pings
 }

@@ -1,5 +1,7 @@
 //! Proves that every value survives the wire, and that every byte string is a value or an error.
 
+mod bodies;
+
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
@@ -18,7 +20,7 @@ use crate::adu::{Flags, Header, Importance, Mark, MediaTime};
 use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use crate::limits::{
     ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, LAYERS_MAX, PATH_NODES_MAX, RECEIPT_RANGES_MAX,
-    TRACE_BYTES_MAX, TRACE_STAMPS_MAX,
+    RENEWALS_MAX, TRACE_BYTES_MAX, TRACE_STAMPS_MAX,
 };
 use crate::mailbox::Held;
 use crate::needs::{Order, Reliability};
@@ -290,93 +292,6 @@ prop_compose! {
     }
 }
 
-prop_compose! {
-    fn prepares()(
-        (name, stream, epoch) in (names(), any::<u64>(), any::<u32>()),
-        (previous, next) in (nodes(), option::of(nodes())),
-        adapters in vec("[a-z]{1,8}(:[a-z0-9]{1,8})?", 0..5),
-        reliability in prop_oneof![Just(Reliability::None), Just(Reliability::UntilDeadline), Just(Reliability::Full)],
-        order in prop_oneof![Just(Order::Importance), Just(Order::Sequence)],
-        (plaintext, weight, base) in (any::<bool>(), any::<core::num::NonZeroU8>(), option::of(1..=u32::MAX)),
-        envelope in option::of(vec(any::<u8>(), 1..256)),
-    ) -> Prepare {
-        let (stream, epoch, base) = (StreamId(stream), Epoch(epoch), base.map(Epoch));
-        Prepare { name, stream, epoch, previous, next, adapters, reliability, order, weight, plaintext, base, envelope }
-    }
-}
-
-fn bodies() -> impl Strategy<Value = Body> {
-    let ids = (any::<u64>(), any::<u32>()).prop_map(|(s, e)| (StreamId(s), Epoch(e)));
-    prop_oneof![
-        ids.clone()
-            .prop_map(|(stream, _)| Body::Subscribe { stream }),
-        ids.clone()
-            .prop_map(|(stream, _)| Body::Unsubscribe { stream }),
-        prepares().prop_map(Body::Prepare),
-        ids.clone()
-            .prop_map(|(stream, epoch)| Body::Ready { stream, epoch }),
-        (ids.clone(), "\\PC{0,40}").prop_map(|((stream, epoch), reason)| Body::Refuse {
-            stream,
-            epoch,
-            reason
-        }),
-        ids.clone()
-            .prop_map(|(stream, epoch)| Body::Release { stream, epoch }),
-        (ids.clone(), feeds()).prop_map(|((stream, epoch), feed)| Body::Cast {
-            stream,
-            epoch,
-            feed
-        }),
-        ids.clone()
-            .prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
-        ids.prop_map(|(stream, _)| Body::Leave { stream }),
-        trace_bodies(),
-    ]
-}
-
-/// What is said of traces.
-fn trace_bodies() -> impl Strategy<Value = Body> {
-    let ids =
-        (any::<u64>(), any::<u32>()).prop_map(|(stream, epoch)| (StreamId(stream), Epoch(epoch)));
-    prop_oneof![
-        (ids.clone(), 0..3_600_000u64).prop_map(|((stream, _), every)| Body::Trace {
-            stream,
-            every: Duration::from_millis(every),
-        }),
-        (ids.clone(), 0..512u32, "\\PC{0,40}").prop_map(|((stream, _), sinks, reason)| {
-            Body::Tracing {
-                stream,
-                sinks,
-                reason,
-            }
-        }),
-        (
-            ids.clone(),
-            any::<bool>(),
-            vec((stamps(), any::<[u8; 32]>()), 1..=PATH_NODES_MAX)
-        )
-            .prop_map(|((stream, epoch), has_path, ways)| {
-                let path = ways.iter().map(|(_, node)| NodeId(*node));
-                Body::Traced(Traced {
-                    stream,
-                    epoch,
-                    sequence: Sequence(77),
-                    budget: if has_path {
-                        Duration::from_millis(9)
-                    } else {
-                        Duration::NEVER
-                    },
-                    path: if has_path { path.collect() } else { Vec::new() },
-                    stamps: ways.iter().map(|(stamp, _)| *stamp).collect(),
-                })
-            }),
-    ]
-}
-
-fn feeds() -> impl Strategy<Value = Feed> {
-    prop_oneof![Just(Feed::Off), Just(Feed::Live), Just(Feed::Replay)]
-}
-
 fn signatures() -> impl Strategy<Value = [u8; 64]> {
     vec(any::<u8>(), 64).prop_map(|bytes| bytes.try_into().expect("64 were made"))
 }
@@ -561,7 +476,7 @@ proptest! {
     }
 
     #[test]
-    fn a_body_survives_the_wire(original in bodies()) {
+    fn a_body_survives_the_wire(original in bodies::any_body()) {
         prop_assert_eq!(control::decode_body(&control::encode_body(&original)), Ok(original));
     }
 
@@ -577,7 +492,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_message_is_a_value_or_an_error(original in messages(), body in bodies(), at: usize, with: u8) {
+    fn a_damaged_message_is_a_value_or_an_error(original in messages(), body in bodies::any_body(), at: usize, with: u8) {
         for (mut bytes, inner) in [(control::encode(&original), false), (control::encode_body(&body), true)] {
             let at = at % bytes.len();
             bytes[at] ^= with;
