@@ -136,17 +136,12 @@ impl Controller {
         let envelope = prepare.envelope.clone();
         let installation = Installation::new(from, prepare);
         let admitted = self.admit(&installation);
-        let renewed = match (&admitted, self.parts.get_mut(&name)) {
-            (Ok(()), Some(part)) if part.installation == installation => {
-                part.lapse = now + LEASE + LAPSE;
-                true
-            }
-            _ => false,
-        };
-        if renewed {
-            self.refresh_account(name.0, name.1, now);
+        let part = self.parts.get(&name).map(Part::installation);
+        let is_here = part == Some(&installation);
+        if admitted.is_ok() && is_here {
+            self.renew(name, now);
         }
-        if admitted.is_err() || renewed {
+        if admitted.is_err() || is_here {
             return self.answer(name, way, admitted, now, keys);
         }
         if let Some(pending) = self.pending.get_mut(&name) {
@@ -178,6 +173,7 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
+        let way = reversed(route);
         let mut lacking = Vec::new();
         for &epoch in epochs {
             let name = (stream, epoch);
@@ -190,26 +186,32 @@ impl Controller {
                 continue;
             };
             match self.admit(part) {
-                Ok(()) => self.renew(name, route, now),
-                refused => self.answer(name, reversed(route), refused, now, keys),
+                Ok(()) => {
+                    self.renew(name, now);
+                    self.served_by(name, &way, now);
+                }
+                refused => self.answer(name, way.clone(), refused, now, keys),
             }
         }
         if !lacking.is_empty() {
             let epochs = lacking;
-            self.send_routed(reversed(route), Body::Lacking { stream, epochs }, keys);
+            self.send_routed(way, Body::Lacking { stream, epochs }, keys);
         }
     }
 
     /// A part's lease begins anew, and what is said of it is said again: whoever is told may have forgotten it.
-    fn renew(&mut self, (stream, epoch): (StreamId, Epoch), route: &[NodeId], now: Instant) {
-        let Some(part) = self.parts.get_mut(&(stream, epoch)) else {
-            return;
-        };
-        part.lapse = now + LEASE + LAPSE;
-        let ends_here = part.installation.next.is_none();
-        self.refresh_account(stream, epoch, now);
-        if ends_here {
-            self.note_served(stream, &reversed(route));
+    fn renew(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
+        if let Some(part) = self.parts.get_mut(&(stream, epoch)) {
+            part.lapse = now + LEASE + LAPSE;
+            self.refresh_account(stream, epoch, now);
+        }
+    }
+
+    /// The source keeps up a plan by this way; if that ends here, it is told what is held.
+    fn served_by(&mut self, (stream, epoch): (StreamId, Epoch), way: &[NodeId], now: Instant) {
+        let part = self.parts.get(&(stream, epoch));
+        if part.is_some_and(|part| part.installation.next.is_none()) {
+            self.note_served(stream, way);
             self.tell_held(stream, epoch, now);
         }
     }
@@ -222,12 +224,9 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let part = self.parts.get(&(stream, epoch));
-        let ends_here = part.is_some_and(|part| part.installation.next.is_none());
-        if result.is_ok() && ends_here {
-            self.note_served(stream, &way);
+        if result.is_ok() {
             // Before the answer, so that the source knows what to send again when it changes plans.
-            self.tell_held(stream, epoch, now);
+            self.served_by((stream, epoch), &way, now);
         }
         let body = match result {
             Ok(()) => Body::Ready { stream, epoch },

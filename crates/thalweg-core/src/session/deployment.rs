@@ -239,15 +239,12 @@ impl Deployment {
 
     /// A node has lost its part, or never had it: it is told it again, and to cast it if it is to, once in [`RESEND`].
     pub(super) fn restore(&mut self, node: NodeId, now: Instant, outputs: &mut VecDeque<Output>) {
-        let own = self.start()..self.parts.len();
-        let is_there = |position: &usize| self.parts[*position].node == node;
-        let Some(position) = own.into_iter().find(is_there) else {
+        let mut own = self.start()..self.parts.len();
+        let Some(position) = own.find(|position| self.parts[*position].node == node) else {
             return;
         };
-        if self
-            .restored
-            .is_some_and(|(of, at)| of == node && now < at + RESEND)
-        {
+        let is_recent = |(of, at)| of == node && now < at + RESEND;
+        if self.restored.is_some_and(is_recent) {
             return;
         }
         self.restored = Some((node, now));

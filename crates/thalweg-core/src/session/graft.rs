@@ -136,7 +136,7 @@ impl Session {
     /// Doubts the plans that are grafted on one that a node will not have any more.
     pub(super) fn doubt_grafts(&mut self, base: Epoch) {
         for sink in self.sinks.values_mut() {
-            for plan in sink.active.iter_mut().chain(&mut sink.pending) {
+            for plan in sink.plans_mut() {
                 if plan.graft.is_some_and(|graft| graft.base == base) {
                     plan.whole_hops = 0;
                 }

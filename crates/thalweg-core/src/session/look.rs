@@ -51,7 +51,7 @@ impl Session {
     /// asked for anew, if it is not well at once, else at a pace ([`LOOK_PACE`]).
     pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
         for sink in self.sinks.values_mut() {
-            for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
+            for deployment in sink.plans_mut() {
                 deployment.handle_change(&is_joined);
             }
         }

@@ -118,6 +118,10 @@ impl Sink {
         self.pending.as_ref().or(self.active.as_ref())
     }
 
+    fn plans_mut(&mut self) -> impl Iterator<Item = &mut Deployment> {
+        self.active.iter_mut().chain(&mut self.pending)
+    }
+
     /// Returns whether it has a plan, and the map shows none of its ways broken.
     fn is_well(&self) -> bool {
         let mut plans = self.pending.iter().chain(&self.active);
@@ -255,7 +259,7 @@ impl Session {
         self.silent.insert(to, until);
         let mut affected = BTreeSet::new();
         for (node, sink) in &mut self.sinks {
-            for deployment in sink.active.iter_mut().chain(&mut sink.pending) {
+            for deployment in sink.plans_mut() {
                 if deployment.leads(from, to) {
                     deployment.suspect_until = until;
                     affected.insert(*node);
@@ -285,8 +289,7 @@ impl Session {
 
     /// Takes in that a node has no part of plans that were to be renewed there: it is told them again.
     pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
-        let sinks = self.sinks.values_mut();
-        let plans = sinks.flat_map(|sink| sink.pending.iter_mut().chain(&mut sink.active));
+        let plans = self.sinks.values_mut().flat_map(Sink::plans_mut);
         let former = self.retiring.iter_mut();
         let former = former.map(|retiring| &mut retiring.deployment);
         for plan in plans.chain(former) {
@@ -306,8 +309,7 @@ impl Session {
     }
 
     fn find(&mut self, epoch: Epoch) -> Option<&mut Deployment> {
-        let sinks = self.sinks.values_mut();
-        let mut plans = sinks.flat_map(|sink| sink.pending.iter_mut().chain(&mut sink.active));
+        let mut plans = self.sinks.values_mut().flat_map(Sink::plans_mut);
         plans.find(|plan| plan.epoch == epoch)
     }
 
