@@ -183,7 +183,11 @@ impl Receiver {
                     self.have = None;
                     self.parts.clear();
                 }
-                self.manifest_bytes = Some(manifest_bytes);
+                // Parts end where the offer said. If one of two offers was changed on its way, nobody knows which
+                // parts were meant by it, and all that have come may look whole to the sender: they come again.
+                if self.manifest_bytes.replace(manifest_bytes) != Some(manifest_bytes) {
+                    self.parts.clear();
+                }
                 self.receipt_at = now;
                 Taken::Nothing
             }

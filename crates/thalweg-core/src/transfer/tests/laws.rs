@@ -10,12 +10,14 @@ use proptest::prelude::*;
 
 use super::{bytes, manifest_of};
 use crate::id::{NodeId, StreamId, StreamName};
-use crate::limits::{TRANSFER_BLOCKS_MAX, TRANSFER_TARGETS_MAX};
+use crate::limits::{TRANSFER_BLOCKS_MAX, TRANSFER_MANIFEST_BYTES_MAX, TRANSFER_TARGETS_MAX};
 use crate::time::{Duration, Instant};
 use crate::transfer::block::Relay;
 use crate::transfer::meeting::{Answer, Ask, Refusal, Said};
 use crate::transfer::sender::Next;
-use crate::transfer::{Have, Parcel, Receipt, Receiver, Sender, State, TransferId, block, name};
+use crate::transfer::{
+    Have, Parcel, Receipt, Receiver, Sender, State, Taken, TransferId, block, name,
+};
 use crate::units::{Bitrate, DataSize};
 
 /// What a block of one packet takes on a link.
@@ -296,4 +298,41 @@ fn what_is_not_sealed_by_its_sender_ends_the_transfer_after_64() {
     }
     receiver.handle_corrupt(Instant::ZERO, 63);
     assert!(receiver.refusal().is_some_and(|why| why.contains("hash")));
+}
+
+#[test]
+fn a_manifest_that_came_under_an_offer_with_a_wrong_length_comes_again() {
+    let manifest = manifest_of(&[("file", &[1; 3000])], 1024);
+    let mut encoded = Vec::new();
+    manifest.encode(&mut encoded);
+    let (node, length) = (NodeId([7; 32]), encoded.len() as u64);
+    let offer = |manifest_bytes| Parcel::Offer {
+        block_shift: 10,
+        manifest_bytes,
+        bytes: 3000,
+        targets: vec![node],
+    };
+    let part = Parcel::Manifest {
+        offset: 0,
+        bytes: encoded.clone().into(),
+    };
+    for wrong in [length - 1, length + 1, TRANSFER_MANIFEST_BYTES_MAX as u64] {
+        let mut receiver = Receiver::new(manifest.id(), node, StreamId(1));
+        let mut sequence = 0;
+        let mut take = |receiver: &mut Receiver, parcel: &Parcel| {
+            sequence += 1;
+            let payload = Bytes::from(parcel.encode());
+            receiver.handle_parcel(Instant::ZERO, sequence, &payload)
+        };
+        for parcel in [&offer(wrong), &part, &offer(length)] {
+            assert_eq!(take(&mut receiver, parcel), Ok(Taken::Nothing));
+        }
+        let receipt = receiver.poll_receipt(Instant::ZERO);
+        assert_eq!(
+            receipt.map(|receipt| receipt.state),
+            Some(State::Manifest { has: 0 }),
+            "what came is not said to be there"
+        );
+        assert_eq!(take(&mut receiver, &part), Ok(Taken::Manifest));
+    }
 }
