@@ -64,9 +64,11 @@ struct Watched {
 
 impl ControllerFactory for Watchful {
     fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
+        let watch = Arc::<Watch>::default();
+        watch.handle_packet_size(DataSize::from_bytes(mtu.into()));
         Box::new(Watched {
             inner: self.0.clone().build(now, mtu),
-            watch: Arc::default(),
+            watch,
             since: now,
             acked: Acked::default(),
         })
@@ -80,10 +82,10 @@ impl Watched {
 
     /// Tells the watch what has come of it.
     fn tell(&self, is_full: bool) {
-        let window = DataSize::from_bytes(self.inner.window());
-        let rate = self.inner.metrics().bandwidth_estimate.unwrap_or(0);
-        self.watch
-            .handle_window(window, Bitrate::from_bps(rate), is_full);
+        let metrics = self.inner.metrics();
+        let window = DataSize::from_bytes(metrics.congestion_window);
+        let rate = Bitrate::from_bps(metrics.bandwidth_estimate.unwrap_or(0));
+        self.watch.handle_window(window, rate, is_full);
     }
 }
 
@@ -160,6 +162,8 @@ impl QuicController for Watched {
 
     fn on_mtu_update(&mut self, mtu: u16) {
         self.inner.on_mtu_update(mtu);
+        self.watch
+            .handle_packet_size(DataSize::from_bytes(mtu.into()));
     }
 
     fn on_ack_frequency_update(
@@ -290,13 +294,14 @@ impl QuicController for Adapted {
         self.controller.handle_packet_size(packet);
     }
 
+    /// Counts the brim, for noq begins a packet only where a whole one fits.
     fn window(&self) -> u64 {
-        self.controller.window().as_bytes()
+        (self.controller.window() + self.controller.brim()).as_bytes()
     }
 
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.window();
+        metrics.congestion_window = self.controller.window().as_bytes();
         let pacing = self.controller.pacing_rate();
         metrics.pacing_rate = pacing.map(|rate| rate.as_bps() / 8);
         metrics.bandwidth_estimate = Some(self.controller.sendable().as_bps());

@@ -35,6 +35,7 @@ pub struct Watch {
 struct State {
     gate: Gate,
     path: Path,
+    packet: DataSize,
     has_been_full: bool,
     shortest: Shortest,
     /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
@@ -72,6 +73,8 @@ pub struct Reading {
     pub sendable: Option<Bitrate>,
     /// What is in packets that are neither acknowledged nor lost.
     pub in_flight: DataSize,
+    /// The largest packet that the path is known to bear, without the headers of UDP and IP.
+    pub packet: DataSize,
     /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
     pub waiting_since: Option<Moment>,
     /// What was handed over and may not have left.
@@ -132,6 +135,7 @@ impl Watch {
             transit: state.shortest.half(),
             sendable: state.path.sendable_rate(),
             in_flight: state.gate.in_flight(),
+            packet: state.packet,
             waiting_since: state.waiting_since,
             unsent: state.gate.unsent(),
             has_been_full: state.has_been_full,
@@ -158,6 +162,11 @@ impl Watch {
         state.path.rtt = acked.rtt;
         state.shortest.handle(at, shortest);
         state.waiting_since = Some(now);
+    }
+
+    /// Takes in how large packets may be from now on.
+    pub(crate) fn handle_packet_size(&self, packet: DataSize) {
+        self.lock().packet = packet;
     }
 
     pub(crate) fn handle_lost(&self, packet: DataSize) {

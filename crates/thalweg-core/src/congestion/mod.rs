@@ -74,6 +74,9 @@ const ROUNDS_SHORT: u64 = 24;
 const GAP_PACKETS: u64 = 4;
 const GAP_SHARE: f64 = 0.125;
 
+/// A window of so many packets loses nothing worth a byte when it is rounded down to whole ones.
+const BRIM_PACKETS: u64 = 8;
+
 /// What a transport found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Congestion {
@@ -286,6 +289,19 @@ impl Controller {
     /// Returns how much may be on its way.
     pub fn window(&self) -> DataSize {
         DataSize::from_bytes(self.window as u64)
+    }
+
+    /// Returns how far a packet that begins within the window may reach beyond it.
+    ///
+    /// Where a window is a few packets, to begin only what fits whole leaves half a packet of it unused on average, and two
+    /// acknowledged packets let go one. A look takes its measure in bytes, and so keeps to the window.
+    pub fn brim(&self) -> DataSize {
+        let is_small = self.window < (BRIM_PACKETS * self.packet) as f64;
+        if is_small && self.mode() == Mode::Quiet {
+            DataSize::from_bytes(self.packet - 1)
+        } else {
+            DataSize::ZERO
+        }
     }
 
     /// Returns how fast it may leave; nothing where the transport's own pacing is as good: before a round trip was

@@ -183,6 +183,29 @@ fn alone_it_finds_the_rate_and_keeps_the_queue_short() {
 }
 
 #[test]
+fn a_small_window_is_used_to_the_brim_and_no_other() {
+    let brim = DataSize::from_bytes(PACKET.as_bytes() - 1);
+    let mut seen = [false; 2];
+    for (mbps, is_small) in [(2, true), (10, false)] {
+        let mut path = Path::new(Bitrate::from_kbps(mbps * 1_000), ms(20));
+        assert_eq!(path.controller.brim(), DataSize::ZERO, "a start");
+        for _ in 0..300 {
+            path.run_for(ms(50));
+            let controller = &path.controller;
+            let few = DataSize::from_bytes(8 * PACKET.as_bytes());
+            let is_quiet = controller.mode() == Mode::Quiet;
+            let expected = is_quiet && controller.window() < few;
+            assert_eq!(
+                controller.brim(),
+                if expected { brim } else { DataSize::ZERO }
+            );
+            seen[usize::from(is_small)] |= expected == is_small;
+        }
+    }
+    assert_eq!(seen, [true; 2]);
+}
+
+#[test]
 fn what_is_not_used_is_neither_gained_nor_lost() {
     let mut path = Path::new(Bitrate::from_kbps(10_000), ms(50));
     path.run_for(Duration::from_secs(5));

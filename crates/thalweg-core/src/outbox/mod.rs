@@ -77,6 +77,9 @@ pub const CHUNK_BYTES_MAX: u32 = 64 << 10;
 /// The chunk on a path of unknown rate: [`CHUNK_TIME`] at 64 Mbit/s.
 pub const CHUNK_BYTES_UNKNOWN: u32 = 16 << 10;
 
+/// Of a packet, what is not payload at most: 13 bytes of header, 15 of frame, the seal's 16, and a frame's own header.
+const PACKET_OVERHEAD_BYTES: u64 = 48;
+
 /// What the first chunk of an ADU is charged besides its bytes, so that empty ADUs are not for nothing.
 const CHUNK_OVERHEAD_BYTES: u32 = crate::limits::ADU_HEADER_BYTES_MAX as u32;
 
@@ -106,6 +109,8 @@ pub struct Outbox {
     ceiling: Option<Bitrate>,
     transit: Duration,
     chunk_bytes: u32,
+    /// What a packet carries.
+    chunk_least: u32,
     slab: Slab,
     flows: Vec<Flow>,
     free_flows: Vec<u32>,
@@ -140,6 +145,7 @@ impl Outbox {
             ceiling: None,
             transit: Duration::ZERO,
             chunk_bytes: CHUNK_BYTES_UNKNOWN,
+            chunk_least: CHUNK_BYTES_MIN,
             slab: Slab::default(),
             flows: Vec::new(),
             free_flows: Vec::new(),
@@ -194,12 +200,20 @@ impl Outbox {
         true
     }
 
+    /// Takes how large the path's packets are; zero if that is not known.
+    ///
+    /// On a slow path each chunk finds room for one packet and leaves in it, so it is as long as a packet has room.
+    pub fn set_packet(&mut self, packet: DataSize) {
+        let carried = packet.as_bytes().saturating_sub(PACKET_OVERHEAD_BYTES);
+        self.chunk_least = carried.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as u32;
+    }
+
     /// Takes the estimate of what the path can send, on which depend the size of chunks, and what is begun.
     pub fn set_rate(&mut self, rate: Option<Bitrate>) {
         self.rate = rate;
         self.chunk_bytes = rate.map_or(CHUNK_BYTES_UNKNOWN, |rate| {
             let bytes = (rate * CHUNK_TIME).as_bytes();
-            bytes.clamp(CHUNK_BYTES_MIN.into(), CHUNK_BYTES_MAX.into()) as u32
+            bytes.clamp(self.chunk_least.into(), CHUNK_BYTES_MAX.into()) as u32
         });
         let chunk = DataSize::from_bytes(u64::from(self.chunk_bytes + CHUNK_OVERHEAD_BYTES));
         self.chunk_time = rate.map_or(Duration::ZERO, |rate| rate.time_for(chunk));

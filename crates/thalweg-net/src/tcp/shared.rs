@@ -345,6 +345,7 @@ impl State {
         PathRate {
             sendable: self.session.sendable_rate(),
             transit: self.session.transit(),
+            packet: DataSize::ZERO,
             has_been_full: self.session.has_been_full(),
         }
     }

@@ -174,6 +174,7 @@ impl Transport for Quic<'_> {
         reading.map_or_else(PathRate::default, |reading| PathRate {
             sendable: reading.sendable,
             transit: reading.transit,
+            packet: reading.packet,
             has_been_full: reading.has_been_full,
         })
     }

@@ -398,6 +398,7 @@ impl<S: Copy, D> Sender<S, D> {
         }
         self.looked = now;
         let path = transport.path_rate();
+        self.outbox.set_packet(path.packet);
         self.outbox.set_rate(path.sendable);
         self.outbox.set_transit(path.transit);
         self.transit = path.transit;

@@ -61,6 +61,8 @@ pub struct PathRate {
     pub sendable: Option<Bitrate>,
     /// How long a byte is on its way at least: half of the shortest round trip of late.
     pub transit: Duration,
+    /// The largest packet of a transport that packs what it is given; zero where packets are none of ours.
+    pub packet: DataSize,
     /// Whether the path has ever been found full: until then the estimate says how much was tried, not how much it can.
     pub has_been_full: bool,
 }

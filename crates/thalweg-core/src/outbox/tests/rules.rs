@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use core::num::NonZeroU8;
 
-use super::super::{CHUNK_BYTES_MIN, WEIGHT_USUAL};
+use super::super::{CHUNK_BYTES_MAX, CHUNK_BYTES_MIN, WEIGHT_USUAL};
 use super::{PLENTY, at, drain, drops, entry, next, outbox, push, with_flow};
 use crate::adu::Importance;
 use crate::event::DropCause;
@@ -374,6 +374,25 @@ fn credit_is_kept_to_and_no_packet_is_cut_for_want_of_it() {
     push(&mut outbox, flow, entry(1, 9, at(90), 0));
     assert_eq!(outbox.poll_chunk(at(0), DataSize::ZERO), None);
     assert!(outbox.poll_chunk(at(0), DataSize::from_bytes(1)).is_some());
+}
+
+#[test]
+fn no_chunk_is_smaller_than_what_a_packet_carries() {
+    for (packet, kbps, expected) in [
+        (0, 2_000, 1_200),
+        (1_200, 2_000, 1_200),
+        (1_248, 2_000, 1_200),
+        (1_249, 2_000, 1_201),
+        (1_452, 150, 1_404),
+        (1_452, 5_616, 1_404),
+        (1_452, 10_000, 2_500),
+        (u64::MAX, 2_000, u64::from(CHUNK_BYTES_MAX)),
+    ] {
+        let (mut outbox, _) = with_flow();
+        outbox.set_packet(DataSize::from_bytes(packet));
+        outbox.set_rate(Some(Bitrate::from_kbps(kbps)));
+        assert_eq!(outbox.chunk(), DataSize::from_bytes(expected), "{packet}");
+    }
 }
 
 #[test]
