@@ -25,8 +25,15 @@ pub enum End {
     Replayed,
     /// It went no further, at a node or on a link, `a->b`.
     Dropped(DropCause, String),
-    /// A datagram that left and did not arrive: the line must have lost it.
-    Vanished(usize, usize),
+    /// A datagram of so many bytes that left and did not arrive: the line must have lost it.
+    Vanished {
+        /// Who sent it.
+        from: usize,
+        /// Who did not get it.
+        to: usize,
+        /// Of payload.
+        bytes: u64,
+    },
     /// Nobody says what became of it; the sentence tells how far it got.
     Unaccounted(String),
 }
@@ -180,10 +187,10 @@ impl Fates {
                         }
                         End::Replayed => tally.handle_replayed(sent.importance.0, bytes),
                         End::Dropped(cause, place) => tally.handle_dropped(cause, &place, 1),
-                        End::Vanished(from, to) => {
+                        End::Vanished { from, to, bytes } => {
                             if vanished.insert((adu, from, to)) {
                                 let sum = conclusion.vanished.entry((from, to)).or_default();
-                                *sum += bytes as u64;
+                                *sum += bytes;
                             }
                             tally.handle_dropped(DropCause::PathLost, &link(from, to, names), 1);
                         }
@@ -340,9 +347,11 @@ impl Fates {
             return End::Dropped(cause, place);
         }
         match hop.outcome {
-            Some(Outcome::Departed) if hop.carriage == Carriage::Datagram => {
-                End::Vanished(hop.from, hop.to)
-            }
+            Some(Outcome::Departed) if hop.carriage == Carriage::Datagram => End::Vanished {
+                from: hop.from,
+                to: hop.to,
+                bytes: hop.bytes,
+            },
             Some(_) if self.is_cut(hop) => End::Dropped(DropCause::PathLost, place),
             _ if hop.is_orphan => End::Dropped(DropCause::PathLost, place),
             Some(outcome) => End::Unaccounted(format!(
@@ -363,7 +372,7 @@ fn blame(end: &End, source: usize, names: &[NodeName]) -> Option<(DropCause, usi
             let node = names.iter().position(|name| name.as_str() == node);
             Some((*cause, node.unwrap_or(source)))
         }
-        End::Vanished(from, _) => Some((DropCause::PathLost, *from)),
+        End::Vanished { from, .. } => Some((DropCause::PathLost, *from)),
         // The law that each ADU has a cause and a place says so.
         End::Delivered(_) | End::Replayed | End::Unaccounted(_) => None,
     }

@@ -70,6 +70,8 @@ struct Hop {
     from: usize,
     to: usize,
     carriage: Carriage,
+    /// Of its payload, as it went: a plan's modules may have changed that.
+    bytes: u64,
     handed: Instant,
     is_whole: bool,
     /// When it was.
@@ -251,12 +253,12 @@ impl Fates {
         self.attempt(copy).dropped.get_or_insert((cause, node));
     }
 
-    /// Takes in that a node handed an ADU to a link.
+    /// Takes in that a node handed an ADU to a link, how, and how many bytes of payload.
     pub fn handle_handed(
         &mut self,
         copy: Copy,
         [from, to]: [usize; 2],
-        carriage: Carriage,
+        (carriage, bytes): (Carriage, usize),
         now: Instant,
     ) {
         self.moved = now;
@@ -264,6 +266,7 @@ impl Fates {
             from,
             to,
             carriage,
+            bytes: bytes as u64,
             handed: now,
             is_whole: false,
             came: now,

@@ -85,7 +85,7 @@ fn because(place: &str, cause: DropCause) -> (String, String) {
 fn what_is_sent_and_not_heard_of_is_a_hole() {
     let (mut fates, copy, _) = one();
     assert_eq!(accounts(&fates), None);
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     assert!(!fates.is_settled(Instant::ZERO));
     fates.handle_outcome(copy, [0, 1], Outcome::Acknowledged, Instant::ZERO);
     assert_eq!(accounts(&fates), None);
@@ -94,8 +94,8 @@ fn what_is_sent_and_not_heard_of_is_a_hole() {
 #[test]
 fn the_first_hop_that_is_not_crossed_is_to_blame() {
     let (mut fates, copy, _) = one();
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
-    fates.handle_handed(copy, [1, 2], Carriage::Stream, Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
+    fates.handle_handed(copy, [1, 2], (Carriage::Stream, 9), Instant::ZERO);
     fates.handle_outcome(copy, [1, 2], Outcome::Cancelled, Instant::ZERO);
     fates.handle_outcome(copy, [0, 1], Outcome::Expired, Instant::ZERO);
     assert_eq!(accounts(&fates), Some(because("a->b", DropCause::Expired)));
@@ -104,7 +104,7 @@ fn the_first_hop_that_is_not_crossed_is_to_blame() {
 #[test]
 fn what_arrived_is_not_blamed_on_a_late_word_of_its_sender() {
     let (mut fates, copy, header) = one();
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     assert_eq!(
         fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
         Ok(())
@@ -126,7 +126,7 @@ fn a_crash_explains_what_was_there_and_what_was_leaving() {
     fates.handle_gone(0, Instant::ZERO);
     assert_eq!(accounts(&fates), Some(because("a", DropCause::PathLost)));
     let (mut fates, copy, header) = one();
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     fates.handle_gone(0, Instant::ZERO);
     assert_eq!(accounts(&fates), Some(because("a->b", DropCause::PathLost)));
     // It was on the line already, and arrives.
@@ -147,7 +147,7 @@ fn a_copy_that_is_not_made_is_a_hole_unless_the_sink_is_gone_that_it_is_for() {
     fates.handle_graft(id, Epoch(2), Epoch(1), 1);
     let given = fates.handle_given(&header, Epoch(2), Instant::ZERO);
     assert_eq!(given.map(|copy| copy.epoch), Some(Epoch(2)));
-    fates.handle_handed(copy, [0, 1], Carriage::Datagram, Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), Instant::ZERO);
     assert_eq!(
         fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
         Ok(())
@@ -164,12 +164,12 @@ fn a_copy_is_looked_for_of_what_came_since_it_was_given_and_not_before() {
     let id = header.stream;
     fates.handle_planned(id, Epoch(2), 0);
     fates.handle_graft(id, Epoch(2), Epoch(1), 1);
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, at(0));
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), at(0));
     fates.handle_outcome(copy, [0, 1], Outcome::Acknowledged, at(0));
     assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(1)), Ok(()));
     // For another sink it is sent again, and does not come.
     fates.handle_given(&header, Epoch(2), at(2));
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, at(2));
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), at(2));
     fates.handle_outcome(copy, [0, 1], Outcome::Expired, at(3));
     assert!(fates.is_settled(at(3)));
     assert_eq!(accounts(&fates), Some(because("a->b", DropCause::Expired)));
@@ -199,7 +199,7 @@ fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
         fates.handle_leaving(2, at(left));
         fates.handle_gone(2, at(4));
         fates.handle_ceased(id, Epoch(2), at(ceased));
-        fates.handle_handed(copy, [0, 1], Carriage::Datagram, at(5));
+        fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(5));
         assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
         assert_eq!(accounts(&fates), end, "{what}");
         // Whoever is back, or is cast again, is to have its copy.
@@ -214,7 +214,7 @@ fn no_copy_is_asked_for_once_copies_have_ended_for_a_sink_that_left() {
 #[test]
 fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() {
     let (mut fates, copy, header) = one();
-    fates.handle_handed(copy, [0, 1], Carriage::Stream, Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
     fates.handle_outcome(copy, [0, 1], Outcome::Dependant, Instant::ZERO);
     let place = (0, Band::of(Importance(9)));
     assert_eq!(fates.truth(0, &names()).returned.get(&place), None);
@@ -229,7 +229,7 @@ fn a_dependant_that_its_link_gives_up_and_that_is_there_is_one_that_came_back() 
 fn a_link_that_goes_down_after_the_last_of_a_stream_has_cut_it() {
     let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
     let (mut fates, copy, _) = one();
-    fates.handle_handed(copy, [0, 1], Carriage::Datagram, at(2));
+    fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(2));
     fates.handle_down(0, 1, at(1));
     fates.handle_down(1, 2, at(3));
     assert!(!fates.was_cut(0), "before, and elsewhere");
@@ -242,7 +242,7 @@ fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
     let at = |millis| Instant::ZERO + Duration::from_millis(millis);
     for (came, is_late) in [(7_999, false), (8_000, true), (11_000, true)] {
         let (mut fates, copy, header) = one();
-        fates.handle_handed(copy, [0, 1], Carriage::Datagram, at(0));
+        fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), at(0));
         assert_eq!(fates.handle_whole(copy, 0, 1, &header, at(came)), Ok(()));
         fates.handle_removed(header.stream, Epoch(1), 1, at(9_000));
         assert!(!fates.was_late(0), "the source has it still");
@@ -252,13 +252,23 @@ fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
 }
 
 #[test]
+fn what_vanished_is_as_long_as_what_left() {
+    let (mut fates, copy, _) = one();
+    fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 3), Instant::ZERO);
+    fates.handle_outcome(copy, [0, 1], Outcome::Departed, Instant::ZERO);
+    let vanished = fates.conclude(&world(), &names()).vanished;
+    assert_eq!(vanished.into_iter().collect::<Vec<_>>(), [((0, 1), 3)]);
+}
+
+#[test]
 fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
     let (mut fates, copy, mut header) = one();
     let id = thalweg_core::hop::OrderedId {
         stream: header.stream,
         epoch: header.epoch,
     };
-    fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
+    let handed = (Carriage::Ordered(id), 9);
+    fates.handle_handed(copy, [0, 1], handed, Instant::ZERO);
     fates.handle_outcome(copy, [0, 1], Outcome::Departed, Instant::ZERO);
     assert_eq!(accounts(&fates), None);
     assert!(!fates.is_settled(Instant::ZERO));
@@ -269,7 +279,7 @@ fn an_ordered_hop_needs_a_reason_and_keeps_its_order() {
         fates.handle_whole(copy, 0, 1, &header, Instant::ZERO),
         Ok(())
     );
-    fates.handle_handed(copy, [0, 1], Carriage::Ordered(id), Instant::ZERO);
+    fates.handle_handed(copy, [0, 1], handed, Instant::ZERO);
     header.sequence = Sequence(0);
     assert!(
         fates

@@ -207,7 +207,8 @@ impl<'w> Watch<'w> {
         let happening = Happening::at(Kind::Handed, from).with(to).of(copy.stream);
         self.note(happening.numbers(header.sequence.0, u64::from(header.epoch.0)));
         let now = self.now;
-        self.fates.handle_handed(copy, [from, to], carriage, now);
+        let handed = (carriage, payload_bytes);
+        self.fates.handle_handed(copy, [from, to], handed, now);
         let ends = [&self.names[from], &self.names[to]];
         if let Err(what) = self.promises.handle_handed(header, ends, payload_bytes) {
             self.violate(from, Some(copy), what);

@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 13] = [
+const SEEDS: [(u64, &str); 14] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
@@ -57,6 +57,10 @@ const SEEDS: [(u64, &str); 13] = [
     (
         17_418,
         "a stream is found anew in the same moment in which ADUs of the old one arrive",
+    ),
+    (
+        45_377,
+        "three datagrams that their source had packed are lost in one packet, and were longer than that before",
     ),
 ];
 
