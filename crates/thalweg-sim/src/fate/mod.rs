@@ -277,17 +277,20 @@ impl Fates {
         });
     }
 
-    /// Returns the first crossing of a link that is not over at one of its ends: what is sent again for another sink crosses
-    /// twice.
+    /// Returns the first crossing of a link that is not over at one of its ends, of those that what the other end said speaks
+    /// for if there are any: what is sent again for another sink crosses twice, and nobody says of which crossing he speaks.
     fn hop(
         &mut self,
         copy: Copy,
-        from: usize,
-        to: usize,
+        [from, to]: [usize; 2],
         is_open: impl Fn(&Hop) -> bool,
+        is_likely: impl Fn(&Hop) -> bool,
     ) -> Option<&mut Hop> {
-        let mut hops = self.attempt(copy).hops.iter_mut();
-        hops.find(|hop| hop.from == from && hop.to == to && is_open(hop))
+        let hops = &mut self.attempt(copy).hops;
+        let may_be = |hop: &Hop| hop.from == from && hop.to == to && is_open(hop);
+        let likely = hops.iter().position(|hop| may_be(hop) && is_likely(hop));
+        let at = likely.or_else(|| hops.iter().position(may_be))?;
+        hops.get_mut(at)
     }
 
     /// Takes in that an ADU has arrived whole. Says what is wrong if it was never sent, came before, or out of order.
@@ -301,7 +304,7 @@ impl Fates {
     ) -> Result<(), String> {
         self.moved = now;
         let hop = self
-            .hop(copy, from, to, |hop| !hop.is_whole && hop.failed.is_none())
+            .hop(copy, [from, to], Hop::is_awaited, |hop| !hop.is_given_up())
             .ok_or("it arrived more often over a link than it was handed to that")?;
         (hop.is_whole, hop.came) = (true, now);
         if !matches!(hop.carriage, Carriage::Ordered(_)) {
@@ -321,7 +324,7 @@ impl Fates {
 
     /// Takes in that the rest of an ADU does not arrive.
     pub fn handle_failed(&mut self, copy: Copy, from: usize, to: usize, cause: DropCause) {
-        if let Some(hop) = self.hop(copy, from, to, |hop| !hop.is_whole && hop.failed.is_none()) {
+        if let Some(hop) = self.hop(copy, [from, to], Hop::is_awaited, Hop::is_given_up) {
             hop.failed = Some(cause);
         }
     }
@@ -334,7 +337,9 @@ impl Fates {
         outcome: Outcome,
         now: Instant,
     ) {
-        if let Some(hop) = self.hop(copy, from, to, |hop| hop.outcome.is_none()) {
+        let is_there = outcome.drop_cause().is_none();
+        let is_open = |hop: &Hop| hop.outcome.is_none();
+        if let Some(hop) = self.hop(copy, [from, to], is_open, |hop| hop.is_whole == is_there) {
             (hop.outcome, hop.ended) = (Some(outcome), now);
         }
     }
@@ -475,6 +480,16 @@ impl Fates {
 }
 
 impl Hop {
+    /// Whether its receiver may still say something of it.
+    const fn is_awaited(&self) -> bool {
+        !self.is_whole && self.failed.is_none()
+    }
+
+    /// Whether its sender gave it up.
+    fn is_given_up(&self) -> bool {
+        self.outcome.and_then(Outcome::drop_cause).is_some()
+    }
+
     /// Whether its sender gave it up with what it depends on, and it was there after all.
     fn is_returned(&self) -> bool {
         self.is_whole && self.outcome == Some(Outcome::Dependant)

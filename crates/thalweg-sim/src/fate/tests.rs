@@ -252,6 +252,30 @@ fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
 }
 
 #[test]
+fn of_two_crossings_of_a_link_the_one_that_arrived_is_the_one_that_was_acknowledged() {
+    for gone_first in [false, true] {
+        let (mut fates, copy, header) = one();
+        for _ in 0..2 {
+            fates.handle_handed(copy, [0, 1], (Carriage::Stream, 9), Instant::ZERO);
+        }
+        let expire = |fates: &mut Fates| {
+            fates.handle_outcome(copy, [0, 1], Outcome::Expired, Instant::ZERO);
+        };
+        if gone_first {
+            expire(&mut fates);
+        }
+        let whole = fates.handle_whole(copy, 0, 1, &header, Instant::ZERO);
+        assert_eq!(whole, Ok(()));
+        if !gone_first {
+            expire(&mut fates);
+        }
+        fates.handle_outcome(copy, [0, 1], Outcome::Acknowledged, Instant::ZERO);
+        let expired = because("a->b", DropCause::Expired);
+        assert_eq!(accounts(&fates), Some(expired), "and is no hole");
+    }
+}
+
+#[test]
 fn what_vanished_is_as_long_as_what_left() {
     let (mut fates, copy, _) = one();
     fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 3), Instant::ZERO);
