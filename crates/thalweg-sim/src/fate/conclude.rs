@@ -110,9 +110,8 @@ impl Fates {
         (stream, adu): (usize, usize),
         epoch: Epoch,
     ) -> Fed<'_> {
-        let of_stream = self.published.iter().filter(|(_, (of, _))| *of == stream);
-        let before = of_stream.filter(|(_, (_, before))| *before <= adu);
-        let Some((id, _)) = before.max_by_key(|(_, (_, before))| *before) else {
+        let mut ids = self.streams[stream].ids.iter().rev();
+        let Some((id, _)) = ids.find(|(_, before)| *before <= adu) else {
             return Fed::Own;
         };
         let Some((base, node)) = self.grafts.get(&(*id, epoch)) else {

@@ -111,6 +111,8 @@ struct StreamFates {
     source: usize,
     sinks: Vec<usize>,
     sent: Vec<Sent>,
+    /// By what ids it was published, in order, and how many ADUs it had by then.
+    ids: Vec<(StreamId, usize)>,
     /// One list a sink, one passage an ADU.
     passages: Vec<Vec<Passage>>,
 }
@@ -149,6 +151,7 @@ impl Fates {
         let stream = |(source, sinks): (usize, Vec<usize>)| StreamFates {
             source,
             sent: Vec::new(),
+            ids: Vec::new(),
             passages: vec![Vec::new(); sinks.len()],
             sinks,
         };
@@ -160,7 +163,9 @@ impl Fates {
 
     /// Takes in that a stream is published, for the first time or anew.
     pub fn handle_published(&mut self, id: StreamId, stream: usize) {
-        let before = self.streams[stream].sent.len();
+        let fates = &mut self.streams[stream];
+        let before = fates.sent.len();
+        fates.ids.push((id, before));
         self.published.insert(id, (stream, before));
     }
 

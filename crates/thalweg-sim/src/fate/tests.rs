@@ -252,6 +252,42 @@ fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
 }
 
 #[test]
+fn a_copy_is_of_the_stream_as_it_was_published_last_before_the_adu() {
+    // Published anew before it had an ADU, as by a node that was killed at once; ids say nothing of order.
+    for ids in [[7, 8], [8, 7]].map(|ids| ids.map(StreamId)) {
+        let mut fates = Fates::new([(0, vec![2, 1])]);
+        for id in ids {
+            fates.handle_published(id, 0);
+        }
+        let [_, id] = ids;
+        fates.handle_planned(id, Epoch(1), 1);
+        fates.handle_planned(id, Epoch(2), 0);
+        fates.handle_graft(id, Epoch(2), Epoch(1), 1);
+        fates.handle_sent(
+            0,
+            Sent {
+                due: Instant::ZERO,
+                sequence: 0,
+                frame: 0,
+                layer: 0,
+                importance: Importance(9),
+                payload: b"payload".as_slice().into(),
+            },
+        );
+        let mut header = Header::new(id, Sequence(0));
+        for epoch in [2, 1].map(Epoch) {
+            header.epoch = epoch;
+            fates.handle_given(&header, epoch, Instant::ZERO);
+        }
+        let copy = fates.find(&header).expect("it was sent");
+        fates.handle_handed(copy, [0, 1], (Carriage::Datagram, 9), Instant::ZERO);
+        fates.handle_outcome(copy, [0, 1], Outcome::Departed, Instant::ZERO);
+        let lost = because("a->b", DropCause::PathLost);
+        assert_eq!(accounts(&fates), Some(lost), "what it is a copy of was");
+    }
+}
+
+#[test]
 fn of_two_crossings_of_a_link_the_one_that_arrived_is_the_one_that_was_acknowledged() {
     for gone_first in [false, true] {
         let (mut fates, copy, header) = one();

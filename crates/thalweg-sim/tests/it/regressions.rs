@@ -5,7 +5,7 @@
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 14] = [
+const SEEDS: [(u64, &str); 15] = [
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",
@@ -57,6 +57,10 @@ const SEEDS: [(u64, &str); 14] = [
     (
         17_418,
         "a stream is found anew in the same moment in which ADUs of the old one arrive",
+    ),
+    (
+        79_887,
+        "a node is killed before its stream has an ADU: copies were looked for by the id that it had had then",
     ),
     (
         45_377,
