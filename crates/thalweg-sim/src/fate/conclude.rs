@@ -111,7 +111,7 @@ impl Fates {
         epoch: Epoch,
     ) -> Fed<'_> {
         let mut ids = self.streams[stream].ids.iter().rev();
-        let Some((id, _)) = ids.find(|(_, before)| *before <= adu) else {
+        let Some(id) = ids.find(|id| self.published[*id].1 <= adu) else {
             return Fed::Own;
         };
         let Some((base, node)) = self.grafts.get(&(*id, epoch)) else {

@@ -111,8 +111,8 @@ struct StreamFates {
     source: usize,
     sinks: Vec<usize>,
     sent: Vec<Sent>,
-    /// By what ids it was published, in order, and how many ADUs it had by then.
-    ids: Vec<(StreamId, usize)>,
+    /// By what ids it was published, in order.
+    ids: Vec<StreamId>,
     /// One list a sink, one passage an ADU.
     passages: Vec<Vec<Passage>>,
 }
@@ -165,7 +165,7 @@ impl Fates {
     pub fn handle_published(&mut self, id: StreamId, stream: usize) {
         let fates = &mut self.streams[stream];
         let before = fates.sent.len();
-        fates.ids.push((id, before));
+        fates.ids.push(id);
         self.published.insert(id, (stream, before));
     }
 

@@ -44,23 +44,25 @@ fn world() -> World {
     }
 }
 
+/// The first ADU of a stream.
+fn first() -> Sent {
+    Sent {
+        due: Instant::ZERO,
+        sequence: 0,
+        frame: 0,
+        layer: 0,
+        importance: Importance(9),
+        payload: b"payload".as_slice().into(),
+    }
+}
+
 /// Accounts with one ADU, and its copy for the one sink.
 fn one() -> (Fates, Copy, Header) {
     let mut fates = Fates::new([(0, vec![2])]);
     let id = StreamId(7);
     fates.handle_published(id, 0);
     fates.handle_planned(id, Epoch(1), 0);
-    fates.handle_sent(
-        0,
-        Sent {
-            due: Instant::ZERO,
-            sequence: 0,
-            frame: 0,
-            layer: 0,
-            importance: Importance(9),
-            payload: b"payload".as_slice().into(),
-        },
-    );
+    fates.handle_sent(0, first());
     let mut header = Header::new(id, Sequence(0));
     header.epoch = Epoch(1);
     let copy = fates.find(&header).expect("it was sent");
@@ -263,17 +265,7 @@ fn a_copy_is_of_the_stream_as_it_was_published_last_before_the_adu() {
         fates.handle_planned(id, Epoch(1), 1);
         fates.handle_planned(id, Epoch(2), 0);
         fates.handle_graft(id, Epoch(2), Epoch(1), 1);
-        fates.handle_sent(
-            0,
-            Sent {
-                due: Instant::ZERO,
-                sequence: 0,
-                frame: 0,
-                layer: 0,
-                importance: Importance(9),
-                payload: b"payload".as_slice().into(),
-            },
-        );
+        fates.handle_sent(0, first());
         let mut header = Header::new(id, Sequence(0));
         for epoch in [2, 1].map(Epoch) {
             header.epoch = epoch;
