@@ -282,7 +282,16 @@ impl Controller {
             Err(error) => return self.note(Note::RecordRefused { from, error }),
         };
         let node = record.node;
-        if !keys.verify(node, &[RECORD_CONTEXT, &bytes].concat(), &signature) {
+        let signed = Signed {
+            record: bytes,
+            signature,
+        };
+        // A network of many ways brings each record over several of them, and its signature costs more to verify than all else that
+        // is done with it.
+        if self.directory.has(node, &signed) {
+            return self.flood.handle_known(node, record.sequence, from);
+        }
+        if !keys.verify(node, &[RECORD_CONTEXT, &signed.record].concat(), &signature) {
             return self.note(Note::RecordForged { from, node });
         }
         if let Some(name) = borrowed_stream(&record, keys) {
@@ -295,10 +304,6 @@ impl Controller {
         if let Some(refusal) = self.check_record(from, &record) {
             return self.note(refusal);
         }
-        let signed = Signed {
-            record: bytes,
-            signature,
-        };
         let haste = self.haste(&record);
         let (of, frame) = ((node, record.sequence), frame(&signed));
         let rank = self.rank_of_end(node);

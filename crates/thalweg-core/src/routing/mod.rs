@@ -243,6 +243,13 @@ impl Directory {
         on_map.map(|known| &known.record)
     }
 
+    /// Returns whether a node's record is kept as it was signed here, to the byte.
+    pub fn has(&self, node: NodeId, signed: &Signed) -> bool {
+        self.known
+            .get(&node)
+            .is_some_and(|known| known.signed == *signed)
+    }
+
     /// Returns all records as they were signed, also of who is off the map, for a new neighbour.
     pub fn signed(&self) -> impl Iterator<Item = &Signed> {
         self.known.values().map(|known| &known.signed)

@@ -14,7 +14,7 @@ use crate::id::{Epoch, NodeId, StreamId};
 use crate::session::LEASE;
 use crate::time::Duration;
 use crate::wire::control::{self as wire, Body, Message, Prepare, Routed};
-use crate::wire::record::{Announced, Record};
+use crate::wire::record::{self, Announced, Record};
 
 /// Returns an envelope of `sender` for B, as its neighbour C would bring it.
 fn envelope(sender: NodeId, route: &[NodeId], body: &Body) -> Bytes {
@@ -189,23 +189,41 @@ fn nobody_announces_a_stream_of_anothers() {
 fn a_changed_record_is_not_believed_and_not_passed_on() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let known = fabric.node(A).controller.directory().signed();
-    let mut signed = known.last().expect("records").clone();
-    signed.record[40] ^= 1;
-    let frame = wire::encode(&Message::Record {
-        record: signed.record,
-        signature: signed.signature,
-    });
-    fabric.at(B, |c, now, keys| c.handle_frame(A, &frame, now, keys));
-    let outputs: Vec<_> = {
+    let signed = known.last().expect("records").clone();
+    let known = record::decode(&signed.record).expect("it is known");
+    for ahead in [-1, 0, 1] {
+        let mut changed = known.clone();
+        changed.sequence = changed.sequence.saturating_add_signed(ahead);
+        changed.name = "another".into();
+        let frame = wire::encode(&Message::Record {
+            record: record::encode(&changed),
+            signature: signed.signature,
+        });
+        fabric.at(B, |c, now, keys| c.handle_frame(A, &frame, now, keys));
         let b = fabric.nodes.get_mut(&B).expect("linked");
-        core::iter::from_fn(|| b.controller.poll_output()).collect()
-    };
-    assert!(
-        outputs
-            .iter()
-            .all(|output| matches!(output, Output::Note(_)))
-    );
-    assert_eq!(outputs.len(), 1);
+        let outputs: Vec<_> = core::iter::from_fn(|| b.controller.poll_output()).collect();
+        let is_note = |output: &Output| matches!(output, Output::Note(Note::RecordForged { .. }));
+        assert!(outputs.iter().all(is_note), "{outputs:?}");
+        assert_eq!(outputs.len(), 1, "{ahead} ahead");
+        let record = b.controller.directory().record(known.node);
+        assert_eq!(record, Some(&known));
+    }
+}
+
+#[test]
+fn who_repeats_a_record_has_said_nothing() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let known = fabric.node(A).controller.directory().signed();
+    let known: Vec<_> = known.cloned().collect();
+    for signed in known {
+        let frame = wire::encode(&Message::Record {
+            record: signed.record,
+            signature: signed.signature,
+        });
+        fabric.at(B, |c, now, keys| c.handle_frame(A, &frame, now, keys));
+        let b = fabric.nodes.get_mut(&B).expect("linked");
+        assert!(b.controller.poll_output().is_none());
+    }
 }
 
 proptest! {
