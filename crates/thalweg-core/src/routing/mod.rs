@@ -83,6 +83,8 @@ pub enum News {
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
     known: BTreeMap<NodeId, Known>,
+    /// Those of them that publish something: of a large map few.
+    publishing: BTreeSet<NodeId>,
     /// The bytes of all records on the wire.
     size: DataSize,
     /// When the map changed first since it was looked at who is on it.
@@ -118,11 +120,12 @@ impl Directory {
             Some(known) if !known.is_hidden && is_same(&known.record, &record) => News::Refreshed,
             _ => News::Changed,
         };
-        if news == News::Changed {
+        let before = self.known.get(&record.node);
+        // What links are like says nothing of where they lead.
+        if !before.is_some_and(|known| !known.is_hidden && has_same_ends(&known.record, &record)) {
             self.changed.get_or_insert(now);
         }
         // What was out of sight is not for being heard again: a way must lead there.
-        let before = self.known.get(&record.node);
         let known = Known {
             heard: now,
             unreached: before.and_then(|known| known.unreached),
@@ -131,9 +134,15 @@ impl Directory {
             signed,
         };
         self.size += known.size();
+        let node = known.record.node;
+        if known.record.streams.is_empty() {
+            self.publishing.remove(&node);
+        } else {
+            self.publishing.insert(node);
+        }
         let aged = now + AGED;
         self.look = Some(self.look.map_or(aged, |look| look.min(aged)));
-        if let Some(before) = self.known.insert(known.record.node, known) {
+        if let Some(before) = self.known.insert(node, known) {
             self.size = self.size.saturating_sub(before.size());
         }
         news
@@ -169,6 +178,7 @@ impl Directory {
                 .min(aged);
             now < aged
         });
+        self.publishing.retain(|node| self.known.contains_key(node));
         let sizes = self.known.values().map(Known::size);
         let size = sizes.fold(DataSize::ZERO, |sum, size| sum + size);
         has_changed |= size != self.size;
@@ -181,6 +191,7 @@ impl Directory {
     /// Forgets a node that does not belong here any more.
     pub fn remove(&mut self, node: NodeId) {
         if let Some(known) = self.known.remove(&node) {
+            self.publishing.remove(&node);
             self.hidden -= usize::from(known.is_hidden);
             self.size = self.size.saturating_sub(known.size());
         }
@@ -286,9 +297,10 @@ impl Directory {
 
     /// Returns the nodes that publish a stream of this name, ordered by key.
     pub fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, &Announced)> {
-        self.records().filter_map(move |record| {
-            let stream = record.streams.iter().find(|stream| stream.name == *name)?;
-            Some((record.node, stream))
+        self.publishing.iter().filter_map(move |node| {
+            let streams = &self.record(*node)?.streams;
+            let stream = streams.iter().find(|stream| stream.name == *name)?;
+            Some((*node, stream))
         })
     }
 
@@ -436,6 +448,13 @@ impl Known {
 /// Returns whether two records of a node differ in nothing but their numbers.
 ///
 /// What a node says of its links it says only when it has changed for good (`gauge`), so every difference counts.
+/// Returns whether two records of a node name the same neighbours.
+fn has_same_ends(before: &Record, after: &Record) -> bool {
+    let ends = [before, after].map(|record| record.neighbours.iter().map(|link| link.node));
+    let [before, after] = ends;
+    before.eq(after)
+}
+
 fn is_same(before: &Record, after: &Record) -> bool {
     (&before.name, before.slots, before.box_key) == (&after.name, after.slots, after.box_key)
         && (&before.neighbours, &before.streams) == (&after.neighbours, &after.streams)
