@@ -146,7 +146,12 @@ impl Session {
 
     /// Returns the plan under which the source gives what goes by a plan.
     pub fn root(&self, epoch: Epoch) -> Epoch {
-        root(epoch, &self.grafts())
+        // A base is older than what is grafted on it, so this ends.
+        let mut root = epoch;
+        while let Some(graft) = self.graft(root) {
+            root = graft.base;
+        }
+        root
     }
 
     /// Returns where a plan is grafted, if it is.
