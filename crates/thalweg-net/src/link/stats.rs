@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use iroh::TransportAddr;
 use iroh::endpoint::Connection;
 use thalweg_core::outbox::gate::{SLIVER_MIN, WAKE};
-use thalweg_core::routing::gauge::Sample;
+use thalweg_core::routing::gauge::{self, Sample};
 use thalweg_core::routing::pulse::{LOOK, Sign};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
@@ -42,7 +42,7 @@ pub struct LinkStats {
     pub rtt: Duration,
     /// The least of the sampled round trips in the last ten seconds.
     pub rtt_min: Duration,
-    /// The share of sent packets that were lost in the last ten seconds; over TCP, of segments that were repetitions.
+    /// The share of sent packets that were lost in the last ten seconds; over TCP, of segments that were sent again because they had not come.
     pub loss: Ratio,
     /// UDP payload bytes sent since the link is up; over TCP, bytes of its sockets.
     pub sent: DataSize,
@@ -131,6 +131,8 @@ pub(crate) struct Meter {
 pub(crate) struct Reading {
     pub(crate) rtt_min: Duration,
     pub(crate) loss: Ratio,
+    /// Of how many packets that is the share.
+    pub(crate) packets: u64,
     pub(crate) sent_rate: Bitrate,
     pub(crate) received_rate: Bitrate,
 }
@@ -179,6 +181,7 @@ impl Meter {
                 .filter(|rtt| *rtt != Duration::ZERO)
                 .fold(present.rtt, Duration::min),
             loss,
+            packets,
             sent_rate: rate(present.bytes_sent, before.bytes_sent),
             received_rate: rate(present.bytes_received, before.bytes_received),
         }
@@ -230,7 +233,7 @@ pub(crate) fn of_quic(connection: &Connection) -> Measured {
 pub(crate) fn totals_of_tcp(traffic: &tcp::Traffic) -> Totals {
     Totals {
         packets_sent: traffic.segments,
-        packets_lost: traffic.segments_again,
+        packets_lost: traffic.segments_lost,
         bytes_sent: traffic.sent.as_bytes(),
         bytes_received: traffic.received.as_bytes(),
         rtt: traffic.rtt,
@@ -312,7 +315,7 @@ pub(crate) fn gauged(link: &Link) -> Sample {
             Duration::ZERO => totals.rtt,
             shortest => shortest,
         },
-        loss: reading.loss,
+        loss: gauge::weigh(reading.loss, reading.packets),
         sent: DataSize::from_bytes(totals.bytes_sent),
         waiting: if may_wait && is_full(link, totals.rtt) {
             link.waiting()

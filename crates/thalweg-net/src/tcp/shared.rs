@@ -494,7 +494,7 @@ impl Slot {
         traffic.received += DataSize::from_bytes(self.moved.received());
         if let Some(known) = known {
             traffic.segments += known.segments;
-            traffic.segments_again += known.path.segments_again;
+            traffic.segments_lost += known.lost;
         }
     }
 }

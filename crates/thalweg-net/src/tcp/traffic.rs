@@ -17,8 +17,8 @@ pub struct Traffic {
     pub received: DataSize,
     /// Segments with data that were sent, as the kernel counts; none where it does not say.
     pub segments: u64,
-    /// How many of them were repetitions.
-    pub segments_again: u64,
+    /// How many of them repeated what had not come.
+    pub segments_lost: u64,
     /// The smoothed round trip of the connection in use: the kernel's, or else that of the peer's words.
     pub rtt: Duration,
     /// The congestion window of the connection in use; zero where the kernel does not say.

@@ -13,7 +13,7 @@ use thalweg_core::hop::CloseCode;
 use thalweg_core::id::NodeId;
 use thalweg_core::model::{NodeName, World};
 use thalweg_core::random::SplitMix;
-use thalweg_core::routing::gauge::{SAMPLE_EVERY, Sample, WINDOW};
+use thalweg_core::routing::gauge::{self, SAMPLE_EVERY, Sample, WINDOW};
 use thalweg_core::routing::pulse::Pulse;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
@@ -136,7 +136,7 @@ impl Neighbour {
                 Duration::ZERO => stats.rtt,
                 shortest => shortest,
             },
-            loss: stats.loss,
+            loss: gauge::weigh(stats.loss, stats.packets_sent),
             sent: stats.sent,
             waiting: if stats.is_full {
                 stats.queued

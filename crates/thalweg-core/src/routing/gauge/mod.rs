@@ -67,6 +67,10 @@ const RTT_MARGIN: Duration = Duration::from_millis(5);
 /// A change of the share of lost packets below this is chance.
 const LOSS_MARGIN: f64 = 0.03;
 
+/// Of fewer packets than this, what was lost is a share of so many: a link at rest sends some ten in ten seconds, and two of them
+/// that come late are no news to a whole network.
+const LOSS_PACKETS: u64 = 100;
+
 /// How long a capacity that has fallen is believed without a filled window, the first time.
 pub const DOUBT: Duration = Duration::from_secs(30);
 
@@ -78,7 +82,7 @@ const DOUBLINGS_MAX: u32 = 5;
 pub struct Sample {
     /// The shortest round trip of late, or the smoothed one where that is not known.
     pub rtt: Duration,
-    /// The share of packets lost of late.
+    /// The share of packets lost of late, as [`weigh`] has it.
     pub loss: Ratio,
     /// All bytes that have left on it since it is up.
     pub sent: DataSize,
@@ -334,6 +338,13 @@ impl Gauge {
             .handle_value(loss, bounds, [LOSS_HOLD; 2], now);
         is_news
     }
+}
+
+/// Returns the share of packets lost as a gauge wants it, from that of so many: of few it says little.
+pub fn weigh(loss: Ratio, packets: u64) -> Ratio {
+    let share = packets.min(LOSS_PACKETS) as f64 / LOSS_PACKETS as f64;
+    // Of a share a share is one.
+    Ratio::new(loss.as_f64() * share).unwrap_or(loss)
 }
 
 /// Returns a rate as it is told, without bound if it is not known.

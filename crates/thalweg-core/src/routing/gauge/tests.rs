@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 
-use super::{DOUBT, Gauge, SAMPLE_EVERY, Sample};
+use super::{DOUBT, Gauge, SAMPLE_EVERY, Sample, weigh};
 use crate::random::SplitMix;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize, Ratio};
@@ -186,6 +186,25 @@ fn a_round_trip_is_told_when_it_has_changed_for_good() {
     assert_eq!(link.pass(4_000, 100, Duration::from_secs(9)), 0);
     assert_eq!(link.pass(4_000, 100, Duration::from_secs(4)), 1);
     assert_eq!(link.pass(4_000, 100, LONG), 0);
+}
+
+#[test]
+fn of_few_packets_a_loss_is_a_share_of_more() {
+    let share = |share| Ratio::new(share).expect("it is a share");
+    for (lost, packets, weighed) in [
+        (3.0, 20, 0.03),
+        (20.0, 20, 0.2),
+        (1.0, 1, 0.01),
+        (0.0, 0, 0.0),
+    ] {
+        let loss = share(lost / f64::max(1.0, packets as f64));
+        let is = weigh(loss, packets).as_f64();
+        assert!((is - weighed).abs() < 1e-12, "{lost} of {packets}: {is}");
+    }
+    for packets in [100, 101, u64::MAX] {
+        assert_eq!(weigh(share(0.05), packets), share(0.05));
+    }
+    assert_eq!(weigh(Ratio::ONE, 100), Ratio::ONE);
 }
 
 #[test]

@@ -8,7 +8,11 @@
 //!       16  segment size           28  of them SACKed     80  window, segments    148  least RTT, µs
 //!                                  32  lost   36  sent again                         156  segments with data sent
 //!                                 100  sent again, ever                              160  delivery rate, bytes/s
+//!                                                                                    216  sent again for nothing
 //! ```
+//!
+//! The last came with Linux 4.19: segments that the peer says (RFC 2883) it had already. A peer that is late to acknowledge is sent
+//! much again, and has lost nothing.
 //!
 //! *What it does not do.* `SIOCOUTQNSD` is not asked besides: it gives the number that stands at 144.
 //!
@@ -27,14 +31,18 @@ use thalweg_core::units::{Bitrate, DataSize};
 
 use super::Reading;
 
-/// As far as the delivery rate, which came with Linux 4.9.
-const BYTES: usize = 168;
+/// As far as what was sent again for nothing.
+const BYTES: usize = 220;
+
+/// As far as the delivery rate, which came with Linux 4.9: what a kernel must say.
+const BYTES_MIN: usize = 168;
 
 pub(super) fn reading(socket: BorrowedFd<'_>) -> io::Result<Reading> {
     let bytes = ask(socket)?;
     Ok(Reading {
         path: read(&bytes),
         segments: word(&bytes, 156),
+        lost: word(&bytes, 100).saturating_sub(word(&bytes, 216)),
     })
 }
 
@@ -55,7 +63,7 @@ fn ask(socket: BorrowedFd<'_>) -> io::Result<[u8; BYTES]> {
     if failed != 0 {
         return Err(io::Error::last_os_error());
     }
-    if (length as usize) < BYTES {
+    if (length as usize) < BYTES_MIN {
         return Err(io::ErrorKind::Unsupported.into());
     }
     Ok(bytes)

@@ -30,6 +30,8 @@ pub(super) struct Reading {
     pub(super) path: KernelPath,
     /// Segments with data that were sent.
     pub(super) segments: u64,
+    /// Of them those that were sent again, and had not come before.
+    pub(super) lost: u64,
 }
 
 /// Sets what every TCP socket of ours has; for a listener too, whose connections inherit it.
