@@ -6,12 +6,12 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::flood::LINKS_FEW;
-use super::{Controller, Keys, Note};
+use super::{Controller, Installation, Keys, Note};
 use crate::admission::Rights;
 use crate::id::{NodeId, StreamId, StreamName};
 use crate::limits::{NEIGHBOURS_MAX, STREAMS_PER_NODE_MAX};
 use crate::random::SplitMix;
-use crate::routing::cadence::{self, Cadence};
+use crate::routing::cadence::{self, Cadence, Urgency};
 use crate::routing::gauge::{Gauge, Sample};
 use crate::routing::{News, Signed};
 use crate::time::{Duration, Instant};
@@ -37,8 +37,8 @@ pub(super) struct OwnRecord {
     /// None: it is to be made at once.
     pub(super) made: Option<Instant>,
     cadence: Cadence,
-    /// Something that was measured is to be told.
-    is_measured: bool,
+    /// Something that was measured is to be told, and how much that matters.
+    measured: Option<Urgency>,
     /// When links that came or went are to be told of.
     links_due: Instant,
 }
@@ -49,7 +49,7 @@ impl Default for OwnRecord {
             sequence: 0,
             made: None,
             cadence: Cadence::default(),
-            is_measured: false,
+            measured: None,
             links_due: Instant::NEVER,
         }
     }
@@ -97,7 +97,8 @@ impl Controller {
             return;
         };
         if gauge.handle_sample(sample, now) {
-            self.own_record.is_measured = true;
+            let urgency = self.urgency(peer);
+            self.own_record.measured = self.own_record.measured.max(Some(urgency));
             self.tell_measured(now, keys);
             self.settle(now, keys);
         }
@@ -107,7 +108,10 @@ impl Controller {
     pub(super) fn time_gauges(&mut self, now: Instant, keys: &mut dyn Keys) {
         let gauges = self.links.values_mut();
         let is_news = gauges.fold(false, |any, gauge| gauge.handle_timeout(now) | any);
-        self.own_record.is_measured |= is_news;
+        if is_news {
+            // A stream that has left it for another comes back by this word alone.
+            self.own_record.measured = Some(Urgency::Stream);
+        }
         self.tell_measured(now, keys);
         if self.own_record.links_due <= now {
             self.announce(now, keys);
@@ -119,16 +123,39 @@ impl Controller {
         let gauges = self.links.values().map(Gauge::poll_timeout);
         let doubt = gauges.min().unwrap_or(Instant::NEVER);
         let doubt = doubt.min(self.own_record.links_due);
-        if self.own_record.is_measured {
-            let interval = self.record_interval();
-            return doubt.min(self.own_record.cadence.next(interval));
+        doubt.min(self.tell_at().unwrap_or(Instant::NEVER))
+    }
+
+    /// Returns when what was measured may be told, if there is any.
+    fn tell_at(&self) -> Option<Instant> {
+        let urgency = self.own_record.measured?;
+        Some(
+            self.own_record
+                .cadence
+                .next(self.record_interval(), urgency),
+        )
+    }
+
+    /// Returns who waits for what the link with a neighbour is like.
+    fn urgency(&self, peer: NodeId) -> Urgency {
+        let is_taken = |part: &Installation| part.next == Some(peer);
+        if self.installations().any(is_taken) {
+            Urgency::Stream
+        } else if self.links.len() > 1 || !self.sources.is_empty() {
+            Urgency::Planner
+        } else {
+            Urgency::Nobody
         }
-        doubt
+    }
+
+    /// Takes in that a stream is about to take a link, and so whoever waits to tell of one does not wait so long.
+    pub(super) fn hasten_measured(&mut self) {
+        self.own_record.measured = self.own_record.measured.map(|_| Urgency::Stream);
     }
 
     fn tell_measured(&mut self, now: Instant, keys: &mut dyn Keys) {
-        let interval = self.record_interval();
-        if self.own_record.is_measured && self.own_record.cadence.next(interval) <= now {
+        if self.tell_at().is_some_and(|at| at <= now) {
+            let interval = self.record_interval();
             self.own_record.cadence.handle_told(interval, now);
             self.announce(now, keys);
         }
@@ -186,7 +213,7 @@ impl Controller {
     }
 
     fn make_record(&mut self, now: Instant, keys: &dyn Keys) -> Record {
-        self.own_record.is_measured = false;
+        self.own_record.measured = None;
         self.own_record.links_due = Instant::NEVER;
         self.own_record.made = Some(now);
         // The time of day keeps the number growing across restarts; a clock set back is outrun by one.

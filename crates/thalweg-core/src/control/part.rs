@@ -116,6 +116,9 @@ impl Controller {
                 installation,
                 lapse: now + LEASE + LAPSE,
             };
+            if part.installation.next.is_some() {
+                self.hasten_measured();
+            }
             self.parts.insert((stream, epoch), part);
             self.open_account(stream, epoch, now);
             self.advise_if_silent(stream, epoch, now);

@@ -139,49 +139,38 @@ fn at_rest_a_slow_link_bears_less_than_a_hundredth() {
     }
 }
 
-/// Nodes that each have one link, with the first.
-fn star(leaves: usize) -> Shape {
-    let wire = |leaf| Wire {
-        ends: [0, leaf],
+/// An even number of nodes that each have a link with the first, and if they are in pairs one with another.
+fn star(leaves: usize, is_in_pairs: bool) -> Shape {
+    let wire = |ends| Wire {
+        ends,
         delay: Duration::from_millis(30),
         rate: Bitrate::from_kbps(3_000),
     };
+    let pairs = (1..=leaves / 2).map(|leaf| [2 * leaf - 1, 2 * leaf]);
+    let pairs = pairs.filter(|_| is_in_pairs);
     Shape {
         nodes: leaves + 1,
-        wires: (1..=leaves).map(wire).collect(),
+        wires: (1..=leaves)
+            .map(|leaf| [0, leaf])
+            .chain(pairs)
+            .map(wire)
+            .collect(),
     }
 }
 
-/// Says how many nodes know what another's record says of its first link.
-fn knowing(flood: &Flood, nodes: usize, of: usize, rtt: Duration) -> usize {
-    let knows = |at: &usize| {
-        let directory = flood.controller(*at).map(Controller::directory);
-        let record = directory.and_then(|directory| directory.record(flood.id(of)));
-        record.is_some_and(|record| record.neighbours[0].rtt == rtt)
-    };
-    (0..nodes).filter(knows).count()
-}
-
-#[test]
-fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
-    const LEAVES: usize = 60;
+/// Has all leaves of a star find within a second that they are nearer to the hub than they thought, ten seconds after it is so.
+fn find_nearer(flood: &mut Flood, leaves: usize, rtt: Duration) {
     const MILLI: Duration = Duration::from_millis(1);
-    let nearer = Duration::from_millis(20);
-    let mut flood = Flood::start(&star(LEAVES), 1);
-    flood.pass(Duration::from_secs(60));
-    agree(&flood, LEAVES + 1, "a star");
-    let before = flood.traffic(0);
-    // All find within a second that they are nearer to the hub than they thought, ten seconds after it is so.
     let sample = Sample {
-        rtt: nearer,
+        rtt,
         loss: Ratio::ZERO,
         sent: DataSize::ZERO,
         waiting: DataSize::ZERO,
     };
     let hub = flood.id(0);
     for milli in 0..11_500 {
-        for leaf in 1..=LEAVES {
-            let begun = leaf as u64 * 1_000 / LEAVES as u64;
+        for leaf in 1..=leaves {
+            let begun = leaf as u64 * 1_000 / leaves as u64;
             if milli >= begun && (milli - begun).is_multiple_of(250) && milli < begun + 10_500 {
                 flood.at(leaf, |control, now, keys| {
                     control.handle_link_sample(hub, sample, now, keys);
@@ -190,7 +179,31 @@ fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
         }
         flood.pass(MILLI);
     }
-    let (after, swarm) = (flood.traffic(0), (LEAVES * (LEAVES - 1)) as u64);
+}
+
+/// Says how many nodes know what another's record says of its link with the first.
+fn knowing(flood: &Flood, nodes: usize, of: usize, rtt: Duration) -> usize {
+    let knows = |at: &usize| {
+        let directory = flood.controller(*at).map(Controller::directory);
+        let record = directory.and_then(|directory| directory.record(flood.id(of)));
+        let hub = record.and_then(|record| record.neighbour(flood.id(0)));
+        hub.is_some_and(|hub| hub.rtt == rtt)
+    };
+    (0..nodes).filter(knows).count()
+}
+
+#[test]
+fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
+    const LEAVES: usize = 60;
+    let nearer = Duration::from_millis(20);
+    let mut flood = Flood::start(&star(LEAVES, true), 1);
+    flood.pass(Duration::from_secs(60));
+    agree(&flood, LEAVES + 1, "a star");
+    let before = flood.traffic(0);
+    find_nearer(&mut flood, LEAVES, nearer);
+    let hub = flood.id(0);
+    // Of a pair each has the other's by their own link, perhaps sooner than by the hub.
+    let (after, swarm) = (flood.traffic(0), (LEAVES * (LEAVES - 2)) as u64);
     let (frames, writes) = (after.frames - before.frames, after.writes - before.writes);
     // Those who repeat their records meanwhile are few.
     assert!(frames >= swarm && frames < swarm * 5 / 4, "{frames} frames");
@@ -206,6 +219,23 @@ fn a_swarm_of_records_costs_a_hub_few_writes_and_all_know_soon() {
         let record = record.expect("it is known");
         assert_eq!(record.neighbours.len(), LEAVES - 1, "n{leaf}");
     }
+}
+
+#[test]
+fn what_the_only_link_of_a_viewer_is_like_is_no_news() {
+    const LEAVES: usize = 60;
+    let mut flood = Flood::start(&star(LEAVES, false), 1);
+    flood.pass(Duration::from_secs(60));
+    let before = flood.traffic(0).frames;
+    let nearer = Duration::from_millis(20);
+    find_nearer(&mut flood, LEAVES, nearer);
+    let frames = flood.traffic(0).frames - before;
+    // One or two repeat their records meanwhile.
+    assert!(frames <= 2 * LEAVES as u64, "{frames} frames");
+    // It is known when they do, so in a while from all.
+    flood.pass(Duration::from_secs(3_600));
+    let knowing = (1..=LEAVES).map(|leaf| knowing(&flood, LEAVES + 1, leaf, nearer));
+    assert_eq!(knowing.sum::<usize>(), LEAVES * (LEAVES + 1));
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! after the time in which the records that are known, twice, fit into half a hundredth of 150 kbit/s, all repetitions
 //! together take no more than that, however many nodes there are; and what nobody else can know, each node reckons from the
 //! records that it has. The other half is for what was measured: a node may tell that four times at once, and once in that
-//! time in the long run.
+//! time in the long run. Of links that no stream takes it tells once at once, and where nobody can want to know, as a viewer
+//! with one link, not at once at all: where hundreds of nodes join, all find out in the same minute what their links are like.
 //!
 //! ```text
 //! interval = max(15 s, 2 · bytes of all records / 93 B/s)       3 nodes: 16 s   100 nodes: 13 min   1,000 nodes: 2 h
@@ -32,8 +33,27 @@ pub const REFRESH_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// What repeated records may take of a link, and the same again what was measured: half of 1 % of 150 kbit/s each.
 pub const SHARE: Bitrate = Bitrate::from_bps(150_000 / 100 / 2);
 
-/// How often what was measured may be told at once.
-const BURST: u64 = 4;
+/// Who waits for what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Urgency {
+    /// Nobody: the node has no other link, and streams only end there.
+    Nobody,
+    /// Whoever may plan a stream over a link that none takes now.
+    Planner,
+    /// A stream that takes the link, or would if it knew.
+    Stream,
+}
+
+impl Urgency {
+    /// Returns how often it may be told at once.
+    const fn burst(self) -> u64 {
+        match self {
+            Self::Nobody => 0,
+            Self::Planner => 1,
+            Self::Stream => 4,
+        }
+    }
+}
 
 /// When a node may tell again what it has measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,9 +70,10 @@ pub fn interval(records: DataSize) -> Duration {
 
 impl Cadence {
     /// Returns from when on it may be told.
-    pub fn next(&self, interval: Duration) -> Instant {
-        let ahead = interval.as_nanos().saturating_mul(BURST - 1);
-        Instant::from_nanos(self.even.as_nanos().saturating_sub(ahead))
+    pub fn next(&self, interval: Duration, urgency: Urgency) -> Instant {
+        let ahead = interval.as_nanos().saturating_mul(urgency.burst());
+        let next = self.even + interval;
+        Instant::from_nanos(next.as_nanos().saturating_sub(ahead))
     }
 
     /// Takes in that it is told now.

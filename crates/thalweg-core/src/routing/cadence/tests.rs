@@ -1,6 +1,6 @@
 //! Proves that records stay under their share of a slow link, from three nodes to ten thousand.
 
-use super::{Cadence, REFRESH_MIN, SHARE, interval};
+use super::{Cadence, REFRESH_MIN, SHARE, Urgency, interval};
 use crate::time::{Duration, Instant};
 use crate::units::DataSize;
 
@@ -18,19 +18,45 @@ fn repetitions_of_any_number_of_nodes_stay_under_their_share() {
 }
 
 #[test]
-fn four_are_told_at_once_and_then_one_each_interval() {
+fn so_many_are_told_at_once_and_then_one_each_interval() {
+    let every = Duration::from_secs(60);
+    for (urgency, burst) in [(Urgency::Stream, 4), (Urgency::Planner, 1)] {
+        let mut cadence = Cadence::default();
+        let mut now = Instant::from_nanos(1_000_000_000_000);
+        for _ in 0..2 {
+            for _ in 0..burst {
+                assert!(cadence.next(every, urgency) <= now);
+                cadence.handle_told(every, now);
+            }
+            assert_eq!(cadence.next(every, urgency), now + every);
+            now = now + Duration::from_secs(600);
+        }
+    }
+}
+
+#[test]
+fn what_nobody_wants_to_know_waits_for_an_interval_from_the_first_on() {
     let every = Duration::from_secs(60);
     let mut cadence = Cadence::default();
-    let mut now = Instant::from_nanos(1_000_000_000_000);
-    for _ in 0..4 {
-        assert!(cadence.next(every) <= now);
+    let mut told = Instant::ZERO;
+    for _ in 0..3 {
+        assert_eq!(cadence.next(every, Urgency::Nobody), told + every);
+        told = told + every;
+        cadence.handle_told(every, told);
+        told = told + every;
+    }
+}
+
+#[test]
+fn what_may_not_be_told_for_itself_may_be_for_a_stream() {
+    let every = Duration::from_secs(60);
+    let mut cadence = Cadence::default();
+    let now = Instant::from_nanos(1_000_000_000_000);
+    cadence.handle_told(every, now);
+    for _ in 0..3 {
+        assert!(cadence.next(every, Urgency::Planner) > now);
+        assert!(cadence.next(every, Urgency::Stream) <= now);
         cadence.handle_told(every, now);
     }
-    assert_eq!(cadence.next(every), now + every);
-    now = now + Duration::from_secs(600);
-    assert!(cadence.next(every) <= now);
-    for _ in 0..4 {
-        cadence.handle_told(every, now);
-    }
-    assert_eq!(cadence.next(every), now + every);
+    assert!(cadence.next(every, Urgency::Stream) > now);
 }
