@@ -40,6 +40,7 @@ impl Controller {
                 account.handle_rtt(rtt);
             }
             account.handle_counts(counts, now);
+            self.turns.handle(account.poll_timeout());
             if self.sources.contains_key(&stream) {
                 self.continuity.withholders.handle_left(now);
             }
@@ -63,6 +64,7 @@ impl Controller {
             let part = self.parts.get(key).map(super::Part::installation);
             if part.is_some_and(|part| part.next == Some(peer)) {
                 account.handle_silence(is_silent, now);
+                self.turns.handle(account.poll_timeout());
             }
         }
     }
@@ -97,6 +99,7 @@ impl Controller {
         if let Err(error) = account.handle_report(report, now) {
             return self.note(Note::AccountDisbelieved { from, error });
         }
+        self.turns.handle(account.poll_timeout());
         self.report(report.stream, report.epoch, now);
         self.note_losses(report.stream, report.epoch, now);
     }
@@ -120,9 +123,9 @@ impl Controller {
         };
         // The time of day, so that a restarted node's is larger.
         let since = self.settings.since_1970.as_millis() + now.as_nanos() / 1_000_000;
-        self.accounts
-            .entry((stream, epoch))
-            .or_insert_with(|| Account::new(place, since, now));
+        let account = self.accounts.entry((stream, epoch));
+        let account = account.or_insert_with(|| Account::new(place, since, now));
+        self.turns.handle(account.poll_timeout());
     }
 
     /// Ends the account of a part that is gone.
@@ -143,6 +146,7 @@ impl Controller {
     pub(super) fn refresh_account(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
             account.refresh(now);
+            self.turns.handle(account.poll_timeout());
         }
     }
 
@@ -153,6 +157,7 @@ impl Controller {
             let part = self.parts.get(key).map(super::Part::installation);
             if part.is_some_and(|part| part.next.is_none()) {
                 account.handle_end(now);
+                self.turns.handle(account.poll_timeout());
             }
         }
     }
@@ -171,21 +176,24 @@ impl Controller {
 
     /// Returns the plans of which [`Controller::handle_timeout`] would now say or conclude something.
     ///
-    /// Cost    O(plans)
+    /// Cost    O(plans), or O(1) while there is none
     pub fn accounts_due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
-        let is_round = self.is_round(now);
-        let due = move |(_, account): &(&_, &Account)| is_round && account.poll_timeout() <= now;
-        self.accounts.iter().filter(due).map(|(plan, _)| *plan)
+        let accounts = self.is_turn(now).then_some(&self.accounts);
+        let accounts = accounts.into_iter().flatten();
+        let due = accounts.filter(move |(_, account)| account.poll_timeout() <= now);
+        due.map(|(plan, _)| *plan)
     }
 
     /// Returns when [`Controller::handle_accounts`] has something to do.
     pub(super) fn accounts_timeout(&self) -> Instant {
-        let due = self.accounts.values().map(Account::poll_timeout);
-        due.min().unwrap_or(Instant::NEVER).max(self.next_round())
+        self.turns.at().max(self.next_round())
     }
 
     /// Gives every account its time.
     pub(super) fn handle_accounts(&mut self, now: Instant) {
+        if !self.is_turn(now) {
+            return;
+        }
         let due: Vec<_> = self.accounts_due(now).collect();
         for (stream, epoch) in due {
             if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
@@ -194,6 +202,8 @@ impl Controller {
             self.report(stream, epoch, now);
             self.note_losses(stream, epoch, now);
         }
+        let all = self.accounts.values().map(Account::poll_timeout);
+        self.turns.look(all);
     }
 
     /// Returns when the next round may begin: of few accounts each is its own.
@@ -203,6 +213,11 @@ impl Controller {
         } else {
             Instant::ZERO
         }
+    }
+
+    /// Returns whether there may be something to say of an account now.
+    fn is_turn(&self, now: Instant) -> bool {
+        self.turns.at() <= now && self.is_round(now)
     }
 
     /// Returns whether accounts may be spoken of now, in a round that has just begun or in the next.

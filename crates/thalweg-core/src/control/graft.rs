@@ -42,9 +42,9 @@ impl Controller {
             return;
         };
         let place = Place::Graft(source.account_path(epoch).len());
-        self.accounts
-            .entry((stream, epoch))
-            .or_insert_with(|| Account::new(place, 0, now));
+        let account = self.accounts.entry((stream, epoch));
+        let account = account.or_insert_with(|| Account::new(place, 0, now));
+        self.turns.handle(account.poll_timeout());
     }
 
     /// Has a plan of the sender's cast, or cast no more, if it is grafted here.

@@ -28,6 +28,7 @@
 //! | `map`, `planning` | from the directory to the planner's input and back |
 //! | `trace` | what hops cost: who asks, what sinks tell |
 //! | `route` | what way a stream would take, for whoever asks |
+//! | `due` | when the first of many things is to be looked at |
 //! | `keys`, `note` | what it asks of cryptography; what it tells people |
 //!
 //! Two outputs want an answer: [`Output::Install`] is answered by [`Controller::handle_installed`] and
@@ -42,6 +43,7 @@ mod account;
 mod admission;
 mod continuity;
 mod deploy;
+mod due;
 mod flood;
 mod graft;
 mod keys;
@@ -94,6 +96,7 @@ pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 
 use continuity::Continuity;
+use due::Due;
 use flood::Flood;
 use meeting::Meetings;
 use neighbour::OwnRecord;
@@ -269,6 +272,8 @@ pub struct Controller {
     settings: Settings,
     peers: BTreeMap<NodeId, Peer>,
     links: BTreeMap<NodeId, Gauge>,
+    /// When the first of them is to be doubted.
+    doubts: Due,
     directory: Directory,
     roll: Roll,
     admissions: VecDeque<AdmissionChange>,
@@ -279,9 +284,13 @@ pub struct Controller {
     sources: BTreeMap<StreamId, Source>,
     wanted: BTreeMap<StreamName, Wanted>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
+    /// When the first of their leases ends.
+    lapses: Due,
     pending: BTreeMap<(StreamId, Epoch), Pending>,
     /// What became of the ADUs of each part.
     accounts: BTreeMap<(StreamId, Epoch), Account>,
+    /// When there is something to say or to conclude of the first of them.
+    turns: Due,
     /// When they were spoken of last: if they are many, in rounds.
     round: Instant,
     continuity: Continuity,
@@ -306,6 +315,7 @@ impl Controller {
             peers: peers.map(|peer| (peer.key, peer.clone())).collect(),
             settings,
             links: BTreeMap::new(),
+            doubts: Due::default(),
             directory: Directory::default(),
             roll: Roll::open(),
             admissions: VecDeque::new(),
@@ -315,8 +325,10 @@ impl Controller {
             sources: BTreeMap::new(),
             wanted: BTreeMap::new(),
             parts: BTreeMap::new(),
+            lapses: Due::default(),
             pending: BTreeMap::new(),
             accounts: BTreeMap::new(),
+            turns: Due::default(),
             round: Instant::ZERO,
             continuity: Continuity::default(),
             meetings: Meetings::default(),
@@ -414,12 +426,25 @@ impl Controller {
     }
 
     /// Returns when [`Controller::handle_timeout`] has something to do.
+    ///
+    /// Cost    O(streams that are published or wanted here)
     pub fn poll_timeout(&self) -> Instant {
+        debug_assert!(
+            self.doubts
+                .holds(self.links.values().map(Gauge::poll_timeout))
+                && self
+                    .lapses
+                    .holds(self.parts.values().map(|part| part.lapse))
+                && self
+                    .turns
+                    .holds(self.accounts.values().map(Account::poll_timeout)),
+            "who gives a thing a time says so"
+        );
         let sessions = self.sources.values().map(|s| s.session.poll_timeout());
-        let parts = self.parts.values().map(|part| part.lapse);
         let asks = self.wanted.values().map(|wanted| wanted.ask);
-        let due = sessions.chain(parts).chain(asks).min();
+        let due = sessions.chain(asks).min();
         due.unwrap_or(Instant::NEVER)
+            .min(self.lapses.at())
             .min(self.accounts_timeout())
             .min(self.refresh_at())
             .min(self.directory.poll_timeout())

@@ -96,7 +96,9 @@ impl Controller {
         let Some(gauge) = self.links.get_mut(&peer) else {
             return;
         };
-        if gauge.handle_sample(sample, now) {
+        let is_news = gauge.handle_sample(sample, now);
+        self.doubts.handle(gauge.poll_timeout());
+        if is_news {
             let urgency = self.urgency(peer);
             self.own_record.measured = self.own_record.measured.max(Some(urgency));
             self.tell_measured(now, keys);
@@ -106,9 +108,7 @@ impl Controller {
 
     /// Doubts what was measured long ago, and tells what was not to be told so soon.
     pub(super) fn time_gauges(&mut self, now: Instant, keys: &mut dyn Keys) {
-        let gauges = self.links.values_mut();
-        let is_news = gauges.fold(false, |any, gauge| gauge.handle_timeout(now) | any);
-        if is_news {
+        if self.doubts.at() <= now && self.doubt_links(now) {
             // A stream that has left it for another comes back by this word alone.
             self.own_record.measured = Some(Urgency::Stream);
         }
@@ -120,10 +120,17 @@ impl Controller {
 
     /// Returns when [`Controller::time_gauges`] has something to do.
     pub(super) fn gauges_timeout(&self) -> Instant {
-        let gauges = self.links.values().map(Gauge::poll_timeout);
-        let doubt = gauges.min().unwrap_or(Instant::NEVER);
-        let doubt = doubt.min(self.own_record.links_due);
-        doubt.min(self.tell_at().unwrap_or(Instant::NEVER))
+        let due = self.doubts.at().min(self.own_record.links_due);
+        due.min(self.tell_at().unwrap_or(Instant::NEVER))
+    }
+
+    /// Takes links that were told to be slow at their old word again, where it is time; returns whether there is one.
+    fn doubt_links(&mut self, now: Instant) -> bool {
+        let gauges = self.links.values_mut();
+        let is_news = gauges.fold(false, |any, gauge| gauge.handle_timeout(now) | any);
+        self.doubts
+            .look(self.links.values().map(Gauge::poll_timeout));
+        is_news
     }
 
     /// Returns when what was measured may be told, if there is any.

@@ -119,6 +119,7 @@ impl Controller {
             if part.installation.next.is_some() {
                 self.hasten_measured();
             }
+            self.lapses.handle(part.lapse);
             self.parts.insert((stream, epoch), part);
             self.open_account(stream, epoch, now);
             self.advise_if_silent(stream, epoch, now);
@@ -313,8 +314,12 @@ impl Controller {
 
     /// Forgets the parts whose leases have ended.
     pub(super) fn expire_parts(&mut self, now: Instant) {
+        if now < self.lapses.at() {
+            return;
+        }
         let ended = self.parts.extract_if(.., |_, part| part.lapse <= now);
         let ended: Vec<_> = ended.collect();
+        self.lapses.look(self.parts.values().map(|part| part.lapse));
         for ((stream, epoch), part) in ended {
             self.close_account(stream, epoch);
             let name = part.installation.name;

@@ -126,6 +126,7 @@ impl Controller {
                 continue;
             };
             let last = account.look_through(patience, now);
+            self.turns.handle(account.poll_timeout());
             if account.awaits_passage() {
                 self.continuity.withholders.handle_left(now);
             }

@@ -13,6 +13,7 @@ use crate::time::Instant;
 impl Session {
     /// Takes in that a node is about to leave: the plans that pass it are asked for anew.
     pub fn handle_leave(&mut self, node: NodeId, now: Instant) {
+        self.due = None;
         let passes = |plan: &Deployment| {
             let before_last = plan
                 .parts

@@ -50,6 +50,7 @@ impl Session {
     /// Takes in that the map changed: those plans whose nodes are not joined one to the next are doubted, and each sink's is
     /// asked for anew, if it is not well at once, else at a pace ([`LOOK_PACE`]).
     pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
+        self.due = None;
         for sink in self.sinks.values_mut() {
             for deployment in sink.plans_mut() {
                 deployment.handle_change(&is_joined);

@@ -89,6 +89,8 @@ pub struct Session {
     /// Until when the way of a plan in force is doubted: as long nothing takes over from a plan that is well.
     doubt_until: Instant,
     look: Look,
+    /// When there is something to do, if that was found since anything was taken in.
+    due: Option<Instant>,
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
@@ -152,18 +154,21 @@ impl Session {
         let known = self.sinks.contains_key(&node);
         self.sinks.entry(node).or_default().lease = now + LEASE + self.hold;
         if !known {
+            self.due = None;
             self.outputs.push_back(Output::PlanWanted { sink: node });
         }
     }
 
     /// Takes in the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
+        self.due = None;
         self.leave(node, now, now);
         self.want_orphans();
     }
 
     /// Takes in that the stream is over: what was given may be on its way, and is still to be copied.
     pub fn handle_close(&mut self, now: Instant) {
+        self.due = None;
         self.rekey.due = None;
         while let Some((node, _)) = self.sinks.first_key_value() {
             self.leave(*node, now, now + self.linger);
@@ -185,6 +190,7 @@ impl Session {
     /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile, or it can be grafted on
     /// another nearer to its sink, or has lost its base, or the stream has another key since.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
+        self.due = None;
         let is_standby = self.is_put_off(node, now);
         let graft = self.graft_for(node, &parts, is_standby, now);
         let start = graft.map_or(0, |graft| graft.at);
@@ -239,6 +245,7 @@ impl Session {
     ///
     /// What is held is not given to a way that the map shows broken, and nothing to one that is of a former key.
     pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
+        self.due = None;
         let first = self.rekey.first;
         let Some(sink) = self.sinks.get_mut(&node) else {
             return;
@@ -256,6 +263,7 @@ impl Session {
     /// Takes in that a node does not hear from the one after it, which is believed until then: whose plans lead that way
     /// are looked at anew.
     pub fn handle_suspect(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        self.due = None;
         self.silent.insert(to, until);
         let mut affected = BTreeSet::new();
         for (node, sink) in &mut self.sinks {
@@ -276,6 +284,7 @@ impl Session {
 
     /// Takes in that a node has installed its part.
     pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
+        self.due = None;
         if let Some(deployment) = self.find(epoch) {
             let is_ready = deployment.handle_ready(from, now);
             let is_due = deployment.send_next <= now;
@@ -289,6 +298,7 @@ impl Session {
 
     /// Takes in that a node has no part of plans that were to be renewed there: it is told them again.
     pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
+        self.due = None;
         let plans = self.sinks.values_mut().flat_map(Sink::plans_mut);
         let former = self.retiring.iter_mut();
         let former = former.map(|retiring| &mut retiring.deployment);
@@ -301,6 +311,7 @@ impl Session {
 
     /// Takes in that a node casts a plan that is grafted there.
     pub fn handle_casting(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
+        self.due = None;
         if let Some(deployment) = self.find(epoch)
             && deployment.handle_casting(from, now)
         {
@@ -380,6 +391,7 @@ impl Session {
 
     /// Takes in that a node will not install its part; the word of a node outside the plan does not count.
     pub fn handle_refuse(&mut self, from: NodeId, epoch: Epoch, reason: &str, now: Instant) {
+        self.due = None;
         let affected = self.sinks.iter().find(|(_, sink)| {
             let deployments = sink.pending.iter().chain(&sink.active);
             deployments
@@ -440,7 +452,13 @@ impl Session {
     }
 
     /// Does what is due: resends, renews, gives up, retries, releases, ends leases.
+    ///
+    /// Cost    O(sinks), and O(1) before [`Session::poll_timeout`] while nothing was taken in
     pub fn handle_timeout(&mut self, now: Instant) {
+        if now < self.poll_timeout() {
+            self.due = Some(self.poll_timeout());
+            return;
+        }
         self.silent.retain(|_, until| *until > now);
         self.time_rekey(now);
         self.time_doubt(now);
@@ -481,6 +499,7 @@ impl Session {
         let renewals = renewals.into_iter();
         self.outputs
             .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
+        self.due = Some(self.find_due());
     }
 
     /// Returns what the driver is to do next.
@@ -490,6 +509,14 @@ impl Session {
 
     /// Returns when [`Session::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Instant {
+        debug_assert!(
+            self.due.is_none_or(|due| due <= self.find_due()),
+            "what makes something due earlier says so"
+        );
+        self.due.unwrap_or_else(|| self.find_due())
+    }
+
+    fn find_due(&self) -> Instant {
         let of_sink = |sink: &Sink| {
             let deployments = sink.pending.iter().chain(&sink.active);
             let sends = deployments

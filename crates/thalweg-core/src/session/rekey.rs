@@ -28,12 +28,14 @@ pub(super) struct Rekey {
 impl Session {
     /// Takes in that a node has the stream's key and may not have it any more: another is wanted.
     pub fn handle_exposed(&mut self, now: Instant) {
+        self.due = None;
         let due = self.rekey.next.max(now);
         self.rekey.due.get_or_insert(due);
     }
 
     /// Takes in that the stream has another key; every sink is planned anew. Returns the first plan that is of it.
     pub fn handle_key(&mut self, now: Instant) -> Epoch {
+        self.due = None;
         self.rekey.due = None;
         self.rekey.next = now + REKEY_MIN;
         self.rekey.first = Epoch(self.epoch_last + 1);

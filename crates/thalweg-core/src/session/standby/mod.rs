@@ -31,6 +31,7 @@ impl Session {
     /// Takes in that a node has not heard from the one after it for a while, which is remembered until then: for those whose
     /// plans in force lead that way others are made ready.
     pub fn handle_doubt(&mut self, from: NodeId, to: NodeId, until: Instant) {
+        self.due = None;
         self.doubt_until = self.doubt_until.max(until);
         let is_affected = |sink: &Sink| {
             let leads = |plan: &Deployment| plan.leads(from, to);
