@@ -122,7 +122,9 @@ impl Directory {
         };
         let before = self.known.get(&record.node);
         // What links are like says nothing of where they lead.
-        if !before.is_some_and(|known| !known.is_hidden && has_same_ends(&known.record, &record)) {
+        let is_elsewhere =
+            |known: &Known| known.is_hidden || !has_same_ends(&known.record, &record);
+        if news == News::Changed && before.is_none_or(is_elsewhere) {
             self.changed.get_or_insert(now);
         }
         // What was out of sight is not for being heard again: a way must lead there.
@@ -135,10 +137,11 @@ impl Directory {
         };
         self.size += known.size();
         let node = known.record.node;
-        if known.record.streams.is_empty() {
-            self.publishing.remove(&node);
-        } else {
-            self.publishing.insert(node);
+        let published = before.is_some_and(|known| !known.record.streams.is_empty());
+        match (published, !known.record.streams.is_empty()) {
+            (false, true) => _ = self.publishing.insert(node),
+            (true, false) => _ = self.publishing.remove(&node),
+            _ => {}
         }
         let aged = now + AGED;
         self.look = Some(self.look.map_or(aged, |look| look.min(aged)));
