@@ -4,7 +4,7 @@
 //! call of [`Line::say`] is given is one record if it is small, so that the peer can read it as soon as it is there.
 //!
 //! A line that goes on in the clear takes the handshake record by record, so that no byte behind it is taken for one of TLS;
-//! from then on the socket's bytes are the peer's.
+//! from then on the socket's bytes are the peer's, and the cipher is let go of.
 //!
 //! *What it does not do.* It knows frames only for the greeting. In the clear, nobody but TCP looks at whether bytes are
 //! the peer's.
@@ -47,13 +47,24 @@ const READS_PER_TURN: usize = 16;
 #[derive(Debug)]
 pub(super) struct Line {
     socket: Arc<TcpStream>,
-    tls: Connection,
-    /// What is to be written, once no cipher stands between.
-    clear: Option<Clear>,
+    speech: Speech,
+    /// The key that the peer has proved.
+    peer: Option<NodeId>,
+    /// Whether the peer has come to the door, and wants no session.
+    is_at_door: bool,
     /// Whether more than words came last.
     is_bulk: bool,
     is_ended: bool,
     moved: Arc<Moved>,
+}
+
+/// How what is said goes over the socket.
+#[derive(Debug)]
+enum Speech {
+    /// By a cipher.
+    Secret(Box<Connection>),
+    /// As it is: no cipher stands between.
+    Clear(Clear),
 }
 
 /// Bytes that wait for the socket as they are.
@@ -130,6 +141,29 @@ impl Moved {
     }
 }
 
+impl Clear {
+    /// Writes what the socket takes; returns whether that was all.
+    fn flush(&mut self, socket: &TcpStream, moved: &Moved) -> io::Result<bool> {
+        while self.written < self.out.len() {
+            let written = gather(&self.out, self.written, |parts| match parts {
+                [part] => socket.try_write(part),
+                _ => socket.try_write_vectored(parts),
+            });
+            match written {
+                Ok(count) => {
+                    self.written += count;
+                    moved.add_sent(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        self.out.clear();
+        self.written = 0;
+        Ok(true)
+    }
+}
+
 impl Line {
     /// Makes the handshake; what came behind it is in the decoder.
     pub(super) async fn establish(
@@ -142,14 +176,15 @@ impl Line {
         tls.set_buffer_limit(None);
         let mut line = Self {
             socket: Arc::new(socket),
-            tls,
-            clear: None,
+            speech: Speech::Secret(Box::new(tls)),
+            peer: None,
+            is_at_door: false,
             is_bulk: false,
             is_ended: false,
             moved: Arc::default(),
         };
         let mut behind = Vec::new();
-        while line.tls.is_handshaking() {
+        while line.is_handshaking() {
             let done = line.shake(&mut behind);
             // An alert that says why is worth the attempt.
             let is_written = line.flush();
@@ -162,35 +197,49 @@ impl Line {
             } else {
                 Interest::READABLE | Interest::WRITABLE
             };
-            if line.tls.is_handshaking() {
+            if line.is_handshaking() {
                 line.socket.ready(interest).await?;
             }
         }
-        match line.tls.alpn_protocol() {
-            Some(alpn) if alpn == ALPN.as_bytes() || alpn == ALPN_DOOR.as_bytes() => {
-                let mut behind = behind.as_slice();
-                while !behind.is_empty() {
-                    line.tls.read_tls(&mut behind)?;
-                    line.decipher(&mut |bytes| decoder.handle_bytes(bytes))?;
-                }
+        if line.take_terms()? {
+            // The handshake's last record goes before the first byte in the clear.
+            while !line.flush()? {
+                line.socket.writable().await?;
             }
-            Some(alpn) if alpn == ALPN_PLAIN.as_bytes() => {
-                // The handshake's last record goes before the first byte in the clear.
-                while !line.flush()? {
-                    line.socket.writable().await?;
-                }
-                line.clear = Some(Clear::default());
-                decoder.handle_bytes(&behind);
-            }
-            _ => return Err(LineError::Protocol),
+            line.speech = Speech::Clear(Clear::default());
+            decoder.handle_bytes(&behind);
+        } else {
+            line.decipher_all(&behind, &mut |bytes| decoder.handle_bytes(bytes))?;
         }
         Ok((line, decoder))
+    }
+
+    fn is_handshaking(&self) -> bool {
+        matches!(&self.speech, Speech::Secret(tls) if tls.is_handshaking())
+    }
+
+    /// Takes in what the handshake has settled; returns whether it goes on in the clear.
+    fn take_terms(&mut self) -> Result<bool, LineError> {
+        let Speech::Secret(tls) = &self.speech else {
+            return Ok(true);
+        };
+        let presented: Option<&[CertificateDer<'_>]> = tls.peer_certificates();
+        self.peer = tls::proved(presented);
+        match tls.alpn_protocol() {
+            Some(alpn) if alpn == ALPN.as_bytes() => Ok(false),
+            Some(alpn) if alpn == ALPN_DOOR.as_bytes() => {
+                self.is_at_door = true;
+                Ok(false)
+            }
+            Some(alpn) if alpn == ALPN_PLAIN.as_bytes() => Ok(true),
+            _ => Err(LineError::Protocol),
+        }
     }
 
     /// Takes in the handshake; what has come and is not of it stays in `behind`.
     fn shake(&mut self, behind: &mut Vec<u8>) -> Result<(), LineError> {
         let mut buffer = [0; READ_BYTES];
-        while self.tls.is_handshaking() {
+        while self.is_handshaking() {
             let body = behind.get(3..HEADER_BYTES);
             let body = body.map(|length| {
                 length
@@ -202,11 +251,7 @@ impl Line {
                     if behind.len() >= record || record > HEADER_BYTES + BODY_BYTES_MAX =>
                 {
                     let taken = record.min(behind.len());
-                    let mut bytes = &behind[..taken];
-                    while !bytes.is_empty() {
-                        self.tls.read_tls(&mut bytes)?;
-                        self.tls.process_new_packets()?;
-                    }
+                    self.take_record(&behind[..taken])?;
                     behind.drain(..taken);
                 }
                 _ => match self.read(&mut buffer)? {
@@ -218,20 +263,30 @@ impl Line {
         Ok(())
     }
 
+    /// Gives the cipher a record, or a piece of one that is too long.
+    fn take_record(&mut self, mut bytes: &[u8]) -> Result<(), LineError> {
+        if let Speech::Secret(tls) = &mut self.speech {
+            while !bytes.is_empty() {
+                tls.read_tls(&mut bytes)?;
+                tls.process_new_packets()?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether what is written goes in the clear.
     pub(super) const fn is_plain(&self) -> bool {
-        self.clear.is_some()
+        matches!(self.speech, Speech::Clear(_))
     }
 
     /// Returns whether the peer has come to the door, and wants no session.
-    pub(super) fn is_at_door(&self) -> bool {
-        self.tls.alpn_protocol() == Some(ALPN_DOOR.as_bytes())
+    pub(super) const fn is_at_door(&self) -> bool {
+        self.is_at_door
     }
 
     /// Returns the key that the peer has proved.
-    pub(super) fn peer(&self) -> Option<NodeId> {
-        let presented: Option<&[CertificateDer<'_>]> = self.tls.peer_certificates();
-        tls::proved(presented)
+    pub(super) const fn peer(&self) -> Option<NodeId> {
+        self.peer
     }
 
     pub(super) const fn socket(&self) -> &Arc<TcpStream> {
@@ -247,35 +302,35 @@ impl Line {
     ///
     /// Fails   the connection is broken, or bytes came that the peer's cipher did not make
     pub(super) fn hear(&mut self, mut sink: impl FnMut(&[u8])) -> Result<bool, LineError> {
-        if self.is_plain() {
-            for _ in 0..READS_PER_TURN {
-                let is_more = if self.is_bulk {
-                    self.hear_clear::<READ_BYTES>(&mut sink)?
-                } else {
-                    self.hear_clear::<WORDS_BYTES>(&mut sink)?
-                };
-                if !is_more {
-                    return Ok(false);
-                }
-            }
-            return Ok(true);
-        }
         for _ in 0..READS_PER_TURN {
-            match self.tls.read_tls(&mut NoWait(&self.socket)) {
-                Ok(0) => {
-                    self.is_ended = true;
-                    return Ok(false);
-                }
-                Ok(count) => self.moved.add_received(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error.into()),
-            }
-            self.decipher(&mut sink)?;
-            if self.is_ended {
+            let is_more = match &self.speech {
+                Speech::Secret(_) => self.hear_secret(&mut sink)?,
+                Speech::Clear(_) if self.is_bulk => self.hear_clear::<READ_BYTES>(&mut sink)?,
+                Speech::Clear(_) => self.hear_clear::<WORDS_BYTES>(&mut sink)?,
+            };
+            if !is_more {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// Hands out what the cipher makes of one reading; returns whether there may be more at once.
+    fn hear_secret(&mut self, sink: &mut impl FnMut(&[u8])) -> Result<bool, LineError> {
+        let Speech::Secret(tls) = &mut self.speech else {
+            return Ok(false);
+        };
+        match tls.read_tls(&mut NoWait(&self.socket)) {
+            Ok(0) => {
+                self.is_ended = true;
+                return Ok(false);
+            }
+            Ok(count) => self.moved.add_received(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+        self.decipher(sink)?;
+        Ok(!self.is_ended)
     }
 
     /// Hands out what one reading in the clear gives; returns whether there may be more at once.
@@ -308,9 +363,12 @@ impl Line {
 
     /// Hands out what is in the records that TLS has been given.
     fn decipher(&mut self, sink: &mut impl FnMut(&[u8])) -> Result<(), LineError> {
-        self.tls.process_new_packets()?;
+        let Speech::Secret(tls) = &mut self.speech else {
+            return Ok(());
+        };
+        tls.process_new_packets()?;
         loop {
-            let mut reader = self.tls.reader();
+            let mut reader = tls.reader();
             match reader.fill_buf() {
                 Ok([]) => {
                     self.is_ended = true;
@@ -327,6 +385,19 @@ impl Line {
         }
     }
 
+    /// Gives the cipher what came behind the handshake, and hands out what is in it.
+    fn decipher_all(
+        &mut self,
+        mut bytes: &[u8],
+        sink: &mut impl FnMut(&[u8]),
+    ) -> Result<(), LineError> {
+        while let (Speech::Secret(tls), false) = (&mut self.speech, bytes.is_empty()) {
+            tls.read_tls(&mut bytes)?;
+            self.decipher(sink)?;
+        }
+        Ok(())
+    }
+
     /// Returns whether the peer will say nothing more.
     pub(super) const fn is_ended(&self) -> bool {
         self.is_ended
@@ -334,45 +405,28 @@ impl Line {
 
     /// Takes bytes to be written by [`Line::flush`], and leaves an empty place for the next.
     pub(super) fn say(&mut self, out: &mut Out) -> io::Result<()> {
-        if let Some(clear) = &mut self.clear {
-            if clear.out.is_empty() {
-                std::mem::swap(&mut clear.out, out);
-            } else {
-                clear.out.append(out);
+        match &mut self.speech {
+            Speech::Clear(clear) if clear.out.is_empty() => std::mem::swap(&mut clear.out, out),
+            Speech::Clear(clear) => clear.out.append(out),
+            Speech::Secret(tls) => {
+                let mut said = 0;
+                while said < out.len() {
+                    said += gather(out, said, |parts| tls.writer().write_vectored(parts))?;
+                }
+                out.clear();
             }
-            return Ok(());
         }
-        let mut said = 0;
-        while said < out.len() {
-            said += gather(out, said, |parts| self.tls.writer().write_vectored(parts))?;
-        }
-        out.clear();
         Ok(())
     }
 
     /// Writes what the socket takes; returns whether that was all.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
-        if let Some(clear) = &mut self.clear {
-            while clear.written < clear.out.len() {
-                let written = gather(&clear.out, clear.written, |parts| match parts {
-                    [part] => self.socket.try_write(part),
-                    _ => self.socket.try_write_vectored(parts),
-                });
-                match written {
-                    Ok(count) => {
-                        clear.written += count;
-                        self.moved.add_sent(count);
-                    }
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-                    Err(error) => return Err(error),
-                }
-            }
-            clear.out.clear();
-            clear.written = 0;
-            return Ok(true);
-        }
-        while self.tls.wants_write() {
-            match self.tls.write_tls(&mut NoWait(&self.socket)) {
+        let tls = match &mut self.speech {
+            Speech::Secret(tls) => tls,
+            Speech::Clear(clear) => return clear.flush(&self.socket, &self.moved),
+        };
+        while tls.wants_write() {
+            match tls.write_tls(&mut NoWait(&self.socket)) {
                 Ok(count) => self.moved.add_sent(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
@@ -383,15 +437,14 @@ impl Line {
 
     /// Says that nothing more will come, as far as the socket takes it.
     pub(super) fn end(&mut self) {
-        if self.is_plain() {
-            // The connection is going either way; the peer sees that nothing follows.
-            let _ = self.flush();
-            let _ = socket::end(&self.socket);
-            return;
+        if let Speech::Secret(tls) = &mut self.speech {
+            tls.send_close_notify();
         }
-        self.tls.send_close_notify();
-        // The connection is going either way.
+        // The connection is going either way; in the clear the peer sees by this that nothing follows.
         let _ = self.flush();
+        if self.is_plain() {
+            let _ = socket::end(&self.socket);
+        }
     }
 
     /// Waits until the peer has ended too: a socket closed with something unread takes back what was written last.
