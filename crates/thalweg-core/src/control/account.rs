@@ -123,7 +123,18 @@ impl Controller {
         };
         // The time of day, so that a restarted node's is larger.
         let since = self.settings.since_1970.as_millis() + now.as_nanos() / 1_000_000;
-        let account = self.accounts.entry((stream, epoch));
+        self.begin_account((stream, epoch), place, since, now);
+    }
+
+    /// Begins the account of a plan, unless it goes on.
+    pub(super) fn begin_account(
+        &mut self,
+        plan: (StreamId, Epoch),
+        place: Place,
+        since: u64,
+        now: Instant,
+    ) {
+        let account = self.accounts.entry(plan);
         let account = account.or_insert_with(|| Account::new(place, since, now));
         self.turns.handle(account.poll_timeout());
     }

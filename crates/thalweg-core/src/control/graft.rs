@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use super::source::Source;
 use super::{Controller, Keys, Note, Output};
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::ledger::{Account, Place};
+use crate::ledger::Place;
 use crate::session::Feed;
 use crate::time::Instant;
 use crate::wire::control::{Body, Branch, Message, Said};
@@ -42,9 +42,7 @@ impl Controller {
             return;
         };
         let place = Place::Graft(source.account_path(epoch).len());
-        let account = self.accounts.entry((stream, epoch));
-        let account = account.or_insert_with(|| Account::new(place, 0, now));
-        self.turns.handle(account.poll_timeout());
+        self.begin_account((stream, epoch), place, 0, now);
     }
 
     /// Has a plan of the sender's cast, or cast no more, if it is grafted here.

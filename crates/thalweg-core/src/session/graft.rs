@@ -146,12 +146,7 @@ impl Session {
 
     /// Returns the plan under which the source gives what goes by a plan.
     pub fn root(&self, epoch: Epoch) -> Epoch {
-        // A base is older than what is grafted on it, so this ends.
-        let mut root = epoch;
-        while let Some(graft) = self.graft(root) {
-            root = graft.base;
-        }
-        root
+        root(epoch, |plan| Some(self.graft(plan)?.base))
     }
 
     /// Returns where a plan is grafted, if it is.
@@ -168,7 +163,10 @@ impl Session {
         let grafts = self.grafts();
         let mut given: BTreeMap<Epoch, Vec<Epoch>> = BTreeMap::new();
         for (_, epoch) in self.active() {
-            given.entry(root(epoch, &grafts)).or_default().push(epoch);
+            given
+                .entry(root(epoch, |plan| grafts.get(&plan).copied()))
+                .or_default()
+                .push(epoch);
         }
         let given = given.into_iter().map(|(epoch, mut serves)| {
             serves.sort_unstable();
@@ -186,11 +184,11 @@ impl Session {
     }
 }
 
-/// Follows grafts to the plan that is none.
-fn root(mut epoch: Epoch, grafts: &BTreeMap<Epoch, Epoch>) -> Epoch {
+/// Follows grafts, of each of which the base is told, to the plan that is none.
+fn root(mut epoch: Epoch, base_of: impl Fn(Epoch) -> Option<Epoch>) -> Epoch {
     // A base is older than what is grafted on it, so this ends.
-    while let Some(base) = grafts.get(&epoch) {
-        epoch = *base;
+    while let Some(base) = base_of(epoch) {
+        epoch = base;
     }
     epoch
 }

@@ -455,8 +455,9 @@ impl Session {
     ///
     /// Cost    O(sinks), and O(1) before [`Session::poll_timeout`] while nothing was taken in
     pub fn handle_timeout(&mut self, now: Instant) {
-        if now < self.poll_timeout() {
-            self.due = Some(self.poll_timeout());
+        let due = self.poll_timeout();
+        if now < due {
+            self.due = Some(due);
             return;
         }
         self.silent.retain(|_, until| *until > now);
