@@ -116,6 +116,8 @@ struct Inner {
     ended: AtomicBool,
     /// Whether the peer has said that it sends nothing more.
     peer_done: watch::Sender<bool>,
+    /// Whether the receiver is to be told when something is given to it.
+    tells_given: AtomicBool,
     counters: Counters,
     meter: Mutex<Meter>,
 }
@@ -153,6 +155,7 @@ impl Link {
             control,
             ended: AtomicBool::new(false),
             peer_done: watch::Sender::new(false),
+            tells_given: AtomicBool::new(false),
             counters: Counters::default(),
             meter: Mutex::default(),
         }));
@@ -209,6 +212,27 @@ impl Link {
     /// Over TCP nothing is said to be in flight: such a link finds out by itself when a connection of its stalls.
     pub fn sign(&self, is_silent: bool) -> Sign {
         stats::sign(self, is_silent)
+    }
+
+    /// Has the receiver told, once, when an ADU or a control frame is next given to the link ([`Receiver::handle_given`]).
+    ///
+    /// What is given after this returns is told; what was given before [`Link::has_all_gone`] knows.
+    pub fn tell_when_given(&self) {
+        self.0.tells_given.store(true, Ordering::SeqCst);
+    }
+
+    /// Returns whether every ADU has its outcome, and every control frame is in the transport's hands.
+    pub fn has_all_gone(&self) -> bool {
+        let control = &self.0.control;
+        control.capacity() == control.max_capacity() && self.in_flight() == 0
+    }
+
+    /// Takes in that it was given something.
+    fn given(&self) {
+        let told = &self.0.tells_given;
+        if told.load(Ordering::SeqCst) && told.swap(false, Ordering::SeqCst) {
+            self.0.context.receiver.given(self);
+        }
     }
 
     /// Returns what a gauge is given four times a second; what the link measures of itself is kept by that.
@@ -273,6 +297,7 @@ impl Link {
         for frames in control::batches(frames) {
             let sent = self.0.control.send(Command::Frames(frames)).await;
             sent.map_err(|_| ControlError::LinkLost)?;
+            self.given();
         }
         Ok(())
     }

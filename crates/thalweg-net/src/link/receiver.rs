@@ -33,6 +33,11 @@ pub trait Receiver: Send + Sync + 'static {
     fn handle_outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
         let _ = (link, header, outcome);
     }
+
+    /// Takes in that a link is given something to send, once after that was [asked for](Link::tell_when_given).
+    fn handle_given(&self, link: &Link) {
+        let _ = link;
+    }
 }
 
 /// A change of a neighbour's state.
@@ -67,6 +72,7 @@ pub(crate) trait DynReceiver: Send + Sync {
     fn control(self: Arc<Self>, link: Link, frame: Bytes) -> Handling;
     fn link(&self, event: LinkEvent);
     fn outcome(&self, link: &Link, header: &Header, outcome: Outcome);
+    fn given(&self, link: &Link);
 }
 
 impl<R: Receiver> DynReceiver for R {
@@ -84,5 +90,9 @@ impl<R: Receiver> DynReceiver for R {
 
     fn outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
         self.handle_outcome(link, header, outcome);
+    }
+
+    fn given(&self, link: &Link) {
+        self.handle_given(link);
     }
 }

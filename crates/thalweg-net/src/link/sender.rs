@@ -264,6 +264,7 @@ impl Link {
             .sender
             .push(now, header, payload, options, (now, reply));
         self.pump_and_tell(now, state);
+        self.given();
         ticket
     }
 

@@ -5,9 +5,10 @@ use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_core::id::Epoch;
 use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
 use thalweg_core::time::Duration;
+use thalweg_core::units::Bitrate;
 use thalweg_net::{Carriage, ControlError, OrderedId, Outcome};
 
-use crate::node::{Over, Seen, bounded, by, header, pair, pair_over, pattern};
+use crate::node::{Over, Seen, bounded, by, header, pair, pair_over, pair_through, pattern};
 
 const SIZES: [usize; 5] = [0, 1, 1200, 64 << 10, 1 << 20];
 
@@ -198,4 +199,48 @@ async fn control_frames_arrive_whole_and_in_order_both_ways() {
         let too_large = bounded(link.send_control(pattern(CONTROL_BYTES_MAX + 1))).await;
         assert!(matches!(too_large, Err(ControlError::TooLarge { .. })));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_tells_once_that_it_is_given_something_and_only_who_asked() {
+    for over in Over::ALL {
+        let (a, b, link) = pair_over(over).await;
+        let given = async || {
+            let seen = a.rest().await.into_iter();
+            let given = seen.filter_map(|seen| match seen {
+                Seen::Given(peer) => Some(peer),
+                _ => None,
+            });
+            given.collect::<Vec<_>>()
+        };
+        let send_adu = async |sequence| {
+            let sending = link.send_adu(header(sequence), pattern(1), by(Carriage::Stream));
+            assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+        };
+        send_adu(0).await;
+        assert_eq!(given().await, [], "nobody asked");
+        link.tell_when_given();
+        assert_eq!(given().await, [], "nothing was given since");
+        send_adu(1).await;
+        send_adu(2).await;
+        assert_eq!(given().await, [b.id()]);
+        link.tell_when_given();
+        bounded(link.send_control(pattern(1)))
+            .await
+            .expect("the link is up");
+        b.next(|seen| matches!(seen, Seen::Control(..)).then_some(()))
+            .await;
+        send_adu(3).await;
+        assert_eq!(given().await, [b.id()]);
+        assert!(link.has_all_gone());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_has_not_let_all_go_while_an_adu_has_no_outcome() {
+    let (_a, b, link, _shaper) = pair_through(Bitrate::from_kbps(200)).await;
+    let sending = link.send_adu(header(0), pattern(64 << 10), by(Carriage::Stream));
+    sending.detach();
+    assert!(!link.has_all_gone());
+    b.next_adu().await.1.expect("whole");
 }

@@ -32,6 +32,7 @@ pub enum Seen {
     Control(NodeId, Bytes),
     Link(LinkEvent),
     Outcome(Outcome),
+    Given(NodeId),
 }
 
 struct Scribe(UnboundedSender<Seen>);
@@ -59,6 +60,10 @@ impl Receiver for Scribe {
 
     fn handle_outcome(&self, _link: &Link, _header: &Header, outcome: Outcome) {
         self.write(Seen::Outcome(outcome));
+    }
+
+    fn handle_given(&self, link: &Link) {
+        self.write(Seen::Given(link.peer()));
     }
 }
 

@@ -469,8 +469,6 @@ impl Control {
         if let Err(error) = link.send_controls(frames).await {
             debug!(peer = %to.short(), %error, "control frames not sent");
         }
-        // A plan that is deployed over a dead link is noticed as one that carries ADUs.
-        self.forwarder.tell_sent();
         next
     }
 

@@ -10,6 +10,7 @@
 
 mod account;
 mod cast;
+mod given;
 mod kept;
 mod lag;
 mod ledger;
@@ -21,7 +22,6 @@ mod trace;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use thalweg_core::adu::{Adu, Flags, Header, Mark};
@@ -35,12 +35,13 @@ use thalweg_net::{
     Arriving, Carriage, Clock, Link, OrderedId, Outcome, Payload, SendOptions, StreamCode,
 };
 
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use crate::continuity::Arrivals;
 
 pub(crate) use account::Account;
 use cast::Casts;
+use given::Given;
 use kept::Kept;
 use lag::Lagging;
 pub(crate) use lag::measure as measure_lag;
@@ -72,9 +73,7 @@ pub(crate) struct Forwarder {
     lagging: Lagging,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
-    /// Whether somebody wants to know when something is sent.
-    is_told: AtomicBool,
-    sending: Notify,
+    pub(crate) given: Given,
 }
 
 impl Forwarder {
@@ -93,8 +92,7 @@ impl Forwarder {
             queues: Queues::default(),
             lagging: Lagging::default(),
             ways: watch::Sender::default(),
-            is_told: AtomicBool::new(true),
-            sending: Notify::new(),
+            given: Given::default(),
         }
     }
 
@@ -148,23 +146,6 @@ impl Forwarder {
 
     fn ways_changed(&self) {
         self.ways.send_modify(|changes| *changes += 1);
-    }
-
-    /// Asks to be told when the next ADU or control frame is sent.
-    pub(crate) fn tell_sending(&self) {
-        self.is_told.store(true, Relaxed);
-    }
-
-    /// Tells who asked that something is sent.
-    pub(crate) fn tell_sent(&self) {
-        if self.is_told.load(Relaxed) && self.is_told.swap(false, Relaxed) {
-            self.sending.notify_one();
-        }
-    }
-
-    /// Waits until something has been sent since that was asked for last.
-    pub(crate) async fn sending(&self) {
-        self.sending.notified().await;
     }
 
     pub(crate) fn link(&self, peer: NodeId) -> Option<Link> {
@@ -326,7 +307,6 @@ impl Forwarder {
             ..SendOptions::new(carriage)
         };
         let sending = link.send_adu(header, payload, options).traced(trace);
-        self.tell_sent();
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
         // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
         if route.part.is_ordered() {

@@ -393,4 +393,8 @@ impl Receiver for Inlet {
     fn handle_outcome(&self, _link: &Link, header: &Header, outcome: Outcome) {
         self.forwarder.handle_outcome(header, outcome);
     }
+
+    fn handle_given(&self, link: &Link) {
+        self.forwarder.given.handle(link.peer());
+    }
 }
