@@ -157,19 +157,26 @@ impl Connection {
         }
     }
 
-    /// Reads how much has come, and the round trip; over TCP nothing, for nothing is said to be in flight there, so nobody
-    /// listens for an answer.
-    pub(crate) fn heard(&self) -> (DataSize, Duration) {
+    /// Reads how much has come over it.
+    pub(crate) fn received(&self) -> DataSize {
         match self {
-            Self::Quic { connection, .. } => stats::heard_of_quic(connection),
-            Self::Tcp(_) => (DataSize::ZERO, Duration::ZERO),
+            Self::Quic { connection, .. } => DataSize::from_bytes(connection.stats().udp_rx.bytes),
+            Self::Tcp(connection) => connection.traffic().received,
         }
     }
 
-    /// Reads what is kept of a link's measurements.
-    pub(crate) fn totals(&self) -> Totals {
+    /// Reads the smoothed round trip of the path in use.
+    pub(crate) fn rtt(&self) -> Duration {
         match self {
-            Self::Quic { connection, .. } => stats::totals_of_quic(connection),
+            Self::Quic { connection, .. } => stats::rtt_of_quic(connection),
+            Self::Tcp(connection) => connection.traffic().rtt,
+        }
+    }
+
+    /// Reads what is kept of a link's measurements; `rtt` says the round trip where it costs something to read.
+    pub(crate) fn totals(&self, rtt: impl FnOnce() -> Duration) -> Totals {
+        match self {
+            Self::Quic { connection, .. } => stats::totals_of_quic(connection, rtt),
             Self::Tcp(connection) => stats::totals_of_tcp(&connection.traffic()),
         }
     }

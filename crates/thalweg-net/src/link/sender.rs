@@ -22,6 +22,7 @@ use thalweg_core::outbox::Settings;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
+use thalweg_quic::Reading;
 use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
 
 use super::Link;
@@ -109,9 +110,15 @@ impl Outgoing {
         self.lock().sender.len()
     }
 
-    /// Returns what has been sent and must be acknowledged, and since when that is waited for.
-    pub(super) fn in_flight(&self) -> (DataSize, Option<std::time::Instant>) {
-        self.lock().wire.in_flight()
+    /// Returns what is known of the path that is taken; nothing over TCP.
+    pub(super) fn reading(&self) -> Option<Reading> {
+        self.lock().wire.reading()
+    }
+
+    /// Returns the smoothed round trip of that path, if something was acknowledged there.
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        let rtt = self.reading()?.rtt;
+        (rtt != Duration::ZERO).then_some(rtt)
     }
 
     /// Returns the estimate of what the path can send.

@@ -188,19 +188,20 @@ impl Meter {
     }
 }
 
-/// Reads what QUIC counts, and the round trip of the path in use.
-pub(crate) fn totals_of_quic(connection: &Connection) -> Totals {
+/// Reads what QUIC counts.
+pub(crate) fn totals_of_quic(connection: &Connection, rtt: impl FnOnce() -> Duration) -> Totals {
     let stats = connection.stats();
     Totals {
         packets_sent: stats.sent_packets,
         packets_lost: stats.lost_packets,
         bytes_sent: stats.udp_tx.bytes,
         bytes_received: stats.udp_rx.bytes,
-        rtt: rtt_of_quic(connection),
+        rtt: rtt(),
     }
 }
 
-fn rtt_of_quic(connection: &Connection) -> Duration {
+/// Reads the round trip of the path in use, for which all paths are listed.
+pub(crate) fn rtt_of_quic(connection: &Connection) -> Duration {
     let paths = connection.paths();
     let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
     selected.map_or(Duration::ZERO, |path| path.rtt().into())
@@ -209,7 +210,7 @@ fn rtt_of_quic(connection: &Connection) -> Duration {
 /// Reads what QUIC says.
 pub(crate) fn of_quic(connection: &Connection) -> Measured {
     let mut measured = Measured {
-        totals: totals_of_quic(connection),
+        totals: totals_of_quic(connection, || rtt_of_quic(connection)),
         ..Measured::default()
     };
     for path in connection.paths().iter() {
@@ -265,24 +266,25 @@ pub(crate) fn of_tcp(connection: &tcp::Connection) -> Measured {
 /// Reads whether the peer answers: asked of every link each few milliseconds, so no more is read than that, and less while
 /// nothing is to be answered, or an answer came since the look before.
 pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
-    let (in_flight, waiting_since) = link.0.outgoing.in_flight();
+    let reading = link.0.outgoing.reading();
+    let in_flight = reading.map_or(DataSize::ZERO, |reading| reading.in_flight);
+    let waiting_since = reading.and_then(|reading| reading.waiting_since);
     let waiting_since = waiting_since.map(|since| link.0.context.clock.at(since));
     let is_long = |since: Instant| since + LOOK <= link.now();
     let waits_long = in_flight != DataSize::ZERO && waiting_since.is_none_or(is_long);
-    let heard = (waits_long || is_silent).then(|| link.0.connection.heard());
-    let (received, rtt) = heard.unzip();
+    let asked = (waits_long || is_silent).then_some(link);
     Sign {
-        received,
+        received: asked.map(|link| link.0.connection.received()),
         in_flight,
         waiting_since,
-        rtt: rtt.unwrap_or(Duration::ZERO),
+        rtt: asked.map_or(Duration::ZERO, rtt),
     }
 }
 
-/// Reads what has come over QUIC, and the round trip of the path in use.
-pub(crate) fn heard_of_quic(connection: &Connection) -> (DataSize, Duration) {
-    let received = DataSize::from_bytes(connection.stats().udp_rx.bytes);
-    (received, rtt_of_quic(connection))
+/// Returns the round trip of the path in use; the transport is asked only where nothing was acknowledged yet.
+fn rtt(link: &Link) -> Duration {
+    let known = link.0.outgoing.rtt();
+    known.unwrap_or_else(|| link.0.connection.rtt())
 }
 
 /// Takes a sample, unless there is a fresh one.
@@ -297,7 +299,7 @@ fn totals(link: &Link, now: Instant, age_max: Duration) -> Totals {
     if let Some(totals) = link.meter(|meter| meter.newest(now, age_max)) {
         return totals;
     }
-    let totals = link.0.connection.totals();
+    let totals = link.0.connection.totals(|| rtt(link));
     link.meter(|meter| meter.handle_sample(now, totals));
     totals
 }

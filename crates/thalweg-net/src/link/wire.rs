@@ -12,6 +12,7 @@ use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::pace::StreamNumber;
 use thalweg_core::units::DataSize;
+use thalweg_quic::Reading;
 
 use super::connection::Fresh;
 use super::quic::{Ended, Quic};
@@ -92,16 +93,12 @@ impl Wire {
         }
     }
 
-    /// Returns what is in packets that must be acknowledged, and since when that is waited for, if it is known; nothing where
-    /// TCP itself looks after them.
-    pub(super) fn in_flight(&self) -> (DataSize, Option<std::time::Instant>) {
-        let reading = match self {
+    /// Returns what is known of the path that is taken; nothing where TCP itself looks after it.
+    pub(super) fn reading(&self) -> Option<Reading> {
+        match self {
             Self::Quic(quic) => quic.reading(),
             Self::Tcp(_) => None,
-        };
-        reading.map_or((DataSize::ZERO, None), |reading| {
-            (reading.in_flight, reading.waiting_since)
-        })
+        }
     }
 
     /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
