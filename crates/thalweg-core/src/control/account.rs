@@ -13,6 +13,7 @@
 
 use alloc::vec::Vec;
 
+use super::accounts::PlanId;
 use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Account, Counts, Place, Reading};
@@ -35,12 +36,13 @@ impl Controller {
     /// a frame is an account ([`crate::wire::control::accounted`]) before it hands that over.
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
         let rtt = self.next_rtt(stream, epoch);
-        if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
+        let counted = self.accounts.change((stream, epoch), |account| {
             if let Some(rtt) = rtt {
                 account.handle_rtt(rtt);
             }
             account.handle_counts(counts, now);
-            self.turns.handle(account.poll_timeout());
+        });
+        if counted.is_some() {
             if self.sources.contains_key(&stream) {
                 self.continuity.withholders.handle_left(now);
             }
@@ -60,13 +62,11 @@ impl Controller {
 
     /// Tells the accounts of all that goes to a neighbour that it does not answer, or answers again.
     pub(super) fn silence_accounts(&mut self, peer: NodeId, is_silent: bool, now: Instant) {
-        for (key, account) in &mut self.accounts {
-            let part = self.parts.get(key).map(super::Part::installation);
-            if part.is_some_and(|part| part.next == Some(peer)) {
-                account.handle_silence(is_silent, now);
-                self.turns.handle(account.poll_timeout());
-            }
-        }
+        let next = |plan| Some(self.parts.get(&plan)?.installation().next);
+        self.accounts.change_all(
+            |plan| next(plan) == Some(Some(peer)),
+            |account| account.handle_silence(is_silent, now),
+        );
     }
 
     /// Returns what became of the ADUs of a stream that this node publishes.
@@ -75,7 +75,7 @@ impl Controller {
     pub fn reading(&self, stream: StreamId) -> Option<Reading> {
         let source = self.sources.get(&stream)?;
         let plans = source.paths.keys().filter_map(|epoch| {
-            let account = self.accounts.get(&(stream, *epoch))?;
+            let account = self.accounts.get((stream, *epoch))?;
             Some((account, source.account_path(*epoch)))
         });
         Some(source.book.reading(self.id(), plans))
@@ -93,13 +93,14 @@ impl Controller {
     /// Takes in an account of a node that it is known to be of.
     pub(super) fn take_report(&mut self, from: NodeId, report: &Report, now: Instant) {
         let key = (report.stream, report.epoch);
-        let Some(account) = self.accounts.get_mut(&key) else {
-            return self.note(Note::AccountAstray { from });
-        };
-        if let Err(error) = account.handle_report(report, now) {
-            return self.note(Note::AccountDisbelieved { from, error });
+        let taken = self
+            .accounts
+            .change(key, |account| account.handle_report(report, now));
+        match taken {
+            None => return self.note(Note::AccountAstray { from }),
+            Some(Err(error)) => return self.note(Note::AccountDisbelieved { from, error }),
+            Some(Ok(())) => {}
         }
-        self.turns.handle(account.poll_timeout());
         self.report(report.stream, report.epoch, now);
         self.note_losses(report.stream, report.epoch, now);
     }
@@ -127,21 +128,14 @@ impl Controller {
     }
 
     /// Begins the account of a plan, unless it goes on.
-    pub(super) fn begin_account(
-        &mut self,
-        plan: (StreamId, Epoch),
-        place: Place,
-        since: u64,
-        now: Instant,
-    ) {
-        let account = self.accounts.entry(plan);
-        let account = account.or_insert_with(|| Account::new(place, since, now));
-        self.turns.handle(account.poll_timeout());
+    pub(super) fn begin_account(&mut self, plan: PlanId, place: Place, since: u64, now: Instant) {
+        self.accounts
+            .begin(plan, || Account::new(place, since, now));
     }
 
     /// Ends the account of a part that is gone.
     pub(super) fn close_account(&mut self, stream: StreamId, epoch: Epoch) {
-        let account = self.accounts.remove(&(stream, epoch));
+        let account = self.accounts.end((stream, epoch));
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
@@ -155,22 +149,17 @@ impl Controller {
 
     /// Tells the node before again what it may have forgotten.
     pub(super) fn refresh_account(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
-        if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
-            account.refresh(now);
-            self.turns.handle(account.poll_timeout());
-        }
+        self.accounts
+            .change((stream, epoch), |account| account.refresh(now));
     }
 
     /// The end of a stream has come, which ends here: there is no more to wait for.
     pub(super) fn end_accounts(&mut self, stream: StreamId, now: Instant) {
-        let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
-        for (key, account) in self.accounts.range_mut(of_stream) {
-            let part = self.parts.get(key).map(super::Part::installation);
-            if part.is_some_and(|part| part.next.is_none()) {
-                account.handle_end(now);
-                self.turns.handle(account.poll_timeout());
-            }
-        }
+        let next = |plan| Some(self.parts.get(&plan)?.installation().next);
+        self.accounts.change_all(
+            |plan| plan.0 == stream && next(plan) == Some(None),
+            |account| account.handle_end(now),
+        );
     }
 
     /// Tells a neighbour that there is a link with again all that it is to know.
@@ -189,32 +178,28 @@ impl Controller {
     ///
     /// Cost    O(plans), or O(1) while there is none
     pub fn accounts_due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
-        let accounts = self.is_turn(now).then_some(&self.accounts);
-        let accounts = accounts.into_iter().flatten();
-        let due = accounts.filter(move |(_, account)| account.poll_timeout() <= now);
-        due.map(|(plan, _)| *plan)
+        let spoken_of = self.is_round(now).then(|| self.accounts.due(now));
+        spoken_of.into_iter().flatten()
     }
 
     /// Returns when [`Controller::handle_accounts`] has something to do.
     pub(super) fn accounts_timeout(&self) -> Instant {
-        self.turns.at().max(self.next_round())
+        self.accounts.poll_timeout().max(self.next_round())
     }
 
     /// Gives every account its time.
     pub(super) fn handle_accounts(&mut self, now: Instant) {
-        if !self.is_turn(now) {
+        if self.accounts.poll_timeout() > now || !self.is_round(now) {
             return;
         }
         let due: Vec<_> = self.accounts_due(now).collect();
         for (stream, epoch) in due {
-            if let Some(account) = self.accounts.get_mut(&(stream, epoch)) {
-                account.handle_timeout(now);
-            }
+            self.accounts
+                .change((stream, epoch), |account| account.handle_timeout(now));
             self.report(stream, epoch, now);
             self.note_losses(stream, epoch, now);
         }
-        let all = self.accounts.values().map(Account::poll_timeout);
-        self.turns.look(all);
+        self.accounts.handle_turn();
     }
 
     /// Returns when the next round may begin: of few accounts each is its own.
@@ -224,11 +209,6 @@ impl Controller {
         } else {
             Instant::ZERO
         }
-    }
-
-    /// Returns whether there may be something to say of an account now.
-    fn is_turn(&self, now: Instant) -> bool {
-        self.turns.at() <= now && self.is_round(now)
     }
 
     /// Returns whether accounts may be spoken of now, in a round that has just begun or in the next.
@@ -243,13 +223,16 @@ impl Controller {
             return;
         }
         let previous = self.way_up(stream, epoch);
-        let Some(account) = self.accounts.get_mut(&key) else {
-            return;
-        };
-        if previous.is_none_or(|previous| !self.links.contains_key(&previous)) {
-            return account.hold();
-        }
-        if let Some(report) = account.poll_report(stream, epoch, now) {
+        let is_heard = previous.is_some_and(|previous| self.links.contains_key(&previous));
+        let report = self.accounts.change(key, |account| {
+            if is_heard {
+                account.poll_report(stream, epoch, now)
+            } else {
+                account.hold();
+                None
+            }
+        });
+        if let Some(report) = report.flatten() {
             self.round = now;
             self.tell_up(Said::Account(report));
         }
@@ -260,8 +243,10 @@ impl Controller {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
-        let account = self.accounts.get_mut(&(stream, epoch));
-        if account.is_some_and(Account::has_lost_more) {
+        let has_lost_more = self
+            .accounts
+            .change((stream, epoch), Account::has_lost_more);
+        if has_lost_more == Some(true) {
             source.book.handle_loss();
         }
         // To add up all plans for each word of one of them took half of what a source of 200 sinks computed.

@@ -40,10 +40,10 @@
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
 mod account;
+mod accounts;
 mod admission;
 mod continuity;
 mod deploy;
-mod due;
 mod flood;
 mod graft;
 mod keys;
@@ -74,13 +74,13 @@ use bytes::Bytes;
 
 use crate::admission::{Rights, Roll};
 use crate::id::{Epoch, NodeId, StreamId, StreamName};
-use crate::ledger::{Account, Reading};
+use crate::ledger::Reading;
 use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
 use crate::routing::Directory;
 use crate::routing::gauge::Gauge;
 use crate::session::{Feed, Given, Sinkward};
-use crate::time::{Duration, Instant};
+use crate::time::{Due, Duration, Instant};
 use crate::trace::{Marking, Traced};
 use crate::units::Bitrate;
 use crate::wire::control::{self as wire, Body, Message};
@@ -95,8 +95,8 @@ pub use route::{Alternative, HopNow, Ways};
 pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 
+use accounts::Accounts;
 use continuity::Continuity;
-use due::Due;
 use flood::Flood;
 use meeting::Meetings;
 use neighbour::OwnRecord;
@@ -288,9 +288,7 @@ pub struct Controller {
     lapses: Due,
     pending: BTreeMap<(StreamId, Epoch), Pending>,
     /// What became of the ADUs of each part.
-    accounts: BTreeMap<(StreamId, Epoch), Account>,
-    /// When there is something to say or to conclude of the first of them.
-    turns: Due,
+    accounts: Accounts,
     /// When they were spoken of last: if they are many, in rounds.
     round: Instant,
     continuity: Continuity,
@@ -327,8 +325,7 @@ impl Controller {
             parts: BTreeMap::new(),
             lapses: Due::default(),
             pending: BTreeMap::new(),
-            accounts: BTreeMap::new(),
-            turns: Due::default(),
+            accounts: Accounts::default(),
             round: Instant::ZERO,
             continuity: Continuity::default(),
             meetings: Meetings::default(),
@@ -434,10 +431,7 @@ impl Controller {
                 .holds(self.links.values().map(Gauge::poll_timeout))
                 && self
                     .lapses
-                    .holds(self.parts.values().map(|part| part.lapse))
-                && self
-                    .turns
-                    .holds(self.accounts.values().map(Account::poll_timeout)),
+                    .holds(self.parts.values().map(|part| part.lapse)),
             "who gives a thing a time says so"
         );
         let sessions = self.sources.values().map(|s| s.session.poll_timeout());

@@ -24,7 +24,7 @@ use super::continuity::{Avoid, SUSPECT_HOLD};
 use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::needs::Reliability;
-use crate::time::{Duration, Instant};
+use crate::time::{Due, Duration, Instant};
 
 /// How long nobody says a word of what leaves by a plan until its way is doubted: three words of a sink are due in it.
 pub const PATIENCE: Duration = Duration::from_secs(5);
@@ -40,10 +40,10 @@ const HOLD_MAX: Duration = Duration::from_secs(960);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// The nodes that are kept away from, and when to look again for others.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Withholders {
     nodes: BTreeMap<NodeId, Withholder>,
-    look: Instant,
+    look: Due,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -52,15 +52,6 @@ struct Withholder {
     is_shunned: bool,
     until: Instant,
     hold: Duration,
-}
-
-impl Default for Withholders {
-    fn default() -> Self {
-        Self {
-            nodes: BTreeMap::new(),
-            look: Instant::NEVER,
-        }
-    }
 }
 
 impl Withholders {
@@ -78,12 +69,12 @@ impl Withholders {
 
     pub(super) fn poll_timeout(&self) -> Instant {
         let ends = self.nodes.values().map(|known| known.until);
-        ends.fold(self.look, Instant::min)
+        ends.fold(self.look.at(), Instant::min)
     }
 
     /// Takes in that more has left by plans, of which something is to be said.
     pub(super) fn handle_left(&mut self, now: Instant) {
-        self.look = self.look.min(now + LOOK_EVERY);
+        self.look.handle(now + LOOK_EVERY);
     }
 
     fn insert(&mut self, node: NodeId, now: Instant) {
@@ -117,17 +108,19 @@ impl Controller {
     /// Does what is due.
     pub(super) fn time_withholders(&mut self, now: Instant) {
         self.is_changed |= self.continuity.withholders.expire(now);
-        if self.continuity.withholders.look > now {
+        if self.continuity.withholders.look.at() > now {
             return;
         }
-        self.continuity.withholders.look = Instant::NEVER;
+        self.continuity.withholders.look = Due::default();
         for (stream, epoch, patience) in self.plans_in_force() {
-            let Some(account) = self.accounts.get_mut(&(stream, epoch)) else {
+            let looked = self.accounts.change((stream, epoch), |account| {
+                let last = account.look_through(patience, now);
+                (last, account.awaits_passage())
+            });
+            let Some((last, awaits_passage)) = looked else {
                 continue;
             };
-            let last = account.look_through(patience, now);
-            self.turns.handle(account.poll_timeout());
-            if account.awaits_passage() {
+            if awaits_passage {
                 self.continuity.withholders.handle_left(now);
             }
             if let Some(last) = last {

@@ -27,7 +27,7 @@ use alloc::vec::Vec;
 
 use crate::id::{NodeId, StreamName};
 use crate::limits::{PATH_NODES_MAX, RECORDS_MAX};
-use crate::time::{Duration, Instant};
+use crate::time::{Due, Duration, Instant};
 use crate::units::DataSize;
 use crate::wire::control::SIGNATURE_BYTES;
 use crate::wire::record::{Announced, Neighbour, Record};
@@ -91,8 +91,8 @@ pub struct Directory {
     changed: Option<Instant>,
     /// How many are out of sight.
     hidden: usize,
-    /// When to look at that again although nothing changes; none while nobody else is known.
-    look: Option<Instant>,
+    /// When to look at that again although nothing changes.
+    look: Due,
 }
 
 #[derive(Clone, Debug)]
@@ -143,8 +143,7 @@ impl Directory {
             (true, false) => _ = self.publishing.remove(&node),
             _ => {}
         }
-        let aged = now + AGED;
-        self.look = Some(self.look.map_or(aged, |look| look.min(aged)));
+        self.look.handle(now + AGED);
         if let Some(before) = self.known.insert(node, known) {
             self.size = self.size.saturating_sub(before.size());
         }
@@ -187,7 +186,7 @@ impl Directory {
         has_changed |= size != self.size;
         self.size = size;
         self.hidden = self.known.values().filter(|known| known.is_hidden).count();
-        self.look = (!next.is_never()).then_some(next);
+        self.look = Due::new(next);
         has_changed
     }
 
@@ -216,8 +215,7 @@ impl Directory {
         // Who comes back is wanted at once.
         let after = [Duration::ZERO, LOOK_AFTER][usize::from(self.hidden == 0)];
         let changed = self.changed.map(|changed| changed + after);
-        let look = self.look.unwrap_or(Instant::NEVER);
-        changed.map_or(look, |changed| changed.min(look))
+        changed.map_or(self.look.at(), |changed| changed.min(self.look.at()))
     }
 
     /// Returns what all records take on the wire, each once.

@@ -13,8 +13,11 @@ use core::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
+mod due;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use due::Due;
 
 /// A point in time, in nanoseconds since the node started.
 #[derive(

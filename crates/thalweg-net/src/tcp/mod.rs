@@ -18,7 +18,7 @@
 //! | `listener`, `dial` | how sessions begin, and how their standbys join them |
 //! | `door` | where who is not admitted says one thing and is answered |
 //! | `carrier` | the task of one TCP connection |
-//! | `line`, `tls`, `socket` | bytes in TLS; keys; options and `TCP_INFO` |
+//! | `line`, `tls`, `socket` | bytes in TLS or in the clear; keys; options and `TCP_INFO` |
 //! | `traffic` | what was moved, in numbers |
 //!
 //! With a peer for which both ends say so ([`Options::plain`]) the handshake is as always, and what follows goes without the

@@ -4,6 +4,7 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::super::accounts::Accounts;
 use super::super::continuity::Avoid;
 use super::super::map::Map;
 use super::super::planning::Planning;
@@ -96,7 +97,7 @@ fn a_part_that_was_lost_is_told_again_with_the_next_renewal_and_the_plan_goes_on
         let part = fabric.node(id).installed[&(stream, before.0)].0.clone();
         fabric.at(id, |c, _, _| {
             c.parts.clear();
-            c.accounts.clear();
+            c.accounts = Accounts::default();
         });
         fabric.pass(RENEW + Duration::from_secs(1));
         assert_eq!(fabric.node(id).parts().len(), 1, "of {}", id.short());

@@ -7,11 +7,11 @@
 //!
 //! *What it does not do.* It knows none of the things.
 
-use crate::time::Instant;
+use super::Instant;
 
 /// A time before which nothing is due.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Due(Instant);
+pub(crate) struct Due(Instant);
 
 impl Default for Due {
     fn default() -> Self {
@@ -20,23 +20,28 @@ impl Default for Due {
 }
 
 impl Due {
+    /// Begins with things of which none is due earlier.
+    pub(crate) const fn new(at: Instant) -> Self {
+        Self(at)
+    }
+
     /// Returns when to look at the things: never later than the first of them is due.
-    pub(super) const fn at(self) -> Instant {
+    pub(crate) const fn at(self) -> Instant {
         self.0
     }
 
     /// Takes in that one of them is due then.
-    pub(super) fn handle(&mut self, at: Instant) {
+    pub(crate) fn handle(&mut self, at: Instant) {
         self.0 = self.0.min(at);
     }
 
     /// Returns whether none of them is due earlier.
-    pub(super) fn holds(self, mut all: impl Iterator<Item = Instant>) -> bool {
+    pub(crate) fn holds(self, mut all: impl Iterator<Item = Instant>) -> bool {
         all.all(|at| self.0 <= at)
     }
 
     /// Takes in when each of them is due.
-    pub(super) fn look(&mut self, all: impl Iterator<Item = Instant>) {
-        self.0 = all.min().unwrap_or(Instant::NEVER);
+    pub(crate) fn look(&mut self, all: impl Iterator<Item = Instant>) {
+        *self = all.min().map(Self::new).unwrap_or_default();
     }
 }
