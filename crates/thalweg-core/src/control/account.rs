@@ -13,7 +13,6 @@
 
 use alloc::vec::Vec;
 
-use super::accounts::PlanId;
 use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Account, Counts, Place, Reading};
@@ -62,11 +61,12 @@ impl Controller {
 
     /// Tells the accounts of all that goes to a neighbour that it does not answer, or answers again.
     pub(super) fn silence_accounts(&mut self, peer: NodeId, is_silent: bool, now: Instant) {
-        let next = |plan| Some(self.parts.get(&plan)?.installation().next);
-        self.accounts.change_all(
-            |plan| next(plan) == Some(Some(peer)),
-            |account| account.handle_silence(is_silent, now),
-        );
+        for (plan, part) in &self.parts {
+            if part.installation().next == Some(peer) {
+                self.accounts
+                    .change(*plan, |account| account.handle_silence(is_silent, now));
+            }
+        }
     }
 
     /// Returns what became of the ADUs of a stream that this node publishes.
@@ -128,7 +128,13 @@ impl Controller {
     }
 
     /// Begins the account of a plan, unless it goes on.
-    pub(super) fn begin_account(&mut self, plan: PlanId, place: Place, since: u64, now: Instant) {
+    pub(super) fn begin_account(
+        &mut self,
+        plan: (StreamId, Epoch),
+        place: Place,
+        since: u64,
+        now: Instant,
+    ) {
         self.accounts
             .begin(plan, || Account::new(place, since, now));
     }
@@ -155,11 +161,13 @@ impl Controller {
 
     /// The end of a stream has come, which ends here: there is no more to wait for.
     pub(super) fn end_accounts(&mut self, stream: StreamId, now: Instant) {
-        let next = |plan| Some(self.parts.get(&plan)?.installation().next);
-        self.accounts.change_all(
-            |plan| plan.0 == stream && next(plan) == Some(None),
-            |account| account.handle_end(now),
-        );
+        let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
+        for (plan, part) in self.parts.range(of_stream) {
+            if part.installation().next.is_none() {
+                self.accounts
+                    .change(*plan, |account| account.handle_end(now));
+            }
+        }
     }
 
     /// Tells a neighbour that there is a link with again all that it is to know.
@@ -192,7 +200,7 @@ impl Controller {
         if self.accounts.poll_timeout() > now || !self.is_round(now) {
             return;
         }
-        let due: Vec<_> = self.accounts_due(now).collect();
+        let due: Vec<_> = self.accounts.due(now).collect();
         for (stream, epoch) in due {
             self.accounts
                 .change((stream, epoch), |account| account.handle_timeout(now));

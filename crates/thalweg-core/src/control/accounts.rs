@@ -12,13 +12,10 @@ use crate::id::{Epoch, StreamId};
 use crate::ledger::Account;
 use crate::time::{Due, Instant};
 
-/// A plan of a stream.
-pub(super) type PlanId = (StreamId, Epoch);
-
 /// The accounts of a node, by plan.
 #[derive(Debug, Default)]
 pub(super) struct Accounts {
-    of_plan: BTreeMap<PlanId, Account>,
+    of_plan: BTreeMap<(StreamId, Epoch), Account>,
     due: Due,
 }
 
@@ -27,12 +24,12 @@ impl Accounts {
         self.of_plan.len()
     }
 
-    pub(super) fn get(&self, plan: PlanId) -> Option<&Account> {
+    pub(super) fn get(&self, plan: (StreamId, Epoch)) -> Option<&Account> {
         self.of_plan.get(&plan)
     }
 
     /// Begins the account of a plan, unless it goes on.
-    pub(super) fn begin(&mut self, plan: PlanId, new: impl FnOnce() -> Account) {
+    pub(super) fn begin(&mut self, plan: (StreamId, Epoch), new: impl FnOnce() -> Account) {
         if let Entry::Vacant(place) = self.of_plan.entry(plan) {
             let account = place.insert(new());
             self.due.handle(account.poll_timeout());
@@ -40,14 +37,14 @@ impl Accounts {
     }
 
     /// Takes the account of a plan that is over.
-    pub(super) fn end(&mut self, plan: PlanId) -> Option<Account> {
+    pub(super) fn end(&mut self, plan: (StreamId, Epoch)) -> Option<Account> {
         self.of_plan.remove(&plan)
     }
 
     /// Changes an account, if there is one.
     pub(super) fn change<T>(
         &mut self,
-        plan: PlanId,
+        plan: (StreamId, Epoch),
         change: impl FnOnce(&mut Account) -> T,
     ) -> Option<T> {
         let account = self.of_plan.get_mut(&plan)?;
@@ -56,25 +53,10 @@ impl Accounts {
         Some(result)
     }
 
-    /// Changes all that are meant.
-    ///
-    /// Cost    O(plans)
-    pub(super) fn change_all(
-        &mut self,
-        is_meant: impl Fn(PlanId) -> bool,
-        mut change: impl FnMut(&mut Account),
-    ) {
-        let meant = self.of_plan.iter_mut().filter(|(plan, _)| is_meant(**plan));
-        for (_, account) in meant {
-            change(account);
-            self.due.handle(account.poll_timeout());
-        }
-    }
-
     /// Returns the plans whose accounts are due.
     ///
     /// Cost    O(plans), or O(1) before [`Accounts::poll_timeout`]
-    pub(super) fn due(&self, now: Instant) -> impl Iterator<Item = PlanId> {
+    pub(super) fn due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
         let all = (self.due.at() <= now).then_some(&self.of_plan);
         let all = all.into_iter().flatten();
         let due = all.filter(move |(_, account)| account.poll_timeout() <= now);
