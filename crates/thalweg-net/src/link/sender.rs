@@ -115,12 +115,6 @@ impl Outgoing {
         self.lock().wire.reading()
     }
 
-    /// Returns the smoothed round trip of that path, if something was acknowledged there.
-    pub(super) fn rtt(&self) -> Option<Duration> {
-        let rtt = self.reading()?.rtt;
-        (rtt != Duration::ZERO).then_some(rtt)
-    }
-
     /// Returns the estimate of what the path can send.
     pub(super) fn sendable_rate(&self) -> Option<Bitrate> {
         self.lock().wire.hold().path_rate().sendable

@@ -272,19 +272,25 @@ pub(crate) fn sign(link: &Link, is_silent: bool) -> Sign {
     let waiting_since = waiting_since.map(|since| link.0.context.clock.at(since));
     let is_long = |since: Instant| since + LOOK <= link.now();
     let waits_long = in_flight != DataSize::ZERO && waiting_since.is_none_or(is_long);
-    let asked = (waits_long || is_silent).then_some(link);
+    let asks = waits_long || is_silent;
     Sign {
-        received: asked.map(|link| link.0.connection.received()),
+        received: asks.then(|| link.0.connection.received()),
         in_flight,
         waiting_since,
-        rtt: asked.map_or(Duration::ZERO, rtt),
+        rtt: if asks {
+            rtt(link, reading)
+        } else {
+            Duration::ZERO
+        },
     }
 }
 
 /// Returns the round trip of the path in use; the transport is asked only where nothing was acknowledged yet.
-fn rtt(link: &Link) -> Duration {
-    let known = link.0.outgoing.rtt();
-    known.unwrap_or_else(|| link.0.connection.rtt())
+fn rtt(link: &Link, reading: Option<thalweg_quic::Reading>) -> Duration {
+    match reading.map_or(Duration::ZERO, |reading| reading.rtt) {
+        Duration::ZERO => link.0.connection.rtt(),
+        known => known,
+    }
 }
 
 /// Takes a sample, unless there is a fresh one.
@@ -299,7 +305,10 @@ fn totals(link: &Link, now: Instant, age_max: Duration) -> Totals {
     if let Some(totals) = link.meter(|meter| meter.newest(now, age_max)) {
         return totals;
     }
-    let totals = link.0.connection.totals(|| rtt(link));
+    let totals = link
+        .0
+        .connection
+        .totals(|| rtt(link, link.0.outgoing.reading()));
     link.meter(|meter| meter.handle_sample(now, totals));
     totals
 }
