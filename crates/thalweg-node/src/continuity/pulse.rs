@@ -32,8 +32,13 @@ struct Listened {
     pulse: Pulse,
 }
 
-/// Listens until nobody takes what is heard.
-pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input>) {
+/// Listens until nobody takes what is heard; `given` are neighbours whose links [have told](Link::tell_when_given) that they were given
+/// something.
+pub(crate) async fn listen(
+    forwarder: Arc<Forwarder>,
+    mut given: mpsc::UnboundedReceiver<NodeId>,
+    inputs: mpsc::Sender<Input>,
+) {
     let mut listening = Listening::default();
     let mut ways = forwarder.ways();
     ways.mark_changed();
@@ -44,13 +49,16 @@ pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input
                     Ok(()) => ways.mark_changed(),
                     Err(_) => return,
                 },
-                () = forwarder.given.called() => {}
+                peer = given.recv() => match peer {
+                    Some(peer) => listening.wake(peer, forwarder.clock.now()),
+                    None => return,
+                },
             }
-            listening.rouse(&mut ways, &forwarder);
+            listening.rouse(&mut ways, &mut given, &forwarder);
         }
         let next = listening.next_look(forwarder.clock.now());
         forwarder.clock.sleep_until(next).await;
-        listening.rouse(&mut ways, &forwarder);
+        listening.rouse(&mut ways, &mut given, &forwarder);
         for (peer, hearing) in listening.look(&forwarder.clock) {
             if inputs.send(Input::Hearing { peer, hearing }).await.is_err() {
                 return;
@@ -61,14 +69,19 @@ pub(crate) async fn listen(forwarder: Arc<Forwarder>, inputs: mpsc::Sender<Input
 
 impl Listening {
     /// Looks whom there is to listen to: new links, and those that were given something.
-    fn rouse(&mut self, ways: &mut watch::Receiver<u64>, forwarder: &Forwarder) {
+    fn rouse(
+        &mut self,
+        ways: &mut watch::Receiver<u64>,
+        given: &mut mpsc::UnboundedReceiver<NodeId>,
+        forwarder: &Forwarder,
+    ) {
         let now = forwarder.clock.now();
         // Its sender lives as long as the forwarder.
         if ways.has_changed().unwrap_or(true) {
             ways.mark_unchanged();
             self.meet(&forwarder.links(), now);
         }
-        for peer in forwarder.given.take() {
+        while let Ok(peer) = given.try_recv() {
             self.wake(peer, now);
         }
     }

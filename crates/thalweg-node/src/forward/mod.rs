@@ -10,7 +10,6 @@
 
 mod account;
 mod cast;
-mod given;
 mod kept;
 mod lag;
 mod ledger;
@@ -41,7 +40,6 @@ use crate::continuity::Arrivals;
 
 pub(crate) use account::Account;
 use cast::Casts;
-use given::Given;
 use kept::Kept;
 use lag::Lagging;
 pub(crate) use lag::measure as measure_lag;
@@ -73,7 +71,6 @@ pub(crate) struct Forwarder {
     lagging: Lagging,
     /// Counts changes of the two.
     ways: watch::Sender<u64>,
-    pub(crate) given: Given,
 }
 
 impl Forwarder {
@@ -92,7 +89,6 @@ impl Forwarder {
             queues: Queues::default(),
             lagging: Lagging::default(),
             ways: watch::Sender::default(),
-            given: Given::default(),
         }
     }
 

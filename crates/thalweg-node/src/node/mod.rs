@@ -143,10 +143,12 @@ impl Node {
         let forwarder = Arc::new(Forwarder::new(clock, pool));
         let (inputs, queue) = mpsc::channel(INPUTS_MAX);
         let (events, event_queue) = mpsc::unbounded_channel();
+        let (given, given_queue) = mpsc::unbounded_channel();
         let inlet = Inlet {
             forwarder: Arc::clone(&forwarder),
             inputs: inputs.clone(),
             events,
+            given,
         };
         let options = Options {
             listen: config.listen.clone(),
@@ -177,7 +179,7 @@ impl Node {
         };
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
         dial(&endpoint, &config, &state);
-        let listening = continuity::listen(Arc::clone(&forwarder), inputs.clone());
+        let listening = continuity::listen(Arc::clone(&forwarder), given_queue, inputs.clone());
         let listening = tokio::spawn(listening);
         let measuring = tokio::spawn(measure_lag(Arc::clone(&forwarder)));
         let inlet_events = tokio::spawn(pump(event_queue, knocks, inputs));
@@ -368,6 +370,8 @@ struct Inlet {
     inputs: mpsc::Sender<Input>,
     /// Unbounded, for the network does not wait with an event; their number is that of links and dials.
     events: mpsc::UnboundedSender<LinkEvent>,
+    /// Neighbours that were given something. Unbounded, for who gives does not wait; of each there is one until it is asked again.
+    given: mpsc::UnboundedSender<NodeId>,
 }
 
 impl Receiver for Inlet {
@@ -395,6 +399,7 @@ impl Receiver for Inlet {
     }
 
     fn handle_given(&self, link: &Link) {
-        self.forwarder.given.handle(link.peer());
+        // Who listens has ended only if the node does.
+        let _ = self.given.send(link.peer());
     }
 }
