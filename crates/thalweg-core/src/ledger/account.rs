@@ -31,7 +31,7 @@ use super::disbelief::Disbelief;
 use super::entries::Entries;
 use super::hop::{Hop, Turn, Word};
 use super::passage::Passage;
-use super::{Band, Counts, Marked, What};
+use super::{BANDS, Band, Counts, Marked, What};
 use crate::adu::Mark;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
@@ -327,8 +327,7 @@ impl Account {
     fn check(&self, behind: &[Entries]) -> Result<Marked, Disbelief> {
         let (said, known) = (arrived(behind.first()), arrived(self.behind.first()));
         let mut unrelated = self.hop.unrelated;
-        for band in Band::all() {
-            let at = band.index();
+        for at in 0..BANDS {
             for mark in 0..Mark::COUNT {
                 let (arrived, sent) = (said[mark][at], self.counts.sent[mark][at]);
                 if known[mark][at] == 0 {
@@ -339,13 +338,16 @@ impl Account {
                     return Err(Disbelief::Arrived { arrived, sent });
                 }
             }
-            // Only a source knows for certain that all it hears of was its own.
-            let given = self.counts.arrived(band);
-            let ended = behind.iter().map(|node| ended(node, band)).max();
-            if let (Place::Source(_), Some(ended)) = (self.place, ended)
-                && ended > given
-            {
-                return Err(Disbelief::Ended { ended, given });
+        }
+        // Only a source knows for certain that all it hears of was its own.
+        if matches!(self.place, Place::Source(_)) {
+            for ended in behind.iter().map(ended) {
+                for band in Band::all() {
+                    let (ended, given) = (ended[band.index()], self.counts.arrived(band));
+                    if ended > given {
+                        return Err(Disbelief::Ended { ended, given });
+                    }
+                }
             }
         }
         Ok(unrelated)
@@ -372,7 +374,8 @@ impl Account {
     fn state(&mut self, turned: bool, now: Instant) {
         let mut has_grown = false;
         let mut say = |what: What, band: Band, count: u64| {
-            has_grown |= self.own.raise(what.number(band), count);
+            // Most count nothing ever.
+            has_grown |= count > 0 && self.own.raise(what.number(band), count);
         };
         for band in Band::all() {
             let at = band.index();
@@ -553,21 +556,38 @@ fn arrived(node: Option<&Entries>) -> Marked {
     let Some(node) = node else {
         return Marked::default();
     };
-    let of = |mark, band| {
-        node.of(
-            What::Arrived(Mark::from_index(mark as u8)),
-            Band(band as u8),
-        )
-    };
-    core::array::from_fn(|mark| core::array::from_fn(|band| of(mark, band)))
+    let mut arrived = Marked::default();
+    for (what, band, count) in counted(node) {
+        if let What::Arrived(mark) = what {
+            let arrived = &mut arrived[mark.index()][band.index()];
+            *arrived = arrived.saturating_add(count);
+        }
+    }
+    arrived
 }
 
-/// Returns how many ADUs of a band ended at a node, by its own word.
-fn ended(node: &Entries, band: Band) -> u64 {
-    let dropped = DropCause::ALL.map(|cause| node.of(What::Dropped(cause), band));
-    let ended = dropped.into_iter().fold(0, u64::saturating_add);
-    let ended = ended.saturating_sub(node.of(What::Returned, band));
-    ended.saturating_add(node.of(What::Delivered, band))
+/// Returns how many ADUs of each band ended at a node, by its own word.
+fn ended(node: &Entries) -> [u64; BANDS] {
+    let [mut dropped, mut returned, mut delivered] = [[0_u64; BANDS]; 3];
+    for (what, band, count) in counted(node) {
+        let of = match what {
+            What::Dropped(_) => &mut dropped,
+            What::Returned => &mut returned,
+            What::Delivered => &mut delivered,
+            What::Arrived(_) => continue,
+        };
+        of[band.index()] = of[band.index()].saturating_add(count);
+    }
+    core::array::from_fn(|at| {
+        let lost = dropped[at].saturating_sub(returned[at]);
+        lost.saturating_add(delivered[at])
+    })
+}
+
+/// Returns what a node says that it has counted; what it counted in several lives comes as often.
+fn counted(node: &Entries) -> impl Iterator<Item = (What, Band, u64)> + '_ {
+    let named = |(number, count)| What::from_number(number).map(|(what, band)| (what, band, count));
+    node.all().filter_map(named)
 }
 
 /// Returns what the source of a grafted plan would have counted, had it given what the node there copied.

@@ -1,9 +1,8 @@
 //! The counters of one node, by what they count: the larger of two values holds, and what has grown is remembered.
 
-use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::{Band, What};
+use super::What;
 use crate::wire::account::{Entry, Statement};
 
 /// What one node says of one plan.
@@ -11,13 +10,63 @@ use crate::wire::account::{Entry, Statement};
 pub(super) struct Entries {
     /// When it began to count.
     since: u64,
-    counts: BTreeMap<u8, u64>,
+    counts: Counters,
     /// What it had counted when it began anew.
-    before: BTreeMap<u8, u64>,
+    before: Counters,
     /// What has grown and has not been told.
-    fresh: BTreeSet<u8>,
+    fresh: Numbers,
     /// Who is told knows since when it counts.
     is_since_told: bool,
+}
+
+/// Counters by their numbers, in order. There are few, and all are gone through far more often than one is added.
+#[derive(Clone, Debug, Default)]
+struct Counters(Vec<(u8, u64)>);
+
+/// A set of numbers of counters.
+#[derive(Clone, Copy, Debug, Default)]
+struct Numbers([u64; 4]);
+
+impl Counters {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
+        self.0.iter().copied()
+    }
+
+    /// Returns a counter, which is zero if it was not there.
+    fn entry(&mut self, number: u8) -> &mut u64 {
+        let found = self.0.binary_search_by_key(&number, |(number, _)| *number);
+        let at = found.unwrap_or_else(|at| {
+            self.0.insert(at, (number, 0));
+            at
+        });
+        &mut self.0[at].1
+    }
+}
+
+impl Numbers {
+    const fn is_empty(self) -> bool {
+        matches!(self.0, [0, 0, 0, 0])
+    }
+
+    const fn contains(self, number: u8) -> bool {
+        self.0[number as usize / 64] >> (number % 64) & 1 == 1
+    }
+
+    const fn insert(&mut self, number: u8) {
+        self.0[number as usize / 64] |= 1 << (number % 64);
+    }
+
+    const fn remove(&mut self, number: u8) {
+        self.0[number as usize / 64] &= !(1 << (number % 64));
+    }
+
+    const fn clear(&mut self) {
+        self.0 = [0; 4];
+    }
 }
 
 impl Entries {
@@ -43,7 +92,7 @@ impl Entries {
         self.since
     }
 
-    pub(super) fn is_fresh(&self) -> bool {
+    pub(super) const fn is_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
 
@@ -52,7 +101,7 @@ impl Entries {
         if count == 0 {
             return false;
         }
-        let known = self.counts.entry(number).or_default();
+        let known = self.counts.entry(number);
         let has_grown = count > *known;
         if has_grown {
             *known = count;
@@ -72,8 +121,8 @@ impl Entries {
             self.since = since;
             self.is_since_told = false;
             self.fresh.clear();
-            for (number, count) in core::mem::take(&mut self.counts) {
-                let before = self.before.entry(number).or_default();
+            for (number, count) in core::mem::take(&mut self.counts).iter() {
+                let before = self.before.entry(number);
                 *before = before.saturating_add(count);
             }
         }
@@ -84,22 +133,16 @@ impl Entries {
         }
     }
 
-    /// Returns how many there were in all lives.
-    pub(super) fn of(&self, what: What, band: Band) -> u64 {
-        let number = what.number(band);
-        let count = |counts: &BTreeMap<u8, u64>| counts.get(&number).copied().unwrap_or(0);
-        count(&self.counts).saturating_add(count(&self.before))
-    }
-
     /// Returns all counters, of all lives; one may come twice.
     pub(super) fn all(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
-        let all = self.counts.iter().chain(&self.before);
-        all.map(|(number, count)| (*number, *count))
+        self.counts.iter().chain(self.before.iter())
     }
 
     /// Has everything told again.
     pub(super) fn refresh(&mut self) {
-        self.fresh = self.counts.keys().copied().collect();
+        for (number, _) in self.counts.iter() {
+            self.fresh.insert(number);
+        }
         self.is_since_told = false;
     }
 
@@ -119,29 +162,31 @@ impl Entries {
         distance: usize,
         is_told: impl Fn(What) -> bool,
     ) -> Option<Statement> {
-        let is_told =
-            |number: &u8| What::from_number(*number).is_some_and(|(what, _)| is_told(what));
-        let fresh = core::mem::take(&mut self.fresh);
-        let (told, kept) = fresh.into_iter().partition::<BTreeSet<u8>, _>(is_told);
-        self.fresh = kept;
+        let mut told = Vec::new();
+        for (number, count) in self.counts.iter() {
+            let what = What::from_number(number).filter(|_| self.fresh.contains(number));
+            if what.is_some_and(|(what, _)| is_told(what)) {
+                self.fresh.remove(number);
+                told.push(Entry {
+                    what: number,
+                    count,
+                });
+            }
+        }
         if told.is_empty() {
             return None;
         }
-        let entry = |what| Entry {
-            what,
-            count: self.counts[&what],
-        };
         let since = (!self.is_since_told).then_some(self.since);
         self.is_since_told = true;
         Some(Statement {
             distance: distance as u8,
             since,
-            entries: told.into_iter().map(entry).collect(),
+            entries: told,
         })
     }
 
     /// Forgets what is fresh: it is for nobody else.
-    pub(super) fn settle(&mut self) {
+    pub(super) const fn settle(&mut self) {
         self.fresh.clear();
     }
 }
