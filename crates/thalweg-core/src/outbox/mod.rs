@@ -381,6 +381,17 @@ impl Outbox {
         self.alarms.first().map_or(Instant::NEVER, |(at, _)| at)
     }
 
+    /// Returns whether anything waits that can be handed over, were there credit; what is of no use any more is given up.
+    ///
+    /// Cost    O(1) but for what is given up: who must ask a transport for credit need not where nothing waits
+    pub fn has_chunk(&mut self, now: Instant) -> bool {
+        self.handle_timeout(now);
+        let next = self
+            .turns
+            .next(&mut self.flows, &self.slab, self.chunk_bytes);
+        next.is_some()
+    }
+
     /// Returns what to hand over now, within this credit.
     ///
     /// Nothing smaller than a packet is cut off for want of credit.

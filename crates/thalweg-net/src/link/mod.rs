@@ -257,7 +257,7 @@ impl Link {
     ///
     /// Before the path was ever full it says how much was tried, not how much the path can carry.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
-        self.0.outgoing.sendable_rate()
+        self.0.outgoing.sendable_rate(self.now())
     }
 
     /// Returns a watch on that estimate: it changes when the estimate has moved by an eighth

@@ -116,13 +116,13 @@ impl Outgoing {
     }
 
     /// Returns the estimate of what the path can send.
-    pub(super) fn sendable_rate(&self) -> Option<Bitrate> {
-        self.lock().wire.hold().path_rate().sendable
+    pub(super) fn sendable_rate(&self, now: Instant) -> Option<Bitrate> {
+        self.lock().wire.hold(now).path_rate().sendable
     }
 
     /// Returns how much the path would take now.
-    pub(super) fn credit(&self) -> DataSize {
-        self.lock().wire.hold().credit()
+    pub(super) fn credit(&self, now: Instant) -> DataSize {
+        self.lock().wire.hold(now).credit()
     }
 
     /// Returns how many bytes wait.
@@ -133,7 +133,7 @@ impl Outgoing {
     /// Returns what waits, how long ADUs took lately, and what was given up.
     pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
         let mut state = self.lock();
-        let rate = state.wire.hold().path_rate().sendable;
+        let rate = state.wire.hold(now).path_rate().sendable;
         let outbox = state.sender.outbox();
         let names: BTreeMap<_, _> = state.sender.flows().collect();
         OutboxReading::new(
@@ -168,7 +168,7 @@ impl Outgoing {
             return;
         }
         state.followed = now;
-        let rate = state.wire.hold().path_rate().sendable;
+        let rate = state.wire.hold(now).path_rate().sendable;
         if state.steady.handle_rate(now, rate) {
             self.sendable.send_replace(state.steady.told());
         }
@@ -184,7 +184,7 @@ impl State {
     /// Lets the machine hand over what can go.
     fn pump(&mut self, now: Instant) {
         loop {
-            let pause = self.sender.pump(now, &mut self.wire.hold());
+            let pause = self.sender.pump(now, &mut self.wire.hold(now));
             match pause {
                 Pause::Idle => return,
                 // It says itself when it takes more; of datagrams it does not, but then it has sent some.
@@ -203,10 +203,10 @@ impl State {
     }
 
     /// Takes in how streams have ended.
-    fn take_ends(&mut self, ended: &mut Vec<(Owner, Ended)>) {
+    fn take_ends(&mut self, now: Instant, ended: &mut Vec<(Owner, Ended)>) {
         self.wire.take_ended(ended);
         if !ended.is_empty() {
-            let mut wire = self.wire.hold();
+            let mut wire = self.wire.hold(now);
             for (owner, how) in ended.drain(..) {
                 match how {
                     Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut wire),
@@ -422,8 +422,8 @@ impl Driver {
                 state.alarm = Instant::NEVER;
             }
             state.wire.poll(context);
-            state.take_ends(&mut self.ended);
             let now = link.now();
+            state.take_ends(now, &mut self.ended);
             state.pump(now);
             link.0.outgoing.follow(now, state);
             let timeout = state.sender.poll_timeout();

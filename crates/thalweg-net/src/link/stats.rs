@@ -363,7 +363,8 @@ pub(crate) fn read(link: &Link) -> LinkStats {
 /// Room is used once it is half of what is sent in the time of a wake-up (`core::outbox::gate`); before that it is none.
 fn is_full(link: &Link, rtt: Duration) -> bool {
     let sliver = link.sendable_rate().unwrap_or(Bitrate::ZERO) * WAKE.min(rtt);
-    link.0.outgoing.credit().as_bytes() < sliver.max(SLIVER_MIN).as_bytes() / 2
+    let credit = link.0.outgoing.credit(link.now());
+    credit.as_bytes() < sliver.max(SLIVER_MIN).as_bytes() / 2
 }
 
 fn remote(address: &TransportAddr) -> Remote {

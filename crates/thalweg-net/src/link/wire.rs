@@ -11,6 +11,7 @@ use bytes::Bytes;
 use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::pace::StreamNumber;
+use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 use thalweg_quic::Reading;
 
@@ -38,11 +39,11 @@ impl Wire {
         }
     }
 
-    /// Returns the transport for the sender.
-    pub(super) fn hold(&mut self) -> Held<'_> {
+    /// Returns the transport for what the sender does at this moment.
+    pub(super) fn hold(&mut self, now: Instant) -> Held<'_> {
         match self {
             Self::Quic(quic) => Held::Quic(quic),
-            Self::Tcp(tcp) => Held::Tcp(tcp.sending.hold()),
+            Self::Tcp(tcp) => Held::Tcp(tcp.sending.hold(now)),
         }
     }
 

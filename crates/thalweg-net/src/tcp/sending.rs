@@ -50,10 +50,10 @@ impl Sending {
         self.owners.get(&stream).copied()
     }
 
-    /// Returns the transport for a sender; nobody else changes the session while it is held.
-    pub fn hold(&mut self) -> Held<'_> {
+    /// Returns the transport for what a sender does at this moment; nobody else changes the session while it is held.
+    pub fn hold(&mut self, now: Instant) -> Held<'_> {
         Held {
-            now: self.connection.shared().clock.now(),
+            now,
             hold: self.connection.shared().hold(),
             owners: &mut self.owners,
         }

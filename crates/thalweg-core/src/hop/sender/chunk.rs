@@ -57,9 +57,10 @@ impl<S: Copy, D> Sender<S, D> {
         let Some(stream) = sending.stream else {
             return Step::Blocked;
         };
-        let (written, step) =
-            sending.write(now, transport, stream, Some(KIND_ADU), chunk.range.len());
-        let unsent = chunk.range.len() - written;
+        let kind = Some(KIND_ADU);
+        let bytes = chunk.range.len();
+        let (written, step) = sending.write(now, transport, stream, kind, bytes, &mut self.scratch);
+        let unsent = bytes - written;
         match step {
             Step::Stopped(code) => {
                 self.cancel(chunk.ticket, Outcome::Refused(code));

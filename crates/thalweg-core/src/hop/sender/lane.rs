@@ -154,13 +154,14 @@ impl<S: Copy, D> Sender<S, D> {
             return Step::Blocked;
         };
         let kind = (!lane.has_kind).then_some(KIND_ORDERED);
-        let (written, step) = sending.write(now, transport, stream, kind, chunk.range.len());
+        let bytes = chunk.range.len();
+        let (written, step) = sending.write(now, transport, stream, kind, bytes, &mut self.scratch);
         if sending.has_begun() {
             lane.has_kind = true;
             // From here on those behind it wait for it.
             self.outbox.set_deadline(chunk.ticket, Instant::NEVER);
         }
-        let unsent = chunk.range.len() - written;
+        let unsent = bytes - written;
         match step {
             Step::Went => {
                 if chunk.is_last {

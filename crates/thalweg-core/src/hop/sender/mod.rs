@@ -92,6 +92,8 @@ pub struct Sender<S, D> {
     transit: Duration,
     knock: Knock,
     events: VecDeque<Event<D>>,
+    /// Where headers are laid down.
+    scratch: Vec<u8>,
 }
 
 /// Whose a stream is.
@@ -171,6 +173,7 @@ impl<S: Copy, D> Sender<S, D> {
             transit: Duration::ZERO,
             knock: Knock::NONE,
             events: VecDeque::new(),
+            scratch: Vec::new(),
         }
     }
 
@@ -268,7 +271,11 @@ impl<S: Copy, D> Sender<S, D> {
             transport.let_one_through();
         }
         let pause = loop {
-            let chunk = self.outbox.poll_chunk(now, transport.credit());
+            let chunk = if self.outbox.has_chunk(now) {
+                self.outbox.poll_chunk(now, transport.credit())
+            } else {
+                None
+            };
             // Those that have expired make way, on the line too.
             self.settle(transport);
             let Some(chunk) = chunk else {

@@ -127,6 +127,8 @@ impl<S: Copy, D> Sending<S, D> {
 
     /// Writes the next bytes of the payload, the header before the first; before that the stream's kind, if it has none.
     ///
+    /// In `scratch` the header is laid down, to be copied at its length: what is let go of later is one place and not two.
+    ///
     /// Returns how many bytes of the payload have gone.
     pub(super) fn write(
         &mut self,
@@ -135,12 +137,13 @@ impl<S: Copy, D> Sending<S, D> {
         stream: S,
         kind: Option<u8>,
         bytes: usize,
+        scratch: &mut Vec<u8>,
     ) -> (usize, Step) {
         // One more is for the head.
         if self.unsent.len() < PIECES_FEW {
-            self.write_by::<PIECES_FEW>(now, transport, stream, kind, bytes)
+            self.write_by::<PIECES_FEW>(now, transport, stream, kind, bytes, scratch)
         } else {
-            self.write_by::<PIECES_MANY>(now, transport, stream, kind, bytes)
+            self.write_by::<PIECES_MANY>(now, transport, stream, kind, bytes, scratch)
         }
     }
 
@@ -152,11 +155,12 @@ impl<S: Copy, D> Sending<S, D> {
         stream: S,
         kind: Option<u8>,
         bytes: usize,
+        scratch: &mut Vec<u8>,
     ) -> (usize, Step) {
         let mut gone = 0;
         loop {
             let head = match &self.head {
-                Head::Unmade => self.head(kind, now),
+                Head::Unmade => self.head(kind, now, scratch),
                 Head::Rest(rest) => rest.clone(),
                 Head::Gone => Bytes::new(),
             };
@@ -227,11 +231,11 @@ impl<S: Copy, D> Sending<S, D> {
     }
 
     /// Returns the bytes before a payload; what is left of the deadline is reckoned now.
-    fn head(&self, kind: Option<u8>, now: Instant) -> Bytes {
-        let mut head = Vec::with_capacity(1 + ADU_HEADER_BYTES_MAX);
-        head.extend(kind);
-        self.append_head(now, &mut head);
-        head.into()
+    fn head(&self, kind: Option<u8>, now: Instant, scratch: &mut Vec<u8>) -> Bytes {
+        scratch.clear();
+        scratch.extend(kind);
+        self.append_head(now, scratch);
+        Bytes::copy_from_slice(scratch)
     }
 
     fn append_head(&self, now: Instant, out: &mut Vec<u8>) {

@@ -44,10 +44,16 @@ impl Driver {
         self.sender.push(now, header, payload, options, ());
     }
 
+    /// Sends what can go now.
+    fn pump(&mut self) {
+        let now = self.clock.now();
+        self.sender.pump(now, &mut self.sending.hold(now));
+    }
+
     /// Sends until so many ADUs have their outcomes.
     async fn run(&mut self, outcomes: usize) {
         loop {
-            self.sender.pump(self.clock.now(), &mut self.sending.hold());
+            self.pump();
             while let Some(event) = self.sender.poll_event() {
                 if let sender::Event::Outcome {
                     header, outcome, ..
@@ -68,17 +74,18 @@ impl Driver {
     }
 
     fn handle(&mut self, event: &Event) {
+        let now = self.clock.now();
         match event {
             Event::Acknowledged(stream) => {
                 if let Some(owner) = self.sending.owner(*stream) {
                     self.sender
-                        .handle_acknowledged(owner, &mut self.sending.hold());
+                        .handle_acknowledged(owner, &mut self.sending.hold(now));
                 }
             }
             Event::Stopped(stream, code) => {
                 if let Some(owner) = self.sending.owner(*stream) {
                     self.sender
-                        .handle_stopped(owner, *code, &mut self.sending.hold());
+                        .handle_stopped(owner, *code, &mut self.sending.hold(now));
                 }
             }
             Event::Writable(stream) => {
@@ -125,9 +132,7 @@ async fn urgent_adus_overtake_a_large_one_and_each_is_acknowledged_once() {
         let receiving = tokio::spawn(arrivals(b.clone(), 21));
         let mut driver = Driver::new(a, events);
         driver.push(0, 1, Instant::NEVER, LARGE);
-        driver
-            .sender
-            .pump(driver.clock.now(), &mut driver.sending.hold());
+        driver.pump();
         for sequence in 1..=20 {
             driver.push(sequence, 200, Instant::NEVER, 3_000);
         }
@@ -159,9 +164,7 @@ async fn an_adu_that_expires_half_sent_is_reset_and_the_next_arrives() {
     let mut driver = Driver::new(a, events);
     let soon = driver.clock.now() + Duration::from_secs(1);
     driver.push(0, 1, soon, 4_000_000);
-    driver
-        .sender
-        .pump(driver.clock.now(), &mut driver.sending.hold());
+    driver.pump();
     driver.run(1).await;
     assert_eq!(driver.outcomes, [(0, Outcome::Expired)]);
     driver.push(1, 1, Instant::NEVER, 1_000);
