@@ -21,6 +21,7 @@
 //! | [`acked`], [`kernel`] | the two pacers |
 //! | [`out`] | what is to be written, without a copy |
 //! | [`failover`] | when to leave a connection |
+//! | [`numbered`] | things by numbers that rise |
 //! | [`session`] | streams, windows, acknowledgements, carriers: all of it joined |
 //! | [`settings`] | the numbers |
 //!
@@ -34,6 +35,7 @@ pub mod acked;
 pub mod failover;
 pub mod frame;
 pub mod kernel;
+pub mod numbered;
 pub mod out;
 pub mod session;
 pub mod settings;
@@ -42,6 +44,7 @@ pub use acked::PaceA;
 pub use failover::{Failover, Verdict};
 pub use frame::{Decoder, Frame, SessionId, StreamNumber};
 pub use kernel::{KernelPath, PaceK};
+pub use numbered::Numbered;
 pub use out::Out;
 pub use session::{
     Carried, CarrierNumber, DatagramError, Event, Pacing, Read, Session, SessionError, Written,

@@ -8,14 +8,13 @@
 //!
 //! *Sources.* `thalweg_core::hop::sender`.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use bytes::Bytes;
 use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::pace::settings::DATAGRAM_BYTES_MAX;
-use thalweg_core::pace::{self, DatagramError, StreamNumber};
+use thalweg_core::pace::{self, DatagramError, Numbered, StreamNumber};
 use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 
@@ -26,13 +25,13 @@ use super::shared::Hold;
 #[derive(Debug)]
 pub struct Sending {
     connection: Connection,
-    owners: BTreeMap<StreamNumber, Owner>,
+    owners: Numbered<StreamNumber, Owner>,
 }
 
 /// A connection under its lock. When it is let go, what has come of it is told, and its carrier woken.
 pub struct Held<'a> {
     hold: Hold<'a>,
-    owners: &'a mut BTreeMap<StreamNumber, Owner>,
+    owners: &'a mut Numbered<StreamNumber, Owner>,
     now: Instant,
 }
 
@@ -41,13 +40,13 @@ impl Sending {
     pub const fn new(connection: Connection) -> Self {
         Self {
             connection,
-            owners: BTreeMap::new(),
+            owners: Numbered::new(),
         }
     }
 
     /// Returns whose stream an event is about; nothing if it was reset or forgotten since.
     pub fn owner(&self, stream: StreamNumber) -> Option<Owner> {
-        self.owners.get(&stream).copied()
+        self.owners.get(stream).copied()
     }
 
     /// Returns the transport for what a sender does at this moment; nobody else changes the session while it is held.
@@ -101,12 +100,12 @@ impl Transport for Held<'_> {
     }
 
     fn reset(&mut self, stream: StreamNumber, code: StreamCode) {
-        self.owners.remove(&stream);
+        self.owners.remove(stream);
         self.hold.session.reset(stream, code);
     }
 
     fn forget(&mut self, stream: StreamNumber) {
-        self.owners.remove(&stream);
+        self.owners.remove(stream);
     }
 
     fn datagram_bytes_max(&mut self) -> usize {

@@ -21,13 +21,13 @@ impl Session {
         bytes: &[u8],
         now: Instant,
     ) -> Result<(), SessionError> {
-        let Some(carrier) = self.carriers.get_mut(&number) else {
+        let Some(carrier) = self.carriers.get_mut(number) else {
             return Ok(());
         };
         self.heard = now;
         carrier.decoder.handle_bytes(bytes);
         // A frame may make this carrier one that was left.
-        while let Some(carrier) = self.carriers.get_mut(&number) {
+        while let Some(carrier) = self.carriers.get_mut(number) {
             let Some((frame, size)) = carrier.decoder.poll_frame()? else {
                 break;
             };
@@ -54,7 +54,7 @@ impl Session {
             Frame::Takeover => self.handle_takeover(number, now),
             Frame::Close { code, reason } => self.over(Event::Closed { code, reason }),
             Frame::Ping => {
-                if let Some(carrier) = self.carriers.get_mut(&number) {
+                if let Some(carrier) = self.carriers.get_mut(number) {
                     carrier.handle_ping(now);
                 }
             }
@@ -116,12 +116,12 @@ impl Session {
         position: u64,
         now: Instant,
     ) -> Result<(), SessionError> {
-        let Some(carrier) = self.carriers.get_mut(&number) else {
+        let Some(carrier) = self.carriers.get_mut(number) else {
             return Ok(());
         };
         let arrived = carrier.handle_received(now, position)?;
         let is_outstanding = carrier.is_outstanding();
-        if self.active == Some(number) && !arrived.is_empty() {
+        if self.active() == Some(number) && !arrived.is_empty() {
             self.failover.handle_progress(now, is_outstanding);
         }
         for what in arrived {
@@ -137,7 +137,7 @@ impl Session {
 
     /// The peer has changed to this carrier; so does this end, unless it has gone further.
     fn handle_takeover(&mut self, number: CarrierNumber, now: Instant) {
-        if let Some(from) = self.active.filter(|active| *active < number) {
+        if let Some(from) = self.active().filter(|active| *active < number) {
             self.leave(from);
             self.switch(from, number, now);
         }

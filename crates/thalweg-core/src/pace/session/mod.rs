@@ -17,7 +17,9 @@
 //! *Sources.* PL-6 to PL-13; RFC 9000 §3, §4; docs/tcp.md.
 
 mod carrier;
+mod carriers;
 mod input;
+mod ready;
 mod receiving;
 mod sending;
 #[cfg(test)]
@@ -25,12 +27,13 @@ mod tests;
 mod transmit;
 mod values;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::string::String;
 
 use bytes::Bytes;
 
 use self::carrier::{Carrier, Tell, What};
+use self::carriers::Carriers;
 use self::receiving::Receiving;
 use self::sending::Sending;
 use super::failover::{Failover, Verdict};
@@ -51,8 +54,7 @@ pub use self::values::{
 #[derive(Debug)]
 pub struct Session {
     pacing: Pacing,
-    carriers: BTreeMap<CarrierNumber, Carrier>,
-    active: Option<CarrierNumber>,
+    carriers: Carriers,
     /// The number below which carriers have been left.
     least: CarrierNumber,
     standbys: usize,
@@ -84,8 +86,7 @@ impl Session {
     pub fn new(pacing: Pacing, standbys: usize, now: Instant) -> Self {
         Self {
             pacing,
-            carriers: BTreeMap::new(),
-            active: None,
+            carriers: Carriers::default(),
             least: CarrierNumber(0),
             standbys: standbys.min(CARRIERS_MAX - 1),
             failover: Failover::default(),
@@ -112,7 +113,7 @@ impl Session {
         now: Instant,
     ) -> bool {
         let is_of_use = number >= self.least
-            && !self.carriers.contains_key(&number)
+            && !self.carriers.contains(number)
             && self.carriers.len() < CARRIERS_MAX
             && self.end == End::No;
         if !is_of_use {
@@ -122,7 +123,7 @@ impl Session {
         let carrier = Carrier::new(self.pacing, decoder, keep_alive, now);
         self.carriers.insert(number, carrier);
         self.heard = now;
-        match (self.active, self.least.0.checked_sub(1)) {
+        match (self.active(), self.least.0.checked_sub(1)) {
             (Some(_), _) => {}
             // The first carrier of all is known to be the active one; one that ends an interruption says so.
             (None, None) => self.activate(number, now),
@@ -136,23 +137,23 @@ impl Session {
 
     /// Takes in that a connection is gone.
     pub fn handle_carrier_lost(&mut self, number: CarrierNumber, now: Instant) {
-        if self.active == Some(number) {
+        if self.active() == Some(number) {
             self.leave(number);
-            if let Some(next) = self.carriers.keys().next().copied() {
+            if let Some(next) = self.carriers.standby() {
                 self.is_takeover_due = true;
                 self.switch(number, next, now);
             }
         } else {
-            self.carriers.remove(&number);
+            self.carriers.remove(number);
         }
     }
 
     /// Takes in what the kernel says of a carrier.
     pub fn handle_kernel(&mut self, number: CarrierNumber, path: KernelPath, now: Instant) {
-        if let Some(carrier) = self.carriers.get_mut(&number) {
+        if let Some(carrier) = self.carriers.get_mut(number) {
             carrier.handle_kernel(path);
         }
-        if self.active == Some(number) {
+        if self.active() == Some(number) {
             self.failover.handle_kernel(&path, now);
         }
     }
@@ -160,23 +161,22 @@ impl Session {
     /// Returns whether the active carrier has been silent for so long that the kernel is to be asked, where it can be, before
     /// [`Session::handle_timeout`] judges.
     pub fn wants_kernel(&self, now: Instant) -> bool {
-        let wants = |(_, carrier): (_, &Carrier)| {
+        let wants = |carrier: &Carrier| {
             carrier.asks_kernel() && self.failover.wants_kernel(now, carrier.rtt())
         };
-        self.active_carrier().is_some_and(wants)
+        self.carriers.active().is_some_and(wants)
     }
 
     /// Returns whether the active carrier was handed so much on what the kernel said that it is to be asked again; never if it is
     /// the peer that paces.
     pub fn is_used_up(&self) -> bool {
-        self.active_carrier()
-            .is_some_and(|(_, carrier)| carrier.is_used_up())
+        self.carriers.active().is_some_and(Carrier::is_used_up)
     }
 
     /// Returns whether nothing more is handed over until the peer says that it has what it was given before.
     pub fn awaits_word(&self, now: Instant) -> bool {
-        self.active_carrier()
-            .is_some_and(|(_, carrier)| carrier.is_unread(now))
+        let active = self.carriers.active();
+        active.is_some_and(|carrier| carrier.is_unread(now))
     }
 
     /// Takes in that time has passed: looks for a stall, and for a peer that is gone.
@@ -188,11 +188,11 @@ impl Session {
             self.over(Event::Lost);
             return;
         }
-        let Some((number, carrier)) = self.active_carrier() else {
+        let (Some(number), Some(carrier)) = (self.active(), self.carriers.active()) else {
             return;
         };
         let (rtt, timeouts) = (carrier.rtt(), carrier.timeouts());
-        let standby = self.standby();
+        let standby = self.carriers.standby();
         let verdict = self.failover.judge(now, rtt, timeouts, standby.is_some());
         if let (Verdict::Switch, Some(next)) = (verdict, standby) {
             self.leave(number);
@@ -209,14 +209,12 @@ impl Session {
         if self.end == End::Over {
             return Instant::NEVER;
         }
-        let stall = self
-            .active_carrier()
-            .map_or(Instant::NEVER, |(_, carrier)| {
-                let has_standby = self.standby().is_some();
-                self.failover
-                    .poll_timeout(carrier.rtt(), has_standby, carrier.asks_kernel())
-            });
-        let own = self.carriers.get(&number);
+        let stall = self.carriers.active().map_or(Instant::NEVER, |carrier| {
+            let has_standby = self.carriers.standby().is_some();
+            self.failover
+                .poll_timeout(carrier.rtt(), has_standby, carrier.asks_kernel())
+        });
+        let own = self.carriers.get(number);
         let own = own.map_or(Instant::NEVER, Carrier::poll_timeout);
         own.min(stall).min(self.heard + self.idle())
     }
@@ -302,7 +300,7 @@ impl Session {
     ///
     /// Nothing while the peer reads nothing of what its kernel takes in its name.
     pub fn credit(&self, now: Instant) -> DataSize {
-        let Some((_, carrier)) = self.active_carrier() else {
+        let Some(carrier) = self.carriers.active() else {
             return DataSize::ZERO;
         };
         let queued = DataSize::from_bytes(self.sending.queued());
@@ -311,33 +309,30 @@ impl Session {
 
     /// Returns the rate that the active carrier is believed to carry.
     pub fn sendable_rate(&self) -> Option<Bitrate> {
-        self.active_carrier()?.1.rate()
+        self.carriers.active()?.rate()
     }
 
     /// Returns the smoothed time between sending and the peer's word, on the active carrier; zero before one was measured.
     pub fn rtt(&self) -> Duration {
-        self.active_carrier()
-            .map_or(Duration::ZERO, |(_, carrier)| carrier.rtt())
+        self.carriers.active().map_or(Duration::ZERO, Carrier::rtt)
     }
 
     /// Returns how long a byte is on its way over the active carrier at least: half of its least round trip; zero before
     /// one was measured.
     pub fn transit(&self) -> Duration {
-        let rtt_min = self
-            .active_carrier()
-            .map_or(Duration::ZERO, |(_, carrier)| carrier.rtt_min());
+        let active = self.carriers.active();
+        let rtt_min = active.map_or(Duration::ZERO, Carrier::rtt_min);
         Duration::from_nanos(rtt_min.as_nanos() / 2)
     }
 
     /// Returns whether the active carrier was ever found to carry no more: before, its rate says what was tried.
     pub fn has_been_full(&self) -> bool {
-        self.active_carrier()
-            .is_some_and(|(_, carrier)| carrier.has_been_full())
+        self.carriers.active().is_some_and(Carrier::has_been_full)
     }
 
     /// Returns how much may lie unsent in the kernel of the active carrier, if it is the kernel that is asked.
     pub fn unsent_max(&self) -> Option<DataSize> {
-        self.active_carrier()?.1.unsent_max()
+        self.carriers.active()?.unsent_max()
     }
 
     /// Returns whether bytes wait for credit.
@@ -352,12 +347,12 @@ impl Session {
 
     /// Returns whether a carrier is of use still.
     pub fn has_carrier(&self, number: CarrierNumber) -> bool {
-        self.carriers.contains_key(&number)
+        self.carriers.contains(number)
     }
 
     /// Returns the carrier that is being used.
-    pub const fn active(&self) -> Option<CarrierNumber> {
-        self.active
+    pub fn active(&self) -> Option<CarrierNumber> {
+        self.carriers.active_number()
     }
 
     /// Returns how many carriers there are, the active one among them.
@@ -410,25 +405,12 @@ impl Session {
         }
     }
 
-    fn active_carrier(&self) -> Option<(CarrierNumber, &Carrier)> {
-        let number = self.active?;
-        Some((number, self.carriers.get(&number)?))
-    }
-
-    /// Returns the standby that would take over: the first after the active one.
-    fn standby(&self) -> Option<CarrierNumber> {
-        let active = self.active?;
-        let mut numbers = self.carriers.keys().copied();
-        numbers.find(|number| *number > active)
-    }
-
     /// Lets go of a carrier; what it did not deliver is to be sent again.
     fn leave(&mut self, number: CarrierNumber) {
-        let Some(carrier) = self.carriers.remove(&number) else {
+        let Some(carrier) = self.carriers.remove(number) else {
             return;
         };
         self.least = self.least.max(CarrierNumber(number.0 + 1));
-        self.active = None;
         for what in carrier.into_unacknowledged().into_iter().rev() {
             match what {
                 What::Control(frame) => self.control.push_front(frame),
@@ -447,12 +429,9 @@ impl Session {
     }
 
     fn activate(&mut self, number: CarrierNumber, now: Instant) {
-        // The active number only rises, so those below are of no use to either end any more.
-        self.carriers.retain(|other, _| *other >= number);
         self.least = self.least.max(number);
-        self.active = Some(number);
         let keep_alive = self.keep_alive();
-        if let Some(carrier) = self.carriers.get_mut(&number) {
+        if let Some(carrier) = self.carriers.activate(number) {
             carrier.handle_activated(self.pacing, keep_alive, now);
         }
         self.events.push_back(Event::Room);

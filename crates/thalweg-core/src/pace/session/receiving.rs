@@ -8,7 +8,7 @@
 //!
 //! *Sources.* RFC 9000 §4.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
@@ -16,6 +16,7 @@ use super::values::{Read, SessionError};
 use crate::hop::StreamCode;
 use crate::outbox::CHUNK_BYTES_MIN;
 use crate::pace::frame::{Frame, StreamNumber};
+use crate::pace::numbered::Numbered;
 use crate::pace::settings::{
     DATAGRAM_BUFFER_BYTES, DATAGRAM_OVERHEAD_BYTES, SESSION_WINDOW_BYTES, STREAM_WINDOW_BYTES,
     STREAMS_MAX,
@@ -23,7 +24,7 @@ use crate::pace::settings::{
 
 #[derive(Debug)]
 pub(super) struct Receiving {
-    streams: BTreeMap<StreamNumber, Incoming>,
+    streams: Numbered<StreamNumber, Incoming>,
     next: u64,
     streams_told: u64,
     ended: u64,
@@ -56,7 +57,7 @@ enum Early {
 impl Receiving {
     pub(super) const fn new() -> Self {
         Self {
-            streams: BTreeMap::new(),
+            streams: Numbered::new(),
             next: 0,
             streams_told: STREAMS_MAX,
             ended: 0,
@@ -193,7 +194,7 @@ impl Receiving {
 
     /// Gives out the next bytes of a stream; what the peer is to hear of it goes to `control`.
     pub(super) fn read(&mut self, stream: StreamNumber, control: &mut VecDeque<Frame>) -> Read {
-        let Some(incoming) = self.streams.get_mut(&stream) else {
+        let Some(incoming) = self.streams.get_mut(stream) else {
             return Read::Unknown;
         };
         match incoming.end {
@@ -227,7 +228,7 @@ impl Receiving {
 
     /// Wants no more of a stream; returns whether the sender is to hear of it.
     pub(super) fn stop(&mut self, stream: StreamNumber, control: &mut VecDeque<Frame>) -> bool {
-        let Some(incoming) = self.streams.get_mut(&stream) else {
+        let Some(incoming) = self.streams.get_mut(stream) else {
             return false;
         };
         match incoming.end {
@@ -254,7 +255,7 @@ impl Receiving {
     /// Returns how much of a stream has arrived and was not read.
     #[cfg(test)]
     pub(super) fn unread_bytes(&self, stream: StreamNumber) -> u64 {
-        let incoming = self.streams.get(&stream);
+        let incoming = self.streams.get(stream);
         incoming.map_or(0, |incoming| incoming.received - incoming.consumed)
     }
 
@@ -290,11 +291,11 @@ impl Receiving {
         if stream.0 >= self.next {
             return Err(SessionError::NeverOpened(stream));
         }
-        Ok(self.streams.get_mut(&stream))
+        Ok(self.streams.get_mut(stream))
     }
 
     fn forget(&mut self, stream: StreamNumber) {
-        if self.streams.remove(&stream).is_some() {
+        if self.streams.remove(stream).is_some() {
             self.ended += 1;
         }
     }

@@ -6,15 +6,17 @@
 //!
 //! *What it does not do.* It knows no carrier.
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
-use core::cmp::Reverse;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
 
 use bytes::{Bytes, BytesMut};
 
+use super::ready::Ready;
 use super::values::{DatagramError, Event, Written};
 use crate::hop::StreamCode;
 use crate::outbox::CHUNK_BYTES_MIN;
 use crate::pace::frame::{Frame, StreamNumber, put_data};
+use crate::pace::numbered::Numbered;
 use crate::pace::out::Out;
 use crate::pace::settings::{
     DATAGRAM_BUFFER_BYTES, DATAGRAM_BYTES_MAX, DATAGRAM_OVERHEAD_BYTES, QUEUE_BYTES_MAX,
@@ -25,11 +27,14 @@ use crate::pace::settings::{
 const PIECES_FEW: usize = 4;
 const PIECE_BYTES: usize = 512;
 
+/// Places that are kept for streams to come, and how much each may hold: those of a few short ones.
+const SPARES_MAX: usize = 8;
+const SPARE_PLACES_MAX: usize = 8;
+
 #[derive(Debug)]
 pub(super) struct Sending {
-    streams: BTreeMap<StreamNumber, Outgoing>,
-    /// Streams with something to send, the highest rank first, the oldest of a rank first.
-    ready: BTreeSet<(Reverse<i32>, StreamNumber)>,
+    streams: Numbered<StreamNumber, Outgoing>,
+    ready: Ready,
     stopped: BTreeMap<StreamNumber, StreamCode>,
     next: u64,
     streams_limit: u64,
@@ -43,6 +48,14 @@ pub(super) struct Sending {
     datagrams: VecDeque<Bytes>,
     datagram_bytes: usize,
     wants_room: bool,
+    spares: Spares,
+}
+
+/// Places without a use, for streams to come: a short one costs as much to find its places and let go of them as all else of it.
+#[derive(Debug)]
+struct Spares {
+    pieces: Vec<VecDeque<Bytes>>,
+    chunks: Vec<VecDeque<Chunk>>,
 }
 
 #[derive(Debug)]
@@ -72,8 +85,8 @@ struct Chunk {
 impl Sending {
     pub(super) const fn new() -> Self {
         Self {
-            streams: BTreeMap::new(),
-            ready: BTreeSet::new(),
+            streams: Numbered::new(),
+            ready: Ready::new(),
             stopped: BTreeMap::new(),
             next: 0,
             streams_limit: STREAMS_MAX,
@@ -85,6 +98,10 @@ impl Sending {
             datagrams: VecDeque::new(),
             datagram_bytes: 0,
             wants_room: false,
+            spares: Spares {
+                pieces: Vec::new(),
+                chunks: Vec::new(),
+            },
         }
     }
 
@@ -95,7 +112,8 @@ impl Sending {
         }
         let stream = StreamNumber(self.next);
         self.next += 1;
-        self.streams.insert(stream, Outgoing::new(rank));
+        let outgoing = Outgoing::new(rank, &mut self.spares);
+        self.streams.insert(stream, outgoing);
         Some(stream)
     }
 
@@ -104,7 +122,7 @@ impl Sending {
             return Written::Stopped(*code);
         }
         let link_room = self.room();
-        let outgoing = match self.streams.get_mut(&stream) {
+        let outgoing = match self.streams.get_mut(stream) {
             Some(outgoing) if !outgoing.is_finished => outgoing,
             _ => return Written::Lost,
         };
@@ -115,7 +133,7 @@ impl Sending {
             outgoing.queued += take;
             self.queued += take as u64;
             self.taken += take as u64;
-            self.ready.insert((Reverse(outgoing.rank), stream));
+            self.ready.insert(outgoing.rank, stream);
         }
         if bytes.is_empty() {
             Written::All
@@ -129,10 +147,10 @@ impl Sending {
     }
 
     pub(super) fn finish(&mut self, stream: StreamNumber) {
-        if let Some(outgoing) = self.streams.get_mut(&stream) {
+        if let Some(outgoing) = self.streams.get_mut(stream) {
             outgoing.is_finished = true;
             if !outgoing.is_last_cut {
-                self.ready.insert((Reverse(outgoing.rank), stream));
+                self.ready.insert(outgoing.rank, stream);
             }
         }
     }
@@ -140,8 +158,8 @@ impl Sending {
     /// Forgets a stream; returns how many of its bytes were given to a carrier, nothing if there is no such stream.
     pub(super) fn reset(&mut self, stream: StreamNumber) -> Option<u64> {
         self.stopped.remove(&stream);
-        let outgoing = self.streams.remove(&stream)?;
-        self.ready.remove(&(Reverse(outgoing.rank), stream));
+        let outgoing = self.streams.remove(stream)?;
+        self.ready.remove(outgoing.rank, stream);
         self.queued -= outgoing.queued as u64;
         self.taken -= outgoing.queued as u64;
         self.unacknowledged -= outgoing.chunks.iter().map(Chunk::size).sum::<u64>();
@@ -167,7 +185,7 @@ impl Sending {
     /// Takes in that the peer has the oldest chunk of a stream; returns whether that was its last.
     pub(super) fn handle_acknowledged(&mut self, stream: StreamNumber) -> bool {
         // A stream that was reset since is no longer here.
-        let Some(outgoing) = self.streams.get_mut(&stream) else {
+        let Some(outgoing) = self.streams.get_mut(stream) else {
             return false;
         };
         let Some(chunk) = outgoing.chunks.pop_front() else {
@@ -175,14 +193,16 @@ impl Sending {
         };
         outgoing.given = outgoing.given.saturating_sub(1);
         self.unacknowledged -= chunk.size();
-        if chunk.is_last {
-            self.streams.remove(&stream);
+        let is_last = chunk.is_last;
+        self.spares.keep_pieces(chunk.pieces);
+        if is_last && let Some(outgoing) = self.streams.remove(stream) {
+            self.spares.keep_chunks(outgoing.chunks);
         }
-        chunk.is_last
+        is_last
     }
 
     pub(super) fn handle_window(&mut self, stream: StreamNumber, limit: u64) -> Option<Event> {
-        let outgoing = self.streams.get_mut(&stream)?;
+        let outgoing = self.streams.get_mut(stream)?;
         outgoing.limit = outgoing.limit.max(limit);
         outgoing.told_room(stream)
     }
@@ -212,14 +232,16 @@ impl Sending {
     /// Begins every row of chunks again; returns how many bytes are in them.
     pub(super) fn rewind(&mut self) -> u64 {
         let before = self.again;
-        for (stream, outgoing) in &mut self.streams {
+        let mut ready = Vec::new();
+        for (stream, outgoing) in self.streams.iter_mut() {
             let given = outgoing.chunks.iter().take(outgoing.given);
             self.again += given.map(Chunk::size).sum::<u64>();
             outgoing.given = 0;
             if outgoing.has_more() {
-                self.ready.insert((Reverse(outgoing.rank), *stream));
+                ready.push((outgoing.rank, stream));
             }
         }
+        self.ready.extend(ready);
         self.again - before
     }
 
@@ -256,8 +278,8 @@ impl Sending {
         chunk_bytes: usize,
         out: &mut Out,
     ) -> Option<StreamNumber> {
-        let (rank, stream) = self.ready.first().copied()?;
-        let outgoing = self.streams.get_mut(&stream)?;
+        let (rank, stream) = self.ready.first()?;
+        let outgoing = self.streams.get_mut(stream)?;
         // Half a packet, so that the headers of the frames before it do not cost a whole one.
         let least = outgoing
             .next_bytes()
@@ -288,14 +310,14 @@ impl Sending {
         }
         outgoing.given += 1;
         if !outgoing.has_more() {
-            self.ready.remove(&(rank, stream));
+            self.ready.remove(rank, stream);
         }
         Some(stream)
     }
 
     /// Says once that a stream has room again after a chunk left.
     pub(super) fn poll_writable(&mut self, stream: StreamNumber) -> Option<Event> {
-        self.streams.get_mut(&stream)?.told_room(stream)
+        self.streams.get_mut(stream)?.told_room(stream)
     }
 
     /// Returns whether anything waits for credit.
@@ -313,8 +335,8 @@ impl Sending {
         is_sent
             && self
                 .streams
-                .values()
-                .all(|outgoing| outgoing.chunks.is_empty())
+                .iter()
+                .all(|(_, outgoing)| outgoing.chunks.is_empty())
     }
 
     fn room(&self) -> u64 {
@@ -323,13 +345,33 @@ impl Sending {
     }
 }
 
+impl Spares {
+    fn keep_pieces(&mut self, mut pieces: VecDeque<Bytes>) {
+        pieces.clear();
+        keep(&mut self.pieces, pieces);
+    }
+
+    fn keep_chunks(&mut self, mut chunks: VecDeque<Chunk>) {
+        chunks.clear();
+        keep(&mut self.chunks, chunks);
+    }
+}
+
+/// Keeps an empty place for later, unless it is large or there are enough.
+fn keep<T>(spares: &mut Vec<VecDeque<T>>, place: VecDeque<T>) {
+    let is_fit = (1..=SPARE_PLACES_MAX).contains(&place.capacity());
+    if is_fit && spares.len() < SPARES_MAX {
+        spares.push(place);
+    }
+}
+
 impl Outgoing {
-    const fn new(rank: i32) -> Self {
+    fn new(rank: i32, spares: &mut Spares) -> Self {
         Self {
             rank,
-            queue: VecDeque::new(),
+            queue: spares.pieces.pop().unwrap_or_default(),
             queued: 0,
-            chunks: VecDeque::new(),
+            chunks: spares.chunks.pop().unwrap_or_default(),
             given: 0,
             offset: 0,
             limit: STREAM_WINDOW_BYTES,

@@ -17,7 +17,7 @@ impl Session {
     ///
     /// Cost    O(log streams); of a chunk's bytes only short pieces are copied
     pub fn poll_transmit(&mut self, number: CarrierNumber, now: Instant, out: &mut Out) -> bool {
-        let Some(carrier) = self.carriers.get_mut(&number) else {
+        let Some(carrier) = self.carriers.get_mut(number) else {
             return false;
         };
         if self.end == End::Over {
@@ -31,7 +31,7 @@ impl Session {
         }
         let is_ping_due = carrier.is_ping_due(now);
         let before = out.len();
-        let mut next = if self.active == Some(number) {
+        let mut next = if self.active() == Some(number) {
             self.next_frame(now, out)
         } else {
             None
@@ -61,7 +61,7 @@ impl Session {
             frame.encode(out.words());
             return Some(What::Control(frame));
         }
-        let credit = self.active_carrier()?.1.credit(now).as_bytes();
+        let credit = self.carriers.active()?.credit(now).as_bytes();
         if let Some(datagram) = self.sending.poll_datagram(credit) {
             return Some(lay(&datagram, What::Datagram, out));
         }
@@ -74,7 +74,7 @@ impl Session {
 
     /// Appends what the peer is to be told soon: beside something else it costs three bytes, alone a packet and the call for it.
     fn take_along(&mut self, number: CarrierNumber, now: Instant, out: &mut Out) {
-        let carrier = self.carriers.get_mut(&number);
+        let carrier = self.carriers.get_mut(number);
         if let Some(position) = carrier.and_then(|carrier| carrier.poll_soon(now, &self.tell)) {
             Frame::Received { position }.encode(out.words());
         }
@@ -83,10 +83,10 @@ impl Session {
     /// Takes in that so many bytes were given to a carrier.
     fn give(&mut self, number: CarrierNumber, size: u64, what: What, now: Instant) {
         let has_more = self.sending.has_more();
-        if self.active == Some(number) {
+        if self.active() == Some(number) {
             self.failover.handle_sent(now);
         }
-        if let Some(carrier) = self.carriers.get_mut(&number) {
+        if let Some(carrier) = self.carriers.get_mut(number) {
             // Whether the credit ends here is known at the next frame; whether there is one, now.
             let is_limited = has_more && carrier.credit(now).as_bytes() < size.max(1) * 2;
             carrier.handle_sent(now, size, what, is_limited);

@@ -211,7 +211,7 @@ impl World {
                 !self
                     .sides
                     .iter()
-                    .all(|side| side.session.carriers.contains_key(&number))
+                    .all(|side| side.session.carriers.contains(number))
             })
             .collect();
         for number in left {
@@ -264,7 +264,7 @@ fn what_is_due_on_the_standby_does_not_wake_the_active_one() {
     world.settle(500);
     let session = &mut world.sides[0].session;
     let active = session.active().expect("two were dialled");
-    let standby = session.standby().expect("two were dialled");
+    let standby = session.carriers.standby().expect("two were dialled");
     // Nothing has gone over the standby, so it is asked first whether it lives.
     let due = session.poll_timeout(standby);
     assert!(due < session.poll_timeout(active));
