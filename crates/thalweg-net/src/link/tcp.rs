@@ -5,7 +5,8 @@
 //!
 //! *What it does not do.* It decides nothing.
 
-use std::task::{Context, Poll, Waker};
+use std::collections::VecDeque;
+use std::task::{Context, Waker};
 
 use thalweg_core::hop::sender::Owner;
 use thalweg_core::pace::Event;
@@ -17,6 +18,8 @@ use crate::tcp::{Connection, Events, Sending};
 pub(super) struct Tcp {
     pub(super) sending: Sending,
     events: Events,
+    /// What has happened, while it is taken in.
+    happened: VecDeque<Event>,
     /// Streams that have ended, since the driver last took them.
     pub(super) ended: Vec<(Owner, Ended)>,
     /// Those that have room again after they had none.
@@ -30,6 +33,7 @@ impl Tcp {
         Self {
             sending: Sending::new(connection),
             events,
+            happened: VecDeque::new(),
             ended: Vec::new(),
             writable: Vec::new(),
             waker: Waker::noop().clone(),
@@ -37,8 +41,9 @@ impl Tcp {
     }
 
     /// Takes in what has happened; the driver is woken when more does.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        while let Poll::Ready(Some(event)) = self.events.poll_next(context) {
+    pub(super) fn poll(&mut self, context: &Context<'_>) {
+        self.events.take(&mut self.happened, context);
+        while let Some(event) = self.happened.pop_front() {
             match event {
                 Event::Acknowledged(stream) => {
                     let owner = self.sending.owner(stream);

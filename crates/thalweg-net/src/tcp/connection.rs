@@ -8,19 +8,17 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use thalweg_core::hop::sender::PathRate;
 use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
 use thalweg_core::id::NodeId;
-use thalweg_core::pace::{
-    Carried, CarrierNumber, DatagramError, Event, Session, StreamNumber, Written,
-};
+use thalweg_core::pace::{Carried, CarrierNumber, DatagramError, Session, StreamNumber, Written};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+use super::events::Events;
 use super::shared::Shared;
 use super::stream::{Arriving, End, Writer};
 use super::traffic::{LineTraffic, Traffic};
@@ -29,10 +27,6 @@ use crate::clock::Clock;
 /// A session with a peer; clones are the same one. It is closed when the last is dropped.
 #[derive(Clone)]
 pub struct Connection(Arc<Handle>);
-
-/// What happens to what is sent, and to the session; to be drained, or dropped.
-#[derive(Debug)]
-pub struct Events(UnboundedReceiver<Event>);
 
 struct Handle {
     shared: Arc<Shared>,
@@ -46,12 +40,13 @@ pub(super) fn begin(
     peer: NodeId,
     clock: Clock,
 ) -> (Arc<Shared>, Connection, Events) {
-    let (shared, arrivals, events) = Shared::new(session, peer, clock);
+    let (shared, arrivals) = Shared::new(session, peer, clock);
+    let events = Events::new(shared.clone());
     let handle = Handle {
         shared: shared.clone(),
         arrivals: tokio::sync::Mutex::new(arrivals),
     };
-    (shared, Connection(Arc::new(handle)), Events(events))
+    (shared, Connection(Arc::new(handle)), events)
 }
 
 impl Connection {
@@ -63,7 +58,7 @@ impl Connection {
     /// Returns the next stream that arrives; nothing once the session is over.
     pub async fn accept(&self) -> Option<Arriving> {
         let (stream, since) = self.0.arrivals.lock().await.recv().await?;
-        let wake = self.0.shared.lock().readers.get(&stream)?.clone();
+        let wake = self.0.shared.lock().readers.get(stream)?.clone();
         Some(Arriving::new(self.clone(), stream, since, wake))
     }
 
@@ -114,7 +109,8 @@ impl Connection {
         })
     }
 
-    /// Says that nothing more will be written; [`Event::Acknowledged`] follows when the peer has every byte.
+    /// Says that nothing more will be written; [`Event::Acknowledged`](thalweg_core::pace::Event::Acknowledged) follows when the
+    /// peer has every byte.
     pub fn finish(&self, stream: StreamNumber) {
         self.0.shared.act(|state| state.session.finish(stream));
     }
@@ -134,7 +130,7 @@ impl Connection {
 
     /// Returns how much may be written now so that no more than a sliver lies below whoever writes.
     ///
-    /// If that is less than a packet, [`Event::Room`] follows when it is more.
+    /// If that is less than a packet, [`Event::Room`](thalweg_core::pace::Event::Room) follows when it is more.
     pub fn credit(&self) -> DataSize {
         let now = self.0.shared.clock.now();
         self.0.shared.lock().credit(now)
@@ -166,7 +162,7 @@ impl Connection {
     }
 
     pub(super) fn forget_writer(&self, stream: StreamNumber) {
-        self.0.shared.lock().writers.remove(&stream);
+        self.0.shared.lock().writers.remove(stream);
     }
 
     /// Returns whether the session has ended, for whatever reason.
@@ -206,8 +202,8 @@ impl Connection {
         let mut state = self.0.shared.lock();
         let mut traffic = state.past.clone();
         let active = state.session.active();
-        for (number, slot) in &mut state.carriers {
-            let is_active = active == Some(*number);
+        for (number, slot) in state.carriers.iter_mut() {
+            let is_active = active == Some(number);
             let known = slot.reading(is_active);
             slot.add_to(&mut traffic, known.as_ref());
             let known = known.map(|known| known.path);
@@ -242,18 +238,6 @@ impl Connection {
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Connection").field(&self.peer()).finish()
-    }
-}
-
-impl Events {
-    /// Returns what happens next; nothing once the session is over.
-    pub async fn next(&mut self) -> Option<Event> {
-        self.0.recv().await
-    }
-
-    /// The same for who waits for more than this; nothing is left behind when it says that there is nothing yet.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
-        self.0.poll_recv(context)
     }
 }
 

@@ -18,7 +18,8 @@ use thalweg_core::time::Duration;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, Events, begin};
+use super::connection::{Connection, begin};
+use super::events::Events;
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::tls::Tls;

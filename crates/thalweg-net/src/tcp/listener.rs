@@ -22,8 +22,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, Events, begin};
+use super::connection::{Connection, begin};
 use super::dial::pacing;
+use super::events::Events;
 use super::line::{Line, LineError};
 use super::shared::Shared;
 use super::tls::Tls;

@@ -13,7 +13,7 @@
 //! | room | what lives there |
 //! |---|---|
 //! | `connection`, `stream` | one session: streams and messages both ways; one stream of it |
-//! | `shared` | the session behind its lock, and whom to wake |
+//! | `shared`, `events` | the session behind its lock, and whom to wake; what it tells who listens |
 //! | `sending` | the same as core's sender asks for it |
 //! | `listener`, `dial` | how sessions begin, and how their standbys join them |
 //! | `door` | where who is not admitted says one thing and is answered |
@@ -33,6 +33,7 @@ mod carrier;
 mod connection;
 mod dial;
 mod door;
+mod events;
 mod line;
 mod listener;
 mod sending;
@@ -51,9 +52,10 @@ use thalweg_core::pace::settings::STANDBYS;
 use crate::clock::Clock;
 use crate::identity::Identity;
 
-pub use self::connection::{Connection, Events};
+pub use self::connection::Connection;
 pub use self::dial::dial;
 pub(crate) use self::door::knock;
+pub use self::events::Events;
 pub use self::listener::Listener;
 pub use self::sending::{Held, Sending};
 pub use self::stream::{Arriving, WriteEnded, Writer};

@@ -5,7 +5,6 @@
 //!
 //! *What it does not do.* It waits for nothing itself.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +14,16 @@ use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::id::NodeId;
 use thalweg_core::outbox::CHUNK_BYTES_MIN;
 use thalweg_core::outbox::gate::WAKE;
-use thalweg_core::pace::{CarrierNumber, Decoder, Event, Session, SessionError, StreamNumber};
+use thalweg_core::pace::{
+    CarrierNumber, Decoder, Event, Numbered, Session, SessionError, StreamNumber,
+};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Notify, watch};
 
+use super::events::Told;
 use super::line::{Line, Moved, printable};
 use super::stream::End;
 use super::traffic::Traffic;
@@ -46,15 +48,15 @@ pub(super) struct Shared {
 
 pub(super) struct State {
     pub(super) session: Session,
-    pub(super) carriers: BTreeMap<CarrierNumber, Slot>,
+    pub(super) carriers: Numbered<CarrierNumber, Slot>,
     /// What went over those that are gone.
     pub(super) past: Traffic,
-    pub(super) readers: BTreeMap<StreamNumber, Arc<Notify>>,
+    pub(super) readers: Numbered<StreamNumber, Arc<Notify>>,
     /// Streams that are written by someone who waits for them himself.
-    pub(super) writers: BTreeMap<StreamNumber, Arc<End>>,
+    pub(super) writers: Numbered<StreamNumber, Arc<End>>,
     /// None once the session is over.
     arrivals: Option<UnboundedSender<(StreamNumber, Instant)>>,
-    events: Option<UnboundedSender<Event>>,
+    pub(super) told: Told,
     /// Whether somebody was told that there is no credit, and is to be told when there is some.
     pub(super) awaits_credit: bool,
     asked: Option<Asked>,
@@ -91,18 +93,13 @@ pub(super) struct Slot {
 }
 
 impl Shared {
-    /// Returns what is shared, the streams that arrive, and what happens.
+    /// Returns what is shared, and the streams that arrive.
     pub(super) fn new(
         session: Session,
         peer: NodeId,
         clock: Clock,
-    ) -> (
-        Arc<Self>,
-        UnboundedReceiver<(StreamNumber, Instant)>,
-        UnboundedReceiver<Event>,
-    ) {
+    ) -> (Arc<Self>, UnboundedReceiver<(StreamNumber, Instant)>) {
         let (arrivals, arriving) = unbounded_channel();
-        let (events, happening) = unbounded_channel();
         let shared = Self {
             peer,
             clock,
@@ -112,18 +109,18 @@ impl Shared {
             running: watch::Sender::new(0),
             state: Mutex::new(State {
                 session,
-                carriers: BTreeMap::new(),
+                carriers: Numbered::new(),
                 past: Traffic::default(),
-                readers: BTreeMap::new(),
-                writers: BTreeMap::new(),
+                readers: Numbered::new(),
+                writers: Numbered::new(),
                 arrivals: Some(arrivals),
-                events: Some(events),
+                told: Told::new(),
                 awaits_credit: false,
                 asked: None,
                 next: 0,
             }),
         };
-        (Arc::new(shared), arriving, happening)
+        (Arc::new(shared), arriving)
     }
 
     /// Adds a connection over which both ends have greeted, and runs it; returns whether it is of use.
@@ -194,7 +191,7 @@ impl Shared {
         }
         if state.awaits_credit && state.session.credit(now).as_bytes() >= CHUNK_BYTES_MIN.into() {
             state.awaits_credit = false;
-            state.say(Event::Room);
+            state.told.say(Event::Room);
         }
         result
     }
@@ -247,19 +244,19 @@ impl Shared {
                     }
                 }
                 Event::Readable(stream) => {
-                    if let Some(wake) = state.readers.get(&stream) {
+                    if let Some(wake) = state.readers.get(stream) {
                         wake.notify_one();
                     }
                 }
                 Event::Datagram => self.datagrams.notify_one(),
                 Event::Room => {
                     state.wake_writers();
-                    state.say(event);
+                    state.told.say(event);
                 }
                 Event::Writable(stream)
                 | Event::Acknowledged(stream)
                 | Event::Stopped(stream, _)
-                    if state.writers.contains_key(&stream) =>
+                    if state.writers.contains(stream) =>
                 {
                     state.tell_writer(stream, &event);
                 }
@@ -267,7 +264,7 @@ impl Shared {
                     tracing::info!(peer = %self.peer.short(), %from, %to, "tcp fail-over");
                     state.wake_all();
                     self.keeper.notify_one();
-                    state.say(event);
+                    state.told.say(event);
                 }
                 Event::Closed { code, reason } => {
                     let reason = printable(&reason);
@@ -275,18 +272,18 @@ impl Shared {
                         code,
                         reason: reason.clone(),
                     });
-                    state.say(Event::Closed { code, reason });
+                    state.told.say(Event::Closed { code, reason });
                 }
                 Event::Lost => {
                     self.end(DownCause::TimedOut);
-                    state.say(Event::Lost);
+                    state.told.say(Event::Lost);
                 }
-                event => state.say(event),
+                event => state.told.say(event),
             }
         }
         if self.is_over() && state.arrivals.take().is_some() {
-            state.events = None;
-            for wake in state.readers.values() {
+            state.told.close();
+            for (_, wake) in state.readers.iter() {
                 wake.notify_one();
             }
             state.wake_writers();
@@ -398,7 +395,7 @@ impl State {
     }
 
     pub(super) fn lose(&mut self, number: CarrierNumber, now: Instant) {
-        if let Some(slot) = self.carriers.remove(&number) {
+        if let Some(slot) = self.carriers.remove(number) {
             let known = socket::reading(&slot.socket).ok();
             slot.add_to(&mut self.past, known.as_ref());
         }
@@ -425,27 +422,27 @@ impl State {
     }
 
     pub(super) fn active(&self) -> Option<&Slot> {
-        self.carriers.get(&self.session.active()?)
+        self.carriers.get(self.session.active()?)
     }
 
     fn wake_all(&self) {
-        for slot in self.carriers.values() {
+        for (_, slot) in self.carriers.iter() {
             slot.call.call();
         }
     }
 
     pub(super) fn forget_reader(&mut self, stream: StreamNumber) {
-        self.readers.remove(&stream);
+        self.readers.remove(stream);
     }
 
     fn wake_writers(&self) {
-        for end in self.writers.values() {
+        for (_, end) in self.writers.iter() {
             end.wake.notify_one();
         }
     }
 
     fn tell_writer(&mut self, stream: StreamNumber, event: &Event) {
-        let Some(end) = self.writers.get(&stream) else {
+        let Some(end) = self.writers.get(stream) else {
             return;
         };
         let ended = match event {
@@ -459,14 +456,7 @@ impl State {
         }
         end.wake.notify_one();
         if ended.is_some() {
-            self.writers.remove(&stream);
-        }
-    }
-
-    fn say(&self, event: Event) {
-        if let Some(events) = &self.events {
-            // Who does not want to know has dropped the other end.
-            let _ = events.send(event);
+            self.writers.remove(stream);
         }
     }
 }
