@@ -209,18 +209,40 @@ struct Own;
 struct Adapted {
     controller: Controller,
     since: Moment,
+    measured: Measured,
+}
+
+/// What a controller of our own says since its last change: noq asks several times for each packet, to pace it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    window_bytes: u64,
+    pacing_bytes_per_second: Option<u64>,
+    sendable_bps: u64,
 }
 
 impl ControllerFactory for Own {
     fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
-        Box::new(Adapted {
+        let mut adapted = Adapted {
             controller: Controller::new(DataSize::from_bytes(mtu.into())),
             since: now,
-        })
+            measured: Measured::default(),
+        };
+        adapted.measure();
+        Box::new(adapted)
     }
 }
 
 impl Adapted {
+    /// Takes in that the controller may have another window or another rate.
+    fn measure(&mut self) {
+        let pacing = self.controller.pacing_rate();
+        self.measured = Measured {
+            window_bytes: self.controller.window().as_bytes(),
+            pacing_bytes_per_second: pacing.map(|rate| rate.as_bps() / 8),
+            sendable_bps: self.controller.sendable().as_bps(),
+        };
+    }
+
     fn at(&self, moment: Moment) -> Instant {
         Instant::ZERO + moment.saturating_duration_since(self.since).into()
     }
@@ -234,6 +256,7 @@ impl QuicController for Adapted {
 
     fn on_cwnd_limited(&mut self) {
         self.controller.handle_full();
+        self.measure();
     }
 
     fn on_ack(
@@ -260,11 +283,13 @@ impl QuicController for Adapted {
         let in_flight = DataSize::from_bytes(in_flight);
         let now = self.at(now);
         self.controller.handle_acks_end(now, in_flight, app_limited);
+        self.measure();
     }
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, _now: Moment) {
         let size = DataSize::from_bytes(bytes.into());
         self.controller.handle_lost(number, size);
+        self.measure();
     }
 
     fn on_congestion_event(
@@ -283,15 +308,18 @@ impl QuicController for Adapted {
         };
         let (now, sent) = (self.at(now), self.at(sent));
         self.controller.handle_congestion(now, sent, cause);
+        self.measure();
     }
 
     fn on_spurious_congestion_event(&mut self) {
         self.controller.handle_spurious_loss();
+        self.measure();
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {
         let packet = DataSize::from_bytes(mtu.into());
         self.controller.handle_packet_size(packet);
+        self.measure();
     }
 
     /// Counts the brim, for noq begins a packet only where a whole one fits.
@@ -301,10 +329,9 @@ impl QuicController for Adapted {
 
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = ControllerMetrics::default();
-        metrics.congestion_window = self.controller.window().as_bytes();
-        let pacing = self.controller.pacing_rate();
-        metrics.pacing_rate = pacing.map(|rate| rate.as_bps() / 8);
-        metrics.bandwidth_estimate = Some(self.controller.sendable().as_bps());
+        metrics.congestion_window = self.measured.window_bytes;
+        metrics.pacing_rate = self.measured.pacing_bytes_per_second;
+        metrics.bandwidth_estimate = Some(self.measured.sendable_bps);
         metrics
     }
 
