@@ -39,6 +39,9 @@ pub(crate) const SINKS: &str = "fan-sinks";
 const STREAM: &str = "bench/fan";
 const RATE: Bitrate = Bitrate::from_kbps(1_100);
 
+/// What the daemon logs unless it is told otherwise.
+const LOG: &str = "error,thalweg=info,thalweg_node=info,thalweg_net=info";
+
 /// Records that are written at once.
 const WRITE_BYTES: usize = 64 << 10;
 
@@ -193,8 +196,12 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// Returns what nodes and clients run on: as many threads as there are processors.
+/// Returns what nodes and clients run on: as many threads as there are processors; from now on this program logs as the daemon.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
+    tracing_subscriber::fmt()
+        .with_env_filter(LOG)
+        .with_writer(std::io::stderr)
+        .init();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
