@@ -7,14 +7,14 @@
 //!
 //! *Sources.* docs/recast.md.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::replay::{Plan, Replay};
 use thalweg_core::time::Instant;
 
-use super::cast::Branch;
+use super::cast::{Branch, Branches};
 use super::{Forwarder, Route, read};
 
 /// What is kept of all plans.
@@ -54,22 +54,23 @@ impl Forwarder {
 
     /// Keeps an ADU that is here whole, if it is to be kept, and returns the plans that are to be given copies: those that were
     /// cast when it began to arrive, and those that are since.
-    pub(super) fn keep(&self, adu: &Adu, is_kept: bool, begun: Vec<Branch>) -> Vec<Branch> {
+    pub(super) fn keep(&self, adu: &Adu, is_kept: bool, begun: &Branches) -> Branches {
         let plan = (adu.header.stream, adu.header.epoch);
         let mut kept = self.kept.lock();
         if is_kept {
             kept.handle_whole(plan, adu, self.clock.now());
         }
-        let mut branches = self.casts.of(plan.0, plan.1);
-        let epochs = branches.iter().map(Branch::epoch);
+        let present = self.casts.of(plan.0, plan.1);
         // So it is all but always, and to look for each among all the others costs the square of their number.
-        if begun.iter().map(Branch::epoch).eq(epochs) {
-            return branches;
+        if Arc::ptr_eq(begun, &present) {
+            return present;
         }
-        let ceased = |branch: &Branch| branches.iter().all(|now| now.epoch() != branch.epoch());
-        let ceased: Vec<Branch> = begun.into_iter().filter(ceased).collect();
-        branches.splice(..0, ceased);
-        branches
+        let is_present = |branch: &Branch| {
+            let mut epochs = present.iter().map(Branch::epoch);
+            epochs.any(|epoch| epoch == branch.epoch())
+        };
+        let ceased = begun.iter().filter(|branch| !is_present(branch));
+        Arc::new(ceased.chain(present.iter()).cloned().collect())
     }
 
     /// Keeps an ADU as its producer gives it.

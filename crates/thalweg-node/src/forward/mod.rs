@@ -39,7 +39,7 @@ use tokio::sync::watch;
 use crate::continuity::Arrivals;
 
 pub(crate) use account::Account;
-use cast::Casts;
+use cast::{Branches, Casts};
 use kept::Kept;
 use lag::Lagging;
 pub(crate) use lag::measure as measure_lag;
@@ -211,7 +211,7 @@ impl Forwarder {
         match adu.collect().await {
             Ok(payload) => {
                 let adu = Adu { header, payload };
-                let branches = self.keep(&adu, is_kept, begun);
+                let branches = self.keep(&adu, is_kept, &begun);
                 self.carry_all(&route, &branches, adu, trace).await;
             }
             // Whoever gave it up accounts for it; so in `deliver`.
@@ -237,7 +237,7 @@ impl Forwarder {
         if let Some(payload) = twin.whole().await {
             let adu = Adu { header, payload };
             // A plan that is cast since this began to come.
-            let branches = self.keep(&adu, true, Vec::new());
+            let branches = self.keep(&adu, true, &Branches::default());
             self.carry_copies(&branches, &adu, trace.as_deref()).await;
         }
     }

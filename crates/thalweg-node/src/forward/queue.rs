@@ -26,7 +26,7 @@ use thalweg_net::Arriving;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
-use super::cast::Branch;
+use super::cast::{Branch, Branches};
 use super::{Forwarder, Route, Table, read, write};
 
 /// An ADU on its way through a plan's route.
@@ -150,13 +150,13 @@ impl Forwarder {
     pub(super) async fn spread(
         self: &Arc<Self>,
         route: Arc<Route>,
-        branches: Vec<Branch>,
+        branches: Branches,
         arriving: Arriving,
         trace: Option<Box<Trace>>,
     ) {
         let header = arriving.header;
         let mut routes = vec![route];
-        routes.extend(branches.into_iter().map(Branch::into_route));
+        routes.extend(branches.iter().map(Branch::route).cloned());
         // Before it is read: so what comes behind it is held back, where none has room.
         self.until_room(&routes, &header, arriving.payload_bytes)
             .await;

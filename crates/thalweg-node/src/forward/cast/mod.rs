@@ -33,8 +33,13 @@ mod tests;
 /// The plans that are cast here, by the plan on which they are grafted.
 #[derive(Default)]
 pub(super) struct Casts {
-    of_base: Table<(StreamId, Epoch), Vec<Branch>>,
+    of_base: Table<(StreamId, Epoch), Branches>,
+    none: Branches,
 }
+
+/// The plans that are given copies of one. Each ADU has them as they are when it comes; who changes them while one has leaves it
+/// those and makes others.
+pub(super) type Branches = Arc<Vec<Branch>>;
 
 /// A plan that is given copies.
 #[derive(Clone)]
@@ -49,8 +54,8 @@ impl Branch {
         self.route.installation().epoch
     }
 
-    pub(super) fn into_route(self) -> Arc<Route> {
-        self.route
+    pub(super) const fn route(&self) -> &Arc<Route> {
+        &self.route
     }
 
     /// Waits until it has been given what is kept.
@@ -69,7 +74,7 @@ impl Casts {
         let part = route.installation();
         if let Some(base) = part.base {
             let mut all = write(&self.of_base);
-            let branches = all.entry((part.stream, base)).or_default();
+            let branches = Arc::make_mut(all.entry((part.stream, base)).or_default());
             let is_it = |branch: &mut Branch| branch.epoch() == part.epoch;
             let before = branches.extract_if(.., is_it).last();
             let replay = replay.or_else(|| before?.replay);
@@ -87,7 +92,9 @@ impl Casts {
             (part.stream, part.epoch) == (stream, epoch)
         };
         write(&self.of_base).retain(|_, branches| {
-            branches.retain(|branch| !is_it(branch));
+            if branches.iter().any(is_it) {
+                Arc::make_mut(branches).retain(|branch| !is_it(branch));
+            }
             !branches.is_empty()
         });
     }
@@ -102,9 +109,9 @@ impl Casts {
     }
 
     /// Returns the plans that are given copies of what arrives for a base.
-    pub(super) fn of(&self, stream: StreamId, base: Epoch) -> Vec<Branch> {
+    pub(super) fn of(&self, stream: StreamId, base: Epoch) -> Branches {
         let all = read(&self.of_base);
-        all.get(&(stream, base)).cloned().unwrap_or_default()
+        Arc::clone(all.get(&(stream, base)).unwrap_or(&self.none))
     }
 }
 
