@@ -14,6 +14,9 @@ use alloc::collections::VecDeque;
 /// Empty places that are never worth the letting go.
 const EMPTY_FEW: usize = 8;
 
+/// Room for so many is kept, however few there are.
+const ROOM_KEPT: usize = 64;
+
 /// Things by numbers that rise.
 #[derive(Clone, Debug)]
 pub struct Numbered<N, T> {
@@ -138,6 +141,11 @@ impl<N: Copy + Ord, T> Numbered<N, T> {
         if self.places.len() > 2 * self.count + EMPTY_FEW {
             self.places.retain(|(_, thing)| thing.is_some());
         }
+        // Of thousands that there were once the room goes by halves.
+        let room = self.places.capacity();
+        if room > ROOM_KEPT && self.places.len() < room / 8 {
+            self.places.shrink_to(room / 2);
+        }
     }
 }
 
@@ -173,6 +181,23 @@ mod tests {
             4 => Just(Step::RemoveOldest),
             1 => (1_u16..9).prop_map(Step::Retain),
         ]
+    }
+
+    #[test]
+    fn the_room_of_many_is_let_go_of() {
+        let mut row = Numbered::new();
+        for number in 0..10_000 {
+            row.insert(number, ());
+        }
+        for number in 0..10_000 {
+            row.remove(number);
+        }
+        assert!(row.is_empty());
+        assert!(
+            row.places.capacity() <= ROOM_KEPT,
+            "{}",
+            row.places.capacity()
+        );
     }
 
     proptest! {
