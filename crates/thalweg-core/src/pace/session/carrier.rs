@@ -146,7 +146,7 @@ impl Carrier {
         &mut self,
         now: Instant,
         position: u64,
-    ) -> Result<Vec<What>, SessionError> {
+    ) -> Result<impl ExactSizeIterator<Item = What> + '_, SessionError> {
         if position > self.sent {
             return Err(SessionError::NeverSent {
                 position,
@@ -159,19 +159,16 @@ impl Carrier {
             let before = self.sent - pacer.sent();
             pacer.handle_received(now, position.saturating_sub(before));
         }
-        let mut arrived = Vec::new();
-        let mut sent_at = None;
-        while self.log.front().is_some_and(|entry| entry.end <= position) {
-            let Some(entry) = self.log.pop_front() else {
-                break;
-            };
-            sent_at = Some(entry.at);
-            arrived.push(entry.what);
+        // A word is of the next few.
+        let arrived = self.log.iter().take_while(|entry| entry.end <= position);
+        let (mut count, mut sent_at) = (0, None);
+        for entry in arrived {
+            (count, sent_at) = (count + 1, Some(entry.at));
         }
         if let Some(sent_at) = sent_at {
             self.smooth(now.saturating_since(sent_at));
         }
-        Ok(arrived)
+        Ok(self.log.drain(..count).map(|entry| entry.what))
     }
 
     /// Gives out the position to tell the peer, if it is time to.
@@ -203,8 +200,9 @@ impl Carrier {
         now >= self.ping_at
     }
 
-    pub(super) fn is_outstanding(&self) -> bool {
-        self.acknowledged < self.sent
+    /// Returns whether the peer has not all that it was given, once it has said that it has so much.
+    pub(super) fn is_outstanding_beyond(&self, position: u64) -> bool {
+        self.acknowledged.max(position) < self.sent
     }
 
     /// Returns how much may be handed over; nothing while the peer reads nothing of what it was given, though its kernel takes it.

@@ -116,12 +116,13 @@ impl Session {
         position: u64,
         now: Instant,
     ) -> Result<(), SessionError> {
+        let is_active = self.active() == Some(number);
         let Some(carrier) = self.carriers.get_mut(number) else {
             return Ok(());
         };
+        let is_outstanding = carrier.is_outstanding_beyond(position);
         let arrived = carrier.handle_received(now, position)?;
-        let is_outstanding = carrier.is_outstanding();
-        if self.active() == Some(number) && !arrived.is_empty() {
+        if is_active && arrived.len() > 0 {
             self.failover.handle_progress(now, is_outstanding);
         }
         for what in arrived {
