@@ -10,6 +10,7 @@
 mod code;
 mod end;
 pub mod lag;
+mod pieces;
 pub mod rank;
 pub mod sender;
 pub mod settings;
@@ -17,6 +18,7 @@ pub mod steady;
 
 pub use code::{CloseCode, StreamCode};
 pub use end::{BodyError, DownCause};
+pub use pieces::Pieces;
 
 use core::num::NonZeroU8;
 

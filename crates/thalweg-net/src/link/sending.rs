@@ -6,7 +6,6 @@
 //!
 //! *What it does not do.* It does not choose among ADUs, and sends none again on another link.
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -171,7 +170,7 @@ fn enter(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) 
     let room = Arc::clone(&link.0.room).try_acquire_many_owned(room_kib(arrived.payload_bytes));
     match room {
         Ok(room) => Ready::Now(arrived, Some(room)),
-        Err(_) => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks))),
+        Err(_) => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks.into()))),
     }
 }
 
@@ -190,7 +189,7 @@ fn refuse(link: &Link, now: Instant, header: &Header, payload: &Payload) -> Opti
 /// Takes out of a body what is here.
 fn here(body: &mut Body) -> Arrived {
     let payload_bytes = body.remaining_bytes();
-    let chunks: VecDeque<Bytes> = std::iter::from_fn(|| body.chunk_now()).collect();
+    let chunks = std::iter::from_fn(|| body.chunk_now()).collect();
     Arrived {
         payload_bytes,
         chunks,
@@ -230,7 +229,8 @@ async fn try_carry(
     let (mut arrived, mut body) = match payload {
         Payload::Whole(payload) => (payload.into(), None),
         Payload::Arriving(mut body) if options.carriage == Carriage::Datagram => {
-            let chunks = body.gather().await.map_err(upstream)?.into();
+            let chunks = body.gather().await.map_err(upstream)?;
+            let chunks = chunks.into_iter().collect();
             let arrived = Arrived {
                 payload_bytes,
                 chunks,

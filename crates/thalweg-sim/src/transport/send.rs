@@ -131,8 +131,7 @@ impl Outgoing {
             Source::Whole(payload) => payload.into(),
             Source::Arriving(payload_bytes) => Arrived {
                 payload_bytes,
-                chunks: VecDeque::new(),
-                trace: None,
+                ..Arrived::default()
             },
         };
         arrived.trace = trace;
@@ -142,9 +141,8 @@ impl Outgoing {
         if header.is_expired(io.now) {
             return io.outcome(id, Outcome::Expired);
         }
-        let here: usize = arrived.chunks.iter().map(Bytes::len).sum();
         let before = Before {
-            missing: arrived.payload_bytes - here,
+            missing: arrived.payload_bytes - arrived.chunks.bytes(),
             header,
             options,
             arrived,
@@ -173,7 +171,7 @@ impl Outgoing {
             before.missing
         );
         before.missing -= chunk.len();
-        before.arrived.chunks.push_back(chunk);
+        before.arrived.chunks.push(chunk);
         if before.missing == 0 && !self.waiting.contains(&id) {
             self.set_off(io, id);
         }

@@ -52,7 +52,7 @@ use self::knock::Knock;
 use self::lane::Lanes;
 use self::sending::{Sending, Step};
 use super::rank::Ranks;
-use super::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
+use super::{Carriage, OrderedId, Outcome, Pieces, SendOptions, StreamCode};
 use crate::adu::Header;
 use crate::event::DropCause;
 use crate::limits::ADU_PAYLOAD_BYTES_MAX;
@@ -143,7 +143,7 @@ pub struct Arrived {
     /// How many bytes it will have.
     pub payload_bytes: usize,
     /// Those that are here.
-    pub chunks: VecDeque<Bytes>,
+    pub chunks: Pieces,
     /// What the nodes before say of it, if it is traced; this one's stamp follows when its first chunk goes.
     pub trace: Option<Box<Trace>>,
 }
@@ -152,7 +152,7 @@ impl From<Bytes> for Arrived {
     fn from(payload: Bytes) -> Self {
         Self {
             payload_bytes: payload.len(),
-            chunks: VecDeque::from([payload]),
+            chunks: payload.into(),
             trace: None,
         }
     }

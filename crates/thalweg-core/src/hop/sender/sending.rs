@@ -1,7 +1,6 @@
 //! One ADU that has no outcome yet: its header, what is here of its payload and not yet handed over, its stream.
 
 use alloc::boxed::Box;
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
@@ -9,7 +8,7 @@ use bytes::Bytes;
 use super::transport::{Transport, Written};
 use super::{Arrived, Ticket};
 use crate::adu::Header;
-use crate::hop::{Carriage, Outcome, SendOptions, StreamCode};
+use crate::hop::{Carriage, Outcome, Pieces, SendOptions, StreamCode};
 use crate::limits::ADU_HEADER_BYTES_MAX;
 use crate::time::Instant;
 use crate::trace::Trace;
@@ -36,7 +35,7 @@ pub(super) struct Sending<S, D> {
     /// What it ends as, if it is given up for a reason that the outbox has no word for.
     pub(super) verdict: Option<Outcome>,
     /// What is here and not handed over.
-    unsent: VecDeque<Bytes>,
+    unsent: Pieces,
     /// What is still to come.
     missing: usize,
     /// What nodes say of it, if it is traced.
@@ -68,7 +67,7 @@ pub(super) enum Step {
 
 impl<S: Copy, D> Sending<S, D> {
     pub(super) fn new(header: Header, payload: Arrived, options: &SendOptions, data: D) -> Self {
-        let here = payload.chunks.iter().map(Bytes::len).sum::<usize>();
+        let here = payload.chunks.bytes();
         Self {
             data,
             header,
@@ -98,7 +97,7 @@ impl<S: Copy, D> Sending<S, D> {
     pub(super) fn push(&mut self, mut chunk: Bytes) {
         chunk.truncate(self.missing);
         self.missing -= chunk.len();
-        self.unsent.push_back(chunk);
+        self.unsent.push(chunk);
     }
 
     /// Returns whether it fits a datagram; one that does not with its stamps goes without.
@@ -114,7 +113,7 @@ impl<S: Copy, D> Sending<S, D> {
         let stamps = self.trace.as_ref().map_or(0, |trace| trace.bytes_max());
         let mut datagram = Vec::with_capacity(ADU_HEADER_BYTES_MAX + stamps + self.payload_bytes);
         self.append_head(now, &mut datagram);
-        for chunk in &self.unsent {
+        for chunk in self.unsent.iter() {
             datagram.extend_from_slice(chunk);
         }
         datagram.into()
@@ -181,7 +180,7 @@ impl<S: Copy, D> Sending<S, D> {
                 self.take_head(head_bytes, taken, &pieces[0]);
             }
             let of_payload = taken.saturating_sub(head_bytes);
-            self.advance(of_payload);
+            self.unsent.advance(of_payload);
             gone += of_payload;
         }
     }
@@ -194,12 +193,9 @@ impl<S: Copy, D> Sending<S, D> {
             count = 1;
         }
         let mut left = bytes;
-        for chunk in &self.unsent {
+        for chunk in self.unsent.iter() {
             if left == 0 || count == pieces.len() {
                 break;
-            }
-            if chunk.is_empty() {
-                continue;
             }
             let bytes = chunk.len().min(left);
             pieces[count] = chunk.slice(..bytes);
@@ -215,18 +211,6 @@ impl<S: Copy, D> Sending<S, D> {
         } else {
             // The transport leaves in a piece what it did not take of it.
             self.head = Head::Rest(first.slice(first.len() - (head_bytes - taken)..));
-        }
-    }
-
-    /// Lets go of the first bytes of the payload.
-    fn advance(&mut self, mut bytes: usize) {
-        while let Some(front) = self.unsent.front_mut() {
-            if front.len() > bytes {
-                let _ = front.split_to(bytes);
-                return;
-            }
-            bytes -= front.len();
-            self.unsent.pop_front();
         }
     }
 

@@ -58,13 +58,18 @@ fn push_any(
         _ => Carriage::Ordered(lane()),
     };
     let sequence = header.sequence.0;
-    let mut whole = Arrived::from(payload(sequence, bytes.into()));
+    let mut here = payload(sequence, bytes.into());
+    let payload_bytes = here.len();
     let mut rest = Bytes::new();
-    if let Some(here) = whole.chunks.back_mut().filter(|_| way > 2) {
+    if way > 2 {
         rest = here.split_off(here.len() / 3);
     }
+    let arrived = Arrived {
+        payload_bytes,
+        ..Arrived::from(here)
+    };
     let options = SendOptions::new(carriage);
-    let ticket = subject.push(now, header, whole, options, sequence)?;
+    let ticket = subject.push(now, header, arrived, options, sequence)?;
     Some((ticket, rest))
 }
 

@@ -13,7 +13,7 @@ fn begin(subject: &mut Subject, sequence: u64, bytes: usize, here: usize) -> (Ti
     let whole = payload(sequence, bytes);
     let arriving = Arrived {
         payload_bytes: bytes,
-        chunks: [whole.slice(..here)].into(),
+        chunks: whole.slice(..here).into(),
         trace: None,
     };
     let options = SendOptions::new(Carriage::Ordered(lane()));

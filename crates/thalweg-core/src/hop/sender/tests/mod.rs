@@ -323,7 +323,7 @@ fn payload_that_arrives_is_passed_on_as_it_comes() {
     let whole = payload(0, 3_000);
     let arriving = Arrived {
         payload_bytes: 3_000,
-        chunks: [whole.slice(..1_000)].into(),
+        chunks: whole.slice(..1_000).into(),
         trace: None,
     };
     let options = SendOptions::new(Carriage::Stream);

@@ -1,0 +1,141 @@
+//! Bytes in the pieces in which they came.
+//!
+//! *The idea.* Most payloads are one piece: of a relay's copies each is. The first lies here, and only those behind it take a
+//! place of the allocator.
+//!
+//! *What it does not do.* It copies no bytes.
+
+use alloc::collections::VecDeque;
+use core::iter;
+
+use bytes::Bytes;
+
+/// Pieces in order; none is empty.
+#[derive(Clone, Debug, Default)]
+pub struct Pieces {
+    /// Empty if there are none.
+    first: Bytes,
+    behind: VecDeque<Bytes>,
+}
+
+impl Pieces {
+    /// Returns how many there are.
+    pub fn len(&self) -> usize {
+        usize::from(!self.first.is_empty()) + self.behind.len()
+    }
+
+    /// Returns whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.first.is_empty()
+    }
+
+    /// Returns how many bytes they have together.
+    ///
+    /// Cost    O(pieces)
+    pub fn bytes(&self) -> usize {
+        self.iter().map(Bytes::len).sum()
+    }
+
+    /// Appends one, if it has a byte.
+    pub fn push(&mut self, piece: Bytes) {
+        if self.first.is_empty() {
+            self.first = piece;
+        } else if !piece.is_empty() {
+            self.behind.push_back(piece);
+        }
+    }
+
+    /// Takes the first.
+    pub fn pop(&mut self) -> Option<Bytes> {
+        let next = self.behind.pop_front().unwrap_or_default();
+        let first = core::mem::replace(&mut self.first, next);
+        (!first.is_empty()).then_some(first)
+    }
+
+    /// Lets go of the first bytes, or of all.
+    pub fn advance(&mut self, mut bytes: usize) {
+        while bytes > 0 && !self.is_empty() {
+            if self.first.len() > bytes {
+                let _ = self.first.split_to(bytes);
+                return;
+            }
+            bytes -= self.first.len();
+            self.pop();
+        }
+    }
+
+    /// Returns them in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
+        let first = iter::once(&self.first).filter(|first| !first.is_empty());
+        first.chain(&self.behind)
+    }
+}
+
+impl From<Bytes> for Pieces {
+    fn from(piece: Bytes) -> Self {
+        Self {
+            first: piece,
+            behind: VecDeque::new(),
+        }
+    }
+}
+
+impl FromIterator<Bytes> for Pieces {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(pieces: I) -> Self {
+        let mut all = Self::default();
+        pieces.into_iter().for_each(|piece| all.push(piece));
+        all
+    }
+}
+
+impl From<Pieces> for VecDeque<Bytes> {
+    fn from(mut pieces: Pieces) -> Self {
+        if !pieces.is_empty() {
+            pieces.behind.push_front(pieces.first);
+        }
+        pieces.behind
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn they_are_the_bytes_that_were_put_in(
+            lengths in proptest::collection::vec(0_usize..5, 0..8),
+            advanced in 0_usize..20,
+            popped in 0_usize..4,
+        ) {
+            let piece = |(at, length): (usize, &usize)| Bytes::from(vec![at as u8; *length]);
+            let given: Vec<Bytes> = lengths.iter().enumerate().map(piece).collect();
+            let mut pieces: Pieces = given.iter().cloned().collect();
+            let whole = given.concat();
+            prop_assert_eq!(pieces.bytes(), whole.len());
+            pieces.advance(advanced);
+            let mut left = whole.get(advanced..).unwrap_or_default();
+            for _ in 0..popped {
+                let Some(piece) = pieces.pop() else {
+                    prop_assert!(left.is_empty());
+                    break;
+                };
+                prop_assert!(!piece.is_empty());
+                prop_assert_eq!(&piece[..], &left[..piece.len()]);
+                left = &left[piece.len()..];
+            }
+            prop_assert_eq!(pieces.is_empty(), left.is_empty());
+            let all: Vec<Bytes> = pieces.iter().cloned().collect();
+            prop_assert_eq!(all.len(), pieces.len());
+            prop_assert!(all.iter().all(|piece| !piece.is_empty()));
+            prop_assert_eq!(all.concat(), left);
+            let queue = VecDeque::from(pieces);
+            prop_assert_eq!(Vec::from(queue), all);
+        }
+    }
+}
