@@ -200,7 +200,9 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
 pub(super) fn runtime() -> std::io::Result<Runtime> {
     tracing_subscriber::fmt()
         .with_env_filter(LOG)
-        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        // Its words are made as a daemon's are, and read by nobody: standard error is for what goes wrong here.
+        .with_writer(std::io::sink)
         .init();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
