@@ -69,8 +69,16 @@ impl Forwarder {
             let mut epochs = present.iter().map(Branch::epoch);
             epochs.any(|epoch| epoch == branch.epoch())
         };
-        let ceased = begun.iter().filter(|branch| !is_present(branch));
-        Arc::new(ceased.chain(present.iter()).cloned().collect())
+        let mut all: Vec<Branch> = begun
+            .iter()
+            .filter(|branch| !is_present(branch))
+            .cloned()
+            .collect();
+        if all.is_empty() {
+            return present;
+        }
+        all.extend(present.iter().cloned());
+        Arc::new(all)
     }
 
     /// Keeps an ADU as its producer gives it.
