@@ -94,13 +94,6 @@ impl<N: Copy + Ord, T> Numbered<N, T> {
         Some(thing)
     }
 
-    /// Keeps those of which this is true.
-    pub fn retain(&mut self, mut is_kept: impl FnMut(N, &T) -> bool) {
-        self.places
-            .retain(|(number, thing)| thing.as_ref().is_some_and(|thing| is_kept(*number, thing)));
-        self.count = self.places.len();
-    }
-
     /// Returns all, in order.
     pub fn iter(&self) -> impl Iterator<Item = (N, &T)> {
         let all = self.places.iter();
@@ -170,7 +163,6 @@ mod tests {
         Insert(Option<u16>),
         Remove(u16),
         RemoveOldest,
-        Retain(u16),
     }
 
     fn step() -> impl Strategy<Value = Step> {
@@ -179,7 +171,6 @@ mod tests {
             1 => (0_u16..40).prop_map(|back| Step::Insert(Some(back))),
             3 => (0_u16..40).prop_map(Step::Remove),
             4 => Just(Step::RemoveOldest),
-            1 => (1_u16..9).prop_map(Step::Retain),
         ]
     }
 
@@ -219,10 +210,6 @@ mod tests {
                         let oldest = map.pop_first();
                         let number = oldest.map_or(0, |(number, _)| number);
                         prop_assert_eq!(row.remove(number), oldest.map(|(_, thing)| thing));
-                    }
-                    Step::Retain(part) => {
-                        row.retain(|number, _| number % part != 0);
-                        map.retain(|number, _| *number % part != 0);
                     }
                 }
                 prop_assert_eq!((row.len(), row.is_empty()), (map.len(), map.is_empty()));

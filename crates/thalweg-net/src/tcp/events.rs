@@ -39,8 +39,7 @@ impl Events {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The same for who waits for more than this; nothing is left behind when it says that there is nothing yet.
-    pub fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Option<Event>> {
+    fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Event>> {
         let mut state = self.0.lock();
         let told = &mut state.told;
         match told.events.pop_front() {

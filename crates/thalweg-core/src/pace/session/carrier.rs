@@ -141,12 +141,12 @@ impl Carrier {
         }
     }
 
-    /// Takes in how much the peer has; returns what that was.
+    /// Takes in how much the peer has; returns how many of the oldest entries that was.
     pub(super) fn handle_received(
         &mut self,
         now: Instant,
         position: u64,
-    ) -> Result<impl ExactSizeIterator<Item = What> + '_, SessionError> {
+    ) -> Result<usize, SessionError> {
         if position > self.sent {
             return Err(SessionError::NeverSent {
                 position,
@@ -168,7 +168,12 @@ impl Carrier {
         if let Some(sent_at) = sent_at {
             self.smooth(now.saturating_since(sent_at));
         }
-        Ok(self.log.drain(..count).map(|entry| entry.what))
+        Ok(count)
+    }
+
+    /// Gives out what so many of the oldest entries stood for.
+    pub(super) fn take_oldest(&mut self, count: usize) -> impl Iterator<Item = What> + '_ {
+        self.log.drain(..count).map(|entry| entry.what)
     }
 
     /// Gives out the position to tell the peer, if it is time to.
@@ -200,9 +205,8 @@ impl Carrier {
         now >= self.ping_at
     }
 
-    /// Returns whether the peer has not all that it was given, once it has said that it has so much.
-    pub(super) fn is_outstanding_beyond(&self, position: u64) -> bool {
-        self.acknowledged.max(position) < self.sent
+    pub(super) fn is_outstanding(&self) -> bool {
+        self.acknowledged < self.sent
     }
 
     /// Returns how much may be handed over; nothing while the peer reads nothing of what it was given, though its kernel takes it.

@@ -120,12 +120,11 @@ impl Session {
         let Some(carrier) = self.carriers.get_mut(number) else {
             return Ok(());
         };
-        let is_outstanding = carrier.is_outstanding_beyond(position);
         let arrived = carrier.handle_received(now, position)?;
-        if is_active && arrived.len() > 0 {
-            self.failover.handle_progress(now, is_outstanding);
+        if is_active && arrived > 0 {
+            self.failover.handle_progress(now, carrier.is_outstanding());
         }
-        for what in arrived {
+        for what in carrier.take_oldest(arrived) {
             if let What::Chunk(stream) = what
                 && self.sending.handle_acknowledged(stream)
             {
