@@ -45,22 +45,35 @@ impl Pieces {
         }
     }
 
-    /// Takes the first.
-    pub fn pop(&mut self) -> Option<Bytes> {
+    /// Returns the first; it has no bytes if there is none.
+    pub const fn first(&self) -> &Bytes {
+        &self.first
+    }
+
+    /// Takes the first, cut at `bytes_max`; what is taken has no bytes if there is none.
+    pub fn take(&mut self, bytes_max: usize) -> Bytes {
+        if self.first.len() > bytes_max {
+            return self.first.split_to(bytes_max);
+        }
         let next = self.behind.pop_front().unwrap_or_default();
-        let first = core::mem::replace(&mut self.first, next);
-        (!first.is_empty()).then_some(first)
+        core::mem::replace(&mut self.first, next)
     }
 
     /// Lets go of the first bytes, or of all.
     pub fn advance(&mut self, mut bytes: usize) {
         while bytes > 0 && !self.is_empty() {
-            if self.first.len() > bytes {
-                let _ = self.first.split_to(bytes);
-                return;
-            }
-            bytes -= self.first.len();
-            self.pop();
+            bytes -= self.take(bytes).len();
+        }
+    }
+
+    /// Puts pieces together until the first has so many bytes or is all there is.
+    ///
+    /// Cost    a copy of what is put together
+    pub fn join(&mut self, bytes: usize) {
+        while self.first.len() < bytes
+            && let Some(next) = self.behind.pop_front()
+        {
+            self.first = [self.first.as_ref(), next.as_ref()].concat().into();
         }
     }
 
@@ -88,15 +101,6 @@ impl FromIterator<Bytes> for Pieces {
     }
 }
 
-impl From<Pieces> for VecDeque<Bytes> {
-    fn from(mut pieces: Pieces) -> Self {
-        if !pieces.is_empty() {
-            pieces.behind.push_front(pieces.first);
-        }
-        pieces.behind
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use alloc::vec;
@@ -111,7 +115,8 @@ mod tests {
         fn they_are_the_bytes_that_were_put_in(
             lengths in proptest::collection::vec(0_usize..5, 0..8),
             advanced in 0_usize..20,
-            popped in 0_usize..4,
+            taken in proptest::collection::vec(0_usize..5, 0..4),
+            joined in 0_usize..9,
         ) {
             let piece = |(at, length): (usize, &usize)| Bytes::from(vec![at as u8; *length]);
             let given: Vec<Bytes> = lengths.iter().enumerate().map(piece).collect();
@@ -120,22 +125,20 @@ mod tests {
             prop_assert_eq!(pieces.bytes(), whole.len());
             pieces.advance(advanced);
             let mut left = whole.get(advanced..).unwrap_or_default();
-            for _ in 0..popped {
-                let Some(piece) = pieces.pop() else {
-                    prop_assert!(left.is_empty());
-                    break;
-                };
-                prop_assert!(!piece.is_empty());
+            for most in taken {
+                let piece = pieces.take(most);
+                prop_assert!(piece.len() <= most);
+                prop_assert_eq!(piece.is_empty(), left.is_empty() || most == 0);
                 prop_assert_eq!(&piece[..], &left[..piece.len()]);
                 left = &left[piece.len()..];
             }
+            pieces.join(joined);
+            prop_assert!(pieces.first().len() >= joined.min(left.len()));
             prop_assert_eq!(pieces.is_empty(), left.is_empty());
             let all: Vec<Bytes> = pieces.iter().cloned().collect();
             prop_assert_eq!(all.len(), pieces.len());
             prop_assert!(all.iter().all(|piece| !piece.is_empty()));
             prop_assert_eq!(all.concat(), left);
-            let queue = VecDeque::from(pieces);
-            prop_assert_eq!(Vec::from(queue), all);
         }
     }
 }

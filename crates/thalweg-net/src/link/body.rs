@@ -6,7 +6,6 @@
 //!
 //! *What it does not do.* It allocates nothing by what a peer claims: what it holds has arrived.
 
-use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
@@ -14,6 +13,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
+use thalweg_core::hop::Pieces;
 use thalweg_core::time::Instant;
 use thalweg_core::trace::Trace;
 use tokio::sync::oneshot;
@@ -111,9 +111,9 @@ impl Body {
     }
 
     /// Returns a body that is all here, in pieces.
-    pub(crate) fn of_chunks(chunks: VecDeque<Bytes>) -> Self {
+    pub(crate) fn of_chunks(chunks: Pieces) -> Self {
         Self {
-            remaining: chunks.iter().map(Bytes::len).sum(),
+            remaining: chunks.bytes(),
             reader: Reader::chunks(chunks),
             failed: None,
             deadline: None,

@@ -5,11 +5,11 @@
 //!
 //! *What it does not do.* It knows no format and no deadline.
 
-use std::collections::VecDeque;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
+use thalweg_core::hop::Pieces;
 use thalweg_core::time::Instant;
 use thalweg_core::trace::Trace;
 use thalweg_core::wire::WireError;
@@ -30,8 +30,7 @@ const CHUNKS_MANY: usize = 32;
 #[derive(Debug)]
 pub(crate) struct Reader {
     stream: Option<Inbound>,
-    first: Bytes,
-    others: VecDeque<Bytes>,
+    here: Pieces,
     /// Whether there was ever more than a few chunks at once.
     is_bulk: bool,
     ended: bool,
@@ -56,8 +55,7 @@ impl Reader {
     pub(crate) fn new(stream: Inbound) -> Self {
         Self {
             stream: Some(stream),
-            first: Bytes::new(),
-            others: VecDeque::new(),
+            here: Pieces::default(),
             is_bulk: false,
             ended: false,
         }
@@ -67,20 +65,17 @@ impl Reader {
     pub(crate) fn whole(bytes: Bytes) -> Self {
         Self {
             stream: None,
-            first: bytes,
-            others: VecDeque::new(),
+            here: bytes.into(),
             is_bulk: false,
             ended: true,
         }
     }
 
     /// Returns a reader of pieces that are all here.
-    pub(crate) fn chunks(mut chunks: VecDeque<Bytes>) -> Self {
-        chunks.retain(|chunk| !chunk.is_empty());
+    pub(crate) fn chunks(here: Pieces) -> Self {
         Self {
             stream: None,
-            first: chunks.pop_front().unwrap_or_default(),
-            others: chunks,
+            here,
             is_bulk: false,
             ended: true,
         }
@@ -88,20 +83,16 @@ impl Reader {
 
     /// Returns whether no byte is buffered.
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_empty()
+        self.here.is_empty()
     }
 
     pub(crate) fn buffered_bytes(&self) -> usize {
-        self.first.len() + self.others.iter().map(Bytes::len).sum::<usize>()
+        self.here.bytes()
     }
 
     /// Takes the next buffered chunk, cut at `bytes_max`; empty if nothing is buffered.
     pub(crate) fn take(&mut self, bytes_max: usize) -> Bytes {
-        if self.first.len() > bytes_max {
-            return self.first.split_to(bytes_max);
-        }
-        let next = self.others.pop_front().unwrap_or_default();
-        std::mem::replace(&mut self.first, next)
+        self.here.take(bytes_max)
     }
 
     /// Waits for more bytes; returns whether there were any before the end.
@@ -109,14 +100,8 @@ impl Reader {
         let Some(stream) = self.stream.as_mut().filter(|_| !self.ended) else {
             return Ok(false);
         };
-        let (first, others) = (&mut self.first, &mut self.others);
-        let push = |chunk| {
-            if first.is_empty() {
-                *first = chunk;
-            } else {
-                others.push_back(chunk);
-            }
-        };
+        let here = &mut self.here;
+        let push = |chunk| here.push(chunk);
         let read = if self.is_bulk {
             stream.read::<CHUNKS_MANY>(push).await?
         } else {
@@ -152,7 +137,7 @@ impl Reader {
                 return Ok(None);
             }
         }
-        if self.first.len() >= count {
+        if self.here.first().len() >= count {
             return Ok(Some(self.take(count)));
         }
         let mut whole = BytesMut::with_capacity(count);
@@ -169,13 +154,14 @@ impl Reader {
     ) -> Result<(Decoded, Option<Box<Trace>>), HeaderError> {
         loop {
             // The second byte says whether stamps follow.
-            self.join(2);
-            self.join(window(&self.first));
+            self.here.join(2);
+            self.here.join(window(self.here.first()));
             let now = now();
             if !self.is_empty()
-                && let Some(decoded) = decode_header(&self.first, now).map_err(HeaderError::Wire)?
+                && let Some(decoded) =
+                    decode_header(self.here.first(), now).map_err(HeaderError::Wire)?
             {
-                let trace = trace(&self.first, &decoded, now);
+                let trace = trace(self.here.first(), &decoded, now);
                 self.take(decoded.header_bytes);
                 return Ok((decoded, trace));
             }
@@ -194,15 +180,6 @@ impl Reader {
             stream.stop(code);
         }
         self.ended = true;
-    }
-
-    /// Puts short chunks at the front together until the first has `count` bytes or is all there is.
-    fn join(&mut self, count: usize) {
-        while self.first.len() < count
-            && let Some(next) = self.others.pop_front()
-        {
-            self.first = [self.first.as_ref(), next.as_ref()].concat().into();
-        }
     }
 }
 

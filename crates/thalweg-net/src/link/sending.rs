@@ -170,7 +170,7 @@ fn enter(link: &Link, header: &Header, options: &SendOptions, arrived: Arrived) 
     let room = Arc::clone(&link.0.room).try_acquire_many_owned(room_kib(arrived.payload_bytes));
     match room {
         Ok(room) => Ready::Now(arrived, Some(room)),
-        Err(_) => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks.into()))),
+        Err(_) => Ready::Later(Payload::Arriving(Body::of_chunks(arrived.chunks))),
     }
 }
 
