@@ -26,6 +26,7 @@ mod body;
 mod connection;
 mod control;
 mod counters;
+mod news;
 mod outcome;
 mod quic;
 mod reader;
@@ -374,6 +375,7 @@ impl Link {
     pub(crate) fn sample(&self, now: Instant) {
         stats::sample(self, now);
         self.0.outgoing.look(now);
+        self.catch_up();
     }
 
     fn meter<T>(&self, with: impl FnOnce(&mut Meter) -> T) -> T {

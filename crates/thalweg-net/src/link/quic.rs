@@ -14,27 +14,20 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use iroh::endpoint::{Connection, ConnectionError, SendStream, VarInt, WriteError};
 use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
 use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
+use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 use thalweg_quic::{Reading, Watch};
 
 use super::bells::Bells;
+use super::wire::Events;
 use crate::close::ToVarInt as _;
 
 /// Waits for the end of a stream that was finished.
-type Ending = Pin<Box<dyn Future<Output = Ended> + Send>>;
+type Ending = Pin<Box<dyn Future<Output = Option<StreamEvent>> + Send>>;
 
 type Opening = Pin<Box<dyn Future<Output = Result<SendStream, ConnectionError>> + Send>>;
-
-/// How a stream that was finished has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    Acknowledged,
-    Stopped(StreamCode),
-    /// With its connection, which says so itself.
-    Lost,
-}
 
 /// One connection, with the streams that are open on it.
 pub(super) struct Quic {
@@ -47,7 +40,7 @@ pub(super) struct Quic {
     /// Places whose bells were rung, while they are asked.
     rung: Vec<u32>,
     /// Streams that had ended when they were finished.
-    ended: Vec<(Owner, Ended)>,
+    ended: Vec<(Owner, StreamEvent)>,
     /// A stream that the peer does not admit yet.
     opening: Option<Opening>,
     /// Those that take nothing because nobody reads them.
@@ -118,15 +111,15 @@ impl Quic {
         self.waker.wake_by_ref();
     }
 
-    /// Puts the streams that have ended into a list, each with its owner.
-    pub(super) fn take_ended(&mut self, ended: &mut Vec<(Owner, Ended)>) {
-        ended.append(&mut self.ended);
+    /// Puts what has happened to streams into a list.
+    pub(super) fn take_events(&mut self, now: Instant, events: &mut Events) {
+        let ended = self.ended.drain(..);
+        events.extend(ended.map(|(owner, event)| (owner, event, now)));
         let mut rung = std::mem::take(&mut self.rung);
         self.bells.take(&mut rung);
         for place in rung.drain(..) {
-            if let Some(end) = self.poll_end(place) {
-                ended.push(end);
-            }
+            let ended = self.poll_end(place);
+            events.extend(ended.map(|(owner, event)| (owner, event, now)));
         }
         self.rung = rung;
     }
@@ -137,14 +130,14 @@ impl Quic {
     }
 
     /// Asks how a stream has ended; if it has not, its bell will be rung.
-    fn poll_end(&mut self, place: u32) -> Option<(Owner, Ended)> {
+    fn poll_end(&mut self, place: u32) -> Option<(Owner, StreamEvent)> {
         let open = self.streams.get_mut(place as usize)?.as_mut()?;
         let mut context = Context::from_waker(self.bells.bell(place));
         let Poll::Ready(ended) = open.ending.as_mut()?.as_mut().poll(&mut context) else {
             return None;
         };
         open.ending = None;
-        Some((open.owner, ended))
+        Some((open.owner, ended?))
     }
 
     /// Asks for the driver to be woken when there is more credit; returns whether there is by now.
@@ -246,14 +239,14 @@ impl Transport for Quic {
         // An error says that the stream is over already, and so does its end.
         let _ = open.stream.finish();
         let stopped = open.stream.stopped();
-        let mut ending: Ending = Box::pin(async move { Ended::of(&stopped.await) });
+        let mut ending: Ending = Box::pin(async move { ended(&stopped.await) });
         // Asked here, where the stream is finished, for to ask costs a lock and to wake the driver for it much more: it
         // would go before the connection's own task, and the ADU would leave behind it.
         let bell = self.bells.bell(stream);
         match ending.as_mut().poll(&mut Context::from_waker(bell)) {
             Poll::Pending => open.ending = Some(ending),
             Poll::Ready(ended) => {
-                self.ended.push((open.owner, ended));
+                self.ended.extend(ended.map(|event| (open.owner, event)));
                 self.waker.wake_by_ref();
             }
         }
@@ -317,12 +310,14 @@ impl Transport for Quic {
     }
 }
 
-impl Ended {
-    fn of<E>(stopped: &Result<Option<VarInt>, E>) -> Self {
-        match stopped {
-            Ok(None) => Self::Acknowledged,
-            Ok(Some(code)) => Self::Stopped(StreamCode::from_number(code.into_inner())),
-            Err(_) => Self::Lost,
+/// Returns how a stream that was finished has ended; nothing if its connection did, which says so itself.
+fn ended<E>(stopped: &Result<Option<VarInt>, E>) -> Option<StreamEvent> {
+    match stopped {
+        Ok(None) => Some(StreamEvent::Acknowledged),
+        Ok(Some(code)) => {
+            let code = StreamCode::from_number(code.into_inner());
+            Some(StreamEvent::Stopped(code))
         }
+        Err(_) => None,
     }
 }

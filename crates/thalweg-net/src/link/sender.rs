@@ -5,30 +5,33 @@
 //! something waits for it, for the end of a stream, for a deadline. To put in an ADU wakes it only if no alarm is set as
 //! early as that deadline. Outcomes are told when the lock is open again.
 //!
+//! Whoever pumps first takes in what has happened to streams. So while nobody waits for an outcome, the end of a stream wakes
+//! nobody: it is found when the next ADU is put in, or at the next look. A relay that gives a viewer thirty pictures a second has
+//! thirty such occasions, and would otherwise be woken for each word besides.
+//!
 //! *What it does not do.* It orders nothing: [`thalweg_core::hop::sender`] does.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
-use thalweg_core::histogram::Recent;
 use thalweg_core::hop::OrderedId;
-use thalweg_core::hop::sender::{Arrived, Event, Owner, Pause, Sender, Ticket, Transport as _};
+use thalweg_core::hop::sender::{Arrived, Pause, Sender, Ticket, Transport as _};
 use thalweg_core::hop::steady::Steady;
 use thalweg_core::outbox::Settings;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_quic::Reading;
-use tokio::sync::{Notify, OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::Link;
 use super::connection::Fresh;
+use super::news::{Item, News, Posted, Reply, To};
 use super::outcome::{Outcome, SendOptions};
-use super::quic::Ended;
 use super::wire::Wire;
 use crate::alarm::Alarm;
 
@@ -47,9 +50,7 @@ pub(crate) struct Outgoing {
 struct State {
     sender: Sender<u64, Posted>,
     wire: Wire,
-    /// From an ADU's sending to its acknowledgement.
-    latency: Recent,
-    finishing: HashMap<OrderedId, Vec<oneshot::Sender<Outcome>>>,
+    news: News,
     steady: Steady,
     /// When the rate was last looked at.
     followed: Instant,
@@ -57,30 +58,6 @@ struct State {
     alarm: Instant,
     /// Whether the connection is gone, so that nothing more can be put in.
     is_lost: bool,
-}
-
-/// When an ADU was sent, and who is told what became of it.
-type Posted = (Instant, Reply);
-
-/// Who is told what became of an ADU.
-pub(super) struct Reply {
-    pub(super) to: To,
-    /// What it has of the room for those that would wait rather than be dropped.
-    pub(super) room: Option<OwnedSemaphorePermit>,
-}
-
-/// What there is to tell.
-enum News {
-    Adu(Reply, Header, Outcome),
-    /// A sequence that was finished has ended, and some wait for that.
-    Sequence(Vec<oneshot::Sender<Outcome>>, Outcome),
-}
-
-pub(super) enum To {
-    /// The link's [`Receiver`](super::Receiver).
-    Receiver,
-    /// Whoever waits for it.
-    Caller(oneshot::Sender<Outcome>),
 }
 
 impl Outgoing {
@@ -93,8 +70,7 @@ impl Outgoing {
             state: Mutex::new(State {
                 sender: Sender::new(settings),
                 wire: Wire::new(connection),
-                latency: Recent::default(),
-                finishing: HashMap::new(),
+                news: News::default(),
                 steady: Steady::default(),
                 followed: Instant::ZERO,
                 alarm: Instant::NEVER,
@@ -139,7 +115,7 @@ impl Outgoing {
         OutboxReading::new(
             &outbox.census(),
             rate,
-            state.latency.percentiles(now),
+            state.news.latency(now),
             *outbox.drops(),
             |flow| names.get(&flow).map(|id| (id.stream, id.epoch)),
         )
@@ -181,10 +157,15 @@ impl Outgoing {
 }
 
 impl State {
-    /// Lets the machine hand over what can go.
+    /// Takes in what has happened to streams, and lets the machine hand over what can go.
     fn pump(&mut self, now: Instant) {
         loop {
-            let pause = self.sender.pump(now, &mut self.wire.hold(now));
+            let mut wire = self.wire.hold(now);
+            self.news.take_in(now, &mut self.sender, &mut wire);
+            let pause = self.sender.pump(now, &mut wire);
+            // What waits for a stream may wait for an acknowledgement.
+            wire.listen(self.news.can_wait() && pause == Pause::Idle);
+            drop(wire);
             match pause {
                 Pause::Idle => return,
                 // It says itself when it takes more; of datagrams it does not, but then it has sent some.
@@ -200,47 +181,6 @@ impl State {
                 }
             }
         }
-    }
-
-    /// Takes in how streams have ended.
-    fn take_ends(&mut self, now: Instant, ended: &mut Vec<(Owner, Ended)>) {
-        self.wire.take_ended(ended);
-        if !ended.is_empty() {
-            let mut wire = self.wire.hold(now);
-            for (owner, how) in ended.drain(..) {
-                match how {
-                    Ended::Acknowledged => self.sender.handle_acknowledged(owner, &mut wire),
-                    Ended::Stopped(code) => self.sender.handle_stopped(owner, code, &mut wire),
-                    Ended::Lost => {}
-                }
-            }
-        }
-        for owner in self.wire.take_unread() {
-            self.sender.handle_writable(owner);
-        }
-    }
-
-    /// Takes what there is to tell.
-    fn take_news(&mut self, now: Instant) -> Vec<News> {
-        let mut news = Vec::new();
-        while let Some(event) = self.sender.poll_event() {
-            news.push(match event {
-                Event::Outcome {
-                    data: (sent, reply),
-                    header,
-                    outcome,
-                } => {
-                    if outcome == Outcome::Acknowledged {
-                        self.latency.record(now, now.saturating_since(sent));
-                    }
-                    News::Adu(reply, header, outcome)
-                }
-                Event::OrderedEnded { id, outcome } => {
-                    News::Sequence(self.finishing.remove(&id).unwrap_or_default(), outcome)
-                }
-            });
-        }
-        news
     }
 }
 
@@ -261,6 +201,7 @@ impl Link {
             self.tell(reply, &header, outcome);
             return None;
         }
+        state.news.handle_sent(&reply);
         let ticket = state
             .sender
             .push(now, header, payload, options, (now, reply));
@@ -302,7 +243,7 @@ impl Link {
             if state.is_lost {
                 return Outcome::LinkLost;
             }
-            state.finishing.entry(id).or_default().push(done);
+            state.news.handle_finishing(id, done);
             state.sender.finish_ordered(id);
             self.pump_and_tell(now, state);
         }
@@ -311,6 +252,7 @@ impl Link {
 
     /// Ends every sequence and waits until every ADU has its outcome.
     pub(super) async fn settle(&self) {
+        let _settling = Settling::begin(&self.0.outgoing);
         {
             let now = self.now();
             let mut state = self.0.outgoing.lock();
@@ -329,6 +271,19 @@ impl Link {
         }
     }
 
+    /// Takes in what has happened to streams, for which nobody may have been woken, and tells what became of ADUs.
+    pub fn catch_up(&self) {
+        let mut guard = self.0.outgoing.lock();
+        let state = &mut *guard;
+        if !state.sender.is_empty() {
+            let now = self.now();
+            let mut wire = state.wire.hold(now);
+            state.news.take_in(now, &mut state.sender, &mut wire);
+            drop(wire);
+            self.tell_all(now, guard);
+        }
+    }
+
     fn pump_and_tell(&self, now: Instant, mut state: MutexGuard<'_, State>) {
         state.pump(now);
         self.0.outgoing.follow(now, &mut state);
@@ -340,15 +295,17 @@ impl Link {
 
     /// Tells what has happened, with the lock open: who is told may send.
     fn tell_all(&self, now: Instant, mut state: MutexGuard<'_, State>) {
-        let news = state.take_news(now);
+        let State { news, sender, .. } = &mut *state;
+        news.take(sender, now);
+        let items = news.give();
         drop(state);
-        if news.is_empty() {
+        if items.is_empty() {
             return;
         }
-        for news in news {
-            match news {
-                News::Adu(reply, header, outcome) => self.tell(reply, &header, outcome),
-                News::Sequence(callers, outcome) => {
+        for item in items {
+            match item {
+                Item::Adu(reply, header, outcome) => self.tell(reply, &header, outcome),
+                Item::Sequence(callers, outcome) => {
                     for caller in callers {
                         // A caller who waits no more has no use for it.
                         let _ = caller.send(outcome);
@@ -378,11 +335,26 @@ impl Link {
     }
 }
 
+/// That somebody waits until every ADU has its outcome, as long as this lives.
+struct Settling<'a>(&'a Outgoing);
+
+impl<'a> Settling<'a> {
+    fn begin(outgoing: &'a Outgoing) -> Self {
+        outgoing.lock().news.handle_settling(true);
+        Self(outgoing)
+    }
+}
+
+impl Drop for Settling<'_> {
+    fn drop(&mut self) {
+        self.0.lock().news.handle_settling(false);
+    }
+}
+
 /// Drives a link's sender until its connection has ended.
 pub(super) async fn drive(link: Link) {
     let mut driver = Driver {
         alarm: Alarm::new(link.0.context.clock),
-        ended: Vec::new(),
     };
     {
         let closed = link.0.connection.closed();
@@ -406,8 +378,6 @@ pub(super) async fn drive(link: Link) {
 /// The task of a link.
 struct Driver {
     alarm: Alarm,
-    /// Streams that have ended, while they are told of.
-    ended: Vec<(Owner, Ended)>,
 }
 
 impl Driver {
@@ -421,9 +391,10 @@ impl Driver {
             if has_gone_off {
                 state.alarm = Instant::NEVER;
             }
-            state.wire.poll(context);
+            for owner in state.wire.take_unread() {
+                state.sender.handle_writable(owner);
+            }
             let now = link.now();
-            state.take_ends(now, &mut self.ended);
             state.pump(now);
             link.0.outgoing.follow(now, state);
             let timeout = state.sender.poll_timeout();

@@ -21,8 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::Link;
 use super::body::Body;
+use super::news::{Reply, To};
 use super::outcome::{Carriage, Outcome, Payload, SendOptions};
-use super::sender::{Reply, To};
 use crate::close::StreamCode;
 use crate::error::BodyError;
 
@@ -32,6 +32,7 @@ pub struct Sending {
     link: Link,
     header: Header,
     trace: Option<Box<Trace>>,
+    is_patient: bool,
     state: State,
 }
 
@@ -56,6 +57,7 @@ impl Sending {
             link,
             header,
             trace: None,
+            is_patient: false,
             state: State::Unsent(payload, options),
         }
     }
@@ -63,6 +65,15 @@ impl Sending {
     /// Has the ADU bear these stamps, and this node's behind them, if there are any.
     pub fn traced(mut self, trace: Option<Box<Trace>>) -> Self {
         self.trace = trace;
+        self
+    }
+
+    /// Has the outcome told when it suits the link, a quarter of a second late at most, if nobody waits for it.
+    ///
+    /// It has a meaning only for what is [detached](Sending::detach) and has not to wait for room: then an acknowledgement that
+    /// nobody hurries for wakes no task.
+    pub const fn patient(mut self) -> Self {
+        self.is_patient = true;
         self
     }
 
@@ -78,17 +89,25 @@ impl Sending {
             return;
         };
         let (link, header, trace) = (self.link.clone(), self.header, self.trace.take());
+        let is_patient = self.is_patient;
         let now = link.now();
         match prepare(&link, now, &header, payload, &options) {
             Ready::Now(mut arrived, room) => {
                 arrived.trace = trace;
-                let to = To::Receiver;
-                link.push(now, header, arrived, options, Reply { to, room });
+                let reply = Reply {
+                    to: To::Receiver,
+                    is_patient: is_patient && room.is_none(),
+                    room,
+                };
+                link.push(now, header, arrived, options, reply);
             }
             Ready::Feed(mut arrived, body) => {
                 arrived.trace = trace;
-                let to = To::Receiver;
-                let reply = Reply { to, room: None };
+                let reply = Reply {
+                    to: To::Receiver,
+                    is_patient,
+                    room: None,
+                };
                 if let Some(ticket) = link.push(now, header, arrived, options, reply) {
                     tokio::spawn(async move { feed(&link, ticket, body).await });
                 }
@@ -250,8 +269,12 @@ async fn try_carry(
     }
     arrived.trace = trace;
     let (caller, outcome) = oneshot::channel();
-    let to = To::Caller(caller);
-    let ticket = link.push(link.now(), header, arrived, options, Reply { to, room });
+    let reply = Reply {
+        to: To::Caller(caller),
+        is_patient: false,
+        room,
+    };
+    let ticket = link.push(link.now(), header, arrived, options, reply);
     let mut giving_up = GivingUp { link, ticket };
     let fed = async {
         if let (Some(ticket), Some(body)) = (ticket, body) {

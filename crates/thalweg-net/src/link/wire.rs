@@ -5,20 +5,23 @@
 //!
 //! *What it does not do.* It decides nothing.
 
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use bytes::Bytes;
 use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
 use thalweg_core::pace::StreamNumber;
 use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 use thalweg_quic::Reading;
 
 use super::connection::Fresh;
-use super::quic::{Ended, Quic};
+use super::quic::Quic;
 use super::tcp::Tcp;
 use crate::tcp;
+
+/// What has happened to streams: whose each is, what, and when.
+pub(super) type Events = Vec<(Owner, StreamEvent, Instant)>;
 
 pub(super) enum Wire {
     Quic(Quic),
@@ -28,7 +31,7 @@ pub(super) enum Wire {
 /// The same while the sender does something with it: what it asks at a time of a session over TCP it asks under one lock.
 pub(super) enum Held<'a> {
     Quic(&'a mut Quic),
-    Tcp(tcp::Held<'a>),
+    Tcp(tcp::Held<'a>, &'a Waker),
 }
 
 impl Wire {
@@ -43,7 +46,7 @@ impl Wire {
     pub(super) fn hold(&mut self, now: Instant) -> Held<'_> {
         match self {
             Self::Quic(quic) => Held::Quic(quic),
-            Self::Tcp(tcp) => Held::Tcp(tcp.sending.hold(now)),
+            Self::Tcp(tcp) => Held::Tcp(tcp.sending.hold(now), &tcp.waker),
         }
     }
 
@@ -64,26 +67,12 @@ impl Wire {
         }
     }
 
-    /// Takes in what the connection tells by itself.
-    pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        if let Self::Tcp(tcp) = self {
-            tcp.poll(context);
-        }
-    }
-
-    /// Puts the streams that have ended into a list, each with its owner.
-    pub(super) fn take_ended(&mut self, ended: &mut Vec<(Owner, Ended)>) {
-        match self {
-            Self::Quic(quic) => quic.take_ended(ended),
-            Self::Tcp(tcp) => ended.append(&mut tcp.ended),
-        }
-    }
-
-    /// Returns the owners of streams that took nothing because nobody read them.
+    /// Returns the owners of streams that took nothing because nobody read them, for the driver to try again; a session over
+    /// TCP tells of them.
     pub(super) fn take_unread(&mut self) -> Vec<Owner> {
         match self {
             Self::Quic(quic) => quic.take_unread(),
-            Self::Tcp(tcp) => std::mem::take(&mut tcp.writable),
+            Self::Tcp(_) => Vec::new(),
         }
     }
 
@@ -113,6 +102,25 @@ impl Wire {
     }
 }
 
+impl Held<'_> {
+    /// Puts what has happened to streams into a list: whose each is, what, and when.
+    pub(super) fn take_events(&mut self, now: Instant, events: &mut Events) {
+        match self {
+            Self::Quic(quic) => quic.take_events(now, events),
+            Self::Tcp(tcp, _) => events.extend(std::iter::from_fn(|| tcp.next_event())),
+        }
+    }
+
+    /// Has the driver woken for what happens from now on; over TCP, if it is patient, not for acknowledgements alone.
+    ///
+    /// Over QUIC it always is: there that is a small part of what an acknowledgement takes.
+    pub(super) fn listen(&mut self, is_patient: bool) {
+        if let Self::Tcp(tcp, driver) = self {
+            tcp.listen(driver, is_patient);
+        }
+    }
+}
+
 impl Transport for Held<'_> {
     /// QUIC's are numbered by a table of 32 bits.
     type Stream = u64;
@@ -120,77 +128,77 @@ impl Transport for Held<'_> {
     fn open(&mut self, owner: Owner, rank: i32) -> Option<u64> {
         match self {
             Self::Quic(quic) => quic.open(owner, rank).map(u64::from),
-            Self::Tcp(tcp) => Some(tcp.open(owner, rank)?.0),
+            Self::Tcp(tcp, _) => Some(tcp.open(owner, rank)?.0),
         }
     }
 
     fn write(&mut self, stream: u64, pieces: &mut [Bytes]) -> Written {
         match self {
             Self::Quic(quic) => quic.write(stream as u32, pieces),
-            Self::Tcp(tcp) => tcp.write(StreamNumber(stream), pieces),
+            Self::Tcp(tcp, _) => tcp.write(StreamNumber(stream), pieces),
         }
     }
 
     fn finish(&mut self, stream: u64) {
         match self {
             Self::Quic(quic) => quic.finish(stream as u32),
-            Self::Tcp(tcp) => tcp.finish(StreamNumber(stream)),
+            Self::Tcp(tcp, _) => tcp.finish(StreamNumber(stream)),
         }
     }
 
     fn reset(&mut self, stream: u64, code: StreamCode) {
         match self {
             Self::Quic(quic) => quic.reset(stream as u32, code),
-            Self::Tcp(tcp) => tcp.reset(StreamNumber(stream), code),
+            Self::Tcp(tcp, _) => tcp.reset(StreamNumber(stream), code),
         }
     }
 
     fn forget(&mut self, stream: u64) {
         match self {
             Self::Quic(quic) => quic.forget(stream as u32),
-            Self::Tcp(tcp) => tcp.forget(StreamNumber(stream)),
+            Self::Tcp(tcp, _) => tcp.forget(StreamNumber(stream)),
         }
     }
 
     fn datagram_bytes_max(&mut self) -> usize {
         match self {
             Self::Quic(quic) => quic.datagram_bytes_max(),
-            Self::Tcp(tcp) => tcp.datagram_bytes_max(),
+            Self::Tcp(tcp, _) => tcp.datagram_bytes_max(),
         }
     }
 
     fn send_datagram(&mut self, datagram: Bytes) -> Datagram {
         match self {
             Self::Quic(quic) => quic.send_datagram(datagram),
-            Self::Tcp(tcp) => tcp.send_datagram(datagram),
+            Self::Tcp(tcp, _) => tcp.send_datagram(datagram),
         }
     }
 
     fn credit(&mut self) -> DataSize {
         match self {
             Self::Quic(quic) => quic.credit(),
-            Self::Tcp(tcp) => tcp.credit(),
+            Self::Tcp(tcp, _) => tcp.credit(),
         }
     }
 
     fn heard(&self) -> u64 {
         match self {
             Self::Quic(quic) => quic.heard(),
-            Self::Tcp(tcp) => tcp.heard(),
+            Self::Tcp(tcp, _) => tcp.heard(),
         }
     }
 
     fn let_one_through(&mut self) {
         match self {
             Self::Quic(quic) => quic.let_one_through(),
-            Self::Tcp(tcp) => tcp.let_one_through(),
+            Self::Tcp(tcp, _) => tcp.let_one_through(),
         }
     }
 
     fn path_rate(&self) -> PathRate {
         match self {
             Self::Quic(quic) => quic.path_rate(),
-            Self::Tcp(tcp) => tcp.path_rate(),
+            Self::Tcp(tcp, _) => tcp.path_rate(),
         }
     }
 }

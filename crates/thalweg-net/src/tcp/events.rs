@@ -1,7 +1,8 @@
 //! What happens to what is sent, and to the session, for one who listens.
 //!
 //! *The idea.* It lies in a row under the session's lock, where it is put as it happens. Who listens is woken for the first and
-//! takes all there is: acknowledgements of many streams come at once.
+//! takes all there is: acknowledgements of many streams come at once. Who is patient is not woken for those at all, and finds
+//! them when something else has him look.
 //!
 //! *What it does not do.* It keeps nothing for one who has gone away.
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use thalweg_core::pace::Event;
+use thalweg_core::time::Instant;
 
 use super::shared::Shared;
 
@@ -20,11 +22,14 @@ pub struct Events(Arc<Shared>);
 
 /// What has happened and was not listened to.
 pub(super) struct Told {
-    events: VecDeque<Event>,
+    /// Each with the moment when it happened.
+    events: VecDeque<(Event, Instant)>,
     /// Who listens.
     listener: Waker,
     /// Whether he has seen all, and is to be woken.
     is_waiting: bool,
+    /// Whether acknowledgements are to wake nobody.
+    is_patient: bool,
     /// Whether nothing more is to be kept: nobody listens, or the session is over.
     is_closed: bool,
 }
@@ -39,23 +44,29 @@ impl Events {
         poll_fn(|context| self.poll_next(context)).await
     }
 
+    /// Waits until something has happened that was not taken.
+    pub(super) async fn happened(&mut self) {
+        poll_fn(|context| {
+            let told = &mut self.0.lock().told;
+            if !told.events.is_empty() || told.is_closed {
+                return Poll::Ready(());
+            }
+            told.wait(context.waker());
+            Poll::Pending
+        })
+        .await;
+    }
+
     fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Event>> {
         let mut state = self.0.lock();
         let told = &mut state.told;
         match told.events.pop_front() {
             None if !told.is_closed => {
-                told.wait(context);
+                told.wait(context.waker());
                 Poll::Pending
             }
-            event => Poll::Ready(event),
+            event => Poll::Ready(event.map(|(event, _)| event)),
         }
-    }
-
-    /// Appends all that has happened to `events`; who asks is woken when more has.
-    pub(crate) fn take(&mut self, events: &mut VecDeque<Event>, context: &Context<'_>) {
-        let mut state = self.0.lock();
-        events.append(&mut state.told.events);
-        state.told.wait(context);
     }
 }
 
@@ -79,15 +90,29 @@ impl Told {
             events: VecDeque::new(),
             listener: Waker::noop().clone(),
             is_waiting: false,
+            is_patient: false,
             is_closed: false,
         }
     }
 
-    pub(super) fn say(&mut self, event: Event) {
+    pub(super) fn say(&mut self, event: Event, now: Instant) {
         if !self.is_closed {
-            self.events.push_back(event);
-            self.wake();
+            let can_wait = self.is_patient && matches!(event, Event::Acknowledged(_));
+            self.events.push_back((event, now));
+            if !can_wait {
+                self.wake();
+            }
         }
+    }
+
+    /// Returns what happened next, and when.
+    pub(super) fn pop(&mut self) -> Option<(Event, Instant)> {
+        self.events.pop_front()
+    }
+
+    /// Takes whether who listens is patient.
+    pub(super) const fn set_patient(&mut self, is_patient: bool) {
+        self.is_patient = is_patient;
     }
 
     /// Says that nothing more will happen.
@@ -102,9 +127,10 @@ impl Told {
         }
     }
 
-    fn wait(&mut self, context: &Context<'_>) {
-        if !self.listener.will_wake(context.waker()) {
-            self.listener.clone_from(context.waker());
+    /// Takes whom to wake for what happens from now on.
+    pub(super) fn wait(&mut self, listener: &Waker) {
+        if !self.listener.will_wake(listener) {
+            self.listener.clone_from(listener);
         }
         self.is_waiting = true;
     }

@@ -1,30 +1,32 @@
 //! A connection as core's sender asks for it.
 //!
 //! *The idea.* The sender names its streams by their owners, the session by numbers; this keeps which is which. Who drives
-//! the sender hands each of the session's events to [`Sending::owner`] and the sender's `handle_*`, and pumps it after each.
-//! What the sender does to the session at a time it does under one lock ([`Sending::hold`]): an ADU asks eight things of it.
+//! the sender hands it what happened to its streams ([`Held::next_event`]), and pumps it. What the sender does to the session at a time it does under one lock ([`Sending::hold`]): an ADU asks eight things of it.
 //!
 //! *What it does not do.* It drives no sender.
 //!
 //! *Sources.* `thalweg_core::hop::sender`.
 
 use std::fmt;
+use std::task::Waker;
 
 use bytes::Bytes;
 use thalweg_core::hop::StreamCode;
-use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
+use thalweg_core::hop::sender::{Datagram, Owner, PathRate, StreamEvent, Transport, Written};
 use thalweg_core::pace::settings::DATAGRAM_BYTES_MAX;
-use thalweg_core::pace::{self, DatagramError, Numbered, StreamNumber};
+use thalweg_core::pace::{self, DatagramError, Event, Numbered, StreamNumber};
 use thalweg_core::time::Instant;
 use thalweg_core::units::DataSize;
 
 use super::Connection;
+use super::events::Events;
 use super::shared::Hold;
 
-/// A connection and who owns its streams.
+/// A connection, what happens to it, and who owns its streams.
 #[derive(Debug)]
 pub struct Sending {
     connection: Connection,
+    events: Events,
     owners: Numbered<StreamNumber, Owner>,
 }
 
@@ -37,16 +39,17 @@ pub struct Held<'a> {
 
 impl Sending {
     /// Begins with a connection on which no stream was opened.
-    pub const fn new(connection: Connection) -> Self {
+    pub const fn new(connection: Connection, events: Events) -> Self {
         Self {
             connection,
+            events,
             owners: Numbered::new(),
         }
     }
 
-    /// Returns whose stream an event is about; nothing if it was reset or forgotten since.
-    pub fn owner(&self, stream: StreamNumber) -> Option<Owner> {
-        self.owners.get(stream).copied()
+    /// Waits until something has happened; nothing does once the session is over.
+    pub async fn happened(&mut self) {
+        self.events.happened().await;
     }
 
     /// Returns the transport for what a sender does at this moment; nobody else changes the session while it is held.
@@ -61,6 +64,33 @@ impl Sending {
     /// Returns the connection.
     pub const fn connection(&self) -> &Connection {
         &self.connection
+    }
+}
+
+impl Held<'_> {
+    /// Returns what happened next to a stream of the sender's: whose it is, what, and when.
+    ///
+    /// What happened to one that was reset or forgotten since is not told.
+    pub fn next_event(&mut self) -> Option<(Owner, StreamEvent, Instant)> {
+        while let Some((event, at)) = self.hold.told.pop() {
+            let (stream, event) = match event {
+                Event::Acknowledged(stream) => (stream, StreamEvent::Acknowledged),
+                Event::Stopped(stream, code) => (stream, StreamEvent::Stopped(code)),
+                Event::Writable(stream) => (stream, StreamEvent::Writable),
+                // To be woken is all that room asks for; of the session's end others are told.
+                _ => continue,
+            };
+            if let Some(owner) = self.owners.get(stream) {
+                return Some((*owner, event, at));
+            }
+        }
+        None
+    }
+
+    /// Has this one woken for what happens from now on; if he is patient, not for an acknowledgement alone.
+    pub(crate) fn listen(&mut self, listener: &Waker, is_patient: bool) {
+        self.hold.told.set_patient(is_patient);
+        self.hold.told.wait(listener);
     }
 }
 

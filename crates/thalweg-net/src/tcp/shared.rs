@@ -185,13 +185,13 @@ impl Shared {
         let mut state = self.lock();
         let before = state.wants();
         let result = act(&mut state, now);
-        self.tell(&mut state);
+        self.tell(&mut state, Some(now));
         if state.session.active() != Some(number) {
             state.wake_for(before);
         }
         if state.awaits_credit && state.session.credit(now).as_bytes() >= CHUNK_BYTES_MIN.into() {
             state.awaits_credit = false;
-            state.told.say(Event::Room);
+            state.told.say(Event::Room, now);
         }
         result
     }
@@ -232,15 +232,16 @@ impl Shared {
         });
     }
 
-    /// Passes on what has happened.
-    fn tell(&self, state: &mut State) {
+    /// Passes on what has happened; the clock is asked if something has, and it was not before.
+    fn tell(&self, state: &mut State, mut now: Option<Instant>) {
         while let Some(event) = state.session.poll_event() {
+            let now = *now.get_or_insert_with(|| self.clock.now());
             match event {
                 Event::Opened(stream) => {
                     state.readers.insert(stream, Arc::new(Notify::new()));
                     if let Some(arrivals) = &state.arrivals {
                         // Who no longer accepts streams has dropped the connection.
-                        let _ = arrivals.send((stream, self.clock.now()));
+                        let _ = arrivals.send((stream, now));
                     }
                 }
                 Event::Readable(stream) => {
@@ -251,7 +252,7 @@ impl Shared {
                 Event::Datagram => self.datagrams.notify_one(),
                 Event::Room => {
                     state.wake_writers();
-                    state.told.say(event);
+                    state.told.say(event, now);
                 }
                 Event::Writable(stream)
                 | Event::Acknowledged(stream)
@@ -264,7 +265,7 @@ impl Shared {
                     tracing::info!(peer = %self.peer.short(), %from, %to, "tcp fail-over");
                     state.wake_all();
                     self.keeper.notify_one();
-                    state.told.say(event);
+                    state.told.say(event, now);
                 }
                 Event::Closed { code, reason } => {
                     let reason = printable(&reason);
@@ -272,13 +273,13 @@ impl Shared {
                         code,
                         reason: reason.clone(),
                     });
-                    state.told.say(Event::Closed { code, reason });
+                    state.told.say(Event::Closed { code, reason }, now);
                 }
                 Event::Lost => {
                     self.end(DownCause::TimedOut);
-                    state.told.say(Event::Lost);
+                    state.told.say(Event::Lost, now);
                 }
-                event => state.told.say(event),
+                event => state.told.say(event, now),
             }
         }
         if self.is_over() && state.arrivals.take().is_some() {
@@ -310,7 +311,7 @@ impl DerefMut for Hold<'_> {
 
 impl Drop for Hold<'_> {
     fn drop(&mut self) {
-        self.shared.tell(&mut self.state);
+        self.shared.tell(&mut self.state, None);
         self.state.wake_for(self.before);
     }
 }

@@ -8,7 +8,7 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 use thalweg_net::{Carriage, ControlError, OrderedId, Outcome};
 
-use crate::node::{Over, Seen, bounded, by, header, pair, pair_over, pair_through, pattern};
+use crate::node::{Node, Over, Seen, bounded, by, header, pair, pair_over, pair_through, pattern};
 
 const SIZES: [usize; 5] = [0, 1, 1200, 64 << 10, 1 << 20];
 
@@ -122,17 +122,62 @@ async fn detached_outcome_is_told_to_the_receiver() {
             link.send_adu(header(sequence), pattern(100), by(Carriage::Stream))
                 .detach();
         }
-        let mut acknowledged = 0;
-        while acknowledged < 1000 {
-            let outcome = a
-                .next(|seen| match seen {
-                    Seen::Outcome(outcome) => Some(outcome),
-                    _ => None,
-                })
-                .await;
-            assert_eq!(outcome, Outcome::Acknowledged);
-            acknowledged += 1;
+        acknowledged(&a, 1000).await;
+    }
+}
+
+/// Waits until so many outcomes have been told, all of them acknowledgements.
+async fn acknowledged(node: &Node, count: usize) {
+    for _ in 0..count {
+        let outcome = node
+            .next(|seen| match seen {
+                Seen::Outcome(outcome) => Some(outcome),
+                _ => None,
+            })
+            .await;
+        assert_eq!(outcome, Outcome::Acknowledged);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn patient_outcome_is_told_though_nothing_more_is_sent_and_wakes_nobody_over_tcp() {
+    const COUNT: u64 = 40;
+    for over in Over::ALL {
+        let (a, _b, link) = pair_over(over).await;
+        let before = link.counters().wakes;
+        for sequence in 0..COUNT {
+            let mut sent = header(sequence);
+            sent.deadline = a.endpoint.clock().now() + Duration::from_secs(60);
+            let sending = link.send_adu(sent, pattern(100), by(Carriage::Stream));
+            sending.patient().detach();
+            // Long enough for most to be acknowledged before the next.
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
         }
+        acknowledged(&a, COUNT as usize).await;
+        let wakes = link.counters().wakes - before;
+        // Over QUIC each acknowledgement wakes it.
+        assert!(
+            over == Over::Quic || wakes < COUNT / 2,
+            "{wakes} for {COUNT} ADUs"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_hurries_does_not_wait_for_who_is_patient() {
+    for over in Over::ALL {
+        let (a, _b, link) = pair_over(over).await;
+        let mut sent = header(0);
+        sent.deadline = a.endpoint.clock().now() + Duration::from_secs(60);
+        let sending = link.send_adu(sent, pattern(100), by(Carriage::Stream));
+        sending.patient().detach();
+        // What is awaited is told at once, and what was sent before it by then.
+        for sequence in 1..20 {
+            let sending = link.send_adu(header(sequence), pattern(100), by(Carriage::Stream));
+            assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+        }
+        acknowledged(&a, 1).await;
+        assert_eq!(link.in_flight(), 0);
     }
 }
 

@@ -125,9 +125,11 @@ enum Step {
 impl Outlet {
     pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>, needs: &Needs) -> Self {
         let holding = Hold::new(needs).map(Holding::new);
+        let counts = forwarder.ledger.row(stream);
+        counts.give();
         Self {
             stream,
-            counts: forwarder.ledger.row(stream),
+            counts,
             unplanned: forwarder.ledger.account(stream, Epoch(0)),
             forwarder,
             is_shared: !needs.reliability.is_ordered() && holding.is_none(),

@@ -332,6 +332,7 @@ impl Control {
     /// Tells the controller what the data path has counted of a plan.
     fn count(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
+            self.forwarder.catch_up(stream, epoch);
             let counts = account.counts(now);
             self.controller.handle_counts(stream, epoch, &counts, now);
         }
@@ -339,6 +340,9 @@ impl Control {
 
     /// Tells the controller what the data path has counted since the last time.
     fn count_all(&mut self) {
+        for link in self.forwarder.links() {
+            link.catch_up();
+        }
         self.count_unread(Duration::ZERO);
     }
 

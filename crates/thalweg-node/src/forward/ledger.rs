@@ -8,7 +8,7 @@
 //! *What it does not do.* It tells no other node: `control` does.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
@@ -32,6 +32,8 @@ pub(crate) struct StreamCounts {
     under_way: AtomicU64,
     dropped: [AtomicU64; DropCause::ALL.len()],
     changed: Notify,
+    /// A producer here gives it.
+    is_given: AtomicBool,
     /// The plans whose ways broke: what is under way there has been sent again, or need not be.
     stranded: Mutex<Vec<Arc<Account>>>,
 }
@@ -164,6 +166,16 @@ impl ExposureCounts {
 }
 
 impl StreamCounts {
+    /// Takes in that the stream is given here by a producer, who waits until ADUs of it have ended.
+    pub(crate) fn give(&self) {
+        self.is_given.store(true, Relaxed);
+    }
+
+    /// Returns whether somebody may wait until ADUs have ended.
+    pub(crate) fn is_given(&self) -> bool {
+        self.is_given.load(Relaxed)
+    }
+
     pub(crate) fn received(&self) {
         self.received.fetch_add(1, Relaxed);
     }

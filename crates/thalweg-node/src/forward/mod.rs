@@ -313,8 +313,10 @@ impl Forwarder {
             };
             route.account.ended(&header, outcome);
             route.counts.ended(outcome);
-        } else {
+        } else if route.counts.is_given() {
             sending.detach();
+        } else {
+            sending.patient().detach();
         }
     }
 
@@ -377,6 +379,15 @@ impl Forwarder {
             if let Some(link) = link {
                 link.finish_ordered(sequence(&route)).await;
             }
+        }
+    }
+
+    /// Has the link on which a plan goes on tell what became of its ADUs, as far as that is known.
+    pub(crate) fn catch_up(&self, stream: StreamId, epoch: Epoch) {
+        let route = self.route(stream, epoch);
+        let next = route.and_then(|route| route.installation().next);
+        if let Some(link) = next.and_then(|next| self.link(next)) {
+            link.catch_up();
         }
     }
 

@@ -44,7 +44,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-pub use self::transport::{Datagram, PathRate, Transport, Written};
+pub use self::transport::{Datagram, PathRate, StreamEvent, Transport, Written};
 pub use crate::outbox::Ticket;
 
 use self::flow::{Flow, FlowKey};
@@ -294,6 +294,20 @@ impl<S: Copy, D> Sender<S, D> {
         let waits = pause == Pause::Credit;
         self.knock.handle_pause(now, waits, self.transit);
         pause
+    }
+
+    /// Takes what the transport says of a stream.
+    pub fn handle_stream_event(
+        &mut self,
+        owner: Owner,
+        event: StreamEvent,
+        transport: &mut impl Transport<Stream = S>,
+    ) {
+        match event {
+            StreamEvent::Acknowledged => self.handle_acknowledged(owner, transport),
+            StreamEvent::Stopped(code) => self.handle_stopped(owner, code, transport),
+            StreamEvent::Writable => self.handle_writable(owner),
+        }
     }
 
     /// Takes word that the peer has all of a stream that was finished.

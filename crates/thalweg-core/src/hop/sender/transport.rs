@@ -54,6 +54,17 @@ pub trait Transport {
     fn path_rate(&self) -> PathRate;
 }
 
+/// What a transport says of a stream by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEvent {
+    /// The peer has all of it; it was finished.
+    Acknowledged,
+    /// The peer wants no more of it.
+    Stopped(StreamCode),
+    /// Nobody read it, and it took nothing; now it takes more.
+    Writable,
+}
+
 /// What is known of the rate of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathRate {

@@ -18,7 +18,6 @@ use crate::node::header;
 struct Driver {
     sender: Sender<StreamNumber, ()>,
     sending: Sending,
-    events: Events,
     clock: Clock,
     outcomes: Vec<(u64, Outcome)>,
 }
@@ -27,8 +26,7 @@ impl Driver {
     fn new(connection: Connection, events: Events) -> Self {
         Self {
             sender: Sender::new(Settings::default()),
-            sending: Sending::new(connection),
-            events,
+            sending: Sending::new(connection, events),
             clock: Clock::start(),
             outcomes: Vec::new(),
         }
@@ -67,33 +65,17 @@ impl Driver {
             }
             let timeout = self.sender.poll_timeout();
             tokio::select! {
-                event = bounded(self.events.next()) => self.handle(&event.expect("the session lives")),
+                () = bounded(self.sending.happened()) => self.take_events(),
                 () = self.clock.sleep_until(timeout) => {}
             }
         }
     }
 
-    fn handle(&mut self, event: &Event) {
-        let now = self.clock.now();
-        match event {
-            Event::Acknowledged(stream) => {
-                if let Some(owner) = self.sending.owner(*stream) {
-                    self.sender
-                        .handle_acknowledged(owner, &mut self.sending.hold(now));
-                }
-            }
-            Event::Stopped(stream, code) => {
-                if let Some(owner) = self.sending.owner(*stream) {
-                    self.sender
-                        .handle_stopped(owner, *code, &mut self.sending.hold(now));
-                }
-            }
-            Event::Writable(stream) => {
-                if let Some(owner) = self.sending.owner(*stream) {
-                    self.sender.handle_writable(owner);
-                }
-            }
-            _ => {}
+    /// Takes in what has happened.
+    fn take_events(&mut self) {
+        let mut held = self.sending.hold(self.clock.now());
+        while let Some((owner, event, _)) = held.next_event() {
+            self.sender.handle_stream_event(owner, event, &mut held);
         }
     }
 }
