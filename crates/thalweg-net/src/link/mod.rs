@@ -265,7 +265,7 @@ impl Link {
     /// ([`thalweg_core::hop::steady`]), and is none when
     /// the link is down.
     pub fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
-        self.0.outgoing.sendable()
+        self.0.outgoing.sendable(self.now())
     }
 
     /// Returns how many bytes wait to be sent: what of [`Link::outbox`] is asked for often.

@@ -52,6 +52,8 @@ struct State {
     wire: Wire,
     news: News,
     steady: Steady,
+    /// Whether anybody follows the rate, as of the last look.
+    is_followed: bool,
     /// When the rate was last looked at.
     followed: Instant,
     /// When the driver's alarm goes off.
@@ -72,6 +74,7 @@ impl Outgoing {
                 wire: Wire::new(connection),
                 news: News::default(),
                 steady: Steady::default(),
+                is_followed: false,
                 followed: Instant::ZERO,
                 alarm: Instant::NEVER,
                 is_lost: false,
@@ -126,6 +129,7 @@ impl Outgoing {
         let mut state = self.lock();
         state.wire.look();
         state.sender.sweep(now);
+        state.is_followed = self.sendable.receiver_count() > 0;
         self.follow(now, &mut state);
         // Whatever went wrong with a wake-up, what waits does not wait for ever.
         if state.sender.outbox().is_waiting() {
@@ -134,13 +138,22 @@ impl Outgoing {
     }
 
     /// Returns what is told when the rate has moved.
-    pub(super) fn sendable(&self) -> watch::Receiver<Option<Bitrate>> {
-        self.sendable.subscribe()
+    pub(super) fn sendable(&self, now: Instant) -> watch::Receiver<Option<Bitrate>> {
+        let mut state = self.lock();
+        let followed = self.sendable.subscribe();
+        if !state.is_followed {
+            // What was told before is of another time.
+            state.is_followed = true;
+            (state.steady, state.followed) = (Steady::default(), Instant::ZERO);
+            self.follow(now, &mut state);
+        }
+        followed
     }
 
     /// Tells who follows the rate if it has moved.
     fn follow(&self, now: Instant, state: &mut State) {
-        if state.is_lost || now.saturating_since(state.followed) < FOLLOW_INTERVAL {
+        let is_due = state.is_followed && now.saturating_since(state.followed) >= FOLLOW_INTERVAL;
+        if state.is_lost || !is_due {
             return;
         }
         state.followed = now;
