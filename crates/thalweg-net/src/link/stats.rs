@@ -318,8 +318,7 @@ pub(crate) fn gauged(link: &Link) -> Sample {
     let now = link.now();
     let totals = totals(link, now, SAMPLE_NEW);
     let reading = link.meter(|meter| meter.read(now, totals));
-    // Where every ADU has its outcome none waits.
-    let may_wait = link.in_flight() > 0;
+    let waiting = link.waiting();
     Sample {
         // The queue that a stream itself fills is no reason to leave the way.
         rtt: match reading.rtt_min {
@@ -328,8 +327,9 @@ pub(crate) fn gauged(link: &Link) -> Sample {
         },
         loss: gauge::weigh(reading.loss, reading.packets),
         sent: DataSize::from_bytes(totals.bytes_sent),
-        waiting: if may_wait && is_full(link, totals.rtt) {
-            link.waiting()
+        // To ask whether there is room may cost a question to the kernel.
+        waiting: if waiting > DataSize::ZERO && is_full(link, totals.rtt) {
+            waiting
         } else {
             DataSize::ZERO
         },
