@@ -373,26 +373,30 @@ impl Account {
     /// Brings what this node says up to what it has counted and concluded.
     fn state(&mut self, turned: bool, now: Instant) {
         let mut has_grown = false;
-        let mut say = |what: What, band: Band, count: u64| {
+        let mut say = |what: What, counts: &[u64; BANDS]| {
             // Most count nothing ever.
-            has_grown |= count > 0 && self.own.raise(what.number(band), count);
-        };
-        for band in Band::all() {
-            let at = band.index();
-            for cause in DropCause::ALL {
-                let mut dropped = self.counts.dropped[cause.index()][at];
-                if cause == DropCause::PathLost {
-                    dropped += self.hop.lost(band);
+            if *counts != [0; BANDS] {
+                for band in Band::all() {
+                    has_grown |= self.own.raise(what.number(band), counts[band.index()]);
                 }
-                say(What::Dropped(cause), band, dropped);
             }
-            for mark in Mark::all() {
-                let arrived = self.counts.arrived[mark.index()][at];
-                say(What::Arrived(mark), band, arrived);
+        };
+        for cause in DropCause::ALL {
+            let mut dropped = self.counts.dropped[cause.index()];
+            if cause == DropCause::PathLost {
+                let lost = self.hop.lost();
+                dropped
+                    .iter_mut()
+                    .zip(lost)
+                    .for_each(|(all, on_way)| *all += on_way);
             }
-            say(What::Delivered, band, self.counts.delivered[at]);
-            say(What::Returned, band, self.hop.returned(band));
+            say(What::Dropped(cause), &dropped);
         }
+        for mark in Mark::all() {
+            say(What::Arrived(mark), &self.counts.arrived[mark.index()]);
+        }
+        say(What::Delivered, &self.counts.delivered);
+        say(What::Returned, &self.hop.returned());
         if has_grown {
             let earliest = if turned || self.hop.is_silent() {
                 self.worded

@@ -314,6 +314,10 @@ impl Hop {
         gone: &[u64; BANDS],
     ) -> bool {
         let mark = mark.index();
+        // What is acknowledged bears no mark, what is not bears one: most marks have counted nothing.
+        if counts.sent[mark] == [0; BANDS] && *arrived == [0; BANDS] {
+            return false;
+        }
         let (lost, returned) = (&mut self.lost[mark], &mut self.returned[mark]);
         let mut is_open = false;
         for at in Band::all().map(Band::index) {
@@ -330,14 +334,14 @@ impl Hop {
         is_open
     }
 
-    /// Returns how many of a band are lost, of those too that came after all.
-    pub(super) fn lost(&self, band: Band) -> u64 {
-        self.lost.iter().map(|bands| bands[band.index()]).sum()
+    /// Returns how many are lost by band, of those too that came after all.
+    pub(super) fn lost(&self) -> [u64; BANDS] {
+        by_band(&self.lost)
     }
 
-    /// Returns how many of a band came after all.
-    pub(super) fn returned(&self, band: Band) -> u64 {
-        self.returned.iter().map(|bands| bands[band.index()]).sum()
+    /// Returns how many came after all by band.
+    pub(super) fn returned(&self) -> [u64; BANDS] {
+        by_band(&self.returned)
     }
 
     /// Returns when to look again.
@@ -356,4 +360,9 @@ impl Hop {
         let usual = SLACK + self.rtt.unwrap_or(RTT_UNKNOWN);
         made + self.lag.unwrap_or(usual) + self.reported()
     }
+}
+
+/// Sums what bears any mark.
+fn by_band(marked: &Marked) -> [u64; BANDS] {
+    core::array::from_fn(|band| marked.iter().map(|bands| bands[band]).sum())
 }
