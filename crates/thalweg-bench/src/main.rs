@@ -11,6 +11,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 #[cfg(feature = "nodes")]
+use thalweg_node::program::Allocator;
+#[cfg(feature = "nodes")]
 use thalweg_testbed::system::inside;
 
 mod benches;
@@ -31,6 +33,11 @@ mod sample;
 use benches::{BENCHES, Bench};
 use compare::Verdict;
 use report::{Figure, Report};
+
+/// Nodes here allocate as the daemon does.
+#[cfg(feature = "nodes")]
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 /// The exit code of a comparison in which a metric got worse beyond both spreads.
 const WORSE: u8 = 3;

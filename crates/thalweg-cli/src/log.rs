@@ -26,7 +26,7 @@ pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
     let filter = filter.unwrap_or(match default {
         Default::Command => "error,iroh=off,thalweg=warn",
         Default::Demo => "error,iroh=off,thalweg::demo=warn",
-        Default::Daemon => "error,thalweg=info,thalweg_node=info,thalweg_net=info",
+        Default::Daemon => thalweg_node::program::LOG,
     });
     let filter = EnvFilter::try_new(filter)
         .with_context(|| {

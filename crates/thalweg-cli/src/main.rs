@@ -25,6 +25,10 @@ mod terminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use thalweg_node::program::Allocator;
+
+#[global_allocator]
+static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     exit::report(command::run(command::Cli::parse()))

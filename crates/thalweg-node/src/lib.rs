@@ -31,6 +31,7 @@ mod forward;
 pub mod handle;
 pub mod local;
 pub mod node;
+pub mod program;
 pub mod status;
 pub mod transfer;
 

@@ -36,8 +36,9 @@ fn run(arguments: &[&str]) -> Result<(), Failure> {
     visible(place::cargo().args(arguments))
 }
 
-/// Looks for what this cannot install.
+/// Looks for what this cannot install, and for what it can.
 pub fn tools(_: &mut Shared) -> Result<(), Failure> {
+    debian::install("building the allocator", &[("make", "make")]);
     let cargo = place::cargo;
     for (program, arguments, remedy) in [
         (
@@ -54,6 +55,11 @@ pub fn tools(_: &mut Shared) -> Result<(), Failure> {
             Command::new("cc"),
             vec!["--version"],
             "apt-get install gcc libc6-dev (or your system's C compiler)",
+        ),
+        (
+            Command::new("make"),
+            vec!["--version"],
+            "apt-get install make (or your system's)",
         ),
     ] {
         let mut command = program;

@@ -29,7 +29,7 @@ struct Step {
 const STEPS: &[Step] = &[
     Step {
         name: "tools",
-        about: "rustfmt, clippy and a C compiler are there",
+        about: "rustfmt, clippy, a C compiler and make are there",
         needs: None,
         run: cargo::tools,
     },

@@ -19,6 +19,7 @@ use thalweg_core::needs::{Needs, Reliability};
 use thalweg_core::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::{Config, Peer};
+use thalweg_node::program::LOG;
 use thalweg_node::{Node, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
 use thalweg_testbed::system::clock;
 use tokio::runtime::Runtime;
@@ -38,9 +39,6 @@ pub(crate) const SINKS: &str = "fan-sinks";
 /// What carries; its headers make it a little more than the payload.
 const STREAM: &str = "bench/fan";
 const RATE: Bitrate = Bitrate::from_kbps(1_100);
-
-/// What the daemon logs unless it is told otherwise.
-const LOG: &str = "error,thalweg=info,thalweg_node=info,thalweg_net=info";
 
 /// Records that are written at once.
 const WRITE_BYTES: usize = 64 << 10;
