@@ -168,7 +168,7 @@ impl Account {
     ///
     /// While it does not, no word of it is waited for: what leaves is lost, as far as can be known, and is told soon.
     pub fn handle_silence(&mut self, is_silent: bool, now: Instant) {
-        let arrived = arrived(self.behind.first());
+        let arrived = arrived_at(self.behind.first());
         self.hop
             .handle_silence((is_silent && self.is_heard).then_some(&arrived), now);
     }
@@ -325,7 +325,7 @@ impl Account {
 
     /// Compares what is said with what was sent; returns what of it is from before this account.
     fn check(&self, behind: &[Entries]) -> Result<Marked, Disbelief> {
-        let (said, known) = (arrived(behind.first()), arrived(self.behind.first()));
+        let (said, known) = (arrived_at(behind.first()), arrived_at(self.behind.first()));
         let mut unrelated = self.hop.unrelated;
         for at in 0..BANDS {
             for mark in 0..Mark::COUNT {
@@ -341,7 +341,7 @@ impl Account {
         }
         // Only a source knows for certain that all it hears of was its own.
         if matches!(self.place, Place::Source(_)) {
-            for ended in behind.iter().map(ended) {
+            for ended in behind.iter().map(Entries::ended) {
                 for band in Band::all() {
                     let (ended, given) = (ended[band.index()], self.counts.arrived(band));
                     if ended > given {
@@ -359,7 +359,7 @@ impl Account {
         if matches!(self.place, Place::Graft(_)) {
             return;
         }
-        let arrived = arrived(self.behind.first());
+        let arrived = arrived_at(self.behind.first());
         let word = Word {
             arrived: &arrived,
             fresh: fresh.map(|(open, _)| open),
@@ -555,49 +555,15 @@ pub(super) const fn grid(now: Instant) -> Instant {
     Instant::from_nanos((now.as_nanos() / step + 1).saturating_mul(step))
 }
 
-/// Returns how many ADUs arrived at a node, by its own word.
-fn arrived(node: Option<&Entries>) -> Marked {
-    let Some(node) = node else {
-        return Marked::default();
-    };
-    let mut arrived = Marked::default();
-    for (what, band, count) in counted(node) {
-        if let What::Arrived(mark) = what {
-            let arrived = &mut arrived[mark.index()][band.index()];
-            *arrived = arrived.saturating_add(count);
-        }
-    }
-    arrived
-}
-
-/// Returns how many ADUs of each band ended at a node, by its own word.
-fn ended(node: &Entries) -> [u64; BANDS] {
-    let [mut dropped, mut returned, mut delivered] = [[0_u64; BANDS]; 3];
-    for (what, band, count) in counted(node) {
-        let of = match what {
-            What::Dropped(_) => &mut dropped,
-            What::Returned => &mut returned,
-            What::Delivered => &mut delivered,
-            What::Arrived(_) => continue,
-        };
-        of[band.index()] = of[band.index()].saturating_add(count);
-    }
-    core::array::from_fn(|at| {
-        let lost = dropped[at].saturating_sub(returned[at]);
-        lost.saturating_add(delivered[at])
-    })
-}
-
-/// Returns what a node says that it has counted; what it counted in several lives comes as often.
-fn counted(node: &Entries) -> impl Iterator<Item = (What, Band, u64)> + '_ {
-    let named = |(number, count)| What::from_number(number).map(|(what, band)| (what, band, count));
-    node.all().filter_map(named)
+/// Returns how many ADUs arrived at a node, by its own word; none if nothing was heard of it.
+fn arrived_at(node: Option<&Entries>) -> Marked {
+    node.map_or_else(Marked::default, Entries::arrived)
 }
 
 /// Returns what the source of a grafted plan would have counted, had it given what the node there copied.
 fn copied(caster: &Entries) -> Counts {
     let mut counts = Counts::default();
-    let said = arrived(Some(caster));
+    let said = caster.arrived();
     (counts.arrived, counts.sent, counts.left) = (said, said, said);
     counts
 }

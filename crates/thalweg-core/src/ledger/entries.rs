@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::What;
+use super::{BANDS, Band, Marked, What};
 use crate::wire::account::{Entry, Statement};
 
 /// What one node says of one plan.
@@ -136,6 +136,43 @@ impl Entries {
     /// Returns all counters, of all lives; one may come twice.
     pub(super) fn all(&self) -> impl Iterator<Item = (u8, u64)> + '_ {
         self.counts.iter().chain(self.before.iter())
+    }
+
+    /// Returns how many ADUs arrived at the node.
+    pub(super) fn arrived(&self) -> Marked {
+        let mut arrived = Marked::default();
+        for (what, band, count) in self.named() {
+            if let What::Arrived(mark) = what {
+                let arrived = &mut arrived[mark.index()][band.index()];
+                *arrived = arrived.saturating_add(count);
+            }
+        }
+        arrived
+    }
+
+    /// Returns how many ADUs of each band ended at the node.
+    pub(super) fn ended(&self) -> [u64; BANDS] {
+        let [mut dropped, mut returned, mut delivered] = [[0_u64; BANDS]; 3];
+        for (what, band, count) in self.named() {
+            let of = match what {
+                What::Dropped(_) => &mut dropped,
+                What::Returned => &mut returned,
+                What::Delivered => &mut delivered,
+                What::Arrived(_) => continue,
+            };
+            of[band.index()] = of[band.index()].saturating_add(count);
+        }
+        core::array::from_fn(|at| {
+            let lost = dropped[at].saturating_sub(returned[at]);
+            lost.saturating_add(delivered[at])
+        })
+    }
+
+    /// Returns all counters by what they count; what was counted in several lives comes as often.
+    fn named(&self) -> impl Iterator<Item = (What, Band, u64)> + '_ {
+        let named =
+            |(number, count)| What::from_number(number).map(|(what, band)| (what, band, count));
+        self.all().filter_map(named)
     }
 
     /// Has everything told again.

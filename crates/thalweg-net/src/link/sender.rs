@@ -5,9 +5,9 @@
 //! something waits for it, for the end of a stream, for a deadline. To put in an ADU wakes it only if no alarm is set as
 //! early as that deadline. Outcomes are told when the lock is open again.
 //!
-//! Whoever pumps first takes in what has happened to streams. So while nobody waits for an outcome, the end of a stream wakes
-//! nobody: it is found when the next ADU is put in, or at the next look. A relay that gives a viewer thirty pictures a second has
-//! thirty such occasions, and would otherwise be woken for each word besides.
+//! Whoever pumps first takes in what has happened to streams. So while nobody waits for an outcome, an acknowledgement over TCP
+//! wakes nobody: it is found when the next ADU is put in, or at the next look. A relay that gives a viewer thirty pictures a
+//! second has thirty such occasions, and would otherwise be woken for each word besides.
 //!
 //! *What it does not do.* It orders nothing: [`thalweg_core::hop::sender`] does.
 
