@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Poll, Waker};
 
 use thalweg_core::pace::Event;
 use thalweg_core::time::Instant;
@@ -41,10 +41,11 @@ impl Events {
 
     /// Returns what happens next; nothing once the session is over.
     pub async fn next(&mut self) -> Option<Event> {
-        poll_fn(|context| self.poll_next(context)).await
+        self.happened().await;
+        self.0.lock().told.pop().map(|(event, _)| event)
     }
 
-    /// Waits until something has happened that was not taken.
+    /// Waits until something has happened that was not taken, or the session is over.
     pub(super) async fn happened(&mut self) {
         poll_fn(|context| {
             let told = &mut self.0.lock().told;
@@ -55,18 +56,6 @@ impl Events {
             Poll::Pending
         })
         .await;
-    }
-
-    fn poll_next(&self, context: &Context<'_>) -> Poll<Option<Event>> {
-        let mut state = self.0.lock();
-        let told = &mut state.told;
-        match told.events.pop_front() {
-            None if !told.is_closed => {
-                told.wait(context.waker());
-                Poll::Pending
-            }
-            event => Poll::Ready(event.map(|(event, _)| event)),
-        }
     }
 }
 
