@@ -69,7 +69,7 @@ const TICK: Duration = Duration::from_millis(250);
 
 /// How old the counts of a plan may be, when nothing happens: they are asked for with each word of it anyway, a few times a second
 /// while ADUs flow.
-const COUNTS_OLD: Duration = Duration::from_millis(500);
+const COUNTS_OLD: Duration = Duration::from_secs(1);
 
 /// Inputs that wait for the control task; links are held back beyond.
 pub(crate) const INPUTS_MAX: usize = 1024;
@@ -331,9 +331,12 @@ impl Control {
 
     /// Tells the controller what the data path has counted of a plan.
     fn count(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
-        if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
-            self.forwarder.catch_up(stream, epoch);
-            let counts = account.counts(now);
+        let Some(account) = self.forwarder.ledger.find_account(stream, epoch) else {
+            return;
+        };
+        self.forwarder.catch_up(stream, epoch);
+        // A word of the next node is often followed by one to the node before, a moment later.
+        if let Some(counts) = account.changed(now) {
             self.controller.handle_counts(stream, epoch, &counts, now);
         }
     }
@@ -349,8 +352,10 @@ impl Control {
     /// The same of the plans of which it was not told for so long.
     fn count_unread(&mut self, unread: Duration) {
         let now = self.now();
-        for ((stream, epoch), counts) in self.forwarder.ledger.changed_accounts(now, unread) {
-            self.controller.handle_counts(stream, epoch, &counts, now);
+        for ((stream, epoch), account) in self.forwarder.ledger.unread_accounts(now, unread) {
+            if let Some(counts) = account.changed(now) {
+                self.controller.handle_counts(stream, epoch, &counts, now);
+            }
         }
     }
 

@@ -14,7 +14,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::ledger::Counts;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
@@ -110,17 +109,20 @@ impl Ledger {
         write(&self.accounts).remove(&(stream, epoch));
     }
 
-    /// Returns the accounts that have changed since the last time, and have not been read for so long.
-    pub(crate) fn changed_accounts(
+    /// Returns the accounts that have changed since they were read, which was so long ago.
+    ///
+    /// To be read one by one: what hundreds of them count together is more than a cache holds.
+    pub(crate) fn unread_accounts(
         &self,
         now: Instant,
         unread: Duration,
-    ) -> Vec<((StreamId, Epoch), Counts)> {
+    ) -> Vec<((StreamId, Epoch), Arc<Account>)> {
         let accounts = read(&self.accounts);
-        let changed = accounts
+        let unread = accounts
             .iter()
-            .filter_map(|(plan, account)| Some((*plan, account.changed(now, unread)?)));
-        changed.collect()
+            .filter(|(_, account)| account.is_unread(now, unread));
+        let unread = unread.map(|(plan, account)| (*plan, Arc::clone(account)));
+        unread.collect()
     }
 
     /// Waits until ADUs of a plan have come with another mark than those before, since that was waited for last.

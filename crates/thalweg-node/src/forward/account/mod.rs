@@ -218,15 +218,20 @@ impl Account {
         sum(&self.sent).saturating_sub(ended)
     }
 
-    /// Returns the counters if they have changed since the last time, and have not been read for so long.
-    pub(crate) fn changed(&self, now: Instant, unread: Duration) -> Option<Counts> {
+    /// Returns whether the counters have changed since they were read, and that was so long ago.
+    pub(crate) fn is_unread(&self, now: Instant, unread: Duration) -> bool {
         let read = Instant::from_nanos(self.read.load(Relaxed));
-        let is_due = read + unread <= now && self.has_changed.swap(false, Relaxed);
-        is_due.then(|| self.counts(now))
+        read + unread <= now && self.has_changed.load(Relaxed)
+    }
+
+    /// Returns the counters if they have changed since they were read.
+    pub(crate) fn changed(&self, now: Instant) -> Option<Counts> {
+        let has_changed = self.has_changed.swap(false, Relaxed);
+        has_changed.then(|| self.counts(now))
     }
 
     /// Returns the counters.
-    pub(crate) fn counts(&self, now: Instant) -> Counts {
+    fn counts(&self, now: Instant) -> Counts {
         self.read.store(now.as_nanos(), Relaxed);
         self.settle();
         let row = |row: &Row| std::array::from_fn(|at| row[at].load(Relaxed));
