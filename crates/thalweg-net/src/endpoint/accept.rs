@@ -9,6 +9,7 @@ use std::sync::{Arc, PoisonError};
 use iroh::endpoint::{Connection, Incoming};
 use thalweg_core::hop::settings::GREETING_WAIT;
 use thalweg_core::id::NodeId;
+use thalweg_core::routing::gauge::SAMPLE_EVERY;
 use thalweg_core::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -19,7 +20,7 @@ use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
-use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, SAMPLE_INTERVAL};
+use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError};
 use crate::tcp::Listener;
 
 /// Handshakes at once; more are refused, for each costs a signature and a key exchange.
@@ -188,19 +189,23 @@ async fn watch(endpoint: Endpoint, link: Link) {
     }
 }
 
-/// Takes samples of every link for its rates and losses, until the endpoint shuts down.
-pub(crate) async fn sample(endpoint: Endpoint) {
-    let mut ticks = tokio::time::interval(SAMPLE_INTERVAL.into());
+/// Measures every link and tells what comes of it, until the endpoint shuts down.
+///
+/// All in one pass: links of a node that has hundreds lie in no cache any more, and each who came by would wait for them anew.
+pub(crate) async fn measure(endpoint: Endpoint) {
+    let mut ticks = tokio::time::interval(SAMPLE_EVERY.into());
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         tokio::select! {
             _ = ticks.tick() => {}
             () = endpoint.shutting_down() => return,
         }
-        let now = endpoint.clock().now();
-        for link in endpoint.links() {
-            link.sample(now);
-        }
+        let links = endpoint.links().into_iter();
+        let measured = links.map(|link| {
+            let sample = link.measure();
+            (link, sample)
+        });
+        endpoint.0.context.receiver.measured(measured.collect());
     }
 }
 

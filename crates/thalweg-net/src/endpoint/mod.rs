@@ -257,7 +257,7 @@ impl Endpoint {
             tokio::spawn(accept::run_tcp(endpoint.clone(), listener));
         }
         tokio::spawn(accept::run(endpoint.clone()));
-        tokio::spawn(accept::sample(endpoint.clone()));
+        tokio::spawn(accept::measure(endpoint.clone()));
         tokio::spawn(accept::enforce(endpoint.clone()));
         if let Some(mdns) = mdns {
             tokio::spawn(discovery::run(endpoint.clone(), mdns));

@@ -66,7 +66,6 @@ pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
 pub use receiver::{DownCause, LinkEvent, Receiver};
 pub use sending::Sending;
-pub(crate) use stats::SAMPLE_INTERVAL;
 pub use stats::{LinkStats, PathStats, Remote};
 
 use self::connection::Connection;
@@ -160,7 +159,7 @@ impl Link {
             counters: Counters::default(),
             meter: Mutex::default(),
         }));
-        link.sample(now);
+        link.measure();
         Ok((link, incoming))
     }
 
@@ -236,11 +235,15 @@ impl Link {
         }
     }
 
-    /// Returns what a gauge is given four times a second; what the link measures of itself is kept by that.
+    /// Measures the link, as its endpoint does four times a second, and does what nobody is woken for; returns what a
+    /// [`Gauge`](thalweg_core::routing::gauge::Gauge) is to be given.
     ///
-    /// Cost    one question to the transport, where [`Link::stats`] asks for every path; none if it was asked an eighth of a second ago
-    pub fn gauged(&self) -> Sample {
-        stats::gauged(self)
+    /// Cost    one question to the transport, where [`Link::stats`] asks for every path
+    pub fn measure(&self) -> Sample {
+        let now = self.now();
+        self.catch_up();
+        self.0.outgoing.look(now);
+        stats::sample(self, now)
     }
 
     /// Returns what has been counted since the link is up.
@@ -369,13 +372,6 @@ impl Link {
     /// Takes nothing more to send.
     pub(crate) fn end(&self) {
         self.0.ended.store(true, Ordering::Relaxed);
-    }
-
-    /// Takes a sample for rates and losses, if it is time to.
-    pub(crate) fn sample(&self, now: Instant) {
-        stats::sample(self, now);
-        self.0.outgoing.look(now);
-        self.catch_up();
     }
 
     fn meter<T>(&self, with: impl FnOnce(&mut Meter) -> T) -> T {

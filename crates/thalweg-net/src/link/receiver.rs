@@ -11,6 +11,7 @@ use bytes::Bytes;
 use thalweg_core::adu::Header;
 pub use thalweg_core::hop::DownCause;
 use thalweg_core::id::NodeId;
+use thalweg_core::routing::gauge::Sample;
 
 use super::{Arriving, Link, Outcome};
 use crate::error::Unreachable;
@@ -32,6 +33,11 @@ pub trait Receiver: Send + Sync + 'static {
     /// Takes the fate of an ADU whose sending was [detached](super::Sending::detach).
     fn handle_outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
         let _ = (link, header, outcome);
+    }
+
+    /// Takes what each link has measured, four times a second: what a [`Gauge`](thalweg_core::routing::gauge::Gauge) is given.
+    fn handle_measured(&self, measured: Vec<(Link, Sample)>) {
+        let _ = measured;
     }
 
     /// Takes in that a link is given something to send, once after that was [asked for](Link::tell_when_given).
@@ -72,6 +78,7 @@ pub(crate) trait DynReceiver: Send + Sync {
     fn control(self: Arc<Self>, link: Link, frame: Bytes) -> Handling;
     fn link(&self, event: LinkEvent);
     fn outcome(&self, link: &Link, header: &Header, outcome: Outcome);
+    fn measured(&self, measured: Vec<(Link, Sample)>);
     fn given(&self, link: &Link);
 }
 
@@ -90,6 +97,10 @@ impl<R: Receiver> DynReceiver for R {
 
     fn outcome(&self, link: &Link, header: &Header, outcome: Outcome) {
         self.handle_outcome(link, header, outcome);
+    }
+
+    fn measured(&self, measured: Vec<(Link, Sample)>) {
+        self.handle_measured(measured);
     }
 
     fn given(&self, link: &Link) {

@@ -19,15 +19,6 @@ use thalweg_core::units::{Bitrate, DataSize, Ratio};
 use super::{Link, Transport};
 use crate::tcp;
 
-/// How often a sample is taken: four give a rate over a second that is at most a quarter old.
-pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Whoever comes by takes no other sample while there is a younger one: a little less than the interval, for timers are not exact.
-pub(super) const SAMPLE_FRESH: Duration = Duration::from_millis(240);
-
-/// Who gauges a link takes a younger one for what is now, and his own if it is older; then it is the other who finds his fresh.
-pub(super) const SAMPLE_NEW: Duration = Duration::from_millis(125);
-
 /// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
 const SAMPLES_MAX: usize = 40;
 
@@ -138,12 +129,6 @@ pub(crate) struct Reading {
 }
 
 impl Meter {
-    /// Returns the newest sample, if it is younger than this.
-    pub(crate) fn newest(&self, now: Instant, age_max: Duration) -> Option<Totals> {
-        let (at, totals) = self.samples.back()?;
-        (now.saturating_since(*at) < age_max).then_some(*totals)
-    }
-
     pub(crate) fn handle_sample(&mut self, now: Instant, totals: Totals) {
         if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
@@ -293,31 +278,18 @@ fn rtt(link: &Link, reading: Option<thalweg_quic::Reading>) -> Duration {
     }
 }
 
-/// Takes a sample, unless there is a fresh one.
-pub(crate) fn sample(link: &Link, now: Instant) {
-    totals(link, now, SAMPLE_FRESH);
-}
-
-/// Returns the totals of the newest sample, after taking one if it is as old as this.
+/// Takes a sample, and reads what a gauge wants to know.
 ///
-/// All links are asked four times a second, and to ask a transport costs more than all that is made of its answer.
-fn totals(link: &Link, now: Instant, age_max: Duration) -> Totals {
-    if let Some(totals) = link.meter(|meter| meter.newest(now, age_max)) {
-        return totals;
-    }
+/// To ask a transport costs more than all that is made of its answer.
+pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
     let totals = link
         .0
         .connection
         .totals(|| rtt(link, link.0.outgoing.reading()));
-    link.meter(|meter| meter.handle_sample(now, totals));
-    totals
-}
-
-/// Reads what a gauge wants to know.
-pub(crate) fn gauged(link: &Link) -> Sample {
-    let now = link.now();
-    let totals = totals(link, now, SAMPLE_NEW);
-    let reading = link.meter(|meter| meter.read(now, totals));
+    let reading = link.meter(|meter| {
+        meter.handle_sample(now, totals);
+        meter.read(now, totals)
+    });
     let waiting = link.waiting();
     Sample {
         // The queue that a stream itself fills is no reason to leave the way.

@@ -13,7 +13,7 @@ use thalweg_core::units::{Bitrate, Ratio};
 use super::Outcome;
 use super::bells::Bells;
 use super::body::Body;
-use super::stats::{Meter, SAMPLE_FRESH, SAMPLE_NEW, Totals};
+use super::stats::{Meter, Totals};
 use crate::alarm::Alarm;
 use crate::clock::Clock;
 use crate::close::StreamCode;
@@ -90,27 +90,6 @@ fn meter_takes_rates_over_a_second_and_losses_over_ten() {
     assert_eq!(reading.received_rate, Bitrate::ZERO);
     assert_eq!(reading.loss, Ratio::new(0.05).expect("a share"));
     assert_eq!(reading.rtt_min, Duration::from_millis(20));
-}
-
-#[test]
-fn two_who_come_by_four_times_a_second_take_one_sample_between_them() {
-    for after in (0..250).step_by(5) {
-        let mut meter = Meter::default();
-        let mut taken = 0;
-        let mut come_by = |millis: u64, age_max: Duration| {
-            let now = Instant::ZERO + Duration::from_millis(millis);
-            if meter.newest(now, age_max).is_none() {
-                meter.handle_sample(now, Totals::default());
-                taken += 1;
-            }
-        };
-        for quarter in 0..40 {
-            come_by(quarter * 250, SAMPLE_FRESH);
-            come_by(quarter * 250 + after, SAMPLE_NEW);
-        }
-        // One of them may have begun with a sample of his own.
-        assert!((40..=41).contains(&taken), "{taken}, {after} ms apart");
-    }
 }
 
 #[test]

@@ -4,11 +4,14 @@ use bytes::Bytes;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
 use thalweg_core::id::Epoch;
 use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
+use thalweg_core::pace::Pacing;
 use thalweg_core::time::Duration;
-use thalweg_core::units::Bitrate;
+use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::{Carriage, ControlError, OrderedId, Outcome};
 
-use crate::node::{Node, Over, Seen, bounded, by, header, pair, pair_over, pair_through, pattern};
+use crate::node::{
+    Measured, Node, Over, Seen, bounded, by, header, pair, pair_over, pair_through, pattern,
+};
 
 const SIZES: [usize; 5] = [0, 1, 1200, 64 << 10, 1 << 20];
 
@@ -195,6 +198,36 @@ async fn adu_wakes_the_task_of_its_link_for_its_end_alone() {
     let wakes = link.counters().wakes - before;
     // One besides may set the alarm, and one be the first look of all.
     assert!(wakes <= ADUS + 2, "{wakes} wakes for {ADUS} ADUs");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_all_links_measure_is_told_together_and_of_each_what_it_sent() {
+    let a = Node::start_over(Over::Tcp(Pacing::Kernel)).await;
+    let (b, c) = (
+        Node::start(1).await,
+        Node::start_over(Over::Tcp(Pacing::Kernel)).await,
+    );
+    for other in [&b, &c] {
+        a.admits(other);
+        other.admits(&a);
+    }
+    let [to_b, _to_c] = [a.dial(&b).await, a.dial(&c).await];
+    let measured = async |sent_to_b: DataSize| {
+        let sent = |of: &Measured, node: &Node| {
+            let of = of.iter().find(|(peer, _)| *peer == node.id());
+            of.map(|(_, sent)| *sent)
+        };
+        let is_told = |of: &Measured| sent(of, &b) >= Some(sent_to_b) && sent(of, &c).is_some();
+        let mut told = a.measured.clone();
+        let told = bounded(told.wait_for(is_told)).await.expect("it lives");
+        (sent(&told, &b).expect("it is there"), told.len())
+    };
+    let (before, links) = measured(DataSize::ZERO).await;
+    assert_eq!(links, 2);
+    let payload = pattern(100_000);
+    let sending = to_b.send_adu(header(1), payload.clone(), by(Carriage::Stream));
+    assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+    measured(before + DataSize::from_bytes(payload.len() as u64)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

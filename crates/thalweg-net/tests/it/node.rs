@@ -8,13 +8,14 @@ use bytes::Bytes;
 use thalweg_core::adu::{Header, Importance};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::pace::Pacing;
-use thalweg_core::units::Bitrate;
+use thalweg_core::routing::gauge::Sample;
+use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::{
     Addresses, Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment,
     Link, LinkEvent, Options, Outcome, Reach, Receiver, SendOptions, Shaper, ShaperOptions,
 };
-use tokio::sync::Mutex;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, watch};
 
 /// Far above what anything here takes, also on a busy machine.
 const WAIT: Duration = Duration::from_secs(40);
@@ -35,12 +36,18 @@ pub enum Seen {
     Given(NodeId),
 }
 
-struct Scribe(UnboundedSender<Seen>);
+/// How much each link has sent, by its peer.
+pub type Measured = Vec<(NodeId, DataSize)>;
+
+struct Scribe {
+    seen: UnboundedSender<Seen>,
+    measured: watch::Sender<Measured>,
+}
 
 impl Scribe {
     fn write(&self, seen: Seen) {
         // The test may be over already.
-        let _ = self.0.send(seen);
+        let _ = self.seen.send(seen);
     }
 }
 
@@ -62,6 +69,13 @@ impl Receiver for Scribe {
         self.write(Seen::Outcome(outcome));
     }
 
+    fn handle_measured(&self, measured: Vec<(Link, Sample)>) {
+        let sent = measured
+            .iter()
+            .map(|(link, sample)| (link.peer(), sample.sent));
+        self.measured.send_replace(sent.collect());
+    }
+
     fn handle_given(&self, link: &Link) {
         self.write(Seen::Given(link.peer()));
     }
@@ -70,6 +84,8 @@ impl Receiver for Scribe {
 pub struct Node {
     pub endpoint: Endpoint,
     pub admission: Admission,
+    /// What was told last, apart from what happened: it comes four times a second.
+    pub measured: watch::Receiver<Measured>,
     seen: Mutex<UnboundedReceiver<Seen>>,
 }
 
@@ -118,12 +134,18 @@ impl Node {
     pub async fn start_with(options: Options) -> Self {
         let admission = options.admission.clone();
         let (sender, seen) = unbounded_channel();
-        let endpoint = Endpoint::bind(options, Arc::new(Scribe(sender)), Clock::start())
+        let (told, measured) = watch::channel(Measured::new());
+        let scribe = Scribe {
+            seen: sender,
+            measured: told,
+        };
+        let endpoint = Endpoint::bind(options, Arc::new(scribe), Clock::start())
             .await
             .expect("loopback can be listened on");
         Self {
             endpoint,
             admission,
+            measured,
             seen: Mutex::new(seen),
         }
     }

@@ -37,11 +37,12 @@ use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
 use thalweg_core::control::{Controller, Installation, Output, Planning, Secrets, Settings, Ways};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_core::routing::gauge::Sample;
 use thalweg_core::routing::pulse::Hearing;
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
-use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, LinkEvent};
+use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, Link, LinkEvent};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -64,7 +65,7 @@ use programs::{Publishing, notify};
 use refusals::Refusals;
 use trace::Tracers;
 
-/// How often links are measured, and programs that left without a word noticed, when nothing happens.
+/// How often it is looked what was counted, and which programs have left without a word, when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
 
 /// How old the counts of a plan may be, when nothing happens: they are asked for with each word of it anyway, a few times a second
@@ -80,6 +81,8 @@ pub(crate) enum Input {
     Frame { from: NodeId, frame: Bytes },
     /// A link came, went, or cannot be had.
     Link(LinkEvent),
+    /// The links have been measured.
+    Measured(Vec<(Link, Sample)>),
     /// Somebody is at the door.
     Door(AtDoor),
     /// A neighbour does not answer, or answers again.
@@ -257,6 +260,7 @@ impl Control {
                 }
             }
             Input::Link(event) => self.handle_link(event),
+            Input::Measured(measured) => self.handle_measured(measured),
             Input::Door(event) => self.handle_door(event),
             Input::Hearing { peer, hearing } => {
                 // What has left for a peer that answers no more is judged by the counts.
@@ -383,13 +387,12 @@ impl Control {
         self.controller.handle_timeout(now, &mut self.keys);
     }
 
-    /// Takes in what nobody tells: what links measure, what was counted, and which programs have gone.
+    /// Takes in what nobody tells: what was counted, and which programs have gone.
     ///
     /// Not with each timer of the control plane: with hundreds of neighbours there are hundreds of those a second, and all
-    /// links and plans are asked here.
+    /// plans are asked here.
     fn look_around(&mut self) {
         self.forwarder.mailboxes.sweep();
-        self.measure_links();
         self.close_abandoned();
         self.count_unread(COUNTS_OLD);
     }

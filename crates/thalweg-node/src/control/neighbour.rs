@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::NEIGHBOURS_MAX;
+use thalweg_core::routing::gauge::Sample;
 use thalweg_net::{Link, LinkEvent};
 use tracing::{info, warn};
 
@@ -43,7 +44,7 @@ impl Control {
     }
 
     fn link_up(&mut self, link: Link) {
-        let (peer, sample) = (link.peer(), link.gauged());
+        let (peer, sample) = (link.peer(), link.measure());
         if !self.controller.roll().admits(peer) {
             // It was let in by the network a moment before it was thrown out; said again, the link goes.
             self.admission.revoke(peer);
@@ -66,11 +67,7 @@ impl Control {
     fn link_down(&mut self, link: &Link, reason: &str) {
         let peer = link.peer();
         // A duplicate that ends after another has taken its place takes nothing away.
-        if !self
-            .forwarder
-            .link(peer)
-            .is_some_and(|present| present.is_same(link))
-        {
+        if !self.is_present(link) {
             return;
         }
         info!(peer = %self.name_of(peer), %reason, "link down");
@@ -79,13 +76,21 @@ impl Control {
         self.controller.handle_link_down(peer, now, &mut self.keys);
     }
 
-    /// Brings what the links measure to where records are made.
-    pub(super) fn measure_links(&mut self) {
+    /// Brings what the links have measured to where records are made.
+    pub(super) fn handle_measured(&mut self, measured: Vec<(Link, Sample)>) {
         let now = self.now();
-        for link in self.forwarder.links() {
-            let (peer, sample) = (link.peer(), link.gauged());
-            self.controller
-                .handle_link_sample(peer, sample, now, &mut self.keys);
+        for (link, sample) in measured {
+            // What a link has counted says nothing of the one that has taken its place.
+            if self.is_present(&link) {
+                self.controller
+                    .handle_link_sample(link.peer(), sample, now, &mut self.keys);
+            }
         }
+    }
+
+    /// Returns whether a link is the one that is in use with its peer.
+    fn is_present(&self, link: &Link) -> bool {
+        let present = self.forwarder.link(link.peer());
+        present.is_some_and(|present| present.is_same(link))
     }
 }

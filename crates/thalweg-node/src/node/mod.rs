@@ -13,6 +13,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use thalweg_core::adu::Header;
 use thalweg_core::id::NodeId;
+use thalweg_core::routing::gauge::Sample;
 use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::{
@@ -396,6 +397,11 @@ impl Receiver for Inlet {
 
     fn handle_outcome(&self, _link: &Link, header: &Header, outcome: Outcome) {
         self.forwarder.handle_outcome(header, outcome);
+    }
+
+    fn handle_measured(&self, measured: Vec<(Link, Sample)>) {
+        // A control task that is behind takes the next, which say as much.
+        let _ = self.inputs.try_send(Input::Measured(measured));
     }
 
     fn handle_given(&self, link: &Link) {
