@@ -194,16 +194,15 @@ pub(crate) fn rtt_of_quic(connection: &Connection) -> Duration {
 
 /// Reads what QUIC says.
 pub(crate) fn of_quic(connection: &Connection) -> Measured {
-    let mut measured = Measured {
-        totals: totals_of_quic(connection, || rtt_of_quic(connection)),
-        ..Measured::default()
-    };
+    let (mut rtt, mut congestion_window) = (Duration::ZERO, DataSize::ZERO);
+    let mut paths = Vec::new();
     for path in connection.paths().iter() {
         let stats = path.stats();
         if path.is_selected() {
-            measured.congestion_window = DataSize::from_bytes(stats.cwnd);
+            rtt = path.rtt().into();
+            congestion_window = DataSize::from_bytes(stats.cwnd);
         }
-        measured.paths.push(PathStats {
+        paths.push(PathStats {
             remote: remote(path.remote_addr()),
             is_selected: path.is_selected(),
             rtt: path.rtt().into(),
@@ -211,8 +210,13 @@ pub(crate) fn of_quic(connection: &Connection) -> Measured {
             received: DataSize::from_bytes(stats.udp_rx.bytes),
         });
     }
-    measured.paths.sort_by_key(|path| !path.is_selected);
-    measured
+    paths.sort_by_key(|path| !path.is_selected);
+    Measured {
+        totals: totals_of_quic(connection, || rtt),
+        congestion_window,
+        paths,
+        failovers: 0,
+    }
 }
 
 /// Returns what of a session's traffic is kept.
