@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A count in a bucket is all that is kept of a time: so two histograms are added by adding counts, and an earlier reading
-//! is taken away by subtracting them. [`Recent`] keeps one for each of the last seconds.
+//! is taken away by subtracting them. [`Recent`] keeps those of each of the last seconds.
 //!
 //! *What it does not do.* It keeps no single time but the longest, and it tells nothing of times beyond
 //! [`TIME_MAX`] but how many they were and how long the longest.
@@ -71,12 +71,16 @@ impl Histogram {
     ///
     /// Cost    O(1)
     pub fn record(&mut self, time: Duration) {
+        self.add(bucket(time), 1);
+        self.longest = self.longest.max(time);
+    }
+
+    fn add(&mut self, bucket: usize, count: u64) {
         if self.counts.is_empty() {
             self.counts = vec![0; BUCKETS];
         }
-        self.counts[bucket(time)] += 1;
-        self.total += 1;
-        self.longest = self.longest.max(time);
+        self.counts[bucket] += count;
+        self.total += count;
     }
 
     /// Returns how many times were taken in.
@@ -87,13 +91,6 @@ impl Histogram {
     /// Returns whether none was.
     pub const fn is_empty(&self) -> bool {
         self.total == 0
-    }
-
-    /// Forgets everything, and keeps its memory.
-    pub fn clear(&mut self) {
-        self.counts.fill(0);
-        self.total = 0;
-        self.longest = Duration::ZERO;
     }
 
     /// Takes in what another has.
