@@ -45,6 +45,6 @@ pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;
 pub use link::{
     Arriving, Body, Carriage, DownCause, Link, LinkEvent, LinkStats, OrderedId, Outcome, Payload,
-    Receiver, SendOptions, Sending, Transport,
+    Receiver, Samples, SendOptions, Sending, Transport,
 };
 pub use shaper::{Impairment, Shaper, ShaperOptions};

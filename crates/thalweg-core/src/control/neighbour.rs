@@ -86,17 +86,19 @@ impl Controller {
 
     /// Takes in what was read off a link, at [`gauge::SAMPLE_EVERY`](crate::routing::gauge::SAMPLE_EVERY) while it carries
     /// anything; a new record says so where it matters.
+    ///
+    /// `at` is when it was read, from which rates are reckoned: who drives may come to say it a moment later.
     pub fn handle_link_sample(
         &mut self,
         peer: NodeId,
-        sample: Sample,
+        (at, sample): (Instant, Sample),
         now: Instant,
         keys: &mut dyn Keys,
     ) {
         let Some(gauge) = self.links.get_mut(&peer) else {
             return;
         };
-        let is_news = gauge.handle_sample(sample, now);
+        let is_news = gauge.handle_sample(sample, at);
         self.doubts.handle(gauge.poll_timeout());
         if is_news {
             let urgency = self.urgency(peer);

@@ -20,7 +20,7 @@ use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
-use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError};
+use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples};
 use crate::tcp::Listener;
 
 /// Handshakes at once; more are refused, for each costs a signature and a key exchange.
@@ -200,12 +200,14 @@ pub(crate) async fn measure(endpoint: Endpoint) {
             _ = ticks.tick() => {}
             () = endpoint.shutting_down() => return,
         }
+        let at = endpoint.clock().now();
         let links = endpoint.links().into_iter();
-        let measured = links.map(|link| {
+        let links = links.map(|link| {
             let sample = link.measure();
             (link, sample)
         });
-        endpoint.0.context.receiver.measured(measured.collect());
+        let links = links.collect();
+        endpoint.0.context.receiver.measured(Samples { at, links });
     }
 }
 

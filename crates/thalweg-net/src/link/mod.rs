@@ -64,7 +64,7 @@ pub(crate) use connection::Fresh;
 pub use counters::LinkCounters;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
-pub use receiver::{DownCause, LinkEvent, Receiver};
+pub use receiver::{DownCause, LinkEvent, Receiver, Samples};
 pub use sending::Sending;
 pub use stats::{LinkStats, PathStats, Remote};
 

@@ -12,6 +12,7 @@ use thalweg_core::adu::Header;
 pub use thalweg_core::hop::DownCause;
 use thalweg_core::id::NodeId;
 use thalweg_core::routing::gauge::Sample;
+use thalweg_core::time::Instant;
 
 use super::{Arriving, Link, Outcome};
 use crate::error::Unreachable;
@@ -36,14 +37,23 @@ pub trait Receiver: Send + Sync + 'static {
     }
 
     /// Takes what each link has measured, four times a second: what a [`Gauge`](thalweg_core::routing::gauge::Gauge) is given.
-    fn handle_measured(&self, measured: Vec<(Link, Sample)>) {
-        let _ = measured;
+    fn handle_measured(&self, samples: Samples) {
+        let _ = samples;
     }
 
     /// Takes in that a link is given something to send, once after that was [asked for](Link::tell_when_given).
     fn handle_given(&self, link: &Link) {
         let _ = link;
     }
+}
+
+/// What each link of a node has measured, one after the other.
+#[derive(Clone, Debug)]
+pub struct Samples {
+    /// When, by the node's clock: when the first was asked.
+    pub at: Instant,
+    /// Each with what was read off it.
+    pub links: Vec<(Link, Sample)>,
 }
 
 /// A change of a neighbour's state.
@@ -78,7 +88,7 @@ pub(crate) trait DynReceiver: Send + Sync {
     fn control(self: Arc<Self>, link: Link, frame: Bytes) -> Handling;
     fn link(&self, event: LinkEvent);
     fn outcome(&self, link: &Link, header: &Header, outcome: Outcome);
-    fn measured(&self, measured: Vec<(Link, Sample)>);
+    fn measured(&self, samples: Samples);
     fn given(&self, link: &Link);
 }
 
@@ -99,8 +109,8 @@ impl<R: Receiver> DynReceiver for R {
         self.handle_outcome(link, header, outcome);
     }
 
-    fn measured(&self, measured: Vec<(Link, Sample)>) {
-        self.handle_measured(measured);
+    fn measured(&self, samples: Samples) {
+        self.handle_measured(samples);
     }
 
     fn given(&self, link: &Link) {

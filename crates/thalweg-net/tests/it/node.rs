@@ -8,11 +8,11 @@ use bytes::Bytes;
 use thalweg_core::adu::{Header, Importance};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::pace::Pacing;
-use thalweg_core::routing::gauge::Sample;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::{
     Addresses, Admission, Arriving, BodyError, Carriage, Clock, Endpoint, Identity, Impairment,
-    Link, LinkEvent, Options, Outcome, Reach, Receiver, SendOptions, Shaper, ShaperOptions,
+    Link, LinkEvent, Options, Outcome, Reach, Receiver, Samples, SendOptions, Shaper,
+    ShaperOptions,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{Mutex, watch};
@@ -69,8 +69,9 @@ impl Receiver for Scribe {
         self.write(Seen::Outcome(outcome));
     }
 
-    fn handle_measured(&self, measured: Vec<(Link, Sample)>) {
-        let sent = measured
+    fn handle_measured(&self, samples: Samples) {
+        let sent = samples
+            .links
             .iter()
             .map(|(link, sample)| (link.peer(), sample.sent));
         self.measured.send_replace(sent.collect());

@@ -37,12 +37,11 @@ use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
 use thalweg_core::control::{Controller, Installation, Output, Planning, Secrets, Settings, Ways};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
-use thalweg_core::routing::gauge::Sample;
 use thalweg_core::routing::pulse::Hearing;
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
-use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, Link, LinkEvent};
+use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, LinkEvent, Samples};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -82,7 +81,7 @@ pub(crate) enum Input {
     /// A link came, went, or cannot be had.
     Link(LinkEvent),
     /// The links have been measured.
-    Measured(Vec<(Link, Sample)>),
+    Measured(Samples),
     /// Somebody is at the door.
     Door(AtDoor),
     /// A neighbour does not answer, or answers again.
@@ -260,7 +259,7 @@ impl Control {
                 }
             }
             Input::Link(event) => self.handle_link(event),
-            Input::Measured(measured) => self.handle_measured(measured),
+            Input::Measured(samples) => self.handle_measured(samples),
             Input::Door(event) => self.handle_door(event),
             Input::Hearing { peer, hearing } => {
                 // What has left for a peer that answers no more is judged by the counts.

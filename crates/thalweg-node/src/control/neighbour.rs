@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::NEIGHBOURS_MAX;
-use thalweg_core::routing::gauge::Sample;
-use thalweg_net::{Link, LinkEvent};
+use thalweg_net::{Link, LinkEvent, Samples};
 use tracing::{info, warn};
 
 use super::Control;
@@ -77,13 +76,14 @@ impl Control {
     }
 
     /// Brings what the links have measured to where records are made.
-    pub(super) fn handle_measured(&mut self, measured: Vec<(Link, Sample)>) {
+    pub(super) fn handle_measured(&mut self, samples: Samples) {
         let now = self.now();
-        for (link, sample) in measured {
+        for (link, sample) in samples.links {
             // What a link has counted says nothing of the one that has taken its place.
             if self.is_present(&link) {
+                let read = (samples.at, sample);
                 self.controller
-                    .handle_link_sample(link.peer(), sample, now, &mut self.keys);
+                    .handle_link_sample(link.peer(), read, now, &mut self.keys);
             }
         }
     }

@@ -13,12 +13,11 @@ use bytes::Bytes;
 use serde::Serialize;
 use thalweg_core::adu::Header;
 use thalweg_core::id::NodeId;
-use thalweg_core::routing::gauge::Sample;
 use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::{
     Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Identity, IdentityError,
-    Link, LinkEvent, Options, Outcome, Receiver, Relay, TcpOptions, check_relay_ca,
+    Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples, TcpOptions, check_relay_ca,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
@@ -399,9 +398,9 @@ impl Receiver for Inlet {
         self.forwarder.handle_outcome(header, outcome);
     }
 
-    fn handle_measured(&self, measured: Vec<(Link, Sample)>) {
+    fn handle_measured(&self, samples: Samples) {
         // A control task that is behind takes the next, which say as much.
-        let _ = self.inputs.try_send(Input::Measured(measured));
+        let _ = self.inputs.try_send(Input::Measured(samples));
     }
 
     fn handle_given(&self, link: &Link) {

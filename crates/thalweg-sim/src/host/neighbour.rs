@@ -210,7 +210,7 @@ impl Host {
         for neighbour in up.filter(|neighbour| neighbour.port.is_up()) {
             let (id, sample) = (neighbour.id, neighbour.sample());
             self.controller
-                .handle_link_sample(id, sample, now, &mut self.keys);
+                .handle_link_sample(id, (now, sample), now, &mut self.keys);
         }
     }
 

@@ -170,7 +170,7 @@ fn find_nearer(flood: &mut Flood, leaves: usize, rtt: Duration) {
             let begun = leaf as u64 * 1_000 / leaves as u64;
             if milli >= begun && (milli - begun).is_multiple_of(250) && milli < begun + 10_500 {
                 flood.at(leaf, |control, now, keys| {
-                    control.handle_link_sample(hub, sample, now, keys);
+                    control.handle_link_sample(hub, (now, sample), now, keys);
                 });
             }
         }
@@ -315,7 +315,7 @@ fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
             waiting: DataSize::from_kib(200),
         };
         flood.at(near, |control, now, keys| {
-            control.handle_link_sample(peer, sample, now, keys);
+            control.handle_link_sample(peer, (now, sample), now, keys);
         });
         flood.pass(Duration::from_millis(250));
     }

@@ -146,7 +146,7 @@ fn tremble(flood: &mut Flood, shape: &Shape) {
                 };
                 let peer = flood.id(far);
                 flood.at(near, |control, now, keys| {
-                    control.handle_link_sample(peer, sample, now, keys);
+                    control.handle_link_sample(peer, (now, sample), now, keys);
                 });
             }
         }

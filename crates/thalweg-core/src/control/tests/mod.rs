@@ -9,6 +9,7 @@ mod crowd;
 mod flood;
 mod grafts;
 mod hostile;
+mod links;
 mod meetings;
 mod rekey;
 mod routes;
