@@ -203,7 +203,10 @@ fn scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[(u64, &str)]) -> fmt:
         .copied()
         .find(|(size, _)| value >= *size)
         .unwrap_or(units[units.len() - 1]);
-    let thousandths = (u128::from(value) * 1_000 + u128::from(size) / 2) / u128::from(size);
+    let (value, size) = (u128::from(value), u128::from(size));
+    // What is shown is read again, so the largest is not rounded up to more than there is.
+    let most = u128::from(u64::MAX) * 1_000 / size;
+    let thousandths = ((value * 1_000 + size / 2) / size).min(most);
     let (whole, part) = (thousandths / 1_000, thousandths % 1_000);
     match part {
         0 => write!(f, "{whole} {name}"),

@@ -44,6 +44,21 @@ fn a_ratio_lies_between_its_edges() {
 }
 
 #[test]
+fn the_largest_is_not_shown_as_more_than_can_be_read() {
+    // u64::MAX itself is beyond what a number with a unit can say.
+    for below in [0, 1, 1 << 10, 1 << 12, 400_000_000, 1 << 29, 1 << 40] {
+        let (size, rate) = (
+            DataSize::from_bytes(u64::MAX - below),
+            Bitrate::from_bps(u64::MAX - below),
+        );
+        assert!(size.to_string().parse::<DataSize>().is_ok(), "{size}");
+        assert!(rate.to_string().parse::<Bitrate>().is_ok(), "{rate}");
+    }
+    let largest = DataSize::from_bytes(u64::MAX);
+    assert_eq!(largest.to_string(), "17179869183.999 GiB");
+}
+
+#[test]
 fn a_bare_number_is_refused_with_an_example() {
     let error = "2000"
         .parse::<Bitrate>()
