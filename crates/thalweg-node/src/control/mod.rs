@@ -48,7 +48,7 @@ use tracing::{debug, warn};
 use crate::config::{Config, Peer};
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
-use crate::forward::{Forwarder, Mail, Route};
+use crate::forward::{Account, Forwarder, Mail, Route};
 use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, Status};
 
@@ -334,11 +334,20 @@ impl Control {
 
     /// Tells the controller what the data path has counted of a plan.
     fn count(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
-        let Some(account) = self.forwarder.ledger.find_account(stream, epoch) else {
-            return;
-        };
-        self.forwarder.catch_up(stream, epoch);
-        // A word of the next node is often followed by one to the node before, a moment later.
+        if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
+            self.forwarder.catch_up(stream, epoch);
+            self.tell_changed((stream, epoch), &account, now);
+        }
+    }
+
+    /// The same of an account, if it has changed: a word of the next node is often followed by one to the node before, a moment
+    /// later.
+    fn tell_changed(
+        &mut self,
+        (stream, epoch): (StreamId, Epoch),
+        account: &Account,
+        now: Instant,
+    ) {
         if let Some(counts) = account.changed(now) {
             self.controller.handle_counts(stream, epoch, &counts, now);
         }
@@ -355,10 +364,8 @@ impl Control {
     /// The same of the plans of which it was not told for so long.
     fn count_unread(&mut self, unread: Duration) {
         let now = self.now();
-        for ((stream, epoch), account) in self.forwarder.ledger.unread_accounts(now, unread) {
-            if let Some(counts) = account.changed(now) {
-                self.controller.handle_counts(stream, epoch, &counts, now);
-            }
+        for (plan, account) in self.forwarder.ledger.unread_accounts(now, unread) {
+            self.tell_changed(plan, &account, now);
         }
     }
 
