@@ -285,6 +285,14 @@ pub(crate) fn run_workload(workload: &str) -> anyhow::Result<()> {
             fan_out::thalweg::sinks(over.parse()?, sinks.parse()?, port.parse()?)
         }
         #[cfg(feature = "nodes")]
+        [fan_out::bare::RELAY, bare] => fan_out::bare::relay(bare.parse()?),
+        #[cfg(feature = "nodes")]
+        [fan_out::bare::SOURCE, bare, port] => fan_out::bare::source(bare.parse()?, port.parse()?),
+        #[cfg(feature = "nodes")]
+        [fan_out::bare::SINKS, bare, sinks, port] => {
+            fan_out::bare::sinks(bare.parse()?, sinks.parse()?, port.parse()?)
+        }
+        #[cfg(feature = "nodes")]
         [crate::peers::nats::SOURCE, port] => fan_out::nats::source(port.parse()?),
         #[cfg(feature = "nodes")]
         [crate::peers::nats::SINKS, sinks, port] => {

@@ -156,7 +156,7 @@ fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
     for line in text.lines() {
         let figure: serde_json::Value = serde_json::from_str(line).expect("one object a line");
         let baseline = figure["baseline"].as_str();
-        // It does not fan out, so ours stands alone there.
+        // It does not fan out, so ours stands beside bare transports alone there.
         let is_beside = is_here && figure["id"] == "RC";
         assert_eq!(baseline, is_beside.then_some("socat"), "{line}");
         assert!(figure["value"].is_f64(), "{line}");
@@ -168,6 +168,10 @@ fn what_a_relay_adds_stands_beside_each_peer_and_a_missing_one_is_named() {
         "relay_cpu_us_per_mbit.bytes_1000",
         "relay_loss.bytes_10000",
         "mbps_per_core.thalweg_quic.sinks_5",
+        "quic_vs_bare.sinks_5",
+        "plain_vs_bare.sinks_5",
+        "delivered_share.bare_quic.sinks_5",
+        "delivered_share.bare_tcp.sinks_5",
     ] {
         assert!(metrics.iter().any(|name| name == metric), "{metric}");
     }

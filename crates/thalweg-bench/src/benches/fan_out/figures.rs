@@ -1,5 +1,6 @@
 //! From what was played to figures: the headlines, and each side at each size.
 
+use super::bare::Bare;
 use super::play::Played;
 use super::taken::Taken;
 use super::thalweg::Over;
@@ -15,6 +16,8 @@ pub(super) const METRICS: &[&str] = &[
     "quic_vs_moq",
     "plain_vs_zenoh_tcp",
     "plain_vs_nats",
+    "quic_vs_bare",
+    "plain_vs_bare",
     "mbps_per_core",
     "relay_cores",
     "sinks_cores",
@@ -58,12 +61,14 @@ const EACH: [(&str, &str, Of); 12] = [
     }),
 ];
 
-/// A headline: ours, a peer's, and what the ratio is called.
-const RATIOS: [(&str, Over, &str); 4] = [
+/// A headline: ours, a peer's or the transport alone, and what the ratio is called.
+const RATIOS: [(&str, Over, &str); 6] = [
     ("quic_vs_zenoh_quic", Over::Quic, "zenoh_quic"),
     ("quic_vs_moq", Over::Quic, "moq_quic"),
     ("plain_vs_zenoh_tcp", Over::Plain, "zenoh_tcp"),
     ("plain_vs_nats", Over::Plain, "nats_tcp"),
+    ("quic_vs_bare", Over::Quic, Bare::Quic.name()),
+    ("plain_vs_bare", Over::Plain, Bare::Tcp.name()),
 ];
 
 /// Sides of ours whose core is a headline.

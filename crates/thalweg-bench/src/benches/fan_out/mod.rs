@@ -17,6 +17,7 @@
 //! | `taken` | what records say of a window |
 //! | `hold` | less of the processor for one program |
 //! | `thalweg`, `nats` | ends and relay of ours; ends of NATS |
+//! | `bare` | what the transport alone takes |
 //! | `figures` | what is reported |
 //!
 //! *What it does not do.* All run on the same cores: where the ends take the most of them, more sinks saturate the machine
@@ -24,6 +25,7 @@
 //!
 //! *Sources.* The project's reading of peers, "Fan-out relay"; docs/benchmarks.md.
 
+pub(crate) mod bare;
 mod figures;
 mod hold;
 pub(crate) mod nats;
@@ -38,6 +40,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 
+use self::bare::Bare;
 use self::play::{Lasting, Played};
 use self::thalweg::Over;
 use crate::peers::tree::{Fan, Load, Tree};
@@ -77,6 +80,8 @@ const CARRIED_SHARE: f64 = 0.99;
 /// Whose relay it is.
 enum Side {
     Thalweg(Over),
+    /// Nobody's: the transport alone.
+    Bare(Bare),
     Peer(Ready, &'static Fan),
 }
 
@@ -148,9 +153,10 @@ fn carries(measured: &Measured, sinks: u32, name: &'static str) -> bool {
     })
 }
 
-/// Returns ours, and those of the peers that are here.
+/// Returns ours, the transports alone, and those of the peers that are here.
 fn sides(peers: &[&'static Peer]) -> Vec<Side> {
     let mut sides: Vec<Side> = Over::ALL.map(Side::Thalweg).into();
+    sides.extend(Bare::ALL.map(Side::Bare));
     for peer in peers.iter().filter(|peer| !peer.fans().is_empty()) {
         if let Some(ready) = super::relay::find(peer) {
             let fans = peer.fans().iter();
@@ -164,6 +170,7 @@ impl Side {
     fn name(&self) -> &'static str {
         match self {
             Self::Thalweg(over) => over.name(),
+            Self::Bare(bare) => bare.name(),
             Self::Peer(_, fan) => fan.name,
         }
     }
@@ -171,6 +178,7 @@ impl Side {
     fn legend(&self) -> Legend {
         let text = match self {
             Self::Thalweg(over) => over.carries().to_owned(),
+            Self::Bare(bare) => bare.carries().to_owned(),
             Self::Peer(ready, fan) => format!("{}, {}", ready.version(), fan.carries),
         };
         (self.name(), text)
@@ -185,6 +193,7 @@ impl Side {
         };
         match self {
             Self::Thalweg(over) => thalweg::grow(*over, &load),
+            Self::Bare(bare) => bare::grow(*bare, &load),
             Self::Peer(ready, fan) => ready.grow(fan, &load),
         }
     }

@@ -1,0 +1,185 @@
+//! A tree of nothing but its transport: what a relay that did no more than send would take.
+//!
+//! *The idea.* The relay has no streams, needs, plans, deadlines or accounts. What comes from the source it hands to the
+//! transport once for each sink, from one loop: over QUIC a stream of its own, by the library and with the ciphers that
+//! nodes have; over TCP one write, and sinks say of every third ADU that it came, about as often as ours do. What our relay
+//! takes above that is ours; how far below an aim this already is, no work on a relay can bring.
+//!
+//! ```text
+//! aim (us an ADU and sink) − bare (us an ADU and sink) = what is left for being a relay
+//! ```
+//!
+//! *What it does not do.* It is not a relay that anybody could use: who is slow is passed over without a word.
+
+mod quic;
+mod tcp;
+
+use std::process::Command;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::{Context as _, bail};
+use iroh::Endpoint;
+use iroh::endpoint::Connection;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
+use super::thalweg::{Notes, beat, runtime};
+use super::{LENGTH_BYTES, PACE};
+use crate::peers::process::Process;
+use crate::peers::tree::{Load, Tree};
+
+/// What this program is told to be one of the three.
+pub(crate) const RELAY: &str = "bare-relay";
+/// The same for the source.
+pub(crate) const SOURCE: &str = "bare-source";
+/// The same for the sinks.
+pub(crate) const SINKS: &str = "bare-sinks";
+
+/// What a connection begins with, or over QUIC is agreed on by: that the source is at its other end, or a sink.
+const FROM_SOURCE: &[u8] = b"s";
+const TO_SINK: &[u8] = b"t";
+
+/// What carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bare {
+    /// QUIC, a stream for each ADU.
+    Quic,
+    /// TCP in the clear.
+    Tcp,
+}
+
+impl Bare {
+    pub(super) const ALL: [Self; 2] = [Self::Quic, Self::Tcp];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Quic => "bare_quic",
+            Self::Tcp => "bare_tcp",
+        }
+    }
+
+    pub(super) const fn carries(self) -> &'static str {
+        match self {
+            Self::Quic => "no relay but its QUIC alone: a stream for each ADU, encrypted",
+            Self::Tcp => {
+                "no relay but TCP alone, in the clear: a write for each ADU, a word back for three"
+            }
+        }
+    }
+
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Quic => "quic",
+            Self::Tcp => "tcp",
+        }
+    }
+}
+
+impl std::str::FromStr for Bare {
+    type Err = anyhow::Error;
+
+    fn from_str(word: &str) -> anyhow::Result<Self> {
+        let named = Self::ALL.into_iter().find(|bare| bare.word() == word);
+        named.with_context(|| format!("nothing bare is called `{word}`"))
+    }
+}
+
+/// Starts a tree.
+pub(super) fn grow(bare: Bare, load: &Load) -> anyhow::Result<Tree> {
+    let own = std::env::current_exe()?;
+    let start = |word: String| Process::start(Command::new(&own).args(["--workload", &word]));
+    let (bare, sinks) = (bare.word(), load.sinks);
+    let mut relay = start(format!("{RELAY}:{bare}"))?;
+    let port = relay.first_line()?;
+    let sinks = || start(format!("{SINKS}:{bare}:{sinks}:{port}"));
+    Tree::grow(relay, sinks, || start(format!("{SOURCE}:{bare}:{port}")))
+}
+
+/// Is the relay, until the process is ended: says its port on a line, and hands on.
+pub(crate) fn relay(bare: Bare) -> anyhow::Result<()> {
+    // On a thread of the run-time, as a node's loop is, and not beside it.
+    runtime()?.block_on(async {
+        tokio::spawn(async move {
+            match bare {
+                Bare::Quic => quic::relay().await,
+                Bare::Tcp => tcp::relay().await,
+            }
+        })
+        .await?
+    })
+}
+
+/// Is the source, until the process is ended.
+pub(crate) fn source(bare: Bare, port: u16) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let mut source = match bare {
+            Bare::Quic => quic::source(port).await?,
+            Bare::Tcp => Source::Tcp(tcp::connect(port, FROM_SOURCE).await?),
+        };
+        let mut adu = vec![0; LENGTH_BYTES];
+        let mut beats = beat(PACE);
+        loop {
+            let (due, number) = beats.next().await;
+            Load::stamp(&mut adu, due, number);
+            source.give(&adu).await?;
+        }
+    })
+}
+
+/// Are the sinks, until the process is ended.
+pub(crate) fn sinks(bare: Bare, sinks: u32, port: u16) -> anyhow::Result<()> {
+    runtime()?.block_on(async {
+        let notes = Notes::begin();
+        let mut tasks = tokio::task::JoinSet::new();
+        for sink in 0..sinks {
+            let notes = notes.clone();
+            match bare {
+                Bare::Quic => {
+                    let (endpoint, connection) = quic::connect(1 + sink, port, TO_SINK).await?;
+                    tasks
+                        .spawn(async move { quic::take(sink, endpoint, connection, &notes).await });
+                }
+                Bare::Tcp => {
+                    let stream = tcp::connect(port, TO_SINK).await?;
+                    tasks.spawn(async move { tcp::take(sink, stream, &notes).await });
+                }
+            }
+        }
+        let ended = tasks.join_next().await;
+        ended.context("there is a sink")??.context("of a sink")?;
+        bail!("a sink's connection has ended")
+    })
+}
+
+/// Where the source puts ADUs in.
+enum Source {
+    Quic {
+        connection: Connection,
+        /// By whose socket that goes.
+        _endpoint: Endpoint,
+    },
+    Tcp(TcpStream),
+}
+
+impl Source {
+    async fn give(&mut self, adu: &[u8]) -> anyhow::Result<()> {
+        match self {
+            Self::Quic { connection, .. } => {
+                let mut stream = connection.open_uni().await?;
+                stream.write_all(adu).await?;
+                stream.finish()?;
+            }
+            Self::Tcp(stream) => stream.write_all(adu).await?,
+        }
+        Ok(())
+    }
+}
+
+/// Those who are handed what comes; they come while it goes on.
+type Sinks<T> = Arc<Mutex<Vec<T>>>;
+
+/// Hands something to each; those to whom nothing can be handed any more are left out.
+fn each<T>(sinks: &Sinks<T>, give: impl FnMut(&mut T) -> bool) {
+    let mut sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
+    sinks.retain_mut(give);
+}

@@ -1,0 +1,105 @@
+//! Ends and relay of TCP alone, in the clear.
+
+use std::io::ErrorKind;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, PoisonError};
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::tcp::OwnedWriteHalf;
+use tokio::net::{TcpListener, TcpStream};
+
+use super::{FROM_SOURCE, Sinks, each};
+use crate::benches::fan_out::LENGTH_BYTES;
+use crate::benches::fan_out::thalweg::Notes;
+
+/// What a sink says, as long as a word of ours about what has arrived, and after how many ADUs.
+const WORD: [u8; 60] = [0; 60];
+const WORD_ADUS: u32 = 3;
+
+/// One who is handed what comes, and what of the last ADU found no room yet.
+struct Sink {
+    half: OwnedWriteHalf,
+    left: Bytes,
+}
+
+pub(super) async fn relay() -> anyhow::Result<()> {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    println!("{}", listener.local_addr()?.port());
+    let sinks = Sinks::<Sink>::default();
+    loop {
+        let (mut stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        let sinks = Arc::clone(&sinks);
+        tokio::spawn(async move {
+            let mut who = [0; 1];
+            stream.read_exact(&mut who).await?;
+            if who == FROM_SOURCE {
+                return hand_on(stream, &sinks).await;
+            }
+            let (mut words, half) = stream.into_split();
+            let left = Bytes::new();
+            let sink = Sink { half, left };
+            let adding = sinks.lock();
+            adding.unwrap_or_else(PoisonError::into_inner).push(sink);
+            // What a sink says is read by a task of its own, as words of ours are.
+            let mut heard = [0; 256];
+            while words.read(&mut heard).await? > 0 {}
+            anyhow::Ok(())
+        });
+    }
+}
+
+async fn hand_on(mut source: TcpStream, sinks: &Sinks<Sink>) -> anyhow::Result<()> {
+    loop {
+        let mut adu = vec![0; LENGTH_BYTES];
+        source.read_exact(&mut adu).await?;
+        let adu = Bytes::from(adu);
+        each(sinks, |sink| sink.give(&adu));
+    }
+}
+
+impl Sink {
+    /// Writes an ADU where the one before has found room; returns whether there is a connection.
+    fn give(&mut self, adu: &Bytes) -> bool {
+        let is_there = self.write();
+        if self.left.is_empty() {
+            self.left = adu.clone();
+            return self.write();
+        }
+        is_there
+    }
+
+    fn write(&mut self) -> bool {
+        while !self.left.is_empty() {
+            match self.half.try_write(&self.left) {
+                Ok(written) => self.left.advance(written),
+                Err(error) => return error.kind() == ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
+
+pub(super) async fn connect(port: u16, who: &[u8]) -> anyhow::Result<TcpStream> {
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await?;
+    stream.set_nodelay(true)?;
+    stream.write_all(who).await?;
+    Ok(stream)
+}
+
+pub(super) async fn take(sink: u32, stream: TcpStream, notes: &Notes) -> anyhow::Result<()> {
+    let mut stream = BufReader::with_capacity(LENGTH_BYTES, stream);
+    let mut adu = vec![0; LENGTH_BYTES];
+    // Not all at once.
+    let mut until_word = 1 + sink % WORD_ADUS;
+    loop {
+        stream.read_exact(&mut adu).await?;
+        notes.note(sink, &adu);
+        until_word -= 1;
+        if until_word == 0 {
+            until_word = WORD_ADUS;
+            stream.write_all(&WORD).await?;
+        }
+    }
+}
