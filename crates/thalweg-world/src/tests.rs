@@ -1,5 +1,8 @@
 //! What a world file may get wrong, and where the error says it is: both formats, every kind of mistake.
 
+use thalweg_core::model::{Change, NodeAction};
+use thalweg_core::units::Ratio;
+
 use super::{Format, load_str};
 
 /// A sound world, line by line; each test breaks one line of it.
@@ -232,6 +235,43 @@ fn events_change_links_that_are_there() {
         "{ rate = \"0 bit/s\" }",
         "w.toml:20: at[0].set.rate: the rate is zero",
     );
+}
+
+#[test]
+fn a_share_goes_with_withholding_alone() {
+    let event = "time = \"10 s\"\nlink = [\"a\", \"b\"]\nset = { up = false }\n";
+    let with = |deed: &str| {
+        let text = TOML.replace(event, &format!("time = \"10 s\"\nnode = \"b\"\n{deed}\n"));
+        assert_ne!(text, TOML);
+        load_str(&text, Format::Toml, "w.toml")
+    };
+    let action = |deed: &str| match with(deed).expect("a sound world").events[0].change {
+        Change::Node { action, .. } => action,
+        Change::Link { .. } => panic!("it is done to a node"),
+    };
+    let part = Ratio::new(0.25).expect("a ratio");
+    let withhold = "do = \"withhold\"";
+    assert_eq!(action(withhold), NodeAction::Withhold(Ratio::ONE));
+    let written = format!("{withhold}\nshare = 0.25");
+    assert_eq!(action(&written), NodeAction::Withhold(part));
+    for (deed, said) in [
+        (
+            "do = \"crash\"\nshare = 0.25",
+            "goes with `do = \"withhold\"` alone",
+        ),
+        ("do = \"withhold\"\nshare = 0", "withholds nothing"),
+        (
+            "do = \"withhold\"\nshare = 1.5",
+            "1.5 is not between 0 and 1",
+        ),
+        ("share = 0.5", "not a mixture"),
+    ] {
+        let error = with(deed).expect_err("the world is broken").to_string();
+        assert!(
+            error.starts_with("w.toml:") && error.contains(said),
+            "{error}"
+        );
+    }
 }
 
 #[test]

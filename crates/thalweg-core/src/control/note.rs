@@ -180,7 +180,7 @@ pub enum Note {
         /// Which neighbour.
         peer: NodeId,
     },
-    /// Nodes take what leads on to another, and nothing comes of it: they are kept away from.
+    /// Nodes take what leads on to another, and nothing comes of it, or a part does not: they are kept away from.
     Withholding {
         /// Which nodes: one of them does.
         nodes: Vec<NodeId>,

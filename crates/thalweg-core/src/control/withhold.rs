@@ -1,4 +1,4 @@
-//! Nodes that take what they are given and bring nothing: found by what the ends say, and left.
+//! Nodes that take what they are given and bring nothing, or not all: found by what the ends say, and left.
 //!
 //! *The idea.* Such a node answers its neighbours, so none of them falls silent. But of what leaves by it nobody behind says
 //! anything, a part that is sent by it is not answered, nor is a subscription. Who is at an end of the way sees that, and no
@@ -9,6 +9,9 @@
 //! source ──► good ──► hole ··  sink      "I lost what went behind me"  good        nobody answers: keep away from hole
 //! source ──► hole ··  good     sink                                                keep away from both; or from either
 //! ```
+//!
+//! One that passes on a part is found by what is missing in the accounts, which takes longer
+//! ([`look_through`](crate::ledger::Account::look_through)).
 //!
 //! A node is kept away from for [`HOLD_FIRST`], and twice as long each time that it is found again.
 //!
@@ -23,7 +26,8 @@ use alloc::vec::Vec;
 use super::continuity::{Avoid, SUSPECT_HOLD};
 use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::needs::Reliability;
+use crate::ledger::Patience;
+use crate::needs::{Needs, Reliability};
 use crate::time::{Due, Duration, Instant};
 
 /// How long nobody says a word of what leaves by a plan until its way is doubted: three words of a sink are due in it.
@@ -31,6 +35,9 @@ pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same where what is important waits for nothing: a hop may take long for one ADU, and its sink for the next.
 const PATIENCE_FULL: Duration = Duration::from_secs(30);
+
+/// How long after its deadline there is no more to be said of an ADU: what a sink has of it is told with some of its reports.
+const TOLD: Duration = Duration::from_secs(4);
 
 /// How long a node is kept away from when it is found for the first time, and at most.
 const HOLD_FIRST: Duration = Duration::from_secs(60);
@@ -114,7 +121,7 @@ impl Controller {
         self.continuity.withholders.look = Due::default();
         for (stream, epoch, patience) in self.plans_in_force() {
             let looked = self.accounts.change((stream, epoch), |account| {
-                let last = account.look_through(patience, now);
+                let last = account.look_through(&patience, now);
                 (last, account.awaits_passage())
             });
             let Some((last, awaits_passage)) = looked else {
@@ -129,13 +136,10 @@ impl Controller {
         }
     }
 
-    fn plans_in_force(&self) -> Vec<(StreamId, Epoch, Duration)> {
+    fn plans_in_force(&self) -> Vec<(StreamId, Epoch, Patience)> {
         let sources = self.sources.iter();
         let plans = sources.flat_map(|(stream, source)| {
-            let patience = match source.publication.needs.reliability {
-                Reliability::Full | Reliability::Repaired => PATIENCE_FULL,
-                Reliability::None | Reliability::UntilDeadline => PATIENCE,
-            };
+            let patience = patience(&source.publication.needs);
             let active = source.session.active();
             active.map(move |(_, epoch)| (*stream, epoch, patience))
         });
@@ -210,6 +214,25 @@ impl Controller {
             nodes: shunned,
             end: *sink,
         });
+    }
+}
+
+/// Returns how long word of a stream's ADUs is waited for.
+fn patience(needs: &Needs) -> Patience {
+    let (answer, longest) = match needs.reliability {
+        // How old an ADU may be on its way says no deadline.
+        Reliability::Full | Reliability::Repaired => (PATIENCE_FULL, PATIENCE_FULL),
+        Reliability::None | Reliability::UntilDeadline => (PATIENCE, needs.deadline),
+    };
+    let fate = if longest.is_never() {
+        PATIENCE_FULL
+    } else {
+        longest + TOLD
+    };
+    Patience {
+        answer,
+        fate: fate.max(answer),
+        is_lossy: needs.reliability == Reliability::None,
     }
 }
 

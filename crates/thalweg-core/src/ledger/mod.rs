@@ -25,6 +25,7 @@
 //! | `entries` | counters by what they count, and which of them have grown |
 //! | `hop` | what got lost on the way to the next node |
 //! | `past` | what had left a while ago |
+//! | `passage` | whether what leaves comes through |
 //! | `book` | a source's accounts of all plans of a stream |
 //!
 //! *What it does not do.* It does not know which ADU was lost. What the end of a stream ([`Flags::END`]) becomes is not
@@ -53,6 +54,7 @@ use crate::event::DropCause;
 pub use account::{Account, EVERY, Place, SETTLE, SLACK};
 pub use book::{Loss, NOTE_EVERY, Reading};
 pub use disbelief::Disbelief;
+pub use passage::Patience;
 
 pub(crate) use book::Book;
 

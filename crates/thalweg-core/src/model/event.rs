@@ -38,8 +38,7 @@ pub enum Change {
 }
 
 /// What is done to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeAction {
     /// It is told to stop, and drains its links first.
     Stop,
@@ -47,8 +46,9 @@ pub enum NodeAction {
     Crash,
     /// It comes back, with nothing that it had in memory.
     Start,
-    /// From now on it takes what it is to pass on, ADUs and control, and does nothing with it.
-    Withhold,
+    /// From now on it takes what it is to pass on, ADUs and control, and does nothing with it; or with this share of the ADUs,
+    /// and passes on the rest and all control.
+    Withhold(Ratio),
 }
 
 /// New values of a link's properties; what is absent stays.
@@ -86,6 +86,16 @@ pub struct LinkChange {
     pub up: Option<bool>,
 }
 
+/// What is done to a node, as it is written.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Deed {
+    Stop,
+    Crash,
+    Start,
+    Withhold,
+}
+
 /// An event as it is written: a link and what is set, or a node and what is done.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -102,13 +112,52 @@ struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     node: Option<NodeName>,
     #[serde(default, rename = "do", skip_serializing_if = "Option::is_none")]
-    action: Option<NodeAction>,
+    deed: Option<Deed>,
+    /// Of the ADUs that a node withholds; all if it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    share: Option<Ratio>,
 }
 
 impl LinkChange {
     /// Returns whether nothing is to change.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+}
+
+impl Deed {
+    /// Returns what is done, to a share of the ADUs if one is named.
+    fn action(self, share: Option<Ratio>) -> Result<NodeAction, String> {
+        let action = match (self, share) {
+            (Self::Withhold, share) => NodeAction::Withhold(share.unwrap_or(Ratio::ONE)),
+            (_, Some(_)) => {
+                return Err(String::from(
+                    "a `share` is that of the ADUs which a node withholds, and goes with `do = \"withhold\"` alone",
+                ));
+            }
+            (Self::Stop, None) => NodeAction::Stop,
+            (Self::Crash, None) => NodeAction::Crash,
+            (Self::Start, None) => NodeAction::Start,
+        };
+        if action == NodeAction::Withhold(Ratio::ZERO) {
+            return Err(String::from(
+                "a node that withholds a `share` of 0 withholds nothing: write one above 0, up to 1",
+            ));
+        }
+        Ok(action)
+    }
+
+    /// Returns how an action is written.
+    fn of(action: NodeAction) -> (Self, Option<Ratio>) {
+        match action {
+            NodeAction::Stop => (Self::Stop, None),
+            NodeAction::Crash => (Self::Crash, None),
+            NodeAction::Start => (Self::Start, None),
+            NodeAction::Withhold(share) => (
+                Self::Withhold,
+                Some(share).filter(|share| *share < Ratio::ONE),
+            ),
+        }
     }
 }
 
@@ -121,11 +170,15 @@ impl TryFrom<Written> for Event {
             link,
             set,
             node,
-            action,
+            deed,
+            share,
         } = written;
-        let change = match (link, set, node, action) {
-            (Some(ends), Some(set), None, None) => Change::Link { ends, set },
-            (None, None, Some(name), Some(action)) => Change::Node { name, action },
+        let change = match (link, set, node, deed, share) {
+            (Some(ends), Some(set), None, None, None) => Change::Link { ends, set },
+            (None, None, Some(name), Some(deed), share) => {
+                let action = deed.action(share)?;
+                Change::Node { name, action }
+            }
             _ => {
                 return Err(String::from(
                     "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start, withhold), not a mixture",
@@ -143,7 +196,8 @@ impl From<Event> for Written {
             link: None,
             set: None,
             node: None,
-            action: None,
+            deed: None,
+            share: None,
         };
         match event.change {
             Change::Link { ends, set } => Self {
@@ -151,11 +205,15 @@ impl From<Event> for Written {
                 set: Some(set),
                 ..none
             },
-            Change::Node { name, action } => Self {
-                node: Some(name),
-                action: Some(action),
-                ..none
-            },
+            Change::Node { name, action } => {
+                let (deed, share) = Deed::of(action);
+                Self {
+                    node: Some(name),
+                    deed: Some(deed),
+                    share,
+                    ..none
+                }
+            }
         }
     }
 }

@@ -77,7 +77,7 @@ fn log_node(controller: &Controller, note: Note) {
         }
         Note::Withholding { nodes, end } => {
             let nodes: Vec<String> = nodes.iter().map(|node| controller.name_of(*node)).collect();
-            warn!(nodes = %nodes.join(", "), end = %controller.name_of(end), "nothing comes through; keeping away");
+            warn!(nodes = %nodes.join(", "), end = %controller.name_of(end), "what goes that way does not come through, or not all of it; keeping away");
         }
         Note::Leaving { node } => {
             info!(node = %controller.name_of(node), "leaving; planning around it");

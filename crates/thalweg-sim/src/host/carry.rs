@@ -133,11 +133,11 @@ impl Host {
             return self.refuse(peer, recv, copy, end, step, watch);
         };
         let next = part.route.installation().next;
-        if self.withholds && next.is_some() {
-            // All of it is read, and none of it is kept.
-            return watch.dropped(self.place, copy, DropCause::PathLost);
+        if next.is_some() && self.is_withheld() {
+            return self.withhold(&header, copy, watch);
         }
         let branches = self.branches(header.stream, header.epoch);
+        let part = &self.parts[&(header.stream, header.epoch)];
         let way = match part.route.admit(from, &header) {
             // What the base leaves out here a branch may want.
             Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {

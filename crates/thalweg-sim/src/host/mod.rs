@@ -21,6 +21,7 @@
 //! | `account` | what the control plane is told of that |
 //! | `continuity` | who does not answer, what has come, what is sent again |
 //! | `publisher`, `subscriber` | programs of the world |
+//! | `withhold` | does nothing with what it is to pass on |
 //!
 //! *What it does not do.* It decides nothing that the node's machines decide, and imitates none of them.
 
@@ -33,6 +34,7 @@ mod hold;
 mod neighbour;
 mod publisher;
 mod subscriber;
+mod withhold;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
@@ -44,6 +46,7 @@ use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MA
 use thalweg_core::random::SplitMix;
 use thalweg_core::replay::Replay;
 use thalweg_core::time::{Duration, Instant};
+use thalweg_core::units::Ratio;
 use thalweg_lift::lift::INPUT_PACKETS_MAX;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 
@@ -125,8 +128,8 @@ pub struct Host {
     subscribers: Vec<Subscriber>,
     pool: Pool,
     phase: Phase,
-    /// It takes what it is to pass on, and does nothing with it.
-    withholds: bool,
+    /// Of what it is to pass on it does nothing with this share.
+    withheld: Ratio,
     /// When links are measured next, and until when that goes on.
     measure: Instant,
     measure_until: Instant,
@@ -202,7 +205,7 @@ impl Host {
             subscribers: Vec::new(),
             pool: Pool::new(POOL_BYTES_DEFAULT),
             phase: Phase::Running,
-            withholds: false,
+            withheld: Ratio::ZERO,
             measure: Instant::NEVER,
             measure_until: now,
             last: now,
@@ -260,16 +263,6 @@ impl Host {
             self.controller.handle_timeout(now, &mut self.keys);
         }
         self.settle(watch);
-    }
-
-    /// Takes what it is to pass on from now on, and does nothing with it.
-    pub const fn handle_withhold(&mut self) {
-        self.withholds = true;
-    }
-
-    /// Returns whether it passes on nothing.
-    pub const fn withholds(&self) -> bool {
-        self.withholds
     }
 
     /// Begins to stop: publishers end their streams, then links are drained.

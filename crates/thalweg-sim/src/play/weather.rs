@@ -58,10 +58,10 @@ impl Run<'_> {
                     self.forget(place);
                 }
             }
-            NodeAction::Withhold => {
+            NodeAction::Withhold(share) => {
                 if let Some(host) = &mut self.hosts[place] {
                     self.watch.note(Happening::at(Kind::Withhold, place));
-                    host.handle_withhold();
+                    host.handle_withhold(share);
                 }
             }
             NodeAction::Stop => {

@@ -5,7 +5,10 @@
 //! in time. The other laws (nothing twice, each ADU accounted for, the ledger true) hold as in every world.
 
 use thalweg_core::model::World;
+use thalweg_core::needs::Reliability;
+use thalweg_core::time::Duration;
 use thalweg_sim::oracle::continuity;
+use thalweg_sim::play::Played;
 use thalweg_world::Format;
 
 use super::worlds::run_by_law;
@@ -56,6 +59,46 @@ fn a_relay_dies_with_what_it_had_acknowledged() {
 #[test]
 fn a_relay_takes_everything_and_passes_nothing_on() {
     stays_whole(&continuity_world!("withhold"));
+}
+
+/// Returns how many ADUs of a world's first stream were given by ways over this relay.
+fn given_by(played: &Played, relay: &str) -> u64 {
+    let by = played.promises.iter().filter(|promise| {
+        let mut hops = promise.links.iter();
+        promise.stream == 0 && hops.any(|link| link.hop.to.as_str() == relay)
+    });
+    by.map(|promise| promise.given).sum()
+}
+
+#[test]
+fn a_relay_keeps_a_part_and_says_that_it_came() {
+    let world = continuity_world!("withhold-part");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        // Four seconds before it begins, and twice until it is found, which takes five or six windows.
+        let (upper, lower) = (given_by(&played, "upper"), given_by(&played, "lower"));
+        assert!(upper < 25 * (4 + 2 * 37), "seed {seed}: {upper}");
+        assert!(lower > 25 * 60, "seed {seed}: {lower}");
+        // Four in ten of what went by it are gone, less what went again by the other way; of the rest all came.
+        let video = &played.report.streams[0];
+        let gone = video.sent - video.delivered;
+        assert!(
+            0 < gone && gone < upper / 2,
+            "seed {seed}: {gone} of {upper}"
+        );
+    }
+}
+
+#[test]
+fn a_relay_that_keeps_a_part_of_what_has_no_deadline_is_found_later() {
+    let mut world = continuity_world!("withhold-part");
+    world.length = Some(Duration::from_secs(230));
+    let video = &mut world.streams[0];
+    video.needs.reliability = Reliability::Full;
+    video.traffic.stop = Some(Duration::from_secs(220));
+    // Its windows have 34 seconds.
+    let lower = given_by(&run_by_law(&world, 0), "lower");
+    assert!(lower > 25 * 10, "{lower}");
 }
 
 #[test]

@@ -135,7 +135,7 @@ impl<'n> Fabric<'n> {
             }
             (NodeAction::Start, Some(_))
             | (NodeAction::Stop | NodeAction::Crash, None)
-            | (NodeAction::Withhold, _) => {}
+            | (NodeAction::Withhold(_), _) => {}
         }
         Ok(false)
     }

@@ -285,7 +285,7 @@ fn remarks_before(world: &World) -> Vec<String> {
     let withholding = world.events.iter().filter_map(|event| match &event.change {
         Change::Node {
             name,
-            action: NodeAction::Withhold,
+            action: NodeAction::Withhold(_),
         } => Some(name),
         _ => None,
     });

@@ -57,6 +57,12 @@ fn declared(layer: Layer, delay: Duration) -> impl Iterator<Item = (AdapterName,
         .into_iter()
 }
 
+fn done(time: Duration, to: usize, action: NodeAction) -> Event {
+    let name = name(to);
+    let change = Change::Node { name, action };
+    Event { time, change }
+}
+
 fn worlds() -> impl Strategy<Value = World> {
     let nodes = prop::collection::vec((0..20u32, any::<bool>()), 5);
     let deadline = (1..1u64 << 50).prop_map(Duration::from_nanos);
@@ -80,6 +86,8 @@ fn worlds() -> impl Strategy<Value = World> {
             up: flag.then_some(flag),
             ..LinkChange::default()
         };
+        let share = if flag { 1.0 } else { 0.4 };
+        let share = Ratio::new(share).expect("a ratio");
         World {
             adapters: declared(layer(0.5), time).filter(|_| flag).collect(),
             nodes: (0..).map(name).zip(nodes.into_iter().map(node)).collect(),
@@ -110,13 +118,8 @@ fn worlds() -> impl Strategy<Value = World> {
                         set,
                     },
                 },
-                Event {
-                    time,
-                    change: Change::Node {
-                        name: name(2),
-                        action: NodeAction::Crash,
-                    },
-                },
+                done(time, 2, NodeAction::Crash),
+                done(time, 3, NodeAction::Withhold(share)),
             ],
             links,
             ..World::default()
