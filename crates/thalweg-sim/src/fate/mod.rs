@@ -428,9 +428,12 @@ impl Fates {
     }
 
     /// Takes in that a plan is removed from a node.
+    ///
+    /// The source of one that is grafted has no part of it, and gives it up just before the node does where it is.
     pub fn handle_removed(&mut self, id: StreamId, epoch: Epoch, node: usize, now: Instant) {
         let source = self.stream_of(id).map(|at| self.streams[at].source);
-        if source == Some(node) {
+        let graft = self.grafts.get(&(id, epoch)).map(|(_, at)| *at);
+        if source == Some(node) || graft == Some(node) {
             self.released.insert((id, epoch), now);
         }
     }

@@ -254,6 +254,21 @@ fn what_comes_when_its_source_has_given_up_its_plan_is_late_for_the_ledger() {
 }
 
 #[test]
+fn a_grafted_plan_is_given_up_where_it_is_grafted() {
+    let at = |millis| Instant::ZERO + Duration::from_millis(millis);
+    for (came, is_late) in [(7_999, false), (8_000, true)] {
+        let (mut fates, copy, header) = one();
+        fates.handle_graft(header.stream, Epoch(1), Epoch(9), 1);
+        fates.handle_handed(copy, [1, 2], (Carriage::Datagram, 9), at(0));
+        assert_eq!(fates.handle_whole(copy, 1, 2, &header, at(came)), Ok(()));
+        fates.handle_removed(header.stream, Epoch(1), 2, at(9_000));
+        assert!(!fates.was_late(0), "its sink has left it");
+        fates.handle_removed(header.stream, Epoch(1), 1, at(10_000));
+        assert_eq!(fates.was_late(0), is_late, "{came} ms");
+    }
+}
+
+#[test]
 fn a_copy_is_of_the_stream_as_it_was_published_last_before_the_adu() {
     // Published anew before it had an ADU, as by a node that was killed at once; ids say nothing of order.
     for ids in [[7, 8], [8, 7]].map(|ids| ids.map(StreamId)) {
