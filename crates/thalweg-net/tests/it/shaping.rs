@@ -188,6 +188,43 @@ async fn control_overtakes_an_ordered_sequence_that_never_runs_dry() {
     flooding.abort();
 }
 
+/// QUIC puts datagrams into a packet before anything that goes by streams.
+#[tokio::test(flavor = "multi_thread")]
+async fn control_overtakes_datagrams_that_never_run_dry() {
+    let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
+    slow(&shaper);
+    let mut flooding = tokio::task::JoinSet::new();
+    for first in 0..20 {
+        let flood = link.clone();
+        flooding.spawn(async move {
+            for turn in 0.. {
+                let header = header(first + 20 * turn);
+                let sending = flood.send_adu(header, pattern(900), by(Carriage::Datagram));
+                if !sending.await.is_sent() {
+                    return;
+                }
+            }
+        });
+    }
+    for _ in 0..5 {
+        // The line is full by then, and more waits.
+        for _ in 0..50 {
+            b.next(|seen| matches!(seen, Seen::Adu(..)).then_some(()))
+                .await;
+        }
+        bounded(link.send_control(bytes::Bytes::from_static(b"urgent")))
+            .await
+            .expect("the link is up");
+        let mut before = 0;
+        while !matches!(b.next(Some).await, Seen::Control(..)) {
+            before += 1;
+        }
+        // What may be in flight is some ten; behind datagrams that never end it would never come.
+        assert!(before < 40, "{before} ADUs came first");
+    }
+    flooding.abort_all();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dead_peer_is_found() {
     let quick = |host| {
