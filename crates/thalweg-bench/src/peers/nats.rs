@@ -39,10 +39,13 @@ pub(super) const PEER: Peer = Peer {
                     .args(["--addr", "127.0.0.1", "--port", &port])
                     .arg("--log=/dev/null"),
             )?;
-            let own = std::env::current_exe()?;
-            let end = |word: String| Process::start(Command::new(&own).args(["--workload", &word]));
             let sinks = format!("{SINKS}:{}:{port}", load.sinks);
-            Tree::grow(relay, || end(sinks), || end(format!("{SOURCE}:{port}")))
+            let source = format!("{SOURCE}:{port}");
+            Tree::grow(
+                relay,
+                || Process::start_own(&sinks),
+                || Process::start_own(&source),
+            )
         },
     }],
     chain: None,

@@ -55,6 +55,12 @@ impl Process {
         Ok(Self { name, child, said })
     }
 
+    /// Starts this program again, to run a workload; else as [`Process::start`].
+    pub(crate) fn start_own(workload: &str) -> anyhow::Result<Self> {
+        let own = std::env::current_exe().context("cannot find this program")?;
+        Self::start(Command::new(own).args(["--workload", workload]))
+    }
+
     /// Returns the first line of its standard output; what follows is not read, and it must not say much more.
     pub(crate) fn first_line(&mut self) -> anyhow::Result<String> {
         let stdout = self.child.stdout.take();

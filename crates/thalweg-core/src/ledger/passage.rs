@@ -210,14 +210,12 @@ impl Account {
         for (at, number, count) in self.entries() {
             let (is_behind, what) = (at > 0, What::from_number(number));
             match what.map(|(what, _)| what) {
-                Some(What::Dropped(DropCause::PathLost)) => {
-                    look.gone += count;
-                    look.lost[at] += count;
-                }
+                Some(What::Dropped(DropCause::PathLost)) => look.lost[at] += count,
                 Some(What::Dropped(_) | What::Delivered) if is_behind => look.answers += count,
                 _ => {}
             }
         }
+        look.gone = look.lost.iter().sum();
         // That it copies what comes is its word that it has it.
         if let Place::Graft(_) = self.place
             && let Some(lost) = look.lost.get_mut(1)

@@ -6,7 +6,9 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_net::link::Remote;
 use thalweg_net::shaper::{Direction, HEADER_BYTES};
-use thalweg_net::{Carriage, CloseCode, DownCause, OrderedId, Outcome, Shaper, ShaperOptions};
+use thalweg_net::{
+    Carriage, CloseCode, DownCause, Link, OrderedId, Outcome, Shaper, ShaperOptions,
+};
 use tokio::net::UdpSocket;
 
 use crate::node::{
@@ -87,6 +89,36 @@ fn urgent(sequence: u64) -> Header {
     }
 }
 
+/// Sends ADUs of these sequences, each when the one before is sent.
+async fn flood(
+    link: Link,
+    sequences: impl Iterator<Item = u64>,
+    payload_bytes: usize,
+    carriage: Carriage,
+) {
+    for sequence in sequences {
+        let sending = link.send_adu(header(sequence), pattern(payload_bytes), by(carriage));
+        if !sending.await.is_sent() {
+            return;
+        }
+    }
+}
+
+/// Sends a control frame, and returns how many ADUs come before it.
+async fn before_control(b: &Node, link: &Link) -> usize {
+    bounded(link.send_control(bytes::Bytes::from_static(b"urgent")))
+        .await
+        .expect("the link is up");
+    let mut before = 0;
+    loop {
+        match b.next(Some).await {
+            Seen::Adu(..) => before += 1,
+            Seen::Control(..) => return before,
+            _ => {}
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn important_adu_overtakes_queued_ones() {
     let (_a, b, link, shaper) = pair_through(Bitrate::from_kbps(20_000)).await;
@@ -158,31 +190,11 @@ async fn control_overtakes_an_ordered_sequence_that_never_runs_dry() {
         stream: StreamId(1),
         epoch: Epoch(1),
     };
-    let flood = link.clone();
-    let flooding = tokio::spawn(async move {
-        for sequence in 0.. {
-            let sending =
-                flood.send_adu(header(sequence), pattern(20_000), by(Carriage::Ordered(id)));
-            if !sending.await.is_sent() {
-                return;
-            }
-        }
-    });
+    let flooding = tokio::spawn(flood(link.clone(), 0.., 20_000, Carriage::Ordered(id)));
     // With the first ADU through, the sequence is under way and its buffer full or filling.
     b.next(|seen| matches!(seen, Seen::Adu(..)).then_some(()))
         .await;
-    bounded(link.send_control(bytes::Bytes::from_static(b"urgent")))
-        .await
-        .expect("the link is up");
-    let mut before = 0;
-    loop {
-        let seen = b.next(Some).await;
-        match seen {
-            Seen::Adu(..) => before += 1,
-            Seen::Control(..) => break,
-            _ => {}
-        }
-    }
+    let before = before_control(&b, &link).await;
     // A sequence that could not be interrupted would be followed for ever.
     assert!(before < 40, "{before} ADUs came first");
     flooding.abort();
@@ -195,16 +207,8 @@ async fn control_overtakes_datagrams_that_never_run_dry() {
     slow(&shaper);
     let mut flooding = tokio::task::JoinSet::new();
     for first in 0..20 {
-        let flood = link.clone();
-        flooding.spawn(async move {
-            for turn in 0.. {
-                let header = header(first + 20 * turn);
-                let sending = flood.send_adu(header, pattern(900), by(Carriage::Datagram));
-                if !sending.await.is_sent() {
-                    return;
-                }
-            }
-        });
+        let sequences = (first..).step_by(20);
+        flooding.spawn(flood(link.clone(), sequences, 900, Carriage::Datagram));
     }
     for _ in 0..5 {
         // The line is full by then, and more waits.
@@ -212,13 +216,7 @@ async fn control_overtakes_datagrams_that_never_run_dry() {
             b.next(|seen| matches!(seen, Seen::Adu(..)).then_some(()))
                 .await;
         }
-        bounded(link.send_control(bytes::Bytes::from_static(b"urgent")))
-            .await
-            .expect("the link is up");
-        let mut before = 0;
-        while !matches!(b.next(Some).await, Seen::Control(..)) {
-            before += 1;
-        }
+        let before = before_control(&b, &link).await;
         // What may be in flight is some ten; behind datagrams that never end it would never come.
         assert!(before < 40, "{before} ADUs came first");
     }

@@ -16,7 +16,7 @@ use thalweg_core::random::SplitMix;
 use thalweg_core::routing::gauge::{self, SAMPLE_EVERY, Sample, WINDOW};
 use thalweg_core::routing::pulse::Pulse;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{DataSize, Ratio};
+use thalweg_core::units::DataSize;
 use thalweg_core::wire::control::{self, Message, accounted};
 
 use super::{Host, Parcel};
@@ -299,7 +299,7 @@ impl Host {
 
     fn handle_control(&mut self, peer: usize, frame: &Bytes, watch: &Watch<'_>) {
         let now = self.now(watch);
-        if self.withheld == Ratio::ONE && is_to_pass_on(frame, self.controller.id()) {
+        if self.withholds_all() && is_to_pass_on(frame, self.controller.id()) {
             return;
         }
         if let Some(neighbour) = self.neighbours.get(&peer) {

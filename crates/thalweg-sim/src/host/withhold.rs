@@ -22,17 +22,21 @@ impl Host {
         self.withheld > Ratio::ZERO
     }
 
+    /// Returns whether it passes on nothing.
+    pub(super) fn withholds_all(&self) -> bool {
+        self.withheld == Ratio::ONE
+    }
+
     /// Returns whether an ADU that is to be passed on is not.
     pub(super) fn is_withheld(&mut self) -> bool {
         // Nothing is drawn where nothing is left to chance.
-        let is_chance = self.withholds() && self.withheld < Ratio::ONE;
-        self.withheld == Ratio::ONE || is_chance && self.dice.next_bool(self.withheld)
+        self.withholds_all() || self.withholds() && self.dice.next_bool(self.withheld)
     }
 
     /// Does nothing with an ADU: all of it is read, and none of it is kept.
     pub(super) fn withhold(&mut self, header: &Header, copy: Option<Copy>, watch: &mut Watch<'_>) {
         let now = self.now(watch);
-        if self.withheld < Ratio::ONE {
+        if !self.withholds_all() {
             self.count_arrived(header.mark(), header, now);
         }
         watch.dropped(self.place, copy, DropCause::PathLost);

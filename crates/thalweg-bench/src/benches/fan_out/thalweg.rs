@@ -7,7 +7,6 @@
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Command;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -112,12 +111,10 @@ impl std::str::FromStr for Over {
 
 /// Starts a tree.
 pub(super) fn grow(over: Over, load: &Load) -> anyhow::Result<Tree> {
-    let own = std::env::current_exe()?;
-    let start = |word: String| Process::start(Command::new(&own).args(["--workload", &word]));
     let (over, sinks) = (over.word(), load.sinks);
-    let mut relay = start(format!("{RELAY}:{over}:{sinks}"))?;
+    let mut relay = Process::start_own(&format!("{RELAY}:{over}:{sinks}"))?;
     let port = relay.first_line()?;
-    let end = |word: &str| start(format!("{word}:{over}:{sinks}:{port}"));
+    let end = |word: &str| Process::start_own(&format!("{word}:{over}:{sinks}:{port}"));
     Tree::grow(relay, || end(SINKS), || end(SOURCE))
 }
 

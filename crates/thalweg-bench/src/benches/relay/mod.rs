@@ -58,7 +58,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     }
     let runtime = runtime()?;
     let mut failed = Vec::new();
-    let mut sides = vec![Side::thalweg(&std::env::current_exe()?, &runtime)?];
+    let mut sides = vec![Side::thalweg(&runtime)?];
     for peer in settings.peers.iter().filter(|peer| peer.has_line()) {
         progress::show(format_args!("{ID}: starting {}", peer.name));
         let Some(ready) = find(peer) else { continue };

@@ -1,7 +1,6 @@
 //! One relay with both its lines: through it, and the same transport without it.
 
 use std::net::UdpSocket;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
@@ -72,8 +71,8 @@ impl Named {
 
 impl Side {
     /// Starts ours.
-    pub(super) fn thalweg(program: &Path, runtime: &Runtime) -> anyhow::Result<Self> {
-        let line = |way| anyhow::Ok(Ends::thalweg(thalweg::line(program, way, runtime)?));
+    pub(super) fn thalweg(runtime: &Runtime) -> anyhow::Result<Self> {
+        let line = |way| anyhow::Ok(Ends::thalweg(thalweg::line(way, runtime)?));
         let direct = line(Way::Direct)?;
         Self::begin(Named::thalweg(), direct, line(Way::Through)?)
     }

@@ -5,8 +5,6 @@
 //! from fixed seeds, so each knows the other's without being told.
 
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -63,12 +61,12 @@ pub(super) struct Receiver {
     subscriber: Subscriber,
 }
 
-/// Starts a line; `program` is this one.
-pub(super) fn line(program: &Path, way: Way, runtime: &Runtime) -> anyhow::Result<Line> {
+/// Starts a line.
+pub(super) fn line(way: Way, runtime: &Runtime) -> anyhow::Result<Line> {
     match way {
         Way::Direct => open(None, &DIRECT, runtime),
         Way::Through => {
-            let mut relay = Process::start(Command::new(program).args(["--workload", RELAY]))?;
+            let mut relay = Process::start_own(RELAY)?;
             let line = relay.first_line()?;
             let address = line
                 .parse()

@@ -14,7 +14,6 @@
 mod quic;
 mod tcp;
 
-use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
@@ -66,33 +65,29 @@ impl Bare {
             }
         }
     }
-
-    const fn word(self) -> &'static str {
-        match self {
-            Self::Quic => "quic",
-            Self::Tcp => "tcp",
-        }
-    }
 }
 
 impl std::str::FromStr for Bare {
     type Err = anyhow::Error;
 
     fn from_str(word: &str) -> anyhow::Result<Self> {
-        let named = Self::ALL.into_iter().find(|bare| bare.word() == word);
+        let named = Self::ALL.into_iter().find(|bare| bare.name() == word);
         named.with_context(|| format!("nothing bare is called `{word}`"))
     }
 }
 
 /// Starts a tree.
 pub(super) fn grow(bare: Bare, load: &Load) -> anyhow::Result<Tree> {
-    let own = std::env::current_exe()?;
-    let start = |word: String| Process::start(Command::new(&own).args(["--workload", &word]));
-    let (bare, sinks) = (bare.word(), load.sinks);
-    let mut relay = start(format!("{RELAY}:{bare}"))?;
+    let (bare, sinks) = (bare.name(), load.sinks);
+    let mut relay = Process::start_own(&format!("{RELAY}:{bare}"))?;
     let port = relay.first_line()?;
-    let sinks = || start(format!("{SINKS}:{bare}:{sinks}:{port}"));
-    Tree::grow(relay, sinks, || start(format!("{SOURCE}:{bare}:{port}")))
+    let sinks = format!("{SINKS}:{bare}:{sinks}:{port}");
+    let source = format!("{SOURCE}:{bare}:{port}");
+    Tree::grow(
+        relay,
+        || Process::start_own(&sinks),
+        || Process::start_own(&source),
+    )
 }
 
 /// Is the relay, until the process is ended: says its port on a line, and hands on.
@@ -177,6 +172,12 @@ impl Source {
 
 /// Those who are handed what comes; they come while it goes on.
 type Sinks<T> = Arc<Mutex<Vec<T>>>;
+
+/// Takes in one more.
+fn add<T>(sinks: &Sinks<T>, sink: T) {
+    let mut sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
+    sinks.push(sink);
+}
 
 /// Hands something to each; those to whom nothing can be handed any more are left out.
 fn each<T>(sinks: &Sinks<T>, give: impl FnMut(&mut T) -> bool) {

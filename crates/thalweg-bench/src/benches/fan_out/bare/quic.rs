@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::pin::pin;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use anyhow::{Context as _, bail};
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use iroh::endpoint::{Connection, presets};
 use iroh::{Endpoint, EndpointAddr, RelayMode, SecretKey};
 
-use super::{FROM_SOURCE, Sinks, Source, TO_SINK, each};
+use super::{FROM_SOURCE, Sinks, Source, TO_SINK, add, each};
 use crate::benches::fan_out::LENGTH_BYTES;
 use crate::benches::fan_out::thalweg::Notes;
 
@@ -22,8 +22,7 @@ pub(super) async fn relay() -> anyhow::Result<()> {
     while let Some(incoming) = endpoint.accept().await {
         let connection = incoming.await?;
         if connection.alpn() == TO_SINK {
-            let mut sinks = sinks.lock().unwrap_or_else(PoisonError::into_inner);
-            sinks.push(connection);
+            add(&sinks, connection);
         } else {
             let sinks = Arc::clone(&sinks);
             tokio::spawn(async move {

@@ -2,14 +2,14 @@
 
 use std::io::ErrorKind;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use bytes::{Buf as _, Bytes};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::tcp::OwnedWriteHalf;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{FROM_SOURCE, Sinks, each};
+use super::{FROM_SOURCE, Sinks, add, each};
 use crate::benches::fan_out::LENGTH_BYTES;
 use crate::benches::fan_out::thalweg::Notes;
 
@@ -39,9 +39,7 @@ pub(super) async fn relay() -> anyhow::Result<()> {
             }
             let (mut words, half) = stream.into_split();
             let left = Bytes::new();
-            let sink = Sink { half, left };
-            let adding = sinks.lock();
-            adding.unwrap_or_else(PoisonError::into_inner).push(sink);
+            add(&sinks, Sink { half, left });
             // What a sink says is read by a task of its own, as words of ours are.
             let mut heard = [0; 256];
             while words.read(&mut heard).await? > 0 {}
