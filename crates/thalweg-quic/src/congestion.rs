@@ -3,6 +3,10 @@
 //! *The idea.* `thalweg_core::congestion` decides, or one of noq's own; what noq says is handed on word by word, and to
 //! the [`Watch`] of the path. Our own counts time from the moment at which it was made.
 //!
+//! noq asks for the time and then reads from the socket, for as long as it takes: who waits for the processor meanwhile reads
+//! what has come long after, and acknowledgements come before their packets were sent. So where moments are of a real clock
+//! it is asked again when a batch of them is worked on, and shortest round trips are reckoned by that.
+//!
 //! *What it does not do.* It decides nothing. noq's `BBRv3` draws its dice itself, so what is played with it cannot be
 //! repeated to the bit.
 //!
@@ -26,14 +30,22 @@ use crate::watch::Acked;
 /// What noq calls an instant.
 pub(crate) type Moment = std::time::Instant;
 
-/// Returns what makes controllers of one algorithm, each with a watch.
-pub fn factory(algorithm: Algorithm) -> Arc<dyn ControllerFactory + Send + Sync> {
-    Arc::new(Watchful(match algorithm {
-        Algorithm::Thalweg => Arc::new(Own),
+/// Asks the clock that noq asks.
+pub type Clock = fn() -> Moment;
+
+/// Returns what makes controllers of one algorithm, each with a watch; without a clock where it stands still while noq works, as a
+/// simulation's does.
+pub fn factory(
+    algorithm: Algorithm,
+    clock: Option<Clock>,
+) -> Arc<dyn ControllerFactory + Send + Sync> {
+    let controllers: Arc<dyn ControllerFactory + Send + Sync> = match algorithm {
+        Algorithm::Thalweg => Arc::new(Own { clock }),
         Algorithm::Cubic => Arc::new(CubicConfig::default()),
         Algorithm::Bbr => Arc::new(Bbr3Config::default()),
         Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
-    }))
+    };
+    Arc::new(Watchful { controllers, clock })
 }
 
 /// Returns the watch on a path, if its controller is one of this crate's making.
@@ -50,7 +62,10 @@ pub fn controller(state: Box<dyn QuicController>) -> Option<Controller> {
 }
 
 /// Makes watched controllers.
-struct Watchful(Arc<dyn ControllerFactory + Send + Sync>);
+struct Watchful {
+    controllers: Arc<dyn ControllerFactory + Send + Sync>,
+    clock: Option<Clock>,
+}
 
 /// A controller, and who is told what it is told. A copy has the same watch.
 #[derive(Debug)]
@@ -58,20 +73,28 @@ struct Watched {
     inner: Box<dyn QuicController>,
     watch: Arc<Watch>,
     since: Moment,
+    clock: Option<Clock>,
     /// What was acknowledged and the watch has not been told.
     acked: Acked,
 }
 
 impl ControllerFactory for Watchful {
     fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
+        Box::new(self.watched(now, mtu))
+    }
+}
+
+impl Watchful {
+    fn watched(&self, now: Moment, mtu: u16) -> Watched {
         let watch = Arc::<Watch>::default();
         watch.handle_packet_size(DataSize::from_bytes(mtu.into()));
-        Box::new(Watched {
-            inner: self.0.clone().build(now, mtu),
+        Watched {
+            inner: self.controllers.clone().build(now, mtu),
             watch,
             since: now,
+            clock: self.clock,
             acked: Acked::default(),
-        })
+        }
     }
 }
 
@@ -115,9 +138,8 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_ack(now, sent, bytes, number, app_limited, rtt);
-        let took = self.at(now).saturating_since(self.at(sent));
-        self.acked
-            .handle(DataSize::from_bytes(bytes), took, rtt.get().into());
+        let bytes = DataSize::from_bytes(bytes);
+        self.acked.handle(bytes, self.at(sent), rtt.get().into());
     }
 
     fn on_end_acks(
@@ -130,7 +152,8 @@ impl QuicController for Watched {
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_number);
         let acked = std::mem::take(&mut self.acked);
-        self.watch.handle_acks((now, self.at(now)), acked);
+        let at = self.at(self.clock.map_or(now, |clock| clock()));
+        self.watch.handle_acks((now, at), acked);
         self.watch
             .handle_in_flight(DataSize::from_bytes(in_flight), app_limited);
         self.tell(false);
@@ -188,6 +211,7 @@ impl QuicController for Watched {
             inner: self.inner.clone_box(),
             watch: self.watch.clone(),
             since: self.since,
+            clock: self.clock,
             acked: self.acked,
         })
     }
@@ -202,13 +226,16 @@ impl QuicController for Watched {
 }
 
 /// Makes controllers of our own.
-struct Own;
+struct Own {
+    clock: Option<Clock>,
+}
 
 /// A controller of our own, as noq wants it.
 #[derive(Clone, Debug)]
 struct Adapted {
     controller: Controller,
     since: Moment,
+    clock: Option<Clock>,
     measured: Measured,
 }
 
@@ -222,13 +249,20 @@ struct Measured {
 
 impl ControllerFactory for Own {
     fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
+        Box::new(self.adapted(now, mtu))
+    }
+}
+
+impl Own {
+    fn adapted(&self, now: Moment, mtu: u16) -> Adapted {
         let mut adapted = Adapted {
             controller: Controller::new(DataSize::from_bytes(mtu.into())),
             since: now,
+            clock: self.clock,
             measured: Measured::default(),
         };
         adapted.measure();
-        Box::new(adapted)
+        adapted
     }
 }
 
@@ -281,7 +315,9 @@ impl QuicController for Adapted {
         _largest_packet_num_acked: Option<u64>,
     ) {
         let in_flight = DataSize::from_bytes(in_flight);
+        let worked_on = self.at(self.clock.map_or(now, |clock| clock()));
         let now = self.at(now);
+        self.controller.handle_clock(worked_on);
         self.controller.handle_acks_end(now, in_flight, app_limited);
         self.measure();
     }
@@ -345,5 +381,54 @@ impl QuicController for Adapted {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+    use std::time::Duration as Time;
+
+    use super::*;
+
+    thread_local! {
+        static NOW: Cell<Option<Moment>> = const { Cell::new(None) };
+    }
+
+    fn clock() -> Moment {
+        NOW.get().unwrap_or_else(Moment::now)
+    }
+
+    #[test]
+    fn who_waited_for_the_processor_has_not_found_a_shorter_path() {
+        let size = DataSize::from_bytes(1_200);
+        let rtt = Time::from_millis(4);
+        for (asked, transit_ms, queueing_ms) in [(Some(clock as Clock), 2, 0), (None, 0, 3)] {
+            let begun = Moment::now();
+            let mut own = Own { clock: asked }.adapted(begun, 1_200);
+            let mut watched = Arc::new(Watchful {
+                controllers: Arc::new(Own { clock: asked }),
+                clock: asked,
+            })
+            .watched(begun, 1_200);
+            for number in 0..4 {
+                let sent = begun + rtt * number;
+                NOW.set(Some(sent + rtt));
+                // noq asked for the time before the second packet left, and read when its acknowledgement had come.
+                let told = if number == 1 { begun } else { sent + rtt };
+                let number = number.into();
+                own.on_packet_sent(sent, 1_200, number);
+                let (at, sent_at) = (own.at(told), own.at(sent));
+                own.controller.handle_ack(at, number, sent_at, size);
+                own.on_end_acks(told, 0, true, Some(number));
+                let sent_at = watched.at(sent);
+                watched.acked.handle(size, sent_at, rtt.into());
+                watched.on_end_acks(told, 0, true, Some(number));
+            }
+            let transit = watched.watch.reading().transit;
+            assert_eq!(transit.as_millis(), transit_ms, "{asked:?}");
+            let queueing = own.controller.queueing();
+            assert_eq!(queueing.as_millis(), queueing_ms, "{asked:?}");
+        }
     }
 }

@@ -9,12 +9,12 @@
 //! | `congestion` | controllers, by name; each is watched |
 //! | `watch` | what a path lets through, for the outbox above it |
 //!
-//! *What it does not do.* It reads no clock and opens no socket: QUIC says when.
+//! *What it does not do.* It reads no clock but the one it is given, and opens no socket: QUIC says when.
 //!
 //! *Sources.* noq-proto 1.4 `congestion.rs`; docs/congestion.md; docs/outbox.md §2.
 
 mod congestion;
 mod watch;
 
-pub use congestion::{controller, factory, watch};
+pub use congestion::{Clock, controller, factory, watch};
 pub use watch::{Reading, Watch};

@@ -55,7 +55,8 @@ struct Shortest {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Acked {
     bytes: DataSize,
-    shortest: Option<Duration>,
+    /// When the last of them was sent.
+    sent: Option<Instant>,
     /// The smoothed round trip after the last of them.
     rtt: Duration,
 }
@@ -150,9 +151,9 @@ impl Watch {
         state.gate.handle_packet(packet);
     }
 
-    /// Takes in a batch of acknowledgements.
+    /// Takes in a batch of acknowledgements that came at this moment and is worked on at this time.
     pub(crate) fn handle_acks(&self, (now, at): (Moment, Instant), acked: Acked) {
-        let Some(shortest) = acked.shortest else {
+        let Some(sent) = acked.sent else {
             return;
         };
         let mut state = self.lock();
@@ -160,7 +161,7 @@ impl Watch {
         self.beyond.store(0, Relaxed);
         state.gate.handle_acknowledged(acked.bytes);
         state.path.rtt = acked.rtt;
-        state.shortest.handle(at, shortest);
+        state.shortest.handle(at, at.saturating_since(sent));
         state.waiting_since = Some(now);
     }
 
@@ -200,10 +201,10 @@ impl Watch {
 }
 
 impl Acked {
-    /// Takes in that a packet was acknowledged after so long.
-    pub(crate) fn handle(&mut self, packet: DataSize, took: Duration, rtt: Duration) {
+    /// Takes in that a packet was acknowledged that was sent then.
+    pub(crate) fn handle(&mut self, packet: DataSize, sent: Instant, rtt: Duration) {
         self.bytes += packet;
-        self.shortest = Some(self.shortest.map_or(took, |shortest| shortest.min(took)));
+        self.sent = self.sent.max(Some(sent));
         self.rtt = rtt;
     }
 }

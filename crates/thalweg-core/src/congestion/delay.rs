@@ -57,10 +57,10 @@ impl Default for Delay {
 }
 
 impl Delay {
-    /// Takes in a round trip.
-    pub(super) fn handle_sample(&mut self, now: Instant, rtt: Duration) {
+    /// Takes in a round trip, and what it is at most: the base, which never rises, is of those.
+    pub(super) fn handle_sample(&mut self, now: Instant, rtt: Duration, most: Duration) {
         let rtt = rtt.clamp(RTT_MIN, RTT_MAX);
-        self.base = self.base.min(rtt);
+        self.base = self.base.min(most.clamp(RTT_MIN, RTT_MAX));
         self.smooth = if self.smooth.is_never() {
             rtt
         } else {

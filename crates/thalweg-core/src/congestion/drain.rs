@@ -130,12 +130,12 @@ impl Drain {
     pub(super) fn handle_ack(
         &mut self,
         now: Instant,
-        sent: Instant,
+        sample: &Sample,
         fits: bool,
         base: Duration,
         smooth: Duration,
     ) -> Option<Duration> {
-        let rtt = now.saturating_since(sent);
+        let (sent, rtt) = (sample.sent, sample.rtt_most);
         let patience = Duration::from_nanos(smooth.as_nanos().saturating_mul(PATIENCE));
         if now.saturating_since(self.began) > patience {
             return Some(self.floor.min(rtt));

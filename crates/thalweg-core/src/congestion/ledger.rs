@@ -7,6 +7,10 @@
 //!
 //! A round trip ends when a packet is acknowledged that was sent after the round trip began.
 //!
+//! An acknowledgement may be told with a moment before it came, where the transport asks for the time and then waits for the
+//! processor before it reads. Too long a round trip is forgotten with the next; one that is too short would be the shortest for
+//! good. So a sample says also what the round trip is at most, by when the acknowledgement was worked on.
+//!
 //! *What it does not do.* It finds no losses: the transport does.
 //!
 //! *Sources.* draft-cheng-iccrg-delivery-rate-estimation; draft-ietf-ccwg-bbr §4.1.
@@ -28,8 +32,10 @@ const STALE_PACKETS: u64 = 1 << 12;
 pub(super) struct Sample {
     /// When the newest packet of the batch was sent.
     pub(super) sent: Instant,
-    /// How long its acknowledgement took.
+    /// How long its acknowledgement took, as it is told.
     pub(super) rtt: Duration,
+    /// How long it took at most, by the clock.
+    pub(super) rtt_most: Duration,
     /// What was acknowledged.
     pub(super) acked: DataSize,
     /// The delivery rate, if enough time passed to say one.
@@ -52,6 +58,8 @@ pub(super) struct Ledger {
     short_until: u64,
     round_until: u64,
     batch: Option<Batch>,
+    /// The latest time that was told.
+    clock: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -137,6 +145,11 @@ impl Ledger {
         self.take(number);
     }
 
+    /// Takes in what time it is.
+    pub(super) fn handle_clock(&mut self, now: Instant) {
+        self.clock = self.clock.max(now);
+    }
+
     /// Takes in what the transport says is on its way, which is right where it differs.
     pub(super) fn handle_in_flight(&mut self, in_flight: DataSize) {
         self.in_flight = in_flight.as_bytes();
@@ -156,6 +169,7 @@ impl Ledger {
         let mut sample = Sample {
             sent: batch.sent,
             rtt: now.saturating_since(batch.sent),
+            rtt_most: self.clock.max(now).saturating_since(batch.sent),
             acked: DataSize::from_bytes(batch.acked),
             rate: None,
             is_short: true,

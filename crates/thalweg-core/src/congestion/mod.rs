@@ -191,6 +191,15 @@ impl Controller {
         }
     }
 
+    /// Takes in what time it is, where the moments of acknowledgements may be older: a transport that asks for the time before
+    /// it reads tells that of what had not come yet.
+    ///
+    /// The round trip without a queue is the least ever seen, so one that seems too short would stand for good. It is reckoned
+    /// up to the latest time that was told. Who never tells it has moments that are exact, as a simulation's are.
+    pub fn handle_clock(&mut self, now: Instant) {
+        self.ledger.handle_clock(now);
+    }
+
     /// Takes in a packet that leaves and will be acknowledged.
     pub fn handle_sent(&mut self, now: Instant, number: u64, size: DataSize) {
         self.ledger.handle_sent(now, number, size);
@@ -224,7 +233,7 @@ impl Controller {
         let Some(sample) = sample else {
             return;
         };
-        self.delay.handle_sample(now, sample.rtt);
+        self.delay.handle_sample(now, sample.rtt, sample.rtt_most);
         let before = self
             .ledger
             .in_flight()

@@ -423,7 +423,7 @@ impl Controller {
         }
         let fits = self.ledger.in_flight() as f64 <= self.window;
         let (base, smooth) = (self.delay.base(), self.delay.smooth());
-        let floor = drain.handle_ack(now, sample.sent, fits, base, smooth);
+        let floor = drain.handle_ack(now, sample, fits, base, smooth);
         self.phase = Phase::Drain(drain);
         let Some(floor) = floor else {
             return;

@@ -8,7 +8,8 @@ use alloc::vec::Vec;
 use proptest::prelude::*;
 
 use super::cubic::cube_root;
-use super::ledger::{Ledger, PACKETS_MAX};
+use super::drain::Drain;
+use super::ledger::{Ledger, PACKETS_MAX, Sample};
 use super::{
     Congestion, CongestionEvent, Controller, Mode, PACING_MAX, PACKETS_MIN, UNPACED, WINDOW_MAX,
 };
@@ -31,6 +32,8 @@ struct Path {
     jitter: Duration,
     /// How long the peer waits for a second packet, if one comes alone.
     lone: Duration,
+    /// One acknowledgement in so many is told as of when its packet was sent; never if it is zero.
+    told_early: u64,
     dice: SplitMix,
     /// When the line is free again.
     free: Instant,
@@ -51,6 +54,7 @@ impl Path {
             rtt,
             jitter: Duration::ZERO,
             lone: Duration::ZERO,
+            told_early: 0,
             dice: SplitMix::new(1),
             free: Instant::ZERO,
             controller: Controller::new(PACKET),
@@ -115,11 +119,13 @@ impl Path {
             if ack == next
                 && let Some((number, sent, _)) = self.flying.pop_front()
             {
-                self.controller.handle_ack(self.now, number, sent, PACKET);
+                let is_early = number.checked_rem(self.told_early) == Some(0);
+                let told = if is_early { sent } else { self.now };
+                self.controller.handle_clock(self.now);
+                self.controller.handle_ack(told, number, sent, PACKET);
                 let is_short = self.has == Some(0);
                 let in_flight = self.in_flight();
-                self.controller
-                    .handle_acks_end(self.now, in_flight, is_short);
+                self.controller.handle_acks_end(told, in_flight, is_short);
             }
         }
     }
@@ -180,6 +186,42 @@ fn alone_it_finds_the_rate_and_keeps_the_queue_short() {
         let sendable = path.controller.sendable().as_mbps_f64() / mbps as f64;
         assert!((0.85..1.1).contains(&sendable), "{mbps}: {sendable}");
     }
+}
+
+#[test]
+fn an_acknowledgement_that_is_told_too_early_is_no_shorter_path() {
+    for (mbps, rtt) in [(100, 2), (1_000, 2), (10, 20)] {
+        let mut path = Path::new(Bitrate::from_kbps(mbps * 1_000), ms(rtt));
+        path.told_early = 997;
+        path.run_for(Duration::from_secs(1));
+        let before = path.next;
+        path.run_for(Duration::from_secs(2));
+        let carried = (path.next - before) * PACKET.as_bytes() * 8;
+        let share = carried as f64 / (mbps as f64 * 1e6 * 2.0);
+        assert!(share > 0.9, "{mbps} Mbit/s, {rtt} ms: {share}");
+        assert!(path.controller.delay.base() >= ms(rtt), "{mbps} Mbit/s");
+    }
+}
+
+#[test]
+fn a_look_takes_no_acknowledgement_that_is_told_too_early_for_an_empty_queue() {
+    let began = Instant::ZERO + ms(100);
+    let mut drain = Drain::new(began, 0.0, [Bitrate::ZERO; 2], None);
+    let mut look = |sent: Duration, rtt: Duration, rtt_most: Duration| {
+        let sample = Sample {
+            sent: began + sent,
+            rtt,
+            rtt_most,
+            acked: PACKET,
+            rate: None,
+            is_short: false,
+            ends_round: false,
+        };
+        drain.handle_ack(began + sent + rtt, &sample, true, ms(20), ms(20))
+    };
+    assert_eq!(look(ms(0), ms(20), ms(20)), None, "it begins to hold");
+    assert_eq!(look(ms(21), ms(1), ms(30)), None, "the first packet alone");
+    assert_eq!(look(ms(30), ms(25), ms(25)), Some(ms(25)));
 }
 
 #[test]
@@ -372,6 +414,7 @@ enum Happening {
     Congestion(u64, Congestion),
     Spurious,
     Size(u64),
+    Clock(u64),
     Pass(u64),
 }
 
@@ -393,6 +436,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         (time, cause).prop_map(|(t, cause)| Happening::Congestion(t, cause)),
         Just(Happening::Spurious),
         size.prop_map(Happening::Size),
+        any::<u64>().prop_map(Happening::Clock),
         prop_oneof![0..100_000_000u64, any::<u64>()].prop_map(Happening::Pass),
     ]
 }
@@ -418,6 +462,7 @@ proptest! {
                 }
                 Happening::Spurious => controller.handle_spurious_loss(),
                 Happening::Size(s) => controller.handle_packet_size(DataSize::from_bytes(s)),
+                Happening::Clock(t) => controller.handle_clock(Instant::from_nanos(t)),
                 Happening::Pass(nanos) => now = now + Duration::from_nanos(nanos),
             }
             let window = controller.window();
@@ -468,7 +513,9 @@ fn who_found_nobody_does_not_look_at_his_own_two_packets() {
     for kbps in [1_000, 1_500, 2_000] {
         let mut path = Path::new(Bitrate::from_kbps(kbps), ms(20));
         // As small packets measure it: what a large one takes seems to be a queue.
-        path.controller.delay.handle_sample(path.now, ms(20));
+        path.controller
+            .delay
+            .handle_sample(path.now, ms(20), ms(20));
         path.run_for(Duration::from_secs(5));
         assert!(
             path.controller.rate_empty > Bitrate::ZERO,
@@ -499,11 +546,13 @@ fn a_queue_is_ones_own_by_its_rate_and_its_length() {
             .rates
             .handle_sample(Bitrate::from_kbps(now), false);
         let at = Instant::ZERO + Duration::from_secs(1);
-        controller.delay.handle_sample(at, ms(20));
+        controller.delay.handle_sample(at, ms(20), ms(20));
         for after in 1..20 {
-            controller
-                .delay
-                .handle_sample(at + ms(after * 100), ms(20 + queueing));
+            controller.delay.handle_sample(
+                at + ms(after * 100),
+                ms(20 + queueing),
+                ms(20 + queueing),
+            );
         }
         controller.is_queue_own()
     };

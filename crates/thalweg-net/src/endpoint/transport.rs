@@ -7,6 +7,8 @@
 //!
 //! *Sources.* noq 1.4 `config/transport.rs`.
 
+use std::time::Instant;
+
 use iroh::endpoint::{IdleTimeout, MtuDiscoveryConfig, QuicTransportConfig, VarInt};
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings::{
@@ -21,7 +23,7 @@ pub(crate) fn config(idle_timeout: Duration, algorithm: Algorithm) -> QuicTransp
     mtu.upper_bound(MTU_BYTES_MAX)
         .minimum_change(MTU_GAIN_BYTES);
     QuicTransportConfig::builder()
-        .congestion_controller_factory(thalweg_quic::factory(algorithm))
+        .congestion_controller_factory(thalweg_quic::factory(algorithm, Some(Instant::now)))
         .max_concurrent_bidi_streams(VarInt::from_u32(0))
         .max_concurrent_uni_streams(VarInt::from_u32(STREAMS_MAX))
         .stream_receive_window(VarInt::from_u32(STREAM_WINDOW_BYTES))

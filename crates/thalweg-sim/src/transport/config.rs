@@ -69,7 +69,7 @@ fn transport(settings: PortSettings) -> TransportConfig {
         .keep_alive_interval(Some(patience.keep_alive.into()))
         .default_path_max_idle_timeout(Some(patience.path_idle.into()))
         .default_path_keep_alive_interval(Some(patience.path_keep_alive.into()))
-        .congestion_controller_factory(thalweg_quic::factory(settings.congestion))
+        .congestion_controller_factory(thalweg_quic::factory(settings.congestion, None))
         .enable_segmentation_offload(false);
     config
 }
