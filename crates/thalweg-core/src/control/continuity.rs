@@ -32,6 +32,7 @@ use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::limits::PATH_NODES_MAX;
 use crate::mailbox::Held;
+use crate::needs::Reliability;
 use crate::routing::pulse::Hearing;
 use crate::session::Part;
 use crate::time::{Duration, Instant};
@@ -525,10 +526,15 @@ impl Controller {
         let paths = source.paths.iter();
         let of_sink = paths.filter(|(_, path)| path.last() == Some(&sink));
         let epochs: Vec<Epoch> = of_sink.map(|(epoch, _)| *epoch).collect();
+        let is_whole = source.publication.needs.reliability == Reliability::Full;
+        let mut in_force = source.session.active().filter(|_| is_whole);
+        let in_order = in_force.find(|(served, _)| *served == sink);
+        let in_order = in_order.map(|(_, epoch)| epoch);
         self.outputs.push_back(Output::Acknowledged {
             stream,
             sink,
             epochs,
+            in_order,
             held,
         });
     }

@@ -214,6 +214,9 @@ pub enum Output {
         sink: NodeId,
         /// All plans for that sink.
         epochs: Vec<Epoch>,
+        /// The one in force, if ADUs come in order by it and none may be left out: how many it lacks of those is to be told
+        /// ([`Controller::handle_missing`]).
+        in_order: Option<Epoch>,
         /// What the sink has.
         held: Held,
     },

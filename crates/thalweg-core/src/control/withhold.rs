@@ -11,7 +11,7 @@
 //! ```
 //!
 //! One that passes on a part is found by what is missing in the accounts, which takes longer
-//! ([`look_through`](crate::ledger::Account::look_through)).
+//! ([`look_through`](crate::ledger::Account::look_through)); but by what a sink lacks, at once, where ADUs keep their order.
 //!
 //! A node is kept away from for [`HOLD_FIRST`], and twice as long each time that it is found again.
 //!
@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use super::continuity::{Avoid, SUSPECT_HOLD};
 use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::ledger::Patience;
+use crate::ledger::{Account, Patience};
 use crate::needs::{Needs, Reliability};
 use crate::time::{Due, Duration, Instant};
 
@@ -133,6 +133,23 @@ impl Controller {
             if let Some(last) = last {
                 self.doubt_plan(stream, epoch, last, now);
             }
+        }
+    }
+
+    /// Takes in how many of the ADUs that went by a plan its sink lacks, though it has later ones.
+    ///
+    /// ADUs of a stream that is `full` keep their order on every hop, and none of them may be left out: what is passed over is not on
+    /// its way any more.
+    pub fn handle_missing(
+        &mut self,
+        (stream, epoch): (StreamId, Epoch),
+        missing: u64,
+        now: Instant,
+    ) {
+        let plan = (stream, epoch);
+        let passed_over = |account: &mut Account| account.handle_missing(missing, now);
+        if let Some(last) = self.accounts.change(plan, passed_over).flatten() {
+            self.doubt_plan(stream, epoch, last, now);
         }
     }
 

@@ -13,6 +13,8 @@
 //! missing = left, when the window began − answers, when it ends      grows by 5 % of what left, three windows in a row
 //! ```
 //!
+//! Where ADUs keep their order none can be on its way that a sink lacks while it has later ones: nobody needs to wait for a window.
+//!
 //! *What it does not do.* It believes what it is told: one on the way can say that all was delivered.
 
 use alloc::vec::Vec;
@@ -30,6 +32,9 @@ const WINDOW_LEAST: u64 = 40;
 const MISSING_PART: u64 = 20;
 const WINDOWS: u32 = 3;
 
+/// How long a sink must lack what it should have had before later ADUs: its next receipt says so again.
+const PASSED_OVER: Duration = Duration::from_secs(1);
+
 /// How long it is waited for word of what left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
@@ -46,6 +51,8 @@ pub struct Patience {
 pub(super) struct Passage {
     silence: Silence,
     shortfall: Shortfall,
+    /// Since when the sink lacks more than was dropped for a reason, though it has later ADUs of a plan that keeps their order.
+    passed_over: Option<Instant>,
 }
 
 /// Whether nothing at all is answered.
@@ -88,6 +95,8 @@ struct Look {
     answers: u64,
     /// How many were lost on lines.
     gone: u64,
+    /// How many should have come and were dropped by a node that says why, the first one too.
+    dropped: u64,
     /// How many each node has had, as far as it says, that were lost behind it, the source first.
     lost: Vec<u64>,
 }
@@ -110,6 +119,7 @@ impl Passage {
                 lost: Vec::new(),
                 windows: 0,
             },
+            passed_over: None,
         }
     }
 
@@ -117,6 +127,19 @@ impl Passage {
     fn look(&mut self, look: &Look, patience: &Patience, now: Instant) -> Option<usize> {
         let short = self.shortfall.look(look, patience, now);
         self.silence.look(look, patience.answer, now).or(short)
+    }
+
+    fn handle_missing(&mut self, missing: u64, look: &Look, now: Instant) -> Option<usize> {
+        if missing <= look.dropped {
+            self.passed_over = None;
+            return None;
+        }
+        let since = *self.passed_over.get_or_insert(now);
+        if now < since + PASSED_OVER {
+            return None;
+        }
+        self.passed_over = None;
+        Some(look.last_before(&[], missing))
     }
 }
 
@@ -172,9 +195,11 @@ impl Shortfall {
             },
         );
         // A line that loses a few is not where the rest is, nor is one that may.
-        let by_line = most_lost(&before.lost, &look.lost)
-            .filter(|(_, lost)| !patience.is_lossy && lost * 2 >= grown);
-        is_found.then(|| by_line.map_or(look.first, |(at, _)| at))
+        let lost_before = Some(before.lost).filter(|_| !patience.is_lossy);
+        is_found.then(|| match lost_before {
+            Some(before) => look.last_before(&before, grown),
+            None => look.first,
+        })
     }
 }
 
@@ -189,6 +214,16 @@ fn most_lost(before: &[u64], now: &[u64]) -> Option<(usize, u64)> {
     most.filter(|(_, grown)| *grown > 0)
 }
 
+impl Look {
+    /// Returns the place of the last node that is known to have had what is missing: of the one that lost most of it since, or the
+    /// first if none says that it lost half of it.
+    fn last_before(&self, lost_before: &[u64], missing: u64) -> usize {
+        let most = most_lost(lost_before, &self.lost);
+        let most = most.filter(|(_, lost)| lost * 2 >= missing);
+        most.map_or(self.first, |(at, _)| at)
+    }
+}
+
 impl Account {
     /// Returns whether something has left and waits for an answer.
     pub const fn awaits_passage(&self) -> bool {
@@ -200,18 +235,41 @@ impl Account {
     ///
     /// Cost    O(counters)
     pub fn look_through(&mut self, patience: &Patience, now: Instant) -> Option<usize> {
+        let look = self.known();
+        self.passage.look(&look, patience, now)
+    }
+
+    /// Takes in how many ADUs of this plan, which keeps their order, its sink lacks though it has later ones; if it has lacked more
+    /// than was dropped for a reason for so long, returns the place of the last node that is known to have had them, the source being 0.
+    ///
+    /// Cost    O(counters)
+    pub fn handle_missing(&mut self, missing: u64, now: Instant) -> Option<usize> {
+        let look = self.known();
+        self.passage.handle_missing(missing, &look, now)
+    }
+
+    fn known(&self) -> Look {
         let mut look = Look {
             left: self.counts.left.iter().flatten().sum(),
             first: usize::from(matches!(self.place, Place::Graft(_))),
             answers: 0,
             gone: 0,
+            dropped: 0,
             lost: alloc::vec![0; 1 + self.behind.len()],
         };
         for (at, number, count) in self.entries() {
             let (is_behind, what) = (at > 0, What::from_number(number));
             match what.map(|(what, _)| what) {
                 Some(What::Dropped(DropCause::PathLost)) => look.lost[at] += count,
-                Some(What::Dropped(_) | What::Delivered) if is_behind => look.answers += count,
+                Some(what @ (What::Dropped(_) | What::Delivered)) => {
+                    look.answers += if is_behind { count } else { 0 };
+                    // What a plan leaves out no sink lacks, nor what it has had before.
+                    let is_lacked = !matches!(
+                        what,
+                        What::Delivered | What::Dropped(DropCause::Filtered | DropCause::Duplicate)
+                    );
+                    look.dropped += if is_lacked { count } else { 0 };
+                }
                 _ => {}
             }
         }
@@ -222,7 +280,7 @@ impl Account {
         {
             *lost += look.left;
         }
-        self.passage.look(&look, patience, now)
+        look
     }
 }
 
@@ -246,6 +304,7 @@ mod tests {
             first: 0,
             answers,
             gone: lost.iter().sum(),
+            dropped: 0,
             lost: lost.to_vec(),
         }
     }
@@ -325,6 +384,28 @@ mod tests {
         assert_eq!(found(10), Some((45, 0)), "a tenth");
         assert_eq!(found(0), None);
         assert_eq!(found(100), None, "a hundredth");
+    }
+
+    #[test]
+    fn what_a_sink_lacks_for_a_second_is_told_unless_it_was_dropped() {
+        let mut passage = Passage::new(Instant::ZERO);
+        let mut see = |missing, dropped, lost: &[u64], s| {
+            let look = Look {
+                dropped,
+                ..look(100, 50, lost)
+            };
+            passage.handle_missing(missing, &look, at(s))
+        };
+        assert_eq!(see(1, 0, &[0, 0, 0], 1), None, "said once");
+        assert_eq!(see(2, 0, &[0, 0, 0], 2), Some(0));
+        assert_eq!(see(2, 0, &[0, 0, 0], 3), None, "and begins anew");
+        assert_eq!(see(0, 0, &[0, 0, 0], 4), None);
+        assert_eq!(see(2, 0, &[0, 0, 0], 5), None, "it had come meanwhile");
+        assert_eq!(see(4, 4, &[0, 0, 0], 6), None, "all were dropped");
+        assert_eq!(see(5, 4, &[0, 2, 0], 7), None);
+        assert_eq!(see(5, 4, &[0, 2, 0], 8), Some(0), "the line lost the less");
+        assert_eq!(see(5, 4, &[0, 3, 0], 9), None);
+        assert_eq!(see(5, 4, &[0, 3, 0], 10), Some(1), "or the half");
     }
 
     #[test]

@@ -19,6 +19,7 @@ use thalweg_core::adu::{Adu, Mark};
 use thalweg_core::id::{Epoch, NodeId};
 use thalweg_core::mailbox::Held;
 use thalweg_core::session::{Dropped, Due, Hold, Sinkward};
+use thalweg_core::time::Instant;
 use thalweg_lift::route::window;
 use tokio::sync::Notify;
 
@@ -111,12 +112,22 @@ impl Outlet {
         holding.wake();
     }
 
-    /// Takes in what a sink has.
-    pub(super) fn handle_receipt(holding: &Holding, sink: NodeId, held: &Held) {
-        holding.lock().handle_receipt(sink, held);
+    /// Takes in what a sink has; returns how many it lacks of what went by the plan that keeps their order.
+    pub(super) fn handle_receipt(
+        holding: &Holding,
+        sink: NodeId,
+        in_order: Option<Epoch>,
+        held: &Held,
+        now: Instant,
+    ) -> u64 {
+        let mut hold = holding.lock();
+        hold.handle_receipt(sink, held);
+        let missing = in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
+        drop(hold);
         holding.eased.notify_waiters();
         // The end of the stream waits for all else.
         holding.wake();
+        missing
     }
 
     /// Sends what can be sent, until nothing can.

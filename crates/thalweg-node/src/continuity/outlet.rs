@@ -223,13 +223,23 @@ impl Outlet {
         }
     }
 
-    /// Takes in what a sink has, for which these plans are.
-    pub(crate) fn acknowledge(&self, sink: NodeId, epochs: &[Epoch], held: &Held) {
+    /// Takes in what a sink has, for which these plans are; returns how many it lacks of what went by the one that keeps their order.
+    pub(crate) fn acknowledge(
+        &self,
+        (sink, epochs): (NodeId, &[Epoch]),
+        in_order: Option<Epoch>,
+        held: &Held,
+    ) -> u64 {
+        let now = self.forwarder.clock.now();
         if let Some(holding) = &self.holding {
-            return Self::handle_receipt(holding, sink, held);
+            return Self::handle_receipt(holding, sink, in_order, held, now);
         }
-        self.lock().keep.handle_receipt(epochs, held);
+        let mut state = self.lock();
+        state.keep.handle_receipt(epochs, held);
+        let missing = in_order.map_or(0, |plan| state.keep.missing(plan, held, now));
+        drop(state);
         self.acknowledged.notify_waiters();
+        missing
     }
 
     /// Sends again what is ordered, and returns which plans are in force then.

@@ -178,18 +178,31 @@ impl Control {
                 stream,
                 sink,
                 epochs,
+                in_order,
                 held,
-            } => self.tell_publisher(stream, |publishing| {
-                publishing.outlet.acknowledge(sink, &epochs, &held);
-            }),
+            } => {
+                let acknowledge = |publishing: &mut Publishing| {
+                    let outlet = &publishing.outlet;
+                    outlet.acknowledge((sink, &epochs), in_order, &held)
+                };
+                let missing = self.tell_publisher(stream, acknowledge);
+                if let (Some(epoch), Some(missing)) = (in_order, missing) {
+                    let now = self.forwarder.clock.now();
+                    self.controller
+                        .handle_missing((stream, epoch), missing, now);
+                }
+            }
             _ => {}
         }
     }
 
-    fn tell_publisher(&mut self, stream: StreamId, tell: impl FnOnce(&mut Publishing)) {
-        if let Some(publishing) = self.publishers.get_mut(&stream) {
-            tell(publishing);
-        }
+    /// Tells a publisher, if it is still there, and returns what it says.
+    fn tell_publisher<T>(
+        &mut self,
+        stream: StreamId,
+        tell: impl FnOnce(&mut Publishing) -> T,
+    ) -> Option<T> {
+        self.publishers.get_mut(&stream).map(tell)
     }
 
     /// Has a publisher give what is kept before anything new.

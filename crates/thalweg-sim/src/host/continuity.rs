@@ -85,20 +85,27 @@ impl Host {
         self.received.remove(&stream);
     }
 
-    /// A sink has said what it has.
+    /// A sink has said what it has; returns how many it lacks of what went by a plan that keeps their order.
     pub(super) fn acknowledge(
         &mut self,
         stream: StreamId,
         (sink, epochs): (NodeId, &[Epoch]),
+        in_order: Option<Epoch>,
         held: &Held,
-    ) {
+        watch: &Watch<'_>,
+    ) -> u64 {
+        let now = self.now(watch);
         let publishers = self.publishers.iter_mut();
-        for publisher in publishers.filter(|publisher| publisher.stream() == stream) {
-            match &mut publisher.hold {
-                Some(hold) => hold.handle_receipt(sink, held),
-                None => publisher.keep.handle_receipt(epochs, held),
+        let of_stream = publishers.filter(|publisher| publisher.stream() == stream);
+        let missing = of_stream.map(|publisher| {
+            if let Some(hold) = &mut publisher.hold {
+                hold.handle_receipt(sink, held);
+                return in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
             }
-        }
+            publisher.keep.handle_receipt(epochs, held);
+            in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now))
+        });
+        missing.sum()
     }
 
     /// Keeps an ADU that is given, for the sinks of these plans, if it goes to another node and matters there.

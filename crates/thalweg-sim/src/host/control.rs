@@ -105,8 +105,16 @@ impl Host {
                 stream,
                 sink,
                 epochs,
+                in_order,
                 held,
-            } => self.acknowledge(stream, (sink, &epochs), &held),
+            } => {
+                let missing = self.acknowledge(stream, (sink, &epochs), in_order, &held, watch);
+                if let Some(epoch) = in_order {
+                    let now = self.now(watch);
+                    self.controller
+                        .handle_missing((stream, epoch), missing, now);
+                }
+            }
             _ => {}
         }
     }

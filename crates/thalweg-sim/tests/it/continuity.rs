@@ -5,8 +5,6 @@
 //! in time. The other laws (nothing twice, each ADU accounted for, the ledger true) hold as in every world.
 
 use thalweg_core::model::World;
-use thalweg_core::needs::Reliability;
-use thalweg_core::time::Duration;
 use thalweg_sim::oracle::continuity;
 use thalweg_sim::play::Played;
 use thalweg_world::Format;
@@ -90,15 +88,16 @@ fn a_relay_keeps_a_part_and_says_that_it_came() {
 }
 
 #[test]
-fn a_relay_that_keeps_a_part_of_what_has_no_deadline_is_found_later() {
-    let mut world = continuity_world!("withhold-part");
-    world.length = Some(Duration::from_secs(230));
-    let video = &mut world.streams[0];
-    video.needs.reliability = Reliability::Full;
-    video.traffic.stop = Some(Duration::from_secs(220));
-    // Its windows have 34 seconds.
-    let lower = given_by(&run_by_law(&world, 0), "lower");
-    assert!(lower > 25 * 10, "{lower}");
+fn a_relay_keeps_a_part_of_a_full_stream_and_nothing_is_lost() {
+    let world = continuity_world!("withhold-full");
+    stays_whole(&world);
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        // Four seconds before it begins, and twice until the second receipt that tells of gaps has come.
+        let (upper, lower) = (given_by(&played, "upper"), given_by(&played, "lower"));
+        assert!(upper < 25 * (4 + 2 * 3), "seed {seed}: {upper}");
+        assert!(lower > 25 * 60, "seed {seed}: {lower}");
+    }
 }
 
 #[test]

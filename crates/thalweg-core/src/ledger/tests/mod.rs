@@ -1,9 +1,11 @@
 //! Proves that the source's sums are the truth however reports are lost, repeated and overtaken, that nodes may begin anew,
-//! that liars are not believed, and what an account costs on the wire.
+//! and what an account costs on the wire.
 //!
 //! *How.* A [`Chain`] of accounts on virtual time. What becomes of each ADU is decided by the test, so the truth is known.
 
+mod liars;
 mod marks;
+mod passed_over;
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -146,9 +148,9 @@ impl Chain {
 
     /// A node is restarted: it knows nothing and counts from zero, and the one behind it tells it all.
     fn restart(&mut self, at: usize, since: u64) {
-        let nodes = self.counts.len();
         self.counts[at] = Counts::default();
-        self.accounts[at] = Account::new(place(at, nodes), since, self.now);
+        let place = place(at, self.counts.len());
+        self.accounts[at] = Account::new(place, since, self.now);
         if let Some(behind) = self.accounts.get_mut(at + 1) {
             behind.refresh(self.now);
         }
@@ -349,105 +351,6 @@ fn report(statements: Vec<Statement>) -> Report {
         made: Made::default(),
         statements,
     }
-}
-
-#[test]
-fn nobody_is_believed_who_says_more_than_can_be() {
-    let mut chain = Chain::new(3);
-    for _ in 0..5 {
-        chain.carry(band(0), Fate::Vanished(0));
-    }
-    chain.tell();
-    let honest = report(vec![statement(
-        0,
-        1,
-        &[(What::Arrived(Mark::at(Instant::ZERO)), 1)],
-    )]);
-    chain.deliver(1, &honest);
-    let expired = What::Dropped(DropCause::Expired);
-    let before = chain.reading();
-    let lies = [
-        (
-            statement(2, 1, &[(expired, 1)]),
-            Disbelief::OffPath { distance: 2 },
-        ),
-        (
-            statement(0, 1, &[(What::Arrived(Mark::at(Instant::ZERO)), 6)]),
-            Disbelief::Arrived {
-                arrived: 6,
-                sent: 5,
-            },
-        ),
-        (
-            statement(0, 1, &[(expired, 6)]),
-            Disbelief::Ended { ended: 6, given: 5 },
-        ),
-        (
-            statement(1, 1, &[(expired, u64::MAX)]),
-            Disbelief::Ended {
-                ended: u64::MAX,
-                given: 5,
-            },
-        ),
-        (
-            statement(0, 1, &[(expired, 3), (What::Delivered, 3)]),
-            Disbelief::Ended { ended: 6, given: 5 },
-        ),
-    ];
-    for (lie, why) in lies {
-        let said = chain.accounts[0].handle_report(&report(vec![lie]), chain.now);
-        assert_eq!(said, Err(why));
-        assert_eq!(chain.reading(), before, "nothing of it is kept");
-    }
-    let most = report(vec![statement(
-        0,
-        1,
-        &[(What::Arrived(Mark::at(Instant::ZERO)), 5), (expired, 5)],
-    )]);
-    chain.deliver(1, &most);
-    assert_eq!(
-        chain.reading().lost(),
-        5,
-        "as many as were sent are believed"
-    );
-}
-
-#[test]
-fn what_is_said_of_nodes_behind_takes_bounded_room() {
-    let mut relay = Account::new(Place::Relay, 1, Instant::ZERO);
-    let numbers = (0..=255).filter(|number| What::from_number(*number).is_some());
-    let entries: Vec<Entry> = numbers.map(|what| Entry { what, count: 1 }).collect();
-    let kept = |statements: u8| {
-        let statement = |distance| Statement {
-            distance,
-            since: Some(1),
-            // Not how many arrived, of which nothing was sent.
-            entries: entries
-                .iter()
-                .copied()
-                .filter(|entry| entry.what >> 3 < 24)
-                .collect(),
-        };
-        report((0..statements).map(statement).collect())
-    };
-    let each = DropCause::ALL.len() * BANDS;
-    let fits = (LEDGER_BEHIND_MAX / each) as u8;
-    assert_eq!(relay.handle_report(&kept(fits), Instant::ZERO), Ok(()));
-    let many = relay.handle_report(&kept(fits + 1), Instant::ZERO);
-    assert_eq!(many, Err(Disbelief::Many((usize::from(fits) + 1) * each)));
-    // What a later version counts takes no room, and is no error.
-    let unknown = Statement {
-        distance: 0,
-        since: Some(1),
-        entries: vec![Entry {
-            what: 255,
-            count: 9,
-        }],
-    };
-    assert_eq!(
-        relay.handle_report(&report(vec![unknown]), Instant::ZERO),
-        Ok(())
-    );
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Proves the set of what has come against a plain set, within its bounds.
 
 use alloc::collections::BTreeSet;
+use alloc::vec;
+use alloc::vec::Vec;
 
 use super::{Held, Seen};
 use crate::id::Sequence;
@@ -48,4 +50,31 @@ fn of_many_ranges_the_oldest_gap_is_settled_and_the_newest_are_told() {
     assert_eq!((held.floor, held.ranges.len()), (11, RECEIPT_RANGES_MAX));
     assert!(held.has(Sequence(10 + 2 * most)) && !held.has(Sequence(12)));
     assert!(Held::everything().has(Sequence(u64::MAX - 1)));
+}
+
+#[test]
+fn a_sink_lacks_what_lies_before_what_has_come_and_may_have_what_is_not_told() {
+    let lacked = |held: &Held, sequences: core::ops::Range<u64>| -> Vec<u64> {
+        let all = sequences.map(Sequence);
+        let lacked = all.filter(|sequence| held.lacks(*sequence));
+        lacked.map(|sequence| sequence.0).collect()
+    };
+    let of = |floor, ranges| Held { floor, ranges };
+    assert_eq!(lacked(&of(3, vec![]), 0..20), [], "none is later");
+    let one = core::iter::once(5..7).collect();
+    assert_eq!(lacked(&of(3, one), 0..20), [3, 4]);
+    let held = of(3, vec![5..7, 8..9, 11..12]);
+    assert_eq!(lacked(&held, 0..20), [3, 4, 7, 9, 10]);
+    let many = |ranges: u64| -> Held {
+        let ranges = (0..ranges).map(|at| 10 + 2 * at..11 + 2 * at);
+        of(3, ranges.collect())
+    };
+    let most = RECEIPT_RANGES_MAX as u64;
+    let all_told = lacked(&many(most - 1), 0..200);
+    assert_eq!(all_told.first(), Some(&3), "what is not told has not come");
+    assert_eq!(all_told.len() as u64, 7 + most - 2);
+    let newest_told = lacked(&many(most), 0..200);
+    assert_eq!(newest_told.first(), Some(&11));
+    assert_eq!(newest_told.len() as u64, most - 1);
+    assert_eq!(lacked(&Held::everything(), 0..200), []);
 }

@@ -248,6 +248,17 @@ impl Hold {
         }
     }
 
+    /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
+    ///
+    /// Cost    O(held)
+    pub fn missing(&self, sink: NodeId, plan: Epoch, held: &Held, now: Instant) -> u64 {
+        let missing = self.stored.iter().filter(|(sequence, stored)| {
+            let sequence = crate::id::Sequence(**sequence);
+            now < stored.until && stored.sent.contains(&(sink, plan)) && held.lacks(sequence)
+        });
+        missing.count() as u64
+    }
+
     /// Keeps an ADU no longer for a sink: it has it, or its plan does not carry that layer so far.
     pub fn forget(&mut self, sink: NodeId, sequence: u64) {
         let Some(stored) = self.stored.get_mut(&sequence) else {

@@ -235,3 +235,24 @@ fn a_producer_waits_when_half_is_taken_and_it_is_being_emptied() {
     hold.handle_receipt(A, &has(0..1));
     assert!(!hold.is_pressed());
 }
+
+#[test]
+fn a_sink_is_said_to_lack_what_was_sent_to_it_and_lies_before_what_it_has() {
+    let mut hold = hold(Order::Sequence);
+    sinks(&mut hold, &[(A, Some(1))]);
+    for sequence in 0..6 {
+        give(&mut hold, sequence, 0, at(0));
+    }
+    assert_eq!(sent(&mut hold, at(0)).len(), 6);
+    give(&mut hold, 6, 0, at(0));
+    let held = Held {
+        floor: 1,
+        ranges: vec![3..4, 8..9],
+    };
+    hold.handle_receipt(A, &held);
+    let missing = |sink, plan, now| hold.missing(sink, Epoch(plan), &held, now);
+    assert_eq!(missing(A, 1, at(0)), 4, "1, 2, 4 and 5; 6 was not sent");
+    assert_eq!(missing(A, 2, at(0)), 0);
+    assert_eq!(missing(B, 1, at(0)), 0);
+    assert_eq!(missing(A, 1, at(60)), 0, "it is not held any more");
+}

@@ -99,6 +99,17 @@ impl Keep {
         });
     }
 
+    /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
+    ///
+    /// Cost    O(kept)
+    pub fn missing(&self, plan: Epoch, held: &Held, now: Instant) -> u64 {
+        let missing = self.kept.values().filter(|kept| {
+            let sequence = kept.adu.header.sequence;
+            now < kept.until && kept.plans.contains(&plan) && held.lacks(sequence)
+        });
+        missing.count() as u64
+    }
+
     /// Gives out what went by these plans and is still worth sending, by sequence, and keeps it no longer for their sinks.
     ///
     /// Whoever sends it again says so by [`Keep::handle_given`].

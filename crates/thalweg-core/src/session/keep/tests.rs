@@ -104,3 +104,22 @@ fn what_goes_to_many_sinks_is_kept_once_and_until_the_last_has_it() {
     keep.handle_receipt(&[Epoch(3)], &all);
     assert_eq!(keep.size(), (0, 0));
 }
+
+#[test]
+fn a_sink_is_said_to_lack_what_went_by_the_plan_and_lies_before_what_it_has() {
+    let mut keep = keeping(1, 0..4);
+    for sequence in 4..10 {
+        give(&mut keep, &adu(2, sequence, 10), Full);
+    }
+    let held = Held {
+        floor: 1,
+        ranges: vec![5..6, 8..9],
+    };
+    keep.handle_receipt(&[Epoch(1), Epoch(2)], &held);
+    let missing = |plan, now| keep.missing(Epoch(plan), &held, now);
+    assert_eq!(missing(1, Instant::ZERO), 3, "1 to 3");
+    assert_eq!(missing(2, Instant::ZERO), 3, "4, 6 and 7");
+    assert_eq!(missing(3, Instant::ZERO), 0);
+    let late = Instant::ZERO + KEEP_AGE_MAX;
+    assert_eq!(missing(2, late), 0, "nobody sends it again");
+}

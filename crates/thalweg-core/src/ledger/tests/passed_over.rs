@@ -1,0 +1,46 @@
+//! Proves which words of nodes explain what a sink lacks, of a plan that keeps the order of its ADUs.
+
+use super::*;
+
+/// Returns after how many receipts, a second apart, it is told that something was passed over, and behind which node.
+fn told(chain: &mut Chain, missing: u64) -> Option<(u32, usize)> {
+    (1..=3).find_map(|receipt| {
+        chain.pass(Duration::from_secs(1));
+        let last = chain.accounts[0].handle_missing(missing, chain.now);
+        last.map(|last| (receipt, last))
+    })
+}
+
+#[test]
+fn what_was_dropped_for_a_reason_is_not_passed_over() {
+    for (cause, is_explained) in [
+        (DropCause::Overflow, true),
+        (DropCause::Cancelled, true),
+        // The sink has had it, by the way before.
+        (DropCause::Duplicate, false),
+        // The plan leaves it out, so it is not said to be missing.
+        (DropCause::Filtered, false),
+    ] {
+        for at in 0..3 {
+            let mut chain = Chain::new(3);
+            chain.pass(Duration::from_secs(1));
+            chain.carry(band(10), Fate::Delivered);
+            chain.carry(band(10), Fate::GivenUp(at, cause));
+            let expected = (!is_explained).then_some((2, 0));
+            assert_eq!(told(&mut chain, 1), expected, "{cause:?} at {at}");
+            assert_eq!(told(&mut chain, 2), Some((2, 0)), "{cause:?} and one more");
+        }
+    }
+}
+
+#[test]
+fn what_the_next_node_never_had_is_no_fault_of_those_before() {
+    let mut chain = Chain::new(4);
+    chain.pass(Duration::from_secs(1));
+    for _ in 0..10 {
+        chain.carry(band(10), Fate::Delivered);
+    }
+    chain.carry(band(10), Fate::Vanished(1));
+    chain.pass(EVERY + SLACK);
+    assert_eq!(told(&mut chain, 1), Some((2, 1)), "its own word of it");
+}
