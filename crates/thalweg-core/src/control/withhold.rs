@@ -85,6 +85,10 @@ impl Withholders {
     }
 
     fn insert(&mut self, node: NodeId, now: Instant) {
+        if self.has(node, now) {
+            // Found again while the stream moves away from it.
+            return;
+        }
         let known = self.nodes.get(&node);
         let hold = known.map_or(HOLD_FIRST, |known| (known.hold + known.hold).min(HOLD_MAX));
         let withholder = Withholder {
@@ -266,6 +270,7 @@ mod tests {
         let node = NodeId([7; 32]);
         let mut withholders = Withholders::default();
         withholders.insert(node, at(0));
+        withholders.insert(node, at(0));
         assert!(withholders.has(node, at(59)));
         assert!(!withholders.has(node, at(60)));
         assert!(!withholders.expire(at(59)));
@@ -273,10 +278,13 @@ mod tests {
         withholders.insert(node, at(100));
         assert!(withholders.has(node, at(219)));
         assert!(!withholders.has(node, at(220)));
-        for _ in 0..10 {
-            withholders.insert(node, at(300));
+        let mut found = 300;
+        for hold in [240, 480, 960, 960] {
+            withholders.insert(node, at(found));
+            assert!(withholders.has(node, at(found + hold - 1)));
+            found += hold;
+            assert!(!withholders.has(node, at(found)), "and no longer");
         }
-        assert!(!withholders.has(node, at(300 + 960)), "and no longer");
     }
 
     #[test]

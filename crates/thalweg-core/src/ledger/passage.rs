@@ -195,10 +195,12 @@ impl Shortfall {
             },
         );
         // A line that loses a few is not where the rest is, nor is one that may.
-        let lost_before = Some(before.lost).filter(|_| !patience.is_lossy);
-        is_found.then(|| match lost_before {
-            Some(before) => look.last_before(&before, grown),
-            None => look.first,
+        is_found.then(|| {
+            if patience.is_lossy {
+                look.first
+            } else {
+                look.last_before(&before.lost, grown)
+            }
         })
     }
 }
