@@ -110,9 +110,9 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "soak",
-        arguments: "--minutes N [--from SEED]",
-        flags: &["--minutes", "--from"],
-        about: "Plays made-up worlds in virtual time for N minutes, and stops at the first that breaks a law",
+        arguments: "--minutes N [--from SEED] [--long]",
+        flags: &["--minutes", "--from", "--long"],
+        about: "Plays made-up worlds of seconds (--long: of a minute) in virtual time for N minutes, and stops at the first that breaks a law",
         run: soak::run,
     },
 ];

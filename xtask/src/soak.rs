@@ -1,4 +1,5 @@
-//! Made-up worlds in virtual time: a thousand in every check, and as many as there is time for in a soak.
+//! Made-up worlds in virtual time: a thousand of seconds and sixty of a minute in every check, and as many as there is time for in a
+//! soak.
 //!
 //! *The idea.* Both run the example `soak` of `thalweg-sim`, a release build that links neither sockets nor the node. It
 //! stops at the first world that breaks a law and prints the line that replays it.
@@ -11,33 +12,43 @@ const FIRST: u64 = 1_000;
 /// The seeds that every check plays.
 const CHECKED: &str = "0..1000";
 
+/// The same of worlds of a minute, which take a hundred times as long.
+const CHECKED_LONG: &str = "0..60";
+
 /// What the command line asked for.
 #[derive(Debug, PartialEq, Eq)]
 struct Asked {
     minutes: u64,
     first: u64,
+    is_long: bool,
 }
 
 /// Plays worlds for so many minutes.
 pub fn run(arguments: &[String]) -> Result<(), Failure> {
-    let Asked { minutes, first } = parse(arguments)?;
-    soak(&[
-        "--seeds",
-        &format!("{first}.."),
-        "--minutes",
-        &minutes.to_string(),
-    ])
+    let Asked {
+        minutes,
+        first,
+        is_long,
+    } = parse(arguments)?;
+    let (seeds, minutes) = (format!("{first}.."), minutes.to_string());
+    let mut words = vec!["--seeds", &seeds, "--minutes", &minutes];
+    if is_long {
+        words.push("--long");
+    }
+    soak(&words)
 }
 
 /// Plays the worlds that every check plays.
 pub fn check() -> Result<(), Failure> {
-    soak(&["--seeds", CHECKED])
+    soak(&["--seeds", CHECKED])?;
+    soak(&["--long", "--seeds", CHECKED_LONG])
 }
 
 fn parse(arguments: &[String]) -> Result<Asked, Failure> {
     let mut asked = Asked {
         minutes: 0,
         first: FIRST,
+        is_long: false,
     };
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
@@ -45,9 +56,13 @@ fn parse(arguments: &[String]) -> Result<Asked, Failure> {
         let slot = match word.as_str() {
             "--minutes" => &mut asked.minutes,
             "--from" => &mut asked.first,
+            "--long" => {
+                asked.is_long = true;
+                continue;
+            }
             _ => {
                 return Err(misuse(
-                    "is no option of soak: there are --minutes and --from",
+                    "is no option of soak: there are --minutes, --from and --long",
                 ));
             }
         };
@@ -101,7 +116,11 @@ mod tests {
 
     #[test]
     fn a_soak_knows_its_minutes_and_its_first_seed() {
-        let asked = |minutes, first| Asked { minutes, first };
+        let asked = |minutes, first| Asked {
+            minutes,
+            first,
+            is_long: false,
+        };
         assert_eq!(
             parse(&words("--minutes 5")).expect("enough"),
             asked(5, FIRST)
@@ -110,8 +129,14 @@ mod tests {
             parse(&words("--from 9 --minutes 1")).expect("enough"),
             asked(1, 9)
         );
+        let long = Asked {
+            is_long: true,
+            ..asked(2, FIRST)
+        };
+        assert_eq!(parse(&words("--long --minutes 2")).expect("enough"), long);
         for bad in [
             "",
+            "--long",
             "--minutes",
             "--minutes 0",
             "--minutes x",

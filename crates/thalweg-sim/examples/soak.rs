@@ -1,7 +1,7 @@
 //! Plays made-up worlds by the thousand, on all cores, and stops at the first that breaks a law.
 //!
 //! ```text
-//! soak [--seeds A..B] [--minutes N] [--trace SEED]
+//! soak [--long] [--seeds A..B] [--minutes N] [--trace SEED]
 //! ```
 //!
 //! *The idea.* `cargo xtask test simulate` and `cargo xtask soak` run this and not `thalweg simulate`, for it links
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use thalweg_sim::generate;
+use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Options, Played, play};
 
 /// Seeds that broke a law are collected up to this many before the rest is left.
@@ -27,6 +27,7 @@ const FAILURES_MAX: usize = 1;
 
 /// What was asked for.
 struct Asked {
+    length: Length,
     first: u64,
     end: u64,
     until: Option<Duration>,
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(seed) = asked.trace {
-        let played = run(seed, true);
+        let played = run(seed, asked.length, true);
         print!("{}", played.text.unwrap_or_default());
         eprintln!("trace {}", played.report.trace_hash.unwrap_or_default());
         return ExitCode::SUCCESS;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
     let mut asked = Asked {
+        length: Length::Seconds,
         first: 0,
         end: 1_000,
         until: None,
@@ -60,6 +62,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
         trace: None,
     };
     while let Some(word) = words.next() {
+        if word == "--long" {
+            asked.length = Length::Minute;
+            continue;
+        }
         let value = words.next().ok_or(format!("`{word}` wants a value"))?;
         let number = |text: &str| {
             text.parse::<u64>()
@@ -85,8 +91,8 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Asked, String> {
 }
 
 /// Plays one made-up world.
-fn run(seed: u64, is_text_wanted: bool) -> Played {
-    let world = generate::world(seed);
+fn run(seed: u64, length: Length, is_text_wanted: bool) -> Played {
+    let world = generate::world(seed, length);
     let options = Options {
         seed,
         is_text_wanted,
@@ -108,7 +114,8 @@ fn soak(asked: &Asked) -> ExitCode {
             if seed >= asked.end {
                 return;
             }
-            let outcome = std::panic::catch_unwind(|| run(seed, false).report.violations);
+            let outcome =
+                std::panic::catch_unwind(|| run(seed, asked.length, false).report.violations);
             let sentences = outcome.unwrap_or_else(|_| vec!["it panicked".into()]);
             played.fetch_add(1, Relaxed);
             if !sentences.is_empty() {
@@ -134,7 +141,13 @@ fn soak(asked: &Asked) -> ExitCode {
         for sentence in sentences.iter().take(5) {
             println!("  {sentence}");
         }
-        println!("  to replay it: thalweg simulate --generate --seed {seed} --trace trace.txt");
+        let long = match asked.length {
+            Length::Seconds => "",
+            Length::Minute => " --long",
+        };
+        println!(
+            "  to replay it: thalweg simulate --generate{long} --seed {seed} --trace trace.txt"
+        );
     }
     let seconds = start.elapsed().as_secs_f64();
     println!(

@@ -77,7 +77,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "simulate",
-        about: "a thousand made-up worlds in virtual time keep every law",
+        about: "a thousand made-up worlds of seconds and sixty of a minute keep every law in virtual time",
         needs: Some("tools"),
         run: |_| soak::check(),
     },

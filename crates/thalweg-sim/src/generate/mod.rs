@@ -2,7 +2,8 @@
 //!
 //! *The idea.* A machine that works in the worlds that we think of may fail in those that we do not. A seed determines a
 //! network of two to eight nodes, links from a LAN's to a bad radio's, streams of every combination of needs, and
-//! weather: steps of the rate, outages, nodes that crash, stop and start. What is made is a [`World`] like any other,
+//! weather: steps of the rate, outages, nodes that crash, stop and start. Most defects show within seconds; what is renewed, looked
+//! at in windows or given up after half a minute takes a [`Length::Minute`]. What is made is a [`World`] like any other,
 //! sound by its own rules, so a seed that finds a defect can be written to a file and looked at.
 //!
 //! *What it does not do.* It runs nothing. The same seed makes the same world only as long as this file does not change;
@@ -26,6 +27,16 @@ const NODES_MAX: u64 = 8;
 /// What tells a world's dice from those that are thrown while it runs, which have the same seed.
 const GENERATOR: u64 = 0x7468_616c_7765_6731;
 
+/// How long a made-up world is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Length {
+    /// Two to six seconds.
+    #[default]
+    Seconds,
+    /// One minute to a hundred seconds: longer than a lease, and three windows of an account.
+    Minute,
+}
+
 /// How the nodes of a network are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
@@ -36,10 +47,14 @@ enum Shape {
 }
 
 /// Returns the world of a seed.
-pub fn world(seed: u64) -> World {
+pub fn world(seed: u64, length: Length) -> World {
     let mut dice = SplitMix::new(seed ^ GENERATOR);
     let names = names(2 + dice.next_below(NODES_MAX - 1));
-    let length = Duration::from_millis(2_000 + 500 * dice.next_below(9));
+    let [least_ms, step_ms] = match length {
+        Length::Seconds => [2_000, 500],
+        Length::Minute => [60_000, 5_000],
+    };
+    let length = Duration::from_millis(least_ms + step_ms * dice.next_below(9));
     let links = links(&names, &mut dice);
     let streams = streams::streams(&names, length, &mut dice);
     let is_end = |name: &NodeName| {

@@ -4,30 +4,32 @@ use std::collections::BTreeSet;
 
 use thalweg_core::model::Change;
 
-use super::world;
+use super::{Length, world};
 
 #[test]
-fn every_world_is_sound_and_runs_for_a_few_seconds() {
+fn every_world_is_sound_and_runs_for_seconds_or_a_minute() {
     for seed in 0..2_000 {
-        let world = world(seed);
-        assert_eq!(world.faults(), [], "seed {seed}");
-        assert!(
-            (2..=6).contains(&(world.length().as_millis() / 1_000)),
-            "seed {seed}"
-        );
+        for (length, seconds) in [(Length::Seconds, 2..=6), (Length::Minute, 60..=100)] {
+            let world = world(seed, length);
+            assert_eq!(world.faults(), [], "seed {seed}");
+            let is_as_long = seconds.contains(&(world.length().as_millis() / 1_000));
+            assert!(is_as_long, "seed {seed}: {}", world.length());
+        }
     }
 }
 
 #[test]
 fn a_seed_makes_one_world_and_another_makes_another() {
-    assert_eq!(world(7), world(7));
-    assert_ne!(world(7), world(8));
+    for length in [Length::Seconds, Length::Minute] {
+        assert_eq!(world(7, length), world(7, length));
+        assert_ne!(world(7, length), world(8, length));
+    }
 }
 
 #[test]
 fn every_combination_of_needs_and_every_event_occurs() {
     let (mut needs, mut events, mut sizes) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
-    for world in (0..1_000).map(world) {
+    for world in (0..1_000).map(|seed| world(seed, Length::Seconds)) {
         sizes.insert(world.nodes.len());
         for stream in &world.streams {
             let n = stream.needs;

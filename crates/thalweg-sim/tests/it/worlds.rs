@@ -3,12 +3,12 @@
 
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
-use thalweg_sim::generate;
+use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Options, Played, play};
 
 /// Plays a made-up world.
 pub fn generated(seed: u64) -> Played {
-    run(&generate::world(seed), seed)
+    run(&generate::world(seed, Length::Seconds), seed)
 }
 
 /// Plays a world without video.
@@ -52,7 +52,7 @@ fn the_course_of_a_seed_is_the_same_on_every_machine() {
 
 #[test]
 fn another_seed_throws_other_dice_over_the_same_world() {
-    let mut world = generate::world(4);
+    let mut world = generate::world(4, Length::Seconds);
     world.length = Some(Duration::from_secs(2));
     let hash = |seed| run(&world, seed).report.trace_hash;
     assert_eq!(hash(1), hash(1));

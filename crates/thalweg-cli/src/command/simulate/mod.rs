@@ -19,7 +19,7 @@ use serde::Serialize;
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_sim::film::Film;
-use thalweg_sim::generate;
+use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Options, films, play};
 use thalweg_sim::report::Report;
 
@@ -34,6 +34,7 @@ Examples:
   thalweg simulate worlds/demo.toml --seeds 0..1000
   thalweg simulate worlds/demo.toml --json | jq '.streams[].delivered'
   thalweg simulate --generate --seeds 0..1000
+  thalweg simulate --generate --long --seeds 0..50
 
 Exits 5 if a law was broken (an ADU delivered twice or out of order or not accounted for,
 plaintext where none may be), and prints the line that replays the seed.";
@@ -44,14 +45,23 @@ const GENERATED: &str = "generated";
 /// Play a world in virtual time: the nodes' own machines over its links, with its weather, from one seed.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
 pub struct Arguments {
     /// The world (TOML, or JSON by a name that ends in .json).
-    #[arg(required_unless_present = "generate", conflicts_with = "generate")]
+    #[arg(required_unless_present_any = ["generate", "long"], conflicts_with_all = ["generate", "long"])]
     world: Option<PathBuf>,
 
     /// Make worlds up instead, one for each seed: small networks with every kind of stream and weather.
     #[arg(long)]
     generate: bool,
+
+    /// Make them one minute to a hundred seconds long, and not two to six seconds: leases are renewed in them, and what
+    /// is found late is found.
+    #[arg(long, requires = "generate")]
+    long: bool,
 
     /// The seed of all dice.
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "seeds")]
@@ -104,7 +114,11 @@ enum Worlds<'a> {
         films: Vec<Option<Arc<Film>>>,
     },
     /// One for each seed.
-    Generated { length: Option<Duration> },
+    Generated {
+        made: Length,
+        /// What was asked for instead of how long they are made.
+        length: Option<Duration>,
+    },
 }
 
 impl FromStr for Seeds {
@@ -182,7 +196,12 @@ impl<'a> Worlds<'a> {
     fn new(arguments: &'a Arguments) -> Result<Self, Failure> {
         let length = arguments.seconds.map(Duration::from_secs);
         let Some(path) = &arguments.world else {
-            return Ok(Self::Generated { length });
+            let made = if arguments.long {
+                Length::Minute
+            } else {
+                Length::Seconds
+            };
+            return Ok(Self::Generated { made, length });
         };
         let mut world = input::load_world(path)?;
         world.length = length.or(world.length);
@@ -217,8 +236,8 @@ impl<'a> Worlds<'a> {
                     .to_string_lossy();
                 play(world, &name, films, options)
             }
-            Self::Generated { length } => {
-                let mut world = generate::world(seed);
+            Self::Generated { made, length } => {
+                let mut world = generate::world(seed, *made);
                 world.length = length.or(world.length);
                 let films = vec![None; world.streams.len()];
                 play(&world, GENERATED, &films, options)
@@ -238,7 +257,14 @@ impl<'a> Worlds<'a> {
     fn replay(&self, seed: u64, arguments: &Arguments) -> String {
         let world = match self {
             Self::File { path, .. } => path.display().to_string(),
-            Self::Generated { .. } => "--generate".to_owned(),
+            Self::Generated {
+                made: Length::Seconds,
+                ..
+            } => "--generate".to_owned(),
+            Self::Generated {
+                made: Length::Minute,
+                ..
+            } => "--generate --long".to_owned(),
         };
         let seconds = arguments
             .seconds
