@@ -61,6 +61,24 @@ pub fn controller(state: Box<dyn QuicController>) -> Option<Controller> {
     Some(own.controller)
 }
 
+/// Tells the moments of a path as times since its controller was made.
+#[derive(Clone, Copy, Debug)]
+struct Times {
+    since: Moment,
+    clock: Option<Clock>,
+}
+
+impl Times {
+    fn at(self, moment: Moment) -> Instant {
+        Instant::ZERO + moment.saturating_duration_since(self.since).into()
+    }
+
+    /// Returns when something is worked on that came, as noq says, at this moment.
+    fn worked_on(self, moment: Moment) -> Instant {
+        self.at(self.clock.map_or(moment, |clock| clock()))
+    }
+}
+
 /// Makes watched controllers.
 struct Watchful {
     controllers: Arc<dyn ControllerFactory + Send + Sync>,
@@ -72,8 +90,7 @@ struct Watchful {
 struct Watched {
     inner: Box<dyn QuicController>,
     watch: Arc<Watch>,
-    since: Moment,
-    clock: Option<Clock>,
+    times: Times,
     /// What was acknowledged and the watch has not been told.
     acked: Acked,
 }
@@ -91,18 +108,16 @@ impl Watchful {
         Watched {
             inner: self.controllers.clone().build(now, mtu),
             watch,
-            since: now,
-            clock: self.clock,
+            times: Times {
+                since: now,
+                clock: self.clock,
+            },
             acked: Acked::default(),
         }
     }
 }
 
 impl Watched {
-    fn at(&self, moment: Moment) -> Instant {
-        Instant::ZERO + moment.saturating_duration_since(self.since).into()
-    }
-
     /// Tells the watch what has come of it.
     fn tell(&self, is_full: bool) {
         let metrics = self.inner.metrics();
@@ -139,7 +154,8 @@ impl QuicController for Watched {
         self.inner
             .on_ack(now, sent, bytes, number, app_limited, rtt);
         let bytes = DataSize::from_bytes(bytes);
-        self.acked.handle(bytes, self.at(sent), rtt.get().into());
+        self.acked
+            .handle(bytes, self.times.at(sent), rtt.get().into());
     }
 
     fn on_end_acks(
@@ -152,7 +168,7 @@ impl QuicController for Watched {
         self.inner
             .on_end_acks(now, in_flight, app_limited, largest_number);
         let acked = std::mem::take(&mut self.acked);
-        let at = self.at(self.clock.map_or(now, |clock| clock()));
+        let at = self.times.worked_on(now);
         self.watch.handle_acks((now, at), acked);
         self.watch
             .handle_in_flight(DataSize::from_bytes(in_flight), app_limited);
@@ -210,8 +226,7 @@ impl QuicController for Watched {
         Box::new(Self {
             inner: self.inner.clone_box(),
             watch: self.watch.clone(),
-            since: self.since,
-            clock: self.clock,
+            times: self.times,
             acked: self.acked,
         })
     }
@@ -234,8 +249,7 @@ struct Own {
 #[derive(Clone, Debug)]
 struct Adapted {
     controller: Controller,
-    since: Moment,
-    clock: Option<Clock>,
+    times: Times,
     measured: Measured,
 }
 
@@ -257,8 +271,10 @@ impl Own {
     fn adapted(&self, now: Moment, mtu: u16) -> Adapted {
         let mut adapted = Adapted {
             controller: Controller::new(DataSize::from_bytes(mtu.into())),
-            since: now,
-            clock: self.clock,
+            times: Times {
+                since: now,
+                clock: self.clock,
+            },
             measured: Measured::default(),
         };
         adapted.measure();
@@ -276,16 +292,13 @@ impl Adapted {
             sendable_bps: self.controller.sendable().as_bps(),
         };
     }
-
-    fn at(&self, moment: Moment) -> Instant {
-        Instant::ZERO + moment.saturating_duration_since(self.since).into()
-    }
 }
 
 impl QuicController for Adapted {
     fn on_packet_sent(&mut self, now: Moment, bytes: u16, number: u64) {
         let size = DataSize::from_bytes(bytes.into());
-        self.controller.handle_sent(self.at(now), number, size);
+        self.controller
+            .handle_sent(self.times.at(now), number, size);
     }
 
     fn on_cwnd_limited(&mut self) {
@@ -303,7 +316,7 @@ impl QuicController for Adapted {
         _rtt: &RttEstimator,
     ) {
         let size = DataSize::from_bytes(bytes);
-        let (now, sent) = (self.at(now), self.at(sent));
+        let (now, sent) = (self.times.at(now), self.times.at(sent));
         self.controller.handle_ack(now, number, sent, size);
     }
 
@@ -315,9 +328,8 @@ impl QuicController for Adapted {
         _largest_packet_num_acked: Option<u64>,
     ) {
         let in_flight = DataSize::from_bytes(in_flight);
-        let worked_on = self.at(self.clock.map_or(now, |clock| clock()));
-        let now = self.at(now);
-        self.controller.handle_clock(worked_on);
+        self.controller.handle_clock(self.times.worked_on(now));
+        let now = self.times.at(now);
         self.controller.handle_acks_end(now, in_flight, app_limited);
         self.measure();
     }
@@ -342,7 +354,7 @@ impl QuicController for Adapted {
             (false, true) => Congestion::Mark,
             (false, false) => Congestion::Loss,
         };
-        let (now, sent) = (self.at(now), self.at(sent));
+        let (now, sent) = (self.times.at(now), self.times.at(sent));
         self.controller.handle_congestion(now, sent, cause);
         self.measure();
     }
@@ -418,10 +430,9 @@ mod tests {
                 let told = if number == 1 { begun } else { sent + rtt };
                 let number = number.into();
                 own.on_packet_sent(sent, 1_200, number);
-                let (at, sent_at) = (own.at(told), own.at(sent));
+                let (at, sent_at) = (own.times.at(told), own.times.at(sent));
                 own.controller.handle_ack(at, number, sent_at, size);
                 own.on_end_acks(told, 0, true, Some(number));
-                let sent_at = watched.at(sent);
                 watched.acked.handle(size, sent_at, rtt.into());
                 watched.on_end_acks(told, 0, true, Some(number));
             }

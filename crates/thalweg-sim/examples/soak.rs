@@ -141,13 +141,8 @@ fn soak(asked: &Asked) -> ExitCode {
         for sentence in sentences.iter().take(5) {
             println!("  {sentence}");
         }
-        let long = match asked.length {
-            Length::Seconds => "",
-            Length::Minute => " --long",
-        };
-        println!(
-            "  to replay it: thalweg simulate --generate{long} --seed {seed} --trace trace.txt"
-        );
+        let made = asked.length.words();
+        println!("  to replay it: thalweg simulate {made} --seed {seed} --trace trace.txt");
     }
     let seconds = start.elapsed().as_secs_f64();
     println!(

@@ -527,9 +527,9 @@ impl Controller {
         let of_sink = paths.filter(|(_, path)| path.last() == Some(&sink));
         let epochs: Vec<Epoch> = of_sink.map(|(epoch, _)| *epoch).collect();
         let is_whole = source.publication.needs.reliability == Reliability::Full;
-        let mut in_force = source.session.active().filter(|_| is_whole);
-        let in_order = in_force.find(|(served, _)| *served == sink);
-        let in_order = in_order.map(|(_, epoch)| epoch);
+        let mut active = source.session.active();
+        let in_force = active.find(|(served, _)| is_whole && *served == sink);
+        let in_order = in_force.map(|(_, epoch)| epoch);
         self.outputs.push_back(Output::Acknowledged {
             stream,
             sink,

@@ -150,9 +150,9 @@ impl Controller {
         missing: u64,
         now: Instant,
     ) {
-        let plan = (stream, epoch);
         let passed_over = |account: &mut Account| account.handle_missing(missing, now);
-        if let Some(last) = self.accounts.change(plan, passed_over).flatten() {
+        let found = self.accounts.change((stream, epoch), passed_over);
+        if let Some(last) = found.flatten() {
             self.doubt_plan(stream, epoch, last, now);
         }
     }

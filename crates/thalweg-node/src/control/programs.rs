@@ -181,11 +181,10 @@ impl Control {
                 in_order,
                 held,
             } => {
-                let acknowledge = |publishing: &mut Publishing| {
+                let missing = self.tell_publisher(stream, |publishing| {
                     let outlet = &publishing.outlet;
                     outlet.acknowledge((sink, &epochs), in_order, &held)
-                };
-                let missing = self.tell_publisher(stream, acknowledge);
+                });
                 if let (Some(epoch), Some(missing)) = (in_order, missing) {
                     let now = self.forwarder.clock.now();
                     self.controller

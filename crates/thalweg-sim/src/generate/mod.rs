@@ -28,13 +28,22 @@ const NODES_MAX: u64 = 8;
 const GENERATOR: u64 = 0x7468_616c_7765_6731;
 
 /// How long a made-up world is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// Two to six seconds.
-    #[default]
     Seconds,
     /// One minute to a hundred seconds: longer than a lease, and three windows of an account.
     Minute,
+}
+
+impl Length {
+    /// Returns the words by which `thalweg simulate` makes worlds so long.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Seconds => "--generate",
+            Self::Minute => "--generate --long",
+        }
+    }
 }
 
 /// How the nodes of a network are joined.

@@ -257,14 +257,7 @@ impl<'a> Worlds<'a> {
     fn replay(&self, seed: u64, arguments: &Arguments) -> String {
         let world = match self {
             Self::File { path, .. } => path.display().to_string(),
-            Self::Generated {
-                made: Length::Seconds,
-                ..
-            } => "--generate".to_owned(),
-            Self::Generated {
-                made: Length::Minute,
-                ..
-            } => "--generate --long".to_owned(),
+            Self::Generated { made, .. } => made.words().to_owned(),
         };
         let seconds = arguments
             .seconds

@@ -107,9 +107,8 @@ impl Held {
     /// Returns whether a sequence is known to be missing though a later one has come. Of many ranges only the newest are told, and
     /// what lies before those may have come.
     pub fn lacks(&self, sequence: Sequence) -> bool {
-        let [first, .., newest] = self.ranges.as_slice() else {
-            let later = self.ranges.first();
-            return later.is_some_and(|later| (self.floor..later.start).contains(&sequence.0));
+        let (Some(first), Some(newest)) = (self.ranges.first(), self.ranges.last()) else {
+            return false;
         };
         let is_told = self.ranges.len() < RECEIPT_RANGES_MAX || sequence.0 >= first.start;
         is_told && sequence.0 < newest.start && !self.has(sequence)
