@@ -7,8 +7,8 @@ use thalweg_sim::generate::{self, Length};
 use thalweg_sim::play::{Options, Played, play};
 
 /// Plays a made-up world.
-pub fn generated(seed: u64) -> Played {
-    run(&generate::world(seed, Length::Seconds), seed)
+pub fn generated(seed: u64, length: Length) -> Played {
+    run(&generate::world(seed, length), seed)
 }
 
 /// Plays a world without video.
@@ -42,7 +42,7 @@ const GOLDEN: [(u64, &str); 4] = [
 fn the_course_of_a_seed_is_the_same_on_every_machine() {
     // All are played before they are compared, so that one failure names all that have changed.
     let played = GOLDEN.map(|(seed, _)| {
-        let report = generated(seed).report;
+        let report = generated(seed, Length::Seconds).report;
         assert_eq!(report.violations, [] as [&str; 0], "seed {seed}");
         (seed, report.trace_hash.expect("it was played"))
     });
@@ -62,7 +62,7 @@ fn another_seed_throws_other_dice_over_the_same_world() {
 #[test]
 fn every_adu_of_every_stream_is_in_one_sum() {
     for seed in 10..16 {
-        for stream in generated(seed).report.streams {
+        for stream in generated(seed, Length::Seconds).report.streams {
             let ended = stream.delivered + stream.cancelled + stream.lost;
             assert_eq!(
                 (stream.sent, stream.unaccounted),
