@@ -81,6 +81,13 @@ pub const FAILOVER_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// The time between two after the fourth in a row.
 pub const FAILOVER_INTERVAL_MAX: Duration = Duration::from_secs(16);
 
+/// How long no connection is dialled to stand by after one was left whose peer was busy: as long as fail-overs are apart at most. A
+/// handshake is much more work for a relay than a picture that it passes on, and who had no time for those has none for it.
+pub const STANDBY_REST_MIN: Duration = FAILOVER_INTERVAL_MAX;
+
+/// The same after the third in a row.
+pub const STANDBY_REST_MAX: Duration = Duration::from_secs(128);
+
 /// Connections that stand by, usually: one to take over, and the next is dialled when it has.
 pub const STANDBYS: usize = 1;
 

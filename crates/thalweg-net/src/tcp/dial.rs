@@ -107,8 +107,18 @@ pub(super) fn pacing(wanted: Pacing, line: &Line) -> Pacing {
 async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
     let mut pause = PAUSE_MIN;
     while !shared.is_over() {
-        if shared.act(|state| state.session.carriers_missing()) == 0 {
+        let (missing, from) = shared.act(|state| {
+            let session = &state.session;
+            (session.carriers_missing(), session.dial_at())
+        });
+        if missing == 0 {
             shared.keeper.notified().await;
+            continue;
+        }
+        let rest = from.saturating_since(shared.clock.now());
+        if rest > Duration::ZERO {
+            // One that is lost meanwhile is made up for at once, and a line that stalls soon.
+            let _ = timeout(rest.min(PAUSE_MIN).into(), shared.keeper.notified()).await;
             continue;
         }
         let number = shared.act(super::shared::State::number);

@@ -9,10 +9,15 @@
 //! handshake to reckon besides. Then the wait is longer; not endless, for something between the two may be acknowledging in the
 //! peer's name. A line that loses much acknowledges too, a little at a time: it is not waited for.
 //!
+//! Nor does it get that handshake afterwards: the connection that took over stays without a standby for a while, for a peer
+//! with hundreds of neighbours that is behind by a second would otherwise make their handshakes and nothing else, and be
+//! behind by more.
+//!
 //! ```text
 //! stalled:  outstanding > 0  and  now − last progress ≥ max(2·RTT, 200 ms)      or  timeouts ≥ 2
 //!           and the kernel saw none either since then, or has sent again, or now − last progress ≥ max(2·RTT, 1 s)
 //! allowed:  now ≥ last fail-over + interval        interval: 1 s, doubled up to 16 s while they follow one another
+//! dialled:  now ≥ last fail-over from a busy peer + rest        rest: 16 s, doubled up to 128 s while they follow one another
 //! ```
 //!
 //! *What it does not do.* It moves nothing: [`super::session`] sends again. A connection that is closed or reset is left at
@@ -26,6 +31,7 @@ mod tests;
 use super::kernel::KernelPath;
 use super::settings::{
     FAILOVER_INTERVAL_MAX, FAILOVER_INTERVAL_MIN, STALL_ACKNOWLEDGED, STALL_MIN, STALL_UNKNOWN,
+    STANDBY_REST_MAX, STANDBY_REST_MIN,
 };
 use crate::time::{Duration, Instant};
 use crate::units::DataSize;
@@ -49,6 +55,9 @@ pub struct Failover {
     count: u64,
     held_back: u64,
     is_held_told: bool,
+    /// How long a busy peer was last given without a handshake, and until when.
+    rest: Duration,
+    rest_until: Instant,
 }
 
 /// What the kernel said.
@@ -83,6 +92,8 @@ impl Default for Failover {
             count: 0,
             held_back: 0,
             is_held_told: false,
+            rest: Duration::ZERO,
+            rest_until: Instant::ZERO,
         }
     }
 }
@@ -147,6 +158,29 @@ impl Failover {
         self.last = Some(now);
         self.count += 1;
         self.wait(None);
+    }
+
+    /// Takes in that the connection has stalled, before it is left if it `is_left`: if it carried, its peer is busy.
+    ///
+    /// A line that stalls ends the rest that a busy peer is given: it is another connection that is wanted then.
+    pub fn handle_stalled(&mut self, now: Instant, rtt: Duration, is_left: bool) {
+        let is_busy = self.alive.is_some_and(|alive| now < alive + patience(rtt));
+        if !is_busy {
+            self.rest_until = self.rest_until.min(now);
+        } else if is_left {
+            let is_soon = now < self.rest_until + self.rest;
+            self.rest = if is_soon {
+                (self.rest + self.rest).min(STANDBY_REST_MAX)
+            } else {
+                STANDBY_REST_MIN
+            };
+            self.rest_until = now + self.rest;
+        }
+    }
+
+    /// Returns from when on a connection may be dialled to stand by.
+    pub const fn dial_at(&self) -> Instant {
+        self.rest_until
     }
 
     /// Returns what to do now; a stall about which nothing can be done is counted once.

@@ -177,3 +177,43 @@ fn what_the_kernel_said_before_the_waiting_began_proves_nothing() {
     kernel(&mut failover, 600, 20, false);
     assert_eq!(failover.judge(at(600), RTT, 0, true), Verdict::Switch);
 }
+
+/// Leaves a connection that has stalled, whose peer's kernel has all of what was sent at `ms` or nothing of it; returns from when
+/// on another may be dialled.
+fn left(failover: &mut Failover, ms: u64, is_all: bool) -> Instant {
+    failover.handle_sent(at(ms));
+    let stalled = if is_all { ms + 1_000 } else { ms + 300 };
+    for asked in (ms + 150..=stalled).step_by(150).chain([stalled]) {
+        failover.handle_kernel(&path(0, is_all), at(asked));
+    }
+    assert_eq!(failover.judge(at(stalled), RTT, 0, true), Verdict::Switch);
+    failover.handle_stalled(at(stalled), RTT, true);
+    failover.handle_switched(at(stalled));
+    failover.dial_at()
+}
+
+#[test]
+fn a_peer_that_was_busy_is_given_no_handshake_for_a_while() {
+    let mut failover = Failover::default();
+    // A line that stalls is another matter, also one that carried until shortly before.
+    assert_eq!(left(&mut failover, 0, false), Instant::ZERO);
+    failover.handle_sent(at(50_000));
+    kernel(&mut failover, 50_150, 10, true);
+    kernel(&mut failover, 50_450, 10, false);
+    assert_eq!(failover.judge(at(50_450), RTT, 0, true), Verdict::Switch);
+    failover.handle_stalled(at(50_450), RTT, true);
+    failover.handle_switched(at(50_450));
+    assert_eq!(failover.dial_at(), Instant::ZERO);
+    assert_eq!(left(&mut failover, 100_000, true), at(117_000));
+    // Again as soon as it may be dialled, and soon after that; calm, and one more.
+    assert_eq!(left(&mut failover, 117_000, true), at(150_000));
+    assert_eq!(left(&mut failover, 180_000, true), at(245_000));
+    assert_eq!(left(&mut failover, 260_000, true), at(389_000));
+    assert_eq!(left(&mut failover, 390_000, true), at(519_000));
+    assert_eq!(left(&mut failover, 700_000, true), at(717_000));
+    // It has no standby, and its line stalls: another connection is wanted now.
+    failover.handle_sent(at(705_000));
+    assert_eq!(failover.judge(at(705_300), RTT, 0, false), Verdict::Held);
+    failover.handle_stalled(at(705_300), RTT, false);
+    assert_eq!(failover.dial_at(), at(705_300));
+}

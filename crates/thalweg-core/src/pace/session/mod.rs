@@ -194,6 +194,10 @@ impl Session {
         let (rtt, timeouts) = (carrier.rtt(), carrier.timeouts());
         let standby = self.carriers.standby();
         let verdict = self.failover.judge(now, rtt, timeouts, standby.is_some());
+        if verdict != Verdict::Steady {
+            let is_left = verdict == Verdict::Switch;
+            self.failover.handle_stalled(now, rtt, is_left);
+        }
         if let (Verdict::Switch, Some(next)) = (verdict, standby) {
             self.leave(number);
             self.is_takeover_due = true;
@@ -365,6 +369,14 @@ impl Session {
         match self.end {
             End::No => (1 + self.standbys).saturating_sub(self.carriers.len()),
             _ => 0,
+        }
+    }
+
+    /// Returns from when on they may be: later, if the peer was too busy for what it had; at once, if nothing carries.
+    pub fn dial_at(&self) -> Instant {
+        match self.active() {
+            Some(_) => self.failover.dial_at(),
+            None => Instant::ZERO,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Proves when a peer is told what has arrived, alone or along with something else, and that who is not told hands over no more.
 
 use super::*;
+use crate::pace::settings::STANDBY_REST_MIN;
 
 const CARRIER: CarrierNumber = CarrierNumber(0);
 
@@ -177,4 +178,31 @@ fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
     );
     assert!(session.credit(at(300)) > DataSize::ZERO);
     assert!(session.poll_transmit(CARRIER, at(300), &mut out));
+}
+
+#[test]
+fn a_busy_peer_is_not_asked_for_a_standby_at_once_but_for_a_connection() {
+    let mut session = session(Pacing::Kernel);
+    let standby = CarrierNumber(CARRIER.0 + 1);
+    session.handle_carrier(standby, Decoder::default(), at(0));
+    // The peer's kernel has all that it was given, and the peer says nothing of it.
+    let path = KernelPath {
+        window: DataSize::from_bytes(1_000_000),
+        rtt: Duration::from_millis(10),
+        ..KernelPath::default()
+    };
+    let mut out = Out::new();
+    session.handle_kernel(CARRIER, path, at(0));
+    let stream = session.open(0).expect("the peer admits it");
+    session.write(stream, &mut pattern(1, 4_000));
+    while session.poll_transmit(CARRIER, at(0), &mut out) {}
+    for ms in (0..=1_000).step_by(50) {
+        assert_eq!(session.active(), Some(CARRIER), "at {ms} ms");
+        session.handle_kernel(CARRIER, path, at(ms));
+        session.handle_timeout(at(ms));
+    }
+    assert_eq!(session.active(), Some(standby));
+    assert_eq!(session.dial_at(), at(1_000) + STANDBY_REST_MIN);
+    session.handle_carrier_lost(standby, at(1_100));
+    assert_eq!(session.dial_at(), Instant::ZERO, "nothing carries");
 }
