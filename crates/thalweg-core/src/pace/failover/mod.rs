@@ -40,7 +40,7 @@ use crate::units::DataSize;
 const TIMEOUTS: u32 = 2;
 
 /// Watches the active connection.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Failover {
     /// The last progress, or when something became outstanding; nothing while nothing is.
     waiting_since: Option<Instant>,
@@ -50,14 +50,20 @@ pub struct Failover {
     is_asked: bool,
     /// When the peer's kernel was last seen to have more, or all, during this waiting.
     alive: Option<Instant>,
-    last: Option<Instant>,
-    interval: Duration,
+    /// While no other connection becomes the active one because of a stall.
+    steady: Pause,
+    /// While a busy peer is given no handshake.
+    rest: Pause,
     count: u64,
     held_back: u64,
     is_held_told: bool,
-    /// How long a busy peer was last given without a handshake, and until when.
-    rest: Duration,
-    rest_until: Instant,
+}
+
+/// A time that is twice as long as the one before, up to a most, if it begins as soon after that as that was long.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    until: Instant,
+    length: Duration,
 }
 
 /// What the kernel said.
@@ -80,21 +86,19 @@ pub enum Verdict {
     Switch,
 }
 
-impl Default for Failover {
-    fn default() -> Self {
-        Self {
-            waiting_since: None,
-            kernel: None,
-            is_asked: false,
-            alive: None,
-            last: None,
-            interval: FAILOVER_INTERVAL_MIN,
-            count: 0,
-            held_back: 0,
-            is_held_told: false,
-            rest: Duration::ZERO,
-            rest_until: Instant::ZERO,
-        }
+impl Pause {
+    fn begin(&mut self, now: Instant, least: Duration, most: Duration) {
+        let is_soon = now < self.until + self.length;
+        self.length = if is_soon {
+            (self.length + self.length).min(most)
+        } else {
+            least
+        };
+        self.until = now + self.length;
+    }
+
+    fn end(&mut self, now: Instant) {
+        self.until = self.until.min(now);
     }
 }
 
@@ -145,42 +149,15 @@ impl Failover {
 
     /// Takes in that another connection is the active one, by our choice or the peer's.
     pub fn handle_switched(&mut self, now: Instant) {
-        let is_soon = self.last.is_some_and(|last| {
-            let calm = Duration::from_nanos(self.interval.as_nanos().saturating_mul(2));
-            now.saturating_since(last) < calm
-        });
-        self.interval = if is_soon {
-            let doubled = Duration::from_nanos(self.interval.as_nanos().saturating_mul(2));
-            doubled.min(FAILOVER_INTERVAL_MAX)
-        } else {
-            FAILOVER_INTERVAL_MIN
-        };
-        self.last = Some(now);
+        self.steady
+            .begin(now, FAILOVER_INTERVAL_MIN, FAILOVER_INTERVAL_MAX);
         self.count += 1;
         self.wait(None);
     }
 
-    /// Takes in that the connection has stalled, before it is left if it `is_left`: if it carried, its peer is busy.
-    ///
-    /// A line that stalls ends the rest that a busy peer is given: it is another connection that is wanted then.
-    pub fn handle_stalled(&mut self, now: Instant, rtt: Duration, is_left: bool) {
-        let is_busy = self.alive.is_some_and(|alive| now < alive + patience(rtt));
-        if !is_busy {
-            self.rest_until = self.rest_until.min(now);
-        } else if is_left {
-            let is_soon = now < self.rest_until + self.rest;
-            self.rest = if is_soon {
-                (self.rest + self.rest).min(STANDBY_REST_MAX)
-            } else {
-                STANDBY_REST_MIN
-            };
-            self.rest_until = now + self.rest;
-        }
-    }
-
     /// Returns from when on a connection may be dialled to stand by.
     pub const fn dial_at(&self) -> Instant {
-        self.rest_until
+        self.rest.until
     }
 
     /// Returns what to do now; a stall about which nothing can be done is counted once.
@@ -200,7 +177,15 @@ impl Failover {
         if now < self.stalls_at(since, rtt) && timeouts < TIMEOUTS {
             return Verdict::Steady;
         }
-        if has_standby && now >= self.allowed() {
+        let is_busy = self.alive.is_some_and(|alive| now < alive + patience(rtt));
+        if !is_busy {
+            // It is another connection that is wanted then, whatever the peer had to do before.
+            self.rest.end(now);
+        }
+        if has_standby && now >= self.steady.until {
+            if is_busy {
+                self.rest.begin(now, STANDBY_REST_MIN, STANDBY_REST_MAX);
+            }
             return Verdict::Switch;
         }
         if !self.is_held_told {
@@ -215,7 +200,7 @@ impl Failover {
         match self.waiting_since {
             Some(since) if has_kernel && !self.is_asked => since + half(rtt),
             Some(since) if !self.is_held_told => self.stalls_at(since, rtt),
-            Some(since) if has_standby => self.stalls_at(since, rtt).max(self.allowed()),
+            Some(since) if has_standby => self.stalls_at(since, rtt).max(self.steady.until),
             _ => Instant::NEVER,
         }
     }
@@ -241,10 +226,6 @@ impl Failover {
         let patience = patience(rtt);
         let alive = self.alive.unwrap_or(since);
         (alive + patience).min(since + patience.max(STALL_ACKNOWLEDGED))
-    }
-
-    fn allowed(&self) -> Instant {
-        self.last.map_or(Instant::ZERO, |last| last + self.interval)
     }
 }
 

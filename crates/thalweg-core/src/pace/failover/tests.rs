@@ -187,7 +187,6 @@ fn left(failover: &mut Failover, ms: u64, is_all: bool) -> Instant {
         failover.handle_kernel(&path(0, is_all), at(asked));
     }
     assert_eq!(failover.judge(at(stalled), RTT, 0, true), Verdict::Switch);
-    failover.handle_stalled(at(stalled), RTT, true);
     failover.handle_switched(at(stalled));
     failover.dial_at()
 }
@@ -201,7 +200,6 @@ fn a_peer_that_was_busy_is_given_no_handshake_for_a_while() {
     kernel(&mut failover, 50_150, 10, true);
     kernel(&mut failover, 50_450, 10, false);
     assert_eq!(failover.judge(at(50_450), RTT, 0, true), Verdict::Switch);
-    failover.handle_stalled(at(50_450), RTT, true);
     failover.handle_switched(at(50_450));
     assert_eq!(failover.dial_at(), Instant::ZERO);
     assert_eq!(left(&mut failover, 100_000, true), at(117_000));
@@ -214,6 +212,5 @@ fn a_peer_that_was_busy_is_given_no_handshake_for_a_while() {
     // It has no standby, and its line stalls: another connection is wanted now.
     failover.handle_sent(at(705_000));
     assert_eq!(failover.judge(at(705_300), RTT, 0, false), Verdict::Held);
-    failover.handle_stalled(at(705_300), RTT, false);
     assert_eq!(failover.dial_at(), at(705_300));
 }

@@ -194,10 +194,6 @@ impl Session {
         let (rtt, timeouts) = (carrier.rtt(), carrier.timeouts());
         let standby = self.carriers.standby();
         let verdict = self.failover.judge(now, rtt, timeouts, standby.is_some());
-        if verdict != Verdict::Steady {
-            let is_left = verdict == Verdict::Switch;
-            self.failover.handle_stalled(now, rtt, is_left);
-        }
         if let (Verdict::Switch, Some(next)) = (verdict, standby) {
             self.leave(number);
             self.is_takeover_due = true;

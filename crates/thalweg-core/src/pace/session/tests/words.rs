@@ -149,10 +149,9 @@ fn who_keeps_standbys_asks_and_who_was_asked_does_not() {
     assert_eq!(alike, [[22, 11], [22, 11]]);
 }
 
-#[test]
-fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
-    let mut session = session(Pacing::Kernel);
-    // All is acknowledged by the peer's kernel, and the window is wide open.
+/// Hands a stream's bytes to the kernel at time zero; returns which, how many with their frames, and what the kernel says from then
+/// on: the peer's has acknowledged all, and the window is wide open.
+fn give(session: &mut Session) -> (StreamNumber, u64, KernelPath) {
     let path = KernelPath {
         window: DataSize::from_bytes(1_000_000),
         rtt: Duration::from_millis(10),
@@ -163,7 +162,14 @@ fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
     let stream = session.open(0).expect("the peer admits it");
     session.write(stream, &mut pattern(1, 4_000));
     while session.poll_transmit(CARRIER, at(0), &mut out) {}
-    let given = out.len() as u64;
+    (stream, out.len() as u64, path)
+}
+
+#[test]
+fn nothing_is_handed_to_a_kernel_whose_peer_does_not_read() {
+    let mut session = session(Pacing::Kernel);
+    let (stream, given, path) = give(&mut session);
+    let mut out = Out::new();
     session.handle_kernel(CARRIER, path, at(270));
     assert!(session.credit(at(270)) > DataSize::ZERO);
     assert!(!session.awaits_word(at(270)));
@@ -185,17 +191,8 @@ fn a_busy_peer_is_not_asked_for_a_standby_at_once_but_for_a_connection() {
     let mut session = session(Pacing::Kernel);
     let standby = CarrierNumber(CARRIER.0 + 1);
     session.handle_carrier(standby, Decoder::default(), at(0));
-    // The peer's kernel has all that it was given, and the peer says nothing of it.
-    let path = KernelPath {
-        window: DataSize::from_bytes(1_000_000),
-        rtt: Duration::from_millis(10),
-        ..KernelPath::default()
-    };
-    let mut out = Out::new();
-    session.handle_kernel(CARRIER, path, at(0));
-    let stream = session.open(0).expect("the peer admits it");
-    session.write(stream, &mut pattern(1, 4_000));
-    while session.poll_transmit(CARRIER, at(0), &mut out) {}
+    // Its kernel has all, and the peer says nothing of it.
+    let (_, _, path) = give(&mut session);
     for ms in (0..=1_000).step_by(50) {
         assert_eq!(session.active(), Some(CARRIER), "at {ms} ms");
         session.handle_kernel(CARRIER, path, at(ms));
