@@ -75,7 +75,7 @@ impl Controller {
                 reason: "the plan is not grafted here".to_string(),
             }
         };
-        if feed != Feed::Off {
+        if feed.begins() {
             self.send_routed(way, answer, keys);
         }
     }

@@ -12,8 +12,8 @@ use super::rekey::StreamKeys;
 use super::routed::reversed;
 use super::{Controller, Keys, Note, Output, Publication, PublishError};
 use crate::admission::Rights;
-use crate::id::{Epoch, NodeId, StreamId};
-use crate::ledger::Book;
+use crate::id::{Epoch, NodeId, Sequence, StreamId};
+use crate::ledger::{Account, Book};
 use crate::limits::{
     HOLD_TOTAL_BYTES_MAX, RENEWALS_MAX, SINKS_PER_STREAM_MAX, STREAMS_PER_NODE_MAX,
 };
@@ -279,6 +279,9 @@ impl Controller {
         let streams: Vec<StreamId> = self.sources.keys().copied().collect();
         for stream in streams {
             if let Some(source) = self.sources.get_mut(&stream) {
+                let account = |epoch| self.accounts.get((stream, epoch));
+                let is_under_way = |epoch| account(epoch).is_some_and(Account::is_open);
+                source.session.handle_under_way(is_under_way, now);
                 source.session.handle_timeout(now);
             }
             while let Some(output) = self
@@ -290,6 +293,21 @@ impl Controller {
             }
         }
         self.close_sources();
+    }
+
+    /// Takes in a sequence that no ADU has reached that was given before the plans in force, as [`Output::Active`] says them, were
+    /// the driver's.
+    pub fn handle_next(
+        &mut self,
+        stream: StreamId,
+        next: Sequence,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        if let Some(source) = self.sources.get_mut(&stream) {
+            source.session.handle_next(next);
+            self.settle(now, keys);
+        }
     }
 
     /// Forgets the streams that are over.

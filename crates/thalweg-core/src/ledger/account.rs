@@ -535,6 +535,21 @@ impl Account {
         core::mem::replace(&mut self.lost, lost) < lost
     }
 
+    /// Returns whether ADUs are on their way, or ended without the source knowing yet; at the source only.
+    ///
+    /// Cost    O(counters)
+    pub fn is_open(&self) -> bool {
+        let ended = self.entries().fold(
+            0_i128,
+            |ended, (_, number, count)| match What::from_number(number) {
+                Some((What::Dropped(_) | What::Delivered, _)) => ended + i128::from(count),
+                Some((What::Returned, _)) => ended - i128::from(count),
+                Some((What::Arrived(_), _)) | None => ended,
+            },
+        );
+        ended < i128::from(self.given())
+    }
+
     /// Returns how many ADUs the producer gave; at the source only.
     pub(super) fn given(&self) -> u64 {
         self.counts.arrived.iter().flatten().sum()

@@ -65,6 +65,8 @@ pub(super) struct Deployment {
     /// ADUs may have gone by it, of which its nodes have to tell: it has been in force, or was to be cast.
     pub(super) has_carried: bool,
     pub(super) turn: Turn,
+    /// What its caster still gives it, once it is not its sink's any more.
+    rest: Option<Feed>,
     /// Which node was told its part last because it had lost it, and when.
     restored: Option<(NodeId, Instant)>,
 }
@@ -86,6 +88,7 @@ impl Deployment {
             begins: false,
             has_carried: false,
             turn: Turn::Due,
+            rest: None,
             restored: None,
         };
         deployment.begin(now);
@@ -218,7 +221,7 @@ impl Deployment {
             self.send_next = now + RESEND;
             // Its caster begins long before the answer is here, if that comes at all.
             self.has_carried = true;
-            return self.cast(self.feed(), outputs);
+            return self.cast(outputs);
         }
         let own = self.start()..self.parts.len();
         if self.waiting_for.is_empty() {
@@ -250,7 +253,7 @@ impl Deployment {
         self.restored = Some((node, now));
         outputs.push_back(self.prepare(position));
         if self.stage == Stage::Fed && self.caster() == Some(node) {
-            self.cast(self.feed(), outputs);
+            self.cast(outputs);
         }
     }
 
@@ -266,20 +269,40 @@ impl Deployment {
         }
     }
 
-    const fn feed(&self) -> Feed {
-        if self.begins {
+    fn feed(&self) -> Feed {
+        let present = if self.begins {
             Feed::Replay
         } else {
             Feed::Live
+        };
+        self.rest.unwrap_or(present)
+    }
+
+    /// It gives way: from now on it is renewed where it lies, and nobody's answer is waited for.
+    pub(super) fn give_way(&mut self) {
+        self.waiting_for.clear();
+        self.stage = Stage::Fed;
+    }
+
+    /// Returns whether its caster is to give it all that arrives for its base.
+    pub(super) const fn is_fed_on(&self) -> bool {
+        self.graft.is_some() && self.rest.is_none()
+    }
+
+    /// Has the node where it is grafted give it no more than this from now on, unless it was told what.
+    pub(super) fn end_with(&mut self, rest: Feed, outputs: &mut VecDeque<Output>) {
+        if self.rest.is_none() {
+            self.rest = Some(rest);
+            self.cast(outputs);
         }
     }
 
-    /// Has the node where it is grafted begin or cease to cast it.
-    pub(super) fn cast(&self, feed: Feed, outputs: &mut VecDeque<Output>) {
+    /// Tells the node where it is grafted what it is to give it.
+    fn cast(&self, outputs: &mut VecDeque<Output>) {
         outputs.extend(self.graft.map(|graft| Output::Cast {
             epoch: self.epoch,
             route: self.route_to(graft.at),
-            feed,
+            feed: self.feed(),
         }));
     }
 

@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 
 use super::deployment::Deployment;
 use super::{Part, Session, Sink};
-use crate::id::{Epoch, NodeId};
+use crate::id::{Epoch, NodeId, Sequence};
 use crate::time::Instant;
 
 /// Where a plan is fed from, if not by the source.
@@ -49,6 +49,16 @@ pub enum Feed {
     Live,
     /// The same, and first what is kept of that base since its newest key ADU, for its sink begins with it.
     Replay,
+    /// A copy of what has a smaller sequence: what was given while the plan was in force and has not arrived yet. The rest goes by
+    /// the plan that took over.
+    Until(Sequence),
+}
+
+impl Feed {
+    /// Returns whether whoever asks waits for the answer.
+    pub const fn begins(self) -> bool {
+        matches!(self, Self::Live | Self::Replay)
+    }
 }
 
 /// A plan under which the source gives ADUs.

@@ -94,7 +94,7 @@ pub struct Session {
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
-    /// How long what was given before a plan took over may be on its way; zero if nobody waits for it to be over.
+    /// How long what was given before a plan took over may be on its way by a node that waits to leave; zero if nobody waits for it.
     linger: Duration,
     /// How long what cannot be sent is held; zero if it is not.
     hold: Duration,
@@ -162,7 +162,7 @@ impl Session {
     /// Takes in the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
         self.due = None;
-        self.leave(node, now, now);
+        self.leave(node, [now + RENEW; 2], false);
         self.want_orphans();
     }
 
@@ -171,16 +171,16 @@ impl Session {
         self.due = None;
         self.rekey.due = None;
         while let Some((node, _)) = self.sinks.first_key_value() {
-            self.leave(*node, now, now + self.linger);
+            self.leave(*node, [now + RENEW, now + LEASE], true);
         }
     }
 
-    fn leave(&mut self, node: NodeId, now: Instant, cease: Instant) {
+    fn leave(&mut self, node: NodeId, lies: [Instant; 2], is_wanted: bool) {
         let Some(sink) = self.sinks.remove(&node) else {
             return;
         };
         for deployment in sink.active.into_iter().chain(sink.pending) {
-            self.retire(deployment, now + RENEW, cease);
+            self.retire(deployment, lies, is_wanted);
         }
         self.outputs.push_back(Output::Gone { sink: node });
     }
@@ -224,7 +224,7 @@ impl Session {
             }
             if is_taken_up || is_doubted {
                 self.switch(now);
-                self.handle_timeout(now);
+                self.send_due(now);
             }
             return None;
         }
@@ -237,7 +237,7 @@ impl Session {
             self.abandon(before, now);
         }
         self.want_orphans();
-        self.handle_timeout(now);
+        self.send_due(now);
         Some(epoch)
     }
 
@@ -291,7 +291,7 @@ impl Session {
             if is_ready {
                 self.switch(now);
             } else if is_due {
-                self.handle_timeout(now);
+                self.send_due(now);
             }
         }
     }
@@ -355,9 +355,7 @@ impl Session {
                 sink.broken.push(before.epoch);
             }
             let from = core::mem::take(&mut sink.broken);
-            let cease = now + self.linger;
-            let release = if before.is_left { cease } else { now + LEASE };
-            self.retire(before, release, cease);
+            self.linger(before, now);
             self.switched(node, epoch, from);
         } else {
             let from = core::mem::take(&mut sink.broken);
@@ -475,8 +473,29 @@ impl Session {
         for node in overdue {
             self.handle_unsubscribe(node, now);
         }
-        let mut failed = Vec::new();
         let mut renewals = Renewals::new();
+        self.time_plans(now, &mut renewals);
+        self.time_retiring(now, &mut renewals);
+        self.renew(renewals);
+        self.due = Some(self.find_due());
+    }
+
+    /// Tells the nodes of plans what is due now.
+    fn send_due(&mut self, now: Instant) {
+        let mut renewals = Renewals::new();
+        self.time_plans(now, &mut renewals);
+        self.renew(renewals);
+    }
+
+    fn renew(&mut self, renewals: Renewals) {
+        let renewals = renewals.into_iter();
+        self.outputs
+            .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
+    }
+
+    /// Tells the nodes of plans in force, or to come into it, what is due, and gives up those that wait for too long.
+    fn time_plans(&mut self, now: Instant, renewals: &mut Renewals) {
+        let mut failed = Vec::new();
         for (node, sink) in &mut self.sinks {
             if sink.retry.take_if(|retry| *retry <= now).is_some() {
                 self.outputs.push_back(Output::PlanWanted { sink: *node });
@@ -486,21 +505,16 @@ impl Session {
                     let unanswered = pending.waiting_for.iter().copied().collect();
                     failed.push((*node, pending.epoch, pending.silence(), unanswered));
                 }
-                Some(pending) => pending.send_due(now, &mut self.outputs, &mut renewals),
+                Some(pending) => pending.send_due(now, &mut self.outputs, renewals),
                 None => {}
             }
             if let Some(active) = &mut sink.active {
-                active.send_due(now, &mut self.outputs, &mut renewals);
+                active.send_due(now, &mut self.outputs, renewals);
             }
         }
         for (node, epoch, reason, unanswered) in failed {
             self.fail((node, epoch), reason, unanswered, now);
         }
-        self.time_retiring(now, &mut renewals);
-        let renewals = renewals.into_iter();
-        self.outputs
-            .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
-        self.due = Some(self.find_due());
     }
 
     /// Returns what the driver is to do next.
@@ -532,14 +546,9 @@ impl Session {
                 .min(sink.retry.unwrap_or(Instant::NEVER))
         };
         let bases = self.bases();
-        let retiring = self.retiring.iter().map(|retiring| {
-            let deployment = &retiring.deployment;
-            if bases.contains(&deployment.epoch) {
-                deployment.send_next
-            } else {
-                retiring.release.min(retiring.cease)
-            }
-        });
+        let retiring = self.retiring.iter();
+        let retiring =
+            retiring.map(|retiring| retiring.due(bases.contains(&retiring.deployment.epoch)));
         self.sinks
             .values()
             .map(of_sink)

@@ -402,6 +402,7 @@ fn a_plan_that_gives_way_stays_until_its_nodes_have_told_of_the_adus_that_it_car
         }
         outputs(&mut session);
         session.handle_plan(other, to(other, "keep:1"), now);
+        session.handle_timeout(now);
         let said = outputs(&mut session);
         assert_eq!(released(&said, graft) == 0, is_cast, "{said:?}");
         let ceases = |o: &Output| matches!(o, Output::Cast { epoch, feed: Feed::Off, .. } if *epoch == graft);

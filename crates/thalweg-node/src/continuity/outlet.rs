@@ -18,11 +18,13 @@
 //! *Sources.* docs/continuity.md §2 and §4; `thalweg_core::session::Keep`, which is what is kept.
 
 use std::collections::VecDeque;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::{Adu, Flags, Mark};
 use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
 use thalweg_core::mailbox::Held;
 use thalweg_core::needs::{Needs, Reliability};
 use thalweg_core::session::{Hold, Keep, Sinkward};
@@ -47,6 +49,8 @@ pub(crate) struct Outlet {
     /// What is held, if the stream is; then nothing else here has anything to do.
     pub(super) holding: Option<Holding>,
     state: Mutex<State>,
+    /// The sequence after that of the last ADU that began to be given, before it was looked under which plans.
+    next: AtomicU64,
     /// Held while ADUs are put on their way.
     turn: TurnMutex<()>,
     /// Told when sinks have said what they have.
@@ -136,6 +140,7 @@ impl Outlet {
             is_repaired: needs.reliability == Reliability::Repaired,
             holding,
             state: Mutex::default(),
+            next: AtomicU64::new(0),
             turn: TurnMutex::new(()),
             acknowledged: Notify::new(),
         }
@@ -160,6 +165,7 @@ impl Outlet {
         if let Some(holding) = &self.holding {
             return self.hold(holding, adu);
         }
+        self.next.fetch_max(adu.header.sequence.0 + 1, Relaxed);
         let _turn = self.turn.lock().await;
         let plans = self.carry_out_orders().await;
         // Not before: who begins by one of these orders is given this one with the rest.
@@ -175,6 +181,12 @@ impl Outlet {
         for plan in &plans {
             self.carry(plan, adu.clone(), trace.clone()).await;
         }
+    }
+
+    /// Returns a sequence that nothing has that is given under other plans than those that were told before this was asked.
+    pub(crate) fn next(&self) -> Sequence {
+        // Whoever looked at the plans before they changed had counted itself, and the lock has brought that here.
+        Sequence(self.next.load(Relaxed))
     }
 
     /// Waits until an ADU finds room under one of the plans, where each goes at its own pace.

@@ -416,6 +416,21 @@ impl Control {
 
     /// Does what the controller says, until it says nothing more.
     async fn drain(&mut self) {
+        loop {
+            self.drain_controller().await;
+            if !self.activate() {
+                break;
+            }
+        }
+        self.drain_admission();
+        if !self.controller.is_passed()
+            && let Some(leaving) = self.leaving.take()
+        {
+            let _ = leaving.send(());
+        }
+    }
+
+    async fn drain_controller(&mut self) {
         let mut next = self.controller.poll_output();
         while let Some(output) = next.take().or_else(|| self.controller.poll_output()) {
             match output {
@@ -462,13 +477,6 @@ impl Control {
                     }
                 }
             }
-        }
-        self.activate();
-        self.drain_admission();
-        if !self.controller.is_passed()
-            && let Some(leaving) = self.leaving.take()
-        {
-            let _ = leaving.send(());
         }
     }
 

@@ -209,8 +209,10 @@ impl Control {
         self.tell_publisher(stream, |publishing| publishing.orders.push(order));
     }
 
-    /// Tells publishers which plans are in force now and what is to be sent again, at one moment.
-    pub(super) fn activate(&mut self) {
+    /// Tells publishers which plans are in force now and what is to be sent again, at one moment; returns whether the controller
+    /// was told since when.
+    pub(super) fn activate(&mut self) -> bool {
+        let mut begun = Vec::new();
         for (stream, publishing) in &mut self.publishers {
             let orders = std::mem::take(&mut publishing.orders);
             let next = publishing.next.take();
@@ -234,8 +236,15 @@ impl Control {
             if let Some(given) = next {
                 let epochs = given.iter().map(|given| given.epoch).collect();
                 publishing.active.send_replace(epochs);
+                begun.push((*stream, publishing.outlet.next()));
             }
         }
+        let now = self.now();
+        for (stream, next) in &begun {
+            self.controller
+                .handle_next(*stream, *next, now, &mut self.keys);
+        }
+        !begun.is_empty()
     }
 }
 

@@ -156,7 +156,8 @@ impl Forwarder {
     ) {
         let header = arriving.header;
         let mut routes = vec![route];
-        routes.extend(branches.iter().map(Branch::route).cloned());
+        let branches = branches.iter().filter(|branch| branch.has(header.sequence));
+        routes.extend(branches.map(Branch::route).cloned());
         // Before it is read: so what comes behind it is held back, where none has room.
         self.until_room(&routes, &header, arriving.payload_bytes)
             .await;

@@ -136,7 +136,7 @@ impl Host {
         if next.is_some() && self.is_withheld() {
             return self.withhold(&header, copy, watch);
         }
-        let branches = self.branches(header.stream, header.epoch);
+        let branches = self.branches(&header);
         let part = &self.parts[&(header.stream, header.epoch)];
         let way = match part.route.admit(from, &header) {
             // What the base leaves out here a branch may want.
@@ -324,7 +324,7 @@ impl Host {
             self.replay.handle_whole(plan, &adu, now);
         }
         // And those that are cast since: each ADU is among what is kept when one begins, or is copied to it here.
-        branches.extend(self.branches(header.stream, header.epoch));
+        branches.extend(self.branches(&header));
         branches.sort_unstable();
         branches.dedup();
         if !has_passed {

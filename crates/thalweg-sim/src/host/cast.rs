@@ -3,7 +3,7 @@
 //! *Sources.* `thalweg-node`, `forward/cast`.
 
 use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::session::Feed;
 use thalweg_core::time::Instant;
 
@@ -14,7 +14,8 @@ use crate::reference::Step;
 use crate::watch::Watch;
 
 impl Host {
-    /// Begins or ceases to give a plan copies of what arrives for its base, after what is kept if its sink begins with it.
+    /// Begins or ceases to give a plan copies of what arrives for its base, after what is kept if its sink begins with it, or ceases
+    /// from a sequence on.
     pub(super) fn cast(
         &mut self,
         stream: StreamId,
@@ -28,7 +29,12 @@ impl Host {
             Some(base) => {
                 let branches = self.casts.entry((stream, base)).or_default();
                 watch.fates.handle_cast(stream, epoch);
-                if branches.insert(epoch) && feed == Feed::Replay {
+                let until = branches.get(&epoch).copied().flatten();
+                let until = match feed {
+                    Feed::Until(until) => Some(until),
+                    Feed::Off | Feed::Live | Feed::Replay => until,
+                };
+                if branches.insert(epoch, until).is_none() && feed == Feed::Replay {
                     let group = self.replay.group((stream, base), self.now(watch));
                     for adu in group {
                         let mut header = adu.header;
@@ -39,7 +45,7 @@ impl Host {
                 }
             }
             None => self.casts.retain(|(of, _), branches| {
-                if *of == stream && branches.remove(&epoch) {
+                if *of == stream && branches.remove(&epoch).is_some() {
                     watch.fates.handle_ceased(stream, epoch, watch.now);
                 }
                 !branches.is_empty()
@@ -47,10 +53,13 @@ impl Host {
         }
     }
 
-    /// Returns the plans that are given copies of what arrives for a base.
-    pub(super) fn branches(&self, stream: StreamId, base: Epoch) -> Vec<Epoch> {
-        let branches = self.casts.get(&(stream, base));
-        branches.into_iter().flatten().copied().collect()
+    /// Returns the plans that are given copies of an ADU that arrives for a base.
+    pub(super) fn branches(&self, header: &Header) -> Vec<Epoch> {
+        let branches = self.casts.get(&(header.stream, header.epoch));
+        let is_given = |until: &Option<Sequence>| until.is_none_or(|until| header.sequence < until);
+        let given = branches.into_iter().flatten();
+        let given = given.filter(|(_, until)| is_given(until));
+        given.map(|(epoch, _)| *epoch).collect()
     }
 
     /// Notes that an ADU begins to arrive; returns whether it is to be kept for who joins late.
@@ -86,7 +95,7 @@ impl Host {
         if !part.route.is_repaired() || !self.casts.contains_key(&(stream, base)) {
             return !part.route.is_ordered() || !part.is_busy();
         }
-        let branches = self.branches(stream, base);
+        let branches = self.branches(header);
         let mut plans = branches.iter().chain([&base]);
         plans.any(|epoch| {
             let part = self.parts.get(&(stream, *epoch));
@@ -97,7 +106,7 @@ impl Host {
     /// Has those read that were held back until one of the queues that they are for had room.
     pub(super) fn release_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let base = self.casts.iter().find_map(|((of, base), branches)| {
-            (*of == stream && branches.contains(&epoch)).then_some(*base)
+            (*of == stream && branches.contains_key(&epoch)).then_some(*base)
         });
         let part = self.parts.get_mut(&(stream, base.unwrap_or(epoch)));
         let held = part.map(Part::take_held).unwrap_or_default();

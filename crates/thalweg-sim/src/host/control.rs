@@ -200,7 +200,7 @@ impl Host {
                 }
             }
         }
-        self.set_given(stream, given);
+        self.set_given(stream, given, self.now(watch));
     }
 
     fn found(&mut self, name: &StreamName, stream: StreamId, watch: &mut Watch<'_>) {

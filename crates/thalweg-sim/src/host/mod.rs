@@ -36,12 +36,12 @@ mod publisher;
 mod subscriber;
 mod withhold;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use thalweg_core::control::{Controller, Peer, Settings};
 use thalweg_core::hop::CloseCode;
-use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
 use thalweg_core::random::SplitMix;
 use thalweg_core::replay::Replay;
@@ -116,7 +116,7 @@ pub struct Host {
     neighbours: BTreeMap<usize, Neighbour>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
     /// Plans that are given copies, by the plan on which they are grafted here.
-    casts: BTreeMap<(StreamId, Epoch), BTreeSet<Epoch>>,
+    casts: BTreeMap<(StreamId, Epoch), BTreeMap<Epoch, Option<Sequence>>>,
     /// What is kept for who joins late.
     replay: Replay,
     intakes: BTreeMap<(usize, RecvId), Intake>,

@@ -89,6 +89,14 @@ impl Publisher {
         matches!(self.stage, Stage::Over)
     }
 
+    /// Returns the sequence of what it gives next; nothing follows the end, which has one too.
+    const fn next_sequence(&self) -> Sequence {
+        match self.stage {
+            Stage::Sending | Stage::Settling(_) => Sequence(self.given),
+            Stage::Ending(_) | Stage::Flushing | Stage::Over => Sequence(self.given + 1),
+        }
+    }
+
     /// Returns whether it gives ADUs under a plan.
     pub(super) fn gives_under(&self, epoch: Epoch) -> bool {
         self.given_under.iter().any(|given| given.epoch == epoch)
@@ -181,13 +189,16 @@ impl Host {
         });
     }
 
-    pub(super) fn set_given(&mut self, stream: StreamId, given: Vec<Given>) {
+    pub(super) fn set_given(&mut self, stream: StreamId, given: Vec<Given>, now: Instant) {
         if let Some(publisher) = self
             .publishers
             .iter_mut()
             .find(|publisher| publisher.stream == stream)
         {
             publisher.given_under = given;
+            let next = publisher.next_sequence();
+            self.controller
+                .handle_next(stream, next, now, &mut self.keys);
         }
     }
 

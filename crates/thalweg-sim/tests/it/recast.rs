@@ -30,6 +30,12 @@ macro_rules! recast_world {
     };
 }
 
+fn place(world: &World, name: &str) -> usize {
+    let mut nodes = world.nodes.keys();
+    let place = nodes.position(|node| node.as_str() == name);
+    place.expect("it is in the world")
+}
+
 fn at(millis: u64) -> Instant {
     Instant::ZERO + Duration::from_millis(millis)
 }
@@ -159,6 +165,24 @@ fn when_a_relay_dies_that_is_a_sink_who_is_behind_it_does_not_wait_for_it() {
 fn a_relay_that_leaves_in_good_order_is_left_before_it_goes() {
     let world = recast_world!("relay-leaves");
     plays(&world, &[at(5_000)..at(5_500)], stays_whole(&world));
+}
+
+#[test]
+fn a_link_that_has_too_little_bears_nothing_twice_when_a_plan_of_fewer_layers_takes_over() {
+    let world = recast_world!("narrower");
+    // From when the new plan takes over to the end: it leaves layers out at the source, so the first link bears it besides.
+    plays(&world, &[at(12_000)..at(30_000)], |seed, played| {
+        let [hub, eve] = ["hub", "eve"].map(|name| place(&world, name));
+        let doubled = played.doubled.iter();
+        let doubled = doubled.filter(|doubled| doubled.link == [hub, eve]).count();
+        assert_eq!(doubled, 0, "seed {seed}");
+        let eve = played.report.streams.iter().find(|s| s.sink == "eve");
+        let eve = eve.expect("it is in the world");
+        let filtered = eve.by_cause.get(DropCause::Filtered.name());
+        let filtered = filtered.copied().unwrap_or(0);
+        assert!(filtered > 0, "seed {seed}: {eve:?}");
+        assert_eq!(eve.in_time + filtered, eve.sent, "seed {seed}: {eve:?}");
+    });
 }
 
 #[test]

@@ -71,10 +71,20 @@ const SEEDS: [(u64, &str); 15] = [
 ];
 
 /// Of worlds of a minute.
-const LONG_SEEDS: [(u64, &str); 1] = [(
-    801,
-    "an ADU without a deadline lets 8,174 of its stream pass on a slow line, and is then taken for a replay by who opens it",
-)];
+const LONG_SEEDS: [(u64, &str); 3] = [
+    (
+        801,
+        "an ADU without a deadline lets 8,174 of its stream pass on a slow line, and is then taken for a replay by who opens it",
+    ),
+    (
+        1_736,
+        "ADUs wait for 24 s before a caster, and the plan that they are to be copied for had given way: nobody was given a copy",
+    ),
+    (
+        2_289,
+        "as with 1736, where the parts had lapsed by then that were to copy them",
+    ),
+];
 
 #[test]
 fn what_was_found_once_is_accounted_for() {

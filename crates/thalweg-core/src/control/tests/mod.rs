@@ -29,7 +29,7 @@ use super::{
     Controller, Installation, KeyContent, KeyContext, Keys, KeysError, Note, Notice, Output, Peer,
     Publication, Secrets, Settings,
 };
-use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use crate::ledger::Reading;
 use crate::mailbox::Held;
 use crate::model::{Layer, Weights};
@@ -54,6 +54,9 @@ const LINK: Sample = Sample {
     sent: DataSize::ZERO,
     waiting: DataSize::ZERO,
 };
+
+/// What every source says that it gives next.
+const NEXT: Sequence = Sequence(7);
 
 struct FakeKeys {
     id: NodeId,
@@ -145,7 +148,8 @@ struct Node {
     active: BTreeMap<StreamId, Vec<Epoch>>,
     given: BTreeMap<StreamId, Vec<Given>>,
     /// Plans that it gives copies of what arrives for their bases.
-    casting: BTreeSet<(StreamId, Epoch)>,
+    /// What is cast there, and up to where if that has an end.
+    casting: BTreeMap<(StreamId, Epoch), Option<Sequence>>,
     /// The plans that were first given what is kept.
     replays: Vec<(StreamId, Epoch)>,
     found: Vec<(StreamName, StreamId)>,
@@ -200,7 +204,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         keys_seen: BTreeSet::new(),
         active: BTreeMap::new(),
         given: BTreeMap::new(),
-        casting: BTreeSet::new(),
+        casting: BTreeMap::new(),
         replays: Vec::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
@@ -403,6 +407,21 @@ impl Fabric {
 }
 
 impl Node {
+    fn cast(&mut self, plan: (StreamId, Epoch), feed: Feed) {
+        let until = match feed {
+            Feed::Off => {
+                self.casting.remove(&plan);
+                return;
+            }
+            Feed::Live | Feed::Replay => None,
+            Feed::Until(next) => Some(next),
+        };
+        let before = self.casting.insert(plan, until);
+        if before.is_none() && feed == Feed::Replay {
+            self.replays.push(plan);
+        }
+    }
+
     /// Does what the controller says; frames are the fabric's.
     fn obey(&mut self, output: Output, now: Instant) -> Option<(NodeId, Bytes)> {
         match output {
@@ -438,18 +457,14 @@ impl Node {
                 let epochs = given.iter().map(|given| given.epoch).collect();
                 self.active.insert(stream, epochs);
                 self.given.insert(stream, given);
+                self.controller
+                    .handle_next(stream, NEXT, now, &mut self.keys);
             }
             Output::Cast {
                 stream,
                 epoch,
                 feed,
-            } => {
-                if feed == Feed::Off {
-                    self.casting.remove(&(stream, epoch));
-                } else if self.casting.insert((stream, epoch)) && feed == Feed::Replay {
-                    self.replays.push((stream, epoch));
-                }
-            }
+            } => self.cast((stream, epoch), feed),
             Output::Replay { stream, to } => self.replays.push((stream, to)),
             Output::Found { name, stream } => self.found.push((name, stream)),
             // Of drivers: what is held, and what came, is theirs to keep.

@@ -49,7 +49,8 @@ fn lying(fabric: &Fabric, id: NodeId) -> Vec<u32> {
 
 fn casting(fabric: &Fabric, id: NodeId) -> Vec<u32> {
     let casting = fabric.node(id).casting.iter();
-    casting.map(|(_, epoch)| epoch.0).collect()
+    let all = casting.filter(|(_, until)| until.is_none());
+    all.map(|((_, epoch), _)| epoch.0).collect()
 }
 
 #[test]

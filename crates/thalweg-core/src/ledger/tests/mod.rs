@@ -143,7 +143,9 @@ impl Chain {
     fn reading(&self) -> Reading {
         let path: Vec<NodeId> = (0..self.counts.len()).map(node).collect();
         let plans = core::iter::once((&self.accounts[0], &path[..]));
-        Book::default().reading(node(0), plans)
+        let reading = Book::default().reading(node(0), plans);
+        assert_eq!(self.accounts[0].is_open(), reading.open() > 0);
+        reading
     }
 
     /// A node is restarted: it knows nothing and counts from zero, and the one behind it tells it all.

@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 use core::num::NonZeroU8;
 
 use super::epoch;
-use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use crate::limits::{ADAPTERS_PER_NODE_MAX, RENEWALS_MAX, SINKS_PER_STREAM_MAX, TEXT_BYTES_MAX};
 use crate::needs::{Order, Reliability};
 use crate::session::Feed;
@@ -81,13 +81,14 @@ pub enum Body {
         /// Which plan.
         epoch: Epoch,
     },
-    /// Begins or ceases to give a plan that is grafted on the addressee copies of what arrives there for its base.
+    /// Begins or ceases to give a plan that is grafted on the addressee copies of what arrives there for its base, or ceases from a
+    /// sequence on.
     Cast {
         /// Which stream.
         stream: StreamId,
         /// Which plan.
         epoch: Epoch,
-        /// Whether it is to begin, and with what.
+        /// Whether it is to begin, and with what, or what it still gives.
         feed: Feed,
     },
     /// The sender leaves: plans of the stream are to go around it, and it is no sink of it any more.
@@ -167,6 +168,11 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
             feed: Feed::Replay,
             ..
         } => (10, stream),
+        Body::Cast {
+            stream,
+            feed: Feed::Until(_),
+            ..
+        } => (16, stream),
         Body::Cast { stream, .. } => (6, stream),
         Body::Casting { stream, .. } => (7, stream),
         Body::Leave { stream } => (8, stream),
@@ -196,6 +202,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
                 Feed::Off => out.push(0),
                 Feed::Live => out.push(1),
                 Feed::Replay => {}
+                Feed::Until(sequence) => out.varint(sequence.0),
             }
         }
         Body::Trace { every, .. } => out.varint(every.as_millis().min(EVERY_MS_MAX)),
@@ -259,6 +266,21 @@ fn encode_prepare(prepare: &Prepare, out: &mut Vec<u8>) {
     out.blob(prepare.envelope.as_deref().unwrap_or_default());
 }
 
+fn cast(reader: &mut Reader<'_>, kind: u8, stream: StreamId) -> Result<Body, WireError> {
+    let epoch = epoch(reader)?;
+    let feed = match kind {
+        10 => Feed::Replay,
+        16 => Feed::Until(Sequence(reader.varint("sequence")?)),
+        _ if flag(reader, "on")? => Feed::Live,
+        _ => Feed::Off,
+    };
+    Ok(Body::Cast {
+        stream,
+        epoch,
+        feed,
+    })
+}
+
 /// Reads the body of an envelope.
 pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
     let mut reader = Reader::new(bytes);
@@ -281,15 +303,7 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             stream,
             epoch: epoch(&mut reader)?,
         },
-        6 => Body::Cast {
-            stream,
-            epoch: epoch(&mut reader)?,
-            feed: if flag(&mut reader, "on")? {
-                Feed::Live
-            } else {
-                Feed::Off
-            },
-        },
+        6 | 10 | 16 => cast(&mut reader, kind, stream)?,
         7 => Body::Casting {
             stream,
             epoch: epoch(&mut reader)?,
@@ -300,11 +314,6 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
             let prepare = prepare(&mut reader, stream)?;
             Body::Prepare(Prepare { base, ..prepare })
         }
-        10 => Body::Cast {
-            stream,
-            epoch: epoch(&mut reader)?,
-            feed: Feed::Replay,
-        },
         11 => Body::Trace {
             stream,
             every: Duration::from_millis(reader.bounded("interval", EVERY_MS_MAX)?),

@@ -103,5 +103,10 @@ fn trace_bodies() -> impl Strategy<Value = Body> {
 }
 
 fn feeds() -> impl Strategy<Value = Feed> {
-    prop_oneof![Just(Feed::Off), Just(Feed::Live), Just(Feed::Replay)]
+    prop_oneof![
+        Just(Feed::Off),
+        Just(Feed::Live),
+        Just(Feed::Replay),
+        (0..=VARINT_MAX).prop_map(|sequence| Feed::Until(Sequence(sequence))),
+    ]
 }

@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use thalweg_core::adu::Adu;
-use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::session::Feed;
 use thalweg_core::trace::Trace;
 use tokio::sync::watch;
@@ -47,6 +47,8 @@ pub(super) struct Branch {
     route: Arc<Route>,
     /// Ends when it has been given what is kept.
     replay: Option<watch::Receiver<()>>,
+    /// From which sequence on it is given nothing, if from any: another plan took over.
+    until: Option<Sequence>,
 }
 
 impl Branch {
@@ -56,6 +58,11 @@ impl Branch {
 
     pub(super) const fn route(&self) -> &Arc<Route> {
         &self.route
+    }
+
+    /// Returns whether it is given an ADU of this sequence.
+    pub(super) fn has(&self, sequence: Sequence) -> bool {
+        self.until.is_none_or(|until| sequence < until)
     }
 
     /// Waits until it has been given what is kept.
@@ -77,11 +84,32 @@ impl Casts {
             let branches = Arc::make_mut(all.entry((part.stream, base)).or_default());
             let is_it = |branch: &mut Branch| branch.epoch() == part.epoch;
             let before = branches.extract_if(.., is_it).last();
+            let until = before.as_ref().and_then(|before| before.until);
             let replay = replay.or_else(|| before?.replay);
             // Who may have to wait for a mailbox holds up nobody who need not.
             let is_here = part.next.is_none();
             let at = if is_here { branches.len() } else { 0 };
-            branches.insert(at, Branch { route, replay });
+            let branch = Branch {
+                route,
+                replay,
+                until,
+            };
+            branches.insert(at, branch);
+        }
+    }
+
+    /// Gives a plan that is cast nothing from a sequence on.
+    fn end(&self, route: &Route, until: Sequence) {
+        let part = route.installation();
+        let base = part.base.map(|base| (part.stream, base));
+        let mut all = write(&self.of_base);
+        let Some(branches) = base.and_then(|base| all.get_mut(&base)) else {
+            return;
+        };
+        for branch in Arc::make_mut(branches) {
+            if branch.epoch() == part.epoch {
+                branch.until = Some(until);
+            }
         }
     }
 
@@ -116,12 +144,19 @@ impl Casts {
 }
 
 impl Forwarder {
-    /// Begins or ceases to give a plan that is grafted here copies of what arrives for its base; what has begun goes on.
+    /// Begins or ceases to give a plan that is grafted here copies of what arrives for its base, or ceases from a sequence on; what
+    /// has begun goes on.
     pub(crate) fn cast(self: &Arc<Self>, stream: StreamId, epoch: Epoch, feed: Feed) {
         let route = self.route(stream, epoch).filter(|_| feed != Feed::Off);
         let Some(route) = route else {
             return self.casts.cease(stream, epoch);
         };
+        if let Feed::Until(until) = feed {
+            if !self.casts.has(stream, epoch) {
+                self.casts.begin(Arc::clone(&route), None);
+            }
+            return self.casts.end(&route, until);
+        }
         if self.casts.has(stream, epoch) {
             return;
         }
@@ -170,7 +205,10 @@ impl Forwarder {
 
     /// Takes copies of an ADU that is here whole through the routes of branches.
     pub(super) async fn carry_copies(&self, branches: &[Branch], adu: &Adu, trace: Option<&Trace>) {
-        for branch in branches {
+        for branch in branches
+            .iter()
+            .filter(|branch| branch.has(adu.header.sequence))
+        {
             branch.opened().await;
             let mut copy = adu.clone();
             copy.header.epoch = branch.epoch();

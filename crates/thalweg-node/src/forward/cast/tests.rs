@@ -1,10 +1,10 @@
-//! Proves which plans are given copies: those that have begun and not ceased, one that ends here after the others.
+//! Proves which plans are given copies: those that have begun and not ceased, one that ends here after the others; and of which ADUs.
 
 use std::num::NonZeroU8;
 use std::sync::Arc;
 
 use thalweg_core::control::{Installation, Secrets};
-use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
 use thalweg_core::needs::{Order, Reliability};
 use thalweg_core::session::Feed;
 use thalweg_lift::packet::Pool;
@@ -69,4 +69,27 @@ async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
     assert_eq!(cast(&forwarder), [2]);
     forwarder.remove(STREAM, Epoch(2));
     assert!(cast(&forwarder).is_empty());
+}
+
+#[tokio::test]
+async fn what_another_plan_took_over_from_is_given_what_was_given_before() {
+    let forwarder = Arc::new(Forwarder::new(thalweg_net::Clock::start(), Pool::new(0)));
+    for (epoch, base) in [(1, None), (2, Some(1)), (3, Some(1))] {
+        forwarder.install(route(&forwarder, epoch, base, Some(9)));
+    }
+    forwarder.cast(STREAM, Epoch(2), Feed::Live);
+    let end = Feed::Until(Sequence(43));
+    // Or where it was restarted, and has forgotten that it cast it.
+    for epoch in [2, 3] {
+        forwarder.cast(STREAM, Epoch(epoch), end);
+    }
+    // Neither a word from before nor a new route of the part gives it more.
+    forwarder.cast(STREAM, Epoch(2), Feed::Live);
+    forwarder.install(route(&forwarder, 2, Some(1), Some(7)));
+    let branches = forwarder.casts.of(STREAM, Epoch(1));
+    assert_eq!(branches.len(), 2);
+    for branch in branches.iter() {
+        let has = [0, 42, 43, u64::MAX].map(|sequence| branch.has(Sequence(sequence)));
+        assert_eq!(has, [true, true, false, false], "{:?}", branch.epoch());
+    }
 }

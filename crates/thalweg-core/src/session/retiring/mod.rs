@@ -1,0 +1,174 @@
+//! Plans that are no sink's any more and still lie on their nodes.
+//!
+//! *The idea.* What was given under a plan may be on its way, its nodes have to tell what became of it, and another may be grafted on
+//! it: so it is renewed like a plan in force, and released late, after all that is fed by it. A slow line with a long queue brings
+//! ADUs minutes after they were given; while the source has not heard what became of all of them, the plan lies longer.
+//!
+//! One that is grafted goes on being given copies, but only of what was given before another took over, which the sequence tells:
+//! the rest comes by that other.
+//!
+//! ```text
+//! given:   … 41 42 │ 43 44 …           42 may wait in a queue before the caster when the plan gives way,
+//!          graft   │ its successor     and is copied when it comes; 43 comes by the other way alone
+//! ```
+//!
+//! *What it does not do.* It does not know what is under way: the source's accounts do.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+
+use super::deployment::{Deployment, Renewals};
+use super::{Feed, LEASE, RENEW, RENEW_GRID, Session};
+use crate::id::{Epoch, Sequence};
+use crate::time::{Duration, Instant};
+
+#[cfg(test)]
+mod tests;
+
+/// How long a plan lies at most after another has taken over, while ADUs are under way by it.
+pub const UNDER_WAY_MAX: Duration = Duration::from_secs(120);
+
+/// A plan that is not a sink's any more and still lies on its nodes.
+#[derive(Debug)]
+pub(super) struct Retiring {
+    /// When its nodes are to forget it, if nothing is under way by it.
+    pub(super) release: Instant,
+    /// When they are to forget it whatever is.
+    pub(super) latest: Instant,
+    /// Whether somebody wants what is under way by it.
+    is_wanted: bool,
+    pub(super) deployment: Deployment,
+}
+
+impl Retiring {
+    /// Returns when there is something to do for it; `is_base` if something in force lives on it.
+    pub(super) fn due(&self, is_base: bool) -> Instant {
+        let renewal = self.deployment.send_next;
+        match (is_base, self.is_wanted || !self.deployment.is_fed_on()) {
+            (true, _) => renewal,
+            (false, true) => renewal.min(self.release),
+            (false, false) => Instant::ZERO,
+        }
+    }
+}
+
+impl Session {
+    /// Gives up a plan, and its copies, at once. Its nodes keep it until they have told what became of ADUs that went by it, if any
+    /// can have.
+    pub(super) fn abandon(&mut self, deployment: Deployment, now: Instant) {
+        let release = if deployment.has_carried {
+            now + RENEW
+        } else {
+            now
+        };
+        self.retire(deployment, [release; 2], false);
+    }
+
+    /// Lets a plan that another took over from lie for so long that what is under way by it arrives, and is told of.
+    pub(super) fn linger(&mut self, deployment: Deployment, now: Instant) {
+        let times = if deployment.is_left {
+            // One of its nodes waits to go.
+            [now + self.linger; 2]
+        } else {
+            [now + LEASE, now + UNDER_WAY_MAX]
+        };
+        self.retire(deployment, times, true);
+    }
+
+    /// Lets a plan lie on its nodes, between the first of these times and the second.
+    pub(super) fn retire(
+        &mut self,
+        mut deployment: Deployment,
+        [release, latest]: [Instant; 2],
+        is_wanted: bool,
+    ) {
+        deployment.give_way();
+        self.retiring.push(Retiring {
+            release,
+            latest,
+            is_wanted,
+            deployment,
+        });
+    }
+
+    /// Takes in a sequence that nothing has that was given before the plans in force took over: what they took over from is given
+    /// copies of what is below, unless something in force lives on it.
+    ///
+    /// Cost    O(plans that give way), with a logarithm
+    pub fn handle_next(&mut self, next: Sequence) {
+        self.hand_down();
+        let bases = self.bases();
+        for retiring in &mut self.retiring {
+            let deployment = &mut retiring.deployment;
+            if retiring.is_wanted && !bases.contains(&deployment.epoch) {
+                deployment.end_with(Feed::Until(next), &mut self.outputs);
+            }
+        }
+    }
+
+    /// Takes in by which plans ADUs are under way, or ended without a word: those lie longer, and what they live on.
+    ///
+    /// Cost    O(plans that give way · depth)
+    pub fn handle_under_way(&mut self, is_under_way: impl Fn(Epoch) -> bool, now: Instant) {
+        let live = self.live();
+        let base = |epoch: &Epoch| {
+            let mut all = self.retiring.iter().map(|retiring| &retiring.deployment);
+            Some(all.find(|plan| plan.epoch == *epoch)?.graft?.base)
+        };
+        // By one in force something always is, so that says nothing.
+        let is_coming = |epoch: Epoch| {
+            let bases = core::iter::successors(Some(epoch), base);
+            let mut former = bases.take_while(|epoch| !live.contains(epoch));
+            former.any(&is_under_way)
+        };
+        let is_ending = |retiring: &&Retiring| retiring.release <= now && now < retiring.latest;
+        let ending = self.retiring.iter().filter(is_ending);
+        let ending = ending.map(|retiring| retiring.deployment.epoch);
+        let later: BTreeSet<Epoch> = ending.filter(|epoch| is_coming(*epoch)).collect();
+        for retiring in &mut self.retiring {
+            if later.contains(&retiring.deployment.epoch) {
+                self.due = None;
+                retiring.release = (now + RENEW_GRID).min(retiring.latest);
+            }
+        }
+    }
+
+    /// Renews what lies, and releases what lay long enough and nothing is grafted on.
+    pub(super) fn time_retiring(&mut self, now: Instant, renewals: &mut Renewals) {
+        self.hand_down();
+        let bases = self.bases();
+        for mut retiring in core::mem::take(&mut self.retiring) {
+            let deployment = &mut retiring.deployment;
+            if bases.contains(&deployment.epoch) {
+                // What lives on it is in force.
+            } else if retiring.release <= now {
+                deployment.release(&mut self.outputs);
+                continue;
+            } else if !retiring.is_wanted {
+                deployment.end_with(Feed::Off, &mut self.outputs);
+            }
+            deployment.send_due(now, &mut self.outputs, renewals);
+            self.retiring.push(retiring);
+        }
+    }
+
+    /// Has each plan lie, and be wanted, as long as those that are grafted on it. Whatever is grafted on another is younger, so it
+    /// comes first.
+    fn hand_down(&mut self) {
+        self.retiring
+            .sort_by_key(|retiring| core::cmp::Reverse(retiring.deployment.epoch));
+        let mut held: BTreeMap<Epoch, (Instant, Instant, bool)> = BTreeMap::new();
+        for retiring in &mut self.retiring {
+            if let Some((release, latest, is_wanted)) = held.get(&retiring.deployment.epoch) {
+                retiring.release = retiring.release.max(*release);
+                retiring.latest = retiring.latest.max(*latest);
+                retiring.is_wanted |= is_wanted;
+            }
+            if let Some(graft) = retiring.deployment.graft {
+                let (release, latest, is_wanted) = held.entry(graft.base).or_default();
+                *release = (*release).max(retiring.release);
+                *latest = (*latest).max(retiring.latest);
+                *is_wanted |= retiring.is_wanted;
+            }
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Proves how long plans lie that gave way, and what they are still given.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::super::{Feed, LEASE, Output, Part, RENEW, RENEW_GRID, Session};
+use super::UNDER_WAY_MAX;
+use crate::id::{Epoch, NodeId, Sequence};
+use crate::time::{Duration, Instant};
+
+const SOURCE: NodeId = NodeId([1; 32]);
+const RELAY: NodeId = NodeId([2; 32]);
+const SINK: NodeId = NodeId([3; 32]);
+const OTHER: NodeId = NodeId([4; 32]);
+const NEXT: Sequence = Sequence(43);
+
+/// Returns the way to a sink, with an adapter on its relay.
+fn to(sink: NodeId, adapter: &str) -> Vec<Part> {
+    let part = |node| Part {
+        node,
+        adapters: Vec::new(),
+        plaintext: true,
+    };
+    let mut parts: Vec<Part> = [SOURCE, RELAY, sink].map(part).into();
+    parts[1].adapters.push(adapter.into());
+    parts
+}
+
+fn outputs(session: &mut Session) -> Vec<Output> {
+    core::iter::from_fn(|| session.poll_output()).collect()
+}
+
+/// Has a plan made and come into force; what that asks for is done.
+fn serve(session: &mut Session, sink: NodeId, adapter: &str, now: Instant) -> Epoch {
+    session.handle_subscribe(sink, now);
+    let epoch = session.handle_plan(sink, to(sink, adapter), now);
+    let epoch = epoch.expect("a new plan");
+    for node in [SOURCE, RELAY, sink] {
+        session.handle_ready(node, epoch, now);
+    }
+    session.handle_casting(RELAY, epoch, now);
+    assert!(session.active().any(|active| active == (sink, epoch)));
+    outputs(session);
+    epoch
+}
+
+/// Returns a session in which the second plan is grafted on the first.
+fn shared() -> (Session, [Epoch; 2]) {
+    let mut session = Session::recast(Duration::from_secs(1));
+    let epochs = [SINK, OTHER].map(|sink| serve(&mut session, sink, "null", Instant::ZERO));
+    assert_eq!(
+        session.graft(epochs[1]).map(|graft| graft.base),
+        Some(epochs[0])
+    );
+    outputs(&mut session);
+    (session, epochs)
+}
+
+/// Returns what casters are told of plans.
+fn told(outputs: &[Output]) -> Vec<(Epoch, Feed)> {
+    let cast = |output: &Output| match output {
+        Output::Cast { epoch, feed, .. } => Some((*epoch, *feed)),
+        _ => None,
+    };
+    outputs.iter().filter_map(cast).collect()
+}
+
+/// Lets time pass; returns when each of these plans was released, and how often it was renewed at its sink until then.
+fn pass(
+    session: &mut Session,
+    epochs: [Epoch; 2],
+    is_under_way: impl Fn(Epoch) -> bool,
+) -> [(Option<Instant>, usize); 2] {
+    let mut ends = [(None, 0); 2];
+    let mut now = Instant::ZERO;
+    while now < Instant::ZERO + UNDER_WAY_MAX + LEASE {
+        now = session.poll_timeout().max(now);
+        if now.is_never() {
+            break;
+        }
+        for sink in [SINK, OTHER] {
+            // Or their leases end.
+            session.handle_subscribe(sink, now);
+        }
+        session.handle_under_way(&is_under_way, now);
+        session.handle_timeout(now);
+        for output in outputs(session) {
+            for (epoch, (released, renewals)) in epochs.iter().zip(&mut ends) {
+                let is_at_sink = |route: &[NodeId]| route.len() == 3;
+                match &output {
+                    Output::Release { epoch: of, .. } if of == epoch => *released = Some(now),
+                    Output::Renew { epochs, route } if is_at_sink(route) => {
+                        *renewals += usize::from(epochs.contains(epoch));
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    ends
+}
+
+#[test]
+fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
+    let (mut session, [base, graft]) = shared();
+    let now = Instant::ZERO + RENEW;
+    session.handle_next(NEXT);
+    assert_eq!(
+        told(&outputs(&mut session)),
+        [],
+        "nothing was taken over from"
+    );
+    serve(&mut session, OTHER, "keep:1", now);
+    assert_eq!(told(&outputs(&mut session)), []);
+    session.handle_next(NEXT);
+    assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
+    // What its caster has forgotten, it is told again.
+    session.handle_lacking(RELAY, &[base, graft], now);
+    assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
+    session.handle_next(Sequence(NEXT.0 + 1));
+    session.handle_timeout(now);
+    assert_eq!(told(&outputs(&mut session)), []);
+}
+
+#[test]
+fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
+    let mut session = Session::recast(Duration::from_secs(1));
+    let third = NodeId([5; 32]);
+    // One behind the second, which is grafted on the first.
+    let behind = |adapter| {
+        let mut parts = to(OTHER, adapter);
+        parts.push(Part {
+            node: third,
+            ..parts[2].clone()
+        });
+        parts
+    };
+    let [_, graft] = [SINK, OTHER].map(|sink| serve(&mut session, sink, "null", Instant::ZERO));
+    session.handle_subscribe(third, Instant::ZERO);
+    let last = session.handle_plan(third, behind("null"), Instant::ZERO);
+    let last = last.expect("a new plan");
+    for node in [OTHER, third] {
+        session.handle_ready(node, last, Instant::ZERO);
+    }
+    session.handle_casting(OTHER, last, Instant::ZERO);
+    assert_eq!(session.graft(last).map(|plan| plan.base), Some(graft));
+    outputs(&mut session);
+    serve(&mut session, OTHER, "keep:1", Instant::ZERO);
+    session.handle_next(NEXT);
+    session.handle_timeout(Instant::ZERO);
+    assert_eq!(told(&outputs(&mut session)), []);
+    let moved = session.handle_plan(third, behind("keep:1"), Instant::ZERO);
+    let moved = moved.expect("a new plan");
+    for node in [OTHER, third] {
+        session.handle_ready(node, moved, Instant::ZERO);
+    }
+    session.handle_casting(OTHER, moved, Instant::ZERO);
+    outputs(&mut session);
+    session.handle_next(NEXT);
+    let both = vec![(last, Feed::Until(NEXT)), (graft, Feed::Until(NEXT))];
+    assert_eq!(told(&outputs(&mut session)), both);
+}
+
+#[test]
+fn nothing_is_copied_for_who_has_left() {
+    let (mut session, [_, graft]) = shared();
+    session.handle_unsubscribe(OTHER, Instant::ZERO);
+    session.handle_next(NEXT);
+    assert_eq!(session.poll_timeout(), Instant::ZERO);
+    session.handle_timeout(Instant::ZERO);
+    assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Off)]);
+}
+
+#[test]
+fn a_plan_lies_while_something_is_under_way_by_it_or_by_its_base() {
+    let start = Instant::ZERO;
+    let usual = Some(start + LEASE);
+    for (is_base, is_graft, until) in [
+        (false, false, [usual; 2]),
+        // Nothing that is under way by the graft was given by its base alone.
+        (false, true, [Some(start + UNDER_WAY_MAX); 2]),
+        (true, false, [Some(start + UNDER_WAY_MAX); 2]),
+    ] {
+        let (mut session, epochs) = shared();
+        for sink in [SINK, OTHER] {
+            serve(&mut session, sink, "keep:1", start);
+        }
+        outputs(&mut session);
+        let [base, graft] = epochs;
+        let is_under_way = |epoch| epoch == base && is_base || epoch == graft && is_graft;
+        let ends = pass(&mut session, epochs, is_under_way);
+        assert_eq!(ends.map(|(released, _)| released), until);
+        // Leases are longer than twice what lies between.
+        let least = until[0].unwrap_or(start).as_nanos() / RENEW.as_nanos();
+        for (_, renewals) in ends {
+            assert!(renewals as u64 + 1 >= least, "{renewals} of {least}");
+        }
+    }
+}
+
+#[test]
+fn what_is_under_way_for_a_while_keeps_a_plan_until_then() {
+    let (mut session, [base, graft]) = shared();
+    serve(&mut session, OTHER, "keep:1", Instant::ZERO);
+    let end = Instant::ZERO + LEASE;
+    session.handle_under_way(|epoch| epoch == graft, end);
+    session.handle_timeout(end);
+    let released = |said: &[Output]| {
+        let is_it = |o: &&Output| matches!(o, Output::Release { epoch, .. } if *epoch == graft);
+        said.iter().filter(is_it).count()
+    };
+    assert_eq!(released(&outputs(&mut session)), 0);
+    // By a plan in force there is always something under way.
+    session.handle_under_way(|epoch| epoch == base, end + RENEW_GRID);
+    session.handle_timeout(end + RENEW_GRID);
+    assert_eq!(released(&outputs(&mut session)), 3);
+}
