@@ -18,7 +18,8 @@ pub struct NodeName(String);
 /// The text cannot be a node's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a node's name: use 1 to {NODE_NAME_BYTES_MAX} bytes of printable text that neither begins nor ends with a space"
+    "`{}` is not a node's name: use 1 to {NODE_NAME_BYTES_MAX} bytes of printable text that neither begins nor ends with a space",
+    .0.escape_debug()
 )]
 pub struct BadNodeName(String);
 
@@ -35,13 +36,23 @@ impl FromStr for NodeName {
     fn from_str(text: &str) -> Result<Self, BadNodeName> {
         let whole = (1..=NODE_NAME_BYTES_MAX).contains(&text.len())
             && text.trim() == text
-            && !text.chars().any(char::is_control);
+            && !text.chars().any(is_unseen);
         if whole {
             Ok(Self(text.to_string()))
         } else {
             Err(BadNodeName(text.chars().take(80).collect()))
         }
     }
+}
+
+/// Returns whether a character is not seen and changes how others are: a name with one could pass for another's, or turn a
+/// line of a terminal around. Joiners are let through, for scripts and emblems that are written with them.
+fn is_unseen(c: char) -> bool {
+    let is_format = matches!(c,
+        '\u{61c}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' |
+        '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+    );
+    c.is_control() || is_format
 }
 
 impl TryFrom<String> for NodeName {

@@ -1,5 +1,6 @@
 //! The model's laws: adapters sort as their texts do, events apply in time order, faults name their key.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -91,6 +92,21 @@ fn a_name_is_refused_beyond_its_limit() {
     for text in [longest + "n", String::new(), " a".into(), "a\n".into()] {
         assert!(text.parse::<NodeName>().is_err(), "{text:?}");
     }
+    // What is not seen would make one name pass for another, or turn the line around that it stands in.
+    for unseen in [
+        "\u{202e}",
+        "\u{200b}",
+        "\u{2028}",
+        "\u{feff}",
+        "\u{e0041}",
+        "\u{1b}",
+    ] {
+        let refused = format!("a{unseen}b").parse::<NodeName>();
+        let said = refused.expect_err("it is not seen").to_string();
+        assert!(!said.contains(unseen), "{said:?}");
+    }
+    // Joiners belong to how some scripts are written.
+    assert!("می\u{200c}خواهم".parse::<NodeName>().is_ok());
 }
 
 #[test]
