@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 use thalweg_net::endpoint::TCP_PREFIX;
-use thalweg_node::{Config, Node, NodeError};
+use thalweg_node::{Config, Node};
 
 use crate::exit::{Code, OrCode as _, Outcome};
 use crate::shutdown::Shutdown;
@@ -37,10 +37,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let name = config.name.clone();
     let mut shutdown = Shutdown::listen()?;
     let node = Node::load(config).await.map_err(|error| {
-        // A key that cannot be used is the input's fault; a port in use is the moment's.
-        let code = match error {
-            NodeError::Identity(_) => Code::BadInput,
-            _ => Code::Failed,
+        let code = if error.is_input() {
+            Code::BadInput
+        } else {
+            Code::Failed
         };
         crate::exit::Failure {
             code,

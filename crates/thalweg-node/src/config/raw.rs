@@ -110,7 +110,8 @@ impl RawConfig {
         file: &str,
         folder: &Path,
     ) -> Result<Config, TextError> {
-        if let Some((path, message)) = self.first_fault() {
+        let fault = self.first_fault();
+        if let Some((path, message)) = fault.or_else(|| self.shared_file(Path::new(file), folder)) {
             return Err(text::error_at(
                 text,
                 text::Format::Toml,
@@ -121,6 +122,8 @@ impl RawConfig {
         }
         let fixed = |address: &str| address.parse().expect("the constant is an address");
         let api = self.api.listen.unwrap_or_else(|| fixed(API_DEFAULT));
+        let key_file = folder.join(self.key_file());
+        let state = folder.join(self.fabric.state());
         let (listen, tcp) = match self.listen {
             Some(addresses) => {
                 let addresses = parted(addresses);
@@ -130,7 +133,7 @@ impl RawConfig {
         };
         Ok(Config {
             name: self.name,
-            key_file: folder.join(self.key_file.unwrap_or_else(|| "node.key".into())),
+            key_file,
             listen,
             tcp: self.tcp.resolve(tcp, &self.peer),
             slots: self.slots.unwrap_or(SLOTS_DEFAULT),
@@ -148,7 +151,7 @@ impl RawConfig {
             },
             fabric: Fabric {
                 owner: self.fabric.owner(),
-                state: Some(folder.join(self.fabric.state.unwrap_or_else(|| "fabric.json".into()))),
+                state: Some(state),
             },
             peers: self.peer.into_iter().map(RawPeer::resolve).collect(),
             weights: self.weights,
@@ -165,6 +168,9 @@ impl RawConfig {
         }
         if let Some(fault) = self.fault_of_relays() {
             return Some(fault);
+        }
+        if let Some(fault) = self.weights.faults().into_iter().next() {
+            return Some((fault.path, fault.message));
         }
         if let Some(connections) = self.tcp.connections
             && !(1..=CARRIERS_MAX).contains(&connections)
@@ -217,6 +223,36 @@ impl RawConfig {
         None
     }
 
+    /// Returns the first file that is named for two things: the one would be lost to the other.
+    fn shared_file(&self, config: &Path, folder: &Path) -> Option<(String, String)> {
+        // So that paths beside it begin alike, wherever the configuration is.
+        let folder = Path::new(".").join(folder);
+        let own = config.file_name().map(|name| folder.join(name));
+        let own = own.map(|path| ("this configuration", path));
+        let named = [
+            ("key_file", Some(self.key_file())),
+            ("fabric.state", Some(self.fabric.state())),
+            ("socket", self.socket.as_deref()),
+        ];
+        let named = named
+            .iter()
+            .filter_map(|(key, path)| Some((*key, folder.join((*path)?))));
+        let mut before: Vec<(&str, PathBuf)> = own.into_iter().collect();
+        for (key, path) in named {
+            // Components, so that `./a` is `a`.
+            if let Some((other, _)) = before.iter().find(|(_, other)| *other == path) {
+                let message = format!("{} is already {other}: name another", path.display());
+                return Some((key.into(), message));
+            }
+            before.push((key, path));
+        }
+        None
+    }
+
+    fn key_file(&self) -> &Path {
+        self.key_file.as_deref().unwrap_or(Path::new("node.key"))
+    }
+
     /// Returns the first relay that is named where it is of no use.
     fn fault_of_relays(&self) -> Option<(String, String)> {
         let is_relay = |address: &Address| matches!(address, Address::Relay(_));
@@ -256,6 +292,10 @@ impl RawTcp {
 }
 
 impl RawFabric {
+    fn state(&self) -> &Path {
+        self.state.as_deref().unwrap_or(Path::new("fabric.json"))
+    }
+
     fn fault(&self) -> Option<String> {
         let owner = self.owner.as_deref().filter(|owner| *owner != "self")?;
         let error = owner.parse::<NodeId>().err()?;

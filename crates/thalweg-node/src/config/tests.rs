@@ -107,6 +107,46 @@ fn no_two_nodes_have_one_name_or_one_key() {
 }
 
 #[test]
+fn no_file_is_named_for_two_things() {
+    // A node makes its socket anew where one was left, so a key would be lost to it.
+    for (text, line, other) in [
+        ("socket = \"node.key\"", "node.toml:2", "key_file"),
+        ("socket = \"./fabric.json\"", "node.toml:2", "fabric.state"),
+        (
+            "socket = \"/etc/node.toml\"",
+            "node.toml:2",
+            "this configuration",
+        ),
+        ("key_file = \"k\"\n[fabric]\nstate = \"x/../k\"", "", ""),
+        (
+            "key_file = \"k\"\n[fabric]\nstate = \"k\"",
+            "node.toml:4",
+            "key_file",
+        ),
+    ] {
+        let parsed = Config::parse(
+            &format!("name = \"a\"\n{text}\n"),
+            "node.toml",
+            Path::new("/etc"),
+        );
+        let said = parsed.map_or_else(|fault| fault.to_string(), |_| String::new());
+        assert!(
+            said.contains(line) && said.contains(other),
+            "{text}: {said}"
+        );
+    }
+}
+
+#[test]
+fn weights_are_what_they_may_be_in_a_world() {
+    for value in ["-1", "nan", "inf"] {
+        let said = fault(&format!("name = \"a\"\n[weights]\nquality = {value}\n"));
+        assert!(said.contains("node.toml:3: weights.quality"), "{said}");
+    }
+    assert!(fault("name = \"a\"\n[weights]\npack_ratio = 0\n").contains("above 0"));
+}
+
+#[test]
 fn an_address_says_whether_it_is_of_tcp() {
     let text = format!(
         "name = \"a\"\nlisten = [\"tcp:[::1]:7400\", \"[::1]:7400\"]\n[tcp]\npace = \"acknowledged\"\n\

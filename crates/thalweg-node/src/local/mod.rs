@@ -23,4 +23,4 @@ mod frame;
 mod server;
 
 pub use client::{Client, LocalError, LocalPublisher, LocalSubscriber, LocalTracer};
-pub(crate) use server::Server;
+pub(crate) use server::{Server, is_socket};

@@ -1,7 +1,7 @@
 //! The node's side of the local socket.
 
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use thalweg_core::admission::Rights;
@@ -32,20 +32,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on a path, which a node that died may have left behind.
+    /// Listens on a path, where a node that died may have left its socket behind.
+    ///
+    /// Fails   another node listens there, or something is there that is no socket: that stays as it is
     pub(crate) async fn bind(path: &Path, handle: Handle) -> Result<Self, NodeError> {
         if UnixStream::connect(path).await.is_ok() {
             return Err(NodeError::SocketTaken {
                 path: path.to_path_buf(),
             });
         }
+        let is_left = is_socket(path)?;
         let listen = || -> io::Result<UnixListener> {
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            match std::fs::remove_file(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
+            if is_left {
+                std::fs::remove_file(path)?;
             }
             let listener = UnixListener::bind(path)?;
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
@@ -84,8 +86,24 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Nothing can be done about a file that will not go; the next node takes it over.
-        let _ = std::fs::remove_file(&self.path);
+        if matches!(is_socket(&self.path), Ok(true)) {
+            // Nothing can be done about a file that will not go; the next node takes it over.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Returns whether there is a socket at a path, and not nothing.
+///
+/// Fails   there is something else: a key file that was mistaken for a socket is not to be lost
+pub(crate) fn is_socket(path: &Path) -> Result<bool, NodeError> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => Ok(true),
+        Ok(_) => Err(NodeError::NoSocket {
+            path: path.to_path_buf(),
+        }),
+        // What cannot be looked at cannot be listened on either, which says why.
+        Err(_) => Ok(false),
     }
 }
 

@@ -90,6 +90,12 @@ pub enum NodeError {
         /// The socket's path.
         path: PathBuf,
     },
+    /// Something else is where its local socket should be.
+    #[error("there is something at {path} that is no socket, and it stays: name another `socket`")]
+    NoSocket {
+        /// The path.
+        path: PathBuf,
+    },
     /// The admin API's address cannot be had.
     #[error(
         "cannot listen on {address} (tcp) for the admin API: {source}; choose another [api] listen"
@@ -108,6 +114,19 @@ pub enum NodeError {
     Random,
 }
 
+impl NodeError {
+    /// Returns whether what it was given cannot be used, so that another start would fail as well; a port in use is the moment's.
+    pub const fn is_input(&self) -> bool {
+        matches!(
+            self,
+            Self::Identity(_)
+                | Self::State(_)
+                | Self::NoSocket { .. }
+                | Self::Bind(BindError::RelayCa { .. } | BindError::Unconfined(_))
+        )
+    }
+}
+
 impl Node {
     /// Assembles a node: reads or makes its key, binds its sockets, dials its peers.
     ///
@@ -117,8 +136,8 @@ impl Node {
         Self::with_identity(config, identity).await
     }
 
-    /// Looks into the files that a start would read: the key, who vouches for relays, what is kept of the fabric. Makes none,
-    /// takes no socket; a file that is not there yet, and would be made, is no mistake.
+    /// Looks into the files that a start would read: the key, who vouches for relays, what is kept of the fabric; and at what is where
+    /// the local socket is to be. Makes none, takes no socket; a file that is not there yet, and would be made, is no mistake.
     ///
     /// Fails   as [`Node::load`] would for one of them
     pub fn check_files(config: &Config) -> Result<(), NodeError> {
@@ -129,6 +148,9 @@ impl Node {
             belonging(config, identity.id())?;
         } else if let Some(path) = &config.fabric.state {
             State::load(path)?;
+        }
+        if let Some(path) = &config.socket {
+            local::is_socket(path)?;
         }
         Ok(())
     }
@@ -169,13 +191,13 @@ impl Node {
             forwarder: Arc::clone(&forwarder),
             inputs: inputs.clone(),
         };
-        let local = match &config.socket {
-            Some(path) => Some(local::Server::bind(path, handle.clone()).await?),
-            None => None,
-        };
-        let admin = match config.api {
-            Some(address) => Some(admin::Server::bind(address, handle.clone()).await?),
-            None => None,
+        let (local, admin) = match doors(&config, &handle).await {
+            Ok(doors) => doors,
+            Err(error) => {
+                // Nobody is connected yet.
+                endpoint.shutdown(Duration::ZERO).await;
+                return Err(error);
+            }
         };
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
         dial(&endpoint, &config, &state);
@@ -256,6 +278,22 @@ impl Node {
         info!(unacknowledged, "stopped");
         Ok(Report { unacknowledged })
     }
+}
+
+/// Opens what programs of this machine come in by: the local socket and the admin API, as far as they are configured.
+async fn doors(
+    config: &Config,
+    handle: &Handle,
+) -> Result<(Option<local::Server>, Option<admin::Server>), NodeError> {
+    let local = match &config.socket {
+        Some(path) => Some(local::Server::bind(path, handle.clone()).await?),
+        None => None,
+    };
+    let admin = match config.api {
+        Some(address) => Some(admin::Server::bind(address, handle.clone()).await?),
+        None => None,
+    };
+    Ok((local, admin))
 }
 
 /// Returns whether the network may find other ways than those that are configured.

@@ -193,6 +193,27 @@ async fn garbage_on_the_socket_harms_nobody_and_a_second_node_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_no_socket_stays_where_a_socket_should_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let key = folder.path().join("node.key");
+    std::fs::write(&key, "a secret").expect("it can be written");
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(&key, &link).expect("it can be made");
+    for path in [key.clone(), link, folder.path().to_path_buf()] {
+        let mut config = Config::new("a".parse().expect("a name"), "unused.key".into());
+        config.socket = Some(path.clone());
+        let checked = Node::check_files(&config).err();
+        let started = Node::with_identity(config, Identity::ephemeral()).await;
+        for error in [checked, started.err()] {
+            let error = error.expect("it is no socket");
+            assert!(matches!(error, NodeError::NoSocket { .. }), "{error}");
+            assert!(error.is_input() && error.to_string().contains(&path.display().to_string()));
+        }
+    }
+    assert_eq!(std::fs::read(&key).expect("it is there"), b"a secret");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_stops_brings_its_publishers_streams_to_their_end() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");

@@ -11,7 +11,9 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use super::{Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, World};
+use super::{
+    Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, Weights, World,
+};
 use crate::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
 use crate::time::Duration;
 use crate::units::Bitrate;
@@ -73,14 +75,7 @@ impl World {
     }
 
     fn check_weights(&self, faults: &mut Faults) {
-        for (key, value) in self.weights.by_key() {
-            let path = format!("weights.{key}");
-            if key == "pack_ratio" {
-                faults.check_positive(path, value);
-            } else {
-                faults.check_not_negative(path, value);
-            }
-        }
+        faults.0.extend(self.weights.faults());
     }
 
     fn check_nodes(&self, faults: &mut Faults) {
@@ -275,6 +270,22 @@ fn known<'a>(names: impl ExactSizeIterator<Item = &'a NodeName>) -> String {
         0 => "there are no nodes".to_string(),
         _ if count > SHOWN => format!("there are {count}: {} …", shown.join(", ")),
         _ => format!("there are {}", shown.join(", ")),
+    }
+}
+
+impl Weights {
+    /// Returns what is wrong with weights, those of a world or a node's own, in the order of a file.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Faults::default();
+        for (key, value) in self.by_key() {
+            let path = format!("weights.{key}");
+            if key == "pack_ratio" {
+                faults.check_positive(path, value);
+            } else {
+                faults.check_not_negative(path, value);
+            }
+        }
+        faults.0
     }
 }
 
