@@ -1,12 +1,12 @@
 //! Nodes that leave in good order: plans are made around them while they still carry.
 //!
 //! *The idea.* It is a planned move: what is under way by the old plan arrives, so nothing is sent again. Only that the old
-//! plan lies on its nodes no longer than what was given under it can be on its way, for one of them waits to go.
+//! plan lies on its nodes no longer than something that was given under it is on its way, for one of them waits to go.
 
 use alloc::collections::BTreeSet;
 
+use super::Session;
 use super::deployment::Deployment;
-use super::{Retiring, Session};
 use crate::id::NodeId;
 use crate::time::Instant;
 
@@ -30,15 +30,10 @@ impl Session {
                 }
             }
         }
-        let soon = now + self.linger;
-        for Retiring {
-            release,
-            deployment,
-            ..
-        } in &mut self.retiring
-        {
-            if passes(deployment) {
-                *release = (*release).min(soon);
+        for retiring in &mut self.retiring {
+            if passes(&retiring.deployment) {
+                retiring.deployment.is_left = true;
+                retiring.hasten(self.linger, now);
             }
         }
         self.want_plans(|sink, _| affected.contains(sink));

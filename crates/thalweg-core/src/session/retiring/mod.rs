@@ -27,6 +27,13 @@ mod tests;
 /// How long a plan lies at most after another has taken over, while ADUs are under way by it.
 pub const UNDER_WAY_MAX: Duration = Duration::from_secs(120);
 
+/// How long a plan lies at least on a node that waits to leave: by then the accounts of a stream that flows have said what became of
+/// what was given by it. The node waits 2 s.
+pub const LEFT_MIN: Duration = Duration::from_secs(1);
+
+/// How often it is looked then whether something is under way still.
+const LEFT_LOOK: Duration = Duration::from_millis(250);
+
 /// A plan that is not a sink's any more and still lies on its nodes.
 #[derive(Debug)]
 pub(super) struct Retiring {
@@ -40,6 +47,22 @@ pub(super) struct Retiring {
 }
 
 impl Retiring {
+    /// One of its nodes waits to leave, for as long as something may be on its way by it.
+    pub(super) fn hasten(&mut self, linger: Duration, now: Instant) {
+        self.release = self.release.min(now + linger.min(LEFT_MIN));
+        self.latest = self.latest.min(now + linger);
+    }
+
+    /// Something is under way by it.
+    fn lie_on(&mut self, now: Instant) {
+        let look = if self.deployment.is_left {
+            LEFT_LOOK
+        } else {
+            RENEW_GRID
+        };
+        self.release = (now + look).min(self.latest);
+    }
+
     /// Returns when there is something to do for it; `is_base` if something in force lives on it.
     pub(super) fn due(&self, is_base: bool) -> Instant {
         let renewal = self.deployment.send_next;
@@ -65,13 +88,11 @@ impl Session {
 
     /// Lets a plan that another took over from lie for so long that what is under way by it arrives, and is told of.
     pub(super) fn linger(&mut self, deployment: Deployment, now: Instant) {
-        let times = if deployment.is_left {
-            // One of its nodes waits to go.
-            [now + self.linger; 2]
-        } else {
-            [now + LEASE, now + UNDER_WAY_MAX]
-        };
-        self.retire(deployment, times, true);
+        let is_left = deployment.is_left;
+        self.retire(deployment, [now + LEASE, now + UNDER_WAY_MAX], true);
+        if let Some(retiring) = self.retiring.last_mut().filter(|_| is_left) {
+            retiring.hasten(self.linger, now);
+        }
     }
 
     /// Lets a plan lie on its nodes, between the first of these times and the second.
@@ -127,7 +148,7 @@ impl Session {
         for retiring in &mut self.retiring {
             if later.contains(&retiring.deployment.epoch) {
                 self.due = None;
-                retiring.release = (now + RENEW_GRID).min(retiring.latest);
+                retiring.lie_on(now);
             }
         }
     }

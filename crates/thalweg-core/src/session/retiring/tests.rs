@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::{Feed, LEASE, Output, Part, RENEW, RENEW_GRID, Session};
-use super::UNDER_WAY_MAX;
+use super::{LEFT_MIN, UNDER_WAY_MAX};
 use crate::id::{Epoch, NodeId, Sequence};
 use crate::time::{Duration, Instant};
 
@@ -214,4 +214,30 @@ fn what_is_under_way_for_a_while_keeps_a_plan_until_then() {
     session.handle_under_way(|epoch| epoch == base, end + RENEW_GRID);
     session.handle_timeout(end + RENEW_GRID);
     assert_eq!(released(&outputs(&mut session)), 3);
+}
+
+#[test]
+fn a_node_that_leaves_waits_while_something_is_under_way_and_no_longer() {
+    const DEADLINE: Duration = Duration::from_secs(5);
+    let start = Instant::ZERO;
+    for is_left_first in [false, true] {
+        for (is_open, end) in [(false, LEFT_MIN), (true, DEADLINE)] {
+            let mut session = Session::recast(DEADLINE);
+            let before = serve(&mut session, SINK, "null", start);
+            if is_left_first {
+                session.handle_leave(RELAY, start);
+            }
+            // By another node, as a leaver asks for.
+            let mut around = to(SINK, "null");
+            around[1].node = OTHER;
+            let after = session.handle_plan(SINK, around, start);
+            for node in [SOURCE, OTHER, SINK] {
+                session.handle_ready(node, after.expect("a new plan"), start);
+            }
+            session.handle_leave(RELAY, start);
+            outputs(&mut session);
+            let [(released, _), _] = pass(&mut session, [before; 2], |_| is_open);
+            assert_eq!(released, Some(start + end), "left first: {is_left_first}");
+        }
+    }
 }
