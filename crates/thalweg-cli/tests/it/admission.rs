@@ -132,6 +132,30 @@ fn a_node_is_invited_joins_and_is_revoked() {
 }
 
 #[test]
+fn who_may_not_publish_is_told_so_at_once_by_what_sends_files_too() {
+    let folder = tempdir().expect("a directory");
+    let folder = folder.path();
+    write_config(folder, "base", "owner = \"self\"\n");
+    let _base = start(folder, "base");
+    let invite = ["invite", "--rights", "subscribe", "--json"];
+    let out = at(folder, "base", &invite).exits(0).out();
+    let said: Value = serde_json::from_str(&out).expect("one JSON object");
+    let ticket = said["ticket"].as_str().expect("text");
+    write_config(folder, "viewer", "");
+    run(folder, &["join", ticket, "--config", "viewer.toml"]).exits(0);
+    let _viewer = start(folder, "viewer");
+    wait("the owner is on the map", || {
+        rights(folder, "viewer", "base").is_some()
+    });
+    std::fs::write(folder.join("notes"), "a few bytes").expect("room");
+    for arguments in [&["send", "notes", "base"][..], &["send", "notes", "--code"]] {
+        let ended = at(folder, "viewer", arguments).exits(1);
+        let said = ended.says(&["does not include `publish`"]).err();
+        assert!(!said.contains("waiting"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn bad_tickets_and_missing_nodes_have_their_own_exit_codes() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();

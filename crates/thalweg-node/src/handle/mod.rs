@@ -74,6 +74,13 @@ pub enum PublishError {
     Stopped,
 }
 
+impl PublishError {
+    /// Returns whether it may be otherwise in a moment: a stream of this name is published, or still ends.
+    pub const fn is_taken(&self) -> bool {
+        matches!(self, Self::Refused(control::PublishError::Taken(_)))
+    }
+}
+
 impl Handle {
     /// Returns the node's key.
     pub const fn id(&self) -> NodeId {

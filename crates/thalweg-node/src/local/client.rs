@@ -68,6 +68,9 @@ pub enum LocalError {
     /// The node said no.
     #[error("{0}")]
     Refused(String),
+    /// The node said no, for it publishes a stream of this name already, or still ends it.
+    #[error("{0}")]
+    Taken(String),
     /// The node went away, or said something that makes no sense.
     #[error("the node went away: {0}")]
     Gone(#[from] io::Error),
@@ -92,7 +95,7 @@ impl Client {
     /// Returns how the node is, in the shape of [`crate::Status`].
     pub async fn status(mut self) -> Result<serde_json::Value, LocalError> {
         frame::write_message(&mut self.write, &Message::Status).await?;
-        match self.next().await? {
+        match self.answer().await? {
             Frame::Message(Message::Report { status }) => Ok(status),
             other => Err(unexpected(&other)),
         }
@@ -110,9 +113,8 @@ impl Client {
             tcp_addresses: request.tcp_addresses,
         };
         frame::write_message(&mut self.write, &Message::Invite(request)).await?;
-        match self.next().await? {
+        match self.answer().await? {
             Frame::Message(Message::Ticket { ticket }) => Ok(ticket),
-            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
     }
@@ -127,9 +129,8 @@ impl Client {
         let (from, to) = (from.to_string(), to.to_string());
         let request = Message::Route { from, to, stream };
         frame::write_message(&mut self.write, &request).await?;
-        match self.next().await? {
+        match self.answer().await? {
             Frame::Message(Message::Ways { ways }) => Ok(ways),
-            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
     }
@@ -142,12 +143,11 @@ impl Client {
     ) -> Result<LocalTracer, LocalError> {
         let every_ms = every.as_millis();
         frame::write_message(&mut self.write, &Message::Trace { name, every_ms }).await?;
-        match self.next().await? {
+        match self.answer().await? {
             Frame::Message(Message::Tracing { source }) => Ok(LocalTracer {
                 client: self,
                 source,
             }),
-            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
     }
@@ -156,9 +156,8 @@ impl Client {
     pub async fn revoke(mut self, node: &str) -> Result<String, LocalError> {
         let node = node.to_string();
         frame::write_message(&mut self.write, &Message::Revoke { node }).await?;
-        match self.next().await? {
+        match self.answer().await? {
             Frame::Message(Message::Notice { text }) => Ok(text),
-            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
     }
@@ -211,10 +210,18 @@ impl Client {
     }
 
     async fn accepted(&mut self) -> Result<(), LocalError> {
-        match self.next().await? {
+        match self.answer().await? {
             Frame::Message(Message::Accepted) => Ok(()),
-            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Returns the node's answer, if that is not no.
+    async fn answer(&mut self) -> Result<Frame, LocalError> {
+        match self.next().await? {
+            Frame::Message(Message::Taken { reason }) => Err(LocalError::Taken(reason)),
+            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
+            frame => Ok(frame),
         }
     }
 
@@ -356,9 +363,8 @@ impl LocalTracer {
     ///
     /// Fails   also when the stream is published no more, or its source does not want to trace it
     pub async fn recv(&mut self) -> Result<TraceEvent, LocalError> {
-        match self.client.next().await? {
+        match self.client.answer().await? {
             Frame::Message(Message::Traced(event)) => Ok(event),
-            Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             other => Err(unexpected(&other)),
         }
     }

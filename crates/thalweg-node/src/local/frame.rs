@@ -58,6 +58,8 @@ pub(super) enum Message {
     Accepted,
     /// Node: no, and why.
     Refused { reason: String },
+    /// Node: no, for it publishes a stream of this name, or still ends one.
+    Taken { reason: String },
     /// Node: whether anybody receives the published stream.
     Wanted { wanted: bool },
     /// Node: what the first links of the published stream can send, once that has moved; none if it is not known.

@@ -219,7 +219,15 @@ async fn publish(
     };
     let mut publisher = match handle.publish(publication).await {
         Ok(publisher) => publisher,
-        Err(error) => return frame::write_message(write, &refused(error.to_string())).await,
+        Err(error) => {
+            let reason = error.to_string();
+            let answer = if error.is_taken() {
+                Message::Taken { reason }
+            } else {
+                refused(reason)
+            };
+            return frame::write_message(write, &answer).await;
+        }
     };
     frame::write_message(write, &Message::Accepted).await?;
     let carried = carry(read, write, &mut publisher, handle, stopping).await;

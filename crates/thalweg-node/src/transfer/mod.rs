@@ -177,11 +177,11 @@ async fn publish(
     loop {
         let client = Client::connect(socket).await?;
         match client.publish(publication.clone()).await {
-            Err(LocalError::Refused(reason)) if begun.elapsed() < UNPUBLISH_MAX => {
+            Err(LocalError::Taken(reason)) if begun.elapsed() < UNPUBLISH_MAX => {
                 tracing::debug!(%reason, "not published yet");
                 if begun.elapsed() > RECONNECT_EVERY && !has_told {
                     has_told = true;
-                    let notice = "the node still ends what another program began; waiting";
+                    let notice = "this node still publishes the same for another program, or ends what one began; waiting";
                     events(Event::Notice(notice.into()));
                 }
                 tokio::time::sleep(REPUBLISH_EVERY).await;
