@@ -9,7 +9,7 @@ use tracing::{info, warn};
 
 use super::Control;
 
-/// A configured peer, as long as there is no link with it.
+/// A peer that is dialled, as long as there is no link with it.
 #[derive(Clone, Debug)]
 pub(super) enum PeerState {
     Connecting,

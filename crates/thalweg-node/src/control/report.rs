@@ -1,5 +1,7 @@
 //! The status of the node, read off the control plane and the data path.
 
+use std::collections::BTreeSet;
+
 use thalweg_core::control::Source;
 use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::ledger::Loss;
@@ -78,10 +80,16 @@ impl Control {
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let up = self.forwarder.links();
         let mut links: Vec<LinkStatus> = up.iter().map(|link| self.up(link)).collect();
-        let down = self.peers.values().filter(|peer| peer.connect);
-        let down = down.filter(|peer| up.iter().all(|link| link.peer() != peer.key));
-        links.extend(down.map(|peer| {
-            let (state, reason) = match self.peer_states.get(&peer.key) {
+        let configured = self.peers.values().filter(|peer| peer.connect);
+        let configured = configured.map(|peer| peer.key);
+        // Those that are dialled because this node has joined by them are in no configuration.
+        let mut down: BTreeSet<NodeId> =
+            self.peer_states.keys().copied().chain(configured).collect();
+        for link in &up {
+            down.remove(&link.peer());
+        }
+        links.extend(down.into_iter().map(|peer| {
+            let (state, reason) = match self.peer_states.get(&peer) {
                 Some(PeerState::Unreachable(reason)) => ("unreachable", Some(reason.clone())),
                 Some(PeerState::Connecting) => ("connecting", None),
                 None => ("unreachable", Some("it has not connected yet".to_string())),
@@ -89,7 +97,7 @@ impl Control {
             LinkStatus {
                 state,
                 reason,
-                ..self.blank(peer.key)
+                ..self.blank(peer)
             }
         }));
         links
