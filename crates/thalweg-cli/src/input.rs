@@ -1,10 +1,12 @@
-//! Reading worlds from files, with one sentence for whatever is wrong.
+//! Reading worlds from files and values from the command line, with one sentence for whatever is wrong.
 
 use std::path::Path;
 
 use anyhow::Context as _;
 use thalweg_core::limits::FILE_BYTES_MAX;
 use thalweg_core::model::World;
+use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, ParseUnitError, parse_duration};
 use thalweg_world::Format;
 
 use crate::exit::{Code, Failure, OrCode as _};
@@ -24,6 +26,26 @@ pub fn read_text(file: &Path) -> Result<String, Failure> {
     read()
         .with_context(|| format!("cannot read {name}"))
         .or_code(Code::BadInput)
+}
+
+/// Reads a rate of the command line; none at all would let nothing through, for ever.
+pub fn parse_rate(text: &str) -> Result<Bitrate, String> {
+    let rate: Bitrate = text
+        .parse()
+        .map_err(|error: ParseUnitError| error.to_string())?;
+    if rate == Bitrate::ZERO {
+        return Err("a rate is above 0".into());
+    }
+    Ok(rate)
+}
+
+/// Reads a time of the command line that is not over when it begins.
+pub fn parse_time(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if time == Duration::ZERO {
+        return Err("a time is above 0".into());
+    }
+    Ok(time)
 }
 
 /// Reads a world from a file.

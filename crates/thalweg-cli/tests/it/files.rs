@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use crate::fabric::{Fabric, PATIENCE, make_clip, signal, terminate};
@@ -285,11 +285,16 @@ fn one_that_stays_receives_one_after_the_other_each_once() {
 fn what_cannot_be_sent_is_said_before_anything_is_started() {
     let fabric = ready();
     write(&fabric, "a", 10);
-    folder(&fabric, "b");
-    let cases: [(&[&str], &str); 5] = [
+    let b = folder(&fabric, "b");
+    let made = Command::new("mkfifo").arg(b.join("pipe")).status();
+    assert!(made.expect("it is on every Unix").success());
+    let cases: [(&[&str], &str); 8] = [
+        (&["send", "b/pipe", "base"], "b/pipe is no file"),
+        (&["send", "/dev/null", "base"], "/dev/null is no file"),
+        (&["send", "a", "base", "--limit", "0 bit/s"], "above 0"),
         (&["send", "a", "nowhere"], "no node `nowhere` is on the map"),
         (&["send", "missing", "base"], "cannot read missing"),
-        (&["send", "b", "base"], "b is no file"),
+        (&["send", "b", "base"], "b is a folder"),
         (&["send", "a", "a", "base"], "two files are called `a`"),
         (&["send", "a", "camera"], "camera is this node"),
     ];
@@ -323,6 +328,19 @@ fn a_name_that_is_taken_is_not_replaced_without_force() {
     fabric.run(&["send", "a", "base"], "camera").exits(0);
     end(receiving, 0);
     assert!(fs::read(into.join("a")).expect("it is there") == bytes);
+
+    // A folder is replaced by nobody.
+    fs::remove_file(into.join("a")).expect("it is there");
+    fs::create_dir(into.join("a")).expect("room");
+    let receiving = fabric.spawn(&["receive", "--to", "in", "--force"], "base");
+    let sent = fabric.run(&["send", "a", "base"], "camera").exits(1);
+    let received = end(receiving, 1);
+    for said in [sent.err(), received.err()] {
+        assert!(
+            said.contains("is a folder") && !said.contains("--force"),
+            "{said}"
+        );
+    }
     fabric.stop();
 }
 

@@ -101,8 +101,20 @@ pub enum TransferError {
         /// What the system said.
         source: io::Error,
     },
-    /// What is to be sent is no file.
-    #[error("{path} is no file: send a folder as one archive, as `tar` makes it")]
+    /// What is to be sent is a folder.
+    #[error(
+        "{} is a folder: send it as one archive, as `tar` makes it",
+        shown(path)
+    )]
+    Folder {
+        /// What it is called.
+        path: PathBuf,
+    },
+    /// What is to be sent is a pipe, a socket or a device.
+    #[error(
+        "{} is no file: write what comes from it to one, and send that",
+        shown(path)
+    )]
     NoFile {
         /// What it is called.
         path: PathBuf,

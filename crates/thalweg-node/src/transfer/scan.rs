@@ -4,7 +4,7 @@
 //! be sent is compared with that: so a file that somebody writes to meanwhile is found out before it leaves.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -97,11 +97,17 @@ impl Files {
 impl Opened {
     fn open(path: PathBuf) -> Result<Self, TransferError> {
         let failed = |source| TransferError::file("read", &path, source);
+        // Looked at before it is opened: to open a pipe waits until somebody writes there.
+        let kind = fs::metadata(&path).map_err(failed)?.file_type();
+        let Some(name) = path.file_name().filter(|_| kind.is_file()) else {
+            return Err(if kind.is_dir() {
+                TransferError::Folder { path }
+            } else {
+                TransferError::NoFile { path }
+            });
+        };
         let file = File::open(&path).map_err(failed)?;
         let about = file.metadata().map_err(failed)?;
-        let Some(name) = path.file_name().filter(|_| about.is_file()) else {
-            return Err(TransferError::NoFile { path });
-        };
         Ok(Self {
             name: FileName::new(OsStr::as_bytes(name))?,
             size: about.len(),

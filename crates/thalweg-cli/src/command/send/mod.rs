@@ -18,6 +18,7 @@ use thalweg_node::transfer::{self, CodeOptions, Event, SendOptions, Sent, Transf
 use super::invite::{parse_span, parse_uses};
 use super::receive::bar::{Bar, seconds, size};
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
+use crate::input::parse_rate;
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
@@ -66,7 +67,7 @@ pub struct Arguments {
     open_for: Duration,
 
     /// Take no more than this of the link, such as `1 Mbit/s`.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     limit: Option<Bitrate>,
 
     /// Nodes and links that may not see the files must not: they are sealed there.
@@ -167,6 +168,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
 fn code(error: &TransferError) -> Code {
     match error {
         TransferError::Node(_)
+        | TransferError::Folder { .. }
         | TransferError::NoFile { .. }
         | TransferError::Name(_)
         | TransferError::Manifest(_)

@@ -32,6 +32,9 @@ use crate::local::{LocalPublisher, LocalSubscriber};
 /// How long a number may be on nobody's map: a record crosses any fabric sooner.
 const UNKNOWN_MAX: StdDuration = StdDuration::from_secs(10);
 
+/// How long nothing is said of that.
+const QUIET_MAX: StdDuration = StdDuration::from_secs(1);
+
 /// How long somebody may take to answer: paths are planned both ways, and lost words said again.
 const ANSWER_MAX: StdDuration = StdDuration::from_secs(40);
 
@@ -65,6 +68,7 @@ pub(in super::super) async fn meet(
     let begun = Instant::now();
     let mut asked: Vec<NodeId> = Vec::new();
     let mut refused = None;
+    let mut has_told = false;
     loop {
         let map = Map::look(socket).await?;
         let sends = |key: NodeId, name: &StreamName| {
@@ -81,6 +85,12 @@ pub(in super::super) async fn meet(
             }
             if begun.elapsed() >= UNKNOWN_MAX {
                 return Err(nobody(phrase));
+            }
+            if begun.elapsed() >= QUIET_MAX && !has_told {
+                has_told = true;
+                let number = phrase.number();
+                let notice = format!("nobody sends by the phrase {number}-… yet; waiting");
+                events(Event::Notice(notice));
             }
             tokio::time::sleep(LOOK_EVERY).await;
             continue;

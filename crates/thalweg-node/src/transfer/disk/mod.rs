@@ -133,13 +133,16 @@ impl Disk {
                 return Ok(true);
             }
         }
-        if self.force && !about.is_dir() {
+        let path = super::shown(&path);
+        Err(TransferError::Ended(if about.is_dir() {
+            format!("{path} exists and is a folder: receive with --to another one")
+        } else if self.force {
             return Ok(false);
-        }
-        Err(TransferError::Ended(format!(
-            "{} exists and is another file: receive with --force to replace it, or with --to another folder",
-            super::shown(&path)
-        )))
+        } else {
+            format!(
+                "{path} exists and is another file: receive with --force to replace it, or with --to another folder"
+            )
+        }))
     }
 
     fn keep(&self, manifest: &Manifest) -> Result<(), TransferError> {
