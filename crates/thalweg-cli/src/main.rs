@@ -31,5 +31,8 @@ use thalweg_node::program::Allocator;
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    exit::report(command::run(command::Cli::parse()))
+    match command::Cli::try_parse() {
+        Ok(cli) => exit::report(command::run(cli)),
+        Err(usage) => exit::report_usage(&usage),
+    }
 }

@@ -8,6 +8,8 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
+use anyhow::Context as _;
+
 /// How a heading or a mark is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
@@ -64,10 +66,12 @@ impl Colour {
 }
 
 /// Writes to standard output and flushes it.
-pub fn print(text: &str) -> io::Result<()> {
+///
+/// Fails   it cannot be written, and the sentence says that it is that
+pub fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
 }
 
 /// Says why the run failed, on standard error.

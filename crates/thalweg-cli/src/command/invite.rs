@@ -116,9 +116,15 @@ fn parse_address(text: &str) -> Result<Address, String> {
         Some(bare) => (Address::Tcp, bare),
         None => (Address::Udp, text),
     };
-    let address = bare.parse().map_err(|_| {
+    let address: SocketAddr = bare.parse().map_err(|_| {
         "it is not an IP address and a port, such as 192.0.2.7:7400, or tcp:192.0.2.7:7400 for TCP"
     })?;
+    if address.ip().is_unspecified() || address.port() == 0 {
+        return Err(
+            "nobody can dial that: name an address by which others reach this node, and its port"
+                .into(),
+        );
+    }
     Ok(make(address))
 }
 

@@ -51,12 +51,13 @@ impl Arguments {
         if self.ticket != ["-"] {
             return Ok(self.ticket.concat());
         }
-        let mut text = String::new();
+        let mut bytes = Vec::new();
         std::io::stdin()
             .take(TICKET_BYTES_MAX)
-            .read_to_string(&mut text)
+            .read_to_end(&mut bytes)
             .context("cannot read the ticket from standard input")?;
-        Ok(text)
+        // What is no text is no ticket either, and is told so.
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 }
 
@@ -81,13 +82,19 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             "the configuration names no file for what is granted",
         );
     };
+    let is_new = !config.key_file.exists();
     let identity = Identity::load_or_create(&config.key_file).or_code(Code::BadInput)?;
-    let joined = fabric::join(&ticket, &identity, state)
-        .await
-        .map_err(|error| Failure {
+    let joined = fabric::join(&ticket, &identity, state).await;
+    let joined = joined.map_err(|error| {
+        if is_new {
+            // Nothing is changed then. A key that stays there all the same is used the next time.
+            let _ = std::fs::remove_file(&config.key_file);
+        }
+        Failure {
             code: code(&error),
             error: anyhow::Error::new(error),
-        })?;
+        }
+    })?;
     if let Some(text) = made {
         write_config(path, &text)?;
     }

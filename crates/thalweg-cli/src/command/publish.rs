@@ -19,7 +19,7 @@ use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Reliability, WEIGHT_USUAL};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, DataSize, parse_duration};
+use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_media::Marks;
 use thalweg_node::local::LocalPublisher;
 use thalweg_node::{Outgoing, Publication};
@@ -27,6 +27,7 @@ use thalweg_node::{Outgoing, Publication};
 use crate::ends::{End, Source};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::Feed;
+use crate::input::{parse_rate, parse_time};
 use crate::pace::{Pacer, Speed};
 use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
@@ -67,7 +68,7 @@ pub struct Arguments {
     rate: Speed,
 
     /// After this long an access unit is of no use, such as `500 ms`; never unless given.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     deadline: Option<Duration>,
 
     /// What happens to an access unit that is lost or late.
@@ -84,7 +85,7 @@ pub struct Arguments {
 
     /// Hold so long what there is no way for, such as `10 min`, and carry it on when there is one. At its end the program waits
     /// for that; Ctrl-C leaves it to the node. Nothing is held unless given.
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
     hold: Option<Duration>,
 
     /// Hold so much at most; what matters least, and of that the oldest, goes first.
@@ -92,7 +93,7 @@ pub struct Arguments {
     hold_size: DataSize,
 
     /// What the stream needs of a link, such as `2 Mbit/s`; measured over its first two seconds unless given.
-    #[arg(long, value_name = "RATE")]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bitrate: Option<Bitrate>,
 
     /// Take the shortest path, without a plan.
@@ -130,6 +131,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             format!("--loop reads a file again, and {from} is none"),
         );
     }
+    let needs = needs(arguments);
+    if let Some((key, why)) = needs.hold_fault() {
+        let option = key.replace('_', "-");
+        return fail(Code::BadInput, format!("--{option}: {why}"));
+    }
     let mut shutdown = Shutdown::listen()?;
     let source = Source::open(from).await.or_code(source_code(from))?;
     let mut feed = Feed::new(source, arguments.repeat);
@@ -140,7 +146,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let Some(rate) = rate else {
         return nothing(arguments, &feed);
     };
-    let publication = publication(arguments, arguments.bitrate.unwrap_or(rate));
+    let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
     let client = arguments.socket.connect().await?;
     let mut publisher = client.publish(publication).await.or_code(Code::Failed)?;
     let stopped = tokio::select! {
@@ -187,8 +193,8 @@ fn source_code(from: &End) -> Code {
     }
 }
 
-fn publication(arguments: &Arguments, rate: Bitrate) -> Publication {
-    let needs = Needs {
+fn needs(arguments: &Arguments) -> Needs {
+    Needs {
         confidential: arguments.confidential,
         deadline: arguments.deadline.unwrap_or(Duration::NEVER),
         reliability: match arguments.reliability {
@@ -200,7 +206,10 @@ fn publication(arguments: &Arguments, rate: Bitrate) -> Publication {
         hold: arguments.hold.unwrap_or(Duration::ZERO),
         hold_size: arguments.hold_size,
         ..Needs::default()
-    };
+    }
+}
+
+fn publication(arguments: &Arguments, needs: Needs, rate: Bitrate) -> Publication {
     Publication {
         name: arguments.name.clone(),
         needs,

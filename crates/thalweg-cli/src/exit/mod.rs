@@ -4,11 +4,13 @@
 //! where it is the input's fault the command says so with [`OrCode::or_code`]. A pipe that the reader closed is a
 //! graceful end, not an error: `thalweg plan … | head -1` succeeds.
 //!
-//! *What it does not do.* Usage errors: clap prints those and exits with 2, which is [`Code::BadInput`] too.
+//! *What it does not do.* Usage errors: clap words those, and their code is 2, which is [`Code::BadInput`] too.
 
 use std::fmt::Write as _;
 use std::io;
 use std::process::ExitCode;
+
+use anyhow::Context as _;
 
 #[cfg(test)]
 mod tests;
@@ -103,6 +105,15 @@ pub fn report(outcome: Outcome) -> ExitCode {
         }
     };
     ExitCode::from(code as u8)
+}
+
+/// Prints what clap has to say, a mistake or the help that was asked for, and returns the code for the operating system.
+pub fn report_usage(usage: &clap::Error) -> ExitCode {
+    match usage.print().context("cannot write the help") {
+        Err(error) if !usage.use_stderr() => report(Err(error.into())),
+        // Nobody is left to be told when standard error itself is gone.
+        _ => ExitCode::from(u8::try_from(usage.exit_code()).unwrap_or(Code::BadInput as u8)),
+    }
 }
 
 /// Joins an error and its causes into one sentence; a cause that the sentence already says is not repeated.

@@ -120,7 +120,9 @@ fn a_node_is_invited_joins_and_is_revoked() {
     run(folder, &["join", &ticket, "--config", "second.toml"])
         .exits(2)
         .says(&["does not let", "has been used"]);
-    assert!(!folder.join("second.toml").exists(), "nothing is written");
+    for file in ["second.toml", "node.key"] {
+        assert!(!folder.join(file).exists(), "nothing is written: {file}");
+    }
     at(folder, "base", &["revoke", "nobody"])
         .exits(1)
         .says(&["`nobody`"]);

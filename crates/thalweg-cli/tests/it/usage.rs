@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use tempfile::tempdir;
 
-use crate::program::{run, thalweg};
+use crate::program::{Run, run, thalweg};
 
 #[test]
 fn help_lists_the_commands_and_the_exit_codes() {
@@ -53,6 +53,37 @@ fn bad_usage_exits_2_and_names_what_is_wrong() {
     run(folder.path(), &filter)
         .exits(2)
         .says(&["is not a log filter"]);
+    let publish = ["publish", "a", "--from", "x.ts"];
+    for (more, sentence) in [
+        (&["--deadline", "0 ms"][..], "a time is above 0"),
+        (&["--bitrate", "0 bit/s"], "a rate is above 0"),
+        (
+            &["--hold", "1 s", "--reliability", "none"],
+            "that is sent once",
+        ),
+        (&["--hold", "25 h"], "more than the"),
+        (&["--hold", "1 s", "--hold-size", "64 GiB"], "--hold-size"),
+    ] {
+        let said = run(folder.path(), &[&publish[..], more].concat()).exits(2);
+        assert!(said.err().contains(sentence), "{more:?}: {}", said.err());
+    }
+    for address in ["0.0.0.0:7400", "tcp:[::]:443", "192.0.2.7:0"] {
+        let said = run(folder.path(), &["invite", "--address", address]).exits(2);
+        assert!(said.err().contains("nobody can dial"), "{}", said.err());
+    }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_told_to_be_that() {
+    let folder = tempdir().expect("a directory");
+    for arguments in [&["config"][..], &["completions", "bash"], &["--help"]] {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let mut command = thalweg(folder.path());
+        command.args(arguments).stdout(full.expect("Linux has it"));
+        let ended = Run(command.output().expect("the program was built"));
+        ended.exits(1).says(&["cannot write", "No space left"]);
+    }
 }
 
 #[test]
