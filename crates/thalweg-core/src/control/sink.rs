@@ -7,6 +7,7 @@
 //!
 //! *Sources.* docs/recast.md §7.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::continuity::Avoid;
@@ -52,6 +53,8 @@ pub(super) struct Wanted {
     is_cut_off: bool,
     /// The streams of this name that have come to their ends here and are announced still: none is taken again.
     ended: Vec<StreamId>,
+    /// Which source said last why it does not serve us, and what, since it served us last: the same is told once.
+    refused: Option<(NodeId, String)>,
 }
 
 impl Controller {
@@ -74,6 +77,7 @@ impl Controller {
             way: Vec::new(),
             is_cut_off: false,
             ended: Vec::new(),
+            refused: None,
         };
         self.wanted.insert(name, wanted);
         self.resolve_wanted(now, keys);
@@ -285,6 +289,7 @@ impl Controller {
         for (name, wanted) in &mut self.wanted {
             if wanted.stream == Some(served) {
                 (wanted.unanswered, wanted.way) = (None, way.to_vec());
+                wanted.refused = None;
             }
             match &mut wanted.subscription {
                 Subscription::Found {
@@ -312,10 +317,14 @@ impl Controller {
                     if stream == refused && source == from =>
                 {
                     wanted.unanswered = None;
-                    self.outputs.push_back(Output::Notice {
-                        name: name.clone(),
-                        notice: notice.clone(),
-                    });
+                    let said = Some((from, String::from(reason)));
+                    if wanted.refused != said {
+                        wanted.refused = said;
+                        self.outputs.push_back(Output::Notice {
+                            name: name.clone(),
+                            notice: notice.clone(),
+                        });
+                    }
                 }
                 _ => {}
             }

@@ -171,6 +171,11 @@ fn who_may_not_subscribe_is_told_so() {
             .notes(A)
             .contains(&Note::SubscribeRefused { sink: C })
     );
+    // It goes on asking, and is answered each time: that is no news.
+    fabric.pass(Duration::from_secs(10));
+    let refusals = |notice: &&Notice| matches!(notice, Notice::Refused { .. });
+    let told = fabric.node(C).notices.iter().filter(refusals);
+    assert_eq!(told.count(), 1);
     fabric.subscribe(B);
     assert_eq!(fabric.way(A, stream).1, [A, B]);
 }
