@@ -30,8 +30,8 @@ use crate::terminal::{self, Colour, Paint};
 /// How often the node is asked: its rates are over a second too.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The height of a terminal that does not tell its own.
-const HEIGHT_USUAL: u16 = 24;
+/// The size of a terminal that does not tell its own.
+const SIZE_USUAL: (u16, u16) = (80, 24);
 
 /// The screen, taken over until this is dropped.
 struct Screen(io::Stdout);
@@ -50,7 +50,9 @@ pub async fn run(socket: &Socket) -> Outcome {
     loop {
         let colour = Colour::of_stdout();
         let note = silence.as_deref().map(|why| note(answered, why));
-        screen.draw(&frame(&status, note.as_deref(), height(), colour))?;
+        let (width, height) = size().unwrap_or(SIZE_USUAL);
+        let text = frame(&status, note.as_deref(), height, colour);
+        screen.draw(&narrowed(&text, width.into()))?;
         let answer = tokio::select! {
             answer = async { ticks.tick().await; socket.status().await } => answer,
             () = shutdown.asked() => return Ok(Code::Done),
@@ -119,8 +121,32 @@ fn frame(status: &Value, note: Option<&str>, height: u16, colour: Colour) -> Str
     text
 }
 
-fn height() -> u16 {
-    size().map_or(HEIGHT_USUAL, |(_, height)| height)
+/// Returns lines that fit a terminal of this width; one that was cut ends in a mark that says so. The paint takes no room.
+fn narrowed(text: &str, width: usize) -> String {
+    let lines = text.lines().map(|line| cut(line, width));
+    lines.collect::<Vec<String>>().join("\n")
+}
+
+fn cut(line: &str, width: usize) -> String {
+    let (mut places, mut last) = (0, 0);
+    let (mut is_in_paint, mut is_painted) = (false, false);
+    for (at, c) in line.char_indices() {
+        if c == '\x1b' || is_in_paint {
+            is_in_paint = c != 'm';
+            is_painted = true;
+            continue;
+        }
+        places += 1;
+        if places == width {
+            last = at;
+        }
+    }
+    if places <= width {
+        return line.to_owned();
+    }
+    let mark = if width == 0 { "" } else { "…" };
+    let end = if is_painted { "\x1b[0m" } else { "" };
+    format!("{}{mark}{end}", &line[..last])
 }
 
 impl Screen {
@@ -192,5 +218,24 @@ mod tests {
         for height in 0..3 {
             frame(&listing(), Some("silent"), height, Colour::NEVER);
         }
+    }
+
+    #[test]
+    fn a_line_that_is_too_long_ends_in_a_mark_and_paint_takes_no_room() {
+        let painted = "\x1b[1mtrusted\x1b[0m  datagrams";
+        for (line, width, shown) in [
+            ("trusted", 7, "trusted"),
+            ("trusted", 6, "trust…"),
+            ("träge", 5, "träge"),
+            ("träge", 4, "trä…"),
+            ("trusted", 1, "…"),
+            ("trusted", 0, ""),
+            ("", 0, ""),
+            (painted, 18, painted),
+            (painted, 10, "\x1b[1mtrusted\x1b[0m  …\x1b[0m"),
+        ] {
+            assert_eq!(cut(line, width), shown, "{width}");
+        }
+        assert_eq!(narrowed("one\ntwo words", 4), "one\ntwo…");
     }
 }
