@@ -278,7 +278,7 @@ async fn the_end_of_a_producer_is_not_the_end_while_another_stands_by() {
             first,
             mut standby,
             mut ann,
-        } = two_producers(in_sequence).await;
+        } = Box::pin(two_producers(in_sequence)).await;
         let ann = tokio::spawn(async move { received(&mut ann).await });
         first.finish().await;
         are_active(&sinks[1], 1).await;
@@ -310,7 +310,7 @@ async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one
         first,
         mut standby,
         mut ann,
-    } = two_producers(true).await;
+    } = Box::pin(two_producers(true)).await;
     assert!(!standby.is_wanted(), "who is served stays");
     fabric::until("the first has brought all that it was given", || async {
         let status = source.handle.status().await.expect("it runs");
