@@ -281,8 +281,7 @@ impl Controller {
             if let Some(source) = self.sources.get_mut(&stream) {
                 let account = |epoch| self.accounts.get((stream, epoch));
                 let is_under_way = |epoch| account(epoch).is_some_and(Account::is_open);
-                source.session.handle_under_way(is_under_way, now);
-                source.session.handle_timeout(now);
+                source.session.handle_timeout(is_under_way, now);
             }
             while let Some(output) = self
                 .sources

@@ -355,7 +355,7 @@ impl Session {
                 sink.broken.push(before.epoch);
             }
             let from = core::mem::take(&mut sink.broken);
-            self.linger(before, now);
+            self.replaced(before, now);
             self.switched(node, epoch, from);
         } else {
             let from = core::mem::take(&mut sink.broken);
@@ -449,10 +449,11 @@ impl Session {
         self.want_orphans();
     }
 
-    /// Does what is due: resends, renews, gives up, retries, releases, ends leases.
+    /// Does what is due: resends, renews, gives up, retries, releases, ends leases. `is_under_way` says of a plan that gave way whether
+    /// ADUs are under way by it, or ended without a word: it lies longer.
     ///
     /// Cost    O(sinks), and O(1) before [`Session::poll_timeout`] while nothing was taken in
-    pub fn handle_timeout(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, is_under_way: impl Fn(Epoch) -> bool, now: Instant) {
         let due = self.poll_timeout();
         if now < due {
             self.due = Some(due);
@@ -475,6 +476,7 @@ impl Session {
         }
         let mut renewals = Renewals::new();
         self.time_plans(now, &mut renewals);
+        self.keep_under_way(is_under_way, now);
         self.time_retiring(now, &mut renewals);
         self.renew(renewals);
         self.due = Some(self.find_due());

@@ -8,6 +8,9 @@ use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RENEW_GRID, RESEND, RE
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
+/// What is under way.
+const NOTHING: fn(Epoch) -> bool = |_| false;
+
 const SOURCE: NodeId = NodeId([1; 32]);
 const RELAY: NodeId = NodeId([2; 32]);
 const SINK: NodeId = NodeId([3; 32]);
@@ -88,12 +91,12 @@ fn only_the_silent_are_asked_again_and_not_for_ever() {
     session.handle_ready(SOURCE, epoch, Instant::ZERO);
     session.handle_ready(SINK, epoch, Instant::ZERO);
     outputs(&mut session);
-    session.handle_timeout(Instant::ZERO + RESEND - Duration::from_nanos(1));
+    session.handle_timeout(NOTHING, Instant::ZERO + RESEND - Duration::from_nanos(1));
     assert_eq!(outputs(&mut session), []);
-    session.handle_timeout(Instant::ZERO + RESEND);
+    session.handle_timeout(NOTHING, Instant::ZERO + RESEND);
     assert_eq!(prepared(&outputs(&mut session)), [RELAY]);
     let end = Instant::ZERO + DEPLOY_MAX;
-    session.handle_timeout(end);
+    session.handle_timeout(NOTHING, end);
     let said = outputs(&mut session);
     let failed =
         |o: &Output| matches!(o, Output::Failed { reason, .. } if reason.contains("no answer"));
@@ -104,7 +107,7 @@ fn only_the_silent_are_asked_again_and_not_for_ever() {
             .count(),
         3
     );
-    session.handle_timeout(end + RETRY);
+    session.handle_timeout(NOTHING, end + RETRY);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
 }
 
@@ -128,9 +131,9 @@ fn the_old_plan_serves_until_the_new_one_does_and_lingers_for_what_is_under_way(
             .iter()
             .any(|o| matches!(o, Output::Release { epoch, .. } if *epoch == first))
     };
-    session.handle_timeout(now + LEASE - Duration::from_nanos(1));
+    session.handle_timeout(NOTHING, now + LEASE - Duration::from_nanos(1));
     assert!(!released(&outputs(&mut session)));
-    session.handle_timeout(now + LEASE);
+    session.handle_timeout(NOTHING, now + LEASE);
     assert!(released(&outputs(&mut session)));
 }
 
@@ -269,31 +272,31 @@ fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_en
     session.handle_change(|_, _| false, Instant::ZERO);
     session.handle_plan(SINK, parts("null"), Instant::ZERO);
     for second in 0..DEPLOY_MAX.as_millis() / RESEND.as_millis() {
-        session.handle_timeout(Instant::ZERO + Duration::from_secs(second));
+        session.handle_timeout(NOTHING, Instant::ZERO + Duration::from_secs(second));
     }
     outputs(&mut session);
     let end = Instant::ZERO + DEPLOY_MAX;
-    session.handle_timeout(end);
+    session.handle_timeout(NOTHING, end);
     let told = renewed(&outputs(&mut session)).into_iter();
     let told: Vec<NodeId> = told.map(|(node, _)| node).collect();
     assert_eq!(told, [SOURCE, RELAY, SINK]);
     assert_eq!(session.active().count(), 1);
-    session.handle_timeout(end + RESEND);
+    session.handle_timeout(NOTHING, end + RESEND);
     assert_eq!(outputs(&mut session), []);
 }
 
 #[test]
 fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
     let (mut session, epoch) = deployed("null");
-    session.handle_timeout(Instant::ZERO + RENEW);
+    session.handle_timeout(NOTHING, Instant::ZERO + RENEW);
     let all = [SOURCE, RELAY, SINK].map(|node| (node, [epoch].into()));
     assert_eq!(renewed(&outputs(&mut session)), all);
-    session.handle_timeout(Instant::ZERO + LEASE);
+    session.handle_timeout(NOTHING, Instant::ZERO + LEASE);
     assert_eq!(session.active().count(), 1);
     let end = Instant::ZERO + LEASE + Duration::from_nanos(1);
-    session.handle_timeout(end);
+    session.handle_timeout(NOTHING, end);
     assert!(outputs(&mut session).contains(&Output::Gone { sink: SINK }));
-    session.handle_timeout(end + RENEW);
+    session.handle_timeout(NOTHING, end + RENEW);
     let said = outputs(&mut session);
     let released = |o: &&Output| matches!(o, Output::Release { epoch: e, .. } if *e == epoch);
     assert_eq!(said.iter().filter(released).count(), 3);
@@ -321,7 +324,7 @@ fn plans_that_pass_a_node_are_renewed_there_together_whenever_they_began() {
     // All began within one step of the grid.
     let due = session.poll_timeout();
     assert!(due < now + RENEW && now + RENEW < due + RENEW_GRID + RENEW_GRID);
-    session.handle_timeout(due);
+    session.handle_timeout(NOTHING, due);
     let said = renewed(&outputs(&mut session));
     let epochs: Vec<Epoch> = (1..=5).map(Epoch).collect();
     // The first sink's plan alone leads from the source; what is grafted on it is the relay's and the sinks' own.
@@ -402,12 +405,12 @@ fn a_plan_that_gives_way_stays_until_its_nodes_have_told_of_the_adus_that_it_car
         }
         outputs(&mut session);
         session.handle_plan(other, to(other, "keep:1"), now);
-        session.handle_timeout(now);
+        session.handle_timeout(NOTHING, now);
         let said = outputs(&mut session);
         assert_eq!(released(&said, graft) == 0, is_cast, "{said:?}");
         let ceases = |o: &Output| matches!(o, Output::Cast { epoch, feed: Feed::Off, .. } if *epoch == graft);
         assert!(!is_cast || said.iter().any(ceases), "{said:?}");
-        session.handle_timeout(now + RENEW);
+        session.handle_timeout(NOTHING, now + RENEW);
         let said = outputs(&mut session);
         assert_eq!(released(&said, graft) > 0, is_cast, "{said:?}");
     }
@@ -443,7 +446,7 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
     session.handle_no_plan(SINK, Instant::ZERO);
     assert_eq!(session.active().count(), 0);
     let late = Instant::ZERO + LEASE + hold;
-    session.handle_timeout(late);
+    session.handle_timeout(NOTHING, late);
     assert_eq!(session.sinks().collect::<Vec<_>>(), [SINK]);
     outputs(&mut session);
     let second = deploy(&mut session, late);
@@ -454,7 +457,7 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
         under: second,
     };
     assert!(outputs(&mut session).contains(&again));
-    session.handle_timeout(late + Duration::from_nanos(1));
+    session.handle_timeout(NOTHING, late + Duration::from_nanos(1));
     assert_eq!(session.sinks().count(), 0);
 }
 
@@ -515,11 +518,11 @@ fn of_many_sinks_those_that_are_well_are_looked_at_at_a_pace() {
         assert_eq!(wanted(&mut session), [viewer(3), viewer(sinks - 1)]);
 
         assert!(session.poll_timeout() <= due);
-        session.handle_timeout(due - Duration::from_nanos(1));
+        session.handle_timeout(NOTHING, due - Duration::from_nanos(1));
         assert_eq!(wanted(&mut session), []);
-        session.handle_timeout(due);
+        session.handle_timeout(NOTHING, due);
         assert_eq!(wanted(&mut session).len(), sinks);
-        session.handle_timeout(due + Duration::from_nanos(1));
+        session.handle_timeout(NOTHING, due + Duration::from_nanos(1));
         assert_eq!(wanted(&mut session), [], "once for all changes");
     }
 }

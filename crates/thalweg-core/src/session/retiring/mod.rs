@@ -15,6 +15,7 @@
 //! *What it does not do.* It does not know what is under way: the source's accounts do.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 
 use super::deployment::{Deployment, Renewals};
 use super::{Feed, LEASE, RENEW, RENEW_GRID, Session};
@@ -87,7 +88,7 @@ impl Session {
     }
 
     /// Lets a plan that another took over from lie for so long that what is under way by it arrives, and is told of.
-    pub(super) fn linger(&mut self, deployment: Deployment, now: Instant) {
+    pub(super) fn replaced(&mut self, deployment: Deployment, now: Instant) {
         let is_left = deployment.is_left;
         self.retire(deployment, [now + LEASE, now + UNDER_WAY_MAX], true);
         if let Some(retiring) = self.retiring.last_mut().filter(|_| is_left) {
@@ -126,10 +127,16 @@ impl Session {
         }
     }
 
-    /// Takes in by which plans ADUs are under way, or ended without a word: those lie longer, and what they live on.
+    /// Has those plans lie longer by which ADUs are under way, or ended without a word, and what they live on.
     ///
-    /// Cost    O(plans that give way · depth)
-    pub fn handle_under_way(&mut self, is_under_way: impl Fn(Epoch) -> bool, now: Instant) {
+    /// Cost    O(plans that give way · depth), and O(plans that give way) where none ends now
+    pub(super) fn keep_under_way(&mut self, is_under_way: impl Fn(Epoch) -> bool, now: Instant) {
+        let is_ending = |retiring: &&Retiring| retiring.release <= now && now < retiring.latest;
+        let ending = self.retiring.iter().filter(is_ending);
+        let ending: Vec<Epoch> = ending.map(|retiring| retiring.deployment.epoch).collect();
+        if ending.is_empty() {
+            return;
+        }
         let live = self.live();
         let base = |epoch: &Epoch| {
             let mut all = self.retiring.iter().map(|retiring| &retiring.deployment);
@@ -141,13 +148,10 @@ impl Session {
             let mut former = bases.take_while(|epoch| !live.contains(epoch));
             former.any(&is_under_way)
         };
-        let is_ending = |retiring: &&Retiring| retiring.release <= now && now < retiring.latest;
-        let ending = self.retiring.iter().filter(is_ending);
-        let ending = ending.map(|retiring| retiring.deployment.epoch);
-        let later: BTreeSet<Epoch> = ending.filter(|epoch| is_coming(*epoch)).collect();
+        let later = ending.into_iter().filter(|epoch| is_coming(*epoch));
+        let later: BTreeSet<Epoch> = later.collect();
         for retiring in &mut self.retiring {
             if later.contains(&retiring.deployment.epoch) {
-                self.due = None;
                 retiring.lie_on(now);
             }
         }

@@ -8,6 +8,9 @@ use super::{LEFT_MIN, UNDER_WAY_MAX};
 use crate::id::{Epoch, NodeId, Sequence};
 use crate::time::{Duration, Instant};
 
+/// What is under way.
+const NOTHING: fn(Epoch) -> bool = |_| false;
+
 const SOURCE: NodeId = NodeId([1; 32]);
 const RELAY: NodeId = NodeId([2; 32]);
 const SINK: NodeId = NodeId([3; 32]);
@@ -82,8 +85,7 @@ fn pass(
             // Or their leases end.
             session.handle_subscribe(sink, now);
         }
-        session.handle_under_way(&is_under_way, now);
-        session.handle_timeout(now);
+        session.handle_timeout(&is_under_way, now);
         for output in outputs(session) {
             for (epoch, (released, renewals)) in epochs.iter().zip(&mut ends) {
                 let is_at_sink = |route: &[NodeId]| route.len() == 3;
@@ -118,7 +120,7 @@ fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
     session.handle_lacking(RELAY, &[base, graft], now);
     assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
     session.handle_next(Sequence(NEXT.0 + 1));
-    session.handle_timeout(now);
+    session.handle_timeout(NOTHING, now);
     assert_eq!(told(&outputs(&mut session)), []);
 }
 
@@ -147,7 +149,7 @@ fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
     outputs(&mut session);
     serve(&mut session, OTHER, "keep:1", Instant::ZERO);
     session.handle_next(NEXT);
-    session.handle_timeout(Instant::ZERO);
+    session.handle_timeout(NOTHING, Instant::ZERO);
     assert_eq!(told(&outputs(&mut session)), []);
     let moved = session.handle_plan(third, behind("keep:1"), Instant::ZERO);
     let moved = moved.expect("a new plan");
@@ -167,7 +169,7 @@ fn nothing_is_copied_for_who_has_left() {
     session.handle_unsubscribe(OTHER, Instant::ZERO);
     session.handle_next(NEXT);
     assert_eq!(session.poll_timeout(), Instant::ZERO);
-    session.handle_timeout(Instant::ZERO);
+    session.handle_timeout(NOTHING, Instant::ZERO);
     assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Off)]);
 }
 
@@ -203,16 +205,17 @@ fn what_is_under_way_for_a_while_keeps_a_plan_until_then() {
     let (mut session, [base, graft]) = shared();
     serve(&mut session, OTHER, "keep:1", Instant::ZERO);
     let end = Instant::ZERO + LEASE;
-    session.handle_under_way(|epoch| epoch == graft, end);
-    session.handle_timeout(end);
+    for sink in [SINK, OTHER] {
+        session.handle_subscribe(sink, end);
+    }
+    session.handle_timeout(|epoch| epoch == graft, end);
     let released = |said: &[Output]| {
         let is_it = |o: &&Output| matches!(o, Output::Release { epoch, .. } if *epoch == graft);
         said.iter().filter(is_it).count()
     };
     assert_eq!(released(&outputs(&mut session)), 0);
     // By a plan in force there is always something under way.
-    session.handle_under_way(|epoch| epoch == base, end + RENEW_GRID);
-    session.handle_timeout(end + RENEW_GRID);
+    session.handle_timeout(|epoch| epoch == base, end + RENEW_GRID);
     assert_eq!(released(&outputs(&mut session)), 3);
 }
 

@@ -7,6 +7,9 @@ use super::super::{DEPLOY_MAX, LEASE, Output, Part, RENEW, Session};
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
+/// What is under way.
+const NOTHING: fn(Epoch) -> bool = |_| false;
+
 const SOURCE: NodeId = NodeId([1; 32]);
 const UPPER: NodeId = NodeId([2; 32]);
 const LOWER: NodeId = NodeId([3; 32]);
@@ -119,11 +122,11 @@ fn when_the_doubt_is_over_what_stands_by_is_looked_at_anew_once() {
     let now = Instant::from_nanos(7);
     doubted(&mut session, now);
     assert_eq!(session.poll_timeout(), now + DOUBT);
-    session.handle_timeout(now + DOUBT);
+    session.handle_timeout(NOTHING, now + DOUBT);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
     assert!(session.poll_timeout() > now + DOUBT, "while it is planned");
     assert_eq!(session.handle_plan(SINK, by(UPPER), now + DOUBT), None);
-    session.handle_timeout(now + DOUBT);
+    session.handle_timeout(NOTHING, now + DOUBT);
     let released = |output: &Output| {
         matches!(
             output,
@@ -151,7 +154,7 @@ fn a_planned_move_waits_for_the_end_of_the_doubt() {
     let epoch = session.handle_plan(SINK, by(LOWER), now).expect("a plan");
     answer(&mut session, epoch, LOWER, now);
     assert_eq!(active(&session), [Epoch(1)]);
-    session.handle_timeout(now + DOUBT);
+    session.handle_timeout(NOTHING, now + DOUBT);
     session.handle_plan(SINK, by(LOWER), now + DOUBT);
     assert_eq!(active(&session), [epoch]);
 }
@@ -191,7 +194,7 @@ fn what_stands_by_for_long_is_renewed_and_does_not_fail() {
         now = now + Duration::from_secs(1);
         session.handle_subscribe(SINK, now);
         session.handle_doubt(SOURCE, UPPER, now + DOUBT);
-        session.handle_timeout(now);
+        session.handle_timeout(NOTHING, now);
         for output in outputs(&mut session) {
             let is_it = |of| of == epoch;
             match output {
@@ -234,7 +237,7 @@ fn what_stands_by_on_a_plan_that_comes_into_force_is_given_no_copies_before_it_i
     answer(&mut session, third, LOWER, now);
     assert_eq!(active(&session), [third, second]);
     assert_eq!(cast(&mut session), [second]);
-    session.handle_timeout(now + DOUBT);
+    session.handle_timeout(NOTHING, now + DOUBT);
     session.handle_plan(OTHER, to_other(LOWER), now + DOUBT);
     assert_eq!(cast(&mut session), [fourth]);
     session.handle_casting(LOWER, fourth, now + DOUBT);
