@@ -86,12 +86,14 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let identity = Identity::load_or_create(&config.key_file).or_code(Code::BadInput)?;
     let joined = fabric::join(&ticket, &identity, state).await;
     let joined = joined.map_err(|error| {
-        if is_new {
-            // Nothing is changed then. A key that stays there all the same is used the next time.
+        let code = code(&error);
+        // Nothing is changed then. Of a moment's failure it is not known whether the other end has let this key in.
+        if is_new && code == Code::BadInput {
+            // One that stays there all the same is used the next time.
             let _ = std::fs::remove_file(&config.key_file);
         }
         Failure {
-            code: code(&error),
+            code,
             error: anyhow::Error::new(error),
         }
     })?;
