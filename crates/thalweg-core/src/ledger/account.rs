@@ -35,7 +35,7 @@ use super::{BANDS, Band, Counts, Marked, What};
 use crate::adu::Mark;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
-use crate::limits::LEDGER_BEHIND_MAX;
+use crate::limits::{LEDGER_BEHIND_MAX, PATH_NODES_MAX};
 use crate::time::{Duration, Instant};
 use crate::wire::account::{Made, Report, Statement};
 
@@ -249,9 +249,7 @@ impl Account {
         let mut behind = self.behind.clone();
         for statement in &report.statements {
             let at = usize::from(statement.distance);
-            if let Place::Source(nodes) | Place::Graft(nodes) = self.place
-                && at + 1 >= nodes
-            {
+            if at + 1 >= self.nodes_max() {
                 let distance = statement.distance;
                 return Err(Disbelief::OffPath { distance });
             }
@@ -287,6 +285,16 @@ impl Account {
             self.passed = Some(self.due);
         }
         Ok(())
+    }
+
+    /// Returns how many nodes there can be from this one to the sink, this one counted with them.
+    const fn nodes_max(&self) -> usize {
+        match self.place {
+            Place::Source(nodes) | Place::Graft(nodes) => nodes,
+            // What is said of more could not be passed on: this node's own word is the first of its report, and the source is before it.
+            Place::Relay => PATH_NODES_MAX - 1,
+            Place::Sink => 1,
+        }
     }
 
     /// Returns how much longer a report was on its way than others: it was lost, and is repeated.

@@ -28,6 +28,9 @@ use crate::trace::Trace;
 /// The bit among the flags that says that stamps follow the header.
 const TRACED: u8 = 1 << 7;
 
+/// The largest sequence: what comes after it can be said too.
+const SEQUENCE_MAX: u64 = VARINT_MAX - 1;
+
 /// A header that was read, and where its payload lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoded {
@@ -143,7 +146,8 @@ fn read(bytes: &[u8], now: Instant) -> Result<Decoded, WireError> {
     }
     let header = Header {
         stream: StreamId(u64::from_be_bytes(reader.array("stream")?)),
-        sequence: Sequence(reader.varint("sequence")?),
+        // Whoever has it may say what comes after it.
+        sequence: Sequence(reader.bounded("sequence", SEQUENCE_MAX)?),
         epoch: Epoch(reader.bounded("epoch", u64::from(u32::MAX))? as u32),
         media_time: MediaTime::from_micros(reader.varint("media time")?),
         importance,

@@ -100,3 +100,32 @@ fn what_is_said_of_nodes_behind_takes_bounded_room() {
         Ok(())
     );
 }
+
+#[test]
+fn what_is_said_of_more_nodes_than_a_path_has_is_not_passed_on() {
+    let expired = What::Dropped(DropCause::Expired);
+    let all = |nodes: u8| {
+        report(
+            (0..nodes)
+                .map(|at| statement(at, 1, &[(expired, 1)]))
+                .collect(),
+        )
+    };
+    let most = PATH_NODES_MAX as u8 - 2;
+    for (nodes, is_believed) in [(most, true), (most + 1, false)] {
+        let mut relay = Account::new(Place::Relay, 1, Instant::ZERO);
+        let said = relay.handle_report(&all(nodes), Instant::ZERO);
+        assert_eq!(said.is_ok(), is_believed, "{said:?}");
+        // All of it is told with the next lease.
+        relay.refresh(Instant::ZERO);
+        let now = Instant::ZERO + EVERY + SLACK;
+        relay.handle_timeout(now);
+        let passed = relay.poll_report(STREAM, EPOCH, now).expect("it is due");
+        assert!(passed.statements.len() <= usize::from(most) + 1);
+        let frame = wire::encode(&Message::Account(passed));
+        assert!(wire::decode(&frame).is_ok(), "whoever is told can read it");
+    }
+    let mut sink = Account::new(Place::Sink, 1, Instant::ZERO);
+    let said = sink.handle_report(&all(1), Instant::ZERO);
+    assert_eq!(said, Err(Disbelief::OffPath { distance: 0 }));
+}

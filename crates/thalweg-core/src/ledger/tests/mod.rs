@@ -19,7 +19,7 @@ use super::{Account, BANDS, Band, Book, Counts, Disbelief, EVERY, Place, Reading
 use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::limits::LEDGER_BEHIND_MAX;
+use crate::limits::{LEDGER_BEHIND_MAX, PATH_NODES_MAX};
 use crate::time::{Duration, Instant};
 use crate::wire::account::{Entry, Made, Report, Statement};
 use crate::wire::control::{self as wire, Message};
