@@ -124,11 +124,23 @@ impl Session {
         sinks.flat_map(|sink| sink.active.iter().chain(&sink.pending))
     }
 
-    /// Returns the plans on which plans that are in force, or to come into it, are grafted.
+    /// Returns the plans on which plans that are in force, or to come into it, are grafted, themselves or by others between.
+    ///
+    /// Cost    O(sinks · depth), with a logarithm
     pub(super) fn bases(&self) -> BTreeSet<Epoch> {
-        self.plans()
-            .filter_map(|plan| Some(plan.graft?.base))
-            .collect()
+        let mut bases: BTreeSet<Epoch> = BTreeSet::new();
+        let direct = self.plans().filter_map(|plan| Some(plan.graft?.base));
+        bases.extend(direct);
+        if self.retiring.is_empty() {
+            // Those between are in force too, and have named what they are grafted on.
+            return bases;
+        }
+        let grafts = self.grafts();
+        for base in bases.clone() {
+            let further = core::iter::successors(Some(base), |plan| grafts.get(plan).copied());
+            bases.extend(further);
+        }
+        bases
     }
 
     /// Asks for the plans of the sinks whose base is not the plan of its own sink any more.
@@ -143,11 +155,16 @@ impl Session {
         self.want_plans(|sink, _| orphans.contains(sink));
     }
 
-    /// Doubts the plans that are grafted on one that a node will not have any more.
+    /// Doubts the plans that are grafted on one that a node will not have any more, themselves or by others between.
     pub(super) fn doubt_grafts(&mut self, base: Epoch) {
+        let grafts = self.grafts();
+        let lives_on_it = |plan: Epoch| {
+            let mut bases = core::iter::successors(Some(plan), |plan| grafts.get(plan).copied());
+            bases.any(|of| of == base)
+        };
         for sink in self.sinks.values_mut() {
             for plan in sink.plans_mut() {
-                if plan.graft.is_some_and(|graft| graft.base == base) {
+                if plan.graft.is_some_and(|graft| lives_on_it(graft.base)) {
                     plan.whole_hops = 0;
                 }
             }

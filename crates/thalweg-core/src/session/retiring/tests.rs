@@ -1,6 +1,5 @@
 //! Proves how long plans lie that gave way, and what they are still given.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::{Feed, LEASE, Output, Part, RENEW, RENEW_GRID, Session};
@@ -124,43 +123,52 @@ fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
     assert_eq!(told(&outputs(&mut session)), []);
 }
 
+/// Has a plan for the last of a line of sinks made and come into force: each is a node of the way to those behind it.
+fn serve_line(session: &mut Session, line: &[NodeId], adapter: &str) -> Epoch {
+    let (now, sink) = (Instant::ZERO, line[line.len() - 1]);
+    let mut parts = to(line[0], adapter);
+    let behind = line[1..].iter().map(|node| Part {
+        node: *node,
+        ..parts[2].clone()
+    });
+    let behind: Vec<Part> = behind.collect();
+    parts.extend(behind);
+    session.handle_subscribe(sink, now);
+    let epoch = session.handle_plan(sink, parts, now).expect("a new plan");
+    for node in [SOURCE, RELAY].iter().chain(line) {
+        session.handle_ready(*node, epoch, now);
+    }
+    for node in [RELAY].iter().chain(line) {
+        session.handle_casting(*node, epoch, now);
+    }
+    assert!(session.active().any(|active| active == (sink, epoch)));
+    outputs(session);
+    epoch
+}
+
 #[test]
 fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
-    let mut session = Session::recast(Duration::from_secs(1));
-    let third = NodeId([5; 32]);
-    // One behind the second, which is grafted on the first.
-    let behind = |adapter| {
-        let mut parts = to(OTHER, adapter);
-        parts.push(Part {
-            node: third,
-            ..parts[2].clone()
-        });
-        parts
-    };
-    let [_, graft] = [SINK, OTHER].map(|sink| serve(&mut session, sink, "null", Instant::ZERO));
-    session.handle_subscribe(third, Instant::ZERO);
-    let last = session.handle_plan(third, behind("null"), Instant::ZERO);
-    let last = last.expect("a new plan");
-    for node in [OTHER, third] {
-        session.handle_ready(node, last, Instant::ZERO);
+    let line = [5, 6, 7].map(|node| NodeId([node; 32]));
+    for depth in 1..=line.len() {
+        let mut session = Session::recast(Duration::from_secs(1));
+        serve(&mut session, SINK, "null", Instant::ZERO);
+        let all = 1..=depth;
+        let before: Vec<Epoch> = all
+            .clone()
+            .map(|depth| serve_line(&mut session, &line[..depth], "null"))
+            .collect();
+        // One after the other moves, the first first; what the last lives on is not its sink's any more, however far before it.
+        for moved in all {
+            session.handle_next(NEXT);
+            session.handle_timeout(NOTHING, Instant::ZERO);
+            let said = outputs(&mut session);
+            assert_eq!(told(&said), [], "{moved} of {depth}");
+            serve_line(&mut session, &line[..moved], "keep:1");
+        }
+        session.handle_next(NEXT);
+        let until = before.iter().rev().map(|plan| (*plan, Feed::Until(NEXT)));
+        assert_eq!(told(&outputs(&mut session)), until.collect::<Vec<_>>());
     }
-    session.handle_casting(OTHER, last, Instant::ZERO);
-    assert_eq!(session.graft(last).map(|plan| plan.base), Some(graft));
-    outputs(&mut session);
-    serve(&mut session, OTHER, "keep:1", Instant::ZERO);
-    session.handle_next(NEXT);
-    session.handle_timeout(NOTHING, Instant::ZERO);
-    assert_eq!(told(&outputs(&mut session)), []);
-    let moved = session.handle_plan(third, behind("keep:1"), Instant::ZERO);
-    let moved = moved.expect("a new plan");
-    for node in [OTHER, third] {
-        session.handle_ready(node, moved, Instant::ZERO);
-    }
-    session.handle_casting(OTHER, moved, Instant::ZERO);
-    outputs(&mut session);
-    session.handle_next(NEXT);
-    let both = vec![(last, Feed::Until(NEXT)), (graft, Feed::Until(NEXT))];
-    assert_eq!(told(&outputs(&mut session)), both);
 }
 
 #[test]
