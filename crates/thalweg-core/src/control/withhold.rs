@@ -24,7 +24,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::continuity::{Avoid, SUSPECT_HOLD};
-use super::{Controller, Note};
+use super::{Controller, Keys, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Account, Patience};
 use crate::needs::{Needs, Reliability};
@@ -149,11 +149,13 @@ impl Controller {
         (stream, epoch): (StreamId, Epoch),
         missing: u64,
         now: Instant,
+        keys: &mut dyn Keys,
     ) {
         let passed_over = |account: &mut Account| account.handle_missing(missing, now);
         let found = self.accounts.change((stream, epoch), passed_over);
         if let Some(last) = found.flatten() {
             self.doubt_plan(stream, epoch, last, now);
+            self.settle(now, keys);
         }
     }
 

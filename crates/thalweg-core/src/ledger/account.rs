@@ -31,7 +31,7 @@ use super::disbelief::Disbelief;
 use super::entries::Entries;
 use super::hop::{Hop, Turn, Word};
 use super::passage::Passage;
-use super::{BANDS, Band, Counts, Marked, What};
+use super::{BANDS, Band, Counts, Marked, What, total};
 use crate::adu::Mark;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
@@ -539,7 +539,7 @@ impl Account {
     pub fn has_lost_more(&mut self) -> bool {
         let is_dropped = |number| matches!(What::from_number(number), Some((What::Dropped(_), _)));
         let dropped = self.entries().filter(|(_, number, _)| is_dropped(*number));
-        let lost = dropped.map(|(_, _, count)| count).sum();
+        let lost = total(dropped.map(|(_, _, count)| count));
         core::mem::replace(&mut self.lost, lost) < lost
     }
 
@@ -560,7 +560,7 @@ impl Account {
 
     /// Returns how many ADUs the producer gave; at the source only.
     pub(super) fn given(&self) -> u64 {
-        self.counts.arrived.iter().flatten().sum()
+        total(self.counts.arrived.iter().flatten().copied())
     }
 
     /// Returns the counters of all nodes, by their place on the path.

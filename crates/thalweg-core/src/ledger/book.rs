@@ -3,7 +3,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use super::{Account, BANDS, Band, Counts, What};
+use super::{Account, BANDS, Band, Counts, What, total};
 use crate::event::DropCause;
 use crate::id::NodeId;
 use crate::limits::LEDGER_NODES_MAX;
@@ -64,7 +64,7 @@ pub(crate) struct Book {
 impl Reading {
     /// Returns how many went no further.
     pub fn lost(&self) -> u64 {
-        self.losses.iter().map(|loss| loss.adus).sum()
+        total(self.losses.iter().map(|loss| loss.adus))
     }
 
     /// Returns how many are on their way, or ended without the source knowing yet.
@@ -105,7 +105,8 @@ impl Book {
         present: impl Iterator<Item = (&'a Account, &'a [NodeId])>,
     ) -> Reading {
         let mut sums = self.past.clone();
-        let mut given = self.given + self.unplanned.arrived.iter().flatten().sum::<u64>();
+        let unplanned = total(self.unplanned.arrived.iter().flatten().copied());
+        let mut given = self.given.saturating_add(unplanned);
         for (cause, dropped) in DropCause::ALL.iter().zip(&self.unplanned.dropped) {
             for (band, count) in Band::all().zip(dropped) {
                 let number = What::Dropped(*cause).number(band);
@@ -181,7 +182,8 @@ fn summed(given: u64, sums: &BTreeMap<(Option<NodeId>, u8), u64>) -> Reading {
                 reading.delivered = reading.delivered.saturating_add(*count);
             }
             Some((What::Returned, band)) => {
-                returned.entry(*node).or_default()[band.index()] += count;
+                let sum = &mut returned.entry(*node).or_default()[band.index()];
+                *sum = sum.saturating_add(*count);
             }
             Some((What::Arrived(_), _)) | None => {}
         }

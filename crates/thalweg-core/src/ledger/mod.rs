@@ -200,3 +200,8 @@ const _: () = assert!(
     DropCause::ALL.len() <= ARRIVED as usize,
     "causes and other counters have different numbers"
 );
+
+/// Returns the sum of counters: what other nodes say may be anything that the wire can carry.
+fn total(counts: impl Iterator<Item = u64>) -> u64 {
+    counts.fold(0, u64::saturating_add)
+}

@@ -19,8 +19,8 @@
 
 use alloc::vec::Vec;
 
-use super::What;
 use super::account::{Account, Place};
+use super::{What, total};
 use crate::event::DropCause;
 use crate::time::{Duration, Instant};
 
@@ -252,7 +252,7 @@ impl Account {
 
     fn known(&self) -> Look {
         let mut look = Look {
-            left: self.counts.left.iter().flatten().sum(),
+            left: total(self.counts.left.iter().flatten().copied()),
             first: usize::from(matches!(self.place, Place::Graft(_))),
             answers: 0,
             gone: 0,
@@ -262,28 +262,32 @@ impl Account {
         for (at, number, count) in self.entries() {
             let (is_behind, what) = (at > 0, What::from_number(number));
             match what.map(|(what, _)| what) {
-                Some(What::Dropped(DropCause::PathLost)) => look.lost[at] += count,
+                Some(What::Dropped(DropCause::PathLost)) => add(&mut look.lost[at], count),
                 Some(what @ (What::Dropped(_) | What::Delivered)) => {
-                    look.answers += if is_behind { count } else { 0 };
+                    add(&mut look.answers, if is_behind { count } else { 0 });
                     // What a plan leaves out no sink lacks, nor what it has had before.
                     let is_lacked = !matches!(
                         what,
                         What::Delivered | What::Dropped(DropCause::Filtered | DropCause::Duplicate)
                     );
-                    look.dropped += if is_lacked { count } else { 0 };
+                    add(&mut look.dropped, if is_lacked { count } else { 0 });
                 }
                 _ => {}
             }
         }
-        look.gone = look.lost.iter().sum();
+        look.gone = total(look.lost.iter().copied());
         // That it copies what comes is its word that it has it.
         if let Place::Graft(_) = self.place
             && let Some(lost) = look.lost.get_mut(1)
         {
-            *lost += look.left;
+            add(lost, look.left);
         }
         look
     }
+}
+
+fn add(sum: &mut u64, count: u64) {
+    *sum = sum.saturating_add(count);
 }
 
 #[cfg(test)]

@@ -162,7 +162,7 @@ impl Session {
     /// Takes in the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
         self.due = None;
-        self.leave(node, [now + RENEW; 2], false);
+        self.leave(node, ([now + RENEW; 2], false), now);
         self.want_orphans();
     }
 
@@ -171,15 +171,21 @@ impl Session {
         self.due = None;
         self.rekey.due = None;
         while let Some((node, _)) = self.sinks.first_key_value() {
-            self.leave(*node, [now + RENEW, now + LEASE], true);
+            self.leave(*node, ([now + RENEW, now + LEASE], true), now);
         }
     }
 
-    fn leave(&mut self, node: NodeId, lies: [Instant; 2], is_wanted: bool) {
+    fn leave(&mut self, node: NodeId, (lies, is_wanted): ([Instant; 2], bool), now: Instant) {
         let Some(sink) = self.sinks.remove(&node) else {
             return;
         };
         for deployment in sink.active.into_iter().chain(sink.pending) {
+            // Of what never carried anything there is nothing to tell.
+            let lies = if deployment.has_carried {
+                lies
+            } else {
+                [now; 2]
+            };
             self.retire(deployment, lies, is_wanted);
         }
         self.outputs.push_back(Output::Gone { sink: node });

@@ -188,7 +188,7 @@ impl Control {
                 if let (Some(epoch), Some(missing)) = (in_order, missing) {
                     let now = self.forwarder.clock.now();
                     self.controller
-                        .handle_missing((stream, epoch), missing, now);
+                        .handle_missing((stream, epoch), missing, now, &mut self.keys);
                 }
             }
             _ => {}

@@ -112,7 +112,7 @@ impl Host {
                 if let Some(epoch) = in_order {
                     let now = self.now(watch);
                     self.controller
-                        .handle_missing((stream, epoch), missing, now);
+                        .handle_missing((stream, epoch), missing, now, &mut self.keys);
                 }
             }
             _ => {}

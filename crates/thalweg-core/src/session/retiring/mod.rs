@@ -28,6 +28,10 @@ mod tests;
 /// How long a plan lies at most after another has taken over, while ADUs are under way by it.
 pub const UNDER_WAY_MAX: Duration = Duration::from_secs(120);
 
+/// How many plans of a stream lie longer at once: when the relay of a thousand sinks crashes all of theirs have something open, and a
+/// node has room for two plans a sink.
+pub const LATE_MAX: usize = 64;
+
 /// How long a plan lies at least on a node that waits to leave: by then the accounts of a stream that flows have said what became of
 /// what was given by it. The node waits 2 s.
 pub const LEFT_MIN: Duration = Duration::from_secs(1);
@@ -44,6 +48,10 @@ pub(super) struct Retiring {
     pub(super) latest: Instant,
     /// Whether somebody wants what is under way by it.
     is_wanted: bool,
+    /// What was given next when it had given way, as far as that is known.
+    next: Option<Sequence>,
+    /// It lies longer, for something is under way by it.
+    is_late: bool,
     pub(super) deployment: Deployment,
 }
 
@@ -56,6 +64,7 @@ impl Retiring {
 
     /// Something is under way by it.
     fn lie_on(&mut self, now: Instant) {
+        self.is_late = true;
         let look = if self.deployment.is_left {
             LEFT_LOOK
         } else {
@@ -67,10 +76,19 @@ impl Retiring {
     /// Returns when there is something to do for it; `is_base` if something in force lives on it.
     pub(super) fn due(&self, is_base: bool) -> Instant {
         let renewal = self.deployment.send_next;
-        match (is_base, self.is_wanted || !self.deployment.is_fed_on()) {
-            (true, _) => renewal,
-            (false, true) => renewal.min(self.release),
-            (false, false) => Instant::ZERO,
+        match self.rest() {
+            _ if is_base => renewal,
+            Some(_) if self.deployment.is_fed_on() => Instant::ZERO,
+            _ => renewal.min(self.release),
+        }
+    }
+
+    /// Returns what it is still to be given where it is grafted, once nothing in force lives on it, if that is known.
+    fn rest(&self) -> Option<Feed> {
+        if self.is_wanted {
+            self.next.map(Feed::Until)
+        } else {
+            Some(Feed::Off)
         }
     }
 }
@@ -108,22 +126,20 @@ impl Session {
             release,
             latest,
             is_wanted,
+            next: None,
+            is_late: false,
             deployment,
         });
     }
 
     /// Takes in a sequence that nothing has that was given before the plans in force took over: what they took over from is given
-    /// copies of what is below, unless something in force lives on it.
+    /// copies of what is below, as soon as nothing in force lives on it.
     ///
-    /// Cost    O(plans that give way), with a logarithm
+    /// Cost    O(plans that give way)
     pub fn handle_next(&mut self, next: Sequence) {
-        self.hand_down();
-        let bases = self.bases();
+        self.due = None;
         for retiring in &mut self.retiring {
-            let deployment = &mut retiring.deployment;
-            if retiring.is_wanted && !bases.contains(&deployment.epoch) {
-                deployment.end_with(Feed::Until(next), &mut self.outputs);
-            }
+            retiring.next = Some(next);
         }
     }
 
@@ -138,20 +154,22 @@ impl Session {
             return;
         }
         let live = self.live();
-        let base = |epoch: &Epoch| {
-            let mut all = self.retiring.iter().map(|retiring| &retiring.deployment);
-            Some(all.find(|plan| plan.epoch == *epoch)?.graft?.base)
-        };
+        let all = self.retiring.iter().map(|retiring| &retiring.deployment);
+        let all: BTreeMap<Epoch, &Deployment> = all.map(|plan| (plan.epoch, plan)).collect();
         // By one in force something always is, so that says nothing.
+        let is_lying = |epoch: &Epoch| !live.contains(epoch);
+        let base = |epoch: &Epoch| Some(all.get(epoch)?.graft?.base);
         let is_coming = |epoch: Epoch| {
             let bases = core::iter::successors(Some(epoch), base);
-            let mut former = bases.take_while(|epoch| !live.contains(epoch));
-            former.any(&is_under_way)
+            bases.take_while(is_lying).any(&is_under_way)
         };
         let later = ending.into_iter().filter(|epoch| is_coming(*epoch));
         let later: BTreeSet<Epoch> = later.collect();
+        let lying_on = self.retiring.iter().filter(|retiring| retiring.is_late);
+        let mut room = LATE_MAX.saturating_sub(lying_on.count());
         for retiring in &mut self.retiring {
-            if later.contains(&retiring.deployment.epoch) {
+            if later.contains(&retiring.deployment.epoch) && (retiring.is_late || room > 0) {
+                room -= usize::from(!retiring.is_late);
                 retiring.lie_on(now);
             }
         }
@@ -162,14 +180,14 @@ impl Session {
         self.hand_down();
         let bases = self.bases();
         for mut retiring in core::mem::take(&mut self.retiring) {
-            let deployment = &mut retiring.deployment;
+            let (rest, deployment) = (retiring.rest(), &mut retiring.deployment);
             if bases.contains(&deployment.epoch) {
                 // What lives on it is in force.
             } else if retiring.release <= now {
                 deployment.release(&mut self.outputs);
                 continue;
-            } else if !retiring.is_wanted {
-                deployment.end_with(Feed::Off, &mut self.outputs);
+            } else if let Some(rest) = rest {
+                deployment.end_with(rest, &mut self.outputs);
             }
             deployment.send_due(now, &mut self.outputs, renewals);
             self.retiring.push(retiring);

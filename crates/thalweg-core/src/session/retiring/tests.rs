@@ -1,9 +1,10 @@
 //! Proves how long plans lie that gave way, and what they are still given.
 
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::super::{Feed, LEASE, Output, Part, RENEW, RENEW_GRID, Session};
-use super::{LEFT_MIN, UNDER_WAY_MAX};
+use super::{LATE_MAX, LEFT_MIN, UNDER_WAY_MAX};
 use crate::id::{Epoch, NodeId, Sequence};
 use crate::time::{Duration, Instant};
 
@@ -114,6 +115,7 @@ fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
     serve(&mut session, OTHER, "keep:1", now);
     assert_eq!(told(&outputs(&mut session)), []);
     session.handle_next(NEXT);
+    session.handle_timeout(NOTHING, now);
     assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
     // What its caster has forgotten, it is told again.
     session.handle_lacking(RELAY, &[base, graft], now);
@@ -166,6 +168,7 @@ fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
             serve_line(&mut session, &line[..moved], "keep:1");
         }
         session.handle_next(NEXT);
+        session.handle_timeout(NOTHING, Instant::ZERO);
         let until = before.iter().rev().map(|plan| (*plan, Feed::Until(NEXT)));
         assert_eq!(told(&outputs(&mut session)), until.collect::<Vec<_>>());
     }
@@ -251,4 +254,70 @@ fn a_node_that_leaves_waits_while_something_is_under_way_and_no_longer() {
             assert_eq!(released, Some(start + end), "left first: {is_left_first}");
         }
     }
+}
+
+#[test]
+fn of_many_plans_that_give_way_at_once_a_few_lie_longer() {
+    let mut session = Session::recast(Duration::from_secs(1));
+    let sinks: Vec<NodeId> = (10..10 + LATE_MAX as u8 + 6)
+        .map(|n| NodeId([n; 32]))
+        .collect();
+    for adapter in ["null", "keep:1"] {
+        for sink in &sinks {
+            serve(&mut session, *sink, adapter, Instant::ZERO);
+        }
+    }
+    let mut released = |now| {
+        for sink in &sinks {
+            session.handle_subscribe(*sink, now);
+        }
+        session.handle_timeout(|_| true, now);
+        let said = outputs(&mut session);
+        let plans = said.iter().filter_map(|output| match output {
+            Output::Release { epoch, .. } => Some(*epoch),
+            _ => None,
+        });
+        plans.collect::<BTreeSet<Epoch>>().len()
+    };
+    assert_eq!(released(Instant::ZERO + LEASE), 6);
+    assert_eq!(released(Instant::ZERO + LEASE + RENEW), 0);
+    assert_eq!(released(Instant::ZERO + UNDER_WAY_MAX), LATE_MAX);
+}
+
+#[test]
+fn who_comes_and_goes_before_it_is_served_leaves_nothing_behind() {
+    let mut session = Session::recast(Duration::from_secs(1));
+    session.handle_subscribe(SINK, Instant::ZERO);
+    session.handle_plan(SINK, to(SINK, "null"), Instant::ZERO);
+    session.handle_unsubscribe(SINK, Instant::ZERO);
+    session.handle_timeout(NOTHING, Instant::ZERO);
+    let said = outputs(&mut session);
+    let released = |o: &&Output| matches!(o, Output::Release { .. });
+    assert_eq!(said.iter().filter(released).count(), 3);
+    assert_eq!(session.poll_timeout(), Instant::NEVER);
+}
+
+#[test]
+fn what_only_one_to_come_into_force_lived_on_is_ended_when_that_is_given_up() {
+    let (mut session, [_, graft]) = shared();
+    let third = NodeId([5; 32]);
+    let behind = |adapter| {
+        let mut parts = to(OTHER, adapter);
+        parts.push(Part {
+            node: third,
+            ..parts[2].clone()
+        });
+        parts
+    };
+    session.handle_subscribe(third, Instant::ZERO);
+    session.handle_plan(third, behind("null"), Instant::ZERO);
+    serve(&mut session, OTHER, "keep:1", Instant::ZERO);
+    session.handle_next(NEXT);
+    session.handle_timeout(NOTHING, Instant::ZERO);
+    assert_eq!(told(&outputs(&mut session)), []);
+    // It changes nothing of what is given, so the driver has nothing more to say.
+    session.handle_plan(third, behind("keep:1"), Instant::ZERO);
+    session.handle_timeout(NOTHING, Instant::ZERO);
+    let said = told(&outputs(&mut session));
+    assert!(said.contains(&(graft, Feed::Until(NEXT))), "{said:?}");
 }
