@@ -134,7 +134,8 @@ impl Outgoing {
     pub(super) fn look(&self, now: Instant) {
         let mut state = self.lock();
         state.wire.look();
-        state.sender.sweep(now);
+        let State { sender, wire, .. } = &mut *state;
+        sender.sweep(now, &mut wire.hold(now));
         state.is_followed = self.sendable.receiver_count() > 0;
         self.follow(now, &mut state);
         // Whatever went wrong with a wake-up, what waits does not wait for ever.

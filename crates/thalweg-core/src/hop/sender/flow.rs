@@ -8,6 +8,7 @@
 use core::num::NonZeroU8;
 
 use super::Sender;
+use super::transport::Transport;
 use crate::adu::Header;
 use crate::hop::{Carriage, OrderedId};
 use crate::needs::Order;
@@ -69,8 +70,8 @@ impl<S: Copy, D> Sender<S, D> {
         is_known
     }
 
-    /// Forgets flows that have been without an ADU for long.
-    pub fn sweep(&mut self, now: Instant) {
+    /// Forgets flows that have been without an ADU for long, and ends the streams of their lanes.
+    pub fn sweep(&mut self, now: Instant, transport: &mut impl Transport<Stream = S>) {
         let outbox = &mut self.outbox;
         self.flows.retain(|_, flow| {
             let is_idle = flow.live == 0 && now.saturating_since(flow.used) >= FLOW_IDLE_MAX;
@@ -79,6 +80,9 @@ impl<S: Copy, D> Sender<S, D> {
             }
             !is_idle
         });
+        let flows = &self.flows;
+        let is_used = |id| flows.contains_key(&FlowKey { id, is_lane: true });
+        self.lanes.rest(is_used, transport);
     }
 
     pub(super) fn flow(

@@ -98,6 +98,27 @@ impl<S> Lanes<S> {
         is_known
     }
 
+    /// Ends the streams of lanes that nobody has used for long, and forgets those whose end the peer has: a plan that is over says
+    /// so to nobody. One that is used again goes on with a new stream, once the peer has all of the old.
+    pub(super) fn rest(
+        &mut self,
+        is_used: impl Fn(OrderedId) -> bool,
+        transport: &mut impl Transport<Stream = S>,
+    ) where
+        S: Copy,
+    {
+        self.by_id.retain(|id, lane| {
+            if is_used(*id) || !lane.queue.is_empty() {
+                return true;
+            }
+            if let Some(stream) = lane.stream.take() {
+                transport.finish(stream);
+                lane.cut = Some(stream);
+            }
+            lane.cut.is_some()
+        });
+    }
+
     pub(super) fn finish_all(&mut self) {
         self.finishing = self.by_id.keys().copied().collect();
     }
