@@ -115,7 +115,7 @@ pub(super) async fn run(shared: Arc<Shared>, number: CarrierNumber, line: Line, 
     let ended_well = ended.is_ok() && shared.is_over();
     let reason = ended.err().map(|error| error.to_string());
     tracing::debug!(peer = %shared.peer.short(), %number, ?reason, "tcp carrier down");
-    shared.act_as(number, |state, now| state.lose(number, now));
+    shared.lose(number);
     shared.keeper.notify_one();
     if ended_well {
         carrier.line.end();

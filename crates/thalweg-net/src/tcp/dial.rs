@@ -2,7 +2,8 @@
 //!
 //! *The idea.* The first connection begins a session whose id is drawn here; the others join it by that id. One task dials
 //! whatever the session says is missing, ever more slowly while that fails. Where a peer has several addresses its
-//! connections take them in turn, so that a standby does not go where the active one goes.
+//! connections take them in turn, so that a standby does not go where the active one goes. A peer that was restarted knows
+//! no session of before, and says so to who would join it: it is over then.
 //!
 //! *What it does not do.* It dials no session again that is over.
 
@@ -131,6 +132,12 @@ async fn keep(shared: Arc<Shared>, dialler: Dialler, session: SessionId) {
                 sleep(PAUSE_MIN.into()).await;
                 pause = PAUSE_MIN;
             }
+            // A carrier that is left would bring the peer's own word, and soon: it is worth more.
+            Err(Unreachable::Closed {
+                code: code @ CloseCode::Shutdown,
+                reason,
+                ..
+            }) if shared.lock().session.carriers() == 0 => shared.end_with_peer(code, reason),
             Err(error) => {
                 tracing::debug!(peer = %dialler.peer.short(), %error, "no tcp standby");
                 sleep(pause.into()).await;

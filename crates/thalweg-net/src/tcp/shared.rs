@@ -61,6 +61,8 @@ pub(super) struct State {
     pub(super) awaits_credit: bool,
     asked: Option<Asked>,
     next: u64,
+    /// Whether a task judges the session because no carrier does.
+    is_watched: bool,
 }
 
 /// The session's lock, for as many things as are to be done at once: what came of them is told at its end, and who has
@@ -118,6 +120,7 @@ impl Shared {
                 awaits_credit: false,
                 asked: None,
                 next: 0,
+                is_watched: false,
             }),
         };
         (Arc::new(shared), arriving)
@@ -158,6 +161,42 @@ impl Shared {
             });
         }
         is_of_use
+    }
+
+    /// Takes in that a TCP connection is gone; if it was the last, sees to it that the session is judged all the same.
+    pub(super) fn lose(self: &Arc<Self>, number: CarrierNumber) {
+        let is_to_be_watched = self.act_as(number, |state, now| {
+            state.lose(number, now);
+            let is_alone = state.session.carriers() == 0 && !self.is_over();
+            is_alone && !std::mem::replace(&mut state.is_watched, true)
+        });
+        if is_to_be_watched {
+            tokio::spawn(self.clone().watch(number));
+        }
+    }
+
+    /// Judges a session that has no carrier, whose task would do so: until one joins, or the session is over.
+    ///
+    /// One that has joined and gone meanwhile is no reason for a second such task: this one sees when it wakes.
+    async fn watch(self: Arc<Self>, lost: CarrierNumber) {
+        let mut over = self.over.subscribe();
+        loop {
+            let until = self.act_as(lost, |state, now| {
+                state.is_watched = state.session.carriers() == 0;
+                state.is_watched.then(|| {
+                    state.judge(now);
+                    state.session.poll_timeout(lost)
+                })
+            });
+            let Some(until) = until.filter(|_| !self.is_over()) else {
+                return;
+            };
+            tokio::select! {
+                () = self.clock.sleep_until(until) => {}
+                // The sender lives as long as what is shared does.
+                _ = over.wait_for(Option::is_some) => return,
+            }
+        }
     }
 
     /// Does something with the session, tells what came of it, and wakes who has something to send.
@@ -201,6 +240,15 @@ impl Shared {
         tracing::debug!(peer = %self.peer.short(), %error, "tcp session broken by the peer");
         self.end(DownCause::Other(error.to_string()));
         self.act(|state| state.session.close(CloseCode::Protocol, error.to_string()));
+    }
+
+    /// Ends the session because the peer has none such any more; the first cause that was known is the one that is told.
+    pub(super) fn end_with_peer(&self, code: CloseCode, reason: String) {
+        self.end(DownCause::ByPeer {
+            code,
+            reason: reason.clone(),
+        });
+        self.act(|state| state.session.close(code, reason));
     }
 
     pub(super) fn close(&self, code: CloseCode, reason: &str) {

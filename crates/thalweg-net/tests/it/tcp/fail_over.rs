@@ -1,7 +1,9 @@
-//! Connections that stall or are cut: every stream arrives once all the same, and fail-overs are counted and rare.
+//! Connections that stall or are cut: every stream arrives once all the same, and fail-overs are counted and rare. Where none
+//! is left, the session ends.
 
 use std::time::Duration;
 
+use thalweg_core::hop::{CloseCode, DownCause};
 use thalweg_core::pace::CarrierNumber;
 
 use super::proxy::{Proxy, Way};
@@ -18,13 +20,28 @@ async fn through_proxy(pacing: Pacing, way: Way) -> (Pair, Proxy) {
     })
     .await;
     let proxy = proxy.expect("it was started before the session");
+    carriers(&pair, 2).await;
+    (pair, proxy)
+}
+
+/// Waits until both ends have so many connections.
+async fn carriers(pair: &Pair, count: usize) {
     bounded(async {
-        while pair.a.carriers() < 2 || pair.b.carriers() < 2 {
+        while pair.a.carriers() != count || pair.b.carriers() != count {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     })
     .await;
-    (pair, proxy)
+}
+
+/// Cuts both connections, as the kernel of a process that is killed does; those that come next wait.
+async fn cut_all(pair: &Pair, proxy: &Proxy) {
+    for number in 2..20 {
+        proxy.set(number, Way::Stalled);
+    }
+    proxy.set(0, Way::Cut);
+    proxy.set(1, Way::Cut);
+    carriers(pair, 0).await;
 }
 
 /// Sends some streams, does something to the line in the middle, and looks that each arrives whole and once.
@@ -103,4 +120,31 @@ async fn when_the_standby_stalls_too_the_next_one_carries_and_each_change_is_cou
     acknowledged(&mut pair.events, 1).await;
     let carried = pair.a.carried();
     assert!((2..=4).contains(&carried.failovers), "{carried:?}");
+}
+
+#[tokio::test]
+async fn a_session_that_no_connection_is_left_of_is_lost_at_both_ends() {
+    let (pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
+    cut_all(&pair, &proxy).await;
+    // It goes on if somebody joins it in time, and is looked after again when they are gone.
+    proxy.set_all(Way::Open);
+    carriers(&pair, 2).await;
+    proxy.set_all(Way::Cut);
+    for connection in [&pair.a, &pair.b] {
+        assert_eq!(bounded(connection.closed()).await, DownCause::TimedOut);
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_the_peer_no_longer_knows_ends_when_it_says_so() {
+    let (pair, proxy) = through_proxy(Pacing::Kernel, Way::Open).await;
+    cut_all(&pair, &proxy).await;
+    // Nobody is left to whom this could be said.
+    pair.b.close(CloseCode::Shutdown, "restarted");
+    proxy.set_all(Way::Open);
+    let cause = DownCause::ByPeer {
+        code: CloseCode::Shutdown,
+        reason: "the session is over".into(),
+    };
+    assert_eq!(bounded(pair.a.closed()).await, cause);
 }
