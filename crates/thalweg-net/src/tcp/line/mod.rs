@@ -13,6 +13,8 @@
 
 mod pipe;
 mod speech;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Read as _};
 use std::sync::Arc;

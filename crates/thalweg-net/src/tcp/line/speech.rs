@@ -93,8 +93,11 @@ impl Secret {
         sink: &mut impl FnMut(&[u8]),
     ) -> Result<Rest, LineError> {
         let mut rest = Rest::More;
-        while !bytes.is_empty() {
-            self.0.read_tls(&mut bytes)?;
+        while !bytes.is_empty() && rest != Rest::Over {
+            // Behind the peer's last word the cipher takes nothing in, and would for ever.
+            if self.0.read_tls(&mut bytes)? == 0 {
+                return Ok(Rest::Over);
+            }
             rest = self.decipher(sink)?;
         }
         Ok(rest)
