@@ -1,7 +1,8 @@
 //! Dialling, once or for ever.
 //!
 //! *The idea.* A kept peer has one task: it waits on the link while there is one, dials when there is none, and after a
-//! failure waits longer each time, up to a few seconds, with some chance in it so that a fleet does not knock in step.
+//! failure, or a link that was soon gone, waits longer each time, up to a few seconds, with some chance in it so that a fleet
+//! does not knock in step.
 //! A link that the peer dialled serves as well.
 //!
 //! QUIC is tried first. Where nobody answers it and the peer has an address of TCP, that is dialled; while such a link
@@ -12,6 +13,7 @@ use std::net::SocketAddr;
 use iroh::PublicKey;
 use thalweg_core::id::NodeId;
 use thalweg_core::random::SplitMix;
+use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
 use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason};
@@ -28,6 +30,10 @@ const BACKOFF_MIN: Duration = Duration::from_millis(200);
 
 /// The longest wait: a person who plugs in a cable does not wait longer.
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
+
+/// After a link that lasted so long the first wait is the first again; one that goes sooner is like a failure, for its peer may
+/// end each as soon as it is made.
+const LASTING: thalweg_core::time::Duration = thalweg_core::time::Duration::from_secs(5);
 
 /// How an endpoint dials over TCP, and where it is dialled.
 #[derive(Debug)]
@@ -155,33 +161,57 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
     // What reached the peer last most likely does so again.
     let mut first = Transport::Quic;
     loop {
-        changes.mark_unchanged();
-        if let Some(link) = endpoint.link(peer) {
-            endpoint.set_state(peer, PeerState::Up);
-            (backoff, last_reason) = (Backoff::new(backoff.random.next_u64()), None);
-            first = link.transport();
-            stay(&endpoint, &link, &addresses).await;
-            continue;
-        }
-        if last_reason.is_none() {
-            endpoint.set_state(peer, PeerState::Connecting);
-            endpoint.emit(LinkEvent::Connecting(peer));
-        }
-        let Err(reason) = once_introduced(&endpoint, peer, &addresses, first).await else {
-            continue;
+        let dialled = if let Some(link) = endpoint.link(peer) {
+            Ok(link)
+        } else {
+            if last_reason.is_none() {
+                endpoint.set_state(peer, PeerState::Connecting);
+                endpoint.emit(LinkEvent::Connecting(peer));
+            }
+            once_introduced(&endpoint, peer, &addresses, first).await
         };
-        if last_reason.as_ref() != Some(&reason) {
-            tracing::warn!(peer = %peer.short(), %reason, "peer unreachable");
-            endpoint.set_state(peer, PeerState::Unreachable(reason.clone()));
-            endpoint.emit(LinkEvent::Unreachable {
-                peer,
-                reason: reason.clone(),
-            });
-            last_reason = Some(reason);
+        match dialled {
+            Ok(link) => {
+                endpoint.set_state(peer, PeerState::Up);
+                last_reason = None;
+                first = link.transport();
+                stay(&endpoint, &link, &addresses).await;
+                let lived = endpoint.clock().now().saturating_since(link.since());
+                if lived >= LASTING {
+                    backoff.reset();
+                    continue;
+                }
+                if endpoint.link(peer).is_none() {
+                    endpoint.set_state(peer, PeerState::Connecting);
+                }
+            }
+            Err(reason) if last_reason.as_ref() != Some(&reason) => {
+                tracing::warn!(peer = %peer.short(), %reason, "peer unreachable");
+                endpoint.set_state(peer, PeerState::Unreachable(reason.clone()));
+                endpoint.emit(LinkEvent::Unreachable {
+                    peer,
+                    reason: reason.clone(),
+                });
+                last_reason = Some(reason);
+            }
+            Err(_) => {}
         }
-        // The peer may dial us meanwhile.
-        let _ = timeout(backoff.next(), changes.changed()).await;
+        rest(backoff.next(), &mut changes, || {
+            endpoint.link(peer).is_some()
+        })
+        .await;
     }
+}
+
+/// Waits so long, unless there is a link with the peer, which may dial us meanwhile.
+///
+/// The changes are those of all links: on a node of which many come and go, one more is no reason to dial.
+pub(super) async fn rest(
+    wait: Duration,
+    changes: &mut watch::Receiver<()>,
+    is_linked: impl Fn() -> bool,
+) {
+    let _ = timeout(wait, changes.wait_for(|()| is_linked())).await;
 }
 
 /// Waits for the end of a link; while it goes over TCP, tries now and then whether QUIC gets through again.
@@ -215,6 +245,11 @@ impl Backoff {
             wait: BACKOFF_MIN,
             random: SplitMix::new(seed),
         }
+    }
+
+    /// Begins with the first wait again.
+    pub(crate) const fn reset(&mut self) {
+        self.wait = BACKOFF_MIN;
     }
 
     pub(crate) fn next(&mut self) -> Duration {

@@ -1,9 +1,12 @@
 //! Proves the rules that need no socket: which of two connections stays, how retries spread, and who is believed about relays.
 
+use std::cell::Cell;
+
 use thalweg_core::time::Duration;
+use tokio::sync::watch;
 
 use super::address::relay_trust;
-use super::dial::Backoff;
+use super::dial::{Backoff, rest};
 use super::registry::Contest;
 
 #[test]
@@ -61,6 +64,35 @@ fn backoff_grows_to_its_bound_and_spreads_by_seed() {
     assert!(waits[10..].iter().all(|wait| *wait >= 3_750), "{waits:?}");
     let (mut one, mut other) = (Backoff::new(2), Backoff::new(3));
     assert_ne!(one.next(), other.next());
+    backoff.reset();
+    let again = backoff.next().as_millis();
+    assert!((150..=250).contains(&again), "{again}");
+}
+
+#[tokio::test]
+async fn links_with_others_do_not_end_a_rest_and_one_with_the_peer_does() {
+    let (sender, mut changes) = watch::channel(());
+    let is_linked = Cell::new(false);
+    let wait = std::time::Duration::from_millis(300);
+    let begun = tokio::time::Instant::now();
+    let others = async {
+        loop {
+            sender.send_replace(());
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! {
+        () = rest(wait, &mut changes, || is_linked.get()) => {}
+        () = others => unreachable!("they come and go for ever"),
+    }
+    assert!(begun.elapsed() >= wait, "{:?}", begun.elapsed());
+    let for_ever = std::time::Duration::from_secs(1_000_000);
+    let peer = async {
+        is_linked.set(true);
+        sender.send_replace(());
+    };
+    tokio::join!(rest(for_ever, &mut changes, || is_linked.get()), peer);
+    rest(for_ever, &mut changes, || is_linked.get()).await;
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Proves that a failed dial says why, that kept peers come back, and that two dials at once leave one link.
 
 use thalweg_net::{
-    BindError, Carriage, Clock, Endpoint, Identity, LinkEvent, Outcome, PeerState, Unreachable,
+    BindError, Carriage, Clock, CloseCode, Endpoint, Identity, LinkEvent, Outcome, PeerState,
+    Unreachable,
 };
 
 use crate::node::{Node, Seen, bounded, by, header, options, pair, pattern};
@@ -183,6 +184,29 @@ async fn kept_peer_is_dialled_again_when_it_comes_back() {
     .await;
     a.endpoint.forget(b.id());
     assert!(a.endpoint.peers().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kept_peer_that_ends_every_link_at_once_is_dialled_ever_less_often() {
+    let (a, b) = (Node::start(1).await, Node::start(1).await);
+    a.admits(&b);
+    b.admits(&a);
+    a.endpoint.keep_dialled(b.id(), &[b.address()], 1);
+    let begun = tokio::time::Instant::now();
+    for _ in 0..5 {
+        let up = |seen| match seen {
+            Seen::Link(LinkEvent::Up(link)) => Some(link),
+            _ => None,
+        };
+        let link = b.next(up).await;
+        link.close(CloseCode::Overload, "not now");
+    }
+    // 0.2, 0.4, 0.8 and 1.6 s are between them, each less a quarter at most. No link lasts for long, however busy the machine.
+    let apart = begun.elapsed();
+    assert!(
+        apart >= std::time::Duration::from_millis(2_250),
+        "{apart:?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
