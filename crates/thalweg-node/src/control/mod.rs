@@ -31,7 +31,7 @@ mod trace;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
@@ -41,7 +41,7 @@ use thalweg_core::routing::pulse::Hearing;
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
-use thalweg_net::{Admission, AtDoor, Clock, Endpoint, Identity, LinkEvent, Samples};
+use thalweg_net::{Admission, AtDoor, Clock, CloseCode, Endpoint, Identity, LinkEvent, Samples};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -70,6 +70,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// How old the counts of a plan may be, when nothing happens: they are asked for with each word of it anyway, a few times a second
 /// while ADUs flow.
 const COUNTS_OLD: Duration = Duration::from_secs(1);
+
+/// How long a neighbour may leave unread what fills the room for what it is told: this task is everybody's, and waits meanwhile.
+const READ_MAX: StdDuration = StdDuration::from_secs(1);
 
 /// Inputs that wait for the control task; links are held back beyond.
 pub(crate) const INPUTS_MAX: usize = 1024;
@@ -492,8 +495,13 @@ impl Control {
         let Some(link) = self.forwarder.link(to) else {
             return next;
         };
-        if let Err(error) = link.send_controls(frames).await {
-            debug!(peer = %to.short(), %error, "control frames not sent");
+        match tokio::time::timeout(READ_MAX, link.send_controls(frames)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => debug!(peer = %to.short(), %error, "control frames not sent"),
+            Err(_) => {
+                warn!(peer = %self.name_of(to), "it reads nothing of what it is told; the link ends");
+                link.close(CloseCode::Overload, "nothing is read of what is told");
+            }
         }
         next
     }
