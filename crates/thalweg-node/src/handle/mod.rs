@@ -30,6 +30,7 @@ use crate::status::Status;
 pub use thalweg_core::control::Publication;
 
 pub use losses::Losses;
+pub(crate) use publisher::FINISH_MAX;
 pub use publisher::{Outgoing, PublishSummary, Publisher};
 pub use sendable::Sendable;
 pub use subscriber::{Subscriber, SubscriberEvent};

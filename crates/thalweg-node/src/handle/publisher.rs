@@ -17,8 +17,8 @@ use crate::control::{Command, Input, Published};
 use crate::forward::StreamReading;
 use crate::status::LedgerStatus;
 
-/// How long the end of a stream waits for what is under way without a deadline.
-const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
+/// How long the end of a stream waits for what is under way without a deadline, and for room for what it says itself.
+pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
 
 /// How long the end of a stream whose ADUs have deadlines waits for its sinks' word: longer than a dead link takes to leave
 /// the map (8 s).
@@ -230,11 +230,13 @@ impl Publisher {
         // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
         let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
         let header = Header::new(self.published.stream, Sequence(self.sequence));
-        let ended = self.carry(route::end(header)).await;
-        if ended.is_ok() {
+        // A sink that has stopped reading holds up its end like anything else.
+        let ended = tokio::time::timeout(FINISH_MAX, self.carry(route::end(header))).await;
+        if matches!(ended, Ok(Ok(()))) {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
             let _ = tokio::time::timeout(self.linger(), outlet.settled()).await;
-            self.handle.forwarder.flush(self.published.stream).await;
+            let flushed = self.handle.forwarder.flush(self.published.stream);
+            let _ = tokio::time::timeout(FINISH_MAX, flushed).await;
         }
         // Asked before the stream is withdrawn, for its accounts go with it.
         let summary = self.settled_summary().await;

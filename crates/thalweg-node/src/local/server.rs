@@ -3,13 +3,15 @@
 use std::io;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration as StdDuration;
 
 use thalweg_core::admission::Rights;
+use thalweg_core::adu::Adu;
 use thalweg_core::id::{Epoch, StreamName};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
-use tokio::io::{BufReader, BufWriter};
+use tokio::io::{BufReader, BufWriter, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
@@ -18,8 +20,14 @@ use tracing::debug;
 
 use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
 use crate::control::{InviteRequest, TraceError};
-use crate::handle::{Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent};
+use crate::handle::{
+    FINISH_MAX, Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent,
+};
 use crate::node::NodeError;
+
+/// How long nobody is let in after that failed; and how often it is looked whether a program is gone that has written more than is
+/// read.
+const PAUSE: StdDuration = StdDuration::from_millis(100);
 
 type In = BufReader<OwnedReadHalf>;
 type Out = BufWriter<OwnedWriteHalf>;
@@ -74,7 +82,11 @@ impl Server {
                     Ok((stream, _)) => {
                         connections.spawn(serve(stream, self.handle.clone(), stopping.clone()));
                     }
-                    Err(error) => debug!(%error, "local connection not accepted"),
+                    Err(error) => {
+                        debug!(%error, "local connection not accepted");
+                        // Without descriptors it fails again at once, for as long as there are none.
+                        tokio::time::sleep(PAUSE).await;
+                    }
                 },
                 Some(_) = connections.join_next() => {}
                 () = stopped(&mut stopping) => break,
@@ -104,6 +116,16 @@ pub(crate) fn is_socket(path: &Path) -> Result<bool, NodeError> {
         }),
         // What cannot be looked at cannot be listened on either, which says why.
         Err(_) => Ok(false),
+    }
+}
+
+/// Waits until the program at the other end has been gone for so long as the end of its stream is waited for.
+async fn gone(read: &OwnedReadHalf) {
+    loop {
+        match read.ready(Interest::READABLE).await {
+            Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(PAUSE).await,
+            Ok(_) | Err(_) => return tokio::time::sleep(FINISH_MAX).await,
+        }
     }
 }
 
@@ -250,51 +272,62 @@ async fn carry(
     let mut wanted = false;
     loop {
         tell_wanted(write, &mut plans, &mut wanted).await?;
-        // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
-        let next = frame::read(read, || handle.now());
-        tokio::pin!(next);
-        let next = loop {
-            tokio::select! {
-                biased;
-                next = &mut next => break next?,
-                changed = plans.changed() => {
-                    if changed.is_err() {
-                        return Ok(());
+        let next = {
+            // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
+            let next = frame::read(read, || handle.now());
+            tokio::pin!(next);
+            loop {
+                tokio::select! {
+                    biased;
+                    next = &mut next => break next?,
+                    changed = plans.changed() => {
+                        if changed.is_err() {
+                            return Ok(());
+                        }
+                        tell_wanted(write, &mut plans, &mut wanted).await?;
                     }
-                    tell_wanted(write, &mut plans, &mut wanted).await?;
+                    rate = sendable.changed() => {
+                        let Ok(rate) = rate else {
+                            return Ok(());
+                        };
+                        let bits_per_second = rate.map(Bitrate::as_bps);
+                        frame::write_message(write, &Message::Sendable { bits_per_second }).await?;
+                    }
+                    sums = losses.changed() => {
+                        let Ok(sums) = sums else {
+                            return Ok(());
+                        };
+                        let losses = serde_json::to_value(sums)?;
+                        frame::write_message(write, &Message::Losses { losses }).await?;
+                    }
+                    () = stopped(&mut stopping) => return Ok(()),
                 }
-                rate = sendable.changed() => {
-                    let Ok(rate) = rate else {
-                        return Ok(());
-                    };
-                    let bits_per_second = rate.map(Bitrate::as_bps);
-                    frame::write_message(write, &Message::Sendable { bits_per_second }).await?;
-                }
-                sums = losses.changed() => {
-                    let Ok(sums) = sums else {
-                        return Ok(());
-                    };
-                    let losses = serde_json::to_value(sums)?;
-                    frame::write_message(write, &Message::Losses { losses }).await?;
-                }
-                () = stopped(&mut stopping) => return Ok(()),
             }
         };
         match next {
-            Some(Frame::Adu(adu)) => {
-                let outgoing = Outgoing {
-                    media_time: adu.header.media_time,
-                    importance: adu.header.importance,
-                    layer: adu.header.layer,
-                    flags: adu.header.flags,
-                    depends_on: adu.header.depends_on,
-                    payload: adu.payload,
-                };
-                publisher.send(outgoing).await.map_err(io::Error::other)?;
-            }
+            Some(Frame::Adu(adu)) => tokio::select! {
+                given = give(publisher, adu) => given?,
+                // A sink that reads nothing holds it up for as long as it likes.
+                () = gone(read.get_ref()) => return Ok(()),
+                () = stopped(&mut stopping) => return Ok(()),
+            },
             Some(Frame::Message(_)) | None => return Ok(()),
         }
     }
+}
+
+/// Puts an ADU of the client's on the stream.
+async fn give(publisher: &mut Publisher, adu: Adu) -> io::Result<()> {
+    let outgoing = Outgoing {
+        media_time: adu.header.media_time,
+        importance: adu.header.importance,
+        layer: adu.header.layer,
+        flags: adu.header.flags,
+        depends_on: adu.header.depends_on,
+        payload: adu.payload,
+    };
+    publisher.send(outgoing).await.map_err(io::Error::other)?;
+    Ok(())
 }
 
 /// Tells the client whether anybody receives its stream, when that is another than it was told last.
