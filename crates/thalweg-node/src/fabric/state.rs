@@ -157,7 +157,15 @@ impl State {
                 .open(&beside)?;
             file.write_all(self.to_text().as_bytes())?;
             file.sync_all()?;
-            fs::rename(&beside, path)
+            fs::rename(&beside, path)?;
+            // The name is on the disk when the folder is: a ticket that was used must not come back. Where a folder cannot be synced
+            // nothing more can be done.
+            let folder = path
+                .parent()
+                .filter(|folder| !folder.as_os_str().is_empty());
+            let _ =
+                File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
+            Ok(())
         };
         write().map_err(|source| StateError::Io {
             action: "write",

@@ -58,9 +58,10 @@ impl Queues {
         read(&self.of_plan).contains_key(&plan)
     }
 
-    /// Forgets a plan; what is in its queue still goes.
+    /// Forgets a plan; what is in its queue still goes, and who waits for room there need not.
     pub(super) fn forget(&self, plan: (StreamId, Epoch)) {
         write(&self.of_plan).remove(&plan);
+        self.drained.notify_waiters();
     }
 
     /// Waits until what is in a plan's queue has left.
@@ -113,6 +114,11 @@ impl Forwarder {
     ) {
         let queue = {
             let mut queues = write(&self.queues.of_plan);
+            // Looked at under this lock, for whoever removes a plan forgets its queue after its route: nobody would forget a new one.
+            if !read(&self.routes).contains_key(&plan(route)) {
+                drop(queues);
+                return route.refused(&adu.header, DropCause::PathLost);
+            }
             let begin = || self.begin_queue();
             queues.entry(plan(route)).or_insert_with(begin).clone()
         };
