@@ -72,14 +72,16 @@ impl Controller {
 
     pub(super) fn handle_source_silent(&mut self, from: NodeId, silence: Silence, now: Instant) {
         let Silence { stream, epoch } = silence;
+        let part = self.parts.get(&(stream, epoch)).map(Part::installation);
+        if part.is_none_or(|part| part.previous != from) {
+            // Before all parts are gone through: anybody may say it.
+            return self.note(Note::SilenceAstray { from });
+        }
         let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
         let epochs = self.parts.range(of_stream).map(|((_, epoch), _)| *epoch);
         // What is grafted here has its ADUs from there too.
         let behind = epochs.filter(|behind| self.via(stream, *behind) == Some((from, epoch)));
         let behind: Vec<Epoch> = behind.collect();
-        if behind.is_empty() {
-            return self.note(Note::SilenceAstray { from });
-        }
         for epoch in behind {
             self.pass_source_silent(stream, epoch, now);
         }
@@ -87,19 +89,26 @@ impl Controller {
 
     /// Tells the node after that the source of a plan does not answer, or takes it in where the plan ends.
     fn pass_source_silent(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
-        let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
-        let ending = self.parts.range(of_stream).rev();
-        let mut ending = ending.filter(|(_, part)| part.installation().next.is_none());
-        let newest = ending.next().map(|((_, epoch), _)| *epoch);
         let part = self.parts.get(&(stream, epoch));
         let Some(part) = part.map(Part::installation) else {
             return;
         };
         match (part.next, part.source) {
             (Some(next), _) => self.send(next, &Message::Silence(Silence { stream, epoch })),
-            (None, producer) if newest == Some(epoch) => self.doubt_producer(stream, producer, now),
+            (None, producer) if self.newest_ending(stream) == Some(epoch) => {
+                self.doubt_producer(stream, producer, now);
+            }
             (None, _) => {}
         }
+    }
+
+    /// Returns the newest plan of a stream that ends here.
+    fn newest_ending(&self, stream: StreamId) -> Option<Epoch> {
+        let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
+        let mut newest_first = self.parts.range(of_stream).rev();
+        let ends_here = |part: &Part| part.installation().next.is_none();
+        let (plan, _) = newest_first.find(|(_, part)| ends_here(part))?;
+        Some(plan.1)
     }
 
     /// Takes in that the producer of a stream that ends here does not answer.
