@@ -135,6 +135,10 @@ pub const OUTBOX_FLOWS_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
 /// ADUs in the mailbox of one local subscriber.
 pub const MAILBOX_ADUS_MAX: usize = 4096;
 
+/// Payload of ADUs without a deadline that wait for room behind the outbox of one link, and so for room in a node's mailboxes: what
+/// comes beyond is dropped. Nothing else bounds it: whoever sent them takes them for arrived.
+pub const WAITING_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
+
 /// Files of one transfer: what a person names on a command line; a tree of files is sent as one archive.
 pub const TRANSFER_FILES_MAX: usize = 1024;
 

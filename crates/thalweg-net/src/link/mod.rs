@@ -52,6 +52,7 @@ use thalweg_core::adu::Header;
 use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
+use thalweg_core::limits::WAITING_BYTES_MAX;
 use thalweg_core::outbox::census::OutboxReading;
 use thalweg_core::routing::gauge::Sample;
 use thalweg_core::routing::pulse::Sign;
@@ -111,6 +112,8 @@ struct Inner {
     outgoing: Outgoing,
     /// For those that would wait rather than be dropped, in KiB.
     room: Arc<Semaphore>,
+    /// How much payload may wait for that, in KiB.
+    waiting: Arc<Semaphore>,
     control: mpsc::Sender<Command>,
     /// Whether nothing more is to be sent: the connection drains or has ended.
     ended: AtomicBool,
@@ -152,6 +155,9 @@ impl Link {
             connection,
             context,
             room: Arc::new(Semaphore::new(ROOM_KIB as usize)),
+            waiting: Arc::new(Semaphore::new(
+                (WAITING_BYTES_MAX.as_bytes() >> 10) as usize,
+            )),
             control,
             ended: AtomicBool::new(false),
             peer_done: watch::Sender::new(false),

@@ -113,7 +113,17 @@ impl Sending {
                 }
             }
             Ready::Later(payload) => {
+                let bytes = room_kib(payload.bytes());
+                let Ok(waiting) = Arc::clone(&link.0.waiting).try_acquire_many_owned(bytes) else {
+                    link.0.counters.count(Outcome::Overflow);
+                    return link
+                        .0
+                        .context
+                        .receiver
+                        .outcome(&link, &header, Outcome::Overflow);
+                };
                 tokio::spawn(async move {
+                    let _waiting = waiting;
                     let outcome = carry(link.clone(), header, trace, payload, options).await;
                     link.0.context.receiver.outcome(&link, &header, outcome);
                 });

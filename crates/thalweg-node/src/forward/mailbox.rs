@@ -6,10 +6,10 @@
 use thalweg_core::adu::Adu;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::StreamId;
-use thalweg_core::limits::MAILBOX_ADUS_MAX;
+use thalweg_core::limits::{MAILBOX_ADUS_MAX, WAITING_BYTES_MAX};
 use thalweg_core::time::Instant;
 use thalweg_net::Clock;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::{Table, read, write};
 
@@ -25,9 +25,29 @@ pub(crate) enum Mail {
 }
 
 /// The mailboxes of all streams.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Mailboxes {
     of_stream: Table<StreamId, Vec<mpsc::Sender<Mail>>>,
+    /// How much payload may wait for room in one, in KiB.
+    waiting: Semaphore,
+}
+
+impl Default for Mailboxes {
+    fn default() -> Self {
+        Self {
+            of_stream: Table::default(),
+            waiting: Semaphore::new((WAITING_BYTES_MAX.as_bytes() / 1024) as usize),
+        }
+    }
+}
+
+/// How an ADU waits for room.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// Until there is some: those behind it wait with it, and their flow control for them.
+    InTurn,
+    /// So long, beside any number of others.
+    Until(Instant),
 }
 
 /// Returns a mailbox and where its subscriber takes from it.
@@ -60,14 +80,15 @@ impl Mailboxes {
         });
     }
 
-    /// Puts an ADU into each mailbox of its stream, waiting for room no longer than until `waits`.
+    /// Puts an ADU into each mailbox of its stream, waiting for room no longer than it may; of those that wait beside one another only
+    /// as many do as there is room for.
     ///
     /// Fails   the cause by which at least one subscriber, or everybody, missed it
     pub(crate) async fn post(
         &self,
         adu: Adu,
         clock: &Clock,
-        waits: Instant,
+        patience: Patience,
     ) -> Result<(), DropCause> {
         let mailboxes = read(&self.of_stream)
             .get(&adu.header.stream)
@@ -78,10 +99,10 @@ impl Mailboxes {
             let posted = match mailbox.try_send(Mail::Adu(adu.clone())) {
                 Ok(()) => Ok(()),
                 Err(mpsc::error::TrySendError::Closed(_)) => continue,
-                Err(mpsc::error::TrySendError::Full(mail)) => tokio::select! {
-                    sent = mailbox.send(mail) => sent.map_err(|_| DropCause::Cancelled),
-                    () = clock.sleep_until(waits) => Err(DropCause::Overflow),
-                },
+                Err(mpsc::error::TrySendError::Full(mail)) => {
+                    let bytes = adu.payload.len();
+                    self.wait(&mailbox, (mail, bytes), clock, patience).await
+                }
             };
             result = match (result, posted) {
                 (Err(DropCause::Overflow), _) => result,
@@ -89,5 +110,72 @@ impl Mailboxes {
             };
         }
         result
+    }
+
+    async fn wait(
+        &self,
+        mailbox: &mpsc::Sender<Mail>,
+        (mail, bytes): (Mail, usize),
+        clock: &Clock,
+        patience: Patience,
+    ) -> Result<(), DropCause> {
+        let gone = |_| DropCause::Cancelled;
+        let Patience::Until(until) = patience else {
+            return mailbox.send(mail).await.map_err(gone);
+        };
+        let kib = 1 + u32::try_from(bytes / 1024).unwrap_or(u32::MAX - 1);
+        let Ok(_waiting) = self.waiting.try_acquire_many(kib) else {
+            return Err(DropCause::Overflow);
+        };
+        tokio::select! {
+            sent = mailbox.send(mail) => sent.map_err(gone),
+            () = clock.sleep_until(until) => Err(DropCause::Overflow),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use thalweg_core::adu::Header;
+    use thalweg_core::id::Sequence;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_waits_beside_others_has_bounded_room_and_what_waits_in_turn_needs_none() {
+        let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
+        let (stream, (mailbox, mut unread)) = (StreamId(7), mailbox());
+        mailboxes.open(stream, mailbox);
+        let adu = |bytes| Adu {
+            header: Header::new(stream, Sequence(0)),
+            payload: Bytes::from(vec![0; bytes]),
+        };
+        let patient = Patience::Until(Instant::NEVER);
+        for _ in 0..MAILBOX_ADUS_MAX {
+            let posted = mailboxes.post(adu(0), &clock, patient).await;
+            assert_eq!(posted, Ok(()));
+        }
+        // All but a KiB of it.
+        let most = WAITING_BYTES_MAX.as_bytes() as usize - 2048;
+        let mut waiting = Box::pin(mailboxes.post(adu(most), &clock, patient));
+        assert!(polled_once(&mut waiting).await.is_none(), "it waits");
+        let beyond = mailboxes.post(adu(1024), &clock, patient).await;
+        assert_eq!(beyond, Err(DropCause::Overflow));
+        let mut in_turn = Box::pin(mailboxes.post(adu(1024), &clock, Patience::InTurn));
+        assert!(polled_once(&mut in_turn).await.is_none(), "it waits too");
+        // Whoever reads makes room for both.
+        for _ in 0..2 {
+            assert!(unread.recv().await.is_some());
+        }
+        assert_eq!((waiting.await, in_turn.await), (Ok(()), Ok(())));
+    }
+
+    async fn polled_once<T>(work: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = tokio::task::yield_now() => None,
+        }
     }
 }

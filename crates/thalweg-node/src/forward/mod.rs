@@ -45,6 +45,7 @@ use lag::Lagging;
 pub(crate) use lag::measure as measure_lag;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
+use mailbox::Patience;
 pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
 use queue::Queues;
 pub(crate) use route::Route;
@@ -304,7 +305,7 @@ impl Forwarder {
         };
         let sending = link.send_adu(header, payload, options).traced(trace);
         // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
-        // their own: their number is bounded by the publisher's window here, by the streams a peer may open there.
+        // their own: they are bounded by the publisher's window here, and by what may wait on a link.
         if route.part.is_ordered() {
             let outcome = tokio::select! {
                 biased;
@@ -354,7 +355,12 @@ impl Forwarder {
         if let Some(trace) = &mut trace {
             trace.queue(self.clock.now(), Duration::ZERO);
         }
-        match self.mailboxes.post(adu, &self.clock, waits).await {
+        let patience = if route.part.is_ordered() {
+            Patience::InTurn
+        } else {
+            Patience::Until(waits)
+        };
+        match self.mailboxes.post(adu, &self.clock, patience).await {
             Ok(()) => {
                 if let Some(trace) = trace {
                     let now = self.clock.now();
