@@ -60,6 +60,14 @@ const RECEIPT_EVERY: Duration = Duration::from_secs(1);
 /// How often silence is told again while it lasts.
 pub const ADVISE_EVERY: Duration = Duration::from_secs(2);
 
+/// How long ago a node has said that there is silence at most, if there still is.
+const SAID_AGAIN: Duration = Duration::from_millis(2_500);
+
+const _: () = assert!(
+    SAID_AGAIN.as_nanos() > ADVISE_EVERY.as_nanos(),
+    "it says so again before"
+);
+
 /// What a planning keeps away from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Avoid {
@@ -67,6 +75,8 @@ pub(super) enum Avoid {
     Nodes,
     /// The links over which they did not.
     Links,
+    /// The links over which they do not now: elsewhere somebody did not for a moment.
+    Silent,
     /// Nothing: there is no other way.
     Nothing,
 }
@@ -115,7 +125,8 @@ impl Avoid {
     pub(super) const fn less(self) -> Option<Self> {
         match self {
             Self::Nodes => Some(Self::Links),
-            Self::Links => Some(Self::Nothing),
+            Self::Links => Some(Self::Silent),
+            Self::Silent => Some(Self::Nothing),
             Self::Nothing => None,
         }
     }
@@ -379,10 +390,23 @@ impl Controller {
             let does_not_pass_on = holds(unheard.get(node)) || withholders.has(*node, now);
             avoid == Avoid::Nodes && !is_end && does_not_pass_on
         };
+        let is_suspect = |near, far| match suspects.get(&(near, far)) {
+            Some(until) if avoid == Avoid::Silent => self.is_silent_now(near, far, *until, now),
+            until => holds(until),
+        };
         let [near, far] = ends;
         ends.iter().any(|node| leaves(node) || is_silent(node))
-            || holds(suspects.get(&(near, far)))
-            || holds(suspects.get(&(far, near)))
+            || is_suspect(near, far)
+            || is_suspect(far, near)
+    }
+
+    /// Returns whether there is silence on a link that is suspected until then: this node knows of its own, of others by how long ago
+    /// they said it last, which they do again and again.
+    fn is_silent_now(&self, near: NodeId, far: NodeId, until: Instant, now: Instant) -> bool {
+        if near == self.id() {
+            return self.continuity.silent.contains_key(&far);
+        }
+        until + SAID_AGAIN > now + SUSPECT_HOLD
     }
 
     /// Returns what a planning for a sink can keep away from, as far as the map tells.
@@ -396,7 +420,7 @@ impl Controller {
         if suspects.is_empty() && withholders.is_empty() && leaving.is_empty() {
             return Avoid::Nothing;
         }
-        let levels = [Avoid::Nodes, Avoid::Links].into_iter();
+        let levels = [Avoid::Nodes, Avoid::Links, Avoid::Silent].into_iter();
         let mut open = levels.filter(|avoid| self.way_avoiding(sink, *avoid, now).is_some());
         open.next().unwrap_or(Avoid::Nothing)
     }

@@ -229,3 +229,19 @@ fn only_the_next_node_of_a_plan_is_believed_that_it_doubts() {
         |note: &&Note| matches!(note, Note::BranchAstray { .. } | Note::AdviceAstray { .. });
     assert_eq!(fabric.node(A).notes.iter().filter(astray).count(), 3);
 }
+
+#[test]
+fn of_two_ways_that_were_silent_the_one_that_answers_is_taken() {
+    for is_far in [false, true] {
+        let (mut fabric, stream, [relay, other]) = diamond();
+        let link = |relay| if is_far { [relay, D] } else { [A, relay] };
+        // The one is silent for a moment, then the other, which is remembered of both; then the first for good.
+        for (silent, taken) in [(relay, other), (other, relay), (relay, other)] {
+            let [near, far] = link(silent);
+            hear(&mut fabric, near, far, Hearing::Silent);
+            assert_eq!(fabric.way(A, stream).1, [A, taken, D], "far: {is_far}");
+            hear(&mut fabric, near, far, Hearing::Answering);
+            fabric.pass(Duration::from_secs(4));
+        }
+    }
+}
