@@ -85,7 +85,7 @@ fn resequence(rounds: u64, order: fn(u64) -> u64) {
             header: header(sequence),
             payload: payload.clone(),
         };
-        resequencer.handle_adu(adu, now());
+        resequencer.handle_adu(adu, true, now());
         while let Some(adu) = resequencer.poll_adu(now()) {
             black_box(adu);
         }

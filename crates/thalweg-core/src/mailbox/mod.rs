@@ -2,8 +2,8 @@
 //!
 //! *The idea.* ADUs arrive in any order. The next in sequence leaves at once. Behind a gap the rest waits, until the
 //! deadline of the earliest waiting ADU: what is missing is older and so due no later, and to wait longer would make
-//! the present late for the sake of the past. Without deadlines a gap is given [`PATIENCE`]. The buffer is bounded:
-//! when full, the gap is given up.
+//! the present late for the sake of the past. Without deadlines a gap is given [`PATIENCE`] if what is lost is sent again, for after
+//! an outage what matters most comes first, and [`PATIENCE_ONCE`] if not. The buffer is bounded: when full, the gap is given up.
 //!
 //! *What it does not do.* It reads no clock and knows no subscriber; policies for slow subscribers come with fan-out.
 //!
@@ -21,8 +21,12 @@ mod tests;
 
 pub use seen::{Held, Seen};
 
-/// How long a gap is waited for when the ADUs behind it have no deadline.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a gap is waited for when the ADUs behind it have no deadline, and what is lost is sent again: twice as long as its source
+/// keeps it.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same where each is sent once: what has not come by then is lost, or was long overtaken.
+pub const PATIENCE_ONCE: Duration = Duration::from_secs(2);
 
 /// How long one who joins late waits for what may have overtaken its predecessors; a stream's very first ADU ends it.
 pub const START_PATIENCE: Duration = Duration::from_millis(200);
@@ -44,10 +48,11 @@ pub struct Resequencer {
 }
 
 impl Resequencer {
-    /// Takes in an ADU. One that is older than what has left is dropped and counted as late.
+    /// Takes in an ADU, of a stream of which what is lost is sent again or not. One that is older than what has left is dropped and
+    /// counted as late.
     ///
     /// Cost    O(log waiting)
-    pub fn handle_adu(&mut self, adu: Adu, now: Instant) {
+    pub fn handle_adu(&mut self, adu: Adu, is_sent_again: bool, now: Instant) {
         let sequence = adu.header.sequence.0;
         if self.next.is_some_and(|next| sequence < next) {
             self.late += 1;
@@ -57,8 +62,10 @@ impl Resequencer {
             .get_or_insert(adu.header.deadline.min(now + START_PATIENCE));
         let patience = if adu.header.flags.contains(Flags::END) {
             END_PATIENCE
-        } else {
+        } else if is_sent_again {
             PATIENCE
+        } else {
+            PATIENCE_ONCE
         };
         let until = adu.header.deadline.min(now + patience);
         self.waiting.entry(sequence).or_insert((adu, until));

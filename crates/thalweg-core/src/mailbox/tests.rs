@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{END_PATIENCE, PATIENCE, Resequencer, START_PATIENCE};
+use super::{END_PATIENCE, PATIENCE, PATIENCE_ONCE, Resequencer, START_PATIENCE};
 use crate::adu::{Adu, Flags, Header};
 use crate::id::{Sequence, StreamId};
 use crate::time::{Duration, Instant};
@@ -29,8 +29,8 @@ fn drain(resequencer: &mut Resequencer, now: Instant) -> Vec<u64> {
 fn a_gap_is_waited_for_until_the_deadline_behind_it_and_no_longer() {
     let mut resequencer = Resequencer::default();
     let deadline = Instant::from_nanos(1_000);
-    resequencer.handle_adu(adu(0, deadline), Instant::ZERO);
-    resequencer.handle_adu(adu(2, deadline), Instant::ZERO);
+    resequencer.handle_adu(adu(0, deadline), true, Instant::ZERO);
+    resequencer.handle_adu(adu(2, deadline), true, Instant::ZERO);
     assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
     assert_eq!(resequencer.poll_timeout(), deadline);
     assert_eq!(
@@ -39,7 +39,7 @@ fn a_gap_is_waited_for_until_the_deadline_behind_it_and_no_longer() {
     );
     assert_eq!(drain(&mut resequencer, deadline), [2]);
     assert_eq!(resequencer.skipped(), 1);
-    resequencer.handle_adu(adu(1, deadline), deadline);
+    resequencer.handle_adu(adu(1, deadline), true, deadline);
     assert_eq!(drain(&mut resequencer, deadline), []);
     assert_eq!(resequencer.late(), 1);
 }
@@ -48,7 +48,7 @@ fn a_gap_is_waited_for_until_the_deadline_behind_it_and_no_longer() {
 fn a_filled_gap_is_not_waited_for() {
     let mut resequencer = Resequencer::default();
     for sequence in [0, 2, 3, 1, 2] {
-        resequencer.handle_adu(adu(sequence, Instant::NEVER), Instant::ZERO);
+        resequencer.handle_adu(adu(sequence, Instant::NEVER), true, Instant::ZERO);
     }
     assert_eq!(drain(&mut resequencer, Instant::ZERO), [0, 1, 2, 3]);
     assert_eq!(resequencer.poll_timeout(), Instant::NEVER);
@@ -57,9 +57,9 @@ fn a_filled_gap_is_not_waited_for() {
 #[test]
 fn one_who_joins_late_waits_a_moment_for_the_overtaken() {
     let mut resequencer = Resequencer::default();
-    resequencer.handle_adu(adu(8, Instant::NEVER), Instant::ZERO);
+    resequencer.handle_adu(adu(8, Instant::NEVER), true, Instant::ZERO);
     assert_eq!(drain(&mut resequencer, Instant::ZERO), []);
-    resequencer.handle_adu(adu(7, Instant::NEVER), Instant::ZERO);
+    resequencer.handle_adu(adu(7, Instant::NEVER), true, Instant::ZERO);
     let start = resequencer.poll_timeout();
     assert_eq!(start, Instant::ZERO + START_PATIENCE);
     assert_eq!(drain(&mut resequencer, start - Duration::from_nanos(1)), []);
@@ -68,17 +68,21 @@ fn one_who_joins_late_waits_a_moment_for_the_overtaken() {
 }
 
 #[test]
-fn the_end_waits_a_little_and_the_endless_a_little_longer() {
-    let mut resequencer = Resequencer::default();
-    resequencer.handle_adu(adu(0, Instant::NEVER), Instant::ZERO);
-    resequencer.handle_adu(adu(2, Instant::NEVER), Instant::ZERO);
-    assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
-    assert_eq!(resequencer.poll_timeout(), Instant::ZERO + PATIENCE);
-    assert_eq!(drain(&mut resequencer, Instant::ZERO + PATIENCE), [2]);
-    let mut end = adu(4, Instant::NEVER);
-    end.header.flags = Flags::END;
-    resequencer.handle_adu(end, Instant::ZERO);
-    assert_eq!(resequencer.poll_timeout(), Instant::ZERO + END_PATIENCE);
+fn the_end_waits_a_little_and_the_endless_longer_if_what_is_lost_comes_again() {
+    for (is_sent_again, patience) in [(false, PATIENCE_ONCE), (true, PATIENCE)] {
+        let mut resequencer = Resequencer::default();
+        for sequence in [0, 2] {
+            let endless = adu(sequence, Instant::NEVER);
+            resequencer.handle_adu(endless, is_sent_again, Instant::ZERO);
+        }
+        assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
+        assert_eq!(resequencer.poll_timeout(), Instant::ZERO + patience);
+        assert_eq!(drain(&mut resequencer, Instant::ZERO + patience), [2]);
+        let mut end = adu(4, Instant::NEVER);
+        end.header.flags = Flags::END;
+        resequencer.handle_adu(end, is_sent_again, Instant::ZERO);
+        assert_eq!(resequencer.poll_timeout(), Instant::ZERO + END_PATIENCE);
+    }
 }
 
 proptest! {
@@ -87,7 +91,7 @@ proptest! {
         let mut resequencer = Resequencer::default();
         let mut left = Vec::new();
         for sequence in order {
-            resequencer.handle_adu(adu(sequence, Instant::NEVER), Instant::ZERO);
+            resequencer.handle_adu(adu(sequence, Instant::NEVER), true, Instant::ZERO);
             left.extend(drain(&mut resequencer, Instant::ZERO));
         }
         prop_assert_eq!(left, (0..50).collect::<Vec<_>>());

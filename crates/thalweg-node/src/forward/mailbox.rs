@@ -16,8 +16,13 @@ use super::{Table, read, write};
 /// What a subscriber finds in its mailbox.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// An ADU of the stream.
-    Adu(Adu),
+    /// An ADU of the stream, of which what is lost is sent again or not.
+    Adu {
+        /// The ADU.
+        adu: Adu,
+        /// Whether it is.
+        is_sent_again: bool,
+    },
     /// A sentence about the subscription.
     Notice(String),
     /// The stream is now another one of the same name: sequences start anew.
@@ -80,13 +85,13 @@ impl Mailboxes {
         });
     }
 
-    /// Puts an ADU into each mailbox of its stream, waiting for room no longer than it may; of those that wait beside one another only
+    /// Puts an ADU, of a stream of which what is lost is sent again or not, into each mailbox of its stream, waiting for room no longer than it may; of those that wait beside one another only
     /// as many do as there is room for.
     ///
     /// Fails   the cause by which at least one subscriber, or everybody, missed it
     pub(crate) async fn post(
         &self,
-        adu: Adu,
+        (adu, is_sent_again): (Adu, bool),
         clock: &Clock,
         patience: Patience,
     ) -> Result<(), DropCause> {
@@ -96,7 +101,11 @@ impl Mailboxes {
             .unwrap_or_default();
         let mut result = Err(DropCause::Cancelled);
         for mailbox in mailboxes {
-            let posted = match mailbox.try_send(Mail::Adu(adu.clone())) {
+            let mail = Mail::Adu {
+                adu: adu.clone(),
+                is_sent_again,
+            };
+            let posted = match mailbox.try_send(mail) {
                 Ok(()) => Ok(()),
                 Err(mpsc::error::TrySendError::Closed(_)) => continue,
                 Err(mpsc::error::TrySendError::Full(mail)) => {
@@ -153,16 +162,16 @@ mod tests {
         };
         let patient = Patience::Until(Instant::NEVER);
         for _ in 0..MAILBOX_ADUS_MAX {
-            let posted = mailboxes.post(adu(0), &clock, patient).await;
+            let posted = mailboxes.post((adu(0), true), &clock, patient).await;
             assert_eq!(posted, Ok(()));
         }
         // All but a KiB of it.
         let most = WAITING_BYTES_MAX.as_bytes() as usize - 2048;
-        let mut waiting = Box::pin(mailboxes.post(adu(most), &clock, patient));
+        let mut waiting = Box::pin(mailboxes.post((adu(most), true), &clock, patient));
         assert!(polled_once(&mut waiting).await.is_none(), "it waits");
-        let beyond = mailboxes.post(adu(1024), &clock, patient).await;
+        let beyond = mailboxes.post((adu(1024), true), &clock, patient).await;
         assert_eq!(beyond, Err(DropCause::Overflow));
-        let mut in_turn = Box::pin(mailboxes.post(adu(1024), &clock, Patience::InTurn));
+        let mut in_turn = Box::pin(mailboxes.post((adu(1024), true), &clock, Patience::InTurn));
         assert!(polled_once(&mut in_turn).await.is_none(), "it waits too");
         // Whoever reads makes room for both.
         for _ in 0..2 {

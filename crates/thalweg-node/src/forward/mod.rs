@@ -360,7 +360,11 @@ impl Forwarder {
         } else {
             Patience::Until(waits)
         };
-        match self.mailboxes.post(adu, &self.clock, patience).await {
+        let is_sent_again = route.part.is_sent_again();
+        let posted = self
+            .mailboxes
+            .post((adu, is_sent_again), &self.clock, patience);
+        match posted.await {
             Ok(()) => {
                 if let Some(trace) = trace {
                     let now = self.clock.now();

@@ -114,10 +114,11 @@ impl Subscriber {
             tokio::select! {
                 biased;
                 mail = self.mail.recv() => match mail {
-                    Some(Mail::Adu(adu)) if self.options.in_sequence => {
-                        self.resequencer.handle_adu(adu, self.clock.now());
+                    Some(Mail::Adu { adu, is_sent_again }) if self.options.in_sequence => {
+                        let now = self.clock.now();
+                        self.resequencer.handle_adu(adu, is_sent_again, now);
                     }
-                    Some(Mail::Adu(adu)) => {
+                    Some(Mail::Adu { adu, .. }) => {
                         if let Some(adu) = self.take(adu) {
                             return Some(SubscriberEvent::Adu(adu));
                         }

@@ -10,10 +10,14 @@ use super::{SubscribeOptions, Subscriber, SubscriberEvent};
 use crate::forward::{Mail, mailbox};
 
 fn adu(stream: u64, sequence: u64) -> Mail {
-    Mail::Adu(Adu {
+    let adu = Adu {
         header: Header::new(StreamId(stream), Sequence(sequence)),
         payload: Bytes::new(),
-    })
+    };
+    Mail::Adu {
+        adu,
+        is_sent_again: true,
+    }
 }
 
 #[tokio::test]

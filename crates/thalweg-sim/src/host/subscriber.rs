@@ -119,6 +119,8 @@ impl Host {
             });
             return watch.dropped(self.place, copy, DropCause::Duplicate);
         }
+        let part = self.parts.get(&(stream, header.epoch));
+        let is_sent_again = part.is_none_or(|part| part.route.is_sent_again());
         let reader = self
             .subscribers
             .iter_mut()
@@ -136,7 +138,7 @@ impl Host {
         let sequence = adu.header.sequence.0;
         if reader.in_sequence {
             let late = reader.resequencer.late();
-            reader.resequencer.handle_adu(adu, now);
+            reader.resequencer.handle_adu(adu, is_sent_again, now);
             if reader.resequencer.late() > late {
                 let expired = DropCause::Expired;
                 self.count(&header, now, |counts, band| counts.give_up(band, expired));

@@ -24,7 +24,8 @@ use thalweg_core::adu::{Flags, Header};
 use thalweg_core::control::Installation;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{END_PATIENCE, PATIENCE, START_PATIENCE};
+use thalweg_core::mailbox::{END_PATIENCE, PATIENCE, PATIENCE_ONCE, START_PATIENCE};
+use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 
 /// A subscriber: the node, and the stream's place in the world.
@@ -121,6 +122,8 @@ impl Model {
 
     /// Takes in that an ADU is at its sink, whole; `deadline` is on the clock of `now`.
     pub fn handle_arrived(&mut self, reader: ReaderId, header: &Header, now: Instant) {
+        let part = self.parts.get(&(reader.0, header.stream, header.epoch));
+        let is_sent_again = part.is_none_or(|part| part.reliability != Reliability::None);
         let Some(reader) = self.readers.get_mut(&reader) else {
             return;
         };
@@ -144,7 +147,11 @@ impl Model {
         if reader.given.last().is_some_and(|last| *last > sequence) {
             return;
         }
-        let patience = if is_end { END_PATIENCE } else { PATIENCE };
+        let patience = match (is_end, is_sent_again) {
+            (true, _) => END_PATIENCE,
+            (false, true) => PATIENCE,
+            (false, false) => PATIENCE_ONCE,
+        };
         let until = header.deadline.min(now + patience);
         reader
             .start
