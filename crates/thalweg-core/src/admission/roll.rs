@@ -75,6 +75,12 @@ pub enum Unfit {
         /// What is too much.
         excess: Rights,
     },
+    /// It is to hold for longer than its issuer may grant.
+    #[error("{} grants for longer than its own grant holds", issuer.short())]
+    Outlasts {
+        /// Who has signed it.
+        issuer: NodeId,
+    },
     /// The owner needs no grant, and nobody revokes it.
     #[error("it is about the owner of the fabric, who has all rights by its key")]
     OfOwner,
@@ -105,18 +111,11 @@ pub enum Unfit {
 #[derive(Clone, Debug)]
 pub struct Roll {
     fabric: Option<NodeId>,
-    members: BTreeMap<NodeId, Member>,
+    members: BTreeMap<NodeId, Credential>,
     /// By whose grants are revoked, and by whom.
     warrants: BTreeMap<(NodeId, NodeId), Warrant>,
     /// Before this nobody's time is over; so members are looked through when it is, not each time somebody asks.
     ends: UnixTime,
-}
-
-#[derive(Clone, Debug)]
-struct Member {
-    credential: Credential,
-    /// The end of the shorter of its grant and its issuer's.
-    expiry: UnixTime,
 }
 
 impl Roll {
@@ -150,9 +149,9 @@ impl Roll {
         match self.fabric {
             None => Rights::ALL,
             Some(owner) if owner == node => Rights::ALL,
-            Some(_) => self.members.get(&node).map_or(Rights::NONE, |member| {
-                member.credential.grant.content.rights
-            }),
+            Some(_) => self
+                .credential(node)
+                .map_or(Rights::NONE, |credential| credential.grant.content.rights),
         }
     }
 
@@ -169,12 +168,12 @@ impl Roll {
     /// Returns the members that are not the owner, in the order of their keys.
     pub fn members(&self) -> impl Iterator<Item = (NodeId, &Credential)> {
         let members = self.members.iter();
-        members.map(|(node, member)| (*node, &member.credential))
+        members.map(|(node, credential)| (*node, credential))
     }
 
     /// Returns a member's credential.
     pub fn credential(&self, node: NodeId) -> Option<&Credential> {
-        self.members.get(&node).map(|member| &member.credential)
+        self.members.get(&node)
     }
 
     /// Returns the warrants, in the order of whom they are about.
@@ -211,6 +210,7 @@ impl Roll {
             let issuer = grant.issuer;
             return Err(Unfit::Beyond { issuer, excess });
         }
+        check_span(grant, credential.delegation.as_ref())?;
         for part in chain(credential.delegation.as_ref(), &credential.grant) {
             self.check_grant(part, at, verify)?;
         }
@@ -231,7 +231,7 @@ impl Roll {
         let node = grant.node;
         let rank = |grant: &Grant| (grant.issuer == owner, grant.serial);
         if let Some(known) = self.members.get(&node)
-            && rank(&known.credential.grant.content) >= rank(grant)
+            && rank(&known.grant.content) >= rank(grant)
         {
             return Ok(News::Known);
         }
@@ -239,14 +239,9 @@ impl Roll {
         if self.members.len() >= RECORDS_MAX && !self.members.contains_key(&node) {
             return Err(Unfit::Full(RECORDS_MAX));
         }
-        let parts = chain(credential.delegation.as_ref(), &credential.grant);
-        let expiry = parts.map(|part| part.content.expiry).min();
-        let member = Member {
-            expiry: expiry.unwrap_or(UnixTime::NEVER),
-            credential,
-        };
-        self.ends = self.ends.min(member.expiry);
-        self.members.insert(node, member);
+        // No grant of a delegate outlasts the delegate's own.
+        self.ends = self.ends.min(grant.expiry);
+        self.members.insert(node, credential);
         Ok(News::Changed)
     }
 
@@ -295,9 +290,11 @@ impl Roll {
 
     /// Takes off the roll whose time is over.
     pub fn handle_timeout(&mut self, at: UnixTime) -> Expelled {
-        let over = self.members.extract_if(.., |_, member| member.expiry <= at);
+        let expiry = |credential: &Credential| credential.grant.content.expiry;
+        let is_over = |_: &NodeId, credential: &mut Credential| expiry(credential) <= at;
+        let over = self.members.extract_if(.., is_over);
         let over = over.map(|(node, _)| node).collect();
-        let expiries = self.members.values().map(|member| member.expiry);
+        let expiries = self.members.values().map(expiry);
         self.ends = expiries.min().unwrap_or(UnixTime::NEVER);
         // What a delegate granted has ended with its own grant, so what it revoked says nothing more.
         self.warrants.retain(|_, warrant| {
@@ -377,17 +374,31 @@ impl Roll {
     }
 
     fn expel_revoked(&mut self) -> Expelled {
-        let is_revoked = |member: &Member| {
-            let credential = &member.credential;
+        let is_revoked = |credential: &Credential| {
             chain(credential.delegation.as_ref(), &credential.grant)
                 .any(|part| self.is_revoked(&part.content))
         };
-        let gone = self.members.iter().filter(|(_, member)| is_revoked(member));
+        let members = self.members.iter();
+        let gone = members.filter(|(_, credential)| is_revoked(credential));
         let gone: Expelled = gone.map(|(node, _)| *node).collect();
         for node in &gone {
             self.members.remove(node);
         }
         gone
+    }
+}
+
+/// Says whether a grant ends with that of its issuer at the latest.
+///
+/// A delegate's revocation is kept for as long as the delegation that it encloses, and so it outlives whatever it reaches,
+/// also where the owner renews the delegation.
+fn check_span(grant: &Grant, delegation: Option<&Signed<Grant>>) -> Result<(), Unfit> {
+    let ends = delegation.map_or(UnixTime::NEVER, |delegation| delegation.content.expiry);
+    if grant.expiry <= ends {
+        Ok(())
+    } else {
+        let issuer = grant.issuer;
+        Err(Unfit::Outlasts { issuer })
     }
 }
 

@@ -184,7 +184,22 @@ fn a_chain_is_one_delegate_long() {
     let mut delegation = grant(OWNER, DELEGATE, Rights::ALL);
     delegation.expiry = AT;
     late.delegation = Some(signed(OWNER, delegation));
+    late.grant.content.expiry = AT;
+    late.grant = signed(DELEGATE, late.grant.content);
     assert_eq!(refused(late), Unfit::Late { seconds: 0 });
+}
+
+#[test]
+fn what_a_delegate_grants_ends_with_its_own_grant_at_the_latest() {
+    let mut long = by_delegate(Rights::RELAY, Rights::ALL);
+    long.grant.content.expiry = UnixTime::from_seconds(2_001);
+    long.grant = signed(DELEGATE, long.grant.content);
+    assert_eq!(refused(long), Unfit::Outlasts { issuer: DELEGATE });
+    // Or else whom the delegate revoked under this grant, and its warrant went with, would hold again under the next.
+    let mut renewed = by_delegate(Rights::RELAY, Rights::ALL);
+    renewed.grant.content.expiry = UnixTime::NEVER;
+    renewed.grant = signed(DELEGATE, renewed.grant.content);
+    assert_eq!(refused(renewed), Unfit::Outlasts { issuer: DELEGATE });
 }
 
 #[test]
@@ -382,6 +397,7 @@ proptest! {
         let in_time = |grant: &Grant| grant.not_before <= AT && AT < grant.expiry;
         let holds = in_time(&own)
             && in_time(&delegation)
+            && own.expiry <= delegation.expiry
             && delegation.rights.contains(Rights::INVITE)
             && delegation.rights.without(Rights::INVITE).contains(own.rights)
             && !reaches(NODE, own.serial)

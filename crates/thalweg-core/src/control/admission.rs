@@ -161,6 +161,8 @@ impl Controller {
         self.check_grantable(rights)?;
         let (fabric, delegation) = (self.roll.fabric(), self.own_delegation().cloned());
         let at = self.unix_time(now);
+        // What a delegate grants ends with its own grant at the latest.
+        let ends = delegation.as_ref().map(|own| own.content.expiry);
         let content = Grant {
             fabric: fabric.ok_or(NotIssued::NoOwner)?,
             issuer: self.id(),
@@ -168,7 +170,7 @@ impl Controller {
             rights,
             serial,
             not_before: at.before(CLOCK_TOLERANCE),
-            expiry: at.after(lasts),
+            expiry: at.after(lasts).min(ends.unwrap_or(UnixTime::NEVER)),
         };
         let credential = Credential {
             grant: sign(content, keys),

@@ -324,7 +324,16 @@ fn a_delegate_lets_in_and_takes_out_what_it_let_in() {
     let delegate = MEMBER.with(Rights::INVITE);
     let mut fabric = Fabric::owned(&[[A, B]], &[(B, delegate), (D, MEMBER)]);
     fabric.enter(C);
-    let credential = fabric.grant(B, C, MEMBER);
+    let credential = fabric.at(B, |c, now, keys| {
+        c.grant(C, MEMBER, Duration::NEVER, 1, now, keys)
+    });
+    let credential = credential.expect("it may");
+    let own = fabric.node(B).controller.roll().credential(B).cloned();
+    let own = own.expect("the owner has granted it").grant.content;
+    assert_eq!(
+        credential.grant.content.expiry, own.expiry,
+        "no longer than its own"
+    );
     fabric.settle();
     assert!(fabric.node(A).controller.roll().admits(C));
     fabric.take(C, credential).expect("it holds");
