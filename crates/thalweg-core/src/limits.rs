@@ -139,6 +139,10 @@ pub const MAILBOX_ADUS_MAX: usize = 4096;
 /// comes beyond is dropped. Nothing else bounds it: whoever sent them takes them for arrived.
 pub const WAITING_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
+/// Payload that is gathered from one link of ADUs that are not whole yet; who sends more has one of them given up. An honest
+/// sender has no more on its way than its window is, and that is smaller.
+pub const ARRIVING_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
+
 /// Files of one transfer: what a person names on a command line; a tree of files is sent as one archive.
 pub const TRANSFER_FILES_MAX: usize = 1024;
 

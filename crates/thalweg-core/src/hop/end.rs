@@ -4,6 +4,7 @@ use alloc::string::String;
 
 use super::{CloseCode, StreamCode};
 use crate::event::DropCause;
+use crate::limits::ARRIVING_BYTES_MAX;
 
 /// The rest of an ADU does not arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,6 +22,9 @@ pub enum BodyError {
         /// How many bytes.
         missing: usize,
     },
+    /// Too much is gathered already of ADUs whose ends do not come.
+    #[error("{} KiB of ADUs that are not whole are here already", ARRIVING_BYTES_MAX.as_bytes() >> 10)]
+    Overflow,
     /// The connection is gone.
     #[error("the link was lost")]
     LinkLost,
@@ -33,6 +37,7 @@ impl BodyError {
             Self::Expired | Self::Reset(StreamCode::Expired) => DropCause::Expired,
             Self::Reset(_) => DropCause::Cancelled,
             Self::Truncated { .. } => DropCause::Malformed,
+            Self::Overflow => DropCause::Overflow,
             Self::LinkLost => DropCause::PathLost,
         }
     }

@@ -18,6 +18,7 @@ use thalweg_core::time::Instant;
 use thalweg_core::trace::Trace;
 use tokio::sync::oneshot;
 
+use super::gathering::Gathering;
 use super::reader::Reader;
 use crate::alarm::Alarm;
 use crate::clock::Clock;
@@ -44,6 +45,8 @@ pub struct Body {
     remaining: usize,
     failed: Option<BodyError>,
     deadline: Option<Deadline>,
+    /// What its link gathers, if it was not whole when its header was read.
+    gathering: Option<Gathering>,
     /// Where the stream goes when this body is done with it, for other ADUs follow on it.
     home: Option<oneshot::Sender<(Reader, usize)>>,
     rest: Option<Rest>,
@@ -104,6 +107,7 @@ impl Body {
             reader: Reader::whole(payload),
             failed: None,
             deadline: None,
+            gathering: None,
             home: None,
             rest: None,
             twin: None,
@@ -117,6 +121,7 @@ impl Body {
             reader: Reader::chunks(chunks),
             failed: None,
             deadline: None,
+            gathering: None,
             home: None,
             rest: None,
             twin: None,
@@ -129,6 +134,7 @@ impl Body {
         payload_bytes: usize,
         clock: Clock,
         deadline: Instant,
+        gathering: &Gathering,
     ) -> Self {
         let mut body = Self {
             reader,
@@ -139,12 +145,14 @@ impl Body {
                 alarm: Alarm::new(clock),
                 is_set: false,
             }),
+            gathering: None,
             home: None,
             rest: None,
             twin: None,
         };
         // What came with the header is taken along, so that a small ADU is whole from the start.
         body.reader.fill_now();
+        body.gathering = (!body.is_whole()).then(|| gathering.clone());
         body
     }
 
@@ -152,17 +160,20 @@ impl Body {
     pub(crate) fn of_lane(
         reader: Reader,
         payload_bytes: usize,
+        gathering: &Gathering,
     ) -> (Self, oneshot::Receiver<(Reader, usize)>) {
         let (home, back) = oneshot::channel();
-        let body = Self {
+        let mut body = Self {
             reader,
             remaining: payload_bytes,
             failed: None,
             deadline: None,
+            gathering: None,
             home: Some(home),
             rest: None,
             twin: None,
         };
+        body.gathering = (!body.is_whole()).then(|| gathering.clone());
         (body, back)
     }
 
@@ -225,6 +236,7 @@ impl Body {
 
     /// Returns the whole payload.
     ///
+    /// Fails   as [`Body::chunk`], and if too much is gathered of ADUs that are not whole
     /// Cost    no copy if it arrived in one chunk; else one copy into one buffer
     pub async fn collect(mut self) -> Result<Bytes, BodyError> {
         let mut chunks = self.gather().await?;
@@ -233,16 +245,6 @@ impl Body {
             1 => Ok(chunks.swap_remove(0)),
             _ => Ok(chunks.concat().into()),
         }
-    }
-
-    /// Appends the whole payload to a buffer of the caller's.
-    ///
-    /// Fails   as [`Body::chunk`]; then the buffer holds what arrived before
-    pub async fn collect_into(mut self, buffer: &mut Vec<u8>) -> Result<(), BodyError> {
-        while let Some(chunk) = self.chunk().await? {
-            buffer.extend_from_slice(&chunk);
-        }
-        Ok(())
     }
 
     /// Gives the ADU up for this reason, which the sender is told.
@@ -254,8 +256,15 @@ impl Body {
 
     /// Returns the whole payload in the chunks in which it came.
     pub(crate) async fn gather(&mut self) -> Result<Vec<Bytes>, BodyError> {
+        let mut share = self.gathering.take().map(Gathering::share);
         let mut chunks = Vec::new();
         while let Some(chunk) = self.chunk().await? {
+            if let Some(share) = share.as_mut().filter(|_| self.remaining > 0)
+                && let Err(error) = share.grow(chunk.len())
+            {
+                self.fail(error);
+                return Err(error);
+            }
             chunks.push(chunk);
         }
         Ok(chunks)
@@ -300,8 +309,11 @@ impl Body {
 
     fn fail(&mut self, error: BodyError) {
         self.failed = Some(error);
-        if error == BodyError::Expired {
-            self.reader.stop(StreamCode::Expired);
+        match error {
+            BodyError::Expired => self.reader.stop(StreamCode::Expired),
+            // In a sequence, what is left is skipped.
+            BodyError::Overflow if self.home.is_none() => self.reader.stop(StreamCode::Overload),
+            _ => {}
         }
     }
 }

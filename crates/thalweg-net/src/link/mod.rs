@@ -26,6 +26,7 @@ mod body;
 mod connection;
 mod control;
 mod counters;
+mod gathering;
 mod news;
 mod outcome;
 mod quic;
@@ -72,6 +73,7 @@ pub use stats::{LinkStats, PathStats, Remote};
 use self::connection::Connection;
 use self::control::Command;
 use self::counters::Counters;
+use self::gathering::Gathering;
 use self::reader::Reader;
 use self::sender::Outgoing;
 use self::stats::Meter;
@@ -114,6 +116,7 @@ struct Inner {
     room: Arc<Semaphore>,
     /// How much payload may wait for that, in KiB.
     waiting: Arc<Semaphore>,
+    gathering: Gathering,
     control: mpsc::Sender<Command>,
     /// Whether nothing more is to be sent: the connection drains or has ended.
     ended: AtomicBool,
@@ -158,6 +161,7 @@ impl Link {
             waiting: Arc::new(Semaphore::new(
                 (WAITING_BYTES_MAX.as_bytes() >> 10) as usize,
             )),
+            gathering: Gathering::default(),
             control,
             ended: AtomicBool::new(false),
             peer_done: watch::Sender::new(false),

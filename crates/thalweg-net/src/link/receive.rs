@@ -102,6 +102,7 @@ async fn take_one(link: &Link, mut reader: Reader, since: Option<Instant>) {
                 decoded.payload_bytes,
                 clock,
                 decoded.header.deadline,
+                &link.0.gathering,
             );
             hand_over(
                 link,
@@ -126,7 +127,7 @@ async fn take_lane(link: &Link, mut reader: Reader) {
             Err(HeaderError::End | HeaderError::Within) => return,
             Err(error) => return refuse(link, &mut reader, &error),
         };
-        let (body, back) = Body::of_lane(reader, decoded.payload_bytes);
+        let (body, back) = Body::of_lane(reader, decoded.payload_bytes, &link.0.gathering);
         hand_over(
             link,
             Arriving {

@@ -64,13 +64,6 @@ fn empty_payload_collects_to_nothing() {
 }
 
 #[test]
-fn collect_into_appends_to_the_callers_buffer() {
-    let mut buffer = vec![1];
-    ready(Body::whole(Bytes::from_static(&[2, 3])).collect_into(&mut buffer)).expect("whole");
-    assert_eq!(buffer, [1, 2, 3]);
-}
-
-#[test]
 fn meter_takes_rates_over_a_second_and_losses_over_ten() {
     let mut meter = Meter::default();
     let totals = |ticks: u64| Totals {

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use thalweg_core::id::NodeId;
-use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+use thalweg_core::limits::{ADU_PAYLOAD_BYTES_MAX, ARRIVING_BYTES_MAX};
+use thalweg_core::wire::adu::encode_header;
 use thalweg_net::{Carriage, CloseCode, DownCause, LinkEvent, Outcome, StreamCode};
 
 use crate::node::{Node, Seen, bounded, by, header, pair, pattern};
@@ -116,6 +117,51 @@ async fn malformed_streams_are_stopped_and_counted_and_the_link_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn adus_that_lack_their_last_byte_are_gathered_up_to_a_limit() {
+    let node = Node::start(1).await;
+    let (_bare, connection) = bare(&node).await;
+    let _control = greet(&connection).await;
+    let start = thalweg_core::time::Instant::ZERO;
+    let mut open = Vec::new();
+    let count = ARRIVING_BYTES_MAX.as_bytes() as usize / ADU_PAYLOAD_BYTES_MAX + 1;
+    for sequence in 0..count {
+        let mut stream = bounded(connection.open_uni())
+            .await
+            .expect("room for streams");
+        let mut head = vec![1];
+        let header = header(sequence as u64);
+        encode_header(&header, ADU_PAYLOAD_BYTES_MAX, start, &mut head);
+        stream.write_all(&head).await.expect("it is open");
+        let cut = vec![7; ADU_PAYLOAD_BYTES_MAX - 1];
+        // The last is stopped before all of it is written.
+        let _ = bounded(stream.write_all(&cut)).await;
+        open.push(stream);
+    }
+    let (seen, given_up) = node.next_adu().await;
+    assert_eq!(given_up, Err(thalweg_net::BodyError::Overflow));
+    let (mut refused, mut waiting) = (Vec::new(), Vec::new());
+    for (sequence, stream) in open.into_iter().enumerate() {
+        let is_refused = header(sequence as u64).sequence == seen.sequence;
+        if is_refused {
+            &mut refused
+        } else {
+            &mut waiting
+        }
+        .push(stream);
+    }
+    let stopped = bounded(refused[0].stopped()).await.expect("the link lives");
+    let code = stopped.map(|code| StreamCode::from_number(code.into_inner()));
+    assert_eq!(code, Some(StreamCode::Overload));
+    // The others wait for their last byte.
+    for mut stream in waiting {
+        stream.write_all(&[7]).await.expect("it is open");
+        stream.finish().expect("it is open");
+        let (_, payload) = node.next_adu().await;
+        assert_eq!(payload.expect("whole").len(), ADU_PAYLOAD_BYTES_MAX);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn truncated_payload_is_an_error_for_whoever_reads_it() {
     let node = Node::start(1).await;
     let (_bare, connection) = bare(&node).await;
@@ -125,7 +171,7 @@ async fn truncated_payload_is_an_error_for_whoever_reads_it() {
         .expect("room for streams");
     let mut head = vec![1];
     let start = thalweg_core::time::Instant::ZERO;
-    thalweg_core::wire::adu::encode_header(&header(3), 100, start, &mut head);
+    encode_header(&header(3), 100, start, &mut head);
     stream.write_all(&head).await.expect("it is open");
     stream.write_all(&[1; 40]).await.expect("it is open");
     stream.finish().expect("it is open");
