@@ -114,7 +114,9 @@ impl Controller {
                     source.session.handle_refuse(from, epoch, &reason, now);
                 }
             }
-            Body::Refuse { stream, reason, .. } => self.handle_refused(from, stream, &reason),
+            Body::Refuse { stream, reason, .. } => {
+                self.handle_refused(from, stream, &reason, now, keys);
+            }
             Body::Release { stream, epoch } => self.handle_release(from, stream, epoch),
             Body::Cast {
                 stream,

@@ -3,7 +3,8 @@
 //! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink stays with the one that
 //! it has for as long as there is a way to that and it announces the stream, and then takes the one of the smallest key to which
 //! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap. A producer that
-//! ends its stream is done: if another stands by it is taken, else the end is the end.
+//! ends its stream is done: if another stands by it is taken, else the end is the end. One that has never served this node and
+//! says why it does not is asked again only after all others, for a time.
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -20,6 +21,12 @@ use crate::wire::control::Body;
 
 /// How soon a subscription that has not been answered by a plan is repeated.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
+
+/// For how long another producer is taken rather than one that has refused.
+pub(super) const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// Producers whose refusals are known of one wanted stream; of more the first are forgotten.
+const REFUSALS_MAX: usize = 16;
 
 /// How a wanted stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +60,18 @@ pub(super) struct Wanted {
     is_cut_off: bool,
     /// The streams of this name that have come to their ends here and are announced still: none is taken again.
     ended: Vec<StreamId>,
-    /// Which source said last why it does not serve us, and what, since it served us last: the same is told once.
-    refused: Option<(NodeId, String)>,
+    /// Who does not serve us, since somebody last did.
+    refusals: Vec<Refusal>,
+}
+
+/// A producer that does not serve this node.
+#[derive(Debug)]
+struct Refusal {
+    source: NodeId,
+    /// What it said: the same is told once.
+    reason: String,
+    /// Until then another is taken rather than it.
+    until: Instant,
 }
 
 impl Controller {
@@ -63,7 +80,7 @@ impl Controller {
         if self.wanted.contains_key(&name) {
             return;
         }
-        if self.publisher(&name).is_none() {
+        if self.publisher(&name, now).is_none() {
             self.outputs.push_back(Output::Notice {
                 name: name.clone(),
                 notice: Notice::Waiting,
@@ -77,7 +94,7 @@ impl Controller {
             way: Vec::new(),
             is_cut_off: false,
             ended: Vec::new(),
-            refused: None,
+            refusals: Vec::new(),
         };
         self.wanted.insert(name, wanted);
         self.resolve_wanted(now, keys);
@@ -146,13 +163,14 @@ impl Controller {
         publishers.map(|(node, stream)| (node, stream.id))
     }
 
-    /// Returns who publishes a stream for this node: whoever did before, if that still does, can be reached and answers, or
-    /// nobody else does.
+    /// Returns who publishes a stream for this node: whoever did before, if that still does, can be reached, answers and has
+    /// not refused, or nobody else does.
     ///
     /// Cost    of several that publish it, a way to each
-    fn publisher(&self, name: &StreamName) -> Option<(NodeId, StreamId)> {
-        let ended = self.wanted.get(name).map(|wanted| &wanted.ended[..]);
-        let ended = ended.unwrap_or_default();
+    fn publisher(&self, name: &StreamName, now: Instant) -> Option<(NodeId, StreamId)> {
+        let wanted = self.wanted.get(name);
+        let ended = wanted.map(|wanted| &wanted.ended[..]).unwrap_or_default();
+        let refuses = |producer| wanted.is_some_and(|wanted| wanted.is_refused(producer, now));
         let publishers = self.publishers(name);
         let publishers = publishers.filter(|(_, stream)| !ended.contains(stream));
         let before = match self.subscription(name) {
@@ -166,6 +184,7 @@ impl Controller {
         let rank = |publisher: &(NodeId, StreamId)| {
             (
                 !self.is_there(publisher.0),
+                refuses(publisher.0),
                 Some(*publisher) != before,
                 publisher.0,
             )
@@ -183,46 +202,60 @@ impl Controller {
     pub(super) fn resolve_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
         let names: Vec<StreamName> = self.wanted.keys().cloned().collect();
         for name in names {
-            let published = self.publisher(&name);
-            let Some(wanted) = self.wanted.get_mut(&name) else {
-                continue;
-            };
-            let before = match wanted.subscription {
-                Subscription::Waiting => None,
-                Subscription::Found { source, stream, .. } => Some((source, stream)),
-            };
-            if published == before {
-                // A record comes by the way that it describes, so a stream is known a little before the way to it.
-                if wanted.is_cut_off {
-                    wanted.ask = now;
-                }
-                continue;
-            }
-            if let Some((source, stream)) = published {
-                wanted.subscription = Subscription::Found {
-                    source,
-                    stream,
-                    is_served: false,
-                };
-                wanted.ask = now;
-                (wanted.unanswered, wanted.way) = (Some(now), Vec::new());
-                wanted.stream = Some(stream);
-                self.outputs.push_back(Output::Found { name, stream });
-                self.leave_silent(before, keys);
-            } else {
-                wanted.subscription = Subscription::Waiting;
-                // There is nobody to be asked, also when a way comes up again.
-                (wanted.ask, wanted.is_cut_off) = (Instant::NEVER, false);
-                let notice = Notice::Gone;
-                self.outputs.push_back(Output::Notice { name, notice });
-            }
+            self.resolve(&name, now, keys);
         }
         self.renew_wanted(now, keys);
     }
 
-    /// Says to a producer that was left because it did not answer, and may be there, that it has been.
-    fn leave_silent(&mut self, left: Option<(NodeId, StreamId)>, keys: &mut dyn Keys) {
-        let left = left.filter(|(producer, _)| self.continuity.silent_producers.has(*producer));
+    /// Looks up the publisher of a wanted stream.
+    fn resolve(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
+        let published = self.publisher(name, now);
+        let Some(wanted) = self.wanted.get_mut(name) else {
+            return;
+        };
+        let before = match wanted.subscription {
+            Subscription::Waiting => None,
+            Subscription::Found { source, stream, .. } => Some((source, stream)),
+        };
+        if published == before {
+            // A record comes by the way that it describes, so a stream is known a little before the way to it.
+            if wanted.is_cut_off {
+                wanted.ask = now;
+            }
+            return;
+        }
+        let name = name.clone();
+        if let Some((source, stream)) = published {
+            wanted.subscription = Subscription::Found {
+                source,
+                stream,
+                is_served: false,
+            };
+            wanted.ask = now;
+            (wanted.unanswered, wanted.way) = (Some(now), Vec::new());
+            wanted.stream = Some(stream);
+            let mut refusals = wanted.refusals.iter();
+            let has_refused = refusals.any(|one| before.is_some_and(|left| left.0 == one.source));
+            self.outputs.push_back(Output::Found { name, stream });
+            self.leave_producer(before, has_refused, keys);
+        } else {
+            wanted.subscription = Subscription::Waiting;
+            // There is nobody to be asked, also when a way comes up again.
+            (wanted.ask, wanted.is_cut_off) = (Instant::NEVER, false);
+            let notice = Notice::Gone;
+            self.outputs.push_back(Output::Notice { name, notice });
+        }
+    }
+
+    /// Says to a producer that was left because it has refused, or did not answer and may be there, that it has been.
+    fn leave_producer(
+        &mut self,
+        left: Option<(NodeId, StreamId)>,
+        has_refused: bool,
+        keys: &mut dyn Keys,
+    ) {
+        let may_serve = |producer| has_refused || self.continuity.silent_producers.has(producer);
+        let left = left.filter(|(producer, _)| may_serve(*producer));
         if let Some((producer, stream)) = left
             && let Some(way) = self.directory.path(self.id(), producer)
         {
@@ -233,8 +266,13 @@ impl Controller {
     /// Subscribes where it is due.
     pub(super) fn renew_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
         let due = self.wanted.iter().filter(|(_, wanted)| wanted.ask <= now);
-        let due: Vec<StreamName> = due.map(|(name, _)| name.clone()).collect();
-        for name in due {
+        let due = due.map(|(name, wanted)| (name.clone(), !wanted.refusals.is_empty()));
+        let due: Vec<(StreamName, bool)> = due.collect();
+        for (name, is_refused) in due {
+            if is_refused {
+                // The time of a refusal may be over.
+                self.resolve(&name, now, keys);
+            }
             self.ask(&name, now, keys);
         }
     }
@@ -289,7 +327,7 @@ impl Controller {
         for (name, wanted) in &mut self.wanted {
             if wanted.stream == Some(served) {
                 (wanted.unanswered, wanted.way) = (None, way.to_vec());
-                wanted.refused = None;
+                wanted.refusals.clear();
             }
             match &mut wanted.subscription {
                 Subscription::Found {
@@ -305,29 +343,67 @@ impl Controller {
         }
     }
 
-    /// The source says why it does not serve us now.
-    pub(super) fn handle_refused(&mut self, from: NodeId, refused: StreamId, reason: &str) {
-        let notice = Notice::Refused {
-            source: self.name_of(from),
-            reason: reason.into(),
-        };
+    /// The source says why it does not serve us now: perhaps another does.
+    pub(super) fn handle_refused(
+        &mut self,
+        from: NodeId,
+        refused: StreamId,
+        reason: &str,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let source = self.name_of(from);
         for (name, wanted) in &mut self.wanted {
-            match wanted.subscription {
-                Subscription::Found { source, stream, .. }
-                    if stream == refused && source == from =>
-                {
-                    wanted.unanswered = None;
-                    let said = Some((from, String::from(reason)));
-                    if wanted.refused != said {
-                        wanted.refused = said;
-                        self.outputs.push_back(Output::Notice {
-                            name: name.clone(),
-                            notice: notice.clone(),
-                        });
-                    }
-                }
-                _ => {}
+            let Subscription::Found {
+                source: asked,
+                stream,
+                is_served,
+            } = wanted.subscription
+            else {
+                continue;
+            };
+            if (asked, stream) != (from, refused) {
+                continue;
+            }
+            wanted.unanswered = None;
+            // What was served goes on being so by the plan in force, or is again when there is another.
+            let until = if is_served { now } else { now + REFUSED_FOR };
+            if wanted.note_refusal(from, reason, until) {
+                let (source, reason) = (source.clone(), reason.into());
+                self.outputs.push_back(Output::Notice {
+                    name: name.clone(),
+                    notice: Notice::Refused { source, reason },
+                });
             }
         }
+        self.resolve_wanted(now, keys);
+    }
+}
+
+impl Wanted {
+    /// Returns whether a producer has refused of late; the one that is asked now has until it serves.
+    fn is_refused(&self, producer: NodeId, now: Instant) -> bool {
+        let is_asked = matches!(
+            self.subscription,
+            Subscription::Found { source, is_served: false, .. } if source == producer
+        );
+        let mut refusals = self.refusals.iter();
+        refusals.any(|one| one.source == producer && (is_asked || now < one.until))
+    }
+
+    /// Remembers who refuses and why; returns whether that is new.
+    fn note_refusal(&mut self, source: NodeId, reason: &str, until: Instant) -> bool {
+        let known = self.refusals.iter().position(|one| one.source == source);
+        let before = known.map(|place| self.refusals.remove(place));
+        if self.refusals.len() >= REFUSALS_MAX {
+            self.refusals.remove(0);
+        }
+        let is_new = before.is_none_or(|one| one.reason != reason);
+        self.refusals.push(Refusal {
+            source,
+            reason: reason.into(),
+            until,
+        });
+        is_new
     }
 }

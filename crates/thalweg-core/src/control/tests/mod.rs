@@ -11,6 +11,7 @@ mod grafts;
 mod hostile;
 mod links;
 mod meetings;
+mod producers;
 mod rekey;
 mod routes;
 mod standby;

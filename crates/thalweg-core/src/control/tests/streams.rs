@@ -9,16 +9,13 @@ use super::super::continuity::Avoid;
 use super::super::map::Map;
 use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
-use super::{A, B, C, D, E, Fabric, LINK, name, publication, wire};
+use super::{A, B, C, D, Fabric, LINK, name, publication};
 use crate::id::Epoch;
 use crate::model::{Catalogue, Declaration, Snapshot};
 use crate::planner::{self, Planner, Policy};
 use crate::routing::UNREACHED_MAX;
-use crate::routing::pulse::Hearing;
 use crate::session::{LEASE, Part, RENEW};
 use crate::time::{Duration, Instant};
-use crate::wire::control::Message;
-use crate::wire::receipt::Silence;
 
 #[test]
 fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
@@ -386,169 +383,4 @@ fn what_no_node_can_run_is_planned_around_and_never_deployed() {
     };
     let (parts, _) = planning.solve().into_parts().expect("planned around");
     assert!(parts.iter().all(|part| part.adapters.is_empty()));
-}
-
-/// Returns from which node a stream is wanted.
-fn source_of(fabric: &Fabric, sink: super::NodeId) -> Option<super::NodeId> {
-    match fabric.node(sink).controller.subscription(&name()) {
-        Some(Subscription::Found { source, .. }) => Some(source),
-        _ => None,
-    }
-}
-
-#[test]
-fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_gone() {
-    // B relays, A and D publish, C wants.
-    let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
-    fabric.subscribe(C);
-    let stream_of_d = fabric.publish(D, publication(None, false));
-    assert_eq!(source_of(&fabric, C), Some(D));
-    let stream_of_a = fabric.publish(A, publication(None, false));
-    assert_eq!(
-        source_of(&fabric, C),
-        Some(D),
-        "though A has the smaller key"
-    );
-    assert!(!fabric.node(A).active.contains_key(&stream_of_a));
-    fabric.pass(LEASE + LEASE);
-    assert_eq!(source_of(&fabric, C), Some(D));
-    fabric.at(D, |c, now, keys| c.unpublish(stream_of_d, now, keys));
-    fabric.settle();
-    assert_eq!(source_of(&fabric, C), Some(A), "no time has passed");
-    assert_eq!(fabric.way(A, stream_of_a).1, vec![A, B, C]);
-    let replays = &fabric.node(A).replays;
-    assert_eq!(replays, &[(stream_of_a, Epoch(1))], "from its newest key");
-    // Who comes back stands by.
-    fabric.publish(D, publication(None, false));
-    assert_eq!(source_of(&fabric, C), Some(A));
-}
-
-#[test]
-fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_the_end() {
-    let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
-    fabric.subscribe(C);
-    let stream_of_a = fabric.publish(A, publication(None, false));
-    let ended = |fabric: &mut Fabric, stream| {
-        let mut goes_on = false;
-        fabric.at(C, |c, now, keys| {
-            goes_on = c.handle_ended(&name(), stream, now, keys);
-        });
-        fabric.settle();
-        goes_on
-    };
-    assert!(!ended(&mut fabric, stream_of_a), "nobody stands by");
-    let stream_of_d = fabric.publish(D, publication(None, false));
-    assert_eq!(source_of(&fabric, C), Some(A));
-    assert!(ended(&mut fabric, stream_of_a));
-    assert_eq!(
-        source_of(&fabric, C),
-        Some(D),
-        "though A still announces it"
-    );
-    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
-    assert!(
-        ended(&mut fabric, stream_of_a),
-        "who asks later is told the same"
-    );
-    assert!(
-        !ended(&mut fabric, stream_of_d),
-        "neither goes on, though both are announced"
-    );
-    fabric.pass(LEASE + LEASE);
-    assert_eq!(source_of(&fabric, C), Some(D));
-    // A begins anew, with a stream that has not ended, and stands by.
-    fabric.at(A, |c, now, keys| c.unpublish(stream_of_a, now, keys));
-    fabric.settle();
-    fabric.publish(A, publication(None, false));
-    assert_eq!(source_of(&fabric, C), Some(D));
-    assert!(ended(&mut fabric, stream_of_d));
-    assert_eq!(source_of(&fabric, C), Some(A));
-}
-
-#[test]
-fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
-    // Two hops before the sink, and one more sink that has its copies from the first relay.
-    let mut fabric = Fabric::linked(&[[A, B], [B, E], [B, C], [D, E]]);
-    let stream_of_a = fabric.publish(A, publication(None, false));
-    fabric.subscribe(E);
-    fabric.subscribe(C);
-    let hear = |fabric: &mut Fabric, hearing| {
-        fabric.at(B, |c, now, keys| {
-            c.handle_hearing(A, hearing, now, keys);
-        });
-        fabric.settle();
-    };
-    hear(&mut fabric, Hearing::Silent);
-    fabric.pass(Duration::from_secs(5));
-    for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(A), "nobody stands by");
-    }
-    hear(&mut fabric, Hearing::Answering);
-    let stream_of_d = fabric.publish(D, publication(None, false));
-    fabric.pass(Duration::from_secs(5));
-    for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(A), "who is served stays");
-    }
-    hear(&mut fabric, Hearing::Silent);
-    fabric.pass(Duration::from_millis(499));
-    for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(A), "it may find another way");
-    }
-    fabric.pass(Duration::from_millis(1));
-    for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(D));
-        let source = fabric.node(D).controller.source(stream_of_d);
-        let mut served = source.expect("it publishes").sinks();
-        assert!(served.any(|served| served == sink), "{sink:?}");
-    }
-    let source = fabric.node(A).controller.source(stream_of_a);
-    let left = source.expect("it publishes").sinks().count();
-    assert_eq!(left, 0, "both have said that they go");
-    hear(&mut fabric, Hearing::Answering);
-    fabric.pass(LEASE);
-    for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(D), "nobody goes back");
-    }
-}
-
-#[test]
-fn only_the_node_that_adus_come_from_can_say_that_their_source_is_silent() {
-    let mut fabric = Fabric::linked(&[[A, B], [B, C], [C, D]]);
-    let stream = fabric.publish(A, publication(None, false));
-    fabric.publish(D, publication(None, false));
-    fabric.subscribe(C);
-    assert_eq!(source_of(&fabric, C), Some(A));
-    let (epoch, _) = fabric.way(A, stream);
-    let said = |epoch| Message::Silence(Silence { stream, epoch });
-    let mut say = |from, epoch| {
-        let frame = wire::encode(&said(epoch));
-        fabric.at(C, |c, now, keys| c.handle_frame(from, &frame, now, keys));
-        fabric.settle();
-        let astray = fabric.node(C).notes.iter();
-        let astray = astray.filter(|note| matches!(note, Note::SilenceAstray { .. }));
-        (astray.count(), source_of(&fabric, C))
-    };
-    assert_eq!(say(D, epoch), (1, Some(A)));
-    assert_eq!(say(B, Epoch(epoch.0 + 1)), (2, Some(A)));
-    assert_eq!(say(B, epoch), (2, Some(D)));
-}
-
-#[test]
-fn a_producer_that_cannot_be_reached_is_replaced_and_stands_by_when_it_is_back() {
-    let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
-    fabric.subscribe(C);
-    fabric.publish(A, publication(None, false));
-    let stream_of_d = fabric.publish(D, publication(None, false));
-    assert_eq!(source_of(&fabric, C), Some(A));
-    fabric.cut([A, B]);
-    assert_eq!(source_of(&fabric, C), Some(D), "no time has passed");
-    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
-    fabric.link([A, B]);
-    fabric.pass(LEASE + LEASE);
-    assert_eq!(source_of(&fabric, C), Some(D));
-    // Who has no other waits for the one that it has.
-    fabric.cut([B, D]);
-    assert_eq!(source_of(&fabric, C), Some(A));
-    fabric.cut([A, B]);
-    assert_eq!(source_of(&fabric, C), Some(A));
 }
