@@ -345,6 +345,31 @@ fn a_name_that_is_taken_is_not_replaced_without_force() {
 }
 
 #[test]
+fn who_may_not_see_what_is_confidential_is_told_so_and_so_is_its_sender() {
+    let fabric = ready();
+    write(&fabric, "secret", 1_000);
+    folder(&fabric, "in");
+    // The camera does not trust the relay.
+    let run = |said: &str, arguments: &[&str], node| {
+        let said = fs::File::create(fabric.path().join(said)).expect("room");
+        let mut command = fabric.command(arguments, node);
+        command.stderr(said).spawn().expect("the program was built")
+    };
+    let receiving = run("received", &["receive", "--to", "in"], "relay");
+    let send = ["send", "secret", "relay", "--confidential"];
+    let sending = run("sent", &send, "camera");
+    for said in ["received", "sent"] {
+        wait("both say why", || {
+            let said = fs::read_to_string(fabric.path().join(said)).expect("text");
+            said.contains("relay may not see plaintext")
+        });
+    }
+    kill(sending);
+    kill(receiving);
+    fabric.stop();
+}
+
+#[test]
 fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
     let fabric = ready();
     let into = folder(&fabric, "in");

@@ -17,6 +17,7 @@ pub(super) struct Map {
     nodes: Vec<Node>,
     links: Vec<Link>,
     streams: Vec<Stream>,
+    plans: Vec<Plan>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -45,6 +46,14 @@ pub(super) struct Stream {
     id: String,
     pub(super) publisher: String,
     pub(super) publisher_key: NodeId,
+}
+
+/// How a stream of this node reaches one sink.
+#[derive(Debug, Deserialize)]
+struct Plan {
+    stream: StreamName,
+    sink: String,
+    reason: Option<String>,
 }
 
 impl Map {
@@ -102,6 +111,12 @@ impl Map {
     pub(super) fn stream(&self, name: &StreamName, publisher: NodeId) -> Option<StreamId> {
         let is_it = |there: &&Stream| there.name == *name && there.publisher_key == publisher;
         self.streams.iter().find(is_it)?.id()
+    }
+
+    /// Returns who has asked for a stream of this node and is not served, by their names, and why not.
+    pub(super) fn unserved(&self, name: &StreamName) -> impl Iterator<Item = (&str, &str)> {
+        let plans = self.plans.iter().filter(move |plan| plan.stream == *name);
+        plans.filter_map(|plan| Some((plan.sink.as_str(), plan.reason.as_deref()?)))
     }
 
     /// Returns the rates of the hops to a node, as far as they can be told: those of a further link are not known here, so

@@ -340,7 +340,7 @@ impl<'a> Transfer<'a> {
             let next = tokio::time::timeout(silence_max, self.next(lines, &mut wanted)).await;
             match next.map_err(|_| gone(&self.sender.1))?? {
                 Next::Event(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
-                Next::Event(SubscriberEvent::Notice(text)) => tracing::debug!(%text, "files"),
+                Next::Event(SubscriberEvent::Notice(text)) => self.tell(&text, events),
                 Next::Withdrawn => self.is_withdrawn = true,
                 Next::Ended => {
                     let sender = &self.sender.1;
@@ -351,6 +351,16 @@ impl<'a> Transfer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Tells why the sender does not send; that it is not there yet, or not any more, is found otherwise.
+    fn tell(&self, text: &str, events: &mut (dyn FnMut(Event) + Send)) {
+        if let Some((_, why)) = text.split_once(&format!("cannot serve `{}` now: ", self.name)) {
+            let sender = &self.sender.1;
+            events(Event::Notice(format!("{sender} cannot send now: {why}")));
+        } else {
+            tracing::debug!(%text, "files");
+        }
     }
 
     /// Waits for what comes next, and says receipts meanwhile.

@@ -20,7 +20,7 @@ use thalweg_core::limits::TRANSFER_TARGETS_MAX;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
-use thalweg_core::time::Instant;
+use thalweg_core::time::Duration;
 use thalweg_core::transfer::block::{self, Relay};
 use thalweg_core::transfer::sender::{Next, Outcome};
 use thalweg_core::transfer::{Layout, Parcel, Sender, TransferId};
@@ -40,6 +40,9 @@ pub(super) const RATE_ANNOUNCED: Bitrate = Bitrate::from_kbps(8);
 
 /// The least: beside a live stream of the usual weight that wants all of a link, files get a seventeenth of it.
 const WEIGHT: NonZeroU8 = NonZeroU8::MIN;
+
+/// How often it is looked why nobody is sent anything.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 /// Which files go where, and how.
 #[derive(Clone, Debug)]
@@ -97,6 +100,8 @@ pub(super) struct Transfer {
     sender: Sender,
     clock: Clock,
     began_unix: Option<f64>,
+    /// What was told last of each receiver that cannot be sent to, by its name.
+    unserved: BTreeMap<String, String>,
 }
 
 /// Sends files, and returns when every receiver has everything.
@@ -238,6 +243,7 @@ impl Transfer {
             sealer,
             clock: Clock::start(),
             began_unix: None,
+            unserved: BTreeMap::new(),
         }
     }
 
@@ -276,6 +282,7 @@ impl Transfer {
         })?;
         self.sender.handle_stream(self.clock.now(), stream);
         let mut wanted = publisher.wanted_watch();
+        let mut look = self.clock.now() + LOOK_EVERY;
         while !self.sender.is_over() {
             if wanted.has_changed().unwrap_or(false) && *wanted.borrow_and_update() {
                 self.sender.handle_wanted(self.clock.now());
@@ -297,8 +304,12 @@ impl Transfer {
             }
             let wake = if publisher.is_wanted() {
                 self.sender.poll_timeout()
+            } else if look <= self.clock.now() {
+                self.look_why(events).await?;
+                look = self.clock.now() + LOOK_EVERY;
+                look
             } else {
-                Instant::NEVER
+                look
             };
             tokio::select! {
                 heard = ears.hear() => self.hear(heard?, events),
@@ -313,6 +324,22 @@ impl Transfer {
         }
         // Everything has arrived: how the node ends the stream is of no interest any more.
         let _ = publisher.finish().await;
+        Ok(())
+    }
+
+    /// Tells why a receiver that has asked is sent nothing, if that is new.
+    async fn look_why(
+        &mut self,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<(), TransferError> {
+        let map = Map::look(&self.options.socket).await?;
+        for (sink, reason) in map.unserved(&self.name) {
+            let why = format!("{sink} cannot be sent to now: {reason}");
+            if self.unserved.get(sink) != Some(&why) {
+                events(Event::Notice(why.clone()));
+                self.unserved.insert(sink.into(), why);
+            }
+        }
         Ok(())
     }
 
