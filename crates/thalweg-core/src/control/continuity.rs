@@ -26,6 +26,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::producer::{SilentProducers, TELL_AFTER};
+use super::source::Life;
 use super::withhold::Withholders;
 use super::{Controller, Note, Output};
 use crate::admission::Rights;
@@ -116,6 +117,8 @@ struct Doubt {
 struct Receiving {
     since: u64,
     held: Held,
+    /// Whether the end of the stream has come, and all before it or what did in time.
+    is_ended: bool,
     told: Option<Instant>,
     due: Instant,
 }
@@ -209,6 +212,7 @@ impl Controller {
             self.end_accounts(stream, now);
         }
         let receiving = self.receiving(stream, now);
+        receiving.is_ended |= is_ended;
         if receiving.held == held {
             return;
         }
@@ -225,6 +229,7 @@ impl Controller {
         receivings.entry(stream).or_insert_with(|| Receiving {
             since,
             held: Held::default(),
+            is_ended: false,
             told: None,
             due: Instant::NEVER,
         })
@@ -497,6 +502,16 @@ impl Controller {
         self.outputs.extend(outputs);
     }
 
+    /// Forgets what came of a stream for programs that want it no more: who wants it now is given it from its newest group on.
+    /// Of a stream that has come to its end here that would be the last group once more, for who waits for the next to begin.
+    pub(super) fn forget_received(&mut self, stream: StreamId) {
+        let receivings = &mut self.continuity.receivings;
+        if receivings.get(&stream).is_some_and(|of| !of.is_ended) {
+            receivings.remove(&stream);
+            self.outputs.push_back(Output::Forgotten { stream });
+        }
+    }
+
     pub(super) fn handle_receipt(&mut self, from: NodeId, receipt: Receipt) {
         match self.comes_right(from, receipt.stream, receipt.epoch) {
             None => self.note(Note::ReceiptAstray { from }),
@@ -520,25 +535,19 @@ impl Controller {
         let Some(sink) = sink.copied() else {
             return;
         };
-        let known = source.sinks.get_mut(&sink).map(|plan| &mut plan.since);
-        match known.map(|known| known.replace(since)) {
-            // What a restarted sink had is gone with it, and it begins anew: with what is held for it, if that is.
-            Some(Some(before)) if before < since && source.publication.needs.is_held() => {
-                source.session.handle_restarted(sink);
-                self.acknowledge(stream, sink, held);
-            }
-            Some(Some(before)) if before < since => {
-                source.session.handle_restarted(sink);
-                self.acknowledge_all(stream, sink);
-            }
-            Some(Some(before)) if before > since => {
-                if let Some(plan) = source.sinks.get_mut(&sink) {
-                    plan.since = Some(before);
-                }
-            }
-            _ => {
-                self.acknowledge(stream, sink, held);
-            }
+        let plan = source.sinks.get_mut(&sink);
+        let life = plan.map_or(Life::Same, |plan| plan.handle_since(since, epoch));
+        if life == Life::Former {
+            return;
+        }
+        if life == Life::Next {
+            source.session.handle_restarted(sink);
+        }
+        // What a restarted sink had is gone with it, and it begins anew: with what is held for it, if that is.
+        if life == Life::Next && !source.publication.needs.is_held() {
+            self.acknowledge_all(stream, sink);
+        } else {
+            self.acknowledge(stream, sink, held);
         }
     }
 

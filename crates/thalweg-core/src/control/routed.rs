@@ -98,6 +98,9 @@ impl Controller {
             Body::Lacking { stream, epochs } => {
                 if let Some(source) = self.sources.get_mut(&stream) {
                     source.session.handle_lacking(from, &epochs, now);
+                    if let Some(plan) = source.sinks.get_mut(&from) {
+                        plan.handle_lacking();
+                    }
                 }
             }
             Body::Ready { stream, epoch } => {

@@ -233,9 +233,12 @@ impl Controller {
             };
             wanted.ask = now;
             (wanted.unanswered, wanted.way) = (Some(now), Vec::new());
-            wanted.stream = Some(stream);
+            let begins = wanted.stream.replace(stream).is_none();
             let mut refusals = wanted.refusals.iter();
             let has_refused = refusals.any(|one| before.is_some_and(|left| left.0 == one.source));
+            if begins {
+                self.forget_received(stream);
+            }
             self.outputs.push_back(Output::Found { name, stream });
             self.leave_producer(before, has_refused, keys);
         } else {

@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 
 use super::admission::no_right;
 use super::neighbour::stream_id;
@@ -64,10 +65,47 @@ pub struct SinkPlan {
     pub(super) deploying: Option<(Epoch, Option<Words>)>,
     /// The way on which the sink asked, reversed: on it the sink is told why it gets nothing.
     pub(super) way: Vec<NodeId>,
-    /// When the sink began to note what comes; a restarted one has a larger number.
-    pub(super) since: Option<u64>,
+    /// When the sink began to note what comes, by its clock, and the newest plan under which it has said so; one that was
+    /// restarted says another time.
+    pub(super) since: Option<(u64, Epoch)>,
     /// How many plannings were asked for; the result of an earlier one is not taken.
     pub(super) plannings: u64,
+}
+
+/// Of which life of a sink a receipt is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Of the one that is known.
+    Same,
+    /// Of one that began since.
+    Next,
+    /// Of one that is over.
+    Former,
+}
+
+impl SinkPlan {
+    /// The sink lacks a plan, as when it was restarted: what it says from now on may be of another life.
+    pub(super) const fn handle_lacking(&mut self) {
+        if let Some((_, newest)) = &mut self.since {
+            *newest = Epoch(0);
+        }
+    }
+
+    /// Takes in since when a sink notes what comes, as it says under a plan. Its clock may have been set back between two lives;
+    /// then it says so under a newer plan, or has said that it lacks the one that it had.
+    pub(super) fn handle_since(&mut self, since: u64, epoch: Epoch) -> Life {
+        let Some((before, newest)) = self.since else {
+            self.since = Some((since, epoch));
+            return Life::Same;
+        };
+        let life = match since.cmp(&before) {
+            Ordering::Equal => Life::Same,
+            Ordering::Less if epoch <= newest => return Life::Former,
+            Ordering::Less | Ordering::Greater => Life::Next,
+        };
+        self.since = Some((since, epoch.max(newest)));
+        life
+    }
 }
 
 /// How far the plan for a sink is.

@@ -159,6 +159,55 @@ fn a_sink_that_was_restarted_begins_anew() {
 }
 
 #[test]
+fn what_a_sink_has_is_heeded_after_its_clock_was_set_back_between_two_lives() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(None, false));
+    let has = |fabric: &mut Fabric, floor| {
+        let held = Held {
+            floor,
+            ranges: vec![],
+        };
+        fabric.at(C, |c, now, _| c.handle_held(stream, held, false, now));
+        fabric.pass(Duration::from_secs(1));
+        let heard = fabric.node(A).acknowledged.last();
+        heard.map(|(_, held)| held.floor)
+    };
+    assert_eq!(has(&mut fabric, 7), Some(7));
+    fabric.nodes.remove(&C);
+    fabric.wires.retain(|wire| *wire != [B, C]);
+    fabric.pass(Duration::from_millis(500));
+    fabric.start(C, Duration::from_secs(10));
+    fabric.link([B, C]);
+    fabric.subscribe(C);
+    fabric.pass(RENEW);
+    assert_eq!(has(&mut fabric, 2), Some(2));
+    let heard = fabric.node(A).acknowledged.iter();
+    let heard: Vec<u64> = heard.map(|(_, held)| held.floor).collect();
+    assert!(heard.contains(&u64::MAX), "it begins anew: {heard:?}");
+}
+
+#[test]
+fn who_leaves_and_comes_back_at_once_forgets_what_it_had_and_is_given_it_again() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    fabric.subscribe(B);
+    let stream = fabric.publish(A, publication(None, false));
+    let held = Held {
+        floor: 3,
+        ranges: vec![],
+    };
+    for is_ended in [false, true] {
+        let held = held.clone();
+        fabric.at(B, |c, now, _| c.handle_held(stream, held, is_ended, now));
+        fabric.at(B, |c, now, keys| c.unsubscribe(&name(), now, keys));
+        fabric.settle();
+        fabric.subscribe(B);
+        assert_eq!(fabric.node(B).forgotten, [stream], "not what has ended");
+        assert_eq!(replays(&fabric, A).len(), if is_ended { 3 } else { 2 });
+    }
+}
+
+#[test]
 fn a_stream_that_must_be_whole_begins_with_what_comes() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     let mut whole = publication(None, false);

@@ -146,6 +146,7 @@ struct Node {
     resent: Vec<(Vec<Epoch>, Epoch, Epoch)>,
     /// What sinks have, and under which plans it may have been sent.
     acknowledged: Vec<(Vec<Epoch>, Held)>,
+    forgotten: Vec<StreamId>,
     active: BTreeMap<StreamId, Vec<Epoch>>,
     given: BTreeMap<StreamId, Vec<Given>>,
     /// Plans that it gives copies of what arrives for their bases.
@@ -209,6 +210,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         replays: Vec::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
+        forgotten: Vec::new(),
         found: Vec::new(),
         notices: Vec::new(),
         notes: Vec::new(),
@@ -469,7 +471,8 @@ impl Node {
             Output::Replay { stream, to } => self.replays.push((stream, to)),
             Output::Found { name, stream } => self.found.push((name, stream)),
             // Of drivers: what is held, and what came, is theirs to keep.
-            Output::Holding { .. } | Output::Forgotten { .. } => {}
+            Output::Forgotten { stream } => self.forgotten.push(stream),
+            Output::Holding { .. } => {}
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {
                 stream, reading, ..
