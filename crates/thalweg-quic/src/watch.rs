@@ -82,6 +82,8 @@ pub struct Reading {
     pub unsent: DataSize,
     /// Whether the path has ever been found full, by loss or mark: until then the window says little of it.
     pub has_been_full: bool,
+    /// How many batches of acknowledgements have come.
+    pub heard: u64,
 }
 
 impl Watch {
@@ -140,6 +142,7 @@ impl Watch {
             waiting_since: state.waiting_since,
             unsent: state.gate.unsent(),
             has_been_full: state.has_been_full,
+            heard: self.heard(),
         }
     }
 

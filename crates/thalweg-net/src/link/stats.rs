@@ -286,10 +286,8 @@ fn rtt(link: &Link, reading: Option<thalweg_quic::Reading>) -> Duration {
 ///
 /// To ask a transport costs more than all that is made of its answer.
 pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
-    let totals = link
-        .0
-        .connection
-        .totals(|| rtt(link, link.0.outgoing.reading()));
+    let path = link.0.outgoing.reading();
+    let totals = link.0.connection.totals(|| rtt(link, path));
     let reading = link.meter(|meter| {
         meter.handle_sample(now, totals);
         meter.read(now, totals)
@@ -309,6 +307,8 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
         } else {
             DataSize::ZERO
         },
+        // Over TCP nothing comes without acknowledging what it follows, and a peer that hears nothing soon says nothing new.
+        heard: path.map_or(totals.bytes_received, |path| path.heard),
     }
 }
 

@@ -278,6 +278,7 @@ impl Flood {
             loss: Ratio::ZERO,
             sent: DataSize::ZERO,
             waiting: DataSize::ZERO,
+            heard: 0,
         };
         for (at, peer) in [(a, b), (b, a)] {
             let peer = self.nodes[peer].id;

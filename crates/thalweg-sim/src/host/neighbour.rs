@@ -143,6 +143,7 @@ impl Neighbour {
             } else {
                 DataSize::ZERO
             },
+            heard: stats.heard,
         }
     }
 

@@ -127,6 +127,8 @@ pub struct PortStats {
     pub queued: DataSize,
     /// Whether the path takes nothing more now; what is queued then waits for it, and not for what has yet to arrive.
     pub is_full: bool,
+    /// How often the peer has acknowledged anything.
+    pub heard: u64,
 }
 
 /// What a port has counted over all its links.

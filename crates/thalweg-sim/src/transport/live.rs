@@ -314,6 +314,7 @@ impl Live {
             waiting_since: self.sender.waiting_since(),
             queued: DataSize::from_bytes(queued),
             is_full: self.sender.is_full(),
+            heard: self.sender.heard(),
         }
     }
 }

@@ -68,6 +68,11 @@ impl Streams {
         self.watch.as_ref().is_some_and(|watch| !watch.is_open())
     }
 
+    /// Returns how often the peer has acknowledged anything.
+    pub(super) fn heard(&self) -> u64 {
+        self.watch.as_ref().map_or(0, |watch| watch.heard())
+    }
+
     /// Returns the shortest round trip of late; zero if none was measured.
     pub(super) fn rtt_min(&self) -> Duration {
         let reading = self.watch.as_ref().map(|watch| watch.reading());
@@ -159,8 +164,7 @@ impl Transport for Quic<'_> {
     }
 
     fn heard(&self) -> u64 {
-        let heard = self.streams.watch.as_ref().map(|watch| watch.heard());
-        heard.unwrap_or(0)
+        self.streams.heard()
     }
 
     fn let_one_through(&mut self) {

@@ -93,6 +93,11 @@ impl Outgoing {
         self.streams.is_full()
     }
 
+    /// Returns how often the peer has acknowledged anything.
+    pub(super) fn heard(&self) -> u64 {
+        self.streams.heard()
+    }
+
     /// Returns the shortest round trip of late; zero if none was measured.
     pub(super) fn rtt_min(&self) -> Duration {
         self.streams.rtt_min()

@@ -163,6 +163,7 @@ fn find_nearer(flood: &mut Flood, leaves: usize, rtt: Duration) {
         loss: Ratio::ZERO,
         sent: DataSize::ZERO,
         waiting: DataSize::ZERO,
+        heard: 0,
     };
     let hub = flood.id(0);
     for milli in 0..11_500 {
@@ -313,6 +314,7 @@ fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
             loss: Ratio::ZERO,
             sent: DataSize::from_bytes(step * 31_250),
             waiting: DataSize::from_kib(200),
+            heard: step,
         };
         flood.at(near, |control, now, keys| {
             control.handle_link_sample(peer, (now, sample), now, keys);

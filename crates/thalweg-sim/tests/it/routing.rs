@@ -1,5 +1,5 @@
 //! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
-//! is left, one that trembles is not.
+//! is left, one that trembles is not, and one that was cut is what it was.
 
 use thalweg_core::time::Duration;
 use thalweg_sim::play::Played;
@@ -55,6 +55,18 @@ fn the_same_line_without_a_fall_is_never_left() {
     world.events.clear();
     for seed in 0..SEEDS {
         assert_eq!(ways(&run_by_law(&world, seed)).len(), 1, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_line_that_was_cut_takes_a_stream_as_soon_as_it_is_back() {
+    let world = routing_world!("outage");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        let video = &played.report.streams[0];
+        // Of 25 ADUs a second, from the cut until the screen behind the line is back, with a second for its new plan.
+        let missing = video.sent - video.delivered;
+        assert!(missing < 9 * 25, "seed {seed}: {missing} missing");
     }
 }
 

@@ -143,6 +143,7 @@ fn tremble(flood: &mut Flood, shape: &Shape) {
                     loss: Ratio::ZERO,
                     sent: DataSize::from_bytes(*sent),
                     waiting: DataSize::from_kib(200),
+                    heard: *sent,
                 };
                 let peer = flood.id(far);
                 flood.at(near, |control, now, keys| {

@@ -16,6 +16,7 @@ fn readings(late_ms: &[u64]) -> Vec<Reading> {
         let sample = Sample {
             sent: DataSize::from_bytes(step * 25_000),
             waiting: DataSize::from_bytes(10_000),
+            heard: step,
             ..LINK
         };
         fabric.now = at + Duration::from_millis(*late);

@@ -54,6 +54,7 @@ const LINK: Sample = Sample {
     loss: Ratio::ZERO,
     sent: DataSize::ZERO,
     waiting: DataSize::ZERO,
+    heard: 0,
 };
 
 /// What every source says that it gives next.

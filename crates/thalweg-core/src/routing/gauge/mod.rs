@@ -4,6 +4,10 @@
 //! says what was asked of it. So a **filled** window sets the capacity, up or down, and any other may only raise it. What the
 //! operator says is believed until it is refuted, and is never exceeded.
 //!
+//! While the neighbour acknowledges nothing, what leaves are the probes of the transport, and they say nothing of what the path
+//! carries when it carries anything. So a window is looked at only when there was an answer since the last sample, and after
+//! a **silence** a new one begins. How long that is depends on the link: where one packet takes a second, so does its answer.
+//!
 //! What is told stands in the node's record, and others plan by it. It changes only when the measured value has left a band
 //! around it for a while; worse is told sooner than better ([`Band`]). So what trembles by a fifth is told once.
 //!
@@ -41,6 +45,9 @@ pub const WINDOW: Duration = Duration::from_secs(2);
 
 /// Samples of a window, with the one that it begins at, if they come as often as they should.
 const WINDOW_SAMPLES: usize = 9;
+
+/// So many samples without an answer are remembered at most, so that a window without one is a silence whatever was before.
+const QUIET_MAX: usize = (WINDOW_SAMPLES - 2) / 2;
 
 /// What waits fills the path if it is at least what leaves in this time: a frame that is just leaving does not count.
 const FILLED: Duration = Duration::from_millis(50);
@@ -88,6 +95,8 @@ pub struct Sample {
     pub sent: DataSize,
     /// What is to be sent over it and waits because its path takes no more; not what has yet to arrive here.
     pub waiting: DataSize,
+    /// Another number whenever the neighbour has acknowledged anything since the last.
+    pub heard: u64,
 }
 
 /// What is known of one direction of a link.
@@ -126,6 +135,9 @@ pub struct Gauge {
     /// What the operator says it carries.
     ceiling: Option<Bitrate>,
     window: VecDeque<Point>,
+    heard: u64,
+    /// How many samples in a row found no answer, now and before the last answer.
+    quiet: [usize; 2],
     rtt: Duration,
     jitter_nanos: f64,
     loss: Ratio,
@@ -157,6 +169,8 @@ impl Gauge {
         let mut gauge = Self {
             ceiling,
             window: VecDeque::with_capacity(WINDOW_SAMPLES),
+            heard: sample.heard,
+            quiet: [0; 2],
             rtt: sample.rtt,
             jitter_nanos: 0.0,
             loss: sample.loss,
@@ -187,6 +201,7 @@ impl Gauge {
         // RFC 3550 §6.4.1: a sixteenth of each difference.
         self.jitter_nanos += (step.max(-step) * 1e9 - self.jitter_nanos) / 16.0;
         (self.rtt, self.loss) = (sample.rtt, sample.loss);
+        self.listen(sample.heard);
         self.push(sample, now);
         self.measure(now);
         self.tell(now)
@@ -243,6 +258,20 @@ impl Gauge {
         }
     }
 
+    /// Takes in whether there was an answer since the last sample; what lies before one that was long in coming is forgotten.
+    fn listen(&mut self, heard: u64) {
+        let [quiet, before] = self.quiet;
+        if core::mem::replace(&mut self.heard, heard) == heard {
+            self.quiet[0] = quiet.saturating_add(1);
+            return;
+        }
+        self.quiet = [0, quiet.min(QUIET_MAX)];
+        // Answers that come evenly are up to twice as many samples apart as they were before.
+        if quiet > 2 * before + 1 {
+            self.window.clear();
+        }
+    }
+
     fn push(&mut self, sample: Sample, now: Instant) {
         // After a pause the samples of before say nothing of now.
         if self
@@ -275,8 +304,8 @@ impl Gauge {
         let left = last.sent.saturating_sub(first.sent) / over;
         let arrived = left.as_bps() as f64 * (1.0 - self.loss.as_f64());
         self.used = Bitrate::from_bps(arrived as u64);
-        if self.used == Bitrate::ZERO {
-            // Nothing leaves at all: whether somebody is there is for the pulse to find out.
+        // Whether somebody is there is for the pulse to find out.
+        if self.used == Bitrate::ZERO || self.quiet[0] > 0 {
             return;
         }
         let enough = self.used * FILLED;

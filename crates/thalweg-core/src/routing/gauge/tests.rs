@@ -26,6 +26,10 @@ struct Direction {
     sent: u64,
     waiting: u64,
     rtt: Duration,
+    /// In how many steps it answers once; in none if zero.
+    pause: u64,
+    heard: u64,
+    steps: u64,
     dice: SplitMix,
     /// How far rates and round trips are off at the most, in percent.
     noise: u64,
@@ -43,6 +47,9 @@ impl Direction {
             sent: 0,
             waiting: 0,
             rtt: RTT,
+            pause: 1,
+            heard: 0,
+            steps: 0,
             dice: SplitMix::new(seed),
             noise,
             carried: Vec::new(),
@@ -66,8 +73,13 @@ impl Direction {
             let left = offered.min(carried);
             link.sent += left;
             link.waiting = (offered - left).min(QUEUE_MAX);
+            link.steps += 1;
+            link.heard += u64::from(link.steps.checked_rem(link.pause) == Some(0));
             let rtt = Duration::from_micros(link.noisy(link.rtt.as_micros()));
-            let read = sample(link.sent, link.waiting, rtt);
+            let read = Sample {
+                heard: link.heard,
+                ..sample(link.sent, link.waiting, rtt)
+            };
             link.gauge.handle_sample(read, link.now)
         };
         (0..steps).filter(|_| step(self)).count()
@@ -94,6 +106,7 @@ fn sample(sent: u64, waiting: u64, rtt: Duration) -> Sample {
         loss: Ratio::ZERO,
         sent: DataSize::from_bytes(sent),
         waiting: DataSize::from_bytes(waiting),
+        heard: 0,
     }
 }
 
@@ -135,6 +148,40 @@ proptest! {
     }
 
     #[test]
+    fn a_link_that_is_cut_and_heals_is_what_it_was(
+        kbps in 2_200_u64..50_000, before in 2_u64..20, cut in 2_u64..60, silences in 1_u64..4, seed: u64,
+    ) {
+        let steps = |count| Duration::from_nanos(SAMPLE_EVERY.as_nanos() * count);
+        let mut link = Direction::new(Some(kbps), 10, seed);
+        for _ in 0..silences {
+            prop_assert_eq!(link.pass(kbps, 2_000, steps(before)), 0);
+            // All that leaves are the probes of its transport.
+            link.pause = 0;
+            prop_assert_eq!(link.pass(30, 2_000, steps(cut)), 0);
+            link.pause = 1;
+        }
+        prop_assert_eq!(link.pass(kbps, 2_000, LONG), 0);
+        prop_assert_eq!(link.told_kbps(), Some(kbps as f64));
+        let known = link.gauge.reading().capacity.expect("it is configured");
+        prop_assert!(known.as_bps() >= kbps * 850, "{}", known.as_bps());
+    }
+
+    #[test]
+    fn a_link_that_is_so_slow_that_answers_are_rare_is_told(
+        kbps in 2_200_u64..50_000, pause in 1_u64..8, seed: u64,
+    ) {
+        let mut link = Direction::new(Some(kbps), 10, seed);
+        link.pass(kbps, 2_000, Duration::from_secs(10));
+        // Packets of 1,400 B, each of which is answered.
+        let slow = 1_400 * 8 / (pause * 250);
+        link.pause = pause;
+        let first = Duration::from_nanos(SAMPLE_EVERY.as_nanos() * 2 * pause);
+        prop_assert_eq!(link.pass(slow, 2_000, FALL_TOLD_MAX + first), 1);
+        let told = link.told_kbps().expect("it is configured");
+        prop_assert!(told < 2.0 * slow as f64, "{} of {}", told, slow);
+    }
+
+    #[test]
     fn what_is_asked_of_it_lowers_nothing(kbps in 200_u64..50_000, share in 1_u64..70, seed: u64) {
         let mut link = Direction::new(None, 10, seed);
         link.pass(kbps, kbps * 2, Duration::from_secs(20));
@@ -146,14 +193,16 @@ proptest! {
 
     #[test]
     fn any_samples_are_borne(
-        read in proptest::collection::vec((any::<u64>(), any::<u64>(), any::<u64>(), any::<u64>(), 0.0..=1.0), 0..60),
+        read in proptest::collection::vec(
+            ((any::<u64>(), 0_u64..3), any::<u64>(), any::<u64>(), any::<u64>(), 0.0..=1.0), 0..60,
+        ),
     ) {
         let mut gauge = Gauge::new(None, sample(0, 0, Duration::ZERO), Instant::ZERO);
-        for (at, rtt, sent, waiting, loss) in read {
+        for ((at, heard), rtt, sent, waiting, loss) in read {
             let now = Instant::from_nanos(at / 4);
             let loss = Ratio::new(loss).expect("it is a share");
             let rtt = Duration::from_nanos(rtt / 4);
-            gauge.handle_sample(Sample { loss, ..sample(sent, waiting, rtt) }, now);
+            gauge.handle_sample(Sample { loss, heard, ..sample(sent, waiting, rtt) }, now);
             gauge.handle_timeout(now);
             let _ = (gauge.reading(), gauge.told(), gauge.poll_timeout());
         }
