@@ -248,7 +248,7 @@ impl Link {
     /// Measures the link, as its endpoint does four times a second, and does what nobody is woken for; returns what a
     /// [`Gauge`](thalweg_core::routing::gauge::Gauge) is to be given.
     ///
-    /// Cost    one question to the transport, where [`Link::stats`] asks for every path
+    /// Cost    some questions to the transport, two of them for each path
     pub fn measure(&self) -> Sample {
         let now = self.now();
         self.catch_up();

@@ -33,7 +33,8 @@ pub struct LinkStats {
     pub rtt: Duration,
     /// The least of the sampled round trips in the last ten seconds.
     pub rtt_min: Duration,
-    /// The share of sent packets that were lost in the last ten seconds; over TCP, of segments that were sent again because they had not come.
+    /// The share of sent packets that were lost in the last ten seconds, but for those that were to find out how large packets
+    /// may be; over TCP, of segments that were sent again because they had not come.
     pub loss: Ratio,
     /// UDP payload bytes sent since the link is up; over TCP, bytes of its sockets.
     pub sent: DataSize,
@@ -96,6 +97,8 @@ pub enum Remote {
 pub(crate) struct Totals {
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
+    /// Of the lost ones, on the paths that there are now, those that were to find out how large packets may be.
+    pub(crate) probes_lost: u64,
     pub(crate) bytes_sent: u64,
     pub(crate) bytes_received: u64,
     pub(crate) rtt: Duration,
@@ -141,8 +144,16 @@ impl Meter {
         let Some((_, oldest)) = self.samples.front() else {
             return Reading::default();
         };
-        let packets = present.packets_sent.saturating_sub(oldest.packets_sent);
-        let lost = present.packets_lost.saturating_sub(oldest.packets_lost);
+        // A path that is gone takes its probes along, and not what was lost of them: so what came to them is added up.
+        let came = self.samples.iter().map(|(_, totals)| totals.probes_lost);
+        let after = came.clone().skip(1).chain([present.probes_lost]);
+        let probes: u64 = came
+            .zip(after)
+            .map(|(before, after)| after.saturating_sub(before))
+            .sum();
+        let less = |after: u64, before: u64| after.saturating_sub(before).saturating_sub(probes);
+        let packets = less(present.packets_sent, oldest.packets_sent);
+        let lost = less(present.packets_lost, oldest.packets_lost);
         let loss = match packets {
             0 => Ratio::ZERO,
             // Packets sent before the window may be found lost within it.
@@ -175,10 +186,14 @@ impl Meter {
 
 /// Reads what QUIC counts.
 pub(crate) fn totals_of_quic(connection: &Connection, rtt: impl FnOnce() -> Duration) -> Totals {
+    let paths = connection.paths();
+    let probes = paths.iter().map(|path| path.stats().lost_plpmtud_probes);
+    let probes_lost = probes.sum();
     let stats = connection.stats();
     Totals {
         packets_sent: stats.sent_packets,
         packets_lost: stats.lost_packets,
+        probes_lost,
         bytes_sent: stats.udp_tx.bytes,
         bytes_received: stats.udp_rx.bytes,
         rtt: rtt(),
@@ -224,6 +239,7 @@ pub(crate) fn totals_of_tcp(traffic: &tcp::Traffic) -> Totals {
     Totals {
         packets_sent: traffic.segments,
         packets_lost: traffic.segments_lost,
+        probes_lost: 0,
         bytes_sent: traffic.sent.as_bytes(),
         bytes_received: traffic.received.as_bytes(),
         rtt: traffic.rtt,

@@ -69,6 +69,7 @@ fn meter_takes_rates_over_a_second_and_losses_over_ten() {
     let totals = |ticks: u64| Totals {
         packets_sent: ticks * 100,
         packets_lost: ticks * 5,
+        probes_lost: 0,
         // 1 Mbit/s up to the tenth second, 2 Mbit/s after: a tick is a quarter of a second.
         bytes_sent: 31_250 * (ticks + ticks.saturating_sub(40)),
         bytes_received: 0,
@@ -83,6 +84,30 @@ fn meter_takes_rates_over_a_second_and_losses_over_ten() {
     assert_eq!(reading.received_rate, Bitrate::ZERO);
     assert_eq!(reading.loss, Ratio::new(0.05).expect("a share"));
     assert_eq!(reading.rtt_min, Duration::from_millis(20));
+}
+
+#[test]
+fn meter_does_not_count_probes_of_the_packet_size_as_lost() {
+    let mut meter = Meter::default();
+    // Two of three packets that are lost are probes, of two paths; with one of those its probes are gone.
+    let totals = |probes_lost, packets_lost| Totals {
+        packets_sent: 20 + 10 * packets_lost,
+        packets_lost,
+        probes_lost,
+        ..Totals::default()
+    };
+    let at = |tick: u64| Instant::ZERO + Duration::from_millis(250 * tick);
+    for (tick, (probes, lost)) in [(0, 0), (1, 1), (1, 2), (2, 3)].into_iter().enumerate() {
+        meter.handle_sample(at(tick as u64), totals(probes, lost));
+    }
+    for present in [totals(2, 3), totals(1, 3)] {
+        let reading = meter.read(at(4), present);
+        assert_eq!(reading.packets, 28);
+        assert_eq!(reading.loss, Ratio::new(1.0 / 28.0).expect("a share"));
+    }
+    meter.handle_sample(at(4), totals(1, 3));
+    let reading = meter.read(at(5), totals(2, 4));
+    assert_eq!(reading.loss, Ratio::new(1.0 / 37.0).expect("a share"));
 }
 
 #[test]

@@ -295,9 +295,12 @@ impl Live {
     pub(super) fn stats(&mut self) -> PortStats {
         let path = self.quic.path_stats(PathId::ZERO).unwrap_or_default();
         let stats = self.quic.stats();
-        let loss = match stats.sent_packets {
+        // What was to find out how large packets may be is no loss: as in `thalweg-net`.
+        let probes = path.lost_plpmtud_probes;
+        let less = |packets: u64| packets.saturating_sub(probes);
+        let loss = match less(stats.sent_packets) {
             0 => Ratio::ZERO,
-            sent => Ratio::new(stats.lost_packets as f64 / sent as f64).unwrap_or(Ratio::ONE),
+            sent => Ratio::new(less(stats.lost_packets) as f64 / sent as f64).unwrap_or(Ratio::ONE),
         };
         let queued = self.sender.queued_bytes() + self.control.queued_bytes() as u64;
         PortStats {
