@@ -6,6 +6,7 @@
 //! *What it does not do.* It changes nothing: the API only reads.
 
 mod metrics;
+mod serve;
 
 use std::net::SocketAddr;
 
@@ -16,7 +17,6 @@ use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
-use tracing::warn;
 
 use crate::handle::Handle;
 use crate::node::NodeError;
@@ -45,14 +45,9 @@ impl Server {
     }
 
     pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
-        let serve = axum::serve(self.listener, router(self.handle));
-        let stopped = async move {
-            // A node that is gone altogether stops the API as well.
-            let _ = stopping.wait_for(|stop| *stop).await;
-        };
-        if let Err(error) = serve.with_graceful_shutdown(stopped).await {
-            warn!(%error, "admin API ended");
-        }
+        // A node that is gone altogether stops the API as well.
+        let stopped = stopping.wait_for(|stop| *stop);
+        serve::serve(self.listener, router(self.handle), stopped).await;
     }
 }
 

@@ -34,6 +34,25 @@ async fn get(address: SocketAddr, path: &str) -> (u16, String) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_takes_a_place_and_asks_nothing_gives_it_back() {
+    let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
+    let api = node.api.expect("it is served");
+    let mut silent = Vec::new();
+    for _ in 0..64 {
+        let mut stream = TcpStream::connect(api).await.expect("it listens");
+        stream.write_all(b"GET /hea").await.expect("it reads");
+        silent.push(stream);
+    }
+    // Every place is taken until those are found to ask nothing.
+    let mut answer = String::new();
+    for stream in &mut silent {
+        stream.read_to_string(&mut answer).await.expect("it ends");
+    }
+    assert_eq!(get(api, "/healthz").await, (200, "ok\n".to_string()));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn health_metrics_and_status_are_served() {
     let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
     let api = node.api.expect("it is served");
