@@ -8,13 +8,13 @@ use clap::Args;
 use serde_json::json;
 use thalweg_core::id::StreamName;
 use thalweg_core::time::Duration;
-use thalweg_core::units::parse_duration;
 use thalweg_node::TraceEvent;
 use thalweg_node::local::{LocalError, LocalTracer};
 
 use tokio::time::{Instant, timeout_at};
 
 use crate::exit::{Code, Outcome, fail};
+use crate::input::parse_time;
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal::{self, Colour};
@@ -54,11 +54,11 @@ pub struct Arguments {
     count: u32,
 
     /// How often one is.
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_wait)]
     every: Duration,
 
     /// How long is waited for the next traced ADU.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_wait)]
     wait: Duration,
 
     #[command(flatten)]
@@ -69,12 +69,12 @@ pub struct Arguments {
     json: bool,
 }
 
-fn parse_time(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text).map_err(|error| error.to_string())?;
-    if time > Duration::ZERO && time <= LONGEST {
+fn parse_wait(text: &str) -> Result<Duration, String> {
+    let time = parse_time(text)?;
+    if time <= LONGEST {
         Ok(time)
     } else {
-        Err("it is to be more than nothing, and an hour at most".into())
+        Err("it is an hour at most".into())
     }
 }
 
