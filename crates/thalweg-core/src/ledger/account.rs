@@ -31,7 +31,7 @@ use super::disbelief::Disbelief;
 use super::entries::Entries;
 use super::hop::{Hop, Turn, Word};
 use super::passage::Passage;
-use super::{BANDS, Band, Counts, Marked, What, total};
+use super::{BANDS, Band, Counts, Marked, What};
 use crate::adu::Mark;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
@@ -94,7 +94,7 @@ pub enum Place {
 pub struct Account {
     pub(super) place: Place,
     pub(super) counts: Counts,
-    own: Entries,
+    pub(super) own: Entries,
     /// The next node and those behind it.
     pub(super) behind: Vec<Entries>,
     hop: Hop,
@@ -126,7 +126,7 @@ pub struct Account {
     /// When it was told last what was delivered.
     delivered_told: Instant,
     /// How many were lost when that was last asked.
-    lost: u64,
+    pub(super) lost: u64,
     pub(super) passage: Passage,
 }
 
@@ -531,44 +531,6 @@ impl Account {
             made: Made::at(now),
             statements,
         })
-    }
-
-    /// Returns whether more is lost than when this was asked last.
-    ///
-    /// Cost    O(counters)
-    pub fn has_lost_more(&mut self) -> bool {
-        let is_dropped = |number| matches!(What::from_number(number), Some((What::Dropped(_), _)));
-        let dropped = self.entries().filter(|(_, number, _)| is_dropped(*number));
-        let lost = total(dropped.map(|(_, _, count)| count));
-        core::mem::replace(&mut self.lost, lost) < lost
-    }
-
-    /// Returns whether ADUs are on their way, or ended without the source knowing yet; at the source only.
-    ///
-    /// Cost    O(counters)
-    pub fn is_open(&self) -> bool {
-        let ended = self.entries().fold(
-            0_i128,
-            |ended, (_, number, count)| match What::from_number(number) {
-                Some((What::Dropped(_) | What::Delivered, _)) => ended + i128::from(count),
-                Some((What::Returned, _)) => ended - i128::from(count),
-                Some((What::Arrived(_), _)) | None => ended,
-            },
-        );
-        ended < i128::from(self.given())
-    }
-
-    /// Returns how many ADUs the producer gave; at the source only.
-    pub(super) fn given(&self) -> u64 {
-        total(self.counts.arrived.iter().flatten().copied())
-    }
-
-    /// Returns the counters of all nodes, by their place on the path.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u8, u64)> + '_ {
-        let nodes = core::iter::once(&self.own).chain(&self.behind);
-        nodes
-            .enumerate()
-            .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)))
     }
 }
 

@@ -96,6 +96,10 @@ impl Book {
             known.extend(node);
             add(&mut self.past, (node, number), count);
         }
+        for (at, number, count) in account.twice() {
+            let node = path.get(at).copied().filter(|node| known.contains(node));
+            take(&mut self.past, &(node, number), count);
+        }
     }
 
     /// Returns the sums of all plans, of which these are not over.
@@ -117,6 +121,9 @@ impl Book {
             given = given.saturating_add(account.given());
             for (at, number, count) in account.entries() {
                 add(&mut sums, (path.get(at).copied(), number), count);
+            }
+            for (at, number, count) in account.twice() {
+                take(&mut sums, &(path.get(at).copied(), number), count);
             }
         }
         summed(given, &sums)
@@ -164,6 +171,12 @@ fn add<K: Ord>(sums: &mut BTreeMap<K, u64>, key: K, count: u64) {
     if count > 0 {
         let sum = sums.entry(key).or_default();
         *sum = sum.saturating_add(count);
+    }
+}
+
+fn take<K: Ord>(sums: &mut BTreeMap<K, u64>, key: &K, count: u64) {
+    if let Some(sum) = sums.get_mut(key) {
+        *sum = sum.saturating_sub(count);
     }
 }
 

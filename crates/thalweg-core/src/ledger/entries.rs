@@ -92,6 +92,11 @@ impl Entries {
         self.since
     }
 
+    /// Returns whether it had counted something and then began anew.
+    pub(super) fn has_begun_anew(&self) -> bool {
+        self.before.len() > 0
+    }
+
     pub(super) const fn is_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }

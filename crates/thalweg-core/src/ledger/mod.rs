@@ -26,6 +26,7 @@
 //! | `hop` | what got lost on the way to the next node |
 //! | `past` | what had left a while ago |
 //! | `passage` | whether what leaves comes through |
+//! | `sums` | what an account comes to at the source, and what of it is counted twice |
 //! | `book` | a source's accounts of all plans of a stream |
 //!
 //! *What it does not do.* It does not know which ADU was lost. What the end of a stream ([`Flags::END`]) becomes is not
@@ -43,6 +44,7 @@ mod entries;
 mod hop;
 mod passage;
 mod past;
+mod sums;
 #[cfg(test)]
 mod tests;
 

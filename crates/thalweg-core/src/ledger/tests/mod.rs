@@ -3,6 +3,7 @@
 //!
 //! *How.* A [`Chain`] of accounts on virtual time. What becomes of each ADU is decided by the test, so the truth is known.
 
+mod anew;
 mod liars;
 mod marks;
 mod passed_over;

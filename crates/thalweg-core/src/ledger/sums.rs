@@ -1,0 +1,146 @@
+//! What an account comes to at the source, and what of it is counted twice.
+//!
+//! *The idea.* A node that is killed takes with it what it had not told yet. What it had passed on by then is missing at the node
+//! before, which takes it for lost; but it came to those behind, who say what became of it once they are heard again. So it
+//! is counted twice, and nobody on the way can see that. The source can: of no plan and band can more have ended than were
+//! given. What is too much is taken back from what was lost on the way, at the nodes nearest to the source first.
+//!
+//! ```text
+//! taken back = dropped + delivered − returned by the nodes' word − given      if positive
+//! ```
+//!
+//! It is not kept: an ADU that is delivered while it is taken for lost may be as much too much for a moment, and another that is
+//! lost then takes its place among the lost.
+//!
+//! *What it does not do.* While more is on its way it does not know what is counted twice, for that might as well have been
+//! given since: it knows at the next pause, and never says that more ended than were given. What a node decided alone
+//! is no matter of doubt, and is not taken back.
+
+use alloc::vec::Vec;
+
+use super::account::{Account, Place};
+use super::entries::Entries;
+use super::{BANDS, Band, What, total};
+use crate::event::DropCause;
+
+/// In which order the causes of what is counted twice are believed to be: what depends on the word of a link.
+const TAKEN_BACK: [DropCause; 4] = [
+    DropCause::PathLost,
+    DropCause::Expired,
+    DropCause::Cancelled,
+    DropCause::Dependant,
+];
+
+/// How many were dropped, delivered, and there after all, by band.
+struct Ended {
+    ended: [u64; BANDS],
+    returned: [u64; BANDS],
+}
+
+impl Account {
+    /// Returns whether more is lost than when this was asked last.
+    ///
+    /// Cost    O(counters)
+    pub fn has_lost_more(&mut self) -> bool {
+        let is_dropped = |number| matches!(What::from_number(number), Some((What::Dropped(_), _)));
+        let dropped = self.entries().filter(|(_, number, _)| is_dropped(*number));
+        let lost = total(dropped.map(|(_, _, count)| count));
+        core::mem::replace(&mut self.lost, lost) < lost
+    }
+
+    /// Returns whether ADUs are on their way, or ended without the source knowing yet; at the source only.
+    ///
+    /// Cost    O(counters)
+    pub fn is_open(&self) -> bool {
+        let Ended { ended, returned } = self.ended();
+        let given = self.given_by_band();
+        (0..BANDS).any(|at| ended[at].saturating_sub(returned[at]) < given[at])
+    }
+
+    /// Returns how many ADUs the producer gave; at the source only.
+    pub(super) fn given(&self) -> u64 {
+        total(self.given_by_band().into_iter())
+    }
+
+    fn given_by_band(&self) -> [u64; BANDS] {
+        let given = core::array::from_fn(|at| total(self.counts.arrived.iter().map(|of| of[at])));
+        // What the caster had copied and not told when it began anew was given too.
+        let is_anew = self.behind.first().is_some_and(Entries::has_begun_anew);
+        if !matches!(self.place, Place::Graft(_)) || !is_anew {
+            return given;
+        }
+        let Ended { ended, returned } = self.ended();
+        core::array::from_fn(|at| given[at].max(ended[at].saturating_sub(returned[at])))
+    }
+
+    /// Returns the counters of all nodes, by their place on the path.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u8, u64)> + '_ {
+        let nodes = core::iter::once(&self.own).chain(&self.behind);
+        nodes
+            .enumerate()
+            .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)))
+    }
+
+    fn ended(&self) -> Ended {
+        let [mut ended, mut returned] = [[0_u64; BANDS]; 2];
+        for (_, number, count) in self.entries() {
+            let (of, band) = match What::from_number(number) {
+                Some((What::Dropped(_) | What::Delivered, band)) => (&mut ended, band),
+                Some((What::Returned, band)) => (&mut returned, band),
+                Some((What::Arrived(_), _)) | None => continue,
+            };
+            of[band.index()] = of[band.index()].saturating_add(count);
+        }
+        Ended { ended, returned }
+    }
+
+    /// Returns what is counted twice, beside what has returned by the nodes' own word: places on the path, counters of what was
+    /// dropped, and how many of that.
+    ///
+    /// Cost    O(counters)
+    pub(super) fn twice(&self) -> Vec<(usize, u8, u64)> {
+        let (given, Ended { ended, returned }) = (self.given_by_band(), self.ended());
+        let mut left: [u64; BANDS] = core::array::from_fn(|at| {
+            let ended = ended[at].saturating_sub(returned[at]);
+            ended.saturating_sub(given[at])
+        });
+        if left == [0; BANDS] {
+            return Vec::new();
+        }
+        // Of each node what depends on the word of a link, and of that what it has not taken back itself.
+        let mut dropped: Vec<[[u64; BANDS]; TAKEN_BACK.len()]> = Vec::new();
+        let mut most: Vec<[i128; BANDS]> = Vec::new();
+        dropped.resize_with(1 + self.behind.len(), Default::default);
+        most.resize_with(1 + self.behind.len(), Default::default);
+        for (at, number, count) in self.entries() {
+            match What::from_number(number) {
+                Some((What::Dropped(of), band)) => {
+                    let cause = TAKEN_BACK.iter().position(|cause| *cause == of);
+                    let Some(cause) = cause else {
+                        continue;
+                    };
+                    let sum = &mut dropped[at][cause][band.index()];
+                    *sum = sum.saturating_add(count);
+                    most[at][band.index()] += i128::from(count);
+                }
+                Some((What::Returned, band)) => most[at][band.index()] -= i128::from(count),
+                _ => {}
+            }
+        }
+        let mut twice = Vec::new();
+        for (which, cause) in TAKEN_BACK.into_iter().enumerate() {
+            for (at, most) in most.iter_mut().enumerate() {
+                for band in Band::all() {
+                    let (most, left) = (&mut most[band.index()], &mut left[band.index()]);
+                    let free = u64::try_from((*most).max(0)).unwrap_or(u64::MAX);
+                    let taken = dropped[at][which][band.index()].min(*left).min(free);
+                    *left -= taken;
+                    *most -= i128::from(taken);
+                    let number = What::Dropped(cause).number(band);
+                    twice.extend((taken > 0).then_some((at, number, taken)));
+                }
+            }
+        }
+        twice
+    }
+}
