@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::{Adu, Flags, Mark};
 use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
+use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_core::mailbox::Held;
 use thalweg_core::needs::{Needs, Reliability};
 use thalweg_core::session::{Hold, Keep, Sinkward};
@@ -127,9 +127,14 @@ enum Step {
 }
 
 impl Outlet {
-    pub(crate) fn new(stream: StreamId, forwarder: Arc<Forwarder>, needs: &Needs) -> Self {
+    pub(crate) fn new(
+        stream: StreamId,
+        name: &StreamName,
+        forwarder: Arc<Forwarder>,
+        needs: &Needs,
+    ) -> Self {
         let holding = Hold::new(needs).map(Holding::new);
-        let counts = forwarder.ledger.row(stream);
+        let counts = forwarder.ledger.row(stream, name);
         counts.give();
         Self {
             stream,

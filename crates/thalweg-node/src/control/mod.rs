@@ -404,6 +404,10 @@ impl Control {
         self.forwarder.mailboxes.sweep();
         self.close_abandoned();
         self.count_unread(COUNTS_OLD);
+        let records = self.controller.directory().records();
+        let announced = records.flat_map(|record| record.streams.iter().map(|stream| stream.id));
+        let now = self.now();
+        self.forwarder.ledger.sweep(now, || announced.collect());
     }
 
     fn handle_timeout(&mut self) {
@@ -470,6 +474,7 @@ impl Control {
                     self.forwarder.ledger.forget_account(stream, Epoch(0));
                     self.forwarder.forget_given(stream);
                     log::log_closed(&self.controller, &name, &reading);
+                    self.forwarder.ledger.close(stream, reading);
                 }
                 Output::Trace { stream, marking } => self.forwarder.traces.begin(stream, marking),
                 Output::Tracing { stream, answer } => self.tell_tracing(stream, answer),

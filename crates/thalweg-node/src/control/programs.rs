@@ -66,13 +66,13 @@ impl Control {
         given: Option<Vec<Part>>,
     ) -> Result<Published, PublishError> {
         let now = self.now();
-        let needs = publication.needs;
+        let (needs, name) = (publication.needs, publication.name.clone());
         let stream = self
             .controller
             .publish(publication, given, now, &mut self.keys)?;
         let (active, watch) = watch::channel(Vec::new());
         let forwarder = Arc::clone(&self.forwarder);
-        let outlet = Arc::new(Outlet::new(stream, forwarder, &needs));
+        let outlet = Arc::new(Outlet::new(stream, &name, forwarder, &needs));
         outlet.start();
         let losses = Arc::new(watch::Sender::new(Vec::new()));
         let told = Arc::downgrade(&losses);

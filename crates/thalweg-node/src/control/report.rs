@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use thalweg_core::control::Source;
-use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::ledger::Loss;
+use thalweg_core::id::{NodeId, StreamId, StreamName};
+use thalweg_core::ledger::{Loss, Reading};
 use thalweg_core::routing::gauge::Gauge;
 use thalweg_core::time::Instant;
 use thalweg_core::units::Bitrate;
@@ -17,8 +17,8 @@ use super::Control;
 use super::log::hop;
 use super::neighbour::PeerState;
 use crate::status::{
-    LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, PlanStatus, RouteStatus,
-    Status, StreamStatus,
+    LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, OverStatus, PlanStatus,
+    RouteStatus, Status, StreamStatus,
 };
 
 impl Control {
@@ -37,6 +37,7 @@ impl Control {
                 .map(|record| self.node_status(record))
                 .collect(),
             streams: self.stream_statuses(),
+            over: self.over_statuses(),
             plans: self.plan_statuses(),
             routes: self.route_statuses(),
             fabric: self.controller.roll().fabric(),
@@ -194,6 +195,26 @@ impl Control {
     /// Returns what became of the ADUs of a stream that is published here.
     pub(super) fn ledger_status(&self, stream: StreamId) -> Option<LedgerStatus> {
         let reading = self.controller.reading(stream)?;
+        Some(self.ledger_of(&reading))
+    }
+
+    /// Returns the streams that are announced no more and whose counters are kept, each name once: of one that is announced again, or
+    /// was over more than once, what was last holds.
+    fn over_statuses(&self) -> Vec<OverStatus> {
+        let records = self.controller.directory().records();
+        let announced = records.flat_map(|record| record.streams.iter());
+        let mut names: BTreeSet<StreamName> = announced.map(|stream| stream.name.clone()).collect();
+        let over = self.forwarder.ledger.kept().into_iter();
+        let over = over.filter(|over| names.insert(over.name.clone()));
+        over.map(|over| OverStatus {
+            name: over.name,
+            counts: over.counts,
+            ledger: over.closed.map(|reading| self.ledger_of(&reading)),
+        })
+        .collect()
+    }
+
+    fn ledger_of(&self, reading: &Reading) -> LedgerStatus {
         let loss = |loss: &Loss| LossStatus {
             hop: hop(&self.controller, loss.node),
             cause: loss.cause.name(),
@@ -203,12 +224,12 @@ impl Control {
             ],
             adus: loss.adus,
         };
-        Some(LedgerStatus {
+        LedgerStatus {
             given: reading.given,
             delivered: reading.delivered,
             open: reading.open(),
             losses: reading.losses.iter().map(loss).collect(),
-        })
+        }
     }
 
     fn plan_statuses(&self) -> Vec<PlanStatus> {

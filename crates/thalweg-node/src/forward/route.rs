@@ -40,12 +40,12 @@ impl Route {
         arrivals: &Arrivals,
     ) -> Result<Self, SpecError> {
         let (stream, epoch) = (installation.stream, installation.epoch);
-        let next = installation.next;
+        let (next, name) = (installation.next, installation.name.clone());
         let (part, lift) = Part::build(installation, secrets, pool)?;
         Ok(Self {
             part,
             lift: lift.map(Mutex::new),
-            counts: ledger.row(stream),
+            counts: ledger.row(stream, &name),
             account: ledger.account(stream, epoch),
             exposure: next.map(|next| ledger.exposure(next)),
             arrived: next.is_none().then(|| arrivals.of(stream)),

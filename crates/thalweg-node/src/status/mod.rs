@@ -24,6 +24,9 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// All streams that it knows of.
     pub streams: Vec<StreamStatus>,
+    /// Those that nobody publishes any more, for the metrics: kept for five minutes after anything was done with them here, the last 256 at most.
+    #[serde(skip)]
+    pub over: Vec<OverStatus>,
     /// The plans of the streams that it publishes.
     pub plans: Vec<PlanStatus>,
     /// The parts of plans that run here.
@@ -55,6 +58,17 @@ pub struct NodeStatus {
     pub rights: Option<Vec<&'static str>>,
     /// The names of the nodes that it has links with.
     pub neighbours: Vec<String>,
+}
+
+/// A stream that was used here and that nobody publishes now.
+#[derive(Clone, Debug)]
+pub struct OverStatus {
+    /// Its name.
+    pub name: StreamName,
+    /// What became of its ADUs on this node.
+    pub counts: StreamReading,
+    /// What became of them on all nodes of its path, if it was published here.
+    pub ledger: Option<LedgerStatus>,
 }
 
 /// What others said that was not taken, of one kind.

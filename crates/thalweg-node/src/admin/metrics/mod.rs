@@ -10,9 +10,7 @@ mod tests;
 
 use std::fmt::Write;
 
-use crate::status::{
-    LatencyStatus, LedgerStatus, LinkStatus, OutboxStatus, Status, StreamReading, StreamStatus,
-};
+use crate::status::{LatencyStatus, LedgerStatus, LinkStatus, OutboxStatus, Status, StreamReading};
 
 /// Returns the metrics page.
 pub(super) fn render(status: &Status) -> String {
@@ -60,9 +58,32 @@ pub(super) fn render(status: &Status) -> String {
     page.sample("thalweg_nodes", &[], status.nodes.len() as f64);
     links(&mut page, &status.links);
     outboxes(&mut page, &status.links);
-    streams(&mut page, &status.streams);
-    ledgers(&mut page, &status.streams);
+    let counted = counted(status);
+    streams(&mut page, &counted);
+    ledgers(&mut page, &counted);
     page.text
+}
+
+/// A stream that counts, or whose counters are kept.
+struct Counted<'a> {
+    name: &'a str,
+    counts: &'a StreamReading,
+    ledger: Option<&'a LedgerStatus>,
+}
+
+/// Returns the streams that there are, and then those that are over.
+fn counted(status: &Status) -> Vec<Counted<'_>> {
+    let live = status.streams.iter().map(|stream| Counted {
+        name: stream.name.as_str(),
+        counts: &stream.counts,
+        ledger: stream.ledger.as_ref(),
+    });
+    let over = status.over.iter().map(|stream| Counted {
+        name: stream.name.as_str(),
+        counts: &stream.counts,
+        ledger: stream.ledger.as_ref(),
+    });
+    live.chain(over).collect()
 }
 
 fn links(page: &mut Page, links: &[LinkStatus]) {
@@ -199,7 +220,7 @@ fn latencies(page: &mut Page, outboxes: &[(String, OutboxStatus)]) {
     }
 }
 
-fn streams(page: &mut Page, streams: &[StreamStatus]) {
+fn streams(page: &mut Page, streams: &[Counted<'_>]) {
     type Get = fn(&StreamReading) -> u64;
     let counters: [(&str, &str, Get); 5] = [
         (
@@ -231,11 +252,7 @@ fn streams(page: &mut Page, streams: &[StreamStatus]) {
     for (name, help, get) in counters {
         page.family(name, "counter", help);
         for stream in streams {
-            page.sample(
-                name,
-                &[("stream", stream.name.as_str())],
-                get(&stream.counts) as f64,
-            );
+            page.sample(name, &[("stream", stream.name)], get(stream.counts) as f64);
         }
     }
     page.family(
@@ -244,7 +261,7 @@ fn streams(page: &mut Page, streams: &[StreamStatus]) {
         "ADUs sent whose fate is not known yet",
     );
     for stream in streams {
-        let labels = [("stream", stream.name.as_str())];
+        let labels = [("stream", stream.name)];
         page.sample(
             "thalweg_stream_adus_under_way",
             &labels,
@@ -258,14 +275,14 @@ fn streams(page: &mut Page, streams: &[StreamStatus]) {
     );
     for stream in streams {
         for (cause, count) in &stream.counts.dropped {
-            let labels = [("stream", stream.name.as_str()), ("cause", cause)];
+            let labels = [("stream", stream.name), ("cause", cause)];
             page.sample("thalweg_stream_adus_dropped_total", &labels, *count as f64);
         }
     }
 }
 
 /// What became of the ADUs of streams that are published here, on all nodes of their paths.
-fn ledgers(page: &mut Page, streams: &[StreamStatus]) {
+fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
     type Get = fn(&LedgerStatus) -> u64;
     let published = || streams.iter().filter(|stream| stream.ledger.is_some());
     let sums: [(&str, &str, &str, Get); 3] = [
@@ -291,8 +308,8 @@ fn ledgers(page: &mut Page, streams: &[StreamStatus]) {
     for (name, kind, help, get) in sums {
         page.family(name, kind, help);
         for stream in published() {
-            let value = stream.ledger.as_ref().map_or(0, get);
-            page.sample(name, &[("stream", stream.name.as_str())], value as f64);
+            let value = stream.ledger.map_or(0, get);
+            page.sample(name, &[("stream", stream.name)], value as f64);
         }
     }
     // Not a counter: what was taken for lost and comes after all is taken back.
@@ -307,7 +324,7 @@ fn ledgers(page: &mut Page, streams: &[StreamStatus]) {
             let [least, most] = loss.importance;
             let importance = format!("{least}-{most}");
             let labels = [
-                ("stream", stream.name.as_str()),
+                ("stream", stream.name),
                 ("hop", &loss.hop),
                 ("cause", loss.cause),
                 ("importance", &importance),

@@ -1,4 +1,5 @@
-//! Proves that what a link's outbox says is on the metrics page, in base units, and nothing of a link that says nothing.
+//! Proves that what a link's outbox says is on the metrics page, in base units, and nothing of a link that says nothing; and that
+//! streams that are over are on it like others.
 
 use thalweg_core::id::NodeId;
 
@@ -57,4 +58,35 @@ fn an_outbox_is_on_the_page_in_base_units() {
         );
     }
     assert!(!page.text.contains("desk"), "{}", page.text);
+}
+
+#[test]
+fn a_stream_that_is_over_is_on_the_page_like_others() {
+    let counts = StreamReading {
+        delivered: 7,
+        dropped: [("expired", 2)].into(),
+        ..StreamReading::default()
+    };
+    let ledger = LedgerStatus {
+        given: 9,
+        delivered: 7,
+        open: 0,
+        losses: Vec::new(),
+    };
+    let over = Counted {
+        name: "files/1",
+        counts: &counts,
+        ledger: Some(&ledger),
+    };
+    let mut page = Page::default();
+    streams(&mut page, std::slice::from_ref(&over));
+    ledgers(&mut page, &[over]);
+    for line in [
+        "thalweg_stream_adus_delivered_total{stream=\"files/1\"} 7",
+        "thalweg_stream_adus_dropped_total{stream=\"files/1\",cause=\"expired\"} 2",
+        "thalweg_stream_path_adus_given_total{stream=\"files/1\"} 9",
+    ] {
+        let is_there = page.text.lines().any(|found| found == line);
+        assert!(is_there, "{line}\n{}", page.text);
+    }
 }

@@ -5,20 +5,30 @@
 //!
 //! Beside it each plan has an [`Account`], of which the source is told.
 //!
+//! What is kept of a stream that is over, and for how long, says `rows`.
+//!
 //! *What it does not do.* It tells no other node: `control` does.
 
-use std::collections::BTreeMap;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 use thalweg_core::event::DropCause;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
+use thalweg_core::ledger::Reading;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Outcome;
 use tokio::sync::Notify;
 
 use super::{Account, Table, read, write};
+
+pub(crate) use rows::Kept;
+use rows::Rows;
 
 /// The counters of one stream on this node.
 #[derive(Debug, Default)]
@@ -75,7 +85,7 @@ pub(crate) struct ExposureCounts {
 /// The counters of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    streams: Table<StreamId, Arc<StreamCounts>>,
+    streams: Rows,
     accounts: Table<(StreamId, Epoch), Arc<Account>>,
     exposures: Table<NodeId, Arc<ExposureCounts>>,
     unknown: AtomicU64,
@@ -85,12 +95,29 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Returns the row of a stream, made on first use.
-    pub(crate) fn row(&self, stream: StreamId) -> Arc<StreamCounts> {
-        Arc::clone(write(&self.streams).entry(stream).or_default())
+    pub(crate) fn row(&self, stream: StreamId, name: &StreamName) -> Arc<StreamCounts> {
+        self.streams.row(stream, name)
     }
 
     pub(crate) fn find(&self, stream: StreamId) -> Option<Arc<StreamCounts>> {
-        read(&self.streams).get(&stream).map(Arc::clone)
+        self.streams.find(stream)
+    }
+
+    /// Keeps what the source of a stream knew when it was withdrawn, for as long as its row is kept.
+    pub(crate) fn close(&self, stream: StreamId, reading: Reading) {
+        self.streams.close(stream, reading);
+    }
+
+    /// Forgets the rows of streams that have been over for long; which are announced is asked if that matters.
+    ///
+    /// Cost    O(rows)
+    pub(crate) fn sweep(&self, now: Instant, announced: impl FnOnce() -> BTreeSet<StreamId>) {
+        self.streams.sweep(now, announced);
+    }
+
+    /// Returns the counters of all streams that are kept: first of those that are not over yet, then of the last to end.
+    pub(crate) fn kept(&self) -> Vec<Kept> {
+        self.streams.kept()
     }
 
     /// Returns the account of a plan, made on first use; that of epoch 0 is of what is given under no plan.
@@ -132,10 +159,7 @@ impl Ledger {
 
     /// Returns how many ADUs of all streams were sent and have not ended.
     pub(crate) fn under_way(&self) -> u64 {
-        read(&self.streams)
-            .values()
-            .map(|counts| counts.under_way())
-            .sum()
+        self.streams.under_way()
     }
 
     pub(crate) fn count_unknown(&self) {

@@ -1,0 +1,99 @@
+//! Proves how long the counters of a stream are kept, and how many are at most.
+
+use std::collections::BTreeSet;
+
+use thalweg_core::id::{StreamId, StreamName};
+use thalweg_core::time::{Duration, Instant};
+use thalweg_net::Outcome;
+
+use super::rows::{KEPT, OVER_MAX};
+use super::{Ledger, Reading};
+
+fn name(text: &str) -> StreamName {
+    text.parse().expect("a name")
+}
+
+fn at(seconds: u64) -> Instant {
+    Instant::ZERO + Duration::from_secs(seconds)
+}
+
+/// Sweeps while nothing is announced.
+fn sweep(ledger: &Ledger, now: Instant) {
+    ledger.sweep(now, BTreeSet::new);
+}
+
+fn over(ledger: &Ledger) -> Vec<u64> {
+    let kept = ledger.kept().into_iter();
+    let over = kept.filter(|kept| kept.over.is_some());
+    over.map(|kept| kept.id.0).collect()
+}
+
+#[test]
+fn the_counters_of_a_stream_are_kept_for_a_while_after_its_end() {
+    let ledger = Ledger::default();
+    let row = ledger.row(StreamId(1), &name("a"));
+    row.sent();
+    sweep(&ledger, at(0));
+    drop(row);
+    sweep(&ledger, at(1_000));
+    assert!(over(&ledger).is_empty(), "one is under way");
+    let row = ledger.find(StreamId(1)).expect("it is in use");
+    row.ended(Outcome::Acknowledged);
+    ledger.close(StreamId(1), Reading::default());
+    sweep(&ledger, at(2_000));
+    assert!(over(&ledger).is_empty(), "somebody holds it");
+    drop(row);
+    sweep(&ledger, at(3_000));
+    let kept = ledger.kept().remove(0);
+    assert_eq!((kept.name, kept.counts.acknowledged), (name("a"), 1));
+    assert_eq!(kept.closed, Some(Reading::default()));
+    let end = at(3_000) + KEPT;
+    sweep(&ledger, end - Duration::from_nanos(1));
+    assert_eq!(over(&ledger), [1]);
+    sweep(&ledger, end);
+    assert!(over(&ledger).is_empty());
+    assert!(ledger.find(StreamId(1)).is_none());
+}
+
+#[test]
+fn who_is_back_in_time_goes_on_counting() {
+    let ledger = Ledger::default();
+    ledger.row(StreamId(1), &name("a")).received();
+    sweep(&ledger, at(0));
+    let row = ledger.row(StreamId(1), &name("a"));
+    assert!(over(&ledger).is_empty());
+    sweep(&ledger, at(1_000));
+    row.received();
+    assert_eq!(row.reading().received, 2);
+}
+
+#[test]
+fn what_is_announced_is_not_over() {
+    let ledger = Ledger::default();
+    ledger.row(StreamId(1), &name("a")).received();
+    for seconds in [0, 1_000] {
+        ledger.sweep(at(seconds), || [StreamId(1)].into());
+        assert!(over(&ledger).is_empty());
+    }
+    sweep(&ledger, at(2_000));
+    assert_eq!(over(&ledger), [1]);
+}
+
+#[test]
+fn of_many_short_streams_the_last_to_end_are_kept() {
+    let ledger = Ledger::default();
+    let many = 3 * OVER_MAX as u64;
+    let live = ledger.row(StreamId(many), &name("live"));
+    for stream in 0..many {
+        ledger.row(StreamId(stream), &name(&format!("f/{stream}")));
+        sweep(&ledger, Instant::ZERO + Duration::from_millis(stream));
+    }
+    let last = over(&ledger);
+    assert_eq!(last.len(), OVER_MAX);
+    assert_eq!(
+        (last[0], last[OVER_MAX - 1]),
+        (many - 1, many - OVER_MAX as u64)
+    );
+    assert!(ledger.find(StreamId(many)).is_some());
+    drop(live);
+}
