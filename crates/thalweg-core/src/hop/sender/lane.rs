@@ -11,6 +11,9 @@
 //! stream 2                              once the end is acknowledged │ ADU 7 │ …
 //! ```
 //!
+//! A lane that has been ended and is used again, as by what had waited for room meanwhile, begins like one that was cut: it waits
+//! until the peer has all of the stream before.
+//!
 //! A stream that the peer has stopped is reset: its end would never be acknowledged.
 //!
 //! *What it does not do.* It does not resend what a reset stream had not delivered.
@@ -45,7 +48,7 @@ struct Lane<S> {
     /// Whether its stream's first byte has gone.
     has_kind: bool,
     queue: VecDeque<Ticket>,
-    /// The stream before, which ended within an ADU and is not acknowledged.
+    /// The stream before, which has been ended and is not acknowledged: within an ADU, or because nobody used it, or to end the lane.
     cut: Option<S>,
     /// The peer has stopped the stream since the last ADU.
     stopped: Option<StreamCode>,
@@ -80,8 +83,23 @@ impl<S> Lanes<S> {
         self.by_id.len() < LANES_MAX || self.by_id.contains_key(&id)
     }
 
-    pub(super) fn push(&mut self, id: OrderedId, ticket: Ticket) {
-        self.by_id.entry(id).or_default().queue.push_back(ticket);
+    pub(super) fn push(&mut self, id: OrderedId, ticket: Ticket)
+    where
+        S: Copy,
+    {
+        let ending = &self.ending;
+        let lane = self.by_id.entry(id).or_insert_with(|| {
+            let mut before = ending.iter().filter(|(_, (of, _))| *of == id);
+            let before = before
+                .next()
+                .map(|(number, (_, stream))| (*number, *stream));
+            Lane {
+                number: before.map_or(0, |(number, _)| number),
+                cut: before.map(|(_, stream)| stream),
+                ..Lane::default()
+            }
+        });
+        lane.queue.push_back(ticket);
     }
 
     /// Returns the ADU whose turn it is.
@@ -268,6 +286,8 @@ impl<S: Copy, D> Sender<S, D> {
         transport: &mut impl Transport<Stream = S>,
     ) {
         if let Some((id, stream)) = self.lanes.ending.remove(&number) {
+            // The same stream, if the lane was begun again meanwhile.
+            self.heal_lane(id, number);
             transport.forget(stream);
             self.events.push_back(Event::OrderedEnded { id, outcome });
         } else if let Some(stream) = self.heal_lane(id, number) {
@@ -294,6 +314,7 @@ impl<S: Copy, D> Sender<S, D> {
         transport: &mut impl Transport<Stream = S>,
     ) {
         if let Some((id, stream)) = self.lanes.ending.remove(&number) {
+            self.heal_lane(id, number);
             transport.reset(stream, StreamCode::Cancelled);
             let outcome = match code {
                 StreamCode::Whole => Outcome::Acknowledged,

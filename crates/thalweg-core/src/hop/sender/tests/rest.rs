@@ -1,9 +1,13 @@
-//! A sequence that nobody uses for a while.
+//! A sequence that nobody uses for a while, or that is ended, and goes on.
 
-use super::{Fake, acknowledge_all, at, header, lane, one, outcomes, payload, push, sender};
-use crate::hop::sender::Arrived;
+use alloc::vec::Vec;
+
+use super::{
+    Fake, Subject, acknowledge_all, at, header, lane, one, outcomes, payload, push, sender,
+};
+use crate::hop::sender::{Arrived, Event, Ticket};
 use crate::hop::settings::LANES_MAX;
-use crate::hop::{Carriage, OrderedId, Outcome, SendOptions};
+use crate::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
 use crate::id::{Epoch, StreamId};
 use crate::time::Duration;
 
@@ -54,4 +58,68 @@ fn a_lane_that_rested_goes_on_when_the_peer_has_all_that_was_before() {
     subject.pump(at(10_000), &mut fake);
     assert_eq!(outcomes(&mut subject), [(1, Outcome::Departed)]);
     assert_eq!(one(&fake.streams[&1].bytes[1..]).0.0, 1);
+}
+
+/// Returns how the ends of sequences that are told came about.
+fn ends(subject: &mut Subject) -> Vec<Outcome> {
+    let events = core::iter::from_fn(|| subject.poll_event());
+    let end = |event| match event {
+        Event::OrderedEnded { outcome, .. } => Some(outcome),
+        Event::Outcome { .. } => None,
+    };
+    events.filter_map(end).collect()
+}
+
+/// A sequence of one ADU that was ended, and of which a second comes before the peer has the end.
+fn ended_too_early(fake: &mut Fake) -> (Subject, Ticket) {
+    let mut subject = sender();
+    push(&mut subject, header(0), 500, Carriage::Ordered(lane()));
+    subject.finish_ordered(lane());
+    subject.pump(at(0), fake);
+    assert!(fake.streams[&0].is_finished);
+    assert_eq!(outcomes(&mut subject), [(0, Outcome::Departed)]);
+    let next = push(&mut subject, header(1), 500, Carriage::Ordered(lane()));
+    subject.pump(at(0), fake);
+    assert_eq!(fake.streams.len(), 1, "it would overtake");
+    assert_eq!(outcomes(&mut subject), []);
+    (subject, next.expect("there is room"))
+}
+
+#[test]
+fn what_comes_of_a_lane_that_was_ended_overtakes_nothing_of_it() {
+    let mut fake = Fake::default();
+    let (mut subject, _) = ended_too_early(&mut fake);
+    acknowledge_all(&mut subject, &mut fake);
+    assert_eq!(ends(&mut subject), [Outcome::Acknowledged]);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(outcomes(&mut subject), [(1, Outcome::Departed)]);
+    assert_eq!(one(&fake.streams[&1].bytes[1..]).0.0, 1);
+    // It is a lane like any other.
+    subject.finish_ordered(lane());
+    subject.pump(at(0), &mut fake);
+    acknowledge_all(&mut subject, &mut fake);
+    assert_eq!(ends(&mut subject), [Outcome::Acknowledged]);
+    assert!(subject.is_empty());
+}
+
+#[test]
+fn a_lane_that_was_ended_twice_or_is_wanted_no_more_goes_on_too() {
+    let mut fake = Fake::default();
+    let (mut subject, next) = ended_too_early(&mut fake);
+    // What waits is given up, and the lane ended again: that is the end of the same stream.
+    subject.cancel(next, Outcome::Cancelled);
+    subject.finish_ordered(lane());
+    subject.pump(at(0), &mut fake);
+    acknowledge_all(&mut subject, &mut fake);
+    assert_eq!(ends(&mut subject), [Outcome::Acknowledged]);
+    assert!(subject.is_empty());
+
+    let mut fake = Fake::default();
+    let (mut subject, _) = ended_too_early(&mut fake);
+    let owner = fake.streams[&0].owner;
+    subject.handle_stopped(owner, StreamCode::UnknownStream, &mut fake);
+    let refused = Outcome::Refused(StreamCode::UnknownStream);
+    assert_eq!(ends(&mut subject), [refused]);
+    subject.pump(at(0), &mut fake);
+    assert_eq!(outcomes(&mut subject), [(1, Outcome::Departed)]);
 }
