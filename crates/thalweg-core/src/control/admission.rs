@@ -9,7 +9,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::{Controller, Keys, Note, Settings};
+use super::{Controller, Keys, Note, Notice, Settings};
 use crate::admission::{News, Rights, Roll, Unfit, UnixTime};
 use crate::id::NodeId;
 use crate::limits::NODE_NAME_BYTES_MAX;
@@ -363,6 +363,9 @@ impl Controller {
         if node == self.id() {
             // What it announces depends on them.
             self.own_record.made = None;
+            if !self.roll.admits(node) {
+                self.tell_wanted(&Notice::Expelled);
+            }
             return;
         }
         self.heed_exposure(node, now);

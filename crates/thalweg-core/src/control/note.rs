@@ -292,6 +292,8 @@ pub enum Notice {
     Waiting,
     /// Its publisher is gone.
     Gone,
+    /// This node does not belong to its fabric any more.
+    Expelled,
     /// Its source cannot serve us now.
     Refused {
         /// The source's name.
@@ -309,6 +311,9 @@ impl Notice {
             Self::Gone => {
                 format!("the publisher of `{name}` is gone; waiting for it to come back")
             }
+            Self::Expelled => format!(
+                "this node's own grant has expired or was revoked, so nobody serves `{name}` to it: `thalweg join` with a new ticket"
+            ),
             Self::Refused { source, reason } => {
                 format!("{source} cannot serve `{name}` now: {reason}; waiting")
             }

@@ -346,6 +346,15 @@ impl Controller {
         }
     }
 
+    /// Tells all who want a stream the same.
+    pub(super) fn tell_wanted(&mut self, notice: &Notice) {
+        let told = self.wanted.keys().map(|name| Output::Notice {
+            name: name.clone(),
+            notice: notice.clone(),
+        });
+        self.outputs.extend(told);
+    }
+
     /// The source says why it does not serve us now: perhaps another does.
     pub(super) fn handle_refused(
         &mut self,

@@ -299,8 +299,11 @@ fn who_loses_the_right_to_publish_stays_on_the_map_and_announces_nothing() {
 fn a_grant_ends_by_itself_at_its_expiry() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
     fabric.changes(A);
+    fabric.subscribe(C);
     fabric.pass(HOUR);
     assert!(!fabric.knows(A, B) && !fabric.knows(A, C));
+    let told = &fabric.node(C).notices;
+    assert!(told.contains(&Notice::Expelled), "{told:?}");
     let changes = fabric.changes(A);
     assert!(
         changes.contains(&AdmissionChange::Expelled(B)),
