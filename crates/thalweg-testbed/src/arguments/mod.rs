@@ -223,7 +223,7 @@ async fn play(arguments: &Arguments, world: &World) -> Result<u8, Failure> {
             return Err(anyhow::anyhow!("not all came: {}", broken.join("; ")).into());
         }
     }
-    never(report.violations.len())
+    never(&report.violations)
 }
 
 /// Plays a world that was read from a path.
@@ -259,7 +259,7 @@ async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
         worlds.push((load(&path)?, path));
     }
     std::fs::create_dir_all(folder).with_context(|| format!("cannot make {shown}"))?;
-    let (mut rungs, mut violations) = (Vec::new(), 0);
+    let (mut rungs, mut violations) = (Vec::new(), Vec::new());
     for (world, path) in &worlds {
         eprintln!("testbed: playing {}", path.display());
         let mut rung = Rung::default();
@@ -270,18 +270,21 @@ async fn ladder(arguments: &Arguments) -> Result<u8, Failure> {
         rung.simulator = ladder::simulate(&thalweg, path, arguments.seed).await?;
         for report in rung.testbed.iter().chain(&rung.simulator) {
             ladder::keep(folder, report)?;
-            violations += report.violations.len();
+            violations.extend_from_slice(&report.violations);
         }
         rungs.push(rung);
     }
     println!("{}\n\n{}", ladder::machine(), ladder::table(&rungs));
-    never(violations)
+    never(&violations)
 }
 
-fn never(violations: usize) -> Result<u8, Failure> {
+fn never(violations: &[String]) -> Result<u8, Failure> {
     match violations {
-        0 => Ok(0),
-        count => Err(anyhow::anyhow!("{count} thing(s) happened that never should").into()),
+        [] => Ok(0),
+        [first, ..] => {
+            let count = violations.len();
+            Err(anyhow::anyhow!("{count} thing(s) happened that never should: {first}").into())
+        }
     }
 }
 
