@@ -141,18 +141,23 @@ fn who_begins_is_first_given_what_is_kept_and_who_moves_is_not() {
     assert_eq!(replays(&fabric, B), [2, 4], "C had left, and begins anew");
 }
 
+/// Has C, which B is linked with, die without a word and begin anew when its clock says this; it wants the stream again.
+fn restart_sink(fabric: &mut Fabric, since_1970: Duration) {
+    fabric.nodes.remove(&C);
+    fabric.wires.retain(|wire| *wire != [B, C]);
+    fabric.pass(Duration::from_millis(500));
+    fabric.start(C, since_1970);
+    fabric.link([B, C]);
+    fabric.subscribe(C);
+}
+
 #[test]
 fn a_sink_that_was_restarted_begins_anew() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
     assert_eq!(replays(&fabric, A), [1]);
-    fabric.nodes.remove(&C);
-    fabric.wires.retain(|wire| *wire != [B, C]);
-    fabric.pass(Duration::from_millis(500));
-    fabric.start(C, Duration::from_secs(2_000));
-    fabric.link([B, C]);
-    fabric.subscribe(C);
+    restart_sink(&mut fabric, Duration::from_secs(2_000));
     let (epoch, _) = fabric.way(A, stream);
     assert!(epoch > Epoch(1));
     assert_eq!(replays(&fabric, A), [1, epoch.0]);
@@ -174,12 +179,7 @@ fn what_a_sink_has_is_heeded_after_its_clock_was_set_back_between_two_lives() {
         heard.map(|(_, held)| held.floor)
     };
     assert_eq!(has(&mut fabric, 7), Some(7));
-    fabric.nodes.remove(&C);
-    fabric.wires.retain(|wire| *wire != [B, C]);
-    fabric.pass(Duration::from_millis(500));
-    fabric.start(C, Duration::from_secs(10));
-    fabric.link([B, C]);
-    fabric.subscribe(C);
+    restart_sink(&mut fabric, Duration::from_secs(10));
     fabric.pass(RENEW);
     assert_eq!(has(&mut fabric, 2), Some(2));
     let heard = fabric.node(A).acknowledged.iter();
