@@ -306,6 +306,7 @@ impl Controller {
             self.parts.remove(&name);
             self.close_account(stream, epoch);
             self.outputs.push_back(Output::Remove { stream, epoch });
+            self.note_unserved(stream);
         } else if from == self.id() {
             // Of a plan that was never installed here there is nothing but its path.
             self.close_account(stream, epoch);
@@ -328,6 +329,7 @@ impl Controller {
                 stream: name,
                 epoch,
             }));
+            self.note_unserved(stream);
         }
     }
 }

@@ -103,7 +103,7 @@ impl Controller {
     }
 
     /// Returns the newest plan of a stream that ends here.
-    fn newest_ending(&self, stream: StreamId) -> Option<Epoch> {
+    pub(super) fn newest_ending(&self, stream: StreamId) -> Option<Epoch> {
         let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
         let mut newest_first = self.parts.range(of_stream).rev();
         let ends_here = |part: &Part| part.installation().next.is_none();

@@ -3,8 +3,8 @@
 //! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink stays with the one that
 //! it has for as long as there is a way to that and it announces the stream, and then takes the one of the smallest key to which
 //! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap. A producer that
-//! ends its stream is done: if another stands by it is taken, else the end is the end. One that has never served this node and
-//! says why it does not is asked again only after all others, for a time.
+//! ends its stream is done: if another stands by it is taken, else the end is the end. One that says why it does not
+//! serve this node, and has no plan left that ends here, is asked again only after all others, for a time.
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -346,6 +346,28 @@ impl Controller {
         }
     }
 
+    /// A plan for a stream is over here: if it was the last that ends here, a source that has refused does not serve any more.
+    pub(super) fn note_unserved(&mut self, over: StreamId) {
+        if self.newest_ending(over).is_some() {
+            return;
+        }
+        for wanted in self.wanted.values_mut() {
+            let Subscription::Found {
+                source,
+                stream,
+                is_served,
+            } = &mut wanted.subscription
+            else {
+                continue;
+            };
+            let mut refusals = wanted.refusals.iter();
+            if *stream == over && *is_served && refusals.any(|one| one.source == *source) {
+                *is_served = false;
+                self.is_changed = true;
+            }
+        }
+    }
+
     /// Tells all who want a stream the same.
     pub(super) fn tell_wanted(&mut self, notice: &Notice) {
         let told = self.wanted.keys().map(|name| Output::Notice {
@@ -380,7 +402,7 @@ impl Controller {
             wanted.unanswered = None;
             // What was served goes on being so by the plan in force, or is again when there is another.
             let until = if is_served { now } else { now + REFUSED_FOR };
-            if wanted.note_refusal(from, reason, until) {
+            if wanted.note_refusal(from, reason, until, now) {
                 let (source, reason) = (source.clone(), reason.into());
                 self.outputs.push_back(Output::Notice {
                     name: name.clone(),
@@ -388,6 +410,7 @@ impl Controller {
                 });
             }
         }
+        self.note_unserved(refused);
         self.resolve_wanted(now, keys);
     }
 }
@@ -403,18 +426,19 @@ impl Wanted {
         refusals.any(|one| one.source == producer && (is_asked || now < one.until))
     }
 
-    /// Remembers who refuses and why; returns whether that is new.
-    fn note_refusal(&mut self, source: NodeId, reason: &str, until: Instant) -> bool {
+    /// Remembers who refuses and why, and until when as first said if that is not over; returns whether it is new.
+    fn note_refusal(&mut self, source: NodeId, reason: &str, until: Instant, now: Instant) -> bool {
         let known = self.refusals.iter().position(|one| one.source == source);
         let before = known.map(|place| self.refusals.remove(place));
         if self.refusals.len() >= REFUSALS_MAX {
             self.refusals.remove(0);
         }
-        let is_new = before.is_none_or(|one| one.reason != reason);
+        let is_new = before.as_ref().is_none_or(|one| one.reason != reason);
+        let last = before.map(|one| one.until).filter(|last| now < *last);
         self.refusals.push(Refusal {
             source,
             reason: reason.into(),
-            until,
+            until: last.unwrap_or(until),
         });
         is_new
     }

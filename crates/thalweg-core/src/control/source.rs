@@ -307,9 +307,15 @@ impl Controller {
             since: None,
             plannings: 0,
         };
-        source.sinks.entry(sink).or_insert_with(waiting).way = way;
+        let plan = source.sinks.entry(sink).or_insert_with(waiting);
+        plan.way.clone_from(&way);
+        let reason = plan.reason.clone();
         source.session.handle_subscribe(sink, now);
         self.tell_sinks(stream);
+        // Whoever asks has not heard it if it was lost on its way, or the sink has been restarted.
+        if let Some(reason) = reason {
+            self.send_routed(way, refusal(stream, &reason), keys);
+        }
     }
 
     /// Gives every session its time, and does what the sessions ask for.

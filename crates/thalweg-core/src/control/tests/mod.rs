@@ -274,6 +274,7 @@ impl Fabric {
     }
 
     fn link(&mut self, ends: [NodeId; 2]) {
+        assert!(ends[0] < ends[1], "a wire is found by its ends in order");
         self.wires.push(ends);
         for (id, peer) in [(ends[0], ends[1]), (ends[1], ends[0])] {
             self.at(id, |c, now, keys| c.handle_link_up(peer, LINK, now, keys));

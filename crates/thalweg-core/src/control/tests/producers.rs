@@ -8,7 +8,7 @@ use super::super::{Note, Notice, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication, wire};
 use crate::id::{Epoch, StreamId};
 use crate::routing::pulse::Hearing;
-use crate::session::{LEASE, Part};
+use crate::session::{LEASE, Part, RENEW};
 use crate::time::Duration;
 use crate::wire::control::Message;
 use crate::wire::receipt::Silence;
@@ -219,6 +219,58 @@ fn a_producer_that_refuses_is_left_for_one_that_serves() {
     fabric.pass(REFUSED_FOR + REFUSED_FOR);
     assert_eq!(source_of(&fabric, C), Some(D));
     assert_eq!(refusals(&fabric, C), 1);
+}
+
+#[test]
+fn a_producer_that_served_and_cannot_any_more_is_left_when_its_last_plan_is_over() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [A, E], [C, E], [D, E]]);
+    let part = |node| Part {
+        node,
+        adapters: vec![],
+        plaintext: true,
+    };
+    let given = Some(vec![part(A), part(B), part(C)]);
+    let published = fabric.at(A, |c, now, keys| {
+        c.publish(publication(None, false), given, now, keys)
+    });
+    let stream_of_a = published.expect("a given plan");
+    fabric.subscribe(C);
+    fabric.publish(D, publication(None, false));
+    fabric.pass(Duration::from_secs(2));
+    assert_eq!(source_of(&fabric, C), Some(A));
+    assert_eq!(fabric.way(A, stream_of_a).1, vec![A, B, C]);
+    // There is a way to A, by E, and the plan that A was given has none.
+    fabric.cut([B, C]);
+    fabric.pass(Duration::from_secs(2));
+    assert_eq!(source_of(&fabric, C), Some(A), "its part is held yet");
+    fabric.pass(LEASE + RENEW + RENEW);
+    assert_eq!(source_of(&fabric, C), Some(D));
+    assert_eq!(refusals(&fabric, C), 1);
+    fabric.link([B, C]);
+    fabric.pass(REFUSED_FOR + LEASE);
+    assert_eq!(source_of(&fabric, C), Some(D), "who is back stands by");
+}
+
+#[test]
+fn a_sink_that_is_restarted_is_told_again_why_it_is_not_served() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    publish_in_vain(&mut fabric, A);
+    fabric.subscribe(C);
+    fabric.pass(Duration::from_secs(2));
+    assert_eq!(refusals(&fabric, C), 1);
+    // It is back before its subscription lapses.
+    fabric.cut([B, C]);
+    fabric.nodes.remove(&C);
+    fabric.start(C, Duration::from_secs(2_000));
+    let lacking = fabric.nodes.get_mut(&C).expect("started");
+    lacking.unknown.push("nowhere");
+    fabric.link([B, C]);
+    fabric.settle();
+    fabric.subscribe(C);
+    fabric.pass(Duration::from_secs(1));
+    assert_eq!(refusals(&fabric, C), 1, "it begins anew");
+    fabric.pass(Duration::from_secs(60));
+    assert_eq!(refusals(&fabric, C), 1, "and once");
 }
 
 #[test]
