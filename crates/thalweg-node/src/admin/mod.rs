@@ -5,6 +5,7 @@
 //!
 //! *What it does not do.* It changes nothing: the API only reads.
 
+mod asked_as;
 mod metrics;
 mod serve;
 
@@ -13,6 +14,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
+use axum::middleware;
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
@@ -47,7 +49,13 @@ impl Server {
     pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
         // A node that is gone altogether stops the API as well.
         let stopped = stopping.wait_for(|stop| *stop);
-        serve::serve(self.listener, router(self.handle), stopped).await;
+        let router = router(self.handle);
+        let router = if self.address.ip().is_loopback() {
+            router.layer(middleware::from_fn(asked_as::check))
+        } else {
+            router
+        };
+        serve::serve(self.listener, router, stopped).await;
     }
 }
 

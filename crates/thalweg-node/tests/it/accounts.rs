@@ -99,7 +99,7 @@ fn lost(ledger: &LedgerStatus) -> u64 {
 async fn metrics(node: &Running) -> String {
     let api = node.api.expect("it is served");
     let mut stream = TcpStream::connect(api).await.expect("it listens");
-    let request = b"GET /metrics HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n";
+    let request = b"GET /metrics HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     stream.write_all(request).await.expect("it reads");
     let mut answer = String::new();
     let read = stream.read_to_string(&mut answer).await;

@@ -13,8 +13,12 @@ use crate::fabric;
 const ANY_PORT: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
 async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    get_as(&format!("host: {address}\r\n"), address, path).await
+}
+
+async fn get_as(host: &str, address: SocketAddr, path: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
-    let request = format!("GET {path} HTTP/1.1\r\nhost: node\r\nconnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\n{host}connection: close\r\n\r\n");
     stream
         .write_all(request.as_bytes())
         .await
@@ -49,6 +53,21 @@ async fn who_takes_a_place_and_asks_nothing_gives_it_back() {
         stream.read_to_string(&mut answer).await.expect("it ends");
     }
     assert_eq!(get(api, "/healthz").await, (200, "ok\n".to_string()));
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_loopback_nothing_is_told_to_who_asks_another_name() {
+    let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
+    let api = node.api.expect("it is served");
+    for path in ["/metrics", "/api/status"] {
+        let rebound = format!("host: rebound.example:{}\r\n", api.port());
+        let (status, body) = get_as(&rebound, api, path).await;
+        assert_eq!(status, 421, "{path}: {body}");
+        assert!(body.contains("rebound.example"), "{body}");
+        let here = format!("host: localhost:{}\r\n", api.port());
+        assert_eq!(get_as(&here, api, path).await.0, 200, "{path}");
+    }
     node.stop().await;
 }
 
