@@ -10,6 +10,7 @@
 //! | [`identity`] | the key file, signing, verifying |
 //! | [`admission`] | who may connect |
 //! | `discovery` | admitted nodes on the local network, found by mDNS |
+//! | `lobby` | who is heard of those that have not proved a key yet |
 //! | [`door`] | where who is not admitted yet shows a grant or redeems a ticket |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one connection |
@@ -31,6 +32,7 @@ pub mod endpoint;
 pub mod error;
 pub mod identity;
 pub mod link;
+mod lobby;
 pub mod shaper;
 pub mod tcp;
 

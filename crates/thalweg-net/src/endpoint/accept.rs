@@ -4,14 +4,13 @@
 //!
 //! *What it does not do.* It lets nobody in: the gate has decided before.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
-use iroh::endpoint::{Connection, Incoming};
+use iroh::endpoint::{Connection, Incoming, IncomingAddr};
 use thalweg_core::hop::settings::GREETING_WAIT;
 use thalweg_core::id::NodeId;
 use thalweg_core::routing::gauge::SAMPLE_EVERY;
 use thalweg_core::time::Duration;
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
@@ -21,39 +20,34 @@ use crate::close::{CloseCode, ToVarInt as _};
 use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples};
+use crate::lobby::{Host, Lobby};
 use crate::tcp::Listener;
-
-/// Handshakes at once; more are refused, for each costs a signature and a key exchange.
-const HANDSHAKES_MAX: usize = 64;
 
 /// How long a duplicate connection may take to deliver what was sent on it.
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 
 /// Accepts connections until the endpoint shuts down.
 pub(crate) async fn run(endpoint: Endpoint) {
-    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let lobby = Lobby::new();
     loop {
         let incoming = tokio::select! {
             incoming = endpoint.0.iroh.accept() => incoming,
             () = endpoint.shutting_down() => return,
         };
         let Some(incoming) = incoming else { return };
-        if handshakes.available_permits() < HANDSHAKES_MAX / 2 && !incoming.remote_addr_validated()
-        {
+        if lobby.is_half_full() && !incoming.remote_addr_validated() {
             // Half of the room is kept for those who have shown that they are where they say. An error says that they
             // have shown it already.
             let _ = incoming.retry();
             continue;
         }
-        let Ok(permit) = handshakes.clone().try_acquire_owned() else {
-            tracing::debug!("refused: too many handshakes at once");
-            incoming.refuse();
-            continue;
+        let host = match incoming.remote_addr() {
+            IncomingAddr::Ip(address) => Host::of(address.ip()),
+            _ => Host::Relayed,
         };
         let endpoint = endpoint.clone();
-        tokio::spawn(async move {
-            accept(&endpoint, incoming).await;
-            drop(permit);
+        lobby.arrive(host, incoming, move |incoming| {
+            accept(endpoint.clone(), incoming)
         });
     }
 }
@@ -78,12 +72,12 @@ pub(crate) async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
     }
 }
 
-async fn accept(endpoint: &Endpoint, incoming: Incoming) {
+async fn accept(endpoint: Endpoint, incoming: Incoming) {
     let result = match timeout(GREETING_WAIT.into(), incoming).await {
         Ok(Ok(connection)) if connection.alpn() == DOOR_ALPN.as_bytes() => {
-            hear(endpoint, connection).await
+            hear(&endpoint, connection).await
         }
-        Ok(Ok(connection)) => establish(endpoint, Fresh::Quic(connection), false)
+        Ok(Ok(connection)) => establish(&endpoint, Fresh::Quic(connection), false)
             .await
             .map(drop)
             .map_err(|error| error.to_string()),

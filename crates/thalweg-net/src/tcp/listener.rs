@@ -17,7 +17,6 @@ use thalweg_core::limits::LINKS_MAX;
 use thalweg_core::pace::{CarrierNumber, Frame, Session, SessionId};
 use thalweg_core::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
@@ -32,9 +31,7 @@ use super::{ALPN_DOOR, ALPN_PLAIN, Options, door, socket};
 use crate::admission::Admission;
 use crate::door::{Door, NO_PLACE};
 use crate::error::BindError;
-
-/// Handshakes at once; more wait in the kernel, for each costs a signature and a key exchange.
-const HANDSHAKES_MAX: usize = 64;
+use crate::lobby::{Host, Lobby};
 
 /// Sessions at once: each neighbour's, and its next while the last is not yet found dead.
 const SESSIONS_MAX: usize = 2 * LINKS_MAX;
@@ -56,13 +53,16 @@ pub struct Listener {
     tasks: Vec<AbortHandle>,
 }
 
+/// A connection as the kernel has accepted it, and from where.
+type Accepted = (TcpStream, SocketAddr);
+
 struct Gate {
     options: Options,
     admission: Admission,
     door: Option<Arc<Door>>,
     tls: Tls,
     sessions: Mutex<BTreeMap<(NodeId, SessionId), Weak<Shared>>>,
-    handshakes: Arc<Semaphore>,
+    lobby: Arc<Lobby<Accepted>>,
     accepted: Sender<(Connection, Events)>,
 }
 
@@ -105,7 +105,7 @@ impl Listener {
             door,
             tls,
             sessions: Mutex::default(),
-            handshakes: Arc::new(Semaphore::new(HANDSHAKES_MAX)),
+            lobby: Lobby::new(),
             accepted,
         });
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
@@ -150,8 +150,8 @@ async fn bind(
 }
 
 async fn run(listener: TcpListener, gate: Arc<Gate>) {
-    while let Ok(permit) = gate.handshakes.clone().acquire_owned().await {
-        let (stream, from) = match listener.accept().await {
+    loop {
+        let accepted = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::debug!(%error, "a tcp connection was not accepted");
@@ -159,15 +159,17 @@ async fn run(listener: TcpListener, gate: Arc<Gate>) {
                 continue;
             }
         };
-        let gate = gate.clone();
-        tokio::spawn(async move {
-            match timeout(GREETING_WAIT.into(), gate.admit(stream)).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => tracing::debug!(%from, %error, "tcp connection not accepted"),
-                Err(_) => tracing::debug!(%from, "tcp connection not accepted: timed out"),
-            }
-            drop(permit);
-        });
+        let (host, gate) = (Host::of(accepted.1.ip()), gate.clone());
+        let lobby = gate.lobby.clone();
+        lobby.arrive(host, accepted, move |accepted| hear(gate.clone(), accepted));
+    }
+}
+
+async fn hear(gate: Arc<Gate>, (stream, from): Accepted) {
+    match timeout(GREETING_WAIT.into(), gate.admit(stream)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%from, %error, "tcp connection not accepted"),
+        Err(_) => tracing::debug!(%from, "tcp connection not accepted: timed out"),
     }
 }
 

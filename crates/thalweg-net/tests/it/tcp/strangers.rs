@@ -1,8 +1,10 @@
 //! Who is not wanted, and what is not the protocol.
 
+use std::io::ErrorKind;
+
 use thalweg_net::Unreachable;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
 
@@ -74,6 +76,31 @@ async fn garbage_is_hung_up_on_and_others_are_served() {
         .expect("the listener lives");
     a.send_datagram(pattern(1, 10)).expect("there is room");
     assert_eq!(bounded(b.datagram()).await, Some(pattern(1, 10)));
+}
+
+#[tokio::test]
+async fn who_opens_connections_and_says_nothing_keeps_nobody_else_out() {
+    let (here, there) = (options(Pacing::Kernel), options(Pacing::Kernel));
+    let mut listener = listen(&there, Admission::of([here.identity.id()])).await;
+    let address = listener.addresses()[0];
+    let mut strangers = Vec::new();
+    for _ in 0..200 {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        let from = SocketAddr::from(([127, 0, 0, 2], 0));
+        socket.bind(from).expect("all of 127 is here");
+        strangers.push(socket.connect(address).await.expect("somebody listens"));
+    }
+    let dialled = bounded(dial(&here, there.identity.id(), &[address])).await;
+    dialled.map(|_| ()).expect("both know each other");
+    let accepted = bounded(listener.accept()).await;
+    accepted.expect("the listener lives");
+    // All but those that made room are heard or wait yet.
+    let are_open = strangers.iter().filter(|stream| {
+        let read = stream.try_read(&mut [0]);
+        read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    });
+    let open = are_open.count();
+    assert!(open > 190, "{open} of 200");
 }
 
 #[tokio::test]
