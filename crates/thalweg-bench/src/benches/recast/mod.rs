@@ -11,7 +11,8 @@
 //!
 //! Its intervals are plays of their own: nobody wants the stream (1), desk does (2), desk and hub do (3; 4, the same with
 //! re-casting, is what a node does by itself). What the line from cam to hub carried in each, less the first, over the second,
-//! is the number of copies. Then hub leaves (5): asked to end, or killed. Two peers of which routers form a mesh are played
+//! is the number of copies. Then hub leaves (5): asked to end, or killed; what is silence there is read beside interval 4, in which
+//! it stays, for the same seconds. Two peers of which routers form a mesh are played
 //! on loopback, a chain of three with a dearer link around the middle one.
 //!
 //! *What it does not do.* Of peers no copies are counted: on loopback nobody counts bytes by link, and all three send one.
@@ -43,6 +44,8 @@ pub(crate) const METRICS: &[&str] = &[
     "upstream_kbps",
     "silence_with_notice_ms",
     "silence_without_notice_ms",
+    "undisturbed_ms",
+    "with_notice_vs_undisturbed",
     "before_with_notice_ms",
     "before_without_notice_ms",
     "longer_with_notice_ms",
@@ -73,6 +76,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     let testbed = Testbed::find()?;
     let rounds = if settings.is_quick { 1 } else { ROUNDS };
     let mut upstream = Wanted::ALL.map(|_| Vec::new());
+    let mut undisturbed = Vec::new();
     let mut left = Leaving::ALL.map(|_| Vec::new());
     for round in 0..rounds {
         let seed = round as u64 + 1;
@@ -84,6 +88,10 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
             let played = testbed.play(&worlds::interval(wanted), seed)?;
             let line = worlds::upstream(played.report()).context("the line is in the report")?;
             bits.push(line.bytes as f64 * 8.0);
+            if wanted == Wanted::Both {
+                let stayed = Left::of_notes(&played.given()?, &played.received(0)?)?;
+                undisturbed.push(stayed.silence_ms);
+            }
         }
         for (leaving, came) in Leaving::ALL.into_iter().zip(&mut left) {
             progress::show(format_args!(
@@ -98,6 +106,8 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     for (leaving, came) in Leaving::ALL.into_iter().zip(&left) {
         tell_left(leaving, "thalweg", came, report)?;
     }
+    let [with_notice, _] = &left;
+    tell_undisturbed(&undisturbed, with_notice, report)?;
     peers(settings, rounds, report)
 }
 
@@ -157,6 +167,21 @@ fn tell_left(
         })?;
     }
     Ok(())
+}
+
+/// Tells the longest time in which nothing came though nobody left, which no switch can be better than.
+fn tell_undisturbed(
+    undisturbed: &[f64],
+    with_notice: &[Left],
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let value = Summary::of(undisturbed.to_vec());
+    report.add(&Figure::new(ID, "undisturbed_ms", "ms", value))?;
+    let rounds = with_notice.iter().zip(undisturbed);
+    let ratios = rounds.map(|(left, undisturbed)| left.silence_ms / undisturbed);
+    let value = Summary::of(ratios.collect());
+    report
+        .add(&Figure::new(ID, "with_notice_vs_undisturbed", "1", value).beside("undisturbed", 1.0))
 }
 
 /// Plays the chains of peers that are here, in turns.
