@@ -1,7 +1,6 @@
-//! Streams that go on when a way breaks: what sinks have, who does not answer, what is sent again.
+//! Streams that go on when a way breaks: who does not answer, what is sent again.
 //!
-//! *The idea.* Three small machines, one for each place of a path. A **sink** tells what it has (a receipt), now and then,
-//! and before it says that a plan is installed. A **node** whose next one falls silent tells the node before (an advice).
+//! *The idea.* Three small machines, one for each place of a path. A **sink** tells what it has ([`receipt`](super::receipt)). A **node** whose next one falls silent tells the node before (an advice).
 //! The **source** remembers for a while between whom there was silence, plans around it if there is another way, and has
 //! what was sent by the broken one and is not acknowledged sent again.
 //!
@@ -26,19 +25,17 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::producer::{SilentProducers, TELL_AFTER};
-use super::source::Life;
+use super::receipt::Receivings;
 use super::withhold::Withholders;
-use super::{Controller, Note, Output};
+use super::{Controller, Note};
 use crate::admission::Rights;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::limits::PATH_NODES_MAX;
-use crate::mailbox::Held;
-use crate::needs::Reliability;
 use crate::routing::pulse::Hearing;
 use crate::session::Part;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Said;
-use crate::wire::receipt::{Advice, Receipt};
+use crate::wire::receipt::Advice;
 
 /// How long a way is kept away from after the last word of silence: longer than a dead link takes to leave the map (8 s), so
 /// that a stream does not go back to it in between.
@@ -54,9 +51,6 @@ pub(super) const DOUBT_EVERY: Duration = Duration::from_secs(5);
 
 /// The longest of these times.
 pub(super) const DOUBT_EVERY_MAX: Duration = Duration::from_secs(40);
-
-/// How often a sink says what has come at most.
-const RECEIPT_EVERY: Duration = Duration::from_secs(1);
 
 /// How often silence is told again while it lasts.
 pub const ADVISE_EVERY: Duration = Duration::from_secs(2);
@@ -100,7 +94,7 @@ pub(super) struct Continuity {
     /// Neighbours that do not answer, and when to say so again.
     silent: BTreeMap<NodeId, Instant>,
     /// Streams that end here.
-    receivings: BTreeMap<StreamId, Receiving>,
+    pub(super) receivings: Receivings,
 }
 
 /// A doubt that silence has not followed.
@@ -110,17 +104,6 @@ struct Doubt {
     again: Instant,
     /// How long after it that is.
     wait: Duration,
-}
-
-/// What this node, as a sink, has of a stream.
-#[derive(Debug)]
-struct Receiving {
-    since: u64,
-    held: Held,
-    /// Whether the end of the stream has come, and all before it or what did in time.
-    is_ended: bool,
-    told: Option<Instant>,
-    due: Instant,
 }
 
 impl Avoid {
@@ -165,10 +148,10 @@ impl Continuity {
 
     pub(super) fn poll_timeout(&self) -> Instant {
         let suspects = self.suspects.values().chain(self.leaving.values());
-        let receipts = self.receivings.values().map(|receiving| &receiving.due);
-        let all = suspects.chain(self.silent.values()).chain(receipts);
+        let all = suspects.chain(self.silent.values());
         let first = all.min().copied().unwrap_or(Instant::NEVER);
         first
+            .min(self.receivings.poll_timeout())
             .min(self.withholders.poll_timeout())
             .min(self.silent_producers.poll_timeout())
     }
@@ -203,36 +186,6 @@ impl Controller {
             }
             Hearing::Silent | Hearing::Answering => self.forget_silence(peer, now),
         }
-    }
-
-    /// Takes in what has come of a stream that ends here; the driver says this when it says what it has counted, and
-    /// before [`Controller::handle_installed`]. The end of a stream is told at once, and what became of its ADUs with it.
-    pub fn handle_held(&mut self, stream: StreamId, held: Held, is_ended: bool, now: Instant) {
-        if is_ended {
-            self.end_accounts(stream, now);
-        }
-        let receiving = self.receiving(stream, now);
-        receiving.is_ended |= is_ended;
-        if receiving.held == held {
-            return;
-        }
-        receiving.held = held;
-        let earliest = receiving.told.map_or(now, |told| told + RECEIPT_EVERY);
-        let due = if is_ended { now } else { earliest.max(now) };
-        receiving.due = receiving.due.min(due);
-        self.tell_due_receipts(now);
-    }
-
-    fn receiving(&mut self, stream: StreamId, now: Instant) -> &mut Receiving {
-        let since = self.settings.since_1970.as_millis() + now.as_nanos() / 1_000_000;
-        let receivings = &mut self.continuity.receivings;
-        receivings.entry(stream).or_insert_with(|| Receiving {
-            since,
-            held: Held::default(),
-            is_ended: false,
-            told: None,
-            due: Instant::NEVER,
-        })
     }
 
     pub(super) fn forget_silence(&mut self, peer: NodeId, now: Instant) {
@@ -441,140 +394,6 @@ impl Controller {
         let is_taken =
             |ends: [NodeId; 2]| may_relay(ends[0]) && !self.is_avoided(ends, sink, avoid, now);
         self.directory.path_by(self.id(), sink, is_taken)
-    }
-
-    /// Tells the node before, on the way of a plan that ends here, what has come of its stream.
-    pub(super) fn tell_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
-        let Some(part) = self.parts.get(&(stream, epoch)) else {
-            return;
-        };
-        let is_source = part.installation().source == self.id();
-        let receiving = self.receiving(stream, now);
-        if is_source {
-            return;
-        }
-        receiving.told = Some(now);
-        receiving.due = Instant::NEVER;
-        let receipt = Receipt {
-            stream,
-            epoch,
-            since: receiving.since,
-            held: receiving.held.clone(),
-        };
-        self.tell_up(Said::Receipt(receipt));
-    }
-
-    /// Sends the receipts that are due, each by the way of the newest plan.
-    fn tell_due_receipts(&mut self, now: Instant) {
-        let receivings = self.continuity.receivings.iter_mut();
-        let due = receivings.filter(|(_, receiving)| receiving.due <= now);
-        let due: Vec<StreamId> = due
-            .map(|(stream, receiving)| {
-                receiving.due = Instant::NEVER;
-                *stream
-            })
-            .collect();
-        for stream in due {
-            let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
-            let ending = self.parts.range(of_stream).rev();
-            let mut reached = ending.filter(|(_, part)| {
-                let part = part.installation();
-                let before = self.way_up(stream, part.epoch);
-                part.next.is_none() && before.is_some_and(|peer| self.links.contains_key(&peer))
-            });
-            if let Some((_, epoch)) = reached.next().map(|(key, _)| *key) {
-                self.tell_held(stream, epoch, now);
-            }
-        }
-    }
-
-    /// Forgets what came of streams that no plan brings here any more and nobody here wants: who waits for a way to come back
-    /// remembers what has come, however long that takes.
-    fn forget_held(&mut self) {
-        let (parts, wanted) = (&self.parts, &self.wanted);
-        let receivings = &mut self.continuity.receivings;
-        let forgotten = receivings.extract_if(.., |stream, _| {
-            let of_stream = (*stream, Epoch(0))..=(*stream, Epoch(u32::MAX));
-            let is_wanted = wanted.values().any(|wanted| wanted.stream == Some(*stream));
-            parts.range(of_stream).next().is_none() && !is_wanted
-        });
-        let outputs = forgotten.map(|(stream, _)| Output::Forgotten { stream });
-        self.outputs.extend(outputs);
-    }
-
-    /// Forgets what came of a stream for programs that want it no more: who wants it now is given it from its newest group on.
-    /// Of a stream that has come to its end here that would be the last group once more, for who waits for the next to begin.
-    pub(super) fn forget_received(&mut self, stream: StreamId) {
-        let receivings = &mut self.continuity.receivings;
-        if receivings.get(&stream).is_some_and(|of| !of.is_ended) {
-            receivings.remove(&stream);
-            self.outputs.push_back(Output::Forgotten { stream });
-        }
-    }
-
-    pub(super) fn handle_receipt(&mut self, from: NodeId, receipt: Receipt) {
-        match self.comes_right(from, receipt.stream, receipt.epoch) {
-            None => self.note(Note::ReceiptAstray { from }),
-            Some(true) => self.take_receipt(receipt),
-            Some(false) => self.tell_up(Said::Receipt(receipt)),
-        }
-    }
-
-    /// Takes in what the sink of a plan of this node's has.
-    pub(super) fn take_receipt(&mut self, receipt: Receipt) {
-        let Receipt {
-            stream,
-            epoch,
-            since,
-            held,
-        } = receipt;
-        let Some(source) = self.sources.get_mut(&stream) else {
-            return;
-        };
-        let sink = source.paths.get(&epoch).and_then(|path| path.last());
-        let Some(sink) = sink.copied() else {
-            return;
-        };
-        let plan = source.sinks.get_mut(&sink);
-        let life = plan.map_or(Life::Same, |plan| plan.handle_since(since, epoch));
-        if life == Life::Former {
-            return;
-        }
-        if life == Life::Next {
-            source.session.handle_restarted(sink);
-        }
-        // What a restarted sink had is gone with it, and it begins anew: with what is held for it, if that is.
-        if life == Life::Next && !source.publication.needs.is_held() {
-            self.acknowledge_all(stream, sink);
-        } else {
-            self.acknowledge(stream, sink, held);
-        }
-    }
-
-    /// What a sink has need not be kept for it.
-    fn acknowledge(&mut self, stream: StreamId, sink: NodeId, held: Held) {
-        let Some(source) = self.sources.get(&stream) else {
-            return;
-        };
-        let paths = source.paths.iter();
-        let of_sink = paths.filter(|(_, path)| path.last() == Some(&sink));
-        let epochs: Vec<Epoch> = of_sink.map(|(epoch, _)| *epoch).collect();
-        let is_whole = source.publication.needs.reliability == Reliability::Full;
-        let mut active = source.session.active();
-        let in_force = active.find(|(served, _)| is_whole && *served == sink);
-        let in_order = in_force.map(|(_, epoch)| epoch);
-        self.outputs.push_back(Output::Acknowledged {
-            stream,
-            sink,
-            epochs,
-            in_order,
-            held,
-        });
-    }
-
-    /// Nothing needs to be kept for a sink.
-    pub(super) fn acknowledge_all(&mut self, stream: StreamId, sink: NodeId) {
-        self.acknowledge(stream, sink, Held::everything());
     }
 }
 

@@ -23,7 +23,8 @@
 //! | `sink` | wanted streams: finding the source, subscribing |
 //! | `part` | what others' plans may install here, and until when |
 //! | `account` | what became of streams' ADUs, told from node to node towards the source |
-//! | `continuity` | what sinks have, who does not answer, what is sent again |
+//! | `continuity` | who does not answer, what is sent again |
+//! | `receipt` | what sinks have, and what sources need not keep |
 //! | `leave` | a node that goes in good order is planned around |
 //! | `map`, `planning` | from the directory to the planner's input and back |
 //! | `trace` | what hops cost: who asks, what sinks tell |
@@ -56,6 +57,7 @@ mod part;
 mod planning;
 mod producer;
 mod publication;
+mod receipt;
 mod rekey;
 mod route;
 mod routed;
@@ -234,6 +236,19 @@ pub enum Output {
         name: StreamName,
         /// What to tell them.
         notice: Notice,
+    },
+    /// To those who want a stream here from now on nothing of it has come; what has is held nevertheless
+    /// ([`Seen::begin_anew`](crate::mailbox::Seen::begin_anew)).
+    BegunAnew {
+        /// Which stream.
+        stream: StreamId,
+        /// The last plan of those who have left, if it may bring something yet: that is not theirs.
+        former: Option<Epoch>,
+    },
+    /// What was said to be of those who have left is theirs who want the stream: its source does not know that anybody left.
+    GoesOn {
+        /// Which stream.
+        stream: StreamId,
     },
     /// Nothing is remembered any more of what has come of a stream that ended here.
     Forgotten {

@@ -192,6 +192,7 @@ impl Controller {
             match self.admit(part) {
                 Ok(()) => {
                     self.renew(name, now);
+                    self.go_on_by(name, now);
                     self.served_by(name, &way, now);
                 }
                 refused => self.answer(name, way.clone(), refused, now, keys),

@@ -105,6 +105,7 @@ impl Controller {
     pub fn unsubscribe(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
         let wanted = self.wanted.remove(name).map(|wanted| wanted.subscription);
         if let Some(Subscription::Found { source, stream, .. }) = wanted {
+            self.leave_received(stream, now);
             if let Some(way) = self.directory.path(self.id(), source) {
                 self.send_routed(way, Body::Unsubscribe { stream }, keys);
             }
@@ -236,10 +237,12 @@ impl Controller {
             let begins = wanted.stream.replace(stream).is_none();
             let mut refusals = wanted.refusals.iter();
             let has_refused = refusals.any(|one| before.is_some_and(|left| left.0 == one.source));
-            if begins {
-                self.forget_received(stream);
-            }
+            let is_left = begins && self.begin_anew(stream, now);
             self.outputs.push_back(Output::Found { name, stream });
+            if is_left && let Some(way) = self.way_to(source, now) {
+                // The word of those before may have been lost. It goes before the next, by the same way.
+                self.send_routed(way, Body::Unsubscribe { stream }, keys);
+            }
             self.leave_producer(before, has_refused, keys);
         } else {
             wanted.subscription = Subscription::Waiting;

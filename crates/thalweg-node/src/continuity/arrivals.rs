@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::{Flags, Header};
-use thalweg_core::id::StreamId;
+use thalweg_core::event::DropCause;
+use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::mailbox::{Held, Seen};
 use tokio::sync::Notify;
 
@@ -48,6 +49,21 @@ impl Arrivals {
         Arc::clone(self.lock().entry(stream).or_insert_with(made))
     }
 
+    /// Takes in that to those who want a stream from now on nothing of it has come, and what plans up to `former` bring is not theirs.
+    pub(crate) fn begin_anew(&self, stream: StreamId, former: Option<Epoch>) {
+        // Plans that bring it already put in what comes where it is, so that is one set yet.
+        if let Some(arrived) = self.lock().get(&stream) {
+            arrived.lock().seen.begin_anew(former);
+        }
+    }
+
+    /// Takes in that all plans that bring a stream are theirs who want it.
+    pub(crate) fn go_on(&self, stream: StreamId) {
+        if let Some(arrived) = self.lock().get(&stream) {
+            arrived.lock().seen.go_on();
+        }
+    }
+
     /// Forgets a stream that no plan brings here any more, and nobody here wants.
     pub(crate) fn forget(&self, stream: StreamId) {
         self.lock().remove(&stream);
@@ -77,11 +93,14 @@ impl Arrivals {
 }
 
 impl Arrived {
-    /// Takes in that an ADU is here whole; returns whether it is new.
-    pub(crate) fn insert(&self, header: &Header) -> bool {
+    /// Takes in that an ADU is here whole.
+    ///
+    /// Fails   it is not for those who want the stream
+    pub(crate) fn insert(&self, header: &Header) -> Result<(), DropCause> {
         let mut state = self.lock();
-        if !state.seen.insert(header.sequence) {
-            return false;
+        let taken = state.seen.insert(header.epoch, header.sequence);
+        if taken == Err(DropCause::Duplicate) {
+            return taken;
         }
         let is_end = header.flags.contains(Flags::END);
         state.has_changed = true;
@@ -90,7 +109,7 @@ impl Arrived {
         if is_end {
             self.ended.notify_one();
         }
-        true
+        taken
     }
 
     fn changed(&self) -> Option<(Held, bool)> {

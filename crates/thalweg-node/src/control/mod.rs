@@ -458,6 +458,10 @@ impl Control {
                 | Output::Holding { .. }
                 | Output::Resend { .. }
                 | Output::Acknowledged { .. } => self.direct(output),
+                Output::BegunAnew { stream, former } => {
+                    self.forwarder.arrivals.begin_anew(stream, former);
+                }
+                Output::GoesOn { stream } => self.forwarder.arrivals.go_on(stream),
                 Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
                 Output::Found { name, stream } => self.found(&name, stream),
                 Output::Notice { name, notice } => {

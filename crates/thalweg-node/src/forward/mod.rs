@@ -345,12 +345,9 @@ impl Forwarder {
         // It is of the hop, and nothing to subscribers.
         adu.header.set_mark(Mark::NONE);
         let (header, waits) = (adu.header, route.part.waits(&adu.header));
-        if route
-            .arrived
-            .as_ref()
-            .is_some_and(|arrived| !arrived.insert(&header))
-        {
-            return route.dropped(&header, DropCause::Duplicate);
+        let arrived = route.arrived.as_ref();
+        if let Some(Err(cause)) = arrived.map(|arrived| arrived.insert(&header)) {
+            return route.dropped(&header, cause);
         }
         if let Some(trace) = &mut trace {
             trace.queue(self.clock.now(), Duration::ZERO);

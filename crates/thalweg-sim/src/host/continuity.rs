@@ -49,17 +49,19 @@ impl Host {
         }
     }
 
-    /// Notes that an ADU has come to its sink; returns whether for the first time.
-    pub(super) fn receive_once(&mut self, header: &Header, now: Instant) -> bool {
+    /// Notes that an ADU has come to its sink.
+    ///
+    /// Fails   it is not for those who want the stream
+    pub(super) fn receive_once(&mut self, header: &Header, now: Instant) -> Result<(), DropCause> {
         let received = self.received.entry(header.stream).or_default();
-        let is_new = received.seen.insert(header.sequence);
-        if is_new {
+        let taken = received.seen.insert(header.epoch, header.sequence);
+        if taken != Err(DropCause::Duplicate) {
             let is_end = header.flags.contains(Flags::END);
             received.has_changed = true;
             received.is_ended |= is_end;
             self.wake_accounts(if is_end { now } else { now + TICK });
         }
-        is_new
+        taken
     }
 
     /// Tells the control plane what has come of a stream.
@@ -77,6 +79,20 @@ impl Host {
         let streams: Vec<StreamId> = self.received.keys().copied().collect();
         for stream in streams {
             self.tell_held(stream, now);
+        }
+    }
+
+    /// Takes in that to those who want a stream from now on nothing of it has come, and what plans up to `former` bring is not theirs.
+    pub(super) fn begin_anew(&mut self, stream: StreamId, former: Option<Epoch>) {
+        if let Some(received) = self.received.get_mut(&stream) {
+            received.seen.begin_anew(former);
+        }
+    }
+
+    /// Takes in that all plans that bring a stream are theirs who want it.
+    pub(super) fn go_on(&mut self, stream: StreamId) {
+        if let Some(received) = self.received.get_mut(&stream) {
+            received.seen.go_on();
         }
     }
 

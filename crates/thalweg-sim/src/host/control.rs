@@ -66,6 +66,8 @@ impl Host {
             | Output::Holding { .. }
             | Output::Resend { .. }
             | Output::Acknowledged { .. } => self.direct(output, watch),
+            Output::BegunAnew { stream, former } => self.begin_anew(stream, former),
+            Output::GoesOn { stream } => self.go_on(stream),
             Output::Forgotten { stream } => self.forget_received(stream),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {

@@ -113,11 +113,9 @@ impl Host {
         let now = self.now(watch);
         let header = adu.header;
         let stream = header.stream;
-        if !self.receive_once(&header, now) {
-            self.count(&header, now, |counts, band| {
-                counts.give_up(band, DropCause::Duplicate);
-            });
-            return watch.dropped(self.place, copy, DropCause::Duplicate);
+        if let Err(cause) = self.receive_once(&header, now) {
+            self.count(&header, now, |counts, band| counts.give_up(band, cause));
+            return watch.dropped(self.place, copy, cause);
         }
         let part = self.parts.get(&(stream, header.epoch));
         let is_sent_again = part.is_none_or(|part| part.route.is_sent_again());

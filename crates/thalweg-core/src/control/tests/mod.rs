@@ -147,7 +147,8 @@ struct Node {
     resent: Vec<(Vec<Epoch>, Epoch, Epoch)>,
     /// What sinks have, and under which plans it may have been sent.
     acknowledged: Vec<(Vec<Epoch>, Held)>,
-    forgotten: Vec<StreamId>,
+    anew: Vec<(StreamId, Option<Epoch>)>,
+    goes_on: Vec<StreamId>,
     active: BTreeMap<StreamId, Vec<Epoch>>,
     given: BTreeMap<StreamId, Vec<Given>>,
     /// Plans that it gives copies of what arrives for their bases.
@@ -211,7 +212,8 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         replays: Vec::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
-        forgotten: Vec::new(),
+        anew: Vec::new(),
+        goes_on: Vec::new(),
         found: Vec::new(),
         notices: Vec::new(),
         notes: Vec::new(),
@@ -473,7 +475,9 @@ impl Node {
             Output::Replay { stream, to } => self.replays.push((stream, to)),
             Output::Found { name, stream } => self.found.push((name, stream)),
             // Of drivers: what is held, and what came, is theirs to keep.
-            Output::Forgotten { stream } => self.forgotten.push(stream),
+            Output::BegunAnew { stream, former } => self.anew.push((stream, former)),
+            Output::GoesOn { stream } => self.goes_on.push(stream),
+            Output::Forgotten { .. } => {}
             Output::Holding { .. } => {}
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {

@@ -9,15 +9,21 @@
 //!         floor     └ range ┘         └ range ┘
 //! ```
 //!
+//! Whoever begins with a stream that comes here yet ([`Seen::begin_anew`]) has had none of it: what came before is new to him, and
+//! acknowledged as ever. Where those before him have left, and he is to be served by plans of his own, what theirs still bring is not
+//! his: his stream would begin with their last ADUs, and lack what lies between.
+//!
 //! *What it does not do.* It keeps no ADU and knows no subscriber.
 //!
 //! *Sources.* docs/continuity.md §3; RFC 9000 §19.3 (acknowledgement ranges).
 
+use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::id::Sequence;
+use crate::event::DropCause;
+use crate::id::{Epoch, Sequence};
 use crate::limits::{RECEIPT_RANGES_MAX, SEEN_RANGES_MAX};
 
 #[cfg(test)]
@@ -26,6 +32,16 @@ mod tests;
 /// The sequences of one stream that have come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
+    /// To those who want it now.
+    now: Ranges,
+    /// To the node, if somebody has begun anew.
+    ever: Option<Box<Ranges>>,
+    /// What plans up to this one bring was given to those who wanted it before.
+    former: Option<Epoch>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Ranges {
     floor: u64,
     /// By their first sequence; none touches another or the floor.
     ranges: BTreeMap<u64, u64>,
@@ -41,10 +57,47 @@ pub struct Held {
 }
 
 impl Seen {
-    /// Takes in a sequence; returns whether it is new. One below the floor is not.
+    /// Takes in a sequence that a plan brought.
     ///
+    /// Fails   it has come before to those who want the stream, or is below the floor: `duplicate`; it was given to those who
+    ///         wanted it before: `cancelled`
     /// Cost    O(log ranges)
-    pub fn insert(&mut self, sequence: Sequence) -> bool {
+    pub fn insert(&mut self, epoch: Epoch, sequence: Sequence) -> Result<(), DropCause> {
+        if let Some(ever) = &mut self.ever {
+            ever.insert(sequence);
+        }
+        if self.former.is_some_and(|former| epoch <= former) {
+            return Err(DropCause::Cancelled);
+        }
+        let is_new = self.now.insert(sequence);
+        if is_new {
+            Ok(())
+        } else {
+            Err(DropCause::Duplicate)
+        }
+    }
+
+    /// From now on all that comes is new, whether it had come before or not, and is given to who begins: but what plans up to
+    /// `former` bring is of those who have left. What had come is held nevertheless.
+    pub fn begin_anew(&mut self, former: Option<Epoch>) {
+        let before = core::mem::take(&mut self.now);
+        self.ever.get_or_insert_with(|| Box::new(before));
+        self.former = former;
+    }
+
+    /// Those who begin are served by the plans of those before them.
+    pub const fn go_on(&mut self) {
+        self.former = None;
+    }
+
+    /// Returns what is to be acknowledged.
+    pub fn held(&self) -> Held {
+        self.ever.as_deref().unwrap_or(&self.now).held()
+    }
+}
+
+impl Ranges {
+    fn insert(&mut self, sequence: Sequence) -> bool {
         let sequence = sequence.0;
         if sequence < self.floor {
             return false;
@@ -77,8 +130,7 @@ impl Seen {
         true
     }
 
-    /// Returns what is to be acknowledged.
-    pub fn held(&self) -> Held {
+    fn held(&self) -> Held {
         let newest = self.ranges.iter().rev().take(RECEIPT_RANGES_MAX);
         let mut ranges: Vec<Range<u64>> = newest.map(|(from, to)| *from..*to).collect();
         ranges.reverse();

@@ -5,9 +5,12 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::{Held, Seen};
-use crate::id::Sequence;
+use crate::event::DropCause;
+use crate::id::{Epoch, Sequence};
 use crate::limits::{RECEIPT_RANGES_MAX, SEEN_RANGES_MAX};
 use crate::random::SplitMix;
+
+const PLAN: Epoch = Epoch(1);
 
 #[test]
 fn a_sequence_is_new_once_in_whatever_order_they_come() {
@@ -16,7 +19,7 @@ fn a_sequence_is_new_once_in_whatever_order_they_come() {
         let (mut seen, mut model) = (Seen::default(), BTreeSet::new());
         for _ in 0..400 {
             let sequence = random.next_below(120);
-            let is_new = seen.insert(Sequence(sequence));
+            let is_new = seen.insert(PLAN, Sequence(sequence)).is_ok();
             assert_eq!(is_new, model.insert(sequence), "seed {seed}: {sequence}");
         }
         let held = seen.held();
@@ -39,13 +42,49 @@ fn a_sequence_is_new_once_in_whatever_order_they_come() {
 }
 
 #[test]
+fn to_who_begins_anew_everything_is_new_once_and_what_came_before_is_held_yet() {
+    for seed in 0..100 {
+        let mut random = SplitMix::new(seed);
+        let (mut seen, mut ever) = (Seen::default(), Seen::default());
+        for _ in 0..3 {
+            seen.begin_anew(None);
+            let mut model = BTreeSet::new();
+            for _ in 0..60 {
+                let sequence = Sequence(random.next_below(40));
+                let _ = ever.insert(PLAN, sequence);
+                let is_new = seen.insert(PLAN, sequence).is_ok();
+                assert_eq!(is_new, model.insert(sequence), "seed {seed}: {sequence:?}");
+                assert_eq!(seen.held(), ever.held(), "seed {seed}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_plans_of_those_before_bring_is_held_and_not_for_who_begins() {
+    let mut seen = Seen::default();
+    assert_eq!(seen.insert(Epoch(3), Sequence(0)), Ok(()));
+    seen.begin_anew(Some(Epoch(3)));
+    for epoch in [2, 3] {
+        let late = seen.insert(Epoch(epoch), Sequence(1));
+        assert_eq!(late, Err(DropCause::Cancelled));
+    }
+    assert_eq!(seen.held().floor, 2);
+    let again = [0, 1, 0].map(|sequence| seen.insert(Epoch(4), Sequence(sequence)));
+    assert_eq!(again, [Ok(()), Ok(()), Err(DropCause::Duplicate)]);
+    seen.go_on();
+    assert_eq!(seen.insert(Epoch(3), Sequence(2)), Ok(()));
+}
+
+#[test]
 fn of_many_ranges_the_oldest_gap_is_settled_and_the_newest_are_told() {
     let mut seen = Seen::default();
     let most = SEEN_RANGES_MAX as u64;
     for at in 0..=most {
-        assert!(seen.insert(Sequence(10 + 2 * at)));
+        assert_eq!(seen.insert(PLAN, Sequence(10 + 2 * at)), Ok(()));
     }
-    assert!(!seen.insert(Sequence(5)), "nobody waits for it any more");
+    let late = seen.insert(PLAN, Sequence(5));
+    assert_eq!(late, Err(DropCause::Duplicate), "nobody waits for it");
     let held = seen.held();
     assert_eq!((held.floor, held.ranges.len()), (11, RECEIPT_RANGES_MAX));
     assert!(held.has(Sequence(10 + 2 * most)) && !held.has(Sequence(12)));
