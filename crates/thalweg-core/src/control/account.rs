@@ -31,8 +31,9 @@ impl Controller {
     /// Takes in what the data path has counted of a plan since its part was installed.
     ///
     /// With [`Epoch`] 0: what a producer on this node gave under no plan. A driver says this now and then, at once when another
-    /// mark is counted, of those that are due ([`Controller::accounts_due`]) before [`Controller::handle_timeout`], and whenever
-    /// a frame is an account ([`crate::wire::control::accounted`]) before it hands that over.
+    /// mark is counted or the end of a stream is copied, of those that are due ([`Controller::accounts_due`]) before
+    /// [`Controller::handle_timeout`], and whenever a frame is an account ([`crate::wire::control::accounted`]) before it hands
+    /// that over.
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
         let rtt = self.next_rtt(stream, epoch);
         let counted = self.accounts.change((stream, epoch), |account| {
@@ -79,6 +80,16 @@ impl Controller {
             Some((account, source.account_path(*epoch)))
         });
         Some(source.book.reading(self.id(), plans))
+    }
+
+    /// Returns whether it is known how much of a stream that this node publishes was given by these plans, which brought its end
+    /// to their sinks: the nodes that copied it have said so.
+    ///
+    /// Cost    O(counters of those plans)
+    pub fn knows_given(&self, stream: StreamId, plans: &[Epoch]) -> bool {
+        let accounts = plans.iter();
+        let mut accounts = accounts.filter_map(|epoch| self.accounts.get((stream, *epoch)));
+        accounts.all(Account::knows_given)
     }
 
     pub(super) fn handle_report(&mut self, from: NodeId, report: &Report, now: Instant) {

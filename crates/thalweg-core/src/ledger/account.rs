@@ -31,7 +31,7 @@ use super::disbelief::Disbelief;
 use super::entries::Entries;
 use super::hop::{Hop, Turn, Word};
 use super::passage::Passage;
-use super::{BANDS, Band, Counts, Marked, What};
+use super::{ALL_COPIED, BANDS, Band, Counts, Marked, What};
 use crate::adu::Mark;
 use crate::event::DropCause;
 use crate::id::{Epoch, StreamId};
@@ -111,6 +111,8 @@ pub struct Account {
     look: Instant,
     /// When the end of the stream had come; from then on all is told, and at once.
     over: Instant,
+    /// When the end of the stream was copied here.
+    end_copied: Instant,
     /// By the last report all was told; that ADUs come again is told soon.
     has_told_all: bool,
     told: Option<Instant>,
@@ -146,6 +148,7 @@ impl Account {
             came: now,
             look: Instant::NEVER,
             over: Instant::NEVER,
+            end_copied: Instant::NEVER,
             has_told_all: false,
             told: None,
             worded: None,
@@ -185,6 +188,11 @@ impl Account {
         self.counts.clone_from(counts);
         if has_come {
             self.come(now);
+        }
+        if counts.is_end_copied && self.end_copied.is_never() {
+            // What left before it may come a little later.
+            (self.over, self.end_copied) = (now, now);
+            self.due = self.due.min(now + SETTLE);
         }
         self.reckon(None, now);
         self.state(turned, now);
@@ -492,13 +500,19 @@ impl Account {
         if is_delivered_told {
             self.delivered_told = now;
         }
+        if self.end_copied + SETTLE <= now {
+            self.own.raise(ALL_COPIED, 1);
+        }
         let own = self.own.take_fresh(0, |what| match what {
             What::Arrived(mark) => is_pause || mark != open,
             What::Delivered => is_delivered_told,
-            What::Dropped(_) | What::Returned => true,
+            What::Dropped(_) | What::Returned | What::AllCopied => true,
         });
         if self.own.is_fresh() {
             self.due = (self.turn.began + EVERY).max(now + SETTLE) + self.patience();
+        }
+        if self.end_copied + SETTLE > now {
+            self.due = self.due.min(self.end_copied + SETTLE);
         }
         let is_greeting = core::mem::take(&mut self.is_greeting);
         // That ADUs come again, after all had been told, is worth a word of nothing else.

@@ -198,7 +198,7 @@ fn summed(given: u64, sums: &BTreeMap<(Option<NodeId>, u8), u64>) -> Reading {
                 let sum = &mut returned.entry(*node).or_default()[band.index()];
                 *sum = sum.saturating_add(*count);
             }
-            Some((What::Arrived(_), _)) | None => {}
+            Some((What::Arrived(_) | What::AllCopied, _)) | None => {}
         }
     }
     for (node, returned) in returned {

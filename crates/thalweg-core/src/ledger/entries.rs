@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::sums::TAKEN_BACK;
 use super::{BANDS, Band, Marked, What};
 use crate::wire::account::{Entry, Statement};
 
@@ -97,6 +98,11 @@ impl Entries {
         self.before.len() > 0
     }
 
+    /// Returns whether it has said all that it copied, to the end of the stream.
+    pub(super) fn has_copied_all(&self) -> bool {
+        self.named().any(|(what, ..)| what == What::AllCopied)
+    }
+
     pub(super) const fn is_fresh(&self) -> bool {
         !self.fresh.is_empty()
     }
@@ -163,7 +169,7 @@ impl Entries {
                 What::Dropped(_) => &mut dropped,
                 What::Returned => &mut returned,
                 What::Delivered => &mut delivered,
-                What::Arrived(_) => continue,
+                What::Arrived(_) | What::AllCopied => continue,
             };
             of[band.index()] = of[band.index()].saturating_add(count);
         }
@@ -171,6 +177,20 @@ impl Entries {
             let lost = dropped[at].saturating_sub(returned[at]);
             lost.saturating_add(delivered[at])
         })
+    }
+
+    /// Returns how many of each band it dropped by what depends on the word of a link, and did not take back itself.
+    pub(super) fn doubtful(&self) -> [u64; BANDS] {
+        let [mut dropped, mut returned] = [[0_u64; BANDS]; 2];
+        for (what, band, count) in self.named() {
+            let of = match what {
+                What::Dropped(cause) if TAKEN_BACK.contains(&cause) => &mut dropped,
+                What::Returned => &mut returned,
+                _ => continue,
+            };
+            of[band.index()] = of[band.index()].saturating_add(count);
+        }
+        core::array::from_fn(|at| dropped[at].saturating_sub(returned[at]))
     }
 
     /// Returns all counters by what they count; what was counted in several lives comes as often.

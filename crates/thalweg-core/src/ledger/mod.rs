@@ -69,6 +69,9 @@ const ARRIVED: u8 = 24;
 /// The first number after those of what arrived, one for each mark, and one that is not in use.
 const DELIVERED: u8 = ARRIVED + Mark::COUNT as u8 + 1;
 
+/// Beside those: that all was copied, which is of no band.
+const ALL_COPIED: u8 = (DELIVERED + 2) << 3;
+
 /// Importances that are counted together: 0 to 31 in the first band, 224 to 255 in the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Band(u8);
@@ -84,6 +87,9 @@ pub enum What {
     Delivered,
     /// ADUs counted as dropped that the next node had after all.
     Returned,
+    /// No ADUs, and of no band: 1 once a node that copies the stream for this plan has copied its end, and has said what it
+    /// copied before.
+    AllCopied,
 }
 
 /// ADUs by mark and band.
@@ -104,6 +110,8 @@ pub struct Counts {
     pub delivered: [u64; BANDS],
     /// Given up, before or after they were sent.
     pub dropped: [[u64; BANDS]; DropCause::ALL.len()],
+    /// The end of the stream was copied here for this plan.
+    pub is_end_copied: bool,
 }
 
 impl Band {
@@ -136,6 +144,7 @@ impl What {
             Self::Arrived(mark) => ARRIVED + mark.index() as u8,
             Self::Delivered => DELIVERED,
             Self::Returned => DELIVERED + 1,
+            Self::AllCopied => return ALL_COPIED,
         };
         what << 3 | band.0
     }
@@ -143,6 +152,9 @@ impl What {
     /// Returns what a byte names; `None` for what a later version counts.
     pub fn from_number(number: u8) -> Option<(Self, Band)> {
         let band = Band(number & 7);
+        if number == ALL_COPIED {
+            return Some((Self::AllCopied, band));
+        }
         let what = match number >> 3 {
             what if (ARRIVED..DELIVERED - 1).contains(&what) => {
                 Self::Arrived(Mark::from_index(what - ARRIVED))

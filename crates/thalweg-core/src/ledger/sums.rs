@@ -1,4 +1,4 @@
-//! What an account comes to at the source, and what of it is counted twice.
+//! What an account comes to at the source, what of it is counted twice, and what was given where the source counts nothing.
 //!
 //! *The idea.* A node that is killed takes with it what it had not told yet. What it had passed on by then is missing at the node
 //! before, which takes it for lost; but it came to those behind, who say what became of it once they are heard again. So it
@@ -15,6 +15,13 @@
 //! *What it does not do.* While more is on its way it does not know what is counted twice, for that might as well have been
 //! given since: it knows at the next pause, and never says that more ended than were given. What a node decided alone
 //! is no matter of doubt, and is not taken back.
+//!
+//! *Of copies* the source knows how many were given by the word of the node that makes them, which leaves out the mark that still
+//! comes, while those behind it tell of what they delivered. So they were given at least as often as ended without doubt:
+//!
+//! ```text
+//! given = max(copied, dropped + delivered − returned − what may be counted twice)
+//! ```
 
 use alloc::vec::Vec;
 
@@ -24,7 +31,7 @@ use super::{BANDS, Band, What, total};
 use crate::event::DropCause;
 
 /// In which order the causes of what is counted twice are believed to be: what depends on the word of a link.
-const TAKEN_BACK: [DropCause; 4] = [
+pub(super) const TAKEN_BACK: [DropCause; 4] = [
     DropCause::PathLost,
     DropCause::Expired,
     DropCause::Cancelled,
@@ -64,13 +71,35 @@ impl Account {
 
     fn given_by_band(&self) -> [u64; BANDS] {
         let given = core::array::from_fn(|at| total(self.counts.arrived.iter().map(|of| of[at])));
-        // What the caster had copied and not told when it began anew was given too.
-        let is_anew = self.behind.first().is_some_and(Entries::has_begun_anew);
-        if !matches!(self.place, Place::Graft(_)) || !is_anew {
+        if !matches!(self.place, Place::Graft(_)) {
             return given;
         }
         let Ended { ended, returned } = self.ended();
-        core::array::from_fn(|at| given[at].max(ended[at].saturating_sub(returned[at])))
+        // What the caster had copied and not told when it began anew was given too, whatever became of it.
+        let is_anew = self.behind.first().is_some_and(Entries::has_begun_anew);
+        let doubtful = if is_anew { [0; BANDS] } else { self.doubtful() };
+        core::array::from_fn(|at| {
+            let ended = ended[at].saturating_sub(returned[at]);
+            given[at].max(ended.saturating_sub(doubtful[at]))
+        })
+    }
+
+    /// Returns how many are dropped by what depends on the word of a link, without what the node that says so took back itself.
+    fn doubtful(&self) -> [u64; BANDS] {
+        let mut doubtful = [0_u64; BANDS];
+        for node in core::iter::once(&self.own).chain(&self.behind) {
+            let of_node = node.doubtful();
+            let sums = doubtful.iter_mut().zip(of_node);
+            sums.for_each(|(sum, of_node)| *sum = sum.saturating_add(of_node));
+        }
+        doubtful
+    }
+
+    /// Returns whether the node that copies the stream for this plan has said all that it copied, to the end of the stream; of a
+    /// plan that is not grafted the source counts itself what it gives.
+    pub fn knows_given(&self) -> bool {
+        let copies = matches!(self.place, Place::Graft(_));
+        !copies || self.behind.first().is_some_and(Entries::has_copied_all)
     }
 
     /// Returns the counters of all nodes, by their place on the path.
@@ -87,7 +116,7 @@ impl Account {
             let (of, band) = match What::from_number(number) {
                 Some((What::Dropped(_) | What::Delivered, band)) => (&mut ended, band),
                 Some((What::Returned, band)) => (&mut returned, band),
-                Some((What::Arrived(_), _)) | None => continue,
+                Some((What::Arrived(_) | What::AllCopied, _)) | None => continue,
             };
             of[band.index()] = of[band.index()].saturating_add(count);
         }

@@ -62,6 +62,8 @@ struct State {
     keep: Keep,
     orders: VecDeque<Order>,
     plans: Vec<Plan>,
+    /// The plans that brought the end of the stream to sinks.
+    ended: Vec<Epoch>,
 }
 
 /// A plan under which ADUs are given.
@@ -158,6 +160,11 @@ impl Outlet {
             Some(holding) => holding.eased().await,
             None => self.counts.settled(window).await,
         }
+    }
+
+    /// Returns the plans that brought the end of the stream to sinks; they may have left since.
+    pub(crate) fn ended(&self) -> Vec<Epoch> {
+        self.lock().ended.clone()
     }
 
     /// Returns the counters of the stream.
@@ -317,6 +324,10 @@ impl Outlet {
             Reliability::None => Mark::at(now),
             Reliability::UntilDeadline | Reliability::Repaired | Reliability::Full => Mark::NONE,
         });
+        if adu.header.flags.contains(Flags::END) {
+            let ended = plan.serves.iter().map(|served| served.epoch);
+            self.lock().ended.extend(ended);
+        }
         if part.next.is_some() {
             let reach = |served: &&Served| adu.header.layer < served.layers;
             let reached = plan.serves.iter().filter(reach);

@@ -143,10 +143,12 @@ pub(crate) enum Command {
     Leave {
         reply: oneshot::Sender<()>,
     },
-    /// What became of a stream that is published here.
+    /// What became of a stream that is published here, and whether it is known how much was given by these plans, which brought
+    /// its end.
     Ledger {
         stream: StreamId,
-        reply: oneshot::Sender<Option<LedgerStatus>>,
+        ended: Vec<Epoch>,
+        reply: oneshot::Sender<(Option<LedgerStatus>, bool)>,
     },
 }
 
@@ -328,9 +330,14 @@ impl Control {
                 self.leaving = Some(reply);
                 self.controller.leave(now, &mut self.keys);
             }
-            Command::Ledger { stream, reply } => {
+            Command::Ledger {
+                stream,
+                ended,
+                reply,
+            } => {
                 self.count_all();
-                let _ = reply.send(self.ledger_status(stream));
+                let knows_given = self.controller.knows_given(stream, &ended);
+                let _ = reply.send((self.ledger_status(stream), knows_given));
             }
         }
     }

@@ -246,6 +246,9 @@ impl Forwarder {
     /// Takes an ADU that is here whole through its route: a local producer's, or a copy.
     pub(crate) async fn carry(&self, route: &Route, adu: Adu, trace: Option<Box<Trace>>) {
         route.account.arrived(&adu.header);
+        if route.installation().base.is_some() {
+            route.account.copied(&adu.header);
+        }
         match route.part.way(&adu.header) {
             Ok(Way::Through) => {
                 self.onward(route, adu.header, Payload::Whole(adu.payload), trace)

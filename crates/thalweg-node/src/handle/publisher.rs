@@ -183,20 +183,31 @@ impl Publisher {
 
     /// Returns what became of the ADUs so far, as the nodes of the path have told by now.
     pub async fn summary(&self) -> PublishSummary {
-        let stream = self.published.stream;
-        let ledger = self.handle.ask(|reply| Command::Ledger { stream, reply });
-        PublishSummary {
+        self.known().await.0
+    }
+
+    /// Returns the same, and whether it is known how much was given by the plans that brought the end, if it was sent.
+    async fn known(&self) -> (PublishSummary, bool) {
+        let ledger = self.handle.ask(|reply| Command::Ledger {
+            stream: self.published.stream,
+            ended: self.published.outlet.ended(),
+            reply,
+        });
+        // A node that has stopped says no more.
+        let (ledger, knows_given) = ledger.await.unwrap_or((None, true));
+        let summary = PublishSummary {
             produced: self.sequence,
             counts: self.published.outlet.counts().reading(),
-            ledger: ledger.await.flatten().unwrap_or_default(),
-        }
+            ledger: ledger.unwrap_or_default(),
+        };
+        (summary, knows_given)
     }
 
     /// Waits until it is known what became of every ADU, or must be; returns the summary.
     async fn settled_summary(&self) -> PublishSummary {
         let begin = tokio::time::Instant::now();
         loop {
-            let summary = self.summary().await;
+            let (summary, knows_given) = self.known().await;
             let ledger = &summary.ledger;
             let mut lost = ledger.losses.iter().map(|loss| loss.cause);
             let is_revocable = lost.any(|cause| cause != DropCause::NoSubscriber.name());
@@ -206,7 +217,8 @@ impl Publisher {
                 StdDuration::ZERO
             };
             let passed = begin.elapsed();
-            if ledger.open == 0 && passed >= least || passed >= ACCOUNTS_MAX {
+            let is_known = knows_given && ledger.open == 0;
+            if is_known && passed >= least || passed >= ACCOUNTS_MAX {
                 return summary;
             }
             tokio::time::sleep(ACCOUNTS_LOOK).await;

@@ -145,6 +145,41 @@ async fn three_receivers_behind_a_relay_cost_the_link_to_it_one_copy() {
     assert_eq!(summary.counts.sent, ADUS + 1, "{summary:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_publisher_that_ends_at_once_knows_of_all_copies_that_nobody_acknowledged() {
+    let (source, _hub, sinks) = fork(&["ann", "bob", "eve"]).await;
+    let mut publication = publication();
+    publication.needs.reliability = Reliability::None;
+    let publisher = source.handle.publish(publication).await;
+    let mut publisher = publisher.expect("it is published");
+    let mut subscribers = Vec::new();
+    for sink in &sinks {
+        subscribers.push(subscribe(sink).await);
+    }
+    are_active(&source, 3).await;
+    for number in 0..ADUS {
+        // They fit in a datagram.
+        let payload = Bytes::from(vec![number as u8; 200]);
+        let outgoing = Outgoing {
+            payload,
+            ..outgoing(number)
+        };
+        publisher.send(outgoing).await.expect("it runs");
+        tokio::time::sleep(std::time::Duration::from_millis(25)).await;
+    }
+    let ledger = publisher.finish().await.ledger;
+    let lost: u64 = ledger.losses.iter().map(|loss| loss.adus).sum();
+    assert_eq!((ledger.given, ledger.open), (3 * ADUS, 0), "{ledger:?}");
+    assert_eq!(ledger.delivered + lost, ledger.given, "{ledger:?}");
+    let mut received = 0;
+    for subscriber in &mut subscribers {
+        while let Some(event) = subscriber.recv().await {
+            received += u64::from(matches!(event, SubscriberEvent::Adu(_)));
+        }
+    }
+    assert_eq!(ledger.delivered, received, "{ledger:?}");
+}
+
 /// Waits until so many plans are in force.
 async fn are_active(source: &Running, plans: usize) {
     fabric::until("the plans are in force", || async {

@@ -121,6 +121,17 @@ impl Host {
         }
     }
 
+    /// Notes that an ADU is copied here for its plan; of the end of a stream the control plane is told at once, as in the node.
+    pub(super) fn count_copied(&mut self, header: &Header, now: Instant) {
+        if header.flags.contains(Flags::END) {
+            let plan = (header.stream, header.epoch);
+            let (counts, _) = self.accounts.plans.entry(plan).or_default();
+            counts.is_end_copied = true;
+            self.accounts.changed.insert(plan);
+            self.wake_accounts(now);
+        }
+    }
+
     /// Has the control plane told soon.
     pub(super) fn wake_accounts(&mut self, at: Instant) {
         self.accounts.tell = self.accounts.tell.min(at);

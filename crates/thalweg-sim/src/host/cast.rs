@@ -124,6 +124,7 @@ impl Host {
         let copy = watch.fates.find(&adu.header);
         let step = watch.model.step(self.place, None, &adu.header);
         self.count_arrived(adu.header.mark(), &adu.header, now);
+        self.count_copied(&adu.header, now);
         self.process(adu, copy, step, watch);
     }
 }

@@ -10,7 +10,7 @@ use super::{A, B, C, D, E, Fabric, NEXT, name, publication};
 use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::ledger::{Band, Counts, EVERY, SLACK};
+use crate::ledger::{Band, Counts, EVERY, SETTLE, SLACK};
 use crate::mailbox::Held;
 use crate::needs::{Needs, Reliability};
 use crate::planner::Planner;
@@ -471,6 +471,33 @@ fn a_source_knows_what_became_of_copies() {
     check(&fabric);
     assert_eq!(told(&fabric, stream), [given(1, &[1])]);
     assert_eq!(casting(&fabric, B), []);
+}
+
+#[test]
+fn a_source_knows_when_it_knows_all_that_was_copied() {
+    let (mut fabric, stream) = forked();
+    let knows = |fabric: &Fabric| {
+        let plans = [1, 2].map(Epoch);
+        fabric.node(A).controller.knows_given(stream, &plans)
+    };
+    assert!(!knows(&fabric), "the end was not copied yet");
+    let mut copied = Counts {
+        is_end_copied: true,
+        ..Counts::default()
+    };
+    copied.arrive(Mark::from_index(1), Band::of(Importance(200)));
+    fabric.at(B, |c, now, _| {
+        c.handle_counts(stream, Epoch(2), &copied, now);
+    });
+    // Who has the end leaves at once.
+    fabric.at(D, |c, now, keys| c.unsubscribe(&name(), now, keys));
+    fabric.settle();
+    assert_eq!(told(&fabric, stream), [given(1, &[1])]);
+    assert!(!knows(&fabric), "what left before the end may come yet");
+    fabric.pass(SETTLE + SETTLE);
+    assert!(knows(&fabric));
+    let reading = fabric.node(A).controller.reading(stream).expect("known");
+    assert_eq!((reading.given, reading.open()), (1, 1));
 }
 
 #[test]

@@ -38,6 +38,8 @@ pub(crate) struct Account {
     failed: Marked,
     delivered: Row,
     dropped: [Row; DropCause::ALL.len()],
+    /// The end of the stream was copied for this plan.
+    is_end_copied: AtomicBool,
     has_changed: AtomicBool,
     /// When the counters were read last, in nanoseconds of the node's clock.
     read: AtomicU64,
@@ -112,6 +114,15 @@ impl Account {
     /// An ADU is here whole, or a producer gives it.
     pub(crate) fn arrived(&self, header: &Header) {
         self.arrived_with(header.mark(), header);
+    }
+
+    /// An ADU is copied here for this plan; its end is to be known at once, for the source waits for what was copied by then.
+    pub(crate) fn copied(&self, header: &Header) {
+        if header.flags.contains(Flags::END) {
+            self.is_end_copied.store(true, Relaxed);
+            self.has_changed.store(true, Relaxed);
+            self.turned.notify_one();
+        }
     }
 
     /// An ADU that was here whole goes no further.
@@ -236,6 +247,8 @@ impl Account {
         self.settle();
         let row = |row: &Row| std::array::from_fn(|at| row[at].load(Relaxed));
         let read = |rows: &Marked| std::array::from_fn(|mark| row(&rows[mark]));
+        // What came before it was counted before.
+        let is_end_copied = self.is_end_copied.load(Relaxed);
         // What has ended is read before what was sent, so that no more seem to have ended than were sent.
         let (left, failed) = (read(&self.left), read(&self.failed));
         Counts {
@@ -245,6 +258,7 @@ impl Account {
             delivered: row(&self.delivered),
             sent: read(&self.sent),
             arrived: read(&self.arrived),
+            is_end_copied,
         }
     }
 }

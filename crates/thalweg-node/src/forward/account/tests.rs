@@ -90,6 +90,22 @@ fn the_end_of_a_stream_is_not_counted() {
 }
 
 #[test]
+fn that_the_end_of_a_stream_was_copied_is_told() {
+    let account = Account::default();
+    account.copied(&header(8));
+    assert_eq!(account.changed(NOW), None);
+    account.copied(&Header {
+        flags: Flags::END,
+        ..header(9)
+    });
+    let expected = Counts {
+        is_end_copied: true,
+        ..Counts::default()
+    };
+    assert_eq!(account.changed(NOW), Some(expected));
+}
+
+#[test]
 fn what_was_read_a_moment_ago_is_unread_when_that_is_old() {
     let account = Account::default();
     let unread = Duration::from_millis(500);
