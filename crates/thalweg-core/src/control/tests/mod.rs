@@ -12,6 +12,7 @@ mod hostile;
 mod links;
 mod meetings;
 mod producers;
+mod receipts;
 mod rekey;
 mod routes;
 mod standby;
@@ -477,8 +478,7 @@ impl Node {
             // Of drivers: what is held, and what came, is theirs to keep.
             Output::BegunAnew { stream, former } => self.anew.push((stream, former)),
             Output::GoesOn { stream } => self.goes_on.push(stream),
-            Output::Forgotten { .. } => {}
-            Output::Holding { .. } => {}
+            Output::Forgotten { .. } | Output::Holding { .. } => {}
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {
                 stream, reading, ..
