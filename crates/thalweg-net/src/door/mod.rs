@@ -19,8 +19,8 @@
 //! *Sources.* docs/protocol.md §12.
 
 use bytes::Bytes;
-use iroh::PublicKey;
 use iroh::endpoint::{Connection, PortmapperConfig, presets};
+use iroh::{PublicKey, TransportAddr};
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings::{GREETING_WAIT, IDLE_TIMEOUT};
 use thalweg_core::id::NodeId;
@@ -30,7 +30,7 @@ use tokio::sync::{Semaphore, SemaphorePermit, mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::close::{CloseCode, ToVarInt as _};
-use crate::endpoint::{Addresses, Endpoint, HEAD_START, address, reason, transport};
+use crate::endpoint::{Addresses, Endpoint, HEAD_START, Udp, address, reason, transport};
 use crate::error::Unreachable;
 use crate::identity::Identity;
 use crate::tcp;
@@ -115,7 +115,7 @@ impl Door {
 struct Caller<'a> {
     identity: &'a Identity,
     /// None where nothing can be reached over QUIC.
-    iroh: Option<&'a iroh::Endpoint>,
+    iroh: Option<(&'a iroh::Endpoint, Udp)>,
     /// The kernel's congestion control for TCP; none: its default.
     congestion: Option<&'a str>,
     /// How long QUIC is tried alone, if there is TCP too.
@@ -156,7 +156,7 @@ pub async fn call(
     let endpoint = Box::pin(binding)
         .await
         .map_err(|error| other(keeper, &error))?;
-    caller.iroh = Some(&endpoint);
+    caller.iroh = Some((&endpoint, TransportAddr::Ip));
     let answer = Box::pin(caller.call(keeper, &addresses, knock)).await;
     endpoint.close().await;
     answer
@@ -177,7 +177,7 @@ impl Caller<'_> {
             &addresses.tcp,
             knock,
         );
-        let Some(iroh) = self.iroh else {
+        let Some((iroh, udp)) = self.iroh else {
             return over_tcp.await;
         };
         let has_tcp = !addresses.tcp.is_empty();
@@ -186,7 +186,7 @@ impl Caller<'_> {
         } else {
             GREETING_WAIT
         };
-        match converse(iroh, keeper, addresses, knock, wait).await {
+        match converse((iroh, udp), keeper, addresses, knock, wait).await {
             Err(udp) if has_tcp && !udp.is_answer() => over_tcp.await.map_err(|tcp| {
                 let (udp, tcp) = (Box::new(udp), Box::new(tcp));
                 Unreachable::Both { udp, tcp }
@@ -213,7 +213,9 @@ pub(crate) async fn introduce(
     };
     let caller = Caller {
         identity: &endpoint.tcp().session.identity,
-        iroh: endpoint.may_try_quic(addresses).then(|| endpoint.iroh()),
+        iroh: endpoint
+            .may_try_quic(addresses)
+            .then(|| (endpoint.iroh(), endpoint.udp())),
         congestion: endpoint.tcp().session.congestion.as_deref(),
         head_start: endpoint.tcp().head_start,
     };
@@ -258,14 +260,14 @@ async fn answer(connection: &Connection, caller: NodeId, door: &Door) -> Result<
 }
 
 async fn converse(
-    endpoint: &iroh::Endpoint,
+    (endpoint, udp): (&iroh::Endpoint, Udp),
     keeper: NodeId,
     addresses: &Addresses,
     knock: &[u8],
     wait: Duration,
 ) -> Result<Bytes, Unreachable> {
     let key = PublicKey::from_bytes(&keeper.0).map_err(|error| other(keeper, &error))?;
-    let target = addresses.target(key);
+    let target = addresses.target(key, udp);
     let said = async {
         let connection = endpoint
             .connect(target, DOOR_ALPN.as_bytes())

@@ -14,7 +14,7 @@ use thalweg_core::time::Duration;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
-use super::{Addresses, Endpoint, reason};
+use super::{Addresses, Endpoint, confined, reason};
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::door::{self, DOOR_ALPN, NO_PLACE};
@@ -43,6 +43,8 @@ pub(crate) async fn run(endpoint: Endpoint) {
         }
         let host = match incoming.remote_addr() {
             IncomingAddr::Ip(address) => Host::of(address.ip()),
+            IncomingAddr::Custom(address) => confined::unwrapped(&address)
+                .map_or(Host::Relayed, |address| Host::of(address.ip())),
             _ => Host::Relayed,
         };
         let endpoint = endpoint.clone();

@@ -21,6 +21,9 @@ use crate::error::BindError;
 /// What stands before an address of TCP.
 pub const TCP_PREFIX: &str = "tcp:";
 
+/// How iroh knows an address of UDP.
+pub(crate) type Udp = fn(SocketAddr) -> TransportAddr;
+
 /// Where a peer can be dialled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
@@ -132,9 +135,9 @@ impl Addresses {
         self.udp.is_empty() && self.relays.is_empty() && !self.tcp.is_empty()
     }
 
-    /// Returns what iroh is to dial.
-    pub(crate) fn target(&self, key: PublicKey) -> EndpointAddr {
-        let udp = self.udp.iter().copied().map(TransportAddr::Ip);
+    /// Returns what iroh is to dial, where it knows an address of UDP as this.
+    pub(crate) fn target(&self, key: PublicKey, udp: Udp) -> EndpointAddr {
+        let udp = self.udp.iter().copied().map(udp);
         let relays = self.relays.iter().map(|relay| relay.0.clone());
         EndpointAddr::from_parts(key, udp.chain(relays.map(TransportAddr::Relay)))
     }

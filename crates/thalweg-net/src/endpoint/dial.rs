@@ -93,7 +93,7 @@ async fn over_quic(
 ) -> Result<Link, Unreachable> {
     let other = |reason: String| Unreachable::Other { peer, reason };
     let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
-    let target = addresses.target(key);
+    let target = addresses.target(key, endpoint.udp());
     // Boxed, for whoever may dial both ways carries both futures.
     let dialled = Box::pin(async {
         let connection = endpoint

@@ -12,6 +12,7 @@
 
 mod accept;
 pub(crate) mod address;
+pub(crate) mod confined;
 mod dial;
 mod gate;
 pub(crate) mod reason;
@@ -25,6 +26,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use iroh::TransportAddr;
 use iroh::endpoint::{BindOpts, Builder, NetReportConfig, PortmapperConfig, presets};
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::hop::settings;
@@ -35,6 +37,7 @@ use thalweg_core::time::Duration;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use self::confined::Confined;
 use self::registry::Registry;
 use crate::admission::Admission;
 use crate::clock::Clock;
@@ -46,6 +49,7 @@ use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
 use crate::tcp;
 
+pub(crate) use self::address::Udp;
 pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
 
 /// The protocol and its version, as the TLS handshake names it.
@@ -112,6 +116,10 @@ pub enum Reach {
     /// Anywhere: iroh looks for better paths by itself, through NATs too.
     #[default]
     Anywhere,
+    /// Only to addresses that are dialled, and back to where packets come from.
+    ///
+    /// iroh looks for no other path, and the peer is told of no address.
+    Configured,
     /// Only to the IP address that the endpoint itself listens on.
     ///
     /// Meant for several nodes on one machine: each listens on a loopback address of its own (127.0.0.1, 127.0.0.2 …)
@@ -139,6 +147,8 @@ pub struct Endpoint(Arc<Shared>);
 
 struct Shared {
     iroh: iroh::Endpoint,
+    /// The sockets, where iroh has none.
+    confined: Option<Confined>,
     id: NodeId,
     admission: Admission,
     door: Option<Arc<Door>>,
@@ -213,7 +223,11 @@ impl Endpoint {
         receiver: Arc<R>,
         clock: Clock,
     ) -> Result<Self, BindError> {
-        let mut builder = builder(&options)?;
+        let confined = match options.reach {
+            Reach::Configured => Some(Confined::bind(&options.listen, clock)?),
+            Reach::Anywhere | Reach::OwnAddress => None,
+        };
+        let mut builder = builder(&options, confined.as_ref())?;
         let session = options.tcp.session(&options.identity, clock);
         let door = options.doorkeeper.map(|keeper| Arc::new(Door::new(keeper)));
         let listener = match options.tcp.listen.as_slice() {
@@ -235,6 +249,7 @@ impl Endpoint {
             .map_err(|error| bind_error(&options.listen, &error))?;
         let endpoint = Self(Arc::new(Shared {
             iroh,
+            confined,
             id: options.identity.id(),
             admission: options.admission,
             door,
@@ -274,7 +289,10 @@ impl Endpoint {
 
     /// Returns the addresses that UDP sockets are bound to.
     pub fn listening(&self) -> Vec<SocketAddr> {
-        self.0.iroh.bound_sockets()
+        match &self.0.confined {
+            Some(confined) => confined.listening(),
+            None => self.0.iroh.bound_sockets(),
+        }
     }
 
     /// Returns the TCP addresses on which peers are awaited.
@@ -283,7 +301,7 @@ impl Endpoint {
     }
 
     /// Returns the addresses that others may reach this node at: those it is bound to, and for an unspecified one those
-    /// of the machine's interfaces.
+    /// of the machine's interfaces, unless it is to reach what is configured alone.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         let bound = self.listening();
         let mut addresses: Vec<_> = bound
@@ -431,6 +449,14 @@ impl Endpoint {
         !addresses.udp.is_empty() || !addresses.relays.is_empty() || self.0.has_lookup
     }
 
+    /// Returns how iroh knows an address of UDP here.
+    pub(crate) fn udp(&self) -> Udp {
+        match self.0.confined {
+            Some(_) => |address| TransportAddr::Custom(confined::wrapped(address)),
+            None => TransportAddr::Ip,
+        }
+    }
+
     pub(crate) fn iroh(&self) -> &iroh::Endpoint {
         &self.0.iroh
     }
@@ -465,7 +491,7 @@ impl Endpoint {
     }
 }
 
-fn builder(options: &Options) -> Result<Builder, BindError> {
+fn builder(options: &Options, confined: Option<&Confined>) -> Result<Builder, BindError> {
     let door = options.doorkeeper.as_ref().map(|_| DOOR_ALPN);
     let alpns = [ALPN].into_iter().chain(door);
     let mut builder = iroh::Endpoint::builder(presets::Minimal)
@@ -481,6 +507,11 @@ fn builder(options: &Options) -> Result<Builder, BindError> {
         .relay_mode(address::relay_mode(&options.relays));
     if let Some(path) = &options.relay_ca {
         builder = builder.ca_tls_config(address::relay_trust(path)?);
+    }
+    if let Some(confined) = confined {
+        return Ok(builder
+            .clear_ip_transports()
+            .add_custom_transport(Arc::new(confined.clone())));
     }
     if options.listen.is_empty() {
         if options.reach == Reach::OwnAddress {

@@ -17,6 +17,7 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize, Ratio};
 
 use super::{Link, Transport};
+use crate::endpoint::confined::unwrapped;
 use crate::tcp;
 
 /// Samples kept: ten seconds, so that one loss in a thousand packets shows on a slow link.
@@ -363,6 +364,9 @@ fn remote(address: &TransportAddr) -> Remote {
     match address {
         TransportAddr::Ip(address) => Remote::Address(*address),
         TransportAddr::Relay(url) => Remote::Relay(url.to_string()),
+        TransportAddr::Custom(wrapped) => {
+            unwrapped(wrapped).map_or_else(|| Remote::Other(wrapped.to_string()), Remote::Address)
+        }
         other => Remote::Other(format!("{other:?}")),
     }
 }

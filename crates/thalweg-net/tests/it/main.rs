@@ -4,6 +4,7 @@
 
 mod admission;
 mod carriage;
+mod confined;
 mod cut_through;
 mod dialling;
 mod door;

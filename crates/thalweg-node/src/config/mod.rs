@@ -75,8 +75,8 @@ pub struct Reach {
     pub relays: Vec<Relay>,
     /// Who vouches for their certificates, beside those whom browsers believe.
     pub relay_ca: Option<PathBuf>,
-    /// Use no other addresses than those configured.
-    pub confined: bool,
+    /// Where packets may go: anywhere, or to the addresses that are configured alone.
+    pub packets: thalweg_net::Reach,
 }
 
 /// How TCP is used.

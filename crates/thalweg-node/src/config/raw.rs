@@ -144,10 +144,10 @@ impl RawConfig {
             }),
             api: self.api.enabled.unwrap_or(true).then_some(api),
             reach: Reach {
+                packets: self.reach.packets(),
                 mdns: self.reach.mdns,
                 relays: self.reach.relays,
                 relay_ca: self.reach.relay_ca.map(|file| folder.join(file)),
-                confined: self.reach.confined,
             },
             fabric: Fabric {
                 owner: self.fabric.owner(),
@@ -168,6 +168,11 @@ impl RawConfig {
         }
         if let Some(fault) = self.fault_of_relays() {
             return Some(fault);
+        }
+        if self.reach.confined && self.reach.mdns {
+            let message = "a confined node uses no address that is not configured, so none that mDNS finds: leave one of the \
+                           two out";
+            return Some(("reach.mdns".into(), message.into()));
         }
         if let Some(fault) = self.weights.faults().into_iter().next() {
             return Some((fault.path, fault.message));
@@ -269,6 +274,16 @@ impl RawConfig {
             let message = "this node uses no relay: name one in `relays` under [reach], the same if there is no other";
             Some((format!("peer[{index}].addresses[{place}]"), message.into()))
         })
+    }
+}
+
+impl RawReach {
+    const fn packets(&self) -> thalweg_net::Reach {
+        if self.confined {
+            thalweg_net::Reach::Configured
+        } else {
+            thalweg_net::Reach::Anywhere
+        }
     }
 }
 

@@ -222,6 +222,20 @@ fn what_cannot_be_of_tcp_is_named() {
 }
 
 #[test]
+fn confined_node_sends_to_what_is_configured_alone_and_looks_nowhere_else() {
+    let parse = |text: &str| Config::parse(text, "node.toml", Path::new("/etc"));
+    let confined = parse("name = \"a\"\n[reach]\nconfined = true\n").expect("it is valid");
+    assert_eq!(confined.reach.packets, thalweg_net::Reach::Configured);
+    let free = parse("name = \"a\"\n").expect("it is valid");
+    assert_eq!(free.reach.packets, thalweg_net::Reach::Anywhere);
+    let both = fault("name = \"a\"\n[reach]\nconfined = true\nmdns = true\n");
+    assert!(
+        both.contains("node.toml:4") && both.contains("leave one of the two out"),
+        "{both}"
+    );
+}
+
+#[test]
 fn a_relay_that_is_none_or_of_no_use_is_named() {
     let peer = format!("[[peer]]\nname = \"b\"\nkey = \"{KEY}\"\naddresses = ");
     let good = format!(

@@ -69,6 +69,11 @@ pub enum AdmissionError {
         /// How many.
         count: usize,
     },
+    /// A ticket would lead nowhere.
+    #[error(
+        "this node is confined and listens on every address, so the ticket would name none: say with --address where it is reached"
+    )]
+    NoAddress,
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
@@ -141,6 +146,18 @@ impl Control {
         use thalweg_core::control::Keys as _;
         self.controller.check_grantable(request.rights)?;
         let fabric = self.controller.roll().fabric().ok_or(NotIssued::NoOwner)?;
+        let mut addresses = request.addresses;
+        let mut tcp_addresses = request.tcp_addresses;
+        if addresses.is_empty() && tcp_addresses.is_empty() {
+            addresses = self.endpoint.addresses();
+            tcp_addresses = self.endpoint.tcp_addresses();
+        }
+        addresses.truncate(TICKET_ADDRESSES_MAX);
+        tcp_addresses.truncate(TICKET_TCP_MAX);
+        let relays = self.endpoint.relays();
+        if addresses.is_empty() && tcp_addresses.is_empty() && relays.is_empty() {
+            return Err(AdmissionError::NoAddress);
+        }
         let now = self.controller.unix_time(self.now());
         let mut secret = [0; SECRET_BYTES];
         self.keys.random(&mut secret)?;
@@ -155,15 +172,6 @@ impl Control {
         let digest = secret_digest(&secret);
         self.kept.invitations.insert(digest, invitation, now)?;
         self.save()?;
-        let mut addresses = request.addresses;
-        let mut tcp_addresses = request.tcp_addresses;
-        if addresses.is_empty() && tcp_addresses.is_empty() {
-            addresses = self.endpoint.addresses();
-            tcp_addresses = self.endpoint.tcp_addresses();
-        }
-        addresses.truncate(TICKET_ADDRESSES_MAX);
-        tcp_addresses.truncate(TICKET_TCP_MAX);
-        let relays = self.endpoint.relays();
         let relays = relays.iter().take(TICKET_RELAYS_MAX);
         let content = Ticket {
             fabric,

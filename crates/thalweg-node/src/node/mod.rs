@@ -174,7 +174,7 @@ impl Node {
         };
         let options = Options {
             listen: config.listen.clone(),
-            reach: reach(&config),
+            reach: config.reach.packets,
             mdns: config.reach.mdns,
             relays: relays(&config, &state),
             relay_ca: config.reach.relay_ca.clone(),
@@ -294,15 +294,6 @@ async fn doors(
         None => None,
     };
     Ok((local, admin))
-}
-
-/// Returns whether the network may find other ways than those that are configured.
-const fn reach(config: &Config) -> thalweg_net::Reach {
-    if config.reach.confined {
-        thalweg_net::Reach::OwnAddress
-    } else {
-        thalweg_net::Reach::Anywhere
-    }
 }
 
 /// Returns how links over TCP are used.

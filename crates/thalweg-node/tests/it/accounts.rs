@@ -36,7 +36,7 @@ async fn chain() -> (Vec<Running>, Shaper) {
     let confined = |host| {
         move |config: &mut thalweg_node::Config| {
             config.listen = vec![listen(host)];
-            config.reach.confined = true;
+            config.reach.packets = thalweg_net::Reach::OwnAddress;
             config.api = Some(listen(1));
         }
     };

@@ -13,6 +13,7 @@ use thalweg_core::needs::Needs;
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
+use thalweg_net::Reach;
 use thalweg_node::config::{Config, Owner, Peer};
 use thalweg_node::fabric::{JoinError, Joined, join, ticket};
 use thalweg_node::{InviteRequest, Publication, SubscribeOptions, SubscriberEvent};
@@ -155,6 +156,36 @@ async fn a_ticket_lets_a_node_in_and_its_stream_through() {
     let camera_there = status.nodes.iter().find(|node| node.name == "camera");
     let rights = camera_there.expect("on the map").rights.clone();
     assert_eq!(rights, Some(vec!["publish", "subscribe", "relay"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn confined_nodes_join_and_meet_at_the_address_of_a_ticket_and_at_no_other() {
+    let site = Site::new();
+    let confined = |config: &mut Config| {
+        config.listen = vec![([0, 0, 0, 0], 0).into()];
+        config.reach.packets = Reach::Configured;
+    };
+    let owner = site.start("owner", confined).await;
+    let mut request = InviteRequest {
+        rights: Rights::MEMBER,
+        uses: 1,
+        open_for: Duration::from_secs(600),
+        lasts: Duration::NEVER,
+        addresses: Vec::new(),
+        tcp_addresses: Vec::new(),
+    };
+    let nowhere = owner.handle.invite(request.clone()).await;
+    let nowhere = nowhere.expect_err("it has no address").to_string();
+    assert!(nowhere.contains("--address"), "{nowhere}");
+    let address = SocketAddr::from(([127, 0, 0, 1], owner.address.port()));
+    request.addresses = vec![address];
+    let text = owner.handle.invite(request).await.expect("it may invite");
+    site.join("camera", &text).await.expect("it may join");
+    let camera = site.start("camera", confined).await;
+    wait_for(&owner, "camera").await;
+    wait_for(&camera, "owner").await;
+    let status = camera.handle.status().await.expect("it runs");
+    assert_eq!(status.links[0].addresses, [address.to_string()]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

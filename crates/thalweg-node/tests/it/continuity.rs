@@ -67,7 +67,7 @@ fn address(net: u8, host: u8) -> SocketAddr {
 fn confined(at: SocketAddr) -> impl FnOnce(&mut Config) {
     move |config| {
         config.listen = vec![at];
-        config.reach.confined = true;
+        config.reach.packets = thalweg_net::Reach::OwnAddress;
     }
 }
 

@@ -31,7 +31,7 @@ async fn pair() -> (Running, Running, Shaper) {
     let confined = |host| {
         move |config: &mut thalweg_node::Config| {
             config.listen = vec![listen(host)];
-            config.reach.confined = true;
+            config.reach.packets = thalweg_net::Reach::OwnAddress;
             for peer in &mut config.peers {
                 peer.rate = Some(CONFIGURED);
             }

@@ -51,7 +51,7 @@ impl Relay {
 /// Confines a node to an address from which no packet of UDP gets to another's, and names the file that it keeps.
 pub fn confined(config: &mut Config, last: u8, file: &Path) {
     config.listen = vec![(Ipv4Addr::new(127, 93, 0, last), 0).into()];
-    config.reach.confined = true;
+    config.reach.packets = thalweg_net::Reach::OwnAddress;
     config.fabric.state = Some(file.into());
 }
 

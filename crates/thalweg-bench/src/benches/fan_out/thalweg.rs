@@ -235,7 +235,7 @@ async fn node(
 ) -> anyhow::Result<Node> {
     let mut config = Config::new(place.name().parse()?, "unused.key".into());
     // No way but the one that is measured.
-    config.reach.confined = true;
+    config.reach.packets = thalweg_net::Reach::OwnAddress;
     let loopback = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     if over != Over::Quic && place == RELAY_PLACE {
         config.tcp.listen = vec![loopback(0)];

@@ -85,7 +85,7 @@ impl Fabric {
             let mut config = Config::new(name.clone(), std::path::PathBuf::new());
             config.listen = vec![own];
             config.slots = world.nodes[name].slots;
-            config.reach.confined = true;
+            config.reach.packets = thalweg_net::Reach::OwnAddress;
             config.weights = world.weights;
             config.peers = peers.into_values().collect();
             fabric.run(config, identity.clone()).await?;

@@ -1,0 +1,36 @@
+//! Proves the wrapping of addresses, and how many strangers are let in.
+
+use std::net::SocketAddr;
+
+use iroh_base::CustomAddr;
+use thalweg_core::time::{Duration, Instant};
+
+use super::{KIND, Known, STRANGER_EVERY, STRANGERS_MAX, unwrapped, wrapped};
+
+#[test]
+fn address_comes_out_of_its_wrapping_as_it_went_in_and_nothing_out_of_anothers() {
+    for text in ["192.0.2.7:7400", "[2001:db8::1]:9", "[fe80::1%3]:65535"] {
+        let address: SocketAddr = text.parse().expect("an address");
+        assert_eq!(unwrapped(&wrapped(address)), Some(address));
+    }
+    for bytes in [&[][..], &[1; 5], &[1; 7], &[1; 18], &[1; 23]] {
+        assert_eq!(unwrapped(&CustomAddr::from_parts(KIND, bytes)), None);
+    }
+    assert_eq!(unwrapped(&CustomAddr::from_parts(1, &[1; 6])), None);
+}
+
+#[test]
+fn strangers_are_let_in_by_an_allowance_that_comes_back_and_the_known_always() {
+    let start = Instant::ZERO + Duration::from_secs(100);
+    let mut known = Known::new(Instant::ZERO);
+    let address = |number: u32| SocketAddr::from((number.to_be_bytes(), 1));
+    for number in 0..STRANGERS_MAX {
+        assert!(known.admits(address(number), start));
+    }
+    let late = start + STRANGER_EVERY - Duration::from_nanos(1);
+    assert!(!known.admits(address(STRANGERS_MAX), late));
+    assert!(known.admits(address(0), late));
+    let later = start + STRANGER_EVERY;
+    assert!(known.admits(address(STRANGERS_MAX), later));
+    assert!(!known.admits(address(STRANGERS_MAX + 1), later));
+}
