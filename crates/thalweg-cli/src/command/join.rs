@@ -23,7 +23,8 @@ Examples:
 
 A configuration that is not there is made. What the inviter grants is kept beside the key (`state` under [fabric]); the
 node heeds it from its next start on. A ticket that is damaged, forged, expired, used up or for another fabric is refused
-with the reason, and nothing is changed.";
+with the reason, and nothing is changed. A key that is made here stays if the inviter may have given the ticket to it, as
+where this machine's clock is wrong: the same command works once the reason is gone.";
 
 /// More than a ticket and its white space ever take.
 const TICKET_BYTES_MAX: u64 = 4096;
@@ -86,14 +87,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let identity = Identity::load_or_create(&config.key_file).or_code(Code::BadInput)?;
     let joined = fabric::join(&ticket, &identity, state).await;
     let joined = joined.map_err(|error| {
-        let code = code(&error);
-        // Nothing is changed then. Of a moment's failure it is not known whether the other end has let this key in.
-        if is_new && code == Code::BadInput {
-            // One that stays there all the same is used the next time.
-            let _ = std::fs::remove_file(&config.key_file);
+        if is_new {
+            settle_key(&error, &config.key_file);
         }
         Failure {
-            code,
+            code: code(&error),
             error: anyhow::Error::new(error),
         }
     })?;
@@ -113,6 +111,21 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         path.display()
     ));
     Ok(Code::Done)
+}
+
+/// Removes a key that was made for a ticket which is of no use; one that the ticket may belong to stays, for another attempt.
+pub(super) fn settle_key(error: &JoinError, file: &Path) {
+    if error.is_after_knock() {
+        if code(error) == Code::BadInput {
+            let file = file.display();
+            terminal::tell(&format!(
+                "the key in {file} stays, for the ticket may be this key's now: try again with the same command"
+            ));
+        }
+    } else {
+        // One that stays there all the same is used the next time.
+        let _ = std::fs::remove_file(file);
+    }
 }
 
 /// Says how long what was granted lasts.

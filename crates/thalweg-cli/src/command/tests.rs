@@ -5,7 +5,12 @@ use std::path::Path;
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 
+use thalweg_core::admission::Unfit;
+use thalweg_core::id::NodeId;
+use thalweg_node::fabric::JoinError;
+
 use super::check::{Kind, guess};
+use super::join::settle_key;
 use super::*;
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -15,6 +20,26 @@ fn parse(line: &str) -> Result<Cli, clap::Error> {
 #[test]
 fn the_command_line_is_sound() {
     Cli::command().debug_assert();
+}
+
+#[test]
+fn key_that_a_ticket_may_belong_to_stays_and_another_goes() {
+    let folder = tempfile::tempdir().expect("a directory for the test");
+    let file = folder.path().join("node.key");
+    let inviter = NodeId([7; 32]);
+    let early = Unfit::Early { seconds: 600 };
+    let clock = JoinError::Clock {
+        inviter,
+        error: early,
+    };
+    let reason = "the ticket was for 1 and has been used".to_string();
+    let refused = JoinError::Refused { inviter, reason };
+    assert!(clock.to_string().contains("set this machine's clock"));
+    for (error, stays) in [(clock, true), (refused, false)] {
+        std::fs::write(&file, "a key").expect("room");
+        settle_key(&error, &file);
+        assert_eq!(file.exists(), stays, "{error}");
+    }
 }
 
 #[test]

@@ -93,6 +93,14 @@ pub enum JoinError {
         /// What is wrong with it.
         error: Unfit,
     },
+    /// The clocks of the two are apart.
+    #[error("{} gave a grant that does not hold now: {error}; set this machine's clock, or the inviter's, and try again", inviter.short())]
+    Clock {
+        /// Who.
+        inviter: NodeId,
+        /// How far apart.
+        error: Unfit,
+    },
     /// The inviter gave no grant, or one of another node.
     #[error("{} gave no grant for this node", inviter.short())]
     NothingGranted {
@@ -102,6 +110,21 @@ pub enum JoinError {
     /// The file cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
+}
+
+impl JoinError {
+    /// Returns whether the inviter may have given the ticket to this node's key, of which no other can have it then.
+    pub const fn is_after_knock(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable(_)
+                | Self::Malformed { .. }
+                | Self::Unfit { .. }
+                | Self::Clock { .. }
+                | Self::NothingGranted { .. }
+                | Self::State(_)
+        )
+    }
 }
 
 /// Redeems a ticket for a node and keeps what it is granted in its file.
@@ -129,7 +152,10 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
     let granted = granted(ticket, identity.id(), &answer)?;
     let mut roll = Roll::of(fabric);
     roll.handle_credential(granted.clone(), now, &identity::verify)
-        .map_err(|error| JoinError::Unfit { inviter, error })?;
+        .map_err(|error| match error {
+            Unfit::Early { .. } | Unfit::Late { .. } => JoinError::Clock { inviter, error },
+            error => JoinError::Unfit { inviter, error },
+        })?;
     let (rights, expiry) = (granted.grant.content.rights, granted.grant.content.expiry);
     state.fabric = Some(fabric);
     state.credential = Some(granted);
