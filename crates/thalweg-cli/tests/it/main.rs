@@ -8,6 +8,7 @@ mod code;
 mod demo;
 mod fabric;
 mod files;
+mod inbox;
 mod input;
 mod ls;
 mod plan;

@@ -40,7 +40,7 @@ struct Outbox {
     sendable_bps: Option<u64>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 pub(super) struct Stream {
     pub(super) name: StreamName,
     id: String,

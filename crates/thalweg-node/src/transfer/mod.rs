@@ -9,7 +9,7 @@
 //! | `map` | what a status says: who is where, whose a stream is |
 //! | `scan` | the hashes of files that are to be sent |
 //! | `disk` | what is received, until it is whole and in its place |
-//! | [`send()`], [`receive()`] | the two ends |
+//! | [`send()`], [`Inbox`] | the two ends |
 //! | `code` | files for who has a phrase |
 //!
 //! *What it does not do.* It prints nothing: a caller hears [`Event`]s.
@@ -36,7 +36,7 @@ use crate::handle::Publication;
 use crate::local::{Client, LocalError, LocalPublisher};
 
 pub use code::{BadPhrase, CodeOptions, Phrase, send_by_code};
-pub use receive::{ReceiveOptions, Received, receive};
+pub use receive::{Inbox, ReceiveOptions, Received};
 pub use send::{SendOptions, Sent, send};
 
 /// How long a node that has gone away is waited for.

@@ -10,7 +10,7 @@ pub mod bar;
 use std::path::PathBuf;
 
 use clap::Args;
-use thalweg_node::transfer::{self, ReceiveOptions, Received, TransferError};
+use thalweg_node::transfer::{self, Inbox, ReceiveOptions, Received, TransferError};
 
 use self::bar::{Bar, seconds, size};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
@@ -26,14 +26,12 @@ Examples:
   thalweg receive --stay --from camera        # one transfer after the other, until Ctrl-C
 
 It waits until somebody sends to this node. What was interrupted is kept in thalweg-….part beside
-where the files will be; run it again and it goes on. Without --from, any node on the map may send; with
-a phrase, who sends by it and nobody else. A phrase may be typed with spaces and in capitals.
+where the files will be; run it again and it goes on. Where a sender has stopped, who sends next is taken
+meanwhile. Without --from, any node on the map may send; with a phrase, who sends by it and nobody else.
+A phrase may be typed with spaces and in capitals.
 
 Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, the phrase is wrong, used or has expired,
 or it was stopped; 2 no such node or folder, or no phrase; 4 no running node answers.";
-
-/// Transfers that are remembered as done, for their senders take a moment to end.
-const DONE_MAX: usize = 64;
 
 /// Receive files that are sent to this node.
 #[derive(Debug, Args)]
@@ -82,18 +80,17 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         [] => None,
         words => Some(words.join(" ").parse().or_code(Code::BadInput)?),
     };
-    let mut options = ReceiveOptions {
+    let mut inbox = Inbox::new(ReceiveOptions {
         phrase,
         socket: arguments.socket.path()?,
         folder: arguments.to.clone(),
         from: arguments.from.clone(),
         force: arguments.force,
-        except: Vec::new(),
-    };
+    });
     loop {
         let bar = Bar::new("receiving");
         let received = tokio::select! {
-            received = transfer::receive(&options, |event| bar.show(event)) => received,
+            received = inbox.receive(|event| bar.show(event)) => received,
             () = shutdown.asked() => {
                 bar.clear();
                 if arguments.stay {
@@ -111,9 +108,6 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         if !arguments.stay {
             return Ok(Code::Done);
         }
-        // The sender of an earlier one has long gone.
-        options.except.truncate(DONE_MAX - 1);
-        options.except.insert(0, received.stream);
     }
 }
 

@@ -1,10 +1,12 @@
 //! The receiving end: a stream becomes files.
 //!
-//! *The idea.* A node learns of every stream on the map; those of files say in their names for whom they are. The first one
-//! for this node is taken, its receipts are published, and one loop brings parcels in, blocks to the disk and receipts out.
+//! *The idea.* The [`Inbox`] takes a transfer from the map, its receipts are published, and one loop brings parcels in, blocks
+//! to the disk and receipts out. Whose sender has gone is left as soon as somebody else sends: what has come is on the disk.
 //!
 //! *What it does not do.* It does not decide whom to trust beyond what it is told: without `from`, whoever is on the map
 //! may send.
+
+mod inbox;
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
@@ -20,21 +22,29 @@ use thalweg_core::transfer::{Have, Receiver, Taken, TransferId};
 use thalweg_net::Clock;
 use tokio::sync::watch;
 
+pub use self::inbox::Inbox;
 use super::code::Phrase;
-use super::code::guest::{self, Way};
+use super::code::guest::Way;
 use super::code::proof::Opener;
 use super::disk::Disk;
 use super::map::{Map, Stream};
 use super::send::{outgoing, publication, unix_now};
-use super::{Event, TransferError, publish, reconnect};
+use super::{Event, TransferError, publish, reconnect, shown};
 use crate::handle::{SubscribeOptions, SubscriberEvent};
 use crate::local::{Client, LocalError, LocalPublisher, LocalSubscriber};
 
 /// How often the map is looked at for a transfer.
 pub(super) const LOOK_EVERY: StdDuration = StdDuration::from_millis(200);
 
-/// How often it is looked whether what has not begun is still offered.
+/// How often it is looked, while nothing comes, whether it is still offered.
 const OFFER_LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a transfer that has begun may be gone from the map before another is taken instead: a relay or a node that is
+/// started again is back by then.
+const GONE_MAX: Duration = Duration::from_secs(5);
+
+/// How long one of which nothing has come may be waited for while another is offered: an offer is small, and goes at once.
+const MUTE_MAX: Duration = Duration::from_secs(30);
 
 /// How long the last word to the sender may take: after it the files are here all the same.
 pub(super) const GOODBYE_MAX: StdDuration = StdDuration::from_secs(3);
@@ -55,8 +65,6 @@ pub struct ReceiveOptions {
     pub phrase: Option<Phrase>,
     /// Whether files that are there are replaced.
     pub force: bool,
-    /// Streams of transfers that are done, whose senders may not have heard it yet.
-    pub except: Vec<StreamId>,
 }
 
 /// What was received.
@@ -64,9 +72,6 @@ pub struct ReceiveOptions {
 pub struct Received {
     /// The transfer's id.
     pub id: String,
-    /// The stream that brought it.
-    #[serde(skip)]
-    pub stream: StreamId,
     /// The name of the node that sent it.
     pub from: String,
     /// The files, where they are now; as text, what is not UTF-8 in a name is replaced.
@@ -91,6 +96,7 @@ fn as_text<S: serde::Serializer>(files: &[PathBuf], to: S) -> Result<S::Ok, S::E
 
 /// One transfer, from when it was found on the map on.
 struct Transfer<'a> {
+    inbox: &'a Inbox,
     options: &'a ReceiveOptions,
     id: TransferId,
     name: StreamName,
@@ -105,11 +111,23 @@ struct Transfer<'a> {
     /// When every file was in its place: the goodbye that follows takes a round trip and the sender's time.
     ended_unix: Option<f64>,
     bytes_before: u64,
-    is_not_for_us: bool,
-    /// Whether it went from the map before it had begun.
-    is_withdrawn: bool,
+    left: Option<Left>,
     /// Whether what was there has been looked at.
     has_begun: bool,
+    found_at: Instant,
+    /// Since when it is not on the map.
+    gone_since: Option<Instant>,
+    /// Whether it was told that the sender has stopped.
+    has_told_stop: bool,
+}
+
+/// Why a transfer was left before it was whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// It had not begun when it went from the map, or another is taken meanwhile.
+    Gone,
+    /// Its name only looked as if it were for this node.
+    NotOurs,
 }
 
 /// What comes next.
@@ -117,8 +135,8 @@ enum Next {
     Event(SubscriberEvent),
     /// The stream's end.
     Ended,
-    /// There is no such stream any more, and nothing of it has come.
-    Withdrawn,
+    /// There is no such stream any more and nothing of it has come, or another is to be taken.
+    Left,
 }
 
 /// The two connections with the node.
@@ -127,70 +145,11 @@ struct Lines {
     publisher: LocalPublisher,
 }
 
-/// Waits for a transfer to this node, and returns when it is whole and in its place.
-///
-/// Fails   a name that is taken; a full disk; blocks that are changed on their way; a node that goes away and does not come
-///         back. What has come is kept for another run
-pub async fn receive(
-    options: &ReceiveOptions,
-    mut events: impl FnMut(Event) + Send,
-) -> Result<Received, TransferError> {
-    if let Some(phrase) = &options.phrase {
-        let way = guest::meet(&options.socket, phrase, &mut events).await?;
-        let transfer = Transfer::by_code(options, way).await?;
-        return transfer
-            .receive(&mut events)
-            .await
-            .map(|done| done.report());
-    }
-    let mut not_ours: Vec<StreamName> = Vec::new();
-    let mut has_told = false;
-    loop {
-        let map = match Map::look(&options.socket).await {
-            Ok(map) => map,
-            Err(error) if has_told => {
-                tracing::debug!(%error, "no status");
-                reconnect(&options.socket, &mut events).await?;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let from = options
-            .from
-            .as_deref()
-            .map(|word| map.find(word))
-            .transpose()?;
-        let found = map.streams().iter().find_map(|stream| {
-            let id = TransferId::of_stream(&stream.name, &map.own())?;
-            let is_meant = from.is_none_or(|from| from == stream.publisher_key);
-            let is_done = stream.id().is_some_and(|id| options.except.contains(&id));
-            (is_meant && !is_done && !not_ours.contains(&stream.name)).then_some((id, stream))
-        });
-        let Some((id, stream)) = found else {
-            if !has_told {
-                has_told = true;
-                events(Event::Notice("waiting for files".into()));
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-            continue;
-        };
-        let transfer = Transfer::new(options, id, stream, map.own());
-        let transfer = transfer.receive(&mut events).await?;
-        if transfer.is_withdrawn {
-            // The map had still shown one that was over; the next may be there already.
-            continue;
-        }
-        if transfer.is_not_for_us {
-            not_ours.push(transfer.name);
-            continue;
-        }
-        return Ok(transfer.report());
-    }
-}
-
 impl<'a> Transfer<'a> {
-    fn new(options: &'a ReceiveOptions, id: TransferId, stream: &Stream, own: NodeId) -> Self {
+    fn new(inbox: &'a Inbox, id: TransferId, stream: &Stream, own: NodeId) -> Self {
         let first = stream.id().unwrap_or_default();
+        let options = inbox.options();
+        let clock = Clock::start();
         Self {
             id,
             name: stream.name.clone(),
@@ -200,27 +159,30 @@ impl<'a> Transfer<'a> {
             opener: None,
             receiver: Receiver::new(id, own, first),
             disk: Disk::new(&options.folder, id, options.force),
-            clock: Clock::start(),
+            found_at: clock.now(),
+            clock,
             began_unix: None,
             ended_unix: None,
             bytes_before: 0,
-            is_not_for_us: false,
-            is_withdrawn: false,
+            left: None,
             has_begun: false,
+            gone_since: None,
+            has_told_stop: false,
+            inbox,
             options,
         }
     }
 
     /// Waits for the stream to which a phrase has led.
-    async fn by_code(options: &'a ReceiveOptions, way: Way) -> Result<Self, TransferError> {
+    async fn by_code(inbox: &'a Inbox, way: Way) -> Result<Self, TransferError> {
         let begun = tokio::time::Instant::now();
         loop {
-            let map = Map::look(&options.socket).await?;
+            let map = Map::look(&inbox.options().socket).await?;
             let name = way.road.coded_stream(&map.own());
             let is_it =
                 |stream: &&Stream| stream.name == name && stream.publisher_key == way.sender.0;
             if let Some(stream) = map.streams().iter().find(is_it) {
-                let new = Self::new(options, way.id, stream, map.own());
+                let new = Self::new(inbox, way.id, stream, map.own());
                 return Ok(Self {
                     receipts: way.road.receipts_stream(&map.own()),
                     opener: Some(way.opener),
@@ -236,9 +198,9 @@ impl<'a> Transfer<'a> {
 
     /// Receives until it is whole, over whatever happens to the node.
     async fn receive(
-        mut self,
+        &mut self,
         events: &mut (dyn FnMut(Event) + Send),
-    ) -> Result<Self, TransferError> {
+    ) -> Result<(), TransferError> {
         if let Err(error) = self.begin_again(events) {
             // The sender is to hear it too: by the first word of the run.
             let now = self.clock.now();
@@ -246,7 +208,7 @@ impl<'a> Transfer<'a> {
         }
         loop {
             match self.run(events).await {
-                Ok(()) => return Ok(self),
+                Ok(()) => return Ok(()),
                 Err(TransferError::Local(LocalError::Gone(_) | LocalError::Connect { .. })) => {
                     reconnect(&self.options.socket, events).await?;
                 }
@@ -305,7 +267,7 @@ impl<'a> Transfer<'a> {
             publisher,
         };
         let ended = self.carry(&mut lines, events).await;
-        if self.is_withdrawn {
+        if self.left == Some(Left::Gone) {
             // Nobody is there to take leave of.
             return ended;
         }
@@ -337,15 +299,14 @@ impl<'a> Transfer<'a> {
                 Some(_) => SILENCE_MAX,
                 None => StdDuration::MAX,
             };
-            let next = tokio::time::timeout(silence_max, self.next(lines, &mut wanted)).await;
+            let next = self.next(lines, &mut wanted, events);
+            let next = tokio::time::timeout(silence_max, next).await;
             match next.map_err(|_| gone(&self.sender.1))?? {
                 Next::Event(SubscriberEvent::Adu(adu)) => self.take(&adu, events).await?,
                 Next::Event(SubscriberEvent::Notice(text)) => self.tell(&text, events),
-                Next::Withdrawn => self.is_withdrawn = true,
+                Next::Left => self.left = Some(Left::Gone),
                 Next::Ended => {
-                    let sender = &self.sender.1;
-                    let notice = format!("{sender} stopped sending; waiting for it to go on");
-                    events(Event::Notice(notice));
+                    self.tell_stop(events);
                     lines.subscriber = subscribe(&self.options.socket, self.name.clone()).await?;
                 }
             }
@@ -363,15 +324,60 @@ impl<'a> Transfer<'a> {
         }
     }
 
+    /// Tells once that the sender does not go on.
+    fn tell_stop(&mut self, events: &mut (dyn FnMut(Event) + Send)) {
+        if std::mem::replace(&mut self.has_told_stop, true) {
+            return;
+        }
+        let sender = &self.sender.1;
+        events(Event::Notice(if self.opener.is_some() {
+            format!("{sender} stopped sending; waiting for it to go on")
+        } else {
+            format!("{sender} stopped sending; waiting for it to go on, or for who sends next")
+        }));
+    }
+
+    /// Looks whether this transfer is to be left: its sender has gone, or has said nothing at all, and somebody else sends.
+    async fn look_around(
+        &mut self,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<bool, TransferError> {
+        let map = Map::look(&self.options.socket).await?;
+        let now = self.clock.now();
+        let may_leave = if map.stream(&self.name, self.sender.0).is_some() {
+            self.gone_since = None;
+            // What has begun and is on the map comes, however slow: a block may take minutes.
+            self.began_unix.is_none() && now.saturating_since(self.found_at) >= MUTE_MAX
+        } else if self.has_begun {
+            let since = *self.gone_since.get_or_insert(now);
+            self.tell_stop(events);
+            now.saturating_since(since) >= GONE_MAX
+        } else {
+            return Ok(true);
+        };
+        let next = self.inbox.choose(&map, Some(&self.name));
+        let Some((_, stream)) = next.filter(|_| may_leave) else {
+            return Ok(false);
+        };
+        let other = &stream.publisher;
+        events(Event::Notice(if self.has_begun {
+            let (sender, parts) = (&self.sender.1, shown(self.disk.parts()));
+            format!("taking what {other} sends instead; what came from {sender} is kept in {parts}")
+        } else {
+            format!("taking what {other} sends instead")
+        }));
+        Ok(true)
+    }
+
     /// Waits for what comes next, and says receipts meanwhile.
     async fn next(
         &mut self,
         lines: &mut Lines,
         wanted: &mut watch::Receiver<bool>,
+        events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<Next, TransferError> {
-        // Who came by a phrase waits for this one and no other; who has begun goes on when it comes back.
-        let may_look = !self.has_begun && self.opener.is_none();
-        let mut look = if may_look {
+        // Who came by a phrase waits for this one and no other.
+        let mut look = if self.opener.is_none() {
             self.clock.now() + OFFER_LOOK_EVERY
         } else {
             Instant::NEVER
@@ -403,9 +409,8 @@ impl<'a> Transfer<'a> {
                 () = self.clock.sleep_until(wake.min(look)) => {}
             }
             if self.clock.now() >= look {
-                let map = Map::look(&self.options.socket).await?;
-                if map.stream(&self.name, self.sender.0).is_none() {
-                    return Ok(Next::Withdrawn);
+                if self.look_around(events).await? {
+                    return Ok(Next::Left);
                 }
                 look = self.clock.now() + OFFER_LOOK_EVERY;
             }
@@ -428,7 +433,7 @@ impl<'a> Transfer<'a> {
             self.receiver.finish(self.clock.now());
             return Ok(true);
         }
-        Ok(self.is_not_for_us || self.is_withdrawn)
+        Ok(self.left.is_some())
     }
 
     async fn take(
@@ -446,6 +451,8 @@ impl<'a> Transfer<'a> {
             self.receiver.handle_stream(self.clock.now(), stream);
         }
         let now = self.clock.now();
+        self.gone_since = None;
+        self.has_told_stop = false;
         self.began_unix.get_or_insert_with(unix_now);
         let sequence = adu.header.sequence.0;
         let opened = self.opener.as_ref().map(|opener| opener.open(&adu.payload));
@@ -458,7 +465,7 @@ impl<'a> Transfer<'a> {
             Err(error) => tracing::debug!(%error, "a parcel is none"),
             Ok(Taken::Nothing) => {}
             Ok(Taken::Corrupt) => tracing::debug!("something does not have its hash"),
-            Ok(Taken::NotForUs) => self.is_not_for_us = true,
+            Ok(Taken::NotForUs) => self.left = Some(Left::NotOurs),
             Ok(Taken::Manifest) => {
                 let have = self.open(events)?;
                 self.begin(have, events);
@@ -490,7 +497,6 @@ impl<'a> Transfer<'a> {
         let ended_unix = self.ended_unix.unwrap_or_else(unix_now);
         Received {
             id: self.id.to_string(),
-            stream: self.stream,
             from: self.sender.1.clone(),
             files: manifest.files().iter().map(place).collect(),
             bytes: manifest.layout().size(),
