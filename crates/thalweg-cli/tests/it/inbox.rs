@@ -6,9 +6,10 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::process::Child;
 
 use crate::fabric::terminate;
-use crate::files::{end, folder, kill, ready, wait_for_parts, write};
+use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
 
 #[test]
 fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
@@ -42,6 +43,56 @@ fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
     }
     assert!(fs::read(into.join("note")).expect("it is there") == note);
     assert!(fs::read(into.join("survey")).expect("it is there") == survey);
+    fabric.stop();
+}
+
+#[test]
+fn another_sender_of_the_same_file_goes_on_where_one_has_stopped() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let survey = write(&fabric, "survey", 2_000_000);
+    let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
+    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
+    let sending = fabric.spawn(&slow, "camera");
+    wait_for_parts(&into, 100_000);
+    terminate(&sending);
+    end(sending, 1);
+    fabric.run(&["send", "survey", "base"], "viewer").exits(0);
+    let said = end(receiving, 0).err();
+    assert!(said.contains("survey\" from viewer"), "{said}");
+    assert!(fs::read(into.join("survey")).expect("it is there") == survey);
+    fabric.stop();
+}
+
+#[test]
+fn of_two_that_send_the_same_file_either_may_be_the_one_that_is_asked_for() {
+    let fabric = ready();
+    let survey = write(&fabric, "survey", 200_000);
+    for from in ["camera", "viewer"] {
+        let into = folder(&fabric, from);
+        let mut sending = ["camera", "viewer"].map(|node| {
+            let sending = fabric.spawn(&["send", "survey", "base"], node);
+            wait("it is offered", || {
+                let status = fabric.status("base");
+                let mut streams = status["streams"].as_array().into_iter().flatten();
+                streams.any(|stream| {
+                    let name = stream["name"].as_str().unwrap_or_default();
+                    stream["publisher"] == *node && name.starts_with("files/")
+                })
+            });
+            sending
+        });
+        let receive = ["receive", "--to", from, "--from", from];
+        let said = end(fabric.spawn(&receive, "base"), 0).err();
+        assert!(said.contains(&format!("survey\" from {from}")), "{said}");
+        // Who brought it hears that it is there; the other does if its plan for that word is made in time.
+        wait("it is heard", || {
+            let mut ended = sending.iter_mut().map(Child::try_wait);
+            ended.any(|ended| ended.expect("it is ours").is_some())
+        });
+        sending.into_iter().for_each(kill);
+        assert!(fs::read(into.join("survey")).expect("it is there") == survey);
+    }
     fabric.stop();
 }
 

@@ -100,11 +100,16 @@ impl Map {
         &self.streams
     }
 
+    /// Returns a stream by its id, if it is announced under this name.
+    pub(super) fn announced(&self, stream: StreamId, name: &StreamName) -> Option<&Stream> {
+        let is_it = |there: &&Stream| there.id() == Some(stream) && there.name == *name;
+        self.streams.iter().find(is_it)
+    }
+
     /// Returns whether a stream is this node's, under this name.
     pub(super) fn is_of(&self, stream: StreamId, name: &StreamName, publisher: NodeId) -> bool {
-        self.streams.iter().any(|there| {
-            there.id() == Some(stream) && there.name == *name && there.publisher_key == publisher
-        })
+        let there = self.announced(stream, name);
+        there.is_some_and(|there| there.publisher_key == publisher)
     }
 
     /// Returns the id of a stream.

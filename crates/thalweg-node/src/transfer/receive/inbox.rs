@@ -120,6 +120,11 @@ impl Inbox {
         }
     }
 
+    /// Returns whether what a stream brings may be received from its publisher.
+    pub(super) fn is_meant(&self, stream: &Stream) -> bool {
+        self.from.is_none_or(|from| from == stream.publisher_key)
+    }
+
     /// Returns a transfer that is offered to this node, other than one.
     pub(super) fn choose<'m>(
         &self,
@@ -128,10 +133,9 @@ impl Inbox {
     ) -> Option<(TransferId, &'m Stream)> {
         map.streams().iter().find_map(|stream| {
             let id = TransferId::of_stream(&stream.name, &map.own())?;
-            let is_meant = self.from.is_none_or(|from| from == stream.publisher_key);
             let is_done = stream.id().is_some_and(|id| self.done.contains(&id));
             let is_other = except != Some(&stream.name) && !self.not_ours.contains(&stream.name);
-            (is_meant && !is_done && is_other).then_some((id, stream))
+            (self.is_meant(stream) && !is_done && is_other).then_some((id, stream))
         })
     }
 }

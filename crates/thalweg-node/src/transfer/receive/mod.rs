@@ -344,7 +344,8 @@ impl<'a> Transfer<'a> {
     ) -> Result<bool, TransferError> {
         let map = Map::look(&self.options.socket).await?;
         let now = self.clock.now();
-        let may_leave = if map.stream(&self.name, self.sender.0).is_some() {
+        let is_it = |there: &Stream| there.name == self.name && self.inbox.is_meant(there);
+        let may_leave = if map.streams().iter().any(is_it) {
             self.gone_since = None;
             // What has begun and is on the map comes, however slow: a block may take minutes.
             self.began_unix.is_none() && now.saturating_since(self.found_at) >= MUTE_MAX
@@ -444,8 +445,18 @@ impl<'a> Transfer<'a> {
         let stream = adu.header.stream;
         if stream != self.stream {
             let map = Map::look(&self.options.socket).await?;
-            if !map.is_of(stream, &self.name, self.sender.0) {
+            let Some(there) = map.announced(stream, &self.name) else {
                 return Ok(());
+            };
+            // The name holds the ID: whoever publishes it brings these bytes, or what is not believed. The node takes
+            // one of several that publish it, as it does with any stream.
+            if there.publisher_key != self.sender.0 {
+                if self.opener.is_some() {
+                    return Ok(());
+                }
+                if self.inbox.is_meant(there) {
+                    self.sender = (there.publisher_key, there.publisher.clone());
+                }
             }
             self.stream = stream;
             self.receiver.handle_stream(self.clock.now(), stream);
