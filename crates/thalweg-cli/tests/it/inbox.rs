@@ -47,6 +47,28 @@ fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
 }
 
 #[test]
+fn one_that_stays_goes_on_after_what_it_cannot_take() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    write(&fabric, "taken", 10_000);
+    fs::write(into.join("taken"), "mine").expect("room");
+    let note = write(&fabric, "note", 20_000);
+    let stay = fabric.spawn(&["receive", "--to", "in", "--stay"], "base");
+    for _ in 0..2 {
+        let sent = fabric.run(&["send", "taken", "base"], "camera").exits(1);
+        assert!(sent.err().contains("another file"), "{}", sent.err());
+    }
+    fabric.run(&["send", "note", "base"], "viewer").exits(0);
+    terminate(&stay);
+    let said = end(stay, 0).err();
+    let times = said.matches("in/taken exists and is another file");
+    assert_eq!(times.count(), 2, "{said}");
+    assert_eq!(fs::read(into.join("taken")).expect("it is there"), b"mine");
+    assert!(fs::read(into.join("note")).expect("it is there") == note);
+    fabric.stop();
+}
+
+#[test]
 fn another_sender_of_the_same_file_goes_on_where_one_has_stopped() {
     let fabric = ready();
     let into = folder(&fabric, "in");

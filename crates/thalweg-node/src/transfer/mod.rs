@@ -146,6 +146,11 @@ pub enum TransferError {
 }
 
 impl TransferError {
+    /// Returns whether it is about one transfer that was received, and another may be received after it.
+    pub const fn is_of_one(&self) -> bool {
+        matches!(self, Self::File { .. } | Self::Ended(_))
+    }
+
     fn file(verb: &'static str, path: &Path, source: io::Error) -> Self {
         Self::File {
             verb,

@@ -31,7 +31,8 @@ meanwhile. Without --from, any node on the map may send; with a phrase, who send
 A phrase may be typed with spaces and in capitals.
 
 Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, the phrase is wrong, used or has expired,
-or it was stopped; 2 no such node or folder, or no phrase; 4 no running node answers.";
+or it was stopped; 2 no such node or folder, or no phrase; 4 no running node answers. With --stay it says what it
+could not take and goes on with the next; Ctrl-C ends it with 0.";
 
 /// Receive files that are sent to this node.
 #[derive(Debug, Args)]
@@ -53,7 +54,7 @@ pub struct Arguments {
     #[arg(long)]
     force: bool,
 
-    /// Receive one transfer after the other.
+    /// Receive one transfer after the other, until Ctrl-C.
     #[arg(long)]
     stay: bool,
 
@@ -100,11 +101,16 @@ pub async fn run(arguments: &Arguments) -> Outcome {
             }
         };
         bar.clear();
-        let received = received.or_else(|error| {
-            let code = code(&error);
-            Err(error).or_code(code)
-        })?;
-        tell(arguments, &received)?;
+        match received {
+            Ok(received) => tell(arguments, &received)?,
+            Err(error) if arguments.stay && error.is_of_one() => {
+                terminal::tell(&error.to_string());
+            }
+            Err(error) => {
+                let code = code(&error);
+                return Err(error).or_code(code);
+            }
+        }
         if !arguments.stay {
             return Ok(Code::Done);
         }

@@ -14,7 +14,7 @@ use super::super::map::{Map, Stream};
 use super::super::{Event, TransferError, reconnect};
 use super::{LOOK_EVERY, Left, ReceiveOptions, Received, Transfer};
 
-/// Transfers that are remembered as done, for their senders take a moment to end.
+/// Transfers that are remembered as done or refused, for their senders take a moment to end.
 const DONE_MAX: usize = 64;
 
 /// What comes to a folder, one transfer after the other.
@@ -23,7 +23,7 @@ pub struct Inbox {
     options: ReceiveOptions,
     /// The only node that may send, once it was found: it may leave the map and come back.
     from: Option<NodeId>,
-    /// Streams of transfers that are done, whose senders may not have heard it yet; the newest first.
+    /// Streams of transfers that are done or refused, whose senders may not have heard it yet; the newest first.
     done: Vec<StreamId>,
     /// Streams whose names only look as if they were for this node.
     not_ours: Vec<StreamName>,
@@ -51,7 +51,8 @@ impl Inbox {
         &self.options
     }
 
-    /// Waits for a transfer to this node, and returns when it is whole and in its place.
+    /// Waits for a transfer to this node, and returns when it is whole and in its place. Called again it takes another, after
+    /// one that failed too ([`TransferError::is_of_one`]).
     ///
     /// Fails   a name that is taken; a full disk; blocks that are changed on their way; a node that goes away and does not
     ///         come back. What has come is kept for another run
@@ -73,17 +74,17 @@ impl Inbox {
             let ended = transfer.receive(events).await;
             let (carrier, name) = (transfer.stream, transfer.name.clone());
             let left = transfer.left;
-            let received = ended.map(|()| left.is_none().then(|| transfer.report()))?;
+            let received = ended.map(|()| left.is_none().then(|| transfer.report()));
             match left {
                 // The map may show it for a moment more; the next may be there already.
                 Some(Left::Gone) => self.left = Some(name),
                 Some(Left::NotOurs) => self.not_ours.push(name),
                 None => {}
             }
-            if let Some(received) = received {
+            if let Some(ended) = received.transpose() {
                 self.done.truncate(DONE_MAX - 1);
                 self.done.insert(0, carrier);
-                return Ok(received);
+                return ended;
             }
         }
     }
