@@ -414,6 +414,27 @@ fn a_full_disk_half_way_is_told_at_both_ends_and_room_lets_it_go_on() {
 }
 
 #[test]
+fn who_has_everything_and_who_has_not_is_one_object_for_programs() {
+    let fabric = ready();
+    let into = ["base", "viewer"].map(|node| folder(&fabric, node));
+    write(&fabric, "a", 50_000);
+    fs::write(into[0].join("a"), "mine").expect("room");
+    let receiving = ["base", "viewer"].map(|node| fabric.spawn(&["receive", "--to", node], node));
+    let send = ["send", "a", "base", "--also", "viewer", "--json"];
+    let sent = fabric.run(&send, "camera").exits(1);
+    let [base, viewer] = receiving;
+    end(base, 1);
+    end(viewer, 0);
+    let said: serde_json::Value = serde_json::from_str(&sent.out()).expect("one object");
+    assert_eq!(said["whole"], serde_json::json!(["viewer"]));
+    assert_eq!(said["refused"][0]["name"], "base");
+    let reason = said["refused"][0]["reason"].as_str().expect("a sentence");
+    assert!(reason.contains("another file"), "{reason}");
+    assert!(said["refused"][1].is_null());
+    fabric.stop();
+}
+
+#[test]
 fn a_name_of_every_byte_that_a_name_may_have_arrives_as_it_is() {
     let fabric = ready();
     let into = folder(&fabric, "in");
@@ -431,6 +452,11 @@ fn a_name_of_every_byte_that_a_name_may_have_arrives_as_it_is() {
     .exits(0);
     let received = end(receiving, 0);
     assert_eq!(fs::read(into.join(name)).expect("it is there"), b"content");
+    let report: serde_json::Value = serde_json::from_str(&received.out()).expect("JSON");
+    let path = Path::new("in").join(name);
+    let hex = |byte: &u8| format!("{byte:02x}");
+    let hex: String = path.as_os_str().as_bytes().iter().map(hex).collect();
+    assert_eq!(report["files_hex"], serde_json::json!([hex]));
     for said in [sent.err(), received.err(), received.out()] {
         assert!(!said.contains('\u{1b}'), "no terminal acts on it");
     }

@@ -37,7 +37,7 @@ use crate::local::{Client, LocalError, LocalPublisher};
 
 pub use code::{BadPhrase, CodeOptions, Phrase, send_by_code};
 pub use receive::{Inbox, ReceiveOptions, Received};
-pub use send::{SendOptions, Sent, send};
+pub use send::{NotTaken, SendOptions, Sent, send};
 
 /// How long a node that has gone away is waited for.
 const RECONNECT_MAX: StdDuration = StdDuration::from_mins(1);
@@ -131,9 +131,9 @@ pub enum TransferError {
     /// A file's name cannot be one elsewhere.
     #[error(transparent)]
     Name(#[from] BadFileName),
-    /// Some receivers do not have everything.
-    #[error("not everybody has everything: {0}")]
-    Refused(String),
+    /// Some receivers do not have everything; others may.
+    #[error("not everybody has everything: {}", .0.reasons())]
+    Refused(Box<Sent>),
     /// Who sends by a phrase does not take this one.
     #[error(transparent)]
     Phrase(#[from] Refusal),

@@ -78,7 +78,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES")]
     block: Option<u64>,
 
-    /// Print what was sent as one JSON object.
+    /// Print what was sent, who has it and who took no more, as one JSON object.
     #[arg(long)]
     json: bool,
 
@@ -157,6 +157,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     };
     bar.clear();
+    if let Err(TransferError::Refused(sent)) = &sent {
+        print(arguments, sent)?;
+    }
     let sent = sent.or_else(|error| {
         let code = code(&error);
         Err(error).or_code(code)
@@ -190,6 +193,11 @@ fn tell(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
         sent.whole.join(", "),
         seconds(sent.bytes, sent.ended_unix - sent.began_unix),
     ));
+    print(arguments, sent)
+}
+
+/// Prints for programs what each receiver has.
+fn print(arguments: &Arguments, sent: &Sent) -> Result<(), Failure> {
     if arguments.json {
         terminal::print(&format!("{}\n", serde_json::to_string(sent)?))?;
     }

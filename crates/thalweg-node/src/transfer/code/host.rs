@@ -310,12 +310,16 @@ impl Host {
             };
             return Err(TransferError::Ended(sentence));
         };
+        if let Some(TransferError::Refused(not)) = self.refused {
+            all.refused = not.refused;
+        }
         for sent in self.sent {
             all.bytes_given += sent.bytes_given;
             all.whole.extend(sent.whole);
             all.began_unix = all.began_unix.min(sent.began_unix);
         }
         all.whole.sort();
+        all.refused.retain(|not| !all.whole.contains(&not.name));
         all.ended_unix = unix_now();
         Ok(all)
     }

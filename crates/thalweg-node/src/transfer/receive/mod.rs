@@ -77,6 +77,8 @@ pub struct Received {
     /// The files, where they are now; as text, what is not UTF-8 in a name is replaced.
     #[serde(serialize_with = "as_text")]
     pub files: Vec<PathBuf>,
+    /// The same paths as their bytes, in hexadecimal: a name may have any, which text in JSON cannot.
+    pub files_hex: Vec<String>,
     /// Bytes of all files.
     pub bytes: u64,
     /// Bytes that an earlier run had received.
@@ -89,7 +91,7 @@ pub struct Received {
     pub ended_unix: f64,
 }
 
-/// Writes paths whose names may be any bytes, which JSON cannot have.
+/// Writes paths for people and for what knows of UTF-8 alone.
 fn as_text<S: serde::Serializer>(files: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(files.iter().map(|file| file.to_string_lossy()))
 }
@@ -505,11 +507,13 @@ impl<'a> Transfer<'a> {
                 .folder
                 .join(OsStr::from_bytes(file.name.as_bytes()))
         };
+        let files: Vec<PathBuf> = manifest.files().iter().map(place).collect();
         let ended_unix = self.ended_unix.unwrap_or_else(unix_now);
         Received {
             id: self.id.to_string(),
             from: self.sender.1.clone(),
-            files: manifest.files().iter().map(place).collect(),
+            files_hex: files.iter().map(|file| hex(file)).collect(),
+            files,
             bytes: manifest.layout().size(),
             bytes_before: self.bytes_before,
             corrupt: self.receiver.corrupt(),
@@ -517,6 +521,14 @@ impl<'a> Transfer<'a> {
             ended_unix,
         }
     }
+}
+
+fn hex(path: &std::path::Path) -> String {
+    let digit = |half: u8| char::from_digit(half.into(), 16).expect("it has four bits");
+    let bytes = path.as_os_str().as_bytes().iter();
+    bytes
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }
 
 pub(super) async fn subscribe(

@@ -74,10 +74,30 @@ pub struct Sent {
     pub block_bytes: u64,
     /// Names of the nodes that have everything now.
     pub whole: Vec<String>,
+    /// Those that took no more; by a phrase, whoever did and did not come again.
+    pub refused: Vec<NotTaken>,
     /// When the first part of the manifest was given, in seconds since 1970.
     pub began_unix: f64,
     /// When the last receiver had said that it has everything.
     pub ended_unix: f64,
+}
+
+/// A receiver that took no more.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct NotTaken {
+    /// The name of the node.
+    pub name: String,
+    /// What it said.
+    pub reason: String,
+}
+
+impl Sent {
+    /// Returns who took no more and why, in words.
+    pub(super) fn reasons(&self) -> String {
+        let reason = |not: &NotTaken| format!("{}: {}", not.name, not.reason);
+        let reasons: Vec<String> = self.refused.iter().map(reason).collect();
+        reasons.join("; ")
+    }
 }
 
 /// Files that were looked at, and what is said of them: the same for whoever gets them.
@@ -430,24 +450,30 @@ impl Transfer {
         let mut refused = Vec::new();
         for (number, (_, name)) in self.targets.iter().enumerate() {
             match self.sender.outcome(number) {
-                Some(Outcome::Refused(reason)) => refused.push(format!("{name}: {reason}")),
+                Some(Outcome::Refused(reason)) => refused.push(NotTaken {
+                    name: name.clone(),
+                    reason: reason.clone(),
+                }),
                 _ => whole.push(name.clone()),
             }
         }
-        if !refused.is_empty() {
-            return Err(TransferError::Refused(refused.join("; ")));
-        }
         let layout = self.load.layout();
         let ended_unix = unix_now();
-        Ok(Sent {
+        let sent = Sent {
             id: self.load.id().to_string(),
             bytes: layout.size(),
             bytes_given: self.sender.progress().given,
             block_bytes: layout.block_bytes(),
             whole,
+            refused,
             began_unix: self.began_unix.unwrap_or(ended_unix),
             ended_unix,
-        })
+        };
+        if sent.refused.is_empty() {
+            Ok(sent)
+        } else {
+            Err(TransferError::Refused(Box::new(sent)))
+        }
     }
 }
 
