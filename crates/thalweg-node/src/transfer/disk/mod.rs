@@ -166,22 +166,35 @@ impl Disk {
 
     /// Brings every file to the disk and to its place, and takes the folder of parts away.
     ///
-    /// Fails   a name that was taken meanwhile; a disk that cannot be written
+    /// Fails   a name that was taken meanwhile; a part that somebody has cut; a disk that cannot be written
     pub(super) fn finish(&mut self, manifest: &Manifest) -> Result<(), TransferError> {
-        for (number, part) in self.files.iter_mut().enumerate() {
-            let path = self
-                .folder
-                .join(OsStr::from_bytes(manifest.files()[number].name.as_bytes()));
-            if let Part::Here(file) = part {
-                let from = self.parts.join(number.to_string());
-                let size = manifest.files()[number].size;
-                // An earlier run with other contents may have left more.
-                file.set_len(size)
-                    .and_then(|()| file.sync_all())
-                    .and_then(|()| put(&from, &path, self.force))
-                    .map_err(|error| TransferError::file("write", &path, error))?;
-                *part = Part::InPlace;
+        for number in 0..self.files.len() {
+            let Part::Here(file) = &self.files[number] else {
+                continue;
+            };
+            let (from, path) = (
+                self.parts.join(number.to_string()),
+                self.place(manifest, number),
+            );
+            let failed = |error| TransferError::file("write", &path, error);
+            let size = manifest.files()[number].size;
+            if file.metadata().map_err(failed)?.len() < size {
+                let from = super::shown(&from);
+                return Err(TransferError::Ended(format!(
+                    "{from} was cut while it was received: run it again when nobody else writes there"
+                )));
             }
+            // An earlier run with other contents may have left more.
+            file.set_len(size)
+                .and_then(|()| file.sync_all())
+                .map_err(failed)?;
+            if let Err(error) = put(&from, &path, self.force) {
+                // Somebody may have made a file of this name meanwhile; if it is the same, it is as good.
+                if !self.is_in_place(manifest, number, &mut |_| {})? {
+                    return Err(failed(error));
+                }
+            }
+            self.files[number] = Part::InPlace;
         }
         // The names are on the disk when the folder is; where a folder cannot be synced nothing more can be done.
         let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());

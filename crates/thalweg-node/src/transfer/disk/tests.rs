@@ -90,11 +90,37 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
     disk.open(&manifest, &mut |_| {}).expect("room");
     write_all(&disk, &manifest, &bytes);
     fs::write(folder.path().join("a"), "mine").expect("room");
-    assert!(disk.finish(&manifest).is_err());
+    let error = disk.finish(&manifest).expect_err("it is taken").to_string();
+    assert!(
+        error.contains("/a exists and is another file") && error.contains("--force"),
+        "{error}"
+    );
     assert_eq!(
         fs::read(folder.path().join("a")).expect("it is there"),
         b"mine"
     );
+    // The same file is as good as the one that has come.
+    fs::write(folder.path().join("a"), &bytes).expect("room");
+    disk.finish(&manifest).expect("it is there");
+}
+
+#[test]
+fn a_part_that_somebody_has_cut_is_not_filled_up_with_zeros() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bytes = vec![7; 3000];
+    let manifest = manifest("a", &bytes);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    disk.open(&manifest, &mut |_| {}).expect("room");
+    write_all(&disk, &manifest, &bytes);
+    let part = disk.parts().join("0");
+    let cut = OpenOptions::new().write(true).open(part);
+    cut.and_then(|part| part.set_len(1024)).expect("room");
+    let error = disk.finish(&manifest).expect_err("it is cut").to_string();
+    assert!(error.contains("0 was cut"), "{error}");
+    assert!(!folder.path().join("a").exists());
+    // Another run finds out what is missing.
+    let have = disk.open(&manifest, &mut |_| {}).expect("room");
+    assert_eq!(have.count(), 1);
 }
 
 #[test]
