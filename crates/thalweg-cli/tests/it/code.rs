@@ -8,7 +8,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Child;
 
-use crate::fabric::{Fabric, terminate};
+use crate::fabric::{Fabric, make_clip, terminate};
 use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
 
 /// Sends by a phrase, and returns that when it is printed.
@@ -147,5 +147,35 @@ fn a_phrase_serves_as_many_as_it_says_in_the_time_that_it_says() {
     assert!(sent.err().contains("before it expired"), "{}", sent.err());
     let run = fabric.run(&["send", "map"], "camera").exits(2);
     assert!(run.err().contains("--code"), "{}", run.err());
+    fabric.stop();
+}
+
+#[test]
+fn a_phrase_that_ends_before_it_is_used_is_said_to_be_of_no_use_at_both_ends() {
+    let fabric = ready();
+    write(&fabric, "map", 1_000);
+    let (sending, _) = send(&fabric, &["map"]);
+    terminate(&sending);
+    let said = end(sending, 1).err();
+    assert!(said.contains("before anybody came"), "{said}");
+    assert!(!said.contains("is kept"), "{said}");
+
+    // One that answers nobody, and stops.
+    make_clip(fabric.path());
+    let status = fabric.status("camera");
+    let key = status["node"]["key"].as_str().expect("it has one");
+    let codes = format!("codes/7/{}", &key[..8]);
+    let publish = ["publish", &codes, "--from", "clip.ts", "--loop"];
+    let publishing = fabric.spawn(&publish, "camera");
+    let receiving = receive(&fabric, "base", "7-otter-lantern");
+    wait("it is asked, and listened to", || {
+        let status = fabric.status("camera");
+        let mut plans = status["plans"].as_array().into_iter().flatten();
+        plans.any(|plan| plan["stream"] == *codes && plan["state"] == "active")
+    });
+    terminate(&publishing);
+    end(publishing, 0);
+    let said = end(receiving, 1).err();
+    assert!(said.contains("the phrase ended while"), "{said}");
     fabric.stop();
 }

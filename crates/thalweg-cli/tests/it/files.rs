@@ -302,6 +302,8 @@ fn what_cannot_be_sent_is_said_before_anything_is_started() {
         let run = fabric.run(arguments, "camera").exits(2);
         assert!(run.err().contains(sentence), "{}", run.err());
     }
+    let run = fabric.run(&["receive", "--from", "base"], "base").exits(2);
+    assert!(run.err().contains("base is this node"), "{}", run.err());
     let run = fabric.run(&["receive", "--to", "missing"], "base").exits(2);
     assert!(run.err().contains("missing is no folder"), "{}", run.err());
     fabric.stop();

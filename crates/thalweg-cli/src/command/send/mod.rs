@@ -7,6 +7,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::anyhow;
 use clap::Args;
@@ -17,7 +18,7 @@ use thalweg_node::transfer::{self, CodeOptions, Event, SendOptions, Sent, Transf
 
 use super::invite::{parse_span, parse_uses};
 use super::receive::bar::{Bar, seconds, size};
-use crate::exit::{Code, Failure, OrCode as _, Outcome};
+use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::input::parse_rate;
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
@@ -104,6 +105,21 @@ impl Arguments {
         Ok((files.iter().map(PathBuf::from).collect(), targets))
     }
 
+    /// Returns what it means that somebody asked to stop.
+    const fn stopped(&self, has_begun: bool) -> &'static str {
+        match (self.code, has_begun) {
+            (false, _) => {
+                "stopped before everybody had everything; what has arrived is kept there: the same command goes on"
+            }
+            (true, true) => {
+                "stopped before everybody had everything; what has arrived is kept there, and goes on by a new phrase"
+            }
+            (true, false) => {
+                "stopped before anybody came with the phrase, which is of no use any more"
+            }
+        }
+    }
+
     /// Prints the phrase for programs and says to people what to do with it.
     fn tell_phrase(&self, bar: &Bar, phrase: &str) {
         let line = if self.json {
@@ -133,10 +149,17 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         block_bytes: arguments.block,
     };
     let bar = Bar::new("sending");
+    // By a phrase nothing begins before somebody has come with it.
+    let has_begun = AtomicBool::new(false);
     let sending = async {
         let events = |event| match event {
             Event::Phrase(phrase) => arguments.tell_phrase(&bar, &phrase),
-            event => bar.show(event),
+            event => {
+                if matches!(event, Event::Begun { .. }) {
+                    has_begun.store(true, Ordering::Relaxed);
+                }
+                bar.show(event);
+            }
         };
         if arguments.code {
             let code = CodeOptions {
@@ -152,8 +175,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         sent = sending => sent,
         () = shutdown.asked() => {
             bar.clear();
-            terminal::tell("stopped; what has arrived is kept there: the same command goes on");
-            return crate::exit::fail(Code::Failed, "not everybody has everything");
+            return fail(Code::Failed, arguments.stopped(has_begun.load(Ordering::Relaxed)));
         }
     };
     bar.clear();

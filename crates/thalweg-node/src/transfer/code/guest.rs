@@ -27,7 +27,7 @@ use super::super::{Event, TransferError, publish};
 use super::Phrase;
 use super::proof::{Half, Keys, Opener, Pair};
 use crate::handle::SubscriberEvent;
-use crate::local::{LocalPublisher, LocalSubscriber};
+use crate::local::{LocalError, LocalPublisher, LocalSubscriber};
 
 /// How long a number may be on nobody's map: a record crosses any fabric sooner.
 const UNKNOWN_MAX: StdDuration = StdDuration::from_secs(10);
@@ -188,9 +188,16 @@ async fn talk(
     let mut again = tokio::time::interval(ASK_EVERY);
     loop {
         let said = tokio::select! {
-            said = answers.recv() => said.ok_or_else(|| {
-                TransferError::Ended("the node went away: run this again when it is back".into())
-            })?,
+            said = answers.recv() => match said {
+                Some(Ok(said)) => said,
+                Some(Err(error)) => {
+                    let sentence = format!("the node went away: run this again when it is back ({error})");
+                    return Err(TransferError::Ended(sentence));
+                }
+                None => return Err(TransferError::Ended(
+                    "the phrase ended while it was asked for: its sender has stopped, or others tried wrong ones; ask for a new one".into(),
+                )),
+            },
             _ = again.tick() => {
                 // What nobody receives would only be dropped.
                 if publisher.is_wanted() {
@@ -223,7 +230,7 @@ async fn listen(
     mut subscriber: LocalSubscriber,
     from: StreamId,
     asks: StreamId,
-    tell: mpsc::Sender<Said>,
+    tell: mpsc::Sender<Result<Said, LocalError>>,
 ) {
     loop {
         match subscriber.recv().await {
@@ -233,7 +240,7 @@ async fn listen(
                 }
                 match Answer::decode(&payload) {
                     Ok(answer) if answer.to == asks => {
-                        if tell.send(answer.said).await.is_err() {
+                        if tell.send(Ok(answer.said)).await.is_err() {
                             return;
                         }
                     }
@@ -242,7 +249,12 @@ async fn listen(
                 }
             }
             Ok(Some(SubscriberEvent::Notice(text))) => tracing::debug!(%text, "answers"),
-            Ok(None) | Err(_) => return,
+            Ok(None) => return,
+            Err(error) => {
+                // Nobody is left to be told.
+                let _ = tell.send(Err(error)).await;
+                return;
+            }
         }
     }
 }

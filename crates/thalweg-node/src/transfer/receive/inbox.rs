@@ -107,7 +107,12 @@ impl Inbox {
             };
             self.has_looked = true;
             if let (None, Some(word)) = (self.from, &self.options.from) {
-                self.from = Some(map.find(word)?);
+                let key = map.find(word)?;
+                if key == map.own() {
+                    let sentence = format!("{word} is this node, which sends nothing to itself");
+                    return Err(TransferError::Node(sentence));
+                }
+                self.from = Some(key);
             }
             let left = self.left.as_ref();
             let other = left.and_then(|left| self.choose(&map, Some(left)));
