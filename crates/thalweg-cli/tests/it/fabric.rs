@@ -100,10 +100,16 @@ impl Fabric {
 
     /// Kills a node without a word, and starts it again.
     pub fn crash(&mut self, node: &str) {
+        self.crash_while(node, |_| {});
+    }
+
+    /// Does the same, and does something while the node is gone.
+    pub fn crash_while(&mut self, node: &str, meanwhile: impl FnOnce(&Self)) {
         let at = NODES.iter().position(|name| *name == node);
         let at = at.expect("it is one of the four");
         self.nodes[at].kill().expect("it runs");
         self.nodes[at].wait().expect("it ends");
+        meanwhile(self);
         self.nodes[at] = start(self.path(), node);
     }
 

@@ -47,6 +47,25 @@ fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
 }
 
 #[test]
+fn a_sender_whose_node_was_killed_makes_room() {
+    let mut fabric = ready();
+    let into = folder(&fabric, "in");
+    write(&fabric, "survey", 2_000_000);
+    let note = write(&fabric, "note", 10_000);
+    let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
+    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
+    let sending = fabric.spawn(&slow, "camera");
+    wait_for_parts(&into, 100_000);
+    fabric.crash_while("camera", |fabric| {
+        fabric.run(&["send", "note", "base"], "viewer").exits(0);
+    });
+    end(receiving, 0);
+    assert!(fs::read(into.join("note")).expect("it is there") == note);
+    kill(sending);
+    fabric.stop();
+}
+
+#[test]
 fn one_that_stays_goes_on_after_what_it_cannot_take() {
     let fabric = ready();
     let into = folder(&fabric, "in");

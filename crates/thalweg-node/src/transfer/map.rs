@@ -124,6 +124,11 @@ impl Map {
         plans.filter_map(|plan| Some((plan.sink.as_str(), plan.reason.as_deref()?)))
     }
 
+    /// Returns whether some way of links leads to a node.
+    pub(super) fn is_reached(&self, node: NodeId) -> bool {
+        self.ways().0.contains_key(self.name(node).as_str())
+    }
+
     /// Returns the rates of the hops to a node, as far as they can be told: those of a further link are not known here, so
     /// it is taken to be as slow as the first. A node that is not to be reached is taken for a neighbour.
     pub(super) fn hops(&self, target: NodeId) -> Vec<Option<Bitrate>> {

@@ -346,7 +346,11 @@ impl<'a> Transfer<'a> {
     ) -> Result<bool, TransferError> {
         let map = Map::look(&self.options.socket).await?;
         let now = self.clock.now();
-        let is_it = |there: &Stream| there.name == self.name && self.inbox.is_meant(there);
+        let is_it = |there: &Stream| {
+            let is_named = there.name == self.name && self.inbox.is_meant(there);
+            // The record of a node that was killed stays on the map for minutes.
+            is_named && map.is_reached(there.publisher_key)
+        };
         let may_leave = if map.streams().iter().any(is_it) {
             self.gone_since = None;
             // What has begun and is on the map comes, however slow: a block may take minutes.
