@@ -6,10 +6,19 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
+use std::path::Path;
 use std::process::Child;
 
-use crate::fabric::terminate;
+use crate::fabric::{Fabric, terminate};
 use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
+
+/// Begins to send a file from the camera, slowly; returns when a part of it is there.
+fn half_sent(fabric: &Fabric, into: &Path) -> Child {
+    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
+    let sending = fabric.spawn(&slow, "camera");
+    wait_for_parts(into, 100_000);
+    sending
+}
 
 #[test]
 fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
@@ -17,14 +26,12 @@ fn a_sender_that_has_stopped_makes_room_and_goes_on_when_it_is_back() {
     let into = folder(&fabric, "in");
     let survey = write(&fabric, "survey", 2_000_000);
     let note = write(&fabric, "note", 10_000);
-    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
     let stay = ["receive", "--to", "in", "--stay", "--json"];
     let mut stay = fabric.spawn(&stay, "base");
     let out = stay.stdout.take().expect("it is piped");
     let mut received = BufReader::new(out).lines();
     let mut next = || received.next().expect("one for each").expect("text");
-    let sending = fabric.spawn(&slow, "camera");
-    wait_for_parts(&into, 100_000);
+    let sending = half_sent(&fabric, &into);
     terminate(&sending);
     end(sending, 1);
     fabric.run(&["send", "note", "base"], "viewer").exits(0);
@@ -53,9 +60,7 @@ fn a_sender_whose_node_was_killed_makes_room() {
     write(&fabric, "survey", 2_000_000);
     let note = write(&fabric, "note", 10_000);
     let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
-    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
-    let sending = fabric.spawn(&slow, "camera");
-    wait_for_parts(&into, 100_000);
+    let sending = half_sent(&fabric, &into);
     fabric.crash_while("camera", |fabric| {
         fabric.run(&["send", "note", "base"], "viewer").exits(0);
     });
@@ -93,9 +98,7 @@ fn another_sender_of_the_same_file_goes_on_where_one_has_stopped() {
     let into = folder(&fabric, "in");
     let survey = write(&fabric, "survey", 2_000_000);
     let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
-    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
-    let sending = fabric.spawn(&slow, "camera");
-    wait_for_parts(&into, 100_000);
+    let sending = half_sent(&fabric, &into);
     terminate(&sending);
     end(sending, 1);
     fabric.run(&["send", "survey", "base"], "viewer").exits(0);
@@ -144,9 +147,7 @@ fn a_sender_that_was_killed_makes_room_where_one_transfer_is_waited_for() {
     write(&fabric, "survey", 2_000_000);
     let note = write(&fabric, "note", 10_000);
     let receiving = fabric.spawn(&["receive", "--to", "in"], "base");
-    let slow = ["send", "survey", "base", "--limit", "2 Mbit/s"];
-    let sending = fabric.spawn(&slow, "camera");
-    wait_for_parts(&into, 100_000);
+    let sending = half_sent(&fabric, &into);
     kill(sending);
     fabric.run(&["send", "note", "base"], "viewer").exits(0);
     end(receiving, 0);

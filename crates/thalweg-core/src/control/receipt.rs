@@ -166,22 +166,16 @@ impl Controller {
     ///
     /// Of a stream that has come to its end here the last group would come once more, to who waits for the next to begin.
     pub(super) fn begin_anew(&mut self, stream: StreamId, now: Instant) -> bool {
-        let receiving = self.continuity.receivings.0.get_mut(&stream);
-        let receiving = receiving.filter(|receiving| !receiving.is_ended);
-        let former = receiving.and_then(|receiving| {
+        let mut former = None;
+        if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
+            if receiving.is_ended {
+                return false;
+            }
             receiving.begun = Some(now);
-            receiving.former
-        });
-        let has_ended = self.has_ended(stream);
-        if !has_ended {
-            self.outputs.push_back(Output::BegunAnew { stream, former });
+            former = receiving.former;
         }
+        self.outputs.push_back(Output::BegunAnew { stream, former });
         former.is_some()
-    }
-
-    fn has_ended(&self, stream: StreamId) -> bool {
-        let receiving = self.continuity.receivings.0.get(&stream);
-        receiving.is_some_and(|receiving| receiving.is_ended)
     }
 
     /// Takes in that the source keeps up a plan that ends here. If it has made none since others came in the place of those who have

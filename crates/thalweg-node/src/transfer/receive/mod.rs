@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
+use data_encoding::HEXLOWER;
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{NodeId, StreamId, StreamName};
 use thalweg_core::needs::WEIGHT_USUAL;
@@ -512,11 +513,12 @@ impl<'a> Transfer<'a> {
                 .join(OsStr::from_bytes(file.name.as_bytes()))
         };
         let files: Vec<PathBuf> = manifest.files().iter().map(place).collect();
+        let hex = |file: &PathBuf| HEXLOWER.encode(file.as_os_str().as_bytes());
         let ended_unix = self.ended_unix.unwrap_or_else(unix_now);
         Received {
             id: self.id.to_string(),
             from: self.sender.1.clone(),
-            files_hex: files.iter().map(|file| hex(file)).collect(),
+            files_hex: files.iter().map(hex).collect(),
             files,
             bytes: manifest.layout().size(),
             bytes_before: self.bytes_before,
@@ -525,14 +527,6 @@ impl<'a> Transfer<'a> {
             ended_unix,
         }
     }
-}
-
-fn hex(path: &std::path::Path) -> String {
-    let digit = |half: u8| char::from_digit(half.into(), 16).expect("it has four bits");
-    let bytes = path.as_os_str().as_bytes().iter();
-    bytes
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
 }
 
 pub(super) async fn subscribe(
