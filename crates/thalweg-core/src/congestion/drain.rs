@@ -56,6 +56,8 @@ pub(super) struct Drain {
     last: Instant,
     holding_since: Option<Instant>,
     floor: Duration,
+    /// The least that acknowledgements of one packet, of all that came, may have waited for a second.
+    waited: Duration,
 }
 
 /// The floors of the last looks.
@@ -85,6 +87,7 @@ impl Drain {
             last: now,
             holding_since: None,
             floor: Duration::NEVER,
+            waited: Duration::NEVER,
         }
     }
 
@@ -126,19 +129,24 @@ impl Drain {
         }
     }
 
-    /// Takes in an acknowledgement; returns the least round trip of the look when it is over.
+    /// Takes in an acknowledgement that may have waited so long for a second packet; returns the least round trip of the
+    /// look when it is over.
+    ///
+    /// On a slow line a look's window is two packets, which may come to one after the other, and each of them waits for a
+    /// second. If all of a look's did, the wait is no queue that others fill.
     pub(super) fn handle_ack(
         &mut self,
         now: Instant,
         sample: &Sample,
+        waited: Duration,
         fits: bool,
-        base: Duration,
-        smooth: Duration,
+        [base, smooth]: [Duration; 2],
     ) -> Option<Duration> {
         let (sent, rtt) = (sample.sent, sample.rtt_most);
         let patience = Duration::from_nanos(smooth.as_nanos().saturating_mul(PATIENCE));
         if now.saturating_since(self.began) > patience {
-            return Some(self.floor.min(rtt));
+            self.handle_floor(rtt, waited);
+            return Some(self.floor());
         }
         let Some(since) = self.holding_since else {
             if fits {
@@ -147,11 +155,20 @@ impl Drain {
             return None;
         };
         if sent >= since {
-            self.floor = self.floor.min(rtt);
+            self.handle_floor(rtt, waited);
         }
         // Not the first packet alone: what stood before it may be a late burst.
         let enough = Duration::from_nanos(base.as_nanos() / 4);
-        (sent.saturating_since(since) >= enough && !self.floor.is_never()).then_some(self.floor)
+        (sent.saturating_since(since) >= enough && !self.floor.is_never()).then(|| self.floor())
+    }
+
+    fn handle_floor(&mut self, rtt: Duration, waited: Duration) {
+        self.floor = self.floor.min(rtt);
+        self.waited = self.waited.min(waited);
+    }
+
+    fn floor(&self) -> Duration {
+        self.floor.saturating_sub(self.waited)
     }
 }
 

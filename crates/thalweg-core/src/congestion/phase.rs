@@ -8,7 +8,7 @@ use super::cubic::{Cubic, Growth};
 use super::drain::{Drain, SHARE};
 use super::estimate::ROUNDS;
 use super::ledger::Sample;
-use super::{Congestion, Controller, Mode, PACKETS_MIN};
+use super::{ACK_WAIT_MAX, Congestion, Controller, Mode, PACKETS_MIN};
 
 /// Rounds in which the queue does not empty before somebody else is looked for: Copa §2.2 has the same.
 const BUSY_ROUNDS: u32 = 5;
@@ -64,6 +64,11 @@ const CLIMB_ROUNDS: u64 = 8;
 /// The share of what was taken out of a queue by which it must have become shorter, if nobody else fills it; and the share of a
 /// rate that is left to who is still alone.
 const OWN_SHARE: f64 = 0.8;
+
+/// A line is slow where one packet takes more than this part of the round trip; by the greatest rate that was seen, which is a tenth
+/// or two above the line's, more than the other.
+const SLOW_PART: f64 = 4.0;
+const SLOW_PART_MOST: f64 = 4.5;
 
 /// What remains of the window at a congestion: CUBIC's.
 const BACK_OFF: f64 = 0.7;
@@ -269,11 +274,16 @@ impl Controller {
 
     /// Returns whether one packet takes more than a quarter of the round trip at this rate, as it does at none.
     fn is_slow_at(&self, rate: Bitrate) -> bool {
+        self.takes_part(rate, SLOW_PART)
+    }
+
+    /// Returns whether one packet takes more than this part of the round trip at this rate, as it does at none.
+    fn takes_part(&self, rate: Bitrate, part: f64) -> bool {
         if rate == Bitrate::ZERO {
             return true;
         }
         let serial = rate.time_for(DataSize::from_bytes(self.packet));
-        serial.as_nanos() > self.delay.base().as_nanos() / 4
+        serial.as_secs_f64() * part > self.delay.base().as_secs_f64()
     }
 
     /// Returns the window that holds when a look is over.
@@ -422,8 +432,14 @@ impl Controller {
             }
         }
         let fits = self.ledger.in_flight() as f64 <= self.window;
-        let (base, smooth) = (self.delay.base(), self.delay.smooth());
-        let floor = drain.handle_ack(now, sample, fits, base, smooth);
+        let base = self.delay.base();
+        // By the greatest rate: who is squeezed to two packets on a faster line is not to take others' queue for a wait.
+        let waited = if self.takes_part(drain.greatest, SLOW_PART_MOST) {
+            self.waited.min(ACK_WAIT_MAX)
+        } else {
+            Duration::ZERO
+        };
+        let floor = drain.handle_ack(now, sample, waited, fits, [base, self.delay.smooth()]);
         self.phase = Phase::Drain(drain);
         let Some(floor) = floor else {
             return;

@@ -217,11 +217,51 @@ fn a_look_takes_no_acknowledgement_that_is_told_too_early_for_an_empty_queue() {
             is_short: false,
             ends_round: false,
         };
-        drain.handle_ack(began + sent + rtt, &sample, true, ms(20), ms(20))
+        drain.handle_ack(
+            began + sent + rtt,
+            &sample,
+            Duration::ZERO,
+            true,
+            [ms(20); 2],
+        )
     };
     assert_eq!(look(ms(0), ms(20), ms(20)), None, "it begins to hold");
     assert_eq!(look(ms(21), ms(1), ms(30)), None, "the first packet alone");
     assert_eq!(look(ms(30), ms(25), ms(25)), Some(ms(25)));
+}
+
+#[test]
+fn what_every_packet_of_a_look_waited_for_a_second_is_no_queue() {
+    let floor_of = |waits: [u64; 2]| {
+        let begun = Instant::ZERO + ms(1_000);
+        let rate = Bitrate::from_kbps(1_000);
+        let mut drain = Drain::new(begun, 0.0, [rate, rate], None);
+        let base_and_smooth = [ms(40), ms(100)];
+        let mut ack = |sent: Instant, waited: u64| {
+            let sample = Sample {
+                sent,
+                rtt: ms(78),
+                rtt_most: ms(78),
+                acked: PACKET,
+                rate: None,
+                is_short: false,
+                ends_round: false,
+            };
+            drain.handle_ack(sent + ms(78), &sample, ms(waited), true, base_and_smooth)
+        };
+        // What is in flight fits; the first packet alone says nothing.
+        assert_eq!(ack(begun - ms(78), 0), None);
+        assert_eq!(ack(begun + ms(1), waits[0]), None);
+        ack(begun + ms(12), waits[1])
+    };
+    assert_eq!(floor_of([25, 25]), Some(ms(53)));
+    assert_eq!(
+        floor_of([25, 0]),
+        Some(ms(78)),
+        "the second waited for nobody"
+    );
+    assert_eq!(floor_of([0, 25]), Some(ms(78)));
+    assert_eq!(floor_of([0, 0]), Some(ms(78)));
 }
 
 #[test]
