@@ -431,6 +431,10 @@ impl<S: Copy, D> Sender<S, D> {
             let kept = before - lost as u64;
             self.ceiling = Bitrate::from_bps(kept.max(sendable.saturating_mul(CEILING_FACTOR)));
             self.outbox.set_ceiling(Some(self.ceiling));
+        } else if self.ceiling > Bitrate::ZERO {
+            // Another path than the one that had been: how much it carries nobody has tried.
+            self.ceiling = Bitrate::ZERO;
+            self.outbox.set_ceiling(None);
         }
     }
 

@@ -520,6 +520,27 @@ fn adu_that_a_full_path_cannot_carry_in_time_is_refused_at_once() {
 }
 
 #[test]
+fn another_path_carries_anything_until_it_was_full() {
+    let (mut subject, mut fake) = (sender(), Fake::default());
+    let mut timed = header(0);
+    timed.deadline = at(1_100);
+    fake.rate.sendable = Some(Bitrate::from_kbps(400));
+    fake.rate.has_been_full = true;
+    subject.pump(at(100), &mut fake);
+    assert!(push(&mut subject, timed, 200_000, Carriage::Stream).is_none());
+    outcomes(&mut subject);
+    // The link goes on over another path: what the last one carried says nothing of it.
+    fake.rate.has_been_full = false;
+    subject.pump(at(200), &mut fake);
+    assert!(push(&mut subject, timed, 200_000, Carriage::Stream).is_some());
+    assert_eq!(outcomes(&mut subject), []);
+    // Once it was full, it has a ceiling of its own.
+    fake.rate.has_been_full = true;
+    subject.pump(at(300), &mut fake);
+    assert!(push(&mut subject, timed, 200_000, Carriage::Stream).is_none());
+}
+
+#[test]
 fn flows_without_an_adu_are_forgotten() {
     let mut subject = sender();
     let mut fake = Fake::default();
