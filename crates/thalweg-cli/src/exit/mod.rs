@@ -11,6 +11,7 @@ use std::io;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use thalweg_node::local::LocalError;
 
 #[cfg(test)]
 mod tests;
@@ -128,10 +129,13 @@ fn sentence(error: &anyhow::Error) -> String {
     text
 }
 
+/// Returns whether what read our output has closed it. A node that went away breaks a pipe too, and that is a failure.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    error.chain().any(|cause| {
-        cause
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    })
+    let is_node = |cause: &(dyn std::error::Error + 'static)| cause.is::<LocalError>();
+    !error.chain().any(is_node)
+        && error.chain().any(|cause| {
+            cause
+                .downcast_ref::<io::Error>()
+                .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        })
 }

@@ -30,6 +30,12 @@ fn a_closed_pipe_is_a_graceful_end() {
 }
 
 #[test]
+fn a_node_that_went_away_is_none() {
+    let gone = LocalError::Gone(io::ErrorKind::BrokenPipe.into());
+    assert_eq!(report(Err(gone.into())), ExitCode::from(1));
+}
+
+#[test]
 fn causes_are_told_once() {
     let error = Err::<(), _>(io::Error::other("no such file"))
         .context("cannot open `a`: no such file")
