@@ -59,6 +59,8 @@ pub struct Trouble {
     pub broken_packets: u64,
     /// Datagrams that were neither transport packets nor RTP.
     pub unknown_datagrams: u64,
+    /// Pictures and other units that are larger than an ADU may be, or of which too much was pending.
+    pub discarded_units: u64,
 }
 
 impl Feed {
@@ -87,6 +89,7 @@ impl Feed {
             truncated_bytes: counts.truncated_bytes,
             broken_packets: counts.continuity_errors + counts.damaged_packets,
             unknown_datagrams: self.source.unknown_datagrams(),
+            discarded_units: counts.discarded_units,
         }
     }
 
@@ -175,6 +178,10 @@ impl Trouble {
             (
                 self.unknown_datagrams,
                 "datagrams are neither MPEG-TS nor RTP",
+            ),
+            (
+                self.discarded_units,
+                "units are left out, for an ADU has 8 MiB at most",
             ),
         ]
         .into_iter()

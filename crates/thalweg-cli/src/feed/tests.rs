@@ -10,6 +10,11 @@ const FRAME_90KHZ: u64 = 3600;
 
 /// A clip of so many one-slice pictures, every tenth of them a key picture, at 25 a second.
 fn clip(pictures: u64) -> BytesMut {
+    clip_of((0..pictures).map(|picture| (picture, 400)))
+}
+
+/// A clip of these pictures, of so many bytes.
+fn clip_of(pictures: impl Iterator<Item = (u64, usize)>) -> BytesMut {
     let mut writer = Writer::new();
     let mut clip = BytesMut::new();
     let programme = Programme {
@@ -26,10 +31,10 @@ fn clip(pictures: u64) -> BytesMut {
         }],
     };
     clip.extend_from_slice(&writer.write(&Unit::Programme(programme)));
-    for picture in 0..pictures {
+    for (picture, bytes) in pictures {
         let kind = if picture % 10 == 0 { 0x65 } else { 0x41 };
         let mut data = vec![0, 0, 0, 1, kind];
-        data.resize(400, picture as u8 | 1);
+        data.resize(bytes, picture as u8 | 1);
         clip.extend_from_slice(&writer.write(&Unit::Access(AccessUnit {
             pid: 0x100,
             stream_type: 0x1b,
@@ -109,4 +114,24 @@ async fn garbage_gives_nothing_and_says_so() {
     let (mut feed, _folder) = feed(&garbage, true).await;
     assert_eq!(feed.measure().await.expect("readable"), None);
     assert!(feed.trouble().skipped_bytes > 0);
+}
+
+#[tokio::test]
+async fn a_picture_larger_than_an_adu_is_told() {
+    let at_most = thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX - 128;
+    for (bytes, is_told) in [(at_most, false), (at_most + 256, true)] {
+        let (mut feed, _folder) = feed(
+            &clip_of([(0, 400), (1, bytes), (2, 400)].into_iter()),
+            false,
+        )
+        .await;
+        while feed.next().await.expect("readable").is_some() {}
+        let sentence = feed.trouble().sentence();
+        let told = "1 units are left out, for an ADU has 8 MiB at most";
+        assert_eq!(
+            sentence.as_deref(),
+            is_told.then_some(told),
+            "{bytes} bytes"
+        );
+    }
 }
