@@ -18,7 +18,7 @@ is off the map. The owner revokes every node, a node with `invite` those that it
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The node's name or key.
+    /// The node's name, its key, or the digits of it that `thalweg ls` shows.
     #[arg(value_name = "NODE")]
     node: String,
 

@@ -26,7 +26,7 @@ Without --stream the way is planned for a stream of 1 Mbit/s that is not confide
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Where it begins: a node's name or key.
+    /// Where it begins: a node's name, its key, or the digits of it that `thalweg ls` shows.
     #[arg(value_name = "FROM")]
     from: String,
 

@@ -7,6 +7,7 @@
 //! *What it does not do.* It derives nothing: hashing and keys belong to `thalweg-net` and `thalweg-node`.
 
 use alloc::string::{String, ToString};
+use alloc::vec::Vec;
 use core::fmt;
 use core::str::FromStr;
 
@@ -97,10 +98,44 @@ impl fmt::Display for StreamName {
     }
 }
 
+/// Hexadecimal digits of a key that tell nodes apart in a log, and by which a node may be said.
+const SHORT_DIGITS: usize = 10;
+
 impl NodeId {
     /// Returns the first ten hexadecimal digits, enough to tell nodes apart in a log.
     pub fn short(&self) -> String {
-        self.to_string().chars().take(10).collect()
+        self.to_string().chars().take(SHORT_DIGITS).collect()
+    }
+
+    /// Returns whether a word is the key or begins it: ten hexadecimal digits of it or more.
+    fn begins_with(&self, word: &str) -> bool {
+        let begins = |key: String| {
+            key.get(..word.len())
+                .is_some_and(|digits| digits.eq_ignore_ascii_case(word))
+        };
+        word.len() >= SHORT_DIGITS && begins(self.to_string())
+    }
+
+    /// Returns those that a word means, of nodes and what they are called, each once and in order: whose key it is or begins with ten
+    /// digits or more, or else who is called so.
+    ///
+    /// A key goes before a name, for anybody may call himself anything.
+    pub fn meant<N: AsRef<str>>(
+        word: &str,
+        nodes: impl IntoIterator<Item = (Self, N)>,
+    ) -> Vec<Self> {
+        let (mut keyed, mut named) = (Vec::new(), Vec::new());
+        for (key, name) in nodes {
+            if key.begins_with(word) {
+                keyed.push(key);
+            } else if name.as_ref() == word {
+                named.push(key);
+            }
+        }
+        let mut meant = if keyed.is_empty() { named } else { keyed };
+        meant.sort_unstable();
+        meant.dedup();
+        meant
     }
 }
 

@@ -1,5 +1,6 @@
 //! Proves which names and keys are accepted, at their edges.
 
+use alloc::format;
 use alloc::string::{String, ToString};
 
 use super::{NodeId, StreamName};
@@ -51,4 +52,34 @@ fn a_key_reads_back_as_it_prints() {
             .len()
             < 400
     );
+}
+
+#[test]
+fn a_word_means_the_key_that_it_begins_and_then_who_is_called_so() {
+    let node = |first: u8, last: u8| {
+        let mut key = [0xab; 32];
+        (key[0], key[31]) = (first, last);
+        NodeId(key)
+    };
+    let nodes = [
+        (node(1, 1), "camera"),
+        (node(2, 2), "hub"),
+        (node(3, 3), "hub"),
+        (node(3, 4), "twin"),
+        // He calls himself by the digits of another.
+        (node(5, 5), "02abababab"),
+        (node(1, 1), "camera"),
+    ];
+    let meant = |word: &str| NodeId::meant(word, nodes);
+    assert_eq!(meant("camera"), [node(1, 1)], "each once");
+    assert_eq!(meant("hub"), [node(2, 2), node(3, 3)]);
+    assert_eq!(meant("02abababab"), [node(2, 2)]);
+    assert_eq!(meant("02ABABABAB"), [node(2, 2)]);
+    assert_eq!(meant("02ababababa"), [node(2, 2)]);
+    assert_eq!(meant("02ababababb"), []);
+    assert_eq!(meant("02abababa"), [], "nine digits");
+    assert_eq!(meant(&node(3, 4).to_string()), [node(3, 4)]);
+    assert_eq!(meant("03abababab"), [node(3, 3), node(3, 4)]);
+    assert_eq!(meant(&format!("{}0", node(3, 4))), [], "longer than a key");
+    assert_eq!(meant("äöüäöüäöü"), []);
 }

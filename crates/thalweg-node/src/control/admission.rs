@@ -62,7 +62,9 @@ pub enum AdmissionError {
     )]
     Unknown(String),
     /// Several have it.
-    #[error("{count} nodes are called `{name}`: give the key of the one that is meant")]
+    #[error(
+        "{count} nodes are called `{name}`: give the digits of the key that `thalweg ls` shows"
+    )]
     Ambiguous {
         /// The name.
         name: String,
@@ -213,12 +215,8 @@ impl Control {
             .records()
             .map(|record| record.node);
         let members = self.controller.roll().members().map(|(key, _)| key);
-        let mut named: Vec<NodeId> = records
-            .chain(members)
-            .filter(|key| self.name_of(*key) == node)
-            .collect();
-        named.sort_unstable();
-        named.dedup();
+        let known = records.chain(members);
+        let named = NodeId::meant(node, known.map(|key| (key, self.name_of(key))));
         match named[..] {
             [key] => Ok(key),
             [] => Err(AdmissionError::Unknown(node.chars().take(80).collect())),

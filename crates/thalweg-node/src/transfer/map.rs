@@ -1,6 +1,6 @@
 //! What a node's status says that a transfer wants to know.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 
 use serde::Deserialize;
@@ -70,21 +70,15 @@ impl Map {
 
     /// Returns the key of a node by its name, or by its key.
     pub(super) fn find(&self, word: &str) -> Result<NodeId, TransferError> {
-        let is_meant = |node: &&Node| node.name == word || node.key.to_string() == word;
-        let found: BTreeSet<NodeId> = self
-            .nodes
-            .iter()
-            .filter(is_meant)
-            .map(|node| node.key)
-            .collect();
-        let sentence = match found.len() {
-            1 => return Ok(*found.first().expect("there is one")),
-            0 => format!(
+        let nodes = self.nodes.iter().map(|node| (node.key, &node.name));
+        let sentence = match NodeId::meant(word, nodes)[..] {
+            [key] => return Ok(key),
+            [] => format!(
                 "no node `{word}` is on the map: `thalweg ls` shows those that are, with their keys"
             ),
-            _ => {
-                format!("several nodes are called `{word}`: give the key, which `thalweg ls` shows")
-            }
+            _ => format!(
+                "several nodes are called `{word}`: give the digits of the key that `thalweg ls` shows"
+            ),
         };
         Err(TransferError::Node(sentence))
     }

@@ -46,7 +46,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     to: PathBuf,
 
-    /// Receive from this node only: its name or key.
+    /// Receive from this node only: its name, its key, or the digits of it that `thalweg ls` shows.
     #[arg(long, value_name = "FROM")]
     from: Option<String>,
 
