@@ -12,7 +12,7 @@ use crate::fabric::{PATIENCE, terminate};
 use crate::program::{Run, run, thalweg};
 
 /// A node that is ended with the test.
-struct Running(Child);
+pub struct Running(pub Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -30,7 +30,8 @@ fn write_config(folder: &Path, name: &str, more: &str) {
     std::fs::write(folder.join(format!("{name}.toml")), text).expect("room");
 }
 
-fn start(folder: &Path, name: &str) -> Running {
+/// Starts a node and waits until it listens.
+pub fn start(folder: &Path, name: &str) -> Running {
     let mut command = thalweg(folder);
     command.args(["node", "--config", &format!("{name}.toml")]);
     command.stdout(Stdio::piped()).stderr(Stdio::null());

@@ -17,4 +17,5 @@ mod simulate;
 mod terminal;
 mod top;
 mod trace;
+mod twice;
 mod usage;

@@ -5,6 +5,8 @@
 //!
 //! *What it does not do.* It decides nothing that concerns a stream (`control`) and carries none (`forward`).
 
+mod lock;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{info, warn};
 
+use self::lock::Lock;
 use crate::config::{Config, Owner, Tcp};
 use crate::control::{Control, INPUTS_MAX, Input};
 use crate::envelope::BoxKey;
@@ -55,6 +58,8 @@ pub struct Node {
     measuring: JoinHandle<()>,
     local: Option<local::Server>,
     admin: Option<admin::Server>,
+    /// Given back when the node is no more.
+    locks: Vec<Lock>,
 }
 
 /// What a node leaves behind.
@@ -71,6 +76,23 @@ pub enum NodeError {
     /// Its key file cannot be used.
     #[error(transparent)]
     Identity(#[from] IdentityError),
+    /// Another node runs with its key.
+    #[error(
+        "another node runs with the key file {path}: stop it, or give this node another `key_file`, for two with one key are one \
+         node to all others"
+    )]
+    KeyTaken {
+        /// The key file.
+        path: PathBuf,
+    },
+    /// Another node keeps its grant where this one would.
+    #[error(
+        "another node runs with {path}, where it keeps its grant: stop it, or give this node another `state` under [fabric]"
+    )]
+    StateTaken {
+        /// The file.
+        path: PathBuf,
+    },
     /// Its sockets cannot be had.
     #[error(transparent)]
     Bind(#[from] BindError),
@@ -130,10 +152,13 @@ impl NodeError {
 impl Node {
     /// Assembles a node: reads or makes its key, binds its sockets, dials its peers.
     ///
-    /// Fails   a key file that is exposed or damaged, an address or socket that is taken
+    /// Fails   a key file that is exposed, damaged or another node's, an address or socket that is taken
     pub async fn load(config: Config) -> Result<Self, NodeError> {
         let identity = Identity::load_or_create(&config.key_file)?;
-        Self::with_identity(config, identity).await
+        let lock = Lock::key(&config.key_file)?;
+        let mut node = Self::with_identity(config, identity).await?;
+        node.locks.push(lock);
+        Ok(node)
     }
 
     /// Looks into the files that a start would read: the key, who vouches for relays, what is kept of the fabric; and at what is where
@@ -157,6 +182,7 @@ impl Node {
 
     /// Assembles a node with a key that is kept in memory only, for tests and demos.
     pub async fn with_identity(config: Config, identity: Identity) -> Result<Self, NodeError> {
+        let lock = Lock::state(&config.fabric)?;
         let state = belonging(&config, identity.id())?;
         let admission = admitted(&config, &state);
         let (door, knocks) = mpsc::channel(KNOCKS_MAX);
@@ -223,6 +249,7 @@ impl Node {
             measuring,
             local,
             admin,
+            locks: lock.into_iter().collect(),
         })
     }
 

@@ -16,4 +16,5 @@ mod relayed;
 mod reroute;
 mod sendable;
 mod trace;
+mod twice;
 mod watched;
