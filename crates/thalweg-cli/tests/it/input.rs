@@ -116,6 +116,10 @@ fn mistakes_in_a_configuration_are_told_with_file_line_and_key() {
             &["node.toml:2:", "listen"],
         ),
         ("slots = 3\n", &["node.toml", "name"]),
+        (
+            "name = \"a\"\n[api]\nlisten = \"localhost:7481\"\n",
+            &["node.toml:3: api.listen: ", "\"127.0.0.1:7481\""],
+        ),
     ] {
         let folder = folder_with("node.toml", text);
         for command in [

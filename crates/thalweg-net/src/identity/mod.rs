@@ -170,6 +170,12 @@ impl Identity {
     }
 }
 
+/// Returns whether a node can have this key: most of what is no point of the curve was mistyped, and a point of small order, such as a
+/// key of zeros, belongs to nobody.
+pub fn is_possible(id: NodeId) -> bool {
+    PublicKey::from_bytes(&id.0).is_ok_and(|key| !key.as_verifying_key().is_weak())
+}
+
 /// Returns whether `signature` is `signer`'s over `message`.
 pub fn verify(signer: NodeId, message: &[u8], signature: &[u8; 64]) -> bool {
     PublicKey::from_bytes(&signer.0).is_ok_and(|key| {

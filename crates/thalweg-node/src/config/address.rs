@@ -79,3 +79,16 @@ pub(crate) fn relays<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<R
     let relays = texts.iter().map(|text| text.parse::<Relay>());
     relays.collect::<Result<_, _>>().map_err(de::Error::custom)
 }
+
+/// Reads the address of a server of TCP, where a name would not do.
+pub(super) fn tcp_address<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SocketAddr>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let address = text.parse().map_err(|_| {
+        de::Error::custom(format_args!(
+            "`{text}` is not an address: write an IP address and a port, such as \"127.0.0.1:7481\""
+        ))
+    });
+    address.map(Some)
+}

@@ -7,19 +7,25 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::id::NodeId;
-use thalweg_core::limits::NEIGHBOURS_MAX;
+use thalweg_core::limits::{ADAPTERS_PER_NODE_MAX, NEIGHBOURS_MAX};
 use thalweg_core::model::{NodeName, Weights};
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::CARRIERS_MAX;
 use thalweg_core::units::Bitrate;
-use thalweg_net::Relay;
+use thalweg_net::{Relay, identity};
 use thalweg_world::text::{self, TextError};
 
-use super::address::{Address, parted, relays};
+use super::address::{Address, parted, relays, tcp_address};
 use super::{
     API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, Tcp,
     socket_default,
 };
+
+/// How many adapters of a stream a node may run; what is beyond it no plan uses.
+const SLOTS_MAX: u32 = ADAPTERS_PER_NODE_MAX as u32;
+
+/// How long a Unix socket's path may be: unix(7) has 108 bytes for it and the zero that ends it.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -82,6 +88,7 @@ struct RawFabric {
 #[serde(deny_unknown_fields, default)]
 struct RawApi {
     enabled: Option<bool>,
+    #[serde(deserialize_with = "tcp_address")]
     listen: Option<SocketAddr>,
 }
 
@@ -110,8 +117,13 @@ impl RawConfig {
         file: &str,
         folder: &Path,
     ) -> Result<Config, TextError> {
-        let fault = self.first_fault();
-        if let Some((path, message)) = fault.or_else(|| self.shared_file(Path::new(file), folder)) {
+        let socket = self.socket.as_ref().map(|socket| folder.join(socket));
+        let socket = socket.unwrap_or_else(|| socket_default(folder));
+        let fault = self
+            .first_fault()
+            .or_else(|| self.shared_file(Path::new(file), folder))
+            .or_else(|| fault_of_socket(&socket));
+        if let Some((path, message)) = fault {
             return Err(text::error_at(
                 text,
                 text::Format::Toml,
@@ -138,10 +150,7 @@ impl RawConfig {
             tcp: self.tcp.resolve(tcp, &self.peer),
             slots: self.slots.unwrap_or(SLOTS_DEFAULT),
             congestion: self.congestion,
-            socket: Some(match self.socket {
-                Some(socket) => folder.join(socket),
-                None => socket_default(folder),
-            }),
+            socket: Some(socket),
             api: self.api.enabled.unwrap_or(true).then_some(api),
             reach: Reach {
                 packets: self.reach.packets(),
@@ -160,14 +169,14 @@ impl RawConfig {
 
     /// Returns the key path and the message of the first thing that is wrong.
     fn first_fault(&self) -> Option<(String, String)> {
-        let is_udp = |address: &Address| matches!(address, Address::Udp(_));
-        let is_deaf = |listen: &Vec<Address>| !listen.iter().any(is_udp);
-        if self.listen.as_ref().is_some_and(is_deaf) {
-            let message = "a node listens on one UDP address at least, such as \"0.0.0.0:7400\"";
-            return Some(("listen".into(), message.into()));
-        }
-        if let Some(fault) = self.fault_of_relays() {
+        let fault = self.fault_of_paths().or_else(|| self.fault_of_listen());
+        if let Some(fault) = fault.or_else(|| self.fault_of_relays()) {
             return Some(fault);
+        }
+        if let Some(slots) = self.slots.filter(|slots| *slots > SLOTS_MAX) {
+            let message =
+                format!("a plan runs at most {SLOTS_MAX} adapters on a node; {slots} is outside");
+            return Some(("slots".into(), message));
         }
         if self.reach.confined && self.reach.mdns {
             let message = "a confined node uses no address that is not configured, so none that mDNS finds: leave one of the \
@@ -201,6 +210,49 @@ impl RawConfig {
         if let Some(message) = self.fabric.fault() {
             return Some(("fabric.owner".into(), message));
         }
+        self.fault_of_peers()
+    }
+
+    /// Returns the first path that names no file.
+    fn fault_of_paths(&self) -> Option<(String, String)> {
+        let named = [
+            ("key_file", self.key_file.as_deref()),
+            ("socket", self.socket.as_deref()),
+            ("reach.relay_ca", self.reach.relay_ca.as_deref()),
+            ("fabric.state", self.fabric.state.as_deref()),
+        ];
+        let is_empty = |path: Option<&Path>| path.is_some_and(|path| path.as_os_str().is_empty());
+        let (key, _) = named.into_iter().find(|(_, path)| is_empty(*path))?;
+        let message =
+            "an empty path names no file: write one, or leave the key out for the default";
+        Some((key.into(), message.into()))
+    }
+
+    /// Returns what is wrong with the addresses to listen on, beyond what each is.
+    fn fault_of_listen(&self) -> Option<(String, String)> {
+        let listen = self.listen.as_ref()?;
+        if !listen
+            .iter()
+            .any(|address| matches!(address, Address::Udp(_)))
+        {
+            let message = "a node listens on one UDP address at least, such as \"0.0.0.0:7400\"";
+            return Some(("listen".into(), message.into()));
+        }
+        listen.iter().enumerate().find_map(|(place, address)| {
+            // Each port 0 is another one.
+            if let Address::Udp(socket) | Address::Tcp(socket) = address
+                && socket.port() == 0
+            {
+                return None;
+            }
+            let before = listen.iter().position(|other| other == address)?;
+            let message = format!("this is listen[{before}] already: name each address once");
+            (before < place).then(|| (format!("listen[{place}]"), message))
+        })
+    }
+
+    /// Returns what is wrong with the first peer that cannot be one.
+    fn fault_of_peers(&self) -> Option<(String, String)> {
         if self.peer.len() > NEIGHBOURS_MAX {
             let message = format!(
                 "{} peers are above the limit of {NEIGHBOURS_MAX}",
@@ -219,6 +271,9 @@ impl RawConfig {
             if let Some(other) = keys.insert(peer.key, this.clone()) {
                 let message = format!("the key {} is already that of {other}", peer.key.short());
                 return Some((format!("{this}.key"), message));
+            }
+            if !identity::is_possible(peer.key) {
+                return Some((format!("{this}.key"), impossible(peer.key)));
             }
             if peer.rate.is_some_and(|rate| rate == Bitrate::ZERO) {
                 let message = "a link that carries nothing is no link; leave the key out if the rate is unknown";
@@ -313,8 +368,10 @@ impl RawFabric {
 
     fn fault(&self) -> Option<String> {
         let owner = self.owner.as_deref().filter(|owner| *owner != "self")?;
-        let error = owner.parse::<NodeId>().err()?;
-        Some(format!("{error}, or \"self\" for this node's own"))
+        match owner.parse::<NodeId>() {
+            Ok(key) => (!identity::is_possible(key)).then(|| impossible(key)),
+            Err(error) => Some(format!("{error}, or \"self\" for this node's own")),
+        }
     }
 
     /// Returns the owner; a fault was found before.
@@ -342,4 +399,23 @@ impl RawPeer {
             rate: self.rate,
         }
     }
+}
+
+/// Returns what is wrong with the local socket's path once it is whole.
+fn fault_of_socket(socket: &Path) -> Option<(String, String)> {
+    let bytes = socket.as_os_str().len();
+    let message = format!(
+        "{} has {bytes} bytes, and the path of a Unix socket has at most {SOCKET_PATH_BYTES_MAX}: name a shorter one, such as \
+         \"/run/thalweg.sock\"",
+        socket.display()
+    );
+    (bytes > SOCKET_PATH_BYTES_MAX).then(|| ("socket".into(), message))
+}
+
+/// Says that no node can have a key.
+fn impossible(key: NodeId) -> String {
+    format!(
+        "{} is no node's key: copy what `thalweg id` prints there",
+        key.short()
+    )
 }

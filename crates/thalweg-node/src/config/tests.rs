@@ -272,3 +272,95 @@ fn a_relay_that_is_none_or_of_no_use_is_named() {
     let deaf = fault("name = \"a\"\nlisten = [\"0.0.0.0:7400\", \"http://192.0.2.9:3340\"]\n");
     assert!(deaf.contains("under [reach]"), "{deaf}");
 }
+
+/// Returns whether a configuration is taken, by what is said if it is not.
+fn said(lines: &str) -> String {
+    let text = format!("name = \"a\"\n{lines}\n");
+    let parsed = Config::parse(&text, "node.toml", Path::new("/etc"));
+    parsed.map_or_else(|fault| fault.to_string(), |_| String::new())
+}
+
+#[test]
+fn no_path_is_empty() {
+    for (lines, place) in [
+        ("key_file = \"\"", "node.toml:2: key_file: "),
+        ("socket = \"\"", "node.toml:2: socket: "),
+        ("[fabric]\nstate = \"\"", "node.toml:3: fabric.state: "),
+        ("[reach]\nrelay_ca = \"\"", "node.toml:3: reach.relay_ca: "),
+    ] {
+        let said = said(lines);
+        assert!(said.starts_with(place), "{lines}: {said}");
+        assert!(said.contains("names no file"), "{lines}: {said}");
+    }
+}
+
+#[test]
+fn a_socket_has_a_path_that_fits_a_sockets_address() {
+    // What is said is said of the whole path: `/etc/` is five bytes of it.
+    let named = |bytes: usize| said(&format!("socket = \"{}\"", "x".repeat(bytes - 5)));
+    assert_eq!(named(107), "");
+    let long = named(108);
+    assert!(long.starts_with("node.toml:2: socket: /etc/x"), "{long}");
+    assert!(long.contains("108 bytes") && long.contains("at most 107"));
+    let folder = tempfile::tempdir().expect("a directory");
+    for (bytes, is_bound) in [(107, true), (108, false)] {
+        let name = "x".repeat(bytes - folder.path().as_os_str().len() - 1);
+        let bound = std::os::unix::net::UnixListener::bind(folder.path().join(name));
+        assert_eq!(bound.is_ok(), is_bound, "the system's own bound: {bytes}");
+    }
+}
+
+#[test]
+fn slots_are_as_many_as_a_plan_can_use() {
+    assert_eq!(said("slots = 0"), "");
+    assert_eq!(said("slots = 16"), "");
+    for slots in [17, u32::MAX] {
+        let said = said(&format!("slots = {slots}"));
+        assert!(said.starts_with("node.toml:2: slots: "), "{said}");
+        assert!(said.contains("at most 16 adapters") && said.contains(&slots.to_string()));
+    }
+}
+
+#[test]
+fn no_address_is_listened_on_twice() {
+    assert_eq!(
+        said("listen = [\"[::1]:1\", \"[::1]:2\", \"tcp:[::1]:1\"]"),
+        ""
+    );
+    assert_eq!(said("listen = [\"[::1]:0\", \"[::1]:0\"]"), "");
+    for twice in ["[::1]:1", "tcp:[::1]:1"] {
+        let said = said(&format!(
+            "listen = [\n\"[::1]:2\",\n\"{twice}\",\n\"{twice}\"]"
+        ));
+        assert!(said.starts_with("node.toml:5: listen[2]: "), "{said}");
+        assert!(said.contains("listen[1] already"), "{said}");
+    }
+}
+
+#[test]
+fn the_api_has_an_address_and_no_name() {
+    assert_eq!(said("[api]\nlisten = \"[::1]:7481\""), "");
+    for bad in ["localhost:7481", "127.0.0.1", ":7481"] {
+        let said = said(&format!("[api]\nlisten = \"{bad}\""));
+        assert!(said.starts_with("node.toml:3: api.listen: "), "{said}");
+        assert!(said.contains(&format!("`{bad}`")) && said.contains("\"127.0.0.1:7481\""));
+    }
+}
+
+#[test]
+fn a_key_that_no_node_can_have_is_refused() {
+    let peer = |key: &str| format!("[[peer]]\nname = \"b\"\nkey = \"{key}\"");
+    let owner = |key: &str| format!("[fabric]\nowner = \"{key}\"");
+    assert_eq!(said(&peer(KEY)), "");
+    assert_eq!(said(&owner(KEY)), "");
+    // No point of the curve, and one of small order.
+    for bad in [&KEY.replace('1', "2"), &"0".repeat(64)] {
+        for (said, place) in [
+            (said(&peer(bad)), "node.toml:4: peer[0].key: "),
+            (said(&owner(bad)), "node.toml:3: fabric.owner: "),
+        ] {
+            assert!(said.starts_with(place), "{said}");
+            assert!(said.contains("is no node's key"), "{said}");
+        }
+    }
+}

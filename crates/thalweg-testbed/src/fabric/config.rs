@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use thalweg_core::limits::ADAPTERS_PER_NODE_MAX;
 use thalweg_core::model::{NodeName, World};
 
 use crate::network::addresses_of;
@@ -17,7 +18,8 @@ pub fn text(
     place: usize,
     keys: &BTreeMap<NodeName, String>,
 ) -> String {
-    let slots = world.nodes[name].slots;
+    // A world whose slots are not scarce may say more than any plan uses.
+    let slots = world.nodes[name].slots.min(ADAPTERS_PER_NODE_MAX as u32);
     // JSON's strings are TOML's.
     let quoted = |name: &NodeName| serde_json::Value::from(name.as_str()).to_string();
     let mut text = format!(

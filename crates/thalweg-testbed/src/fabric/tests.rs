@@ -37,9 +37,13 @@ fn world() -> World {
 
 #[test]
 fn each_node_reads_its_configuration() {
-    let world = world();
+    let mut world = world();
+    // More than any plan uses, which a world may say and a configuration may not.
+    let plenty = world.nodes.get_mut(&name("z"));
+    plenty.expect("it is there").slots = 17;
     let keys: BTreeMap<NodeName, String> = (world.nodes.keys().cloned())
-        .zip(["11", "22", "33"].map(|byte| byte.repeat(32)))
+        // Points of the curve, as keys are.
+        .zip(["11", "13", "17"].map(|byte| byte.repeat(32)))
         .collect();
     let config = |node: &str, place| {
         let text = config::text(&world, &name(node), place, &keys);
@@ -47,6 +51,7 @@ fn each_node_reads_its_configuration() {
     };
     let relay = config("the \"relay\"", 1);
     assert_eq!((relay.slots, relay.peers.len()), (3, 2));
+    assert_eq!(config("z", 2).slots, 16);
     assert_eq!(relay.weights, world.weights);
     assert_eq!(relay.socket.as_deref(), Some(Path::new("/x/1.sock")));
     let peer = |of: &Config, other: &str| {
