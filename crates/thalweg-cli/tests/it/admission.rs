@@ -140,6 +140,34 @@ fn a_node_is_invited_joins_and_is_revoked() {
 }
 
 #[test]
+fn the_grant_of_another_node_is_neither_used_nor_overwritten() {
+    let folder = tempdir().expect("a directory");
+    let folder = folder.path();
+    write_config(folder, "base", "owner = \"self\"\n");
+    let _base = start(folder, "base");
+    let invite = || at(folder, "base", &["invite"]).exits(0).out();
+    write_config(folder, "camera", "");
+    run(folder, &["join", &invite(), "--config", "camera.toml"]).exits(0);
+    run(folder, &["check", "camera.toml"]).exits(0);
+    let kept = std::fs::read(folder.join("camera.json")).expect("it joined");
+    write_config(folder, "other", "");
+    std::fs::write(folder.join("other.json"), &kept).expect("room");
+    // Before it has a key and afterwards.
+    for (code, command) in [
+        (2, &["check", "other.toml"][..]),
+        (2, &["node", "--config", "other.toml"]),
+        (2, &["check", "other.toml"]),
+        (1, &["join", &invite(), "--config", "other.toml"]),
+    ] {
+        run(folder, command)
+            .exits(code)
+            .says(&["other.json holds the grant of the node ", "another `state`"]);
+    }
+    let left = std::fs::read(folder.join("other.json")).expect("it stays");
+    assert_eq!(left, kept);
+}
+
+#[test]
 fn who_may_not_publish_is_told_so_at_once_by_what_sends_files_too() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();

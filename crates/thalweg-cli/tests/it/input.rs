@@ -228,3 +228,24 @@ fn garbage_is_told_before_a_node_is_asked() {
     .exits(1)
     .says(&["it is empty"]);
 }
+
+#[test]
+fn a_node_that_is_its_own_peer_is_told_with_line_and_key() {
+    let folder = tempdir().expect("a directory");
+    let (own, other) = (key(folder.path(), "node.key"), key(folder.path(), "b.key"));
+    let peer = |name: &str, key: &str| format!("[[peer]]\nname = \"{name}\"\nkey = \"{key}\"\n");
+    let file = folder.path().join("node.toml");
+    let good = format!("name = \"a\"\n{}", peer("b", &other));
+    std::fs::write(&file, &good).expect("room");
+    run(folder.path(), &["check", "node.toml"]).exits(0);
+    std::fs::write(&file, good + &peer("c", &own)).expect("room");
+    for command in [
+        &["check", "node.toml"][..],
+        &["node", "--config", "node.toml"],
+    ] {
+        run(folder.path(), command).exits(2).says(&[
+            "node.toml:7: peer[1].key: this is the node's own key",
+            "`thalweg id`",
+        ]);
+    }
+}

@@ -10,6 +10,7 @@ mod raw;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,7 @@ use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::units::Bitrate;
 use thalweg_net::Relay;
-use thalweg_world::text::TextError;
+use thalweg_world::text::{Format, TextError, error_at};
 
 pub(crate) use self::address::relays;
 
@@ -64,6 +65,21 @@ pub struct Config {
     pub peers: Vec<Peer>,
     /// The weights of the planner's cost.
     pub weights: Weights,
+    /// Where it is written, if it is.
+    pub(crate) written: Option<Box<Written>>,
+}
+
+/// The text of a configuration, for a mistake that shows only when the files are read that it names.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Written {
+    pub(crate) text: String,
+    pub(crate) file: String,
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Written({})", self.file)
+    }
 }
 
 /// How peers are found and reached beyond their configured addresses; all of it is off unless configured.
@@ -189,6 +205,7 @@ impl Config {
             fabric: Fabric::default(),
             peers: Vec::new(),
             weights: Weights::default(),
+            written: None,
         }
     }
 
@@ -213,6 +230,26 @@ impl Config {
     /// Reads and checks a configuration; `file` is named in errors, relative paths are relative to `folder`.
     pub fn parse(text: &str, file: &str, folder: &Path) -> Result<Self, TextError> {
         raw::RawConfig::parse(text, file)?.resolve(text, file, folder)
+    }
+
+    /// Returns the first peer that has this node's own key, as a mistake.
+    pub(crate) fn own_peer(&self, own: NodeId) -> Option<TextError> {
+        let place = self.peers.iter().position(|peer| peer.key == own)?;
+        let key = format!("peer[{place}].key");
+        let message = "this is the node's own key, and a node is no peer of its own: leave this [[peer]] out, or write the key that \
+                       `thalweg id` prints at the other node";
+        Some(match &self.written {
+            Some(written) => {
+                let Written { text, file } = &**written;
+                error_at(text, Format::Toml, file, &key, message)
+            }
+            None => TextError {
+                file: "the configuration".into(),
+                line: None,
+                path: key,
+                message: message.into(),
+            },
+        })
     }
 }
 

@@ -17,7 +17,7 @@ use thalweg_world::text::{self, TextError};
 
 use super::address::{Address, parted, relays, tcp_address};
 use super::{
-    API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, Tcp,
+    API_DEFAULT, Config, Fabric, LISTEN_DEFAULT, Owner, Peer, Reach, SLOTS_DEFAULT, Tcp, Written,
     socket_default,
 };
 
@@ -164,6 +164,10 @@ impl RawConfig {
             },
             peers: self.peer.into_iter().map(RawPeer::resolve).collect(),
             weights: self.weights,
+            written: Some(Box::new(Written {
+                text: text.to_owned(),
+                file: file.to_owned(),
+            })),
         })
     }
 

@@ -133,6 +133,7 @@ impl JoinError {
 pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<Joined, JoinError> {
     let now = unix_time();
     let mut state = State::load(file)?;
+    state.check(Some(identity.id()), file)?;
     check(ticket, identity.id(), &state, now)?;
     let Ticket {
         fabric, inviter, ..

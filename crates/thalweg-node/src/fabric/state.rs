@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 
 use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize, Serializer};
-use thalweg_core::admission::{Invitation, Invitations, Rights, Roll, UnixTime};
+use thalweg_core::admission::{Invitation, Invitations, Rights, Roll, Unfit, UnixTime};
 use thalweg_core::id::NodeId;
 use thalweg_core::limits::FILE_BYTES_MAX;
 use thalweg_core::time::Duration;
 use thalweg_core::wire::admission::{
-    Credential, Warrant, decode_credential, decode_warrant, encode_credential, encode_warrant,
+    Credential, Sign, Signed, Warrant, decode_credential, decode_warrant, encode_credential,
+    encode_warrant,
 };
 use thalweg_net::{Addresses, Relay};
 
@@ -48,6 +49,16 @@ pub enum StateError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// Another node's grant is in it.
+    #[error("{path} holds the grant of the node {}, and {}: name another `state` under [fabric], or the key file of that node", granted.short(), whose(*own))]
+    OtherNode {
+        /// The file.
+        path: PathBuf,
+        /// Whose grant it is.
+        granted: NodeId,
+        /// This node, if it has a key yet.
+        own: Option<NodeId>,
     },
     /// The configuration says another owner.
     #[error("{path} is of the fabric {}, and the configuration says `owner = \"{configured}\"`: one of the two is wrong", kept.short())]
@@ -239,6 +250,53 @@ impl State {
         serde_json::to_string_pretty(&raw).expect("keys are text and nothing fails") + "\n"
     }
 
+    /// Checks that what is kept is this node's, and bears the signatures that it says: what is only over, or not yet so, is no damage.
+    pub(crate) fn check(&self, own: Option<NodeId>, path: &Path) -> Result<(), StateError> {
+        let Some(owner) = self.fabric else {
+            return Ok(());
+        };
+        let granted = self.credential.as_ref();
+        let granted = granted.map(|credential| credential.grant.content.node);
+        if let Some(granted) = granted.filter(|granted| Some(*granted) != own) {
+            let path = path.to_path_buf();
+            return Err(StateError::OtherNode { path, granted, own });
+        }
+        let credential = self.credential.as_ref();
+        let grants = credential.into_iter().flat_map(|credential| {
+            let own = ("this node's own grant", &credential.grant);
+            let delegate = credential.delegation.as_ref();
+            [
+                Some(own),
+                delegate.map(|grant| ("its issuer's grant", grant)),
+            ]
+        });
+        let delegates = self.warrants.iter();
+        let delegates = delegates.map(|warrant| {
+            let delegate = warrant.delegation.as_ref();
+            delegate.map(|grant| ("the grant behind a revocation", grant))
+        });
+        let grants = grants.chain(delegates).flatten().map(|(what, grant)| {
+            let content = &grant.content;
+            (
+                what,
+                check_signed(owner, content.fabric, content.issuer, grant),
+            )
+        });
+        let revocations = self.warrants.iter().map(|warrant| {
+            let content = &warrant.revocation.content;
+            let sound = check_signed(owner, content.fabric, content.issuer, &warrant.revocation);
+            ("a revocation", sound)
+        });
+        let mut all = grants.chain(revocations);
+        match all.find_map(|(what, sound)| Some((what, sound.err()?))) {
+            None => Ok(()),
+            Some((what, error)) => Err(StateError::Garbage {
+                path: path.to_path_buf(),
+                reason: format!("{what}: {error}"),
+            }),
+        }
+    }
+
     /// Returns the roll that a node starts with; what does not hold any more is left out, with why.
     pub(crate) fn roll(&self, own: NodeId, at: UnixTime) -> (Roll, Vec<String>) {
         let Some(owner) = self.fabric else {
@@ -268,6 +326,31 @@ impl State {
         }
         (roll, faults)
     }
+}
+
+/// Checks that something is of this fabric, and signed by who is said to have issued it.
+fn check_signed<T: Sign>(
+    ours: NodeId,
+    theirs: NodeId,
+    issuer: NodeId,
+    signed: &Signed<T>,
+) -> Result<(), Unfit> {
+    if theirs != ours {
+        return Err(Unfit::OtherFabric { theirs, ours });
+    }
+    let bytes = signed.content.signed_bytes();
+    if thalweg_net::identity::verify(issuer, &bytes, &signed.signature) {
+        Ok(())
+    } else {
+        Err(Unfit::Forged { issuer })
+    }
+}
+
+fn whose(own: Option<NodeId>) -> String {
+    own.map_or_else(
+        || "this node has no key yet".into(),
+        |own| format!("this node is {}", own.short()),
+    )
 }
 
 fn write_relays<S: Serializer>(relays: &[Relay], serializer: S) -> Result<S::Ok, S::Error> {

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 
 use thalweg_core::admission::{Invitation, Rights, UnixTime};
 use thalweg_core::id::NodeId;
@@ -172,6 +173,94 @@ fn a_file_of_something_else_is_refused_and_named() {
         let error = State::load(&path).expect_err("something else");
         assert!(matches!(error, StateError::Garbage { .. }), "{text}");
         assert!(error.to_string().contains("fabric.json"), "{error}");
+    }
+}
+
+fn delegate() -> Identity {
+    Identity::from_seed([2; 32])
+}
+
+/// Returns what a node keeps that a delegate has let in; its grant is long over, which is no damage.
+fn kept(node: NodeId) -> State {
+    let fabric = owner().id();
+    let grant = |issuer: &Identity, node: NodeId| Grant {
+        fabric,
+        issuer: issuer.id(),
+        node,
+        rights: Rights::MEMBER,
+        serial: 7,
+        not_before: UnixTime::ZERO,
+        expiry: UnixTime::from_seconds(1),
+    };
+    let delegation = Some(signed(&owner(), grant(&owner(), delegate().id())));
+    let revocation = Revocation {
+        fabric,
+        issuer: delegate().id(),
+        node: NodeId([4; 32]),
+        serial: 9,
+    };
+    State {
+        fabric: Some(fabric),
+        credential: Some(Credential {
+            grant: signed(&delegate(), grant(&delegate(), node)),
+            delegation: delegation.clone(),
+        }),
+        warrants: vec![Warrant {
+            revocation: signed(&delegate(), revocation),
+            delegation,
+        }],
+        ..State::default()
+    }
+}
+
+/// Returns what is said of a file with this in it; nothing if it is good.
+fn said(state: &State, own: Option<NodeId>) -> String {
+    let checked = state.check(own, Path::new("fabric.json"));
+    checked.map_or_else(|error| error.to_string(), |()| String::new())
+}
+
+#[test]
+fn what_is_kept_is_this_nodes() {
+    let node = Identity::from_seed([3; 32]).id();
+    assert_eq!(said(&kept(node), Some(node)), "");
+    assert_eq!(said(&State::default(), None), "");
+    for (own, part) in [(Some(owner().id()), "this node is"), (None, "no key yet")] {
+        let said = said(&kept(node), own);
+        assert!(said.starts_with("fabric.json holds the grant of"), "{said}");
+        assert!(said.contains(part) && said.contains("`state` under [fabric]"));
+    }
+}
+
+#[test]
+fn what_is_kept_bears_the_signatures_that_it_says() {
+    type Harm = fn(&mut Credential, &mut Warrant);
+    let other_fabric: Harm = |credential, _| {
+        credential.grant.content.fabric = delegate().id();
+    };
+    let harms: [(&str, Harm); 5] = [
+        ("own grant: it is for the fabric", other_fabric),
+        ("own grant: it does not bear", |credential, _| {
+            credential.grant.signature[5] ^= 1;
+        }),
+        ("issuer's grant: it does not bear", |credential, _| {
+            credential.delegation.as_mut().expect("there").signature[5] ^= 1;
+        }),
+        ("a revocation: it does not bear", |_, warrant| {
+            warrant.revocation.content.serial = 8;
+        }),
+        ("behind a revocation: it does not bear", |_, warrant| {
+            let delegation = warrant.delegation.as_mut().expect("there");
+            delegation.content.expiry = UnixTime::NEVER;
+        }),
+    ];
+    let node = Identity::from_seed([3; 32]).id();
+    for (what, harm) in harms {
+        let mut state = kept(node);
+        let credential = state.credential.as_mut().expect("it is there");
+        harm(credential, &mut state.warrants[0]);
+        let said = said(&state, Some(node));
+        assert!(said.contains(what), "{what}: {said}");
+        assert!(said.contains("move it away and join again"), "{said}");
     }
 }
 

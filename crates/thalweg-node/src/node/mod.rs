@@ -21,6 +21,7 @@ use thalweg_net::{
     Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Identity, IdentityError,
     Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples, TcpOptions, check_relay_ca,
 };
+use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tracing::{info, warn};
@@ -128,6 +129,9 @@ pub enum NodeError {
         /// What the system said.
         source: std::io::Error,
     },
+    /// Its configuration cannot be meant so.
+    #[error(transparent)]
+    Config(#[from] TextError),
     /// What it keeps of its fabric cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
@@ -142,6 +146,7 @@ impl NodeError {
         matches!(
             self,
             Self::Identity(_)
+                | Self::Config(_)
                 | Self::State(_)
                 | Self::NoSocket { .. }
                 | Self::Bind(BindError::RelayCa { .. } | BindError::Unconfined(_))
@@ -172,7 +177,7 @@ impl Node {
         if let Some(identity) = Identity::load(&config.key_file)? {
             belonging(config, identity.id())?;
         } else if let Some(path) = &config.fabric.state {
-            State::load(path)?;
+            State::load(path)?.check(None, path)?;
         }
         if let Some(path) = &config.socket {
             local::is_socket(path)?;
@@ -349,10 +354,16 @@ fn relays(config: &Config, state: &State) -> Vec<Relay> {
     relays
 }
 
-/// Returns what the node knows of the fabric that it belongs to.
+/// Returns what the node knows of the fabric that it belongs to; none of its peers is itself.
 fn belonging(config: &Config, own: NodeId) -> Result<State, NodeError> {
+    if let Some(mistake) = config.own_peer(own) {
+        return Err(mistake.into());
+    }
     let file = config.fabric.state.as_deref();
     let mut state = file.map(State::load).transpose()?.unwrap_or_default();
+    if let Some(path) = file {
+        state.check(Some(own), path)?;
+    }
     let configured = match config.fabric.owner {
         Owner::Kept => return Ok(state),
         Owner::Own => own,
