@@ -27,6 +27,12 @@ pub enum IdentityError {
         /// What the system said.
         source: io::Error,
     },
+    /// It is a pipe, a device, a folder: something that a start would wait for, or that keeps nothing.
+    #[error("the key file {path} is no file that could keep a key: name another `key_file`")]
+    NoFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// Others than the owner may read the key.
     #[error("the key file {path} may be read by others (mode {mode:04o}); run: chmod 600 {path}")]
     Exposed {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tempfile::{TempDir, tempdir};
 
-use crate::program::run;
+use crate::program::{Run, run};
 
 const WORLD: &str = "\
 [node.a]
@@ -248,4 +248,44 @@ fn a_node_that_is_its_own_peer_is_told_with_line_and_key() {
             "`thalweg id`",
         ]);
     }
+}
+
+#[test]
+fn a_pipe_for_a_file_is_told_and_not_waited_for() {
+    let pipe = |name: &str, text: &str| {
+        let folder = folder_with("node.toml", text);
+        let mut made = std::process::Command::new("mkfifo");
+        made.current_dir(folder.path()).args(["-m", "600", name]);
+        assert!(made.status().expect("mkfifo is everywhere").success());
+        folder
+    };
+    // Whoever waits for a pipe waits for good.
+    let told = |folder: &TempDir, command: &[&str], parts: &[&str]| {
+        let output = std::process::Command::new("timeout")
+            .current_dir(folder.path())
+            .args(["30", env!("CARGO_BIN_EXE_thalweg")])
+            .args(command)
+            .output();
+        Run(output.expect("timeout is everywhere"))
+            .exits(2)
+            .says(parts);
+    };
+    let key = pipe("a.key", "name = \"a\"\nkey_file = \"a.key\"\n");
+    for command in [
+        &["check", "node.toml"][..],
+        &["node", "--config", "node.toml"],
+        &["id", "--config", "node.toml"],
+    ] {
+        told(
+            &key,
+            command,
+            &["the key file a.key is no file", "`key_file`"],
+        );
+    }
+    let state = pipe("a.json", "name = \"a\"\n[fabric]\nstate = \"a.json\"\n");
+    told(
+        &state,
+        &["check", "node.toml"],
+        &["a.json is no file", "`state`"],
+    );
 }

@@ -57,6 +57,10 @@ impl Identity {
     ///
     /// Fails   the file can be read by others, holds no key, or cannot be read
     pub fn load(path: &Path) -> Result<Option<Self>, IdentityError> {
+        // Before it is opened: to open a pipe is to wait for who writes into it.
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            return Err(IdentityError::NoFile { path: path.into() });
+        }
         match File::open(path) {
             Ok(file) => Self::read(path, file).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
 
 use super::{Identity, verify};
 use crate::error::IdentityError;
 
-fn mode(path: &std::path::Path) -> u32 {
+fn mode(path: &Path) -> u32 {
     fs::metadata(path)
         .expect("it was made")
         .permissions()
@@ -64,6 +66,35 @@ fn garbage_is_refused_without_quoting_it() {
         Identity::load_or_create(&path),
         Err(IdentityError::Garbage { .. })
     ));
+}
+
+#[test]
+fn what_is_no_file_is_refused_and_not_waited_for() {
+    let root = tempfile::tempdir().expect("a directory for the test");
+    let (pipe, link) = (root.path().join("pipe"), root.path().join("link"));
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo is everywhere").success());
+    std::os::unix::fs::symlink(&pipe, &link).expect("it can be made");
+    for path in [&pipe, &link, Path::new("/dev/zero"), root.path()] {
+        // A thread of its own: who waits for the pipe never comes back.
+        let (told, said) = std::sync::mpsc::channel();
+        let file = path.to_path_buf();
+        std::thread::spawn(move || {
+            let loaded = Identity::load_or_create(&file);
+            told.send(loaded.err().map(|error| error.to_string()))
+        });
+        let said = said.recv_timeout(Duration::from_secs(30));
+        let said = said.expect("it does not wait").expect("it is refused");
+        assert!(said.contains(&path.display().to_string()), "{said}");
+        assert!(said.contains("another `key_file`"), "{said}");
+    }
+    // A link to a file is as good as the file.
+    let real = root.path().join("real");
+    let first = Identity::load_or_create(&real).expect("made");
+    let second = root.path().join("second");
+    std::os::unix::fs::symlink(&real, &second).expect("it can be made");
+    let again = Identity::load_or_create(&second).expect("found");
+    assert_eq!(first.id(), again.id());
 }
 
 #[test]

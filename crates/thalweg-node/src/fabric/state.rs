@@ -40,6 +40,14 @@ pub enum StateError {
         /// What the system said.
         source: io::Error,
     },
+    /// It is a pipe, a device, a folder.
+    #[error(
+        "{path} is no file in which a node could keep its grant: name another `state` under [fabric]"
+    )]
+    NoFile {
+        /// The path.
+        path: PathBuf,
+    },
     /// It does not hold what a node writes there.
     #[error(
         "{path} does not hold what a node keeps of its fabric: {reason}; move it away and join again"
@@ -140,6 +148,12 @@ impl State {
             path: path.to_path_buf(),
             source,
         };
+        // Before it is opened: to open a pipe is to wait for who writes into it.
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            return Err(StateError::NoFile {
+                path: path.to_path_buf(),
+            });
+        }
         let mut text = String::new();
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
