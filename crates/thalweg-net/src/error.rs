@@ -13,6 +13,9 @@ use thalweg_core::id::NodeId;
 
 use crate::close::CloseCode;
 
+/// What could not be done where a key file could not be made.
+pub(crate) const CREATE: &str = "create";
+
 /// The key file cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -49,6 +52,13 @@ pub enum IdentityError {
         /// The key file.
         path: PathBuf,
     },
+}
+
+impl IdentityError {
+    /// Returns whether the file that was named is to blame; that none could be made, as on a full disk, is the moment's.
+    pub fn is_input(&self) -> bool {
+        !matches!(self, Self::Io { action, .. } if *action == CREATE)
+    }
 }
 
 /// The endpoint cannot start.

@@ -37,7 +37,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Outcome {
     let file = key_file(arguments)?;
     let missing = !file.exists();
-    let identity = Identity::load_or_create(&file).or_code(Code::BadInput)?;
+    let identity = load_or_create(&file)?;
     if missing {
         terminal::tell(&format!(
             "{} was not there: a new key was made in it",
@@ -46,6 +46,19 @@ pub fn run(arguments: &Arguments) -> Outcome {
     }
     terminal::print(&format!("{}\n", identity.id()))?;
     Ok(Code::Done)
+}
+
+/// Reads the key, or makes it; one that could not be made is no fault of what was given.
+pub(super) fn load_or_create(file: &Path) -> Result<Identity, Failure> {
+    Identity::load_or_create(file).map_err(|error| {
+        let code = if error.is_input() {
+            Code::BadInput
+        } else {
+            Code::Failed
+        };
+        let error = anyhow::Error::new(error);
+        Failure { code, error }
+    })
 }
 
 fn key_file(arguments: &Arguments) -> Result<PathBuf, Failure> {

@@ -8,10 +8,11 @@ use anyhow::Context as _;
 use clap::Args;
 use thalweg_core::admission::UnixTime;
 use thalweg_core::model::NodeName;
-use thalweg_net::{Identity, Unreachable};
+use thalweg_net::Unreachable;
 use thalweg_node::fabric::{self, JoinError, Joined, ticket};
 use thalweg_node::{Config, ConfigError};
 
+use super::id::load_or_create;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::terminal;
 
@@ -84,7 +85,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         );
     };
     let is_new = !config.key_file.exists();
-    let identity = Identity::load_or_create(&config.key_file).or_code(Code::BadInput)?;
+    let identity = load_or_create(&config.key_file)?;
     let joined = fabric::join(&ticket, &identity, state).await;
     let joined = joined.map_err(|error| {
         if is_new {

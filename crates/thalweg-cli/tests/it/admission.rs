@@ -168,6 +168,29 @@ fn the_grant_of_another_node_is_neither_used_nor_overwritten() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn a_key_that_cannot_be_made_is_no_fault_of_the_ticket() {
+    let folder = tempdir().expect("a directory");
+    let folder = folder.path();
+    write_config(folder, "base", "owner = \"self\"\n");
+    let _base = start(folder, "base");
+    let ticket = at(folder, "base", &["invite"]).exits(0).out();
+    // Nobody can make a file there, as on a full disk.
+    let text = "name = \"a\"\nkey_file = \"/proc/a.key\"\n[fabric]\nstate = \"a.json\"\n";
+    std::fs::write(folder.join("a.toml"), text).expect("room");
+    for command in [
+        &["join", &ticket, "--config", "a.toml"][..],
+        &["node", "--config", "a.toml"],
+        &["id", "--config", "a.toml"],
+    ] {
+        run(folder, command)
+            .exits(1)
+            .says(&["cannot create the key file /proc/a.key"]);
+    }
+    assert!(!folder.join("a.json").exists());
+}
+
+#[test]
 fn who_may_not_publish_is_told_so_at_once_by_what_sends_files_too() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();

@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use iroh::{PublicKey, SecretKey, Signature};
 use thalweg_core::id::NodeId;
 
-use crate::error::IdentityError;
+use crate::error::{CREATE, IdentityError};
 
 #[cfg(test)]
 mod tests;
@@ -127,7 +127,7 @@ impl Identity {
     }
 
     fn create(path: &Path) -> Result<Self, IdentityError> {
-        let create = || failed("create", path);
+        let create = || failed(CREATE, path);
         let parent = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),

@@ -192,10 +192,14 @@ impl State {
                 File::open(folder.unwrap_or(Path::new("."))).and_then(|folder| folder.sync_all());
             Ok(())
         };
-        write().map_err(|source| StateError::Io {
-            action: "write",
-            path: path.to_path_buf(),
-            source,
+        write().map_err(|source| {
+            // What has no room is not to take more; one that stays is written over by no other run.
+            let _ = fs::remove_file(&beside);
+            StateError::Io {
+                action: "write",
+                path: path.to_path_buf(),
+                source,
+            }
         })
     }
 

@@ -220,6 +220,26 @@ fn said(state: &State, own: Option<NodeId>) -> String {
 }
 
 #[test]
+fn what_could_not_be_kept_leaves_nothing_beside() {
+    let root = tempfile::tempdir().expect("a directory for the test");
+    // A folder is not replaced by a file, which shows once that is written.
+    let path = root.path().join("fabric.json");
+    fs::create_dir(&path).expect("room");
+    let error = State::default().save(&path).expect_err("it is a folder");
+    assert!(
+        matches!(
+            error,
+            StateError::Io {
+                action: "write",
+                ..
+            }
+        ),
+        "{error}"
+    );
+    assert_eq!(fs::read_dir(root.path()).expect("readable").count(), 1);
+}
+
+#[test]
 fn what_is_kept_is_this_nodes() {
     let node = Identity::from_seed([3; 32]).id();
     assert_eq!(said(&kept(node), Some(node)), "");

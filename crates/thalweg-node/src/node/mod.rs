@@ -142,15 +142,15 @@ pub enum NodeError {
 
 impl NodeError {
     /// Returns whether what it was given cannot be used, so that another start would fail as well; a port in use is the moment's.
-    pub const fn is_input(&self) -> bool {
-        matches!(
-            self,
-            Self::Identity(_)
-                | Self::Config(_)
-                | Self::State(_)
-                | Self::NoSocket { .. }
-                | Self::Bind(BindError::RelayCa { .. } | BindError::Unconfined(_))
-        )
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Identity(error) => error.is_input(),
+            Self::Config(_) | Self::State(_) | Self::NoSocket { .. } => true,
+            Self::Bind(error) => {
+                matches!(error, BindError::RelayCa { .. } | BindError::Unconfined(_))
+            }
+            _ => false,
+        }
     }
 }
 
