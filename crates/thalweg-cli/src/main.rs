@@ -24,14 +24,13 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use thalweg_node::program::Allocator;
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    match command::Cli::try_parse() {
+    match command::Cli::read() {
         Ok(cli) => exit::report(command::run(cli)),
         Err(usage) => exit::report_usage(&usage),
     }

@@ -1,14 +1,15 @@
 //! What is printed, and whether in colour.
 //!
 //! *The idea.* Results go to standard output, and a write error is returned rather than a panic, so that a closed pipe
-//! can end the run gracefully. Everything said to a person goes to standard error. Colour appears only on a terminal
-//! and never with `NO_COLOR`.
+//! can end the run gracefully. Everything said to a person goes to standard error, with what is unseen in it made visible: a
+//! word of a file or of the command line may be somebody else's. Colour appears only on a terminal and never with `NO_COLOR`.
 //!
 //! *Sources.* <https://no-color.org>.
 
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anyhow::Context as _;
+use thalweg_core::model::visible;
 
 /// How a heading or a mark is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,14 +79,14 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 pub fn complain(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Red, "thalweg:");
     // Nobody is left to be told when standard error itself is gone.
-    let _ = writeln!(io::stderr(), "{name} {sentence}");
+    let _ = writeln!(io::stderr(), "{name} {}", visible(sentence));
 }
 
 /// Tells a person something that is not an error, on standard error.
 pub fn tell(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Dim, "thalweg:");
     // As above.
-    let _ = writeln!(io::stderr(), "{name} {sentence}");
+    let _ = writeln!(io::stderr(), "{name} {}", visible(sentence));
 }
 
 fn wanted(terminal: bool) -> bool {

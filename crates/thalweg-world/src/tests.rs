@@ -409,3 +409,22 @@ fn broken_syntax_has_a_line() {
     toml_error("delay =", "delay", "w.toml:7: ");
     json_error("\"delay\":", "\"delay\"", "w.json:7: ");
 }
+
+#[test]
+fn a_word_of_the_file_acts_on_no_terminal_and_begins_no_line() {
+    for (text, shown) in [
+        // A key that is unknown, one around a mistake, a value.
+        ("\"sl\\u001b[2Jots\" = 2\n", "sl\\u{1b}[2Jots"),
+        ("\"a\\nb\" = { c = ]\n", "a\\nb"),
+        (
+            "node.a.slots = \"\\u001b]0;x\\u0007\"\n",
+            "\\u{1b}]0;x\\u{7}",
+        ),
+        ("\"\\u202ea\" = 1\n", "\\u{202e}a"),
+    ] {
+        let said = load_str(text, Format::Toml, "w.toml").expect_err("it is none");
+        let said = said.to_string();
+        assert!(said.contains(shown), "{said:?}");
+        assert!(!said.chars().any(char::is_control), "{said:?}");
+    }
+}

@@ -29,6 +29,7 @@ mod tests;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use thalweg_core::model::visible;
 
 use crate::exit::{HELP, Outcome};
 use crate::log;
@@ -67,6 +68,26 @@ enum Command {
     Id(id::Arguments),
     Config(config::Arguments),
     Completions(completions::Arguments),
+}
+
+impl Cli {
+    /// Reads the command line; what a terminal would act on is escaped where a mistake repeats its words.
+    pub fn read() -> Result<Self, clap::Error> {
+        Self::try_parse().map_err(|mistake| {
+            let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+            let words: Vec<String> = words.collect();
+            let shown: Vec<String> = words.iter().map(|word| visible(word)).collect();
+            if shown == words {
+                return mistake;
+            }
+            Self::try_parse_from(shown).err().unwrap_or_else(|| {
+                // It is a mistake only because of what is unseen in it.
+                let text = mistake.render().to_string();
+                let text = text.strip_prefix("error: ").unwrap_or(&text);
+                clap::Error::raw(mistake.kind(), visible(text))
+            })
+        })
+    }
 }
 
 /// Runs the command.

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use tempfile::tempdir;
 
 use crate::program::{Run, run, thalweg};
+use crate::terminal::Terminal;
 
 #[test]
 fn help_lists_the_commands_and_the_exit_codes() {
@@ -70,6 +71,38 @@ fn bad_usage_exits_2_and_names_what_is_wrong() {
     for address in ["0.0.0.0:7400", "tcp:[::]:443", "192.0.2.7:0"] {
         let said = run(folder.path(), &["invite", "--address", address]).exits(2);
         assert!(said.err().contains("nobody can dial"), "{}", said.err());
+    }
+}
+
+#[test]
+fn no_word_of_the_command_line_or_a_file_acts_on_the_terminal() {
+    let folder = tempdir().expect("a directory");
+    std::fs::write(folder.path().join("w.toml"), "\"\\u001b[2Jx\" = 1\n").expect("room");
+    let word = "\u{1b}[2J\u{7}x";
+    for arguments in [
+        &[word][..],
+        &["check", word],
+        &["check", "w.toml"],
+        &["plan", "w.toml"],
+        &["join", "t", "--name", word],
+        &["publish", word, "--from", "x.ts"],
+        &["publish", "a", "--from", "x.ts", "--deadline", word],
+        &["send", word, "base", "--node", word],
+        &["revoke", "a", "--node", word],
+        &["config", "--log", &format!("thalweg=[{word}")],
+    ] {
+        // On a terminal, where what is meant for one comes through; without paint of our own.
+        let plain = [("NO_COLOR", "1")];
+        let (status, text) = Terminal::start(folder.path(), arguments, &plain).end();
+        assert!(
+            matches!(status.code(), Some(2 | 4)),
+            "{arguments:?}: {text}"
+        );
+        assert!(
+            !text.contains(['\u{1b}', '\u{7}']),
+            "{arguments:?}: {text:?}"
+        );
+        assert!(text.contains('x'), "{arguments:?}: {text:?}");
     }
 }
 

@@ -29,7 +29,7 @@ pub use catalogue::{Catalogue, PACK, Profile, Role, SEAL, Table, Transform};
 pub use declaration::Declaration;
 pub use event::{Change, Event, LinkChange, NodeAction};
 pub use fault::Fault;
-pub use name::{BadNodeName, NodeName};
+pub use name::{BadNodeName, NodeName, visible};
 pub use stream::{Layer, Stream, Traffic, UTILITY_TOLERANCE};
 pub use topology::{Edge, LinkIndex, NodeIndex, Place, Topology};
 pub use weights::Weights;

@@ -55,6 +55,19 @@ fn is_unseen(c: char) -> bool {
     c.is_control() || is_format
 }
 
+/// Returns a text of which nothing is unseen, for people: what a terminal would act on is escaped. Lines stay lines.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unseen(c) && c != '\n' {
+            shown.extend(c.escape_debug());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 impl TryFrom<String> for NodeName {
     type Error = BadNodeName;
 

@@ -101,10 +101,17 @@ fn a_name_is_refused_beyond_its_limit() {
         "\u{e0041}",
         "\u{1b}",
     ] {
-        let refused = format!("a{unseen}b").parse::<NodeName>();
-        let said = refused.expect_err("it is not seen").to_string();
-        assert!(!said.contains(unseen), "{said:?}");
+        let text = format!("a{unseen}b");
+        let said = text.parse::<NodeName>().expect_err("it is not seen");
+        for shown in [said.to_string(), visible(&text)] {
+            assert!(
+                !shown.contains(unseen) && shown.contains("\\u{"),
+                "{shown:?}"
+            );
+        }
     }
+    let seen = "`\"it's\" C:\\\\n` — träge,\nmy line";
+    assert_eq!(visible(seen), seen);
     // Joiners belong to how some scripts are written.
     assert!("می\u{200c}خواهم".parse::<NodeName>().is_ok());
 }

@@ -11,6 +11,7 @@ mod map;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
+use thalweg_core::model::visible;
 
 use map::Map;
 
@@ -40,15 +41,17 @@ impl std::error::Error for TextError {}
 
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.file)?;
+        // A file may be somebody else's, and its keys are words of it: none of them is to act on a terminal, or to begin a line.
+        let shown = |text: &str| visible(text).replace('\n', "\\n");
+        f.write_str(&shown(&self.file))?;
         if let Some(line) = self.line {
             write!(f, ":{line}")?;
         }
         f.write_str(": ")?;
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path)?;
+            write!(f, "{}: ", shown(&self.path))?;
         }
-        f.write_str(&self.message)
+        f.write_str(&shown(&self.message))
     }
 }
 
