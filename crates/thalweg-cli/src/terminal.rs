@@ -2,11 +2,12 @@
 //!
 //! *The idea.* Results go to standard output, and a write error is returned rather than a panic, so that a closed pipe
 //! can end the run gracefully. Everything said to a person goes to standard error, with what is unseen in it made visible: a
-//! word of a file or of the command line may be somebody else's. Colour appears only on a terminal and never with `NO_COLOR`.
+//! word of a file or of the command line may be somebody else's. Colour appears only on a terminal that knows it and never
+//! with `NO_COLOR`.
 //!
 //! *Sources.* <https://no-color.org>.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::Context as _;
 use thalweg_core::model::visible;
@@ -37,12 +38,12 @@ impl Colour {
 
     /// Returns whether standard output is painted.
     pub fn of_stdout() -> Self {
-        Self(wanted(io::stdout().is_terminal()))
+        Self(wanted(is_drawn_on(&io::stdout())))
     }
 
     /// Returns whether standard error is painted.
     pub fn of_stderr() -> Self {
-        Self(wanted(io::stderr().is_terminal()))
+        Self(wanted(is_drawn_on(&io::stderr())))
     }
 
     /// Returns whether anything is painted.
@@ -87,6 +88,11 @@ pub fn tell(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Dim, "thalweg:");
     // As above.
     let _ = writeln!(io::stderr(), "{name} {}", visible(sentence));
+}
+
+/// Returns whether a stream is a terminal that can be drawn on; one that says it is dumb only prints what comes.
+pub fn is_drawn_on(stream: &impl IsTerminal) -> bool {
+    stream.is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb")
 }
 
 fn wanted(terminal: bool) -> bool {

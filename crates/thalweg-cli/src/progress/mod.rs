@@ -5,10 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::terminal::is_drawn_on;
 
 #[cfg(test)]
 mod tests;
@@ -35,7 +36,7 @@ pub struct Counts {
 impl Progress {
     /// Starts a line that begins with `verb`, if standard error is a terminal and `quiet` is not wanted.
     pub fn start(verb: &'static str, quiet: bool) -> Self {
-        let bar = if quiet || !std::io::stderr().is_terminal() {
+        let bar = if quiet || !is_drawn_on(&std::io::stderr()) {
             ProgressBar::hidden()
         } else {
             let target = ProgressDrawTarget::stderr_with_hz(REDRAW_HZ);

@@ -61,3 +61,29 @@ fn without_a_terminal_or_a_node_a_sentence_says_so() {
     let (status, text) = Terminal::start(folder.path(), &options, &[]).end();
     assert_eq!(status.code(), Some(4), "{text}");
 }
+
+#[test]
+fn a_terminal_that_only_prints_is_not_drawn_on() {
+    let fabric = Fabric::start();
+    let dumb = [("TERM", "dumb")];
+    for options in [
+        &["ls", "--watch", "--node", "relay.sock"][..],
+        &["top", "--node", "relay.sock"],
+    ] {
+        let (status, text) = Terminal::start(fabric.path(), options, &dumb).end();
+        assert_eq!(status.code(), Some(2), "{text}");
+        assert!(
+            text.contains("not a terminal that can be drawn on"),
+            "{text}"
+        );
+        assert!(!text.contains('\x1b'), "{text:?}");
+    }
+    let options = ["ls", "--node", "relay.sock"];
+    let (status, text) = Terminal::start(fabric.path(), &options, &dumb).end();
+    assert_eq!(status.code(), Some(0), "{text}");
+    assert!(
+        text.contains("(here)") && !text.contains('\x1b'),
+        "{text:?}"
+    );
+    fabric.stop();
+}

@@ -3,7 +3,7 @@
 mod watch;
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal as _};
+use std::io;
 
 use clap::Args;
 use serde_json::Value;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::exit::{Code, Outcome, fail};
 use crate::socket::Socket;
 use crate::table;
-use crate::terminal::{self, Colour, Paint};
+use crate::terminal::{self, Colour, Paint, is_drawn_on};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,11 +39,12 @@ pub struct Arguments {
 pub async fn run(arguments: &Arguments) -> Outcome {
     match (arguments.watch, arguments.json) {
         (true, true) => return watch::lines(&arguments.socket).await,
-        (true, false) if io::stdout().is_terminal() => return watch::run(&arguments.socket).await,
+        (true, false) if is_drawn_on(&io::stdout()) => return watch::run(&arguments.socket).await,
         (true, false) => {
             return fail(
                 Code::BadInput,
-                "standard output is not a terminal: `thalweg ls` prints the listing once, `thalweg ls --watch --json` an object a line",
+                "standard output is not a terminal that can be drawn on: `thalweg ls` prints the listing once, `thalweg ls --watch --json` \
+                 an object a line",
             );
         }
         (false, _) => {}

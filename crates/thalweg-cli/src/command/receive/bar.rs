@@ -3,8 +3,6 @@
 //! *The idea.* On a terminal one line is redrawn a few times a second; elsewhere only sentences are written, so that logs
 //! stay short.
 
-use std::io::IsTerminal as _;
-
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use thalweg_node::transfer::Event;
 
@@ -21,7 +19,7 @@ pub struct Bar {
 impl Bar {
     /// Makes a line that begins with `verb`, if standard error is a terminal.
     pub fn new(verb: &'static str) -> Self {
-        let bar = if std::io::stderr().is_terminal() {
+        let bar = if terminal::is_drawn_on(&std::io::stderr()) {
             let target = ProgressDrawTarget::stderr_with_hz(REDRAW_HZ);
             let bar = ProgressBar::with_draw_target(None, target);
             let style = ProgressStyle::with_template(

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::IsTerminal as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc;
@@ -16,7 +15,7 @@ use thalweg_sim::report::{Player, Report};
 
 use super::{Arguments, Seeds, Timed, Worlds, describe, judge};
 use crate::exit::{Code, Failure, Outcome};
-use crate::terminal::{self, Colour};
+use crate::terminal::{self, Colour, is_drawn_on};
 
 /// Seeds that have been played and wait for an earlier one, for each core: a slow seed holds up so many.
 const AHEAD_PER_CORE: usize = 256;
@@ -150,7 +149,7 @@ impl Gathered {
 }
 
 fn progress(seeds: Seeds) -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+    if !is_drawn_on(&std::io::stderr()) {
         return ProgressBar::hidden();
     }
     let target = ProgressDrawTarget::stderr_with_hz(5);

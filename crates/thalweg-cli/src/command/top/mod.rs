@@ -87,10 +87,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     if arguments.json {
         return lines(feed).await;
     }
-    if !io::stdout().is_terminal() {
+    if !terminal::is_drawn_on(&io::stdout()) {
         return fail(
             Code::BadInput,
-            "standard output is not a terminal: `thalweg top --once` prints one frame as text, `--json` an object a line",
+            "standard output is not a terminal that can be drawn on: `thalweg top --once` prints one frame as text, `--json` an object a line",
         );
     }
     live::run(feed, in_words(arguments.interval)).await
