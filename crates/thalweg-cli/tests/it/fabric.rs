@@ -113,6 +113,12 @@ impl Fabric {
         self.nodes[at] = start(self.path(), node);
     }
 
+    /// Sends a node a signal by its name.
+    pub fn signal(&self, node: &str, name: &str) {
+        let at = NODES.iter().position(|name| *name == node);
+        signal(&self.nodes[at.expect("it is one of the four")], name);
+    }
+
     /// Asks every node to end, and checks that it does so in good order.
     pub fn stop(mut self) {
         self.nodes.iter().for_each(terminate);

@@ -9,7 +9,7 @@ use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Child;
 
-use crate::fabric::{Fabric, terminate};
+use crate::fabric::{Fabric, signal, terminate};
 use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
 
 /// Begins to send a file from the camera, slowly; returns when a part of it is there.
@@ -153,5 +153,108 @@ fn a_sender_that_was_killed_makes_room_where_one_transfer_is_waited_for() {
     end(receiving, 0);
     assert!(fs::read(into.join("note")).expect("it is there") == note);
     wait_for_parts(&into, 100_000);
+    fabric.stop();
+}
+
+/// Returns how many ADUs of transfers a node has given to its programs.
+fn delivered(fabric: &Fabric, node: &str) -> u64 {
+    let status = fabric.status(node);
+    let streams = status["streams"].as_array().expect("a list");
+    let files = streams.iter().filter(|stream| {
+        let name = stream["name"].as_str().expect("text");
+        name.starts_with("files/")
+    });
+    files
+        .map(|stream| stream["counts"]["delivered"].as_u64().expect("a count"))
+        .sum()
+}
+
+/// Waits until a node has given its programs so much of transfers, and whatever was said twice, and gives no more for some time.
+fn wait_for_all(fabric: &Fabric, node: &str, least: u64) {
+    let mut counts = Vec::new();
+    wait("all is given", || {
+        let count = delivered(fabric, node);
+        counts.push(count);
+        let same = counts.iter().rev().take_while(|before| **before == count);
+        count >= least && same.count() >= 5
+    });
+}
+
+#[test]
+fn who_is_stopped_when_everything_is_here_says_that_it_is() {
+    let fabric = ready();
+    let into = folder(&fabric, "in");
+    let note = write(&fabric, "note", 40 * 1024);
+    for more in [&[][..], &["--stay"]] {
+        let receive = [&["receive", "--to", "in", "--json", "--force"], more].concat();
+        let mut receiving = fabric.spawn(&receive, "base");
+        let send = [
+            "send",
+            "note",
+            "base",
+            "--block",
+            "1024",
+            "--limit",
+            "400 kbit/s",
+        ];
+        let sending = fabric.spawn(&send, "camera");
+        // The receiver sleeps until all that it needs waits for it, and when it wakes its node sleeps: so its last word to the
+        // sender, which goes when everything is here, takes until it gives up.
+        wait_for_parts(&into, 1);
+        signal(&receiving, "STOP");
+        wait_for_all(&fabric, "base", 42);
+        fabric.signal("base", "STOP");
+        signal(&receiving, "CONT");
+        wait("the file is there", || {
+            fs::read(into.join("note")).is_ok_and(|came| came == note)
+        });
+        terminate(&receiving);
+        let status = receiving.wait().expect("it ends");
+        fabric.signal("base", "CONT");
+        let said = end(receiving, status.code().unwrap_or(-1));
+        assert_eq!(status.code(), Some(0), "{}", said.err());
+        assert!(said.err().contains("note\" from camera"), "{}", said.err());
+        assert!(said.out().contains("in/note"), "{}", said.out());
+        end(sending, 0);
+        fs::remove_file(into.join("note")).expect("it is there");
+    }
+    fabric.stop();
+}
+
+#[test]
+fn who_is_stopped_when_everybody_has_everything_says_so() {
+    let fabric = ready();
+    let (base, viewer) = (folder(&fabric, "base"), folder(&fabric, "viewer"));
+    let note = write(&fabric, "note", 40 * 1024);
+    let last = fabric.spawn(&["receive", "--to", "base"], "base");
+    let first = fabric.spawn(&["receive", "--to", "viewer"], "viewer");
+    let send = ["send", "note", "base", "--also", "viewer", "--json"];
+    let slow = ["--block", "1024", "--limit", "400 kbit/s"];
+    let mut sending = fabric.spawn(&[&send[..], &slow].concat(), "camera");
+    // One receiver sleeps until the sender does; so the sender hears that everybody has everything when its node sleeps, and
+    // the end of the stream is waited for without end.
+    wait_for_parts(&base, 1);
+    signal(&last, "STOP");
+    end(first, 0);
+    wait_for_all(&fabric, "base", 42);
+    signal(&sending, "STOP");
+    signal(&last, "CONT");
+    end(last, 0);
+    fabric.status("camera");
+    fabric.signal("camera", "STOP");
+    signal(&sending, "CONT");
+    let err = sending.stderr.take().expect("it is piped");
+    let mut lines = BufReader::new(err).lines().map(|line| line.expect("text"));
+    assert!(lines.any(|line| line.contains("base has everything")));
+    terminate(&sending);
+    let status = sending.wait().expect("it ends");
+    fabric.signal("camera", "CONT");
+    let said: Vec<String> = lines.collect();
+    assert_eq!(status.code(), Some(0), "{said:?}");
+    let is_sum = |line: &String| line.contains("sent 41.0 kB to ") && line.contains("base");
+    assert!(said.iter().any(is_sum), "{said:?}");
+    for folder in [base, viewer] {
+        assert!(fs::read(folder.join("note")).expect("it is there") == note);
+    }
     fabric.stop();
 }

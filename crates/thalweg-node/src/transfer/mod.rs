@@ -75,6 +75,11 @@ pub enum Event {
         /// So far.
         bytes: u64,
     },
+    /// Every file that is received is in its place; what follows is the last word to the sender, which takes seconds at most.
+    Whole,
+    /// Everybody whom a transfer is for has everything; what follows is the end of its stream, which nobody need wait for. By a phrase
+    /// each receiver has a transfer of its own.
+    Sent(Box<Sent>),
     /// What somebody has to say to get the files.
     Phrase(String),
     /// A sentence for people.

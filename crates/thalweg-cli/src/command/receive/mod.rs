@@ -8,15 +8,20 @@
 pub mod bar;
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use clap::Args;
-use thalweg_node::transfer::{self, Inbox, ReceiveOptions, Received, TransferError};
+use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, Received, TransferError};
 
 use self::bar::{Bar, seconds, size};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
+
+/// How long a goodbye may take that somebody waits for who has asked to stop; by itself it takes 6 s at most.
+const GOODBYE_MAX: Duration = Duration::from_secs(8);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -31,7 +36,7 @@ meanwhile. Without --from, any node on the map may send; with a phrase, who send
 A phrase may be typed with spaces and in capitals.
 
 Exit codes: 0 the files are there, whole; 1 a name is taken, the disk is full, the phrase is wrong, used or has expired,
-or it was stopped; 2 no such node or folder, or no phrase; 4 no running node answers. With --stay it says what it
+or it was stopped before; 2 no such node or folder, or no phrase; 4 no running node answers. With --stay it says what it
 could not take and goes on with the next; Ctrl-C ends it with 0.";
 
 /// Receive files that are sent to this node.
@@ -90,31 +95,65 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     });
     loop {
         let bar = Bar::new("receiving");
-        let received = tokio::select! {
-            received = inbox.receive(|event| bar.show(event)) => received,
-            () = shutdown.asked() => {
-                bar.clear();
-                if arguments.stay {
-                    return Ok(Code::Done);
-                }
-                return fail(Code::Failed, "stopped before everything was here; run it again to go on");
-            }
-        };
+        let (ended, is_asked) = one(&mut inbox, &bar, &mut shutdown).await;
         bar.clear();
-        match received {
-            Ok(received) => tell(arguments, &received)?,
-            Err(error) if arguments.stay && error.is_of_one() => {
+        match ended {
+            Ended::Through(Ok(received)) => tell(arguments, &received)?,
+            Ended::Through(Err(error)) if arguments.stay && error.is_of_one() => {
                 terminal::tell(&error.to_string());
             }
-            Err(error) => {
+            Ended::Through(Err(error)) => {
                 let code = code(&error);
                 return Err(error).or_code(code);
             }
+            Ended::Unheard => {
+                terminal::tell("everything is here, and the sender may not have heard so");
+            }
+            Ended::Stopped if arguments.stay => {}
+            Ended::Stopped => {
+                return fail(
+                    Code::Failed,
+                    "stopped before everything was here; run it again to go on",
+                );
+            }
         }
-        if !arguments.stay {
+        if is_asked || !arguments.stay {
             return Ok(Code::Done);
         }
     }
+}
+
+/// How one transfer ended.
+enum Ended {
+    /// By itself.
+    Through(Result<Received, TransferError>),
+    /// By who asked to stop before everything was here.
+    Stopped,
+    /// By who asked to stop, when only the sender was still to hear that everything is here, and did not in time.
+    Unheard,
+}
+
+/// Receives one transfer, or until somebody asks to stop, and returns whether somebody did; what is whole by then has its
+/// last word to the sender.
+async fn one(inbox: &mut Inbox, bar: &Bar, shutdown: &mut Shutdown) -> (Ended, bool) {
+    let is_whole = AtomicBool::new(false);
+    let receiving = inbox.receive(|event| {
+        if event == Event::Whole {
+            is_whole.store(true, Ordering::Relaxed);
+        }
+        bar.show(event);
+    });
+    tokio::pin!(receiving);
+    tokio::select! {
+        received = &mut receiving => return (Ended::Through(received), false),
+        () = shutdown.asked() => {}
+    }
+    if !is_whole.load(Ordering::Relaxed) {
+        return (Ended::Stopped, true);
+    }
+    let received = tokio::time::timeout(GOODBYE_MAX, receiving).await;
+    let ended = received.map_or(Ended::Unheard, Ended::Through);
+    (ended, true)
 }
 
 fn code(error: &TransferError) -> Code {

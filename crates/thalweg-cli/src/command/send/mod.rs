@@ -8,6 +8,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
 use anyhow::anyhow;
 use clap::Args;
@@ -120,6 +121,17 @@ impl Arguments {
         }
     }
 
+    /// Returns what was sent as one, if all for whom it was have everything.
+    fn all_of(&self, mut sent: impl Iterator<Item = Sent>) -> Option<Sent> {
+        let mut all = sent.next()?;
+        // By a phrase it is one for each; without, one for all.
+        let others = if self.code { self.uses - 1 } else { 0 };
+        for _ in 0..others {
+            all.add(sent.next()?);
+        }
+        Some(all)
+    }
+
     /// Prints the phrase for programs and says to people what to do with it.
     fn tell_phrase(&self, bar: &Bar, phrase: &str) {
         let line = if self.json {
@@ -151,9 +163,14 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let bar = Bar::new("sending");
     // By a phrase nothing begins before somebody has come with it.
     let has_begun = AtomicBool::new(false);
+    let (through, sent) = channel();
     let sending = async {
         let events = |event| match event {
             Event::Phrase(phrase) => arguments.tell_phrase(&bar, &phrase),
+            Event::Sent(sent) => {
+                // It is taken once somebody asks to stop, if ever.
+                let _ = through.send(*sent);
+            }
             event => {
                 if matches!(event, Event::Begun { .. }) {
                     has_begun.store(true, Ordering::Relaxed);
@@ -175,6 +192,10 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         sent = sending => sent,
         () = shutdown.asked() => {
             bar.clear();
+            if let Some(sent) = arguments.all_of(sent.try_iter()) {
+                tell(arguments, &sent)?;
+                return Ok(Code::Done);
+            }
             return fail(Code::Failed, arguments.stopped(has_begun.load(Ordering::Relaxed)));
         }
     };

@@ -314,11 +314,8 @@ impl Host {
             all.refused = not.refused;
         }
         for sent in self.sent {
-            all.bytes_given += sent.bytes_given;
-            all.whole.extend(sent.whole);
-            all.began_unix = all.began_unix.min(sent.began_unix);
+            all.add(sent);
         }
-        all.whole.sort();
         all.refused.retain(|not| !all.whole.contains(&not.name));
         all.ended_unix = unix_now();
         Ok(all)

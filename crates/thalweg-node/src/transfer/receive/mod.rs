@@ -274,6 +274,9 @@ impl<'a> Transfer<'a> {
             // Nobody is there to take leave of.
             return ended;
         }
+        if self.ended_unix.is_some() {
+            events(Event::Whole);
+        }
         if let Err(error @ (TransferError::File { .. } | TransferError::Ended(_))) = &ended {
             self.receiver.refuse(self.clock.now(), told(error));
         }

@@ -62,7 +62,7 @@ pub struct SendOptions {
 }
 
 /// What was sent.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Sent {
     /// The transfer's id.
     pub id: String,
@@ -92,6 +92,15 @@ pub struct NotTaken {
 }
 
 impl Sent {
+    /// Adds what was sent of the same files to another.
+    pub fn add(&mut self, other: Self) {
+        self.bytes_given += other.bytes_given;
+        self.whole.extend(other.whole);
+        self.whole.sort();
+        self.began_unix = self.began_unix.min(other.began_unix);
+        self.ended_unix = self.ended_unix.max(other.ended_unix);
+    }
+
     /// Returns who took no more and why, in words.
     pub(super) fn reasons(&self) -> String {
         let reason = |not: &NotTaken| format!("{}: {}", not.name, not.reason);
@@ -341,6 +350,9 @@ impl Transfer {
                 }
                 () = self.clock.sleep_until(wake) => {}
             }
+        }
+        if let Ok(sent) = self.report() {
+            events(Event::Sent(Box::new(sent)));
         }
         // Everything has arrived: how the node ends the stream is of no interest any more.
         let _ = publisher.finish().await;
