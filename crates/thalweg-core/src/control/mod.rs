@@ -21,6 +21,7 @@
 //! | `deploy` | from a wish for a plan to its messages |
 //! | `graft` | plans that are fed by copies of another's ADUs |
 //! | `sink` | wanted streams: finding the source, subscribing |
+//! | `sequel` | what comes after the end of one |
 //! | `part` | what others' plans may install here, and until when |
 //! | `account` | what became of streams' ADUs, told from node to node towards the source |
 //! | `continuity` | who does not answer, what is sent again |
@@ -61,6 +62,7 @@ mod receipt;
 mod rekey;
 mod route;
 mod routed;
+mod sequel;
 mod sink;
 mod source;
 #[cfg(test)]
@@ -94,6 +96,7 @@ pub use part::{Installation, Secrets};
 pub use planning::{Planning, Solved, Words};
 pub use publication::{Publication, PublishError};
 pub use route::{Alternative, HopNow, Ways};
+pub use sequel::Sequel;
 pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 
@@ -236,6 +239,13 @@ pub enum Output {
         name: StreamName,
         /// What to tell them.
         notice: Notice,
+    },
+    /// What comes after a stream that has ended here is known now, to all who were [`Sequel::Unsure`] of it.
+    Sequel {
+        /// The stream's name.
+        name: StreamName,
+        /// Whether it goes on, with the stream of another producer.
+        goes_on: bool,
     },
     /// To those who want a stream here from now on nothing of it has come; what has is held nevertheless
     /// ([`Seen::begin_anew`](crate::mailbox::Seen::begin_anew)).
@@ -436,6 +446,7 @@ impl Controller {
         }
         self.time_gauges(now, keys);
         self.is_changed |= self.directory.handle_timeout(self.id(), now);
+        self.time_probes(now, keys);
         self.renew_wanted(now, keys);
         self.settle(now, keys);
     }
@@ -453,7 +464,7 @@ impl Controller {
             "who gives a thing a time says so"
         );
         let sessions = self.sources.values().map(|s| s.session.poll_timeout());
-        let asks = self.wanted.values().map(|wanted| wanted.ask);
+        let asks = self.wanted.values().map(Wanted::poll_timeout);
         let due = sessions.chain(asks).min();
         due.unwrap_or(Instant::NEVER)
             .min(self.lapses.at())

@@ -193,7 +193,7 @@ impl Controller {
                 Ok(()) => {
                     self.renew(name, now);
                     self.go_on_by(name, now);
-                    self.served_by(name, &way, now);
+                    self.served_by(name, &way, now, keys);
                 }
                 refused => self.answer(name, way.clone(), refused, now, keys),
             }
@@ -213,9 +213,16 @@ impl Controller {
     }
 
     /// The source keeps up a plan by this way; if that ends here, it is told what is held.
-    fn served_by(&mut self, (stream, epoch): (StreamId, Epoch), way: &[NodeId], now: Instant) {
-        let part = self.parts.get(&(stream, epoch));
-        if part.is_some_and(|part| part.installation.next.is_none()) {
+    fn served_by(
+        &mut self,
+        (stream, epoch): (StreamId, Epoch),
+        way: &[NodeId],
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        let part = self.parts.get(&(stream, epoch)).map(Part::installation);
+        if let Some(part) = part.filter(|part| part.next.is_none()) {
+            self.take_up_asked(part.source, (stream, epoch), now, keys);
             self.note_served(stream, way);
             self.tell_held(stream, epoch, now);
         }
@@ -231,7 +238,7 @@ impl Controller {
     ) {
         if result.is_ok() {
             // Before the answer, so that the source knows what to send again when it changes plans.
-            self.served_by((stream, epoch), &way, now);
+            self.served_by((stream, epoch), &way, now, keys);
         }
         let body = match result {
             Ok(()) => Body::Ready { stream, epoch },

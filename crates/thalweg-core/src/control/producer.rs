@@ -49,6 +49,11 @@ impl SilentProducers {
         self.0.insert(producer, until).is_none()
     }
 
+    /// Takes in that a producer answers.
+    pub(super) fn remove(&mut self, producer: NodeId) {
+        self.0.remove(&producer);
+    }
+
     /// Returns whether any is forgotten.
     pub(super) fn expire(&mut self, now: Instant) -> bool {
         let before = self.0.len();

@@ -178,6 +178,21 @@ impl Controller {
         former.is_some()
     }
 
+    /// Takes in that those who want a stream begin once more with one that they have left, by this plan. If that is one of those
+    /// before, its source has heard neither of the leaving nor of the coming, and what it brings is theirs.
+    pub(super) fn begin_again(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
+        if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
+            receiving.former = receiving.former.filter(|former| *former < epoch);
+        }
+        self.begin_anew(stream, now);
+    }
+
+    /// Returns whether the end of a stream has come here.
+    pub(super) fn has_ended(&self, stream: StreamId) -> bool {
+        let receiving = self.continuity.receivings.0.get(&stream);
+        receiving.is_some_and(|receiving| receiving.is_ended)
+    }
+
     /// Takes in that the source keeps up a plan that ends here. If it has made none since others came in the place of those who have
     /// left, it knows of no leaving: the word was lost, and the plan is theirs.
     pub(super) fn go_on_by(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {

@@ -3,7 +3,7 @@
 //! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink stays with the one that
 //! it has for as long as there is a way to that and it announces the stream, and then takes the one of the smallest key to which
 //! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap. A producer that
-//! ends its stream is done: if another stands by it is taken, else the end is the end. One that says why it does not
+//! ends its stream is done: [`sequel`](super::sequel) has what comes then. One that says why it does not
 //! serve this node, and has no plan left that ends here, is asked again only after all others, for a time.
 //!
 //! *Sources.* docs/recast.md §7.
@@ -12,6 +12,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use super::continuity::Avoid;
+use super::sequel::Probe;
 use super::withhold::PATIENCE;
 use super::{Controller, Keys, Note, Notice, Output};
 use crate::id::{NodeId, StreamId, StreamName};
@@ -20,7 +21,7 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::Body;
 
 /// How soon a subscription that has not been answered by a plan is repeated.
-const ASK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// For how long another producer is taken rather than one that has refused.
 pub(super) const REFUSED_FOR: Duration = Duration::from_secs(30);
@@ -59,7 +60,9 @@ pub(super) struct Wanted {
     /// When it was to be asked last, there was no way to it.
     is_cut_off: bool,
     /// The streams of this name that have come to their ends here and are announced still: none is taken again.
-    ended: Vec<StreamId>,
+    pub(super) ended: Vec<StreamId>,
+    /// Who is asked whether it goes on after the stream that was found.
+    pub(super) probe: Option<Probe>,
     /// Who does not serve us, since somebody last did.
     refusals: Vec<Refusal>,
 }
@@ -94,6 +97,7 @@ impl Controller {
             way: Vec::new(),
             is_cut_off: false,
             ended: Vec::new(),
+            probe: None,
             refusals: Vec::new(),
         };
         self.wanted.insert(name, wanted);
@@ -103,14 +107,19 @@ impl Controller {
 
     /// Does not want a stream any more.
     pub fn unsubscribe(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
-        let wanted = self.wanted.remove(name).map(|wanted| wanted.subscription);
-        if let Some(Subscription::Found { source, stream, .. }) = wanted {
+        let Some(wanted) = self.wanted.remove(name) else {
+            return;
+        };
+        if let Some(probe) = &wanted.probe {
+            self.drop_probe(name, probe, now, keys);
+        }
+        if let Subscription::Found { source, stream, .. } = wanted.subscription {
             self.leave_received(stream, now);
             if let Some(way) = self.directory.path(self.id(), source) {
                 self.send_routed(way, Body::Unsubscribe { stream }, keys);
             }
-            self.settle(now, keys);
         }
+        self.settle(now, keys);
     }
 
     /// Returns how a wanted stream is, `None` if it is not wanted.
@@ -118,48 +127,8 @@ impl Controller {
         self.wanted.get(name).map(|wanted| wanted.subscription)
     }
 
-    /// Takes in that a wanted stream has come to its end here; returns whether the name goes on, with a stream of another producer.
-    ///
-    /// Cost    of several that publish it, a way to each
-    pub fn handle_ended(
-        &mut self,
-        name: &StreamName,
-        ended: StreamId,
-        now: Instant,
-        keys: &mut dyn Keys,
-    ) -> bool {
-        if let Some(Subscription::Found { stream, .. }) = self.subscription(name)
-            && stream != ended
-        {
-            return true;
-        }
-        let publishers: Vec<(NodeId, StreamId)> = self.publishers(name).collect();
-        let Some(wanted) = self.wanted.get(name) else {
-            return false;
-        };
-        let is_announced = |stream: &StreamId| publishers.iter().any(|(_, other)| other == stream);
-        let before = wanted.ended.iter().copied();
-        let mut all: Vec<StreamId> = before.filter(is_announced).collect();
-        if !all.contains(&ended) {
-            all.push(ended);
-        }
-        // One that has ended is announced until its end has settled, perhaps for longer than the next one lasts.
-        let mut others = publishers
-            .iter()
-            .filter(|(_, stream)| !all.contains(stream));
-        if !others.any(|(node, _)| self.is_there(*node)) {
-            return false;
-        }
-        if let Some(wanted) = self.wanted.get_mut(name) {
-            wanted.ended = all;
-        }
-        self.resolve_wanted(now, keys);
-        self.settle(now, keys);
-        true
-    }
-
     /// Returns who announces a stream of a name, and which that is.
-    fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, StreamId)> {
+    pub(super) fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, StreamId)> {
         let publishers = self.directory.publishers(name);
         publishers.map(|(node, stream)| (node, stream.id))
     }
@@ -194,7 +163,7 @@ impl Controller {
     }
 
     /// Returns whether there is a way to a producer, and it answers.
-    fn is_there(&self, producer: NodeId) -> bool {
+    pub(super) fn is_there(&self, producer: NodeId) -> bool {
         let is_silent = self.continuity.silent_producers.has(producer);
         !is_silent && self.directory.path(self.id(), producer).is_some()
     }
@@ -209,14 +178,25 @@ impl Controller {
     }
 
     /// Looks up the publisher of a wanted stream.
-    fn resolve(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
-        let published = self.publisher(name, now);
-        let Some(wanted) = self.wanted.get_mut(name) else {
+    pub(super) fn resolve(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
+        let Some(wanted) = self.wanted.get(name) else {
             return;
         };
+        if wanted.probe.is_some() {
+            return self.look_at_probe(name, now, keys);
+        }
         let before = match wanted.subscription {
             Subscription::Waiting => None,
             Subscription::Found { source, stream, .. } => Some((source, stream)),
+        };
+        // After the end of a stream who was silent is found when it serves, or has been quiet for long enough.
+        let is_after_end = wanted.stream.is_some_and(|last| self.has_ended(last));
+        let is_put_off = |one: &(NodeId, StreamId)| {
+            is_after_end && Some(*one) != before && self.continuity.silent_producers.has(one.0)
+        };
+        let published = self.publisher(name, now).filter(|one| !is_put_off(one));
+        let Some(wanted) = self.wanted.get_mut(name) else {
+            return;
         };
         if published == before {
             // A record comes by the way that it describes, so a stream is known a little before the way to it.
@@ -227,14 +207,8 @@ impl Controller {
         }
         let name = name.clone();
         if let Some((source, stream)) = published {
-            wanted.subscription = Subscription::Found {
-                source,
-                stream,
-                is_served: false,
-            };
-            wanted.ask = now;
-            (wanted.unanswered, wanted.way) = (Some(now), Vec::new());
-            let begins = wanted.stream.replace(stream).is_none();
+            let begins = wanted.find(source, stream, now).is_none();
+            wanted.unanswered = Some(now);
             let mut refusals = wanted.refusals.iter();
             let has_refused = refusals.any(|one| before.is_some_and(|left| left.0 == one.source));
             let is_left = begins && self.begin_anew(stream, now);
@@ -323,7 +297,7 @@ impl Controller {
     }
 
     /// Returns a way to a source by nodes that pass on what they are given, if there is one, or by any.
-    fn way_to(&self, source: NodeId, now: Instant) -> Option<Vec<NodeId>> {
+    pub(super) fn way_to(&self, source: NodeId, now: Instant) -> Option<Vec<NodeId>> {
         let way = self.way_avoiding(source, Avoid::Nodes, now);
         way.or_else(|| self.directory.path(self.id(), source))
     }
@@ -419,6 +393,28 @@ impl Controller {
 }
 
 impl Wanted {
+    /// Takes a producer, who is to be asked then; returns the stream that was found before.
+    pub(super) fn find(
+        &mut self,
+        source: NodeId,
+        stream: StreamId,
+        ask: Instant,
+    ) -> Option<StreamId> {
+        self.subscription = Subscription::Found {
+            source,
+            stream,
+            is_served: false,
+        };
+        self.ask = ask;
+        (self.unanswered, self.way) = (None, Vec::new());
+        self.stream.replace(stream)
+    }
+
+    pub(super) fn poll_timeout(&self) -> Instant {
+        let probe = self.probe.as_ref().map(Probe::poll_timeout);
+        self.ask.min(probe.unwrap_or(Instant::NEVER))
+    }
+
     /// Returns whether a producer has refused of late; the one that is asked now has until it serves.
     fn is_refused(&self, producer: NodeId, now: Instant) -> bool {
         let is_asked = matches!(

@@ -166,6 +166,8 @@ pub(crate) struct Control {
     publishers: BTreeMap<StreamId, Publishing>,
     /// The mailboxes of each stream that is wanted on this node.
     subscribers: BTreeMap<StreamName, Vec<mpsc::Sender<Mail>>>,
+    /// Who has read the end of a stream of a name, and waits for what comes after it.
+    sequels: Vec<(StreamName, oneshot::Sender<bool>)>,
     tracers: Tracers,
     /// Who waits until nothing passes this node any more.
     leaving: Option<oneshot::Sender<()>>,
@@ -208,6 +210,7 @@ impl Control {
             peer_states: PeerStates::new(),
             publishers: BTreeMap::new(),
             subscribers: BTreeMap::new(),
+            sequels: Vec::new(),
             tracers: Tracers::default(),
             leaving: None,
         }
@@ -319,8 +322,7 @@ impl Control {
                 stream,
                 reply,
             } => {
-                let keys = &mut self.keys;
-                let _ = reply.send(self.controller.handle_ended(&name, stream, now, keys));
+                self.ended(name, stream, reply);
             }
             Command::Status { reply } => {
                 self.count_all();
@@ -471,6 +473,7 @@ impl Control {
                 Output::GoesOn { stream } => self.forwarder.arrivals.go_on(stream),
                 Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
                 Output::Found { name, stream } => self.found(&name, stream),
+                Output::Sequel { name, goes_on } => self.tell_sequel(&name, goes_on),
                 Output::Notice { name, notice } => {
                     let sentence = notice.sentence(&name);
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {

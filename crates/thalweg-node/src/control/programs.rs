@@ -7,10 +7,10 @@
 
 use std::sync::{Arc, Weak};
 
-use thalweg_core::control::{Output, Subscription};
+use thalweg_core::control::{Output, Sequel, Subscription};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
 use thalweg_core::session::{Given, Part, Sinkward};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::Control;
 use crate::continuity::{Order, Outlet, Plan, Served};
@@ -146,6 +146,32 @@ impl Control {
             }
             // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
             let _ = mailbox.try_send(Mail::Restarted);
+        }
+    }
+
+    /// Answers whether the name goes on after a stream whose end a subscriber has read, now or when it is known.
+    pub(super) fn ended(
+        &mut self,
+        name: StreamName,
+        stream: StreamId,
+        reply: oneshot::Sender<bool>,
+    ) {
+        let now = self.now();
+        let sequel = self
+            .controller
+            .handle_ended(&name, stream, now, &mut self.keys);
+        // A subscriber that has gone meanwhile waits for nothing.
+        let _ = match sequel {
+            Sequel::GoesOn => reply.send(true),
+            Sequel::Over => reply.send(false),
+            Sequel::Unsure => return self.sequels.push((name, reply)),
+        };
+    }
+
+    /// Tells all who wait for what comes after a stream of a name.
+    pub(super) fn tell_sequel(&mut self, name: &StreamName, goes_on: bool) {
+        for (_, reply) in self.sequels.extract_if(.., |(of, _)| of == name) {
+            let _ = reply.send(goes_on);
         }
     }
 

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
+use thalweg_core::adu::Flags;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
@@ -380,12 +381,7 @@ async fn a_producer_whose_node_has_crashed_is_replaced_while_it_is_on_the_map() 
     for number in 0..10 {
         first.send(adu(number)).await.expect("the node runs");
     }
-    let mut came = 0;
-    while came < 10 {
-        let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;
-        let event = event.expect("in time").expect("the node runs");
-        came += u64::from(matches!(event, SubscriberEvent::Adu(_)));
-    }
+    take(&mut subscriber, 10).await;
     assert!(!standby.is_wanted(), "who is served stays");
     fan.set("r0", NEAR, false);
     let wanted = tokio::time::timeout(PATIENCE, standby.wanted()).await;
@@ -400,4 +396,67 @@ async fn a_producer_whose_node_has_crashed_is_replaced_while_it_is_on_the_map() 
     let rest = async { tokio::join!(standby.finish(), received(subscriber)) };
     let (_, sequences) = tokio::time::timeout(PATIENCE, rest).await.expect("in time");
     assert_eq!(sequences, [0]);
+}
+
+/// Takes so many ADUs of a stream whose way is whole.
+async fn take(subscriber: &mut Subscriber, adus: u64) {
+    let mut came = 0;
+    while came < adus {
+        let event = tokio::time::timeout(PATIENCE, subscriber.recv()).await;
+        let event = event.expect("in time").expect("the node runs");
+        came += u64::from(matches!(event, SubscriberEvent::Adu(_)));
+    }
+}
+
+/// The same as another, one can begin with each fifth.
+fn keyed(number: u64) -> Outgoing {
+    let is_key = number.is_multiple_of(5);
+    Outgoing {
+        flags: if is_key { Flags::KEY } else { Flags::NONE },
+        ..adu(number)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_producer_that_was_silent_and_is_back_goes_on_after_the_end_of_another() {
+    let with = |reliability| Needs {
+        reliability,
+        ..live()
+    };
+    // It begins with the newest group again, and those that travel in sequence with what comes.
+    for (net, needs, begins_with) in [
+        (63, live(), 5),
+        (64, full(), 10),
+        (65, with(Reliability::Repaired), 10),
+        (66, with(Reliability::None), 5),
+    ] {
+        let fan = Fan::start(net, 1).await;
+        let (mut first, mut subscriber) = fan.stream(needs).await;
+        let mut second = publish(&fan.relays["r0"], needs).await;
+        for number in 0..10 {
+            first.send(keyed(number)).await.expect("the node runs");
+        }
+        take(&mut subscriber, 10).await;
+        fan.set("r0", NEAR, false);
+        let wanted = tokio::time::timeout(PATIENCE, second.wanted()).await;
+        wanted.expect("in time").expect("the node runs");
+        for number in 0..10 {
+            second.send(keyed(number)).await.expect("the node runs");
+        }
+        take(&mut subscriber, 10).await;
+        fan.set("r0", NEAR, true);
+        let is_left = || async { !first.is_wanted() };
+        fabric::until("the first has heard that it was left", is_left).await;
+        let rest = tokio::spawn(received(subscriber));
+        second.finish().await;
+        let wanted = tokio::time::timeout(PATIENCE, first.wanted()).await;
+        wanted.expect("in time").expect("the node runs");
+        for number in 10..20 {
+            first.send(keyed(number)).await.expect("the node runs");
+        }
+        first.finish().await;
+        let rest = tokio::time::timeout(PATIENCE, rest).await.expect("in time");
+        let rest = rest.expect("no panic");
+        assert_eq!(rest, (begins_with..20).collect::<Vec<_>>(), "{needs:?}");
+    }
 }

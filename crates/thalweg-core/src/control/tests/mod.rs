@@ -15,6 +15,7 @@ mod producers;
 mod receipts;
 mod rekey;
 mod routes;
+mod sequels;
 mod standby;
 mod streams;
 mod traces;
@@ -150,6 +151,8 @@ struct Node {
     acknowledged: Vec<(Vec<Epoch>, Held)>,
     anew: Vec<(StreamId, Option<Epoch>)>,
     goes_on: Vec<StreamId>,
+    /// What came after the ends of streams where that was not known at once.
+    sequels: Vec<bool>,
     active: BTreeMap<StreamId, Vec<Epoch>>,
     given: BTreeMap<StreamId, Vec<Given>>,
     /// Plans that it gives copies of what arrives for their bases.
@@ -215,6 +218,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         acknowledged: Vec::new(),
         anew: Vec::new(),
         goes_on: Vec::new(),
+        sequels: Vec::new(),
         found: Vec::new(),
         notices: Vec::new(),
         notes: Vec::new(),
@@ -478,6 +482,7 @@ impl Node {
             // Of drivers: what is held, and what came, is theirs to keep.
             Output::BegunAnew { stream, former } => self.anew.push((stream, former)),
             Output::GoesOn { stream } => self.goes_on.push(stream),
+            Output::Sequel { goes_on, .. } => self.sequels.push(goes_on),
             Output::Forgotten { .. } | Output::Holding { .. } => {}
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {

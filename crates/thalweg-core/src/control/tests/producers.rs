@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::sink::REFUSED_FOR;
-use super::super::{Note, Notice, Subscription};
+use super::super::{Note, Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication, wire};
 use crate::id::{Epoch, StreamId};
 use crate::routing::pulse::Hearing;
@@ -48,18 +48,22 @@ fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_
     assert_eq!(source_of(&fabric, C), Some(A));
 }
 
+/// The end of a stream has been read at C.
+fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
+    let sequel = fabric.at(C, |c, now, keys| c.handle_ended(&name(), stream, now, keys));
+    fabric.settle();
+    sequel
+}
+
 #[test]
 fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_the_end() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     fabric.subscribe(C);
     let stream_of_a = fabric.publish(A, publication(None, false));
-    let ended = |fabric: &mut Fabric, stream| {
-        let mut goes_on = false;
-        fabric.at(C, |c, now, keys| {
-            goes_on = c.handle_ended(&name(), stream, now, keys);
-        });
-        fabric.settle();
-        goes_on
+    let ended = |fabric: &mut Fabric, stream| match read_end(fabric, stream) {
+        Sequel::GoesOn => true,
+        Sequel::Over => false,
+        Sequel::Unsure => panic!("nobody was silent"),
     };
     assert!(!ended(&mut fabric, stream_of_a), "nobody stands by");
     let stream_of_d = fabric.publish(D, publication(None, false));
