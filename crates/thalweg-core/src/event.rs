@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DropCause {
-    /// Its deadline had passed.
+    /// Its deadline had passed, or at its sink its place in the sequence.
     Expired,
     /// The plan asks for fewer layers than this one.
     Filtered,

@@ -34,11 +34,26 @@ pub const START_PATIENCE: Duration = Duration::from_millis(200);
 /// How long the end of a stream waits for ADUs that are still missing.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);
 
+/// What became of an ADU that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Coming {
+    /// It leaves when its turn comes.
+    InTime,
+    /// Its place had been given up, or it had left already: it is dropped.
+    Late,
+    /// It is older than the first that left: it is dropped.
+    BeforeFirst,
+    /// Its like waits: it is dropped.
+    Twice,
+}
+
 /// Restores the sequence of one stream's ADUs.
 #[derive(Debug, Default)]
 pub struct Resequencer {
     /// The sequence that leaves next; unknown before the start.
     next: Option<u64>,
+    /// The sequence that left first.
+    first: u64,
     /// When the start is no longer waited for; unknown before the first ADU.
     start: Option<Instant>,
     /// What waits behind a gap, with the time after which the gap is given up.
@@ -49,15 +64,30 @@ pub struct Resequencer {
 
 impl Resequencer {
     /// Takes in an ADU, of a stream of which what is lost is sent again or not. One that is older than what has left is dropped and
-    /// counted as late.
+    /// counted as late, as is one that comes twice.
     ///
     /// Cost    O(log waiting)
-    pub fn handle_adu(&mut self, adu: Adu, is_sent_again: bool, now: Instant) {
-        let sequence = adu.header.sequence.0;
-        if self.next.is_some_and(|next| sequence < next) {
+    pub fn handle_adu(&mut self, adu: Adu, is_sent_again: bool, now: Instant) -> Coming {
+        let coming = self.coming(adu.header.sequence.0);
+        if coming == Coming::InTime {
+            self.keep(adu, is_sent_again, now);
+        } else {
             self.late += 1;
-            return;
         }
+        coming
+    }
+
+    /// Returns what would become of an ADU of this sequence.
+    pub fn coming(&self, sequence: u64) -> Coming {
+        match self.next {
+            Some(_) if sequence < self.first => Coming::BeforeFirst,
+            Some(next) if sequence < next => Coming::Late,
+            _ if self.waiting.contains_key(&sequence) => Coming::Twice,
+            _ => Coming::InTime,
+        }
+    }
+
+    fn keep(&mut self, adu: Adu, is_sent_again: bool, now: Instant) {
         self.start
             .get_or_insert(adu.header.deadline.min(now + START_PATIENCE));
         let patience = if adu.header.flags.contains(Flags::END) {
@@ -68,7 +98,7 @@ impl Resequencer {
             PATIENCE_ONCE
         };
         let until = adu.header.deadline.min(now + patience);
-        self.waiting.entry(sequence).or_insert((adu, until));
+        self.waiting.insert(adu.header.sequence.0, (adu, until));
     }
 
     /// Returns the next ADU in sequence, or the first behind a gap that is not worth waiting for.
@@ -82,9 +112,22 @@ impl Resequencer {
         if gap > 0 && patient {
             return None;
         }
-        self.skipped += gap;
+        self.release()
+    }
+
+    /// Returns the first that waits, whatever is missing before it, for no more comes.
+    pub fn take_waiting(&mut self) -> Option<Adu> {
+        self.release()
+    }
+
+    fn release(&mut self) -> Option<Adu> {
+        let (sequence, (adu, _)) = self.waiting.pop_first()?;
+        match self.next {
+            Some(next) => self.skipped += sequence - next,
+            None => self.first = sequence,
+        }
         self.next = Some(sequence + 1);
-        self.waiting.pop_first().map(|(_, (adu, _))| adu)
+        Some(adu)
     }
 
     /// Returns when a gap, or the start, is given up; `NEVER` if nothing waits.
@@ -98,12 +141,22 @@ impl Resequencer {
         }
     }
 
-    /// Returns how many ADUs wait behind a gap; the end of a stream is none.
-    ///
-    /// Cost    O(waiting)
-    pub fn waiting(&self) -> u64 {
-        let is_adu = |(adu, _): &&(Adu, Instant)| !adu.header.flags.contains(Flags::END);
-        self.waiting.values().filter(is_adu).count() as u64
+    /// Returns how many ADUs wait for their turn.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Returns whether something is missing before the first that waits, and more than that has left.
+    pub fn is_behind_gap(&self) -> bool {
+        let first = self.waiting.first_key_value();
+        let is_behind = |next: u64| first.is_some_and(|(first, _)| *first > next);
+        self.next.is_some_and(is_behind)
+    }
+
+    /// Returns whether an ADU of this sequence is missing before one that waits, so that it makes others leave.
+    pub fn lacks(&self, sequence: u64) -> bool {
+        let first = self.waiting.first_key_value();
+        first.is_some_and(|(first, _)| sequence < *first)
     }
 
     /// Returns how many sequences were given up.

@@ -48,7 +48,7 @@ use tracing::{debug, warn};
 use crate::config::{Config, Peer};
 use crate::envelope::BoxKey;
 use crate::fabric::state::State;
-use crate::forward::{Account, Forwarder, Mail, Route};
+use crate::forward::{Account, Forwarder, Mailbox, Route};
 use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, Status};
 
@@ -60,7 +60,7 @@ pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 use admission::Kept;
 use keys::NodeKeys;
 use neighbour::PeerStates;
-use programs::{Publishing, notify};
+use programs::Publishing;
 use refusals::Refusals;
 use trace::Tracers;
 
@@ -105,7 +105,7 @@ pub(crate) enum Command {
     },
     Subscribe {
         name: StreamName,
-        mailbox: mpsc::Sender<Mail>,
+        mailbox: Mailbox,
     },
     /// A stream has come to its end in a mailbox; answers whether its name goes on, with another producer's.
     Ended {
@@ -165,7 +165,7 @@ pub(crate) struct Control {
     peer_states: PeerStates,
     publishers: BTreeMap<StreamId, Publishing>,
     /// The mailboxes of each stream that is wanted on this node.
-    subscribers: BTreeMap<StreamName, Vec<mpsc::Sender<Mail>>>,
+    subscribers: BTreeMap<StreamName, Vec<Mailbox>>,
     /// Who has read the end of a stream of a name, and waits for what comes after it.
     sequels: Vec<(StreamName, oneshot::Sender<bool>)>,
     tracers: Tracers,
@@ -477,7 +477,7 @@ impl Control {
                 Output::Notice { name, notice } => {
                     let sentence = notice.sentence(&name);
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
-                        notify(mailbox, &sentence);
+                        mailbox.notify(&sentence);
                     }
                 }
                 Output::Closed {

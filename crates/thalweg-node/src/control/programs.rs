@@ -10,11 +10,11 @@ use std::sync::{Arc, Weak};
 use thalweg_core::control::{Output, Sequel, Subscription};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
 use thalweg_core::session::{Given, Part, Sinkward};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 
 use super::Control;
 use crate::continuity::{Order, Outlet, Plan, Served};
-use crate::forward::Mail;
+use crate::forward::Mailbox;
 use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, LossStatus};
 
@@ -100,14 +100,14 @@ impl Control {
     }
 
     /// Brings a subscriber to a stream that is, or from now on will be, wanted.
-    pub(super) fn subscribe(&mut self, name: StreamName, mailbox: mpsc::Sender<Mail>) {
+    pub(super) fn subscribe(&mut self, name: StreamName, mailbox: Mailbox) {
         match self.controller.subscription(&name) {
             Some(Subscription::Found { stream, .. }) => {
                 self.forwarder.mailboxes.open(stream, mailbox.clone());
             }
             Some(Subscription::Waiting) => {
                 let waiting = thalweg_core::control::Notice::Waiting;
-                notify(&mailbox, &waiting.sentence(&name));
+                mailbox.notify(&waiting.sentence(&name));
             }
             None => {}
         }
@@ -140,12 +140,7 @@ impl Control {
     /// Has the subscribers of a name receive the stream that is published under it now.
     pub(super) fn found(&self, name: &StreamName, stream: StreamId) {
         for mailbox in self.subscribers.get(name).into_iter().flatten() {
-            let is_new = self.forwarder.mailboxes.open(stream, mailbox.clone());
-            if !is_new {
-                continue;
-            }
-            // A full mailbox has ADUs of the old stream to be read first; it then sees the jump by itself.
-            let _ = mailbox.try_send(Mail::Restarted);
+            self.forwarder.mailboxes.open(stream, mailbox.clone());
         }
     }
 
@@ -272,9 +267,4 @@ impl Control {
         }
         !begun.is_empty()
     }
-}
-
-/// Tells a subscriber; one whose mailbox is full has other worries.
-pub(super) fn notify(mailbox: &mpsc::Sender<Mail>, sentence: &str) {
-    let _ = mailbox.try_send(Mail::Notice(sentence.to_string()));
 }

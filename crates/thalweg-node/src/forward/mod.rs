@@ -46,7 +46,7 @@ pub(crate) use lag::measure as measure_lag;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
 use mailbox::Patience;
-pub(crate) use mailbox::{Mail, Mailboxes, mailbox};
+pub(crate) use mailbox::{Inbox, Mail, Mailbox, Mailboxes, mailbox};
 use queue::Queues;
 pub(crate) use route::Route;
 pub(crate) use trace::Traces;

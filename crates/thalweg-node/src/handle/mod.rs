@@ -141,14 +141,14 @@ impl Handle {
 
     /// Subscribes to a stream, which need not exist yet.
     pub async fn subscribe(&self, options: SubscribeOptions) -> Subscriber {
-        let (mailbox, mail) = mailbox();
+        let (mailbox, inbox) = mailbox(options.in_sequence);
         let name = options.name.clone();
         // A stopped node drops the mailbox, and the subscriber sees the end.
         let _ = self
             .inputs
             .send(Input::Command(Command::Subscribe { name, mailbox }))
             .await;
-        Subscriber::new(options, mail, self.forwarder.clock, self.inputs.clone())
+        Subscriber::new(options, inbox, self.forwarder.clock, self.inputs.clone())
     }
 
     /// Returns how the node, its links and its streams are; `None` if it has stopped.

@@ -1,28 +1,24 @@
 //! The subscriber's end of a stream.
 //!
 //! *The idea.* A stream that has come to its end is the end for who reads it, unless another node publishes the name too: the
-//! node knows, and is asked.
-
-use std::collections::VecDeque;
+//! node knows, and is asked. What comes in sequence is in it already in its mailbox, whose [`Inbox`] this reads.
 
 use thalweg_core::adu::{Adu, Flags};
 use thalweg_core::id::StreamId;
-use thalweg_core::mailbox::{END_PATIENCE, Resequencer};
+use thalweg_core::mailbox::END_PATIENCE;
 use thalweg_core::time::Instant;
 use thalweg_net::Clock;
 use tokio::sync::{mpsc, oneshot};
 
 use super::SubscribeOptions;
 use crate::control::{Command, Input};
-use crate::forward::Mail;
+use crate::forward::{Inbox, Mail};
 
 /// Takes the ADUs of a stream.
 pub struct Subscriber {
     options: SubscribeOptions,
-    mail: mpsc::Receiver<Mail>,
+    inbox: Inbox,
     clock: Clock,
-    resequencer: Resequencer,
-    notices: VecDeque<String>,
     received: u64,
     ending: Option<Ending>,
     /// Where the node is asked whether the name goes on.
@@ -31,9 +27,6 @@ pub struct Subscriber {
     ended: Option<StreamId>,
     /// Its answer, when it has been asked.
     answer: Option<oneshot::Receiver<bool>>,
-    /// What was skipped and discarded of streams of this name before the present one.
-    skipped_before: u64,
-    discarded_before: u64,
 }
 
 /// What comes to a subscriber.
@@ -56,85 +49,78 @@ struct Ending {
 impl Subscriber {
     pub(super) fn new(
         options: SubscribeOptions,
-        mail: mpsc::Receiver<Mail>,
+        inbox: Inbox,
         clock: Clock,
         inputs: mpsc::Sender<Input>,
     ) -> Self {
         Self {
             options,
-            mail,
+            inbox,
             clock,
-            resequencer: Resequencer::default(),
-            notices: VecDeque::new(),
             received: 0,
             ending: None,
             inputs,
             ended: None,
             answer: None,
-            skipped_before: 0,
-            discarded_before: 0,
         }
     }
 
     /// Returns how many ADUs were given up as missing; known only in sequence.
-    pub const fn skipped(&self) -> u64 {
-        self.skipped_before + self.resequencer.skipped()
+    pub fn skipped(&self) -> u64 {
+        self.inbox.skipped()
     }
 
-    /// Returns how many ADUs had come and were not given out: too late for their place, twice, or waiting behind a gap
-    /// when their stream was published anew.
-    pub const fn discarded(&self) -> u64 {
-        self.discarded_before + self.resequencer.late()
+    /// Returns how many ADUs had come and were not given out: too late for their place, or twice.
+    pub fn discarded(&self) -> u64 {
+        self.inbox.discarded()
     }
 
     /// Returns the next ADU or notice; `None` when the stream has ended and no other of its name is there, or the node has stopped.
     pub async fn recv(&mut self) -> Option<SubscriberEvent> {
         loop {
-            if let Some(notice) = self.notices.pop_front() {
-                return Some(SubscriberEvent::Notice(notice));
-            }
             if let Some(stream) = self.ended {
                 if !self.goes_on(stream).await {
                     return None;
                 }
                 self.ended = None;
             }
-            if let Some(adu) = self.resequencer.poll_adu(self.clock.now()) {
-                if adu.header.flags.contains(Flags::END) {
-                    self.ended = Some(adu.header.stream);
+            match self.inbox.poll(self.clock.now()) {
+                Some(Mail::Adu(adu)) => {
+                    if let Some(adu) = self.take(adu) {
+                        return Some(SubscriberEvent::Adu(adu));
+                    }
                     continue;
                 }
-                return Some(SubscriberEvent::Adu(adu));
+                Some(Mail::Notice(notice)) => return Some(SubscriberEvent::Notice(notice)),
+                Some(Mail::Restarted) => {
+                    self.restart();
+                    continue;
+                }
+                None => {}
             }
             if self.is_over() {
                 self.ended = self.ending.take().map(|ending| ending.stream);
                 continue;
             }
+            if self.inbox.is_over() {
+                return None;
+            }
             let wake = self.wake();
             tokio::select! {
-                biased;
-                mail = self.mail.recv() => match mail {
-                    Some(Mail::Adu { adu, is_sent_again }) if self.options.in_sequence => {
-                        let now = self.clock.now();
-                        self.resequencer.handle_adu(adu, is_sent_again, now);
-                    }
-                    Some(Mail::Adu { adu, .. }) => {
-                        if let Some(adu) = self.take(adu) {
-                            return Some(SubscriberEvent::Adu(adu));
-                        }
-                    }
-                    Some(Mail::Notice(notice)) => self.notices.push_back(notice),
-                    Some(Mail::Restarted) => self.restart(),
-                    None => return None,
-                },
+                () = self.inbox.changed() => {}
                 () = self.clock.sleep_until(wake) => {}
             }
         }
     }
 
-    /// Takes an ADU as it arrives; the end is kept until what it counts has come, or a little longer.
+    /// Takes an ADU as it comes; as they arrive, the end is kept until what it counts has come, or a little longer.
     fn take(&mut self, adu: Adu) -> Option<Adu> {
-        if adu.header.flags.contains(Flags::END) {
+        let is_end = adu.header.flags.contains(Flags::END);
+        if is_end && self.options.in_sequence {
+            self.ended = Some(adu.header.stream);
+            return None;
+        }
+        if is_end {
             let give_up = self.clock.now() + END_PATIENCE;
             self.ending = Some(Ending {
                 stream: adu.header.stream,
@@ -172,20 +158,17 @@ impl Subscriber {
 
     fn is_over(&self) -> bool {
         self.ending.is_some_and(|ending| {
-            self.mail.is_empty()
+            self.inbox.is_empty()
                 && (self.received >= ending.total || self.clock.now() >= ending.give_up)
         })
     }
 
     fn wake(&self) -> Instant {
         let end = self.ending.map_or(Instant::NEVER, |ending| ending.give_up);
-        self.resequencer.poll_timeout().min(end)
+        self.inbox.poll_timeout().min(end)
     }
 
-    fn restart(&mut self) {
-        let before = std::mem::take(&mut self.resequencer);
-        self.skipped_before += before.skipped();
-        self.discarded_before += before.late() + before.waiting();
+    const fn restart(&mut self) {
         self.received = 0;
         self.ending = None;
     }

@@ -7,43 +7,41 @@ use thalweg_net::Clock;
 use tokio::sync::mpsc;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
-use crate::forward::{Mail, mailbox};
+use crate::forward::mailbox;
 
-fn adu(stream: u64, sequence: u64) -> Mail {
-    let adu = Adu {
+fn adu(stream: u64, sequence: u64) -> Adu {
+    Adu {
         header: Header::new(StreamId(stream), Sequence(sequence)),
         payload: Bytes::new(),
-    };
-    Mail::Adu {
-        adu,
-        is_sent_again: true,
     }
 }
 
 #[tokio::test]
-async fn what_waits_when_a_stream_is_published_anew_is_counted() {
-    let (mailbox, mail) = mailbox();
+async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
+    let (mailbox, inbox) = mailbox(true);
     let options = SubscribeOptions {
         name: "cam".parse().expect("a name"),
         in_sequence: true,
     };
     let (inputs, _control) = mpsc::channel(1);
-    let mut subscriber = Subscriber::new(options, mail, Clock::start(), inputs);
+    let clock = Clock::start();
+    let mut subscriber = Subscriber::new(options, inbox, clock, inputs);
     // Sequence 1 is missing, and 0 comes twice.
-    let before = [0, 2, 3, 0].map(|sequence| adu(1, sequence));
-    let after = [0, 1].map(|sequence| adu(2, sequence));
-    for mail in before.into_iter().chain([Mail::Restarted]).chain(after) {
-        mailbox.send(mail).await.expect("it has room");
+    for (stream, sequences) in [(1, &[0, 2, 3, 0][..]), (2, &[0, 1])] {
+        mailbox.open(StreamId(stream));
+        for sequence in sequences {
+            mailbox.put(&adu(stream, *sequence), true, clock.now());
+        }
     }
     let mut given = Vec::new();
-    while given.len() < 3 {
+    while given.len() < 5 {
         match subscriber.recv().await {
             Some(SubscriberEvent::Adu(adu)) => given.push((adu.header.stream, adu.header.sequence)),
             other => panic!("{other:?}"),
         }
     }
-    let expected = [(1, 0), (2, 0), (2, 1)];
+    let expected = [(1, 0), (1, 2), (1, 3), (2, 0), (2, 1)];
     let expected = expected.map(|(stream, sequence)| (StreamId(stream), Sequence(sequence)));
     assert_eq!(given, expected);
-    assert_eq!((subscriber.skipped(), subscriber.discarded()), (0, 3));
+    assert_eq!((subscriber.skipped(), subscriber.discarded()), (1, 1));
 }

@@ -12,7 +12,7 @@ use thalweg_core::event::DropCause;
 use thalweg_core::id::StreamId;
 use thalweg_core::ledger::Counts;
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{END_PATIENCE, Resequencer};
+use thalweg_core::mailbox::{Coming, END_PATIENCE, Resequencer};
 use thalweg_core::needs::Order;
 use thalweg_core::time::Instant;
 
@@ -135,9 +135,8 @@ impl Host {
         let is_end = adu.header.flags.contains(Flags::END);
         let sequence = adu.header.sequence.0;
         if reader.in_sequence {
-            let late = reader.resequencer.late();
-            reader.resequencer.handle_adu(adu, is_sent_again, now);
-            if reader.resequencer.late() > late {
+            let coming = reader.resequencer.handle_adu(adu, is_sent_again, now);
+            if coming != Coming::InTime {
                 let expired = DropCause::Expired;
                 self.count(&header, now, |counts, band| counts.give_up(band, expired));
                 return watch.dropped(self.place, copy, DropCause::Expired);
