@@ -5,6 +5,11 @@
 //! the present late for the sake of the past. Without deadlines a gap is given [`PATIENCE`] if what is lost is sent again, for after
 //! an outage what matters most comes first, and [`PATIENCE_ONCE`] if not. The buffer is bounded: when full, the gap is given up.
 //!
+//! On a slow line what matters least waits at its source for as long as the rest takes, and nothing is lost there. So while one plan
+//! brings what left, what waits and all that comes, and some of that was overtaken by far, a gap is given as long as it may take until
+//! the missing can have come behind all that may be under way ([`BACKLOG_BYTES`]). Where the plan has changed meanwhile, a way may have broken, and what was on it is
+//! sent again soon or never. The end waits for as long as anything comes.
+//!
 //! *What it does not do.* It reads no clock and knows no subscriber; policies for slow subscribers come with fan-out.
 //!
 //! *Sources.* RFC 3550 §A.8 on playout; docs/protocol.md §7.
@@ -12,6 +17,7 @@
 use alloc::collections::BTreeMap;
 
 use crate::adu::{Adu, Flags};
+use crate::id::Epoch;
 use crate::limits::MAILBOX_ADUS_MAX;
 use crate::time::{Duration, Instant};
 
@@ -25,13 +31,27 @@ pub use seen::{Held, Seen};
 /// keeps it.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The longest while one plan brings the stream: more is under way nowhere on lines of 67 kbit/s.
+pub const PATIENCE_MAX: Duration = Duration::from_secs(600);
+
+/// So much comes on a line at most before what was under way when the first of it came: four times the payload that a publisher has
+/// under way, for a quarter of a stream may have to wait for the rest.
+pub const BACKLOG_BYTES: u64 = 5_000_000;
+
+/// So long is it believed that there is more behind the rest since an ADU came that was overtaken: what a plan leaves out on purpose
+/// never comes.
+pub const OVERTAKEN_PATIENCE: Duration = Duration::from_secs(120);
+
+/// By so much an ADU was overtaken that waited at its source: longer than a repetition or two take.
+pub const OVERTAKEN_LEAST: Duration = Duration::from_secs(1);
+
 /// The same where each is sent once: what has not come by then is lost, or was long overtaken.
 pub const PATIENCE_ONCE: Duration = Duration::from_secs(2);
 
 /// How long one who joins late waits for what may have overtaken its predecessors; a stream's very first ADU ends it.
 pub const START_PATIENCE: Duration = Duration::from_millis(200);
 
-/// How long the end of a stream waits for ADUs that are still missing.
+/// How long the end of a stream waits for ADUs that are still missing, since one came.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What became of an ADU that came.
@@ -56,10 +76,28 @@ pub struct Resequencer {
     first: u64,
     /// When the start is no longer waited for; unknown before the first ADU.
     start: Option<Instant>,
-    /// What waits behind a gap, with the time after which the gap is given up.
-    waiting: BTreeMap<u64, (Adu, Instant)>,
+    /// What waits behind a gap.
+    waiting: BTreeMap<u64, Waiting>,
+    /// The plan that brought what left last, and the newest that brought anything.
+    left: Epoch,
+    newest: Epoch,
+    /// Payload that has come, and when the last came.
+    bytes: u64,
+    came: Instant,
+    /// When one came last that was overtaken by far.
+    overtaken: Option<Instant>,
     skipped: u64,
     late: u64,
+}
+
+/// An ADU that waits.
+#[derive(Debug)]
+struct Waiting {
+    adu: Adu,
+    is_sent_again: bool,
+    came: Instant,
+    /// Payload that had come by then.
+    bytes: u64,
 }
 
 impl Resequencer {
@@ -90,25 +128,52 @@ impl Resequencer {
     fn keep(&mut self, adu: Adu, is_sent_again: bool, now: Instant) {
         self.start
             .get_or_insert(adu.header.deadline.min(now + START_PATIENCE));
-        let patience = if adu.header.flags.contains(Flags::END) {
-            END_PATIENCE
-        } else if is_sent_again {
-            PATIENCE
-        } else {
-            PATIENCE_ONCE
+        let mut behind = self.waiting.range(adu.header.sequence.0..);
+        if let Some((_, next)) = behind.next()
+            && next.came + OVERTAKEN_LEAST <= now
+        {
+            self.overtaken = Some(now);
+        }
+        self.bytes += adu.payload.len() as u64;
+        self.came = now;
+        self.newest = self.newest.max(adu.header.epoch);
+        let waiting = Waiting {
+            is_sent_again,
+            came: now,
+            bytes: self.bytes,
+            adu,
         };
-        let until = adu.header.deadline.min(now + patience);
-        self.waiting.insert(adu.header.sequence.0, (adu, until));
+        self.waiting.insert(waiting.adu.header.sequence.0, waiting);
+    }
+
+    /// Returns when a gap before this one is given up, as far as is known.
+    fn patience(&self, waiting: &Waiting) -> Instant {
+        let header = &waiting.adu.header;
+        if header.flags.contains(Flags::END) {
+            return self.came + END_PATIENCE;
+        }
+        let is_one_plan = self.left == header.epoch && self.newest == header.epoch;
+        let is_backlog = is_one_plan && self.bytes - waiting.bytes < BACKLOG_BYTES;
+        let until = match (waiting.is_sent_again, self.overtaken) {
+            (true, Some(overtaken)) if is_backlog => {
+                let most = waiting.came + PATIENCE_MAX;
+                most.min(overtaken + OVERTAKEN_PATIENCE)
+                    .max(waiting.came + PATIENCE)
+            }
+            (true, _) => waiting.came + PATIENCE,
+            (false, _) => waiting.came + PATIENCE_ONCE,
+        };
+        header.deadline.min(until)
     }
 
     /// Returns the next ADU in sequence, or the first behind a gap that is not worth waiting for.
     pub fn poll_adu(&mut self, now: Instant) -> Option<Adu> {
-        let (&sequence, (_, until)) = self.waiting.first_key_value()?;
+        let (&sequence, first) = self.waiting.first_key_value()?;
         if self.next.is_none() && sequence > 0 && self.start.is_some_and(|start| start > now) {
             return None;
         }
         let gap = self.next.map_or(0, |next| sequence - next);
-        let patient = *until > now && self.waiting.len() <= MAILBOX_ADUS_MAX;
+        let patient = self.patience(first) > now && self.waiting.len() <= MAILBOX_ADUS_MAX;
         if gap > 0 && patient {
             return None;
         }
@@ -121,23 +186,24 @@ impl Resequencer {
     }
 
     fn release(&mut self) -> Option<Adu> {
-        let (sequence, (adu, _)) = self.waiting.pop_first()?;
+        let (sequence, Waiting { adu, .. }) = self.waiting.pop_first()?;
         match self.next {
             Some(next) => self.skipped += sequence - next,
             None => self.first = sequence,
         }
         self.next = Some(sequence + 1);
+        self.left = adu.header.epoch;
         Some(adu)
     }
 
     /// Returns when a gap, or the start, is given up; `NEVER` if nothing waits.
     pub fn poll_timeout(&self) -> Instant {
-        let Some((_, (_, until))) = self.waiting.first_key_value() else {
+        let Some((_, first)) = self.waiting.first_key_value() else {
             return Instant::NEVER;
         };
         match (self.next, self.start) {
             (None, Some(start)) => start,
-            _ => *until,
+            _ => self.patience(first),
         }
     }
 

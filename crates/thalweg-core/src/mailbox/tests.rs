@@ -1,13 +1,17 @@
 //! Proves that nothing leaves out of order or twice, and that a gap is given up exactly at its time.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 
-use super::{END_PATIENCE, PATIENCE, PATIENCE_ONCE, Resequencer, START_PATIENCE};
+use super::{
+    BACKLOG_BYTES, END_PATIENCE, OVERTAKEN_LEAST, OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX,
+    PATIENCE_ONCE, Resequencer, START_PATIENCE,
+};
 use crate::adu::{Adu, Flags, Header};
-use crate::id::{Sequence, StreamId};
+use crate::id::{Epoch, Sequence, StreamId};
 use crate::time::{Duration, Instant};
 
 fn adu(sequence: u64, deadline: Instant) -> Adu {
@@ -72,7 +76,9 @@ fn the_end_waits_a_little_and_the_endless_longer_if_what_is_lost_comes_again() {
     for (is_sent_again, patience) in [(false, PATIENCE_ONCE), (true, PATIENCE)] {
         let mut resequencer = Resequencer::default();
         for sequence in [0, 2] {
-            let endless = adu(sequence, Instant::NEVER);
+            let mut endless = adu(sequence, Instant::NEVER);
+            // The plan has changed.
+            endless.header.epoch = Epoch(u32::from(sequence > 0));
             resequencer.handle_adu(endless, is_sent_again, Instant::ZERO);
         }
         assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
@@ -83,6 +89,78 @@ fn the_end_waits_a_little_and_the_endless_longer_if_what_is_lost_comes_again() {
         resequencer.handle_adu(end, is_sent_again, Instant::ZERO);
         assert_eq!(resequencer.poll_timeout(), Instant::ZERO + END_PATIENCE);
     }
+}
+
+#[test]
+fn the_end_waits_for_as_long_as_anything_comes() {
+    let mut resequencer = Resequencer::default();
+    let mut end = adu(4, Instant::NEVER);
+    end.header.flags = Flags::END;
+    resequencer.handle_adu(end, true, Instant::ZERO);
+    let mut now = Instant::ZERO;
+    for sequence in [0, 2, 1] {
+        resequencer.handle_adu(adu(sequence, Instant::NEVER), true, now);
+        now = now + END_PATIENCE - Duration::from_nanos(1);
+    }
+    assert_eq!(drain(&mut resequencer, now), [0, 1, 2]);
+    assert_eq!(drain(&mut resequencer, now + Duration::from_nanos(1)), [4]);
+    assert_eq!(resequencer.skipped(), 1);
+}
+
+#[test]
+fn while_one_plan_brings_the_stream_a_gap_is_given_what_may_be_under_way() {
+    let chunk = Bytes::from(vec![0; BACKLOG_BYTES as usize / 4]);
+    let come = |resequencer: &mut Resequencer, sequence, epoch, now| {
+        let mut adu = adu(sequence, Instant::NEVER);
+        (adu.payload, adu.header.epoch) = (chunk.clone(), Epoch(epoch));
+        resequencer.handle_adu(adu, true, now);
+    };
+    let soon = Instant::ZERO + OVERTAKEN_LEAST - Duration::from_nanos(1);
+    let then = Instant::ZERO + OVERTAKEN_LEAST;
+    let (usual, longer) = (Instant::ZERO + PATIENCE, then + OVERTAKEN_PATIENCE);
+    let cases = [
+        (4, 1, then, longer),
+        // What fills a gap was not overtaken by far.
+        (4, 1, soon, usual),
+        (5, 1, then, usual),
+        (3, 2, then, usual),
+    ];
+    for (count, epoch, filled, until) in cases {
+        let mut resequencer = Resequencer::default();
+        come(&mut resequencer, 0, 1, Instant::ZERO);
+        assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
+        // The second is missing, and the fourth for a while; the last come by this plan, or another.
+        for (sequence, epoch) in [(2, 1), (4, 1)] {
+            come(&mut resequencer, sequence, epoch, Instant::ZERO);
+        }
+        for sequence in [3].into_iter().chain(5..2 + count) {
+            come(&mut resequencer, sequence, epoch, filled);
+        }
+        assert_eq!(resequencer.poll_timeout(), until);
+        let soon = until - Duration::from_nanos(1);
+        assert_eq!(drain(&mut resequencer, soon), []);
+        assert_eq!(drain(&mut resequencer, until).first(), Some(&2));
+    }
+}
+
+#[test]
+fn the_longest_that_a_gap_is_given_is_bounded() {
+    let mut resequencer = Resequencer::default();
+    let mut now = Instant::ZERO;
+    let least = now + PATIENCE_MAX - OVERTAKEN_PATIENCE;
+    for sequence in [0, 2] {
+        resequencer.handle_adu(adu(sequence, Instant::NEVER), true, now);
+    }
+    assert_eq!(drain(&mut resequencer, now), [0]);
+    let mut sequence = 4;
+    while now < least + OVERTAKEN_LEAST {
+        for sequence in [sequence, sequence - 1] {
+            resequencer.handle_adu(adu(sequence, Instant::NEVER), true, now);
+            now = now + OVERTAKEN_LEAST;
+        }
+        sequence += 2;
+    }
+    assert_eq!(resequencer.poll_timeout(), Instant::ZERO + PATIENCE_MAX);
 }
 
 proptest! {

@@ -8,6 +8,7 @@
 
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, OUTBOX_ADUS_MAX, OUTBOX_BYTES_MAX};
+use thalweg_core::mailbox::BACKLOG_BYTES;
 
 /// ADUs of one publisher under way at most that have all the time there is: half of what a link has on streams at once, so
 /// that relayed streams find room beside it.
@@ -15,6 +16,11 @@ pub const WINDOW_ADUS_MAX: u64 = ADUS_IN_FLIGHT_MAX as u64 / 2;
 
 /// Bytes of them, about: 100 Mbit/s over 100 ms.
 pub const WINDOW_BYTES: u64 = 1_250_000;
+
+const _: () = assert!(
+    BACKLOG_BYTES >= 4 * WINDOW_BYTES,
+    "a sink waits for what waits behind the rest of its window"
+);
 
 /// ADUs of one publisher under way at most that have a deadline: eight publishers fill an outbox.
 pub const LIVE_WINDOW_ADUS_MAX: u64 = OUTBOX_ADUS_MAX as u64 / 8;

@@ -130,6 +130,10 @@ impl Subscriber {
             return None;
         }
         self.received += 1;
+        if let Some(ending) = &mut self.ending {
+            // Others may follow.
+            ending.give_up = self.clock.now() + END_PATIENCE;
+        }
         Some(adu)
     }
 

@@ -129,9 +129,11 @@ impl Host {
             self.count(&header, now, |counts, band| counts.give_up(band, cancelled));
             return watch.dropped(self.place, copy, DropCause::Cancelled);
         };
-        watch
-            .model
-            .handle_arrived((self.place, reader.at), &adu.header, now);
+        watch.model.handle_arrived(
+            (self.place, reader.at),
+            (&adu.header, adu.payload.len()),
+            now,
+        );
         let is_end = adu.header.flags.contains(Flags::END);
         let sequence = adu.header.sequence.0;
         if reader.in_sequence {
@@ -147,6 +149,9 @@ impl Host {
         } else if is_end {
             reader.ending = Some((sequence, now + END_PATIENCE));
         } else {
+            if let Some((_, until)) = &mut reader.ending {
+                *until = now + END_PATIENCE;
+            }
             reader.received += 1;
             reader.given.push(sequence);
             if let Some(copy) = copy {

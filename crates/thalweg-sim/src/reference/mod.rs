@@ -24,7 +24,10 @@ use thalweg_core::adu::{Flags, Header};
 use thalweg_core::control::Installation;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{END_PATIENCE, PATIENCE, PATIENCE_ONCE, START_PATIENCE};
+use thalweg_core::mailbox::{
+    BACKLOG_BYTES, END_PATIENCE, OVERTAKEN_LEAST, OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX,
+    PATIENCE_ONCE, START_PATIENCE,
+};
 use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 
@@ -54,8 +57,16 @@ pub struct Model {
 struct Reader {
     in_sequence: bool,
     stream: Option<StreamId>,
-    /// What has come and waits for its turn: until when it waits, and whether it is the end.
-    waiting: BTreeMap<u64, (Instant, bool)>,
+    /// What has come and waits for its turn.
+    waiting: BTreeMap<u64, Arrived>,
+    /// The plan that brought what had its turn last, and the newest plan that brought anything.
+    last: Epoch,
+    newest: Epoch,
+    /// Payload that has come, and when the last came.
+    bytes: u64,
+    came: Instant,
+    /// When one came last that was overtaken by far.
+    overtaken: Option<Instant>,
     /// What has had its turn.
     given: BTreeSet<u64>,
     /// Until when one who joins in the middle waits for earlier ones.
@@ -65,6 +76,18 @@ struct Reader {
     ending: Option<(u64, Instant)>,
     /// What is to be delivered next.
     expected: Vec<u64>,
+}
+
+/// An ADU that waits for its turn.
+#[derive(Clone, Copy, Debug)]
+struct Arrived {
+    is_end: bool,
+    epoch: Epoch,
+    is_sent_again: bool,
+    came: Instant,
+    deadline: Instant,
+    /// Payload that had come by then.
+    bytes: u64,
 }
 
 impl Model {
@@ -120,8 +143,13 @@ impl Model {
         }
     }
 
-    /// Takes in that an ADU is at its sink, whole; `deadline` is on the clock of `now`.
-    pub fn handle_arrived(&mut self, reader: ReaderId, header: &Header, now: Instant) {
+    /// Takes in that an ADU with so much payload is at its sink, whole; `deadline` is on the clock of `now`.
+    pub fn handle_arrived(
+        &mut self,
+        reader: ReaderId,
+        (header, bytes): (&Header, usize),
+        now: Instant,
+    ) {
         let part = self.parts.get(&(reader.0, header.stream, header.epoch));
         let is_sent_again = part.is_none_or(|part| part.reliability != Reliability::None);
         let Some(reader) = self.readers.get_mut(&reader) else {
@@ -139,24 +167,40 @@ impl Model {
             if is_end {
                 reader.ending = Some((sequence, now + END_PATIENCE));
             } else if !is_over {
+                if let Some((_, until)) = &mut reader.ending {
+                    *until = now + END_PATIENCE;
+                }
                 reader.given.insert(sequence);
                 reader.expected.push(sequence);
             }
             return;
         }
-        if reader.given.last().is_some_and(|last| *last > sequence) {
+        let is_late = reader.given.last().is_some_and(|last| *last > sequence);
+        if is_late || reader.waiting.contains_key(&sequence) {
             return;
         }
-        let patience = match (is_end, is_sent_again) {
-            (true, _) => END_PATIENCE,
-            (false, true) => PATIENCE,
-            (false, false) => PATIENCE_ONCE,
+        let mut after = reader.waiting.iter().filter(|(at, _)| **at > sequence);
+        if after
+            .next()
+            .is_some_and(|(_, next)| next.came + OVERTAKEN_LEAST <= now)
+        {
+            reader.overtaken = Some(now);
+        }
+        reader.bytes += bytes as u64;
+        reader.came = now;
+        reader.newest = reader.newest.max(header.epoch);
+        let arrived = Arrived {
+            is_end,
+            epoch: header.epoch,
+            is_sent_again,
+            came: now,
+            deadline: header.deadline,
+            bytes: reader.bytes,
         };
-        let until = header.deadline.min(now + patience);
         reader
             .start
             .get_or_insert(header.deadline.min(now + START_PATIENCE));
-        reader.waiting.entry(sequence).or_insert((until, is_end));
+        reader.waiting.insert(sequence, arrived);
     }
 
     /// Says what each subscriber on a node must have been given by now, and forgets it.
@@ -170,9 +214,27 @@ impl Model {
 }
 
 impl Reader {
+    /// Says until when what is missing before an ADU is waited for.
+    fn until(&self, arrived: &Arrived) -> Instant {
+        let is_one_plan = self.last == arrived.epoch && self.newest == arrived.epoch;
+        if arrived.is_end {
+            return self.came + END_PATIENCE;
+        }
+        if !arrived.is_sent_again {
+            return arrived.deadline.min(arrived.came + PATIENCE_ONCE);
+        }
+        let usual = arrived.came + PATIENCE;
+        let is_behind = is_one_plan && self.bytes < arrived.bytes + BACKLOG_BYTES;
+        let behind = self.overtaken.filter(|_| is_behind).map_or(usual, |at| {
+            let until = at + OVERTAKEN_PATIENCE;
+            until.min(arrived.came + PATIENCE_MAX)
+        });
+        arrived.deadline.min(usual.max(behind))
+    }
+
     /// Lets out what has its turn.
     fn release(&mut self, now: Instant) {
-        while let Some((&sequence, &(until, is_end))) = self.waiting.first_key_value() {
+        while let Some((&sequence, &first)) = self.waiting.first_key_value() {
             if self.has_ended {
                 return;
             }
@@ -186,14 +248,15 @@ impl Reader {
             } else if is_joining {
                 self.start.is_some_and(|start| start <= now)
             } else {
-                until <= now
+                self.until(&first) <= now
             };
             if !may_go {
                 return;
             }
             self.waiting.pop_first();
             self.given.insert(sequence);
-            if is_end {
+            self.last = first.epoch;
+            if first.is_end {
                 self.has_ended = true;
             } else {
                 self.expected.push(sequence);

@@ -74,15 +74,15 @@ fn in_sequence_a_gap_is_waited_for_until_the_deadline_of_what_waits() {
         header.deadline = at(ms);
         header
     };
-    model.handle_arrived(reader, &due(0, 100), at(0));
-    model.handle_arrived(reader, &due(2, 120), at(10));
+    model.handle_arrived(reader, (&due(0, 100), 0), at(0));
+    model.handle_arrived(reader, (&due(2, 120), 0), at(10));
     assert_eq!(model.take_expected(reader, at(10)), [0]);
     assert_eq!(model.take_expected(reader, at(119)), []);
     assert_eq!(model.take_expected(reader, at(120)), [2]);
     // Its place has been given up.
-    model.handle_arrived(reader, &due(1, 500), at(121));
-    model.handle_arrived(reader, &due(3, 500), at(121));
-    model.handle_arrived(reader, &due(3, 500), at(121));
+    model.handle_arrived(reader, (&due(1, 500), 0), at(121));
+    model.handle_arrived(reader, (&due(3, 500), 0), at(121));
+    model.handle_arrived(reader, (&due(3, 500), 0), at(121));
     assert_eq!(model.take_expected(reader, at(600)), [3]);
 }
 
@@ -91,15 +91,15 @@ fn as_they_come_everything_is_delivered_once_until_the_end() {
     let mut model = Model::default();
     let reader = (1, 0);
     model.handle_subscribed(reader, false);
-    model.handle_arrived(reader, &header(5, 0), at(0));
+    model.handle_arrived(reader, (&header(5, 0), 0), at(0));
     model.handle_found(reader, STREAM);
     for sequence in [2, 1, 2] {
-        model.handle_arrived(reader, &header(sequence, 0), at(0));
+        model.handle_arrived(reader, (&header(sequence, 0), 0), at(0));
     }
     let mut end = header(3, 0);
     end.flags = Flags::END;
-    model.handle_arrived(reader, &end, at(0));
-    model.handle_arrived(reader, &header(0, 0), at(1_999));
-    model.handle_arrived(reader, &header(4, 0), at(1_999));
+    model.handle_arrived(reader, (&end, 0), at(0));
+    model.handle_arrived(reader, (&header(0, 0), 0), at(1_999));
+    model.handle_arrived(reader, (&header(4, 0), 0), at(1_999));
     assert_eq!(model.take_expected(reader, at(1_999)), [2, 1, 0]);
 }
