@@ -51,6 +51,17 @@ pub const PATIENCE_ONCE: Duration = Duration::from_secs(2);
 /// How long one who joins late waits for what may have overtaken its predecessors; a stream's very first ADU ends it.
 pub const START_PATIENCE: Duration = Duration::from_millis(200);
 
+/// The same of a stream that has just begun for its first sink, so that its first ADUs may have been lost and be sent again: three
+/// losses in a row over a round trip of 600 ms. What is sent once is given [`PATIENCE_ONCE`].
+pub const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A stream has just begun if one of so many ADUs comes first, what is sent in five seconds at 50 a second, and by its first plan: who
+/// joins later has another.
+pub const BEGIN_ADUS: u64 = 256;
+
+/// The number of a stream's first plan.
+pub const FIRST_PLAN: Epoch = Epoch(1);
+
 /// How long the end of a stream waits for ADUs that are still missing, since one came.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -112,6 +123,8 @@ impl Resequencer {
         } else {
             self.late += 1;
         }
+        // That it was missing was not known.
+        self.skipped += u64::from(coming == Coming::BeforeFirst);
         coming
     }
 
@@ -126,8 +139,14 @@ impl Resequencer {
     }
 
     fn keep(&mut self, adu: Adu, is_sent_again: bool, now: Instant) {
+        let has_begun = adu.header.sequence.0 < BEGIN_ADUS && adu.header.epoch == FIRST_PLAN;
+        let patience = match has_begun {
+            false => START_PATIENCE,
+            true if is_sent_again => BEGIN_PATIENCE,
+            true => PATIENCE_ONCE,
+        };
         self.start
-            .get_or_insert(adu.header.deadline.min(now + START_PATIENCE));
+            .get_or_insert(adu.header.deadline.min(now + patience));
         let mut behind = self.waiting.range(adu.header.sequence.0..);
         if let Some((_, next)) = behind.next()
             && next.came + OVERTAKEN_LEAST <= now

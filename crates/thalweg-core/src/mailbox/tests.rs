@@ -7,8 +7,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{
-    BACKLOG_BYTES, END_PATIENCE, OVERTAKEN_LEAST, OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX,
-    PATIENCE_ONCE, Resequencer, START_PATIENCE,
+    BACKLOG_BYTES, BEGIN_ADUS, BEGIN_PATIENCE, Coming, END_PATIENCE, FIRST_PLAN, OVERTAKEN_LEAST,
+    OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX, PATIENCE_ONCE, Resequencer, START_PATIENCE,
 };
 use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, Sequence, StreamId};
@@ -61,14 +61,49 @@ fn a_filled_gap_is_not_waited_for() {
 #[test]
 fn one_who_joins_late_waits_a_moment_for_the_overtaken() {
     let mut resequencer = Resequencer::default();
-    resequencer.handle_adu(adu(8, Instant::NEVER), true, Instant::ZERO);
+    let late = 8;
+    resequencer.handle_adu(adu(late, Instant::NEVER), true, Instant::ZERO);
     assert_eq!(drain(&mut resequencer, Instant::ZERO), []);
-    resequencer.handle_adu(adu(7, Instant::NEVER), true, Instant::ZERO);
+    resequencer.handle_adu(adu(late - 1, Instant::NEVER), true, Instant::ZERO);
     let start = resequencer.poll_timeout();
     assert_eq!(start, Instant::ZERO + START_PATIENCE);
     assert_eq!(drain(&mut resequencer, start - Duration::from_nanos(1)), []);
-    assert_eq!(drain(&mut resequencer, start), [7, 8]);
+    assert_eq!(drain(&mut resequencer, start), [late - 1, late]);
     assert_eq!(resequencer.skipped(), 0);
+    let coming = resequencer.handle_adu(adu(late - 2, Instant::NEVER), true, start);
+    assert_eq!(coming, Coming::BeforeFirst);
+    assert_eq!((resequencer.skipped(), resequencer.late()), (1, 1));
+}
+
+#[test]
+fn who_is_there_when_a_stream_begins_has_its_first_adu_though_it_is_sent_again() {
+    let deadline = Instant::ZERO + Duration::from_secs(1);
+    let cases = [
+        (Instant::NEVER, true, Instant::ZERO + BEGIN_PATIENCE),
+        (Instant::NEVER, false, Instant::ZERO + PATIENCE_ONCE),
+        (deadline, true, deadline),
+    ];
+    for (deadline, is_sent_again, until) in cases {
+        let soon = until - Duration::from_nanos(1);
+        for (first, now, expected) in [(0, soon, [0, 1, 2]), (3, until, [1, 2, 3])] {
+            let mut resequencer = Resequencer::default();
+            for sequence in [2, 1] {
+                let mut early = adu(sequence, deadline);
+                early.header.epoch = FIRST_PLAN;
+                resequencer.handle_adu(early, is_sent_again, Instant::ZERO);
+            }
+            assert_eq!(drain(&mut resequencer, soon), []);
+            assert_eq!(resequencer.poll_timeout(), until);
+            resequencer.handle_adu(adu(first, deadline), is_sent_again, soon);
+            assert_eq!(drain(&mut resequencer, now), expected);
+        }
+    }
+    // Long before, it has begun for somebody.
+    let mut resequencer = Resequencer::default();
+    let mut late = adu(BEGIN_ADUS, Instant::NEVER);
+    late.header.epoch = FIRST_PLAN;
+    resequencer.handle_adu(late, true, Instant::ZERO);
+    assert_eq!(resequencer.poll_timeout(), Instant::ZERO + START_PATIENCE);
 }
 
 #[test]

@@ -25,8 +25,8 @@ use thalweg_core::control::Installation;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
 use thalweg_core::mailbox::{
-    BACKLOG_BYTES, END_PATIENCE, OVERTAKEN_LEAST, OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX,
-    PATIENCE_ONCE, START_PATIENCE,
+    BACKLOG_BYTES, BEGIN_ADUS, BEGIN_PATIENCE, END_PATIENCE, FIRST_PLAN, OVERTAKEN_LEAST,
+    OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX, PATIENCE_ONCE, START_PATIENCE,
 };
 use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
@@ -197,9 +197,15 @@ impl Model {
             deadline: header.deadline,
             bytes: reader.bytes,
         };
+        let has_begun = sequence < BEGIN_ADUS && header.epoch == FIRST_PLAN;
+        let patience = match (has_begun, is_sent_again) {
+            (true, true) => BEGIN_PATIENCE,
+            (true, false) => PATIENCE_ONCE,
+            (false, _) => START_PATIENCE,
+        };
         reader
             .start
-            .get_or_insert(header.deadline.min(now + START_PATIENCE));
+            .get_or_insert(header.deadline.min(now + patience));
         reader.waiting.insert(sequence, arrived);
     }
 
