@@ -360,6 +360,24 @@ async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_what_is_sent_once_comes_by_another_way() {
+    let fan = Fan::start(63, 2).await;
+    let needs = Needs {
+        reliability: Reliability::None,
+        ..live()
+    };
+    let (mut publisher, subscriber) = fan.stream(needs).await;
+    give(&mut publisher).await;
+    let first = fan.relay_in_use().await.expect("a plan in force");
+    // The relay takes the end, and cannot bring it on.
+    fan.set(first, FAR, false);
+    let both = async { tokio::join!(publisher.finish(), received(subscriber)) };
+    let both = tokio::time::timeout(PATIENCE, both).await;
+    let (_, sequences) = both.expect("the subscriber is told of the end");
+    assert!(!sequences.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_held_goes_on_when_a_way_that_was_given_up_is_back() {
     let fan = Fan::start(61, 1).await;
     unbroken(&fan, held(live()), async |first| {

@@ -54,9 +54,8 @@ impl Keep {
         now: Instant,
     ) {
         let is_kept = match reliability {
-            Reliability::None => false,
-            // What is lost of it is asked for; that it has ended nobody would ask.
-            Reliability::Repaired => adu.header.flags.contains(Flags::END),
+            // What is lost of it is not wanted, or is asked for; that it has ended nobody would ask.
+            Reliability::None | Reliability::Repaired => adu.header.flags.contains(Flags::END),
             Reliability::UntilDeadline | Reliability::Full => true,
         };
         if !is_kept || plans.is_empty() {

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use super::{KEEP_AGE_MAX, Keep};
-use crate::adu::{Adu, Header};
+use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, Sequence, StreamId};
 use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX};
 use crate::mailbox::Held;
@@ -65,6 +65,15 @@ fn nothing_is_kept_beyond_its_deadline_or_age_nor_of_what_may_be_lost() {
     give(&mut keep, &early, UntilDeadline);
     give(&mut keep, &adu(1, 1, 1), Full);
     give(&mut keep, &adu(1, 2, 1), Reliability::None);
+    let mut ended = Keep::default();
+    let mut last = adu(1, 3, 0);
+    last.header.flags = Flags::END;
+    give(&mut ended, &last, Reliability::None);
+    assert_eq!(
+        taken(&mut ended, &[Epoch(1)], Instant::ZERO),
+        [3],
+        "its end"
+    );
     let end = Instant::ZERO + KEEP_AGE_MAX;
     assert_eq!(keep.poll_settled(), end);
     assert!(!keep.is_settled(end - Duration::from_nanos(1)) && keep.is_settled(end));
