@@ -40,8 +40,8 @@ pub use heed::Heed;
 use queue::{Event, Queue};
 
 /// How long after its end a world is given at most to account for everything: a link that is dead is found so after 8 s,
-/// and a publisher waits twice 30 s for its end.
-const SETTLE_MAX: Duration = Duration::from_secs(90);
+/// a publisher waits twice 30 s for its end, and a subscriber 120 s for what may be behind the rest.
+const SETTLE_MAX: Duration = Duration::from_secs(180);
 
 /// How long after all has ended the sources may take to hear of it at most: a report within a second, what is lost on the way
 /// up to four seconds later, and the way. A burst of losses is measured in packets, so on a line that has become quiet it goes
