@@ -38,6 +38,7 @@ struct State {
     packet: DataSize,
     has_been_full: bool,
     shortest: Shortest,
+    latest: Duration,
     /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
     waiting_since: Option<Moment>,
     waker: Option<Waker>,
@@ -70,6 +71,8 @@ pub struct Reading {
     pub rtt: Duration,
     /// Half of the shortest round trip in the last ten to twenty seconds; zero if none was measured.
     pub transit: Duration,
+    /// The round trip of the last packet that was acknowledged, with what its acknowledgement was held back; zero if there was none.
+    pub latest: Duration,
     /// The estimate of the sendable rate, if there is one.
     pub sendable: Option<Bitrate>,
     /// What is in packets that are neither acknowledged nor lost.
@@ -136,6 +139,7 @@ impl Watch {
             window: state.path.window,
             rtt: state.path.rtt,
             transit: state.shortest.half(),
+            latest: state.latest,
             sendable: state.path.sendable_rate(),
             in_flight: state.gate.in_flight(),
             packet: state.packet,
@@ -164,7 +168,9 @@ impl Watch {
         self.beyond.store(0, Relaxed);
         state.gate.handle_acknowledged(acked.bytes);
         state.path.rtt = acked.rtt;
-        state.shortest.handle(at, at.saturating_since(sent));
+        state.latest = at.saturating_since(sent);
+        let latest = state.latest;
+        state.shortest.handle(at, latest);
         state.waiting_since = Some(now);
     }
 

@@ -12,8 +12,9 @@
 //!
 //! Before it falls silent it is doubted: that goes the same way, and the source has the plan that it would take made ready.
 //!
-//! A suspicion holds for [`SUSPECT_HOLD`] from the last word of it. So a way that comes and goes is left once, and comes
-//! back into favour only after it has been quiet so long; the move back is a planned one.
+//! A suspicion holds for a while from the last word of it ([`Suspects`]). So a way that comes and goes is left once, and comes
+//! back into favour only after it has been quiet so long; the move back is a planned one. Meanwhile the node that found the
+//! silence measures the link's round trip anew, so that the move is decided on what the link is like since.
 //!
 //! *What it does not do.* It keeps no ADU ([`Keep`](crate::session::Keep)) and does not find silence
 //! ([`Pulse`](crate::routing::pulse::Pulse)): the driver has both.
@@ -26,6 +27,7 @@ use alloc::vec::Vec;
 
 use super::producer::{SilentProducers, TELL_AFTER};
 use super::receipt::Receivings;
+use super::suspects::{SUSPECT_HOLD, Suspects};
 use super::withhold::Withholders;
 use super::{Controller, Note};
 use crate::admission::Rights;
@@ -36,10 +38,6 @@ use crate::session::Part;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Said;
 use crate::wire::receipt::Advice;
-
-/// How long a way is kept away from after the last word of silence: longer than a dead link takes to leave the map (8 s), so
-/// that a stream does not go back to it in between.
-pub const SUSPECT_HOLD: Duration = Duration::from_secs(10);
 
 /// How long a doubt is remembered: as long as silence takes to follow it, on links whose round trip is below 1.5 s.
 pub const DOUBT_HOLD: Duration = Duration::from_secs(2);
@@ -79,9 +77,9 @@ pub(super) enum Avoid {
 /// What is known of silences and of what has come.
 #[derive(Debug, Default)]
 pub(super) struct Continuity {
-    /// Who does not hear from whom, and until when that is remembered.
-    suspects: BTreeMap<(NodeId, NodeId), Instant>,
-    /// The same by who is not heard from, by anybody.
+    /// Who does not hear from whom.
+    suspects: Suspects,
+    /// Who was not heard from, by anybody, and until when plans keep away from it.
     unheard: BTreeMap<NodeId, Instant>,
     /// Who was doubted by whom.
     doubts: BTreeMap<(NodeId, NodeId), Doubt>,
@@ -128,7 +126,7 @@ impl Continuity {
     fn is_new_doubt(&mut self, link: (NodeId, NodeId), now: Instant) -> bool {
         self.doubts
             .retain(|_, doubt| doubt.again + doubt.wait > now);
-        let is_suspect = self.suspects.get(&link).is_some_and(|until| *until > now);
+        let is_suspect = self.suspects.has(link, now);
         let doubt = self.doubts.entry(link).or_default();
         let is_new = !is_suspect && doubt.again <= now;
         if is_new {
@@ -140,17 +138,16 @@ impl Continuity {
 
     /// Has plans lead elsewhere until then, or for as long as they were to before.
     fn go_around(&mut self, link: (NodeId, NodeId), until: Instant) {
-        let of_link = self.suspects.entry(link).or_default();
-        *of_link = until.max(*of_link);
+        self.suspects.keep_away(link, until);
         let of_node = self.unheard.entry(link.1).or_default();
         *of_node = until.max(*of_node);
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
-        let suspects = self.suspects.values().chain(self.leaving.values());
-        let all = suspects.chain(self.silent.values());
+        let all = self.leaving.values().chain(self.silent.values());
         let first = all.min().copied().unwrap_or(Instant::NEVER);
         first
+            .min(self.suspects.poll_timeout())
             .min(self.receivings.poll_timeout())
             .min(self.withholders.poll_timeout())
             .min(self.silent_producers.poll_timeout())
@@ -178,6 +175,9 @@ impl Controller {
             }
             Hearing::Silent if is_linked => {
                 self.continuity.doubts.remove(&(self.id(), peer));
+                if let Some(gauge) = self.links.get_mut(&peer) {
+                    gauge.handle_silence();
+                }
                 self.silence_accounts(peer, true, now);
                 self.continuity.silent.insert(peer, now + TELL_AFTER);
                 self.note(Note::Silent { peer });
@@ -201,11 +201,10 @@ impl Controller {
             leaving,
             ..
         } = &mut self.continuity;
-        let before = suspects.len() + leaving.len();
-        suspects.retain(|_, until| *until > now);
+        let before = leaving.len();
         unheard.retain(|_, until| *until > now);
         leaving.retain(|_, until| *until > now);
-        self.is_changed |= suspects.len() + leaving.len() != before;
+        self.is_changed |= suspects.expire(now) | (leaving.len() != before);
         let due = self.continuity.silent.iter_mut();
         let due = due.filter(|(_, again)| **again <= now);
         let due: Vec<NodeId> = due
@@ -300,6 +299,7 @@ impl Controller {
     fn suspect(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + SUSPECT_HOLD;
         self.continuity.doubts.remove(&(from, to));
+        self.continuity.suspects.insert((from, to), now);
         self.continuity.go_around((from, to), until);
         for source in self.sources.values_mut() {
             source.session.handle_suspect(from, to, until);
@@ -348,9 +348,9 @@ impl Controller {
             let does_not_pass_on = holds(unheard.get(node)) || withholders.has(*node, now);
             avoid == Avoid::Nodes && !is_end && does_not_pass_on
         };
-        let is_suspect = |near, far| match suspects.get(&(near, far)) {
-            Some(until) if avoid == Avoid::Silent => self.is_silent_now(near, far, *until, now),
-            until => holds(until),
+        let is_suspect = |near, far| match avoid {
+            Avoid::Silent => self.is_silent_now(near, far, now),
+            _ => suspects.has((near, far), now),
         };
         let [near, far] = ends;
         ends.iter().any(|node| leaves(node) || is_silent(node))
@@ -358,13 +358,20 @@ impl Controller {
             || is_suspect(far, near)
     }
 
-    /// Returns whether there is silence on a link that is suspected until then: this node knows of its own, of others by how long ago
-    /// they said it last, which they do again and again.
-    fn is_silent_now(&self, near: NodeId, far: NodeId, until: Instant, now: Instant) -> bool {
+    /// Returns whether there is silence on a link that is suspected: this node knows of its own, of others by how long ago they said
+    /// it last, which they do again and again.
+    fn is_silent_now(&self, near: NodeId, far: NodeId, now: Instant) -> bool {
+        let said = self.continuity.suspects.said((near, far));
         if near == self.id() {
-            return self.continuity.silent.contains_key(&far);
+            return said.is_some() && self.continuity.silent.contains_key(&far);
         }
-        until + SAID_AGAIN > now + SUSPECT_HOLD
+        said.is_some_and(|said| said + SAID_AGAIN > now)
+    }
+
+    /// Returns whether there was silence on a link of late, and it may be another since.
+    pub(super) fn was_silent(&self, [near, far]: [NodeId; 2]) -> bool {
+        let suspects = &self.continuity.suspects;
+        suspects.said((near, far)).is_some() || suspects.said((far, near)).is_some()
     }
 
     /// Returns what a planning for a sink can keep away from, as far as the map tells.

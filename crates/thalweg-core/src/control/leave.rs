@@ -12,7 +12,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use super::continuity::SUSPECT_HOLD;
+use super::suspects::SUSPECT_HOLD;
 use super::{Controller, Keys, Note};
 use crate::id::{NodeId, StreamId};
 use crate::time::Instant;

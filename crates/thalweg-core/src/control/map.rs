@@ -78,7 +78,9 @@ impl Map {
         let links = links.filter(|link| link.is_for([source, sink]));
         for link in links.filter(|link| is_open([link.near.node, link.far.node])) {
             let ends = [places[&link.near.node].0, places[&link.far.node].0];
-            topology.add_link(edge(ends, link.there, link.back.unwrap_or(link.there)));
+            let was_silent = control.was_silent([link.near.node, link.far.node]);
+            let back = link.back.unwrap_or(link.there);
+            topology.add_link(edge(ends, link.there, back, was_silent));
         }
         let name = |node: NodeId| {
             let place = places.get(&node).map(|(_, name)| name.clone());
@@ -157,12 +159,20 @@ fn unique(taken: &BTreeMap<NodeName, NodeId>, name: &str, node: NodeId) -> NodeN
     })
 }
 
-fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour) -> Edge {
+/// Returns a link as the planner knows it, from what its ends say of it.
+///
+/// Both measure the same round trip. The first that an end sees is too long where it was busy, so the shorter is believed; but after a
+/// silence an end that did not hear it goes on telling for half a minute how long it was.
+fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour, was_silent: bool) -> Edge {
     let known = [there.rate, back.rate]
         .into_iter()
         .filter(|rate| *rate > Bitrate::ZERO)
         .min();
-    let rtt = there.rtt.min(back.rtt);
+    let rtt = if was_silent {
+        there.rtt.max(back.rtt)
+    } else {
+        there.rtt.min(back.rtt)
+    };
     let loss_ppm = there.loss_ppm.max(back.loss_ppm);
     let mut edge = Edge::new(ends, known.unwrap_or(RATE_UNKNOWN));
     edge.delay = Duration::from_nanos(rtt.as_nanos() / 2);

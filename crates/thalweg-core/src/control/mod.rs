@@ -65,6 +65,7 @@ mod routed;
 mod sequel;
 mod sink;
 mod source;
+mod suspects;
 #[cfg(test)]
 mod tests;
 mod trace;

@@ -18,9 +18,9 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::continuity::SUSPECT_HOLD;
 use super::part::Part;
 use super::sink::Subscription;
+use super::suspects::SUSPECT_HOLD;
 use super::{Controller, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::time::{Duration, Instant};

@@ -23,7 +23,8 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::continuity::{Avoid, SUSPECT_HOLD};
+use super::continuity::Avoid;
+use super::suspects::SUSPECT_HOLD;
 use super::{Controller, Keys, Note};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Account, Patience};

@@ -316,6 +316,10 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
             Duration::ZERO => totals.rtt,
             shortest => shortest,
         },
+        latest: match path.map_or(Duration::ZERO, |path| path.latest) {
+            Duration::ZERO => totals.rtt,
+            latest => latest,
+        },
         loss: gauge::weigh(reading.loss, reading.packets),
         sent: DataSize::from_bytes(totals.bytes_sent),
         // To ask whether there is room may cost a question to the kernel.

@@ -275,6 +275,7 @@ impl Flood {
         let delay = self.links[link].wire.delay;
         let sample = Sample {
             rtt: delay + delay,
+            latest: delay + delay,
             loss: Ratio::ZERO,
             sent: DataSize::ZERO,
             waiting: DataSize::ZERO,

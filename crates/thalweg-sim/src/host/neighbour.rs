@@ -136,6 +136,10 @@ impl Neighbour {
                 Duration::ZERO => stats.rtt,
                 shortest => shortest,
             },
+            latest: match stats.rtt_latest {
+                Duration::ZERO => stats.rtt,
+                latest => latest,
+            },
             loss: gauge::weigh(stats.loss, stats.packets_sent),
             sent: stats.sent,
             waiting: if stats.is_full {

@@ -105,6 +105,8 @@ pub struct PortStats {
     pub rtt: Duration,
     /// The shortest round trip in the last ten to twenty seconds; zero if none was measured.
     pub rtt_min: Duration,
+    /// That of the last packet that was acknowledged, with what its acknowledgement was held back; zero if there was none.
+    pub rtt_latest: Duration,
     /// The share of packets found lost since the link is up.
     pub loss: Ratio,
     /// How much may be unacknowledged.

@@ -306,6 +306,7 @@ impl Live {
         PortStats {
             rtt: path.rtt.into(),
             rtt_min: self.sender.rtt_min(),
+            rtt_latest: self.sender.rtt_latest(),
             loss,
             congestion_window: DataSize::from_bytes(path.cwnd),
             packets_sent: stats.sent_packets,

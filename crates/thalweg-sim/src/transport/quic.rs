@@ -79,6 +79,12 @@ impl Streams {
         reading.map_or(Duration::ZERO, |reading| reading.transit + reading.transit)
     }
 
+    /// Returns the round trip of the last packet that was acknowledged; zero if there was none.
+    pub(super) fn rtt_latest(&self) -> Duration {
+        let reading = self.watch.as_ref().map(|watch| watch.reading());
+        reading.map_or(Duration::ZERO, |reading| reading.latest)
+    }
+
     /// Returns whose a stream is.
     pub(super) fn owner(&self, stream: StreamId) -> Option<Owner> {
         self.open.get(&stream).map(|open| open.owner)

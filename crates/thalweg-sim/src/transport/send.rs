@@ -103,6 +103,11 @@ impl Outgoing {
         self.streams.rtt_min()
     }
 
+    /// Returns the round trip of the last packet that was acknowledged; zero if there was none.
+    pub(super) fn rtt_latest(&self) -> Duration {
+        self.streams.rtt_latest()
+    }
+
     /// Returns how much room is left for those that would wait.
     pub(super) const fn room_kib(&self) -> u32 {
         self.room_kib

@@ -160,6 +160,7 @@ fn find_nearer(flood: &mut Flood, leaves: usize, rtt: Duration) {
     const MILLI: Duration = Duration::from_millis(1);
     let sample = Sample {
         rtt,
+        latest: rtt,
         loss: Ratio::ZERO,
         sent: DataSize::ZERO,
         waiting: DataSize::ZERO,
@@ -311,6 +312,7 @@ fn a_link_that_carries_less_one_way_is_on_everybodys_map_as_it_is() {
     for step in 1..40_u64 {
         let sample = Sample {
             rtt: Duration::from_millis(10),
+            latest: Duration::from_millis(10),
             loss: Ratio::ZERO,
             sent: DataSize::from_bytes(step * 31_250),
             waiting: DataSize::from_kib(200),

@@ -1,5 +1,5 @@
 //! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
-//! is left, one that trembles is not, and one that was cut is what it was.
+//! is left, one that has become too long is not taken up again, one that trembles is not left, and one that was cut is what it was.
 
 use thalweg_core::time::Duration;
 use thalweg_sim::play::Played;
@@ -67,6 +67,42 @@ fn a_line_that_was_cut_takes_a_stream_as_soon_as_it_is_back() {
         // Of 25 ADUs a second, from the cut until the screen behind the line is back, with a second for its new plan.
         let missing = video.sent - video.delivered;
         assert!(missing < 9 * 25, "seed {seed}: {missing} missing");
+    }
+}
+
+#[test]
+fn a_stream_does_not_come_back_to_a_line_that_has_become_too_long() {
+    let world = routing_world!("delay-rise");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        let [direct, detour] = &ways(&played)[..] else {
+            panic!("seed {seed}: {:?}", ways(&played));
+        };
+        assert_eq!(direct[..], ["cam", "desk"], "seed {seed}");
+        assert_eq!(detour[..], ["cam", "relay", "desk"], "seed {seed}");
+        let video = &played.report.streams[0];
+        let late = video.sent - video.delivered;
+        assert!(late < 25, "seed {seed}: {late} late");
+    }
+}
+
+#[test]
+fn a_stream_comes_back_to_a_line_that_was_too_long_for_a_moment() {
+    let mut world = routing_world!("delay-rise");
+    let rise = world.events[0].clone();
+    let mut fall = rise.clone();
+    fall.time = rise.time + Duration::from_secs(1);
+    if let thalweg_core::model::Change::Link { set, .. } = &mut fall.change {
+        set.delay = Some(Duration::from_millis(10));
+    }
+    world.events.push(fall);
+    for seed in 0..SEEDS {
+        let ways = ways(&run_by_law(&world, seed));
+        assert_eq!(
+            ways.last().expect("a plan")[..],
+            ["cam", "desk"],
+            "seed {seed}: {ways:?}"
+        );
     }
 }
 

@@ -138,8 +138,10 @@ fn tremble(flood: &mut Flood, shape: &Shape) {
             for ([near, far], sent) in ways.into_iter().zip(sent) {
                 let mut noisy = |value: u64| value * (80 + dice.next_below(41)) / 100;
                 *sent += noisy(per_sample);
+                let rtt = Duration::from_micros(noisy(2 * wire.delay.as_micros()));
                 let sample = Sample {
-                    rtt: Duration::from_micros(noisy(2 * wire.delay.as_micros())),
+                    rtt,
+                    latest: rtt,
                     loss: Ratio::ZERO,
                     sent: DataSize::from_bytes(*sent),
                     waiting: DataSize::from_kib(200),

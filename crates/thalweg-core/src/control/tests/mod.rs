@@ -18,6 +18,7 @@ mod routes;
 mod sequels;
 mod standby;
 mod streams;
+mod suspects;
 mod traces;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -53,6 +54,7 @@ const E: NodeId = NodeId([5; 32]);
 
 const LINK: Sample = Sample {
     rtt: Duration::from_millis(10),
+    latest: Duration::from_millis(10),
     loss: Ratio::ZERO,
     sent: DataSize::ZERO,
     waiting: DataSize::ZERO,

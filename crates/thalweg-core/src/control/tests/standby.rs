@@ -5,7 +5,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::Note;
-use super::super::continuity::{DOUBT_EVERY, DOUBT_EVERY_MAX, DOUBT_HOLD, SUSPECT_HOLD};
+use super::super::continuity::{DOUBT_EVERY, DOUBT_EVERY_MAX, DOUBT_HOLD};
+use super::super::suspects::SUSPECT_HOLD;
 use super::{A, B, C, D, E, Fabric, publication};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::planner::Planner;

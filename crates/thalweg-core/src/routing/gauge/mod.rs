@@ -9,7 +9,8 @@
 //! a **silence** a new one begins. How long that is depends on the link: where one packet takes a second, so does its answer.
 //!
 //! What is told stands in the node's record, and others plan by it. It changes only when the measured value has left a band
-//! around it for a while; worse is told sooner than better ([`Band`]). So what trembles by a fifth is told once.
+//! around it for a while; worse is told sooner than better ([`Band`]). So what trembles by a fifth is told once. A round trip that
+//! was told while it changed is told once more when it has settled, and that of a link that was silent is measured anew.
 //!
 //! ```text
 //! sample each 250 ms ─► window of 2 s ─┬─ something waited all the time ─► capacity = what left
@@ -27,13 +28,16 @@
 //!
 //! *Sources.* docs/routing.md; RFC 2328 §13 (what is flooded), Cardwell et al., "BBR" (2016), §"application-limited".
 
+mod anew;
 mod band;
 #[cfg(test)]
 mod tests;
 
 use alloc::collections::VecDeque;
 
+use self::anew::Anew;
 pub use self::band::Band;
+use self::band::Settling;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize, Ratio};
 
@@ -89,6 +93,9 @@ const DOUBLINGS_MAX: u32 = 5;
 pub struct Sample {
     /// The shortest round trip of late, or the smoothed one where that is not known.
     pub rtt: Duration,
+    /// The round trip of the last packet that was acknowledged, with what its acknowledgement was held back, or the smoothed one
+    /// where that is not known.
+    pub latest: Duration,
     /// The share of packets lost of late, as [`weigh`] has it.
     pub loss: Ratio,
     /// All bytes that have left on it since it is up.
@@ -139,6 +146,8 @@ pub struct Gauge {
     /// How many samples in a row found no answer, now and before the last answer.
     quiet: [usize; 2],
     rtt: Duration,
+    /// The round trip since a silence.
+    anew: Option<Anew>,
     jitter_nanos: f64,
     loss: Ratio,
     used: Bitrate,
@@ -150,6 +159,8 @@ pub struct Gauge {
     doubt: Instant,
     doubts: u32,
     told_rtt: Band,
+    /// Where a round trip has led that was told while it changed.
+    settling: Settling,
     told_loss: Band,
     /// Without bound while it is not known.
     told_rate: Band,
@@ -172,6 +183,7 @@ impl Gauge {
             heard: sample.heard,
             quiet: [0; 2],
             rtt: sample.rtt,
+            anew: None,
             jitter_nanos: 0.0,
             loss: sample.loss,
             used: Bitrate::ZERO,
@@ -180,6 +192,7 @@ impl Gauge {
             doubt: Instant::NEVER,
             doubts: 0,
             told_rtt: Band::new(sample.rtt.as_secs_f64()),
+            settling: Settling::default(),
             told_loss: Band::new(sample.loss.as_f64()),
             told_rate: band_of(ceiling),
         };
@@ -197,18 +210,35 @@ impl Gauge {
         if last.is_some_and(|last| now.saturating_since(last.at).as_nanos() < soon) {
             return false;
         }
-        let step = sample.rtt.as_secs_f64() - self.rtt.as_secs_f64();
+        let anew = self.anew.as_mut();
+        if anew.is_some_and(|anew| anew.handle_sample(&sample, now)) {
+            self.anew = None;
+        }
+        let least = self.anew.as_ref().map_or(Duration::ZERO, Anew::least);
+        let rtt = sample.rtt.max(least);
+        let step = rtt.as_secs_f64() - self.rtt.as_secs_f64();
         // RFC 3550 §6.4.1: a sixteenth of each difference.
         self.jitter_nanos += (step.max(-step) * 1e9 - self.jitter_nanos) / 16.0;
-        (self.rtt, self.loss) = (sample.rtt, sample.loss);
+        (self.rtt, self.loss) = (rtt, sample.loss);
         self.listen(sample.heard);
         self.push(sample, now);
         self.measure(now);
-        self.tell(now)
+        let is_longer = self.tell_anew(now);
+        self.tell(now) | is_longer
     }
 
-    /// Takes a link that was told to be slow at its old word again, if it is time; returns whether others are to be told.
+    /// Takes in that the neighbour does not answer: the path may have become longer, so it is measured anew, and told at once.
+    pub fn handle_silence(&mut self) {
+        self.anew.get_or_insert_default().handle_silence();
+    }
+
+    /// Takes a link that was told to be slow at its old word again, and tells how long one has become that was silent, if it is
+    /// time; returns whether others are to be told.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
+        self.tell_anew(now) | self.take_at_old_word(now)
+    }
+
+    fn take_at_old_word(&mut self, now: Instant) -> bool {
         if now < self.doubt {
             return false;
         }
@@ -221,8 +251,9 @@ impl Gauge {
     }
 
     /// Returns when [`Gauge::handle_timeout`] has something to do.
-    pub const fn poll_timeout(&self) -> Instant {
-        self.doubt
+    pub fn poll_timeout(&self) -> Instant {
+        let anew = self.anew.as_ref().map(Anew::poll_timeout);
+        self.doubt.min(anew.unwrap_or(Instant::NEVER))
     }
 
     /// Returns what is known now.
@@ -351,13 +382,7 @@ impl Gauge {
             let (rate, holds) = (capacity.as_bps() as f64, [fall, RISE_HOLD]);
             is_news |= self.told_rate.handle_value(rate, bounds, holds, now);
         }
-        // What is larger is worse.
-        let (told, margin) = (self.told_rtt.told(), RTT_MARGIN.as_secs_f64());
-        let bounds = [told * 0.75 - margin, told * 1.25 + margin];
-        let rtt = self.rtt.as_secs_f64();
-        is_news |= self
-            .told_rtt
-            .handle_value(rtt, bounds, [RISE_HOLD, fall], now);
+        is_news |= self.tell_rtt(fall, now);
         let told = self.told_loss.told();
         let margin = (told / 2.0).max(LOSS_MARGIN);
         let bounds = [told - margin, told + margin];
@@ -366,6 +391,39 @@ impl Gauge {
             .told_loss
             .handle_value(loss, bounds, [LOSS_HOLD; 2], now);
         is_news
+    }
+
+    /// The same of the round trip, of which what is larger is worse.
+    fn tell_rtt(&mut self, fall: Duration, now: Instant) -> bool {
+        let (rtt, bounds) = (self.rtt.as_secs_f64(), self.rtt_bounds());
+        let holds = [RISE_HOLD, fall];
+        if self.told_rtt.handle_value(rtt, bounds, holds, now) {
+            self.settling = Settling::begin(rtt, now);
+            return true;
+        }
+        let settled = self.settling.handle_value(rtt, bounds, RISE_HOLD, now);
+        self.told_rtt = settled.map_or(self.told_rtt, Band::new);
+        settled.is_some()
+    }
+
+    /// Tells how long a link has become that was silent, if it is time.
+    fn tell_anew(&mut self, now: Instant) -> bool {
+        let anew = self.anew.as_mut();
+        let Some(least) = anew.and_then(|anew| anew.handle_timeout(now)) else {
+            return false;
+        };
+        let (least, [_, high]) = (least.as_secs_f64(), self.rtt_bounds());
+        if least > high {
+            self.told_rtt = Band::new(least);
+            self.settling = Settling::begin(least, now);
+        }
+        least > high
+    }
+
+    /// Returns the bounds of the band around the round trip that was told.
+    fn rtt_bounds(&self) -> [f64; 2] {
+        let (told, margin) = (self.told_rtt.told(), RTT_MARGIN.as_secs_f64());
+        [told * 0.75 - margin, told * 1.25 + margin]
     }
 }
 

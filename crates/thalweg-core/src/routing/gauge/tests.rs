@@ -103,6 +103,7 @@ impl Direction {
 fn sample(sent: u64, waiting: u64, rtt: Duration) -> Sample {
     Sample {
         rtt,
+        latest: rtt,
         loss: Ratio::ZERO,
         sent: DataSize::from_bytes(sent),
         waiting: DataSize::from_bytes(waiting),
@@ -281,4 +282,162 @@ fn what_is_left_of_it_is_known() {
     assert!(!reading.is_measured && reading.capacity == Some(Bitrate::from_kbps(4_000)));
     assert_eq!(reading.headroom, Some(Bitrate::from_kbps(3_000)));
     assert_eq!((reading.rtt, reading.jitter), (RTT, Duration::ZERO));
+}
+
+/// A link of 20 ms at rest that is read four times a second, as a driver reads it.
+struct Stretched {
+    gauge: Gauge,
+    now: Instant,
+    heard: u64,
+    /// What acknowledgements are held back, which the smoothed round trip is without.
+    held_back: u64,
+    smoothed: f64,
+    /// What is read: the shortest of the smoothed round trips of ten seconds.
+    read: Vec<f64>,
+    /// When others were to be told, since it began.
+    told: Vec<Duration>,
+}
+
+impl Stretched {
+    fn new() -> Self {
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let rtt = Duration::from_millis(20);
+        Self {
+            gauge: Gauge::new(None, sample(0, 0, rtt), now),
+            now,
+            heard: 0,
+            held_back: 0,
+            smoothed: 20.0,
+            read: Vec::new(),
+            told: Vec::new(),
+        }
+    }
+
+    /// Lets an answer come that took so long.
+    fn answer(&mut self, milliseconds: u64) {
+        self.heard += 1;
+        self.smoothed += (milliseconds as f64 - self.smoothed) / 8.0;
+        self.look(milliseconds + self.held_back);
+    }
+
+    fn look(&mut self, milliseconds: u64) {
+        self.now = self.now + SAMPLE_EVERY;
+        self.read.push(self.smoothed);
+        let of_late = self.read.iter().rev().take(40);
+        let shortest = of_late.copied().fold(f64::INFINITY, f64::min);
+        let rtt = Duration::from_secs_f64(shortest / 1e3);
+        let read = Sample {
+            latest: Duration::from_millis(milliseconds),
+            heard: self.heard,
+            ..sample(0, 0, rtt)
+        };
+        if self.gauge.handle_sample(read, self.now) {
+            let at = Instant::ZERO + Duration::from_secs(1);
+            self.told.push(self.now.saturating_since(at));
+        }
+    }
+
+    /// Lets one answer come in so many looks, for so long.
+    fn pass(&mut self, milliseconds: u64, every: u64, time: Duration) {
+        for step in 0..time.as_nanos() / SAMPLE_EVERY.as_nanos() {
+            if step.is_multiple_of(every) {
+                self.answer(milliseconds);
+            } else {
+                self.look(milliseconds);
+            }
+        }
+    }
+
+    fn told_ms(&self) -> f64 {
+        self.gauge.told().rtt.as_secs_f64() * 1e3
+    }
+}
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+#[test]
+fn a_silent_link_that_has_become_longer_is_told_before_a_stream_may_come_back() {
+    let mut link = Stretched::new();
+    link.gauge.handle_silence();
+    // The first answers were half way when it became so.
+    link.look(20);
+    link.answer(410);
+    link.pass(806, 4, seconds(8));
+    let [told] = link.told[..] else {
+        panic!("{:?}", link.told);
+    };
+    assert!(told < seconds(5), "{told:?}");
+    assert!((770.0..=806.0).contains(&link.told_ms()));
+    // What is read of late is still that of before, and then on its way there: nobody is told that it is better.
+    link.pass(806, 20, LONG + LONG);
+    assert!(link.told.len() <= 2, "{:?}", link.told);
+    assert!((770.0..=806.0).contains(&link.told_ms()));
+    // It is as it was.
+    let before = link.told.len();
+    link.pass(20, 1, seconds(9));
+    assert_eq!(link.told.len(), before);
+    link.pass(20, 1, LONG);
+    assert!(
+        (15.0..=30.0).contains(&link.told_ms()),
+        "{}",
+        link.told_ms()
+    );
+}
+
+#[test]
+fn a_silent_link_that_is_as_it_was_is_not_told() {
+    let mut link = Stretched::new();
+    link.held_back = 25;
+    for _ in 0..5 {
+        link.gauge.handle_silence();
+        // What waited while it stood still.
+        link.look(20);
+        link.answer(400);
+        link.pass(20, 1, seconds(15));
+    }
+    assert_eq!(link.told, []);
+}
+
+#[test]
+fn a_link_that_falls_silent_again_and_again_is_told_all_the_same() {
+    let mut link = Stretched::new();
+    for _ in 0..6 {
+        link.gauge.handle_silence();
+        link.pass(806, 1, seconds(1));
+    }
+    assert!((770.0..=806.0).contains(&link.told_ms()));
+    assert_eq!(link.told.len(), 1);
+}
+
+#[test]
+fn what_was_told_is_told_by_the_clock_where_nothing_is_read_any_more() {
+    let mut link = Stretched::new();
+    link.gauge.handle_silence();
+    assert!(link.gauge.poll_timeout().is_never(), "nothing has come");
+    link.look(20);
+    link.answer(806);
+    let due = link.gauge.poll_timeout();
+    assert!(due > link.now && due <= link.now + seconds(3));
+    assert!(link.gauge.handle_timeout(due));
+    assert!((770.0..=806.0).contains(&link.told_ms()));
+    assert!(link.gauge.poll_timeout().is_never());
+}
+
+#[test]
+fn what_was_told_on_its_way_is_told_once_more_where_it_ends() {
+    // Answers are rare, so the smoothed round trip takes its time, and there is no silence.
+    for every in [2, 4, 8, 20] {
+        let mut link = Stretched::new();
+        link.pass(806, every, seconds(300));
+        let told = link.told_ms();
+        assert!((730.0..=806.0).contains(&told), "{every}: {told}");
+        assert!(link.told.len() <= 8, "{every}: {:?}", link.told);
+        link.told.clear();
+        link.pass(20, every, seconds(300));
+        let told = link.told_ms();
+        assert!((15.0..=30.0).contains(&told), "{every}: {told}");
+        assert!(link.told.len() <= 8, "{every}: {:?}", link.told);
+    }
 }
