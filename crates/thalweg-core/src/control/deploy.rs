@@ -15,7 +15,7 @@ use super::continuity::{Avoid, layers};
 use super::map::Map;
 use super::part::needs_key;
 use super::planning::{Planning, Solved, Words};
-use super::{Controller, KeyContext, Keys, Note, Output, PlanState};
+use super::{Controller, KeyContext, Keys, Note, Output, PlanState, Source};
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::planner::{Planner, Policy};
 use crate::session::Part;
@@ -136,6 +136,8 @@ impl Controller {
                         plan.state = PlanState::Deploying;
                     }
                     self.open_graft(stream, epoch, now);
+                } else {
+                    source.note_kept(sink, words);
                 }
             }
             Err(reason) => {
@@ -232,6 +234,25 @@ impl Controller {
             stream,
         };
         Some(keys.seal_key(source.keys.of(epoch), &record.box_key, context))
+    }
+}
+
+impl Source {
+    /// A plan was found that is deployed already: whatever stood in the way since does not any more.
+    fn note_kept(&mut self, sink: NodeId, words: Option<Words>) {
+        let mut active = self.session.active();
+        let in_force = active.find(|(node, _)| *node == sink);
+        let Some(plan) = self.sinks.get_mut(&sink) else {
+            return;
+        };
+        plan.reason = None;
+        plan.state = match in_force {
+            Some(_) => PlanState::Active,
+            None => PlanState::Deploying,
+        };
+        if self.session.is_settled(sink) {
+            plan.words = words;
+        }
     }
 }
 

@@ -66,6 +66,12 @@ impl Session {
         self.want_plans(|_, sink| is_for_all || !sink.is_well());
     }
 
+    /// Returns whether a sink is served by a plan that no other is to take over from.
+    pub fn is_settled(&self, node: NodeId) -> bool {
+        let sink = self.sinks.get(&node);
+        sink.is_some_and(|sink| sink.active.is_some() && sink.pending.is_none())
+    }
+
     /// Asks for the plans of these sinks, unless that is asked already.
     pub(super) fn want_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
         let asked = self.outputs.iter().filter_map(|output| match output {
