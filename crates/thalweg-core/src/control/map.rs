@@ -7,6 +7,9 @@
 //! own streams only; slots, rates and what is secure come from the signed records. Of two ends
 //! that say different things about a link, the more careful is believed: the planner knows one rate of a link, so one that
 //! carries less one way is planned with that.
+//!
+//! Of a link whose rate is known no more, what it was is believed for as long as there is a way with that. If there is none the link
+//! is taken to carry anything, like one that was never measured: so the stream that has no other way is what measures it anew.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -19,7 +22,7 @@ use super::{Controller, Publication};
 use crate::admission::Rights;
 use crate::id::NodeId;
 use crate::model::{Catalogue, Edge, NodeIndex, NodeName, Snapshot, Stream, Topology, Traffic};
-use crate::planner::Plan;
+use crate::planner::{self, Plan, Policy, Shortfall};
 use crate::session::Part;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, Ratio};
@@ -33,6 +36,8 @@ const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
 pub(super) struct Map {
     pub(super) snapshot: Snapshot,
     keys: BTreeMap<NodeName, NodeId>,
+    /// Links that are planned with what they carried formerly, by their places, and what else is known of them.
+    former: Vec<(usize, Bitrate)>,
 }
 
 impl Map {
@@ -63,6 +68,7 @@ impl Map {
         let mut topology = Topology::default();
         let mut places = BTreeMap::new();
         let mut keys = BTreeMap::new();
+        let mut former = Vec::new();
         let may_stand =
             |node| node == sink || node == source || control.roll.may(node, Rights::RELAY);
         let records = || control.directory.records();
@@ -79,8 +85,16 @@ impl Map {
         for link in links.filter(|link| is_open([link.near.node, link.far.node])) {
             let ends = [places[&link.near.node].0, places[&link.far.node].0];
             let was_silent = control.was_silent([link.near.node, link.far.node]);
-            let back = link.back.unwrap_or(link.there);
-            topology.add_link(edge(ends, link.there, back, was_silent));
+            let (there, back) = (link.there, link.back.unwrap_or(link.there));
+            let mut edge = edge(ends, there, back, was_silent);
+            let of = |near, far| control.directory.former_rate(near, far);
+            let before = of(link.near.node, link.far.node).into_iter();
+            let before = before.chain(of(link.far.node, link.near.node)).min();
+            if let Some(before) = before.filter(|before| *before < edge.rate) {
+                former.push((topology.links().len(), edge.rate));
+                edge.rate = before;
+            }
+            topology.add_link(edge);
         }
         let name = |node: NodeId| {
             let place = places.get(&node).map(|(_, name)| name.clone());
@@ -107,7 +121,23 @@ impl Map {
                 catalogue,
             },
             keys,
+            former,
         })
+    }
+
+    /// Plans, with what links carried formerly only if there is a plan with that.
+    ///
+    /// Cost    that of [`planner::plan`], at most twice
+    pub(super) fn plan(&mut self, policy: Policy) -> (Plan, Vec<Shortfall>) {
+        let (plan, shortfalls) = planner::plan(&self.snapshot, &policy);
+        if plan.feasible || self.former.is_empty() {
+            return (plan, shortfalls);
+        }
+        let links = self.snapshot.topology.links_mut();
+        for (place, rate) in self.former.drain(..) {
+            links[place].rate = rate;
+        }
+        planner::plan(&self.snapshot, &policy)
     }
 
     /// Returns the node of a name on the map.

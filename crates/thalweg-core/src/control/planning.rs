@@ -67,13 +67,13 @@ impl Planning {
 
     /// Plans; with the standard adapters only if the best plan wants one that is declared, for no node can run it.
     ///
-    /// Cost    that of [`planner::plan`], at most twice
+    /// Cost    that of [`planner::plan`], at most three times
     pub fn solve(mut self) -> Solved {
-        let (mut plan, mut shortfalls) = planner::plan(&self.map.snapshot, &self.policy);
+        let (mut plan, mut shortfalls) = self.map.plan(self.policy);
         if plan.declared_adapter().is_some() {
             let snapshot = &mut self.map.snapshot;
             snapshot.catalogue = Catalogue::standard(&snapshot.weights, &snapshot.stream);
-            (plan, shortfalls) = planner::plan(snapshot, &self.policy);
+            (plan, shortfalls) = self.map.plan(self.policy);
         }
         Solved {
             planning: self,

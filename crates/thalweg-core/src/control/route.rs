@@ -107,9 +107,9 @@ impl Controller {
             Some(name) => self.announced(name)?,
             None => assumed(),
         };
-        let map = Map::between(self, &publication, from, to, |_| true)?;
+        let mut map = Map::between(self, &publication, from, to, |_| true)?;
         let policy = Policy::default();
-        let (plan, shortfalls) = planner::plan(&map.snapshot, &policy);
+        let (plan, shortfalls) = map.plan(policy);
         let hops = self.hops(&map, &plan.path);
         let snapshot = map.snapshot;
         let why = if plan.feasible {

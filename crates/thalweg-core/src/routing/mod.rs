@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use crate::id::{NodeId, StreamName};
 use crate::limits::{PATH_NODES_MAX, RECORDS_MAX};
 use crate::time::{Due, Duration, Instant};
-use crate::units::DataSize;
+use crate::units::{Bitrate, DataSize};
 use crate::wire::control::SIGNATURE_BYTES;
 use crate::wire::record::{Announced, Neighbour, Record};
 use crate::wire::summary::Prefix;
@@ -100,6 +100,9 @@ struct Known {
     record: Record,
     signed: Signed,
     heard: Instant,
+    /// What its links carried that it says so no more of, as long as it has them: it knows no better, so that is to be tried where
+    /// there is nothing else.
+    former: Vec<(NodeId, Bitrate)>,
     /// Since when no way leads to it.
     unreached: Option<Instant>,
     /// It is off the map.
@@ -130,6 +133,7 @@ impl Directory {
         // What was out of sight is not for being heard again: a way must lead there.
         let known = Known {
             heard: now,
+            former: before.map_or_else(Vec::new, |known| known.former(&record)),
             unreached: before.and_then(|known| known.unreached),
             is_hidden: before.is_some_and(|known| known.is_hidden),
             record,
@@ -291,6 +295,13 @@ impl Directory {
         known.map(|known| &known.record)
     }
 
+    /// Returns what a node has said that its link to another carries, if it has and says now that it does not know.
+    pub fn former_rate(&self, from: NodeId, to: NodeId) -> Option<Bitrate> {
+        let former = &self.known.get(&from)?.former;
+        let (_, rate) = former.iter().find(|(node, _)| *node == to)?;
+        Some(*rate)
+    }
+
     /// Returns the node that publishes a stream of this name; of several, the one of the smallest key.
     pub fn publisher(&self, name: &StreamName) -> Option<(NodeId, &Announced)> {
         self.publishers(name).next()
@@ -443,6 +454,23 @@ fn walk_back(
 impl Known {
     fn size(&self) -> DataSize {
         DataSize::from_bytes(self.signed.record.len() as u64 + FRAME_BYTES)
+    }
+
+    /// Returns what links carried of which the next record does not say it any more.
+    ///
+    /// Cost    O(links whose rates are not known · links)
+    fn former(&self, next: &Record) -> Vec<(NodeId, Bitrate)> {
+        let unknown = next.neighbours.iter();
+        let unknown = unknown.filter(|link| link.rate == Bitrate::ZERO);
+        let former = unknown.filter_map(|link| {
+            let before = self.record.neighbour(link.node)?.rate;
+            let known = Some((link.node, before)).filter(|(_, rate)| *rate > Bitrate::ZERO);
+            known.or_else(|| {
+                let mut former = self.former.iter();
+                former.find(|(node, _)| *node == link.node).copied()
+            })
+        });
+        former.collect()
     }
 }
 

@@ -252,3 +252,25 @@ fn its_size_is_that_of_its_records() {
     directory.remove(node(3));
     assert_eq!(directory.size(), sum(&directory));
 }
+
+#[test]
+fn what_a_link_carried_is_remembered_while_it_is_not_known_and_the_link_there() {
+    let mut directory = Directory::default();
+    let mut sequence = 0;
+    let mut tell = |kbps: Option<u64>| {
+        sequence += 1;
+        let ends = kbps.map(|_| 2);
+        let mut record = record(1, sequence, ends.as_slice());
+        for link in &mut record.neighbours {
+            link.rate = Bitrate::from_kbps(kbps.unwrap_or_default());
+        }
+        learn(&mut directory, record, Instant::ZERO);
+        let former = directory.former_rate(node(1), node(2));
+        former.map(|rate| rate.as_bps() / 1_000)
+    };
+    assert_eq!(tell(Some(0)), None, "it never was");
+    assert_eq!(tell(Some(50)), None, "it is known");
+    assert_eq!([tell(Some(0)), tell(Some(0))], [Some(50); 2]);
+    assert_eq!([tell(Some(60)), tell(Some(0))], [None, Some(60)]);
+    assert_eq!([tell(None), tell(Some(0))], [None; 2], "another link");
+}

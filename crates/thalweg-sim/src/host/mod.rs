@@ -424,7 +424,7 @@ fn peers(place: usize, watch: &Watch<'_>) -> Vec<Peer> {
             key: node_id(other),
             name: other.clone(),
             trusted: node.trusted,
-            rate: link.map(|link| link.rate),
+            rate: link.filter(|_| !watch.is_rate_unsaid).map(|link| link.rate),
             secure: link.is_none_or(|link| link.secure),
         }
     };

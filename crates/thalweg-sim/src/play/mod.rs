@@ -66,6 +66,8 @@ pub struct Options {
     pub congestion: Algorithm,
     /// Whether it is wanted how soon sources know of what was lost.
     pub is_heed_wanted: bool,
+    /// Whether nobody has configured what links carry, so that nodes find it out.
+    pub is_rate_unsaid: bool,
 }
 
 /// A world that was played.
@@ -148,6 +150,7 @@ impl<'w> Run<'w> {
     fn new(world: &'w World, films: &[Option<Arc<Film>>], options: Options) -> Self {
         let mut watch = Watch::new(world, films, options.is_text_wanted);
         watch.congestion = options.congestion;
+        watch.is_rate_unsaid = options.is_rate_unsaid;
         let mut dice = SplitMix::new(options.seed);
         let place = |name| watch.names.iter().position(|other| other == name);
         let mut roads = Vec::new();

@@ -39,6 +39,8 @@ pub struct Watch<'w> {
     pub places: BTreeMap<NodeId, usize>,
     /// What decides on every link how much may be on its way.
     pub congestion: Algorithm,
+    /// Whether nobody has configured what links carry.
+    pub is_rate_unsaid: bool,
     /// What happens.
     pub trace: Trace,
     /// What becomes of each ADU.
@@ -90,6 +92,7 @@ impl<'w> Watch<'w> {
                 .map(|(place, name)| (node_id(name), place))
                 .collect(),
             congestion: Algorithm::default(),
+            is_rate_unsaid: false,
             trace: Trace::new(is_text_wanted),
             fates: Fates::new(streams),
             model: Model::default(),

@@ -1,8 +1,10 @@
 //! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
-//! is left, one that has become too long is not taken up again, one that trembles is not left, and one that was cut is what it was.
+//! is left, one that has become too long is not taken up again, one that trembles is not left, one that was cut is what it was, and
+//! one that was slow is tried where nothing else is left.
 
+use thalweg_core::model::World;
 use thalweg_core::time::Duration;
-use thalweg_sim::play::Played;
+use thalweg_sim::play::{Options, Played, play};
 use thalweg_world::Format;
 
 use super::worlds::run_by_law;
@@ -29,6 +31,19 @@ fn ways(played: &Played) -> Vec<Vec<String>> {
         first.into_iter().chain(rest).collect()
     };
     played.promises.iter().map(way).collect()
+}
+
+/// Plays a world in which nobody has configured what lines carry.
+fn run_unsaid(world: &World, seed: u64) -> Played {
+    let options = Options {
+        seed,
+        is_rate_unsaid: true,
+        ..Options::default()
+    };
+    let films = vec![None; world.streams.len()];
+    let played = play(world, "unsaid", &films, options).expect("there is no film");
+    assert_eq!(played.report.violations, [] as [&str; 0], "seed {seed}");
+    played
 }
 
 #[test]
@@ -113,5 +128,36 @@ fn noise_of_a_fifth_changes_no_plan() {
     for seed in 0..SEEDS {
         let ways = ways(&run_by_law(&world, seed));
         assert_eq!(ways.len(), 1, "seed {seed}: {ways:?}");
+    }
+}
+
+#[test]
+fn a_line_that_was_slow_long_ago_takes_a_stream_that_has_no_other_way() {
+    let world = routing_world!("mended");
+    for seed in 0..SEEDS {
+        let played = run_unsaid(&world, seed);
+        let [first, detour, last] = &ways(&played)[..] else {
+            panic!("seed {seed}: {:?}", ways(&played));
+        };
+        assert_eq!(first[..], ["cam", "desk"], "seed {seed}");
+        assert_eq!(detour[..], ["cam", "relay", "desk"], "seed {seed}");
+        assert_eq!(last, first, "seed {seed}");
+        // What the fall costs, and nothing of what comes after the relay has died but what is on its way.
+        let video = &played.report.streams[0];
+        let missing = video.sent - video.delivered;
+        assert!(missing < 6 * 25, "seed {seed}: {missing} missing");
+    }
+}
+
+#[test]
+fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
+    let mut world = routing_world!("mended");
+    // Without the crash, and then without being mended either.
+    for end in [50, 19].map(Duration::from_secs) {
+        world.events.retain(|event| event.time < end);
+        for seed in 0..SEEDS {
+            let ways = ways(&run_unsaid(&world, seed));
+            assert_eq!(ways.len(), 2, "seed {seed}: {ways:?}");
+        }
     }
 }

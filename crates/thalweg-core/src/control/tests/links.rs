@@ -1,12 +1,12 @@
-//! Proves that what a link carries is reckoned from when it was read, and not from when that is said, and that a plan is in
-//! force again when its link carries it again.
+//! Proves that what a link carries is reckoned from when it was read, and not from when that is said, and that a link which was
+//! slow long ago is no reason to refuse what has no other way.
 
 use alloc::vec::Vec;
 
-use super::{A, B, Duration, Fabric, LINK, StreamId, publication};
+use super::{A, B, C, Duration, Fabric, LINK, StreamId, publication};
 use crate::control::PlanState;
 use crate::planner::Planner;
-use crate::routing::gauge::{Reading, SAMPLE_EVERY, Sample};
+use crate::routing::gauge::{DOUBT, Reading, SAMPLE_EVERY, Sample};
 use crate::units::{Bitrate, DataSize};
 
 /// Returns what is known after each sample of a link that is full at 800 kbit/s, if they are said so much later, in turn.
@@ -65,6 +65,57 @@ fn state(fabric: &Fabric, stream: StreamId) -> (PlanState, bool) {
     let source = fabric.node(A).controller.source(stream).expect("published");
     let (_, plan) = source.plans().next().expect("one sink");
     (plan.state, plan.reason.is_some())
+}
+
+/// A stream of 100 kbit/s goes from A to B by C, for the link between A and B was full at half of that, a moment ago.
+fn detoured() -> (Fabric, StreamId) {
+    let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, C]]);
+    fabric.subscribe(B);
+    let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    fill(&mut fabric, 50, Duration::from_secs(10));
+    assert_eq!(fabric.way(A, stream).1, [A, C, B]);
+    (fabric, stream)
+}
+
+#[test]
+fn a_link_that_was_slow_long_ago_is_taken_where_there_is_no_other_way() {
+    let (mut fabric, stream) = detoured();
+    fabric.pass(DOUBT + DOUBT);
+    assert_eq!(fabric.way(A, stream).1, [A, C, B], "it is well where it is");
+    fabric.cut([B, C]);
+    assert_eq!(fabric.way(A, stream).1, [A, B], "no time has passed");
+    assert_eq!(state(&fabric, stream), (PlanState::Active, false));
+    let ways = fabric.node(A).controller.ways(A, B, None);
+    assert!(ways.expect("both are on the map").best.feasible);
+}
+
+#[test]
+fn a_link_that_was_slow_a_moment_ago_is_taken_when_that_is_doubted() {
+    let (mut fabric, stream) = detoured();
+    fabric.pass(DOUBT.saturating_sub(Duration::from_secs(5)));
+    fabric.cut([B, C]);
+    assert_eq!(state(&fabric, stream), (PlanState::Failed, true));
+    fabric.pass(Duration::from_secs(6));
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(state(&fabric, stream), (PlanState::Active, false));
+}
+
+#[test]
+fn a_link_that_is_slow_yet_is_left_as_soon_as_there_is_another_and_not_tried_again() {
+    let (mut fabric, stream) = detoured();
+    fabric.pass(DOUBT + DOUBT);
+    fabric.cut([B, C]);
+    fill(&mut fabric, 50, Duration::from_secs(10));
+    // It goes on, for what else is there?
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(state(&fabric, stream), (PlanState::Failed, true));
+    fabric.link([B, C]);
+    fabric.pass(Duration::from_secs(1));
+    let before = fabric.way(A, stream);
+    assert_eq!(before.1, [A, C, B]);
+    fabric.pass(Duration::from_secs(600));
+    assert_eq!(fabric.way(A, stream), before);
 }
 
 #[test]

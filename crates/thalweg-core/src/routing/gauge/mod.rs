@@ -22,6 +22,8 @@
 //! A link that was told to be slow is avoided, so nothing is sent that could show it mended. It is taken at its old word
 //! again after [`DOUBT`] without a filled window, and each time that this is refuted, after twice as long: the next stream is
 //! the probe, and on a link that stays bad there are at most five of them in the first quarter of an hour and four an hour after.
+//! Where the operator says nothing, its old word is the most that was ever measured; if that is no more, or is not refuted for
+//! [`DOUBT`] either, what it carries is **unknown** again, as of a link that was never full: what was measured is long ago.
 //!
 //! *What it does not do.* It sends nothing: an idle link's round trip is that of the transport's own keep-alives. It knows one
 //! direction, from this node to the other; the other end measures its own.
@@ -153,11 +155,13 @@ pub struct Gauge {
     used: Bitrate,
     /// What was measured, if that is not refuted or out of date.
     capacity: Option<Bitrate>,
-    /// The most that was ever measured: what it may come back to where the operator says nothing.
+    /// The most that was ever measured: what it comes back to first where the operator says nothing.
     best: Option<Bitrate>,
     /// When a capacity that has fallen is doubted, and how often it was already.
     doubt: Instant,
     doubts: u32,
+    /// When it was doubted last.
+    doubted: Option<Instant>,
     told_rtt: Band,
     /// Where a round trip has led that was told while it changed.
     settling: Settling,
@@ -191,6 +195,7 @@ impl Gauge {
             best: None,
             doubt: Instant::NEVER,
             doubts: 0,
+            doubted: None,
             told_rtt: Band::new(sample.rtt.as_secs_f64()),
             settling: Settling::default(),
             told_loss: Band::new(sample.loss.as_f64()),
@@ -232,8 +237,8 @@ impl Gauge {
         self.anew.get_or_insert_default().handle_silence();
     }
 
-    /// Takes a link that was told to be slow at its old word again, and tells how long one has become that was silent, if it is
-    /// time; returns whether others are to be told.
+    /// Takes a link that was told to be slow at its old word again, or what it carries for unknown, and tells how long one has become
+    /// that was silent, if it is time; returns whether others are to be told.
     pub fn handle_timeout(&mut self, now: Instant) -> bool {
         self.tell_anew(now) | self.take_at_old_word(now)
     }
@@ -243,9 +248,21 @@ impl Gauge {
             return false;
         }
         self.doubt = Instant::NEVER;
-        self.doubts = (self.doubts + 1).min(DOUBLINGS_MAX);
         let before = self.told().rate;
+        let is_tried = |at: Instant| now < at + DOUBT + DOUBT;
+        // What was never told is no fall, and what is taken for the most that it ever carried was doubted already.
+        let is_first = before.is_some() && !self.doubted.is_some_and(is_tried);
+        if self.ceiling.is_some() || is_first {
+            self.doubts = (self.doubts + 1).min(DOUBLINGS_MAX);
+            self.doubted = Some(now);
+        }
+        let known = self.capacity;
+        let is_more = |best: &Bitrate| known.is_some_and(|known| is_low(known, *best));
         self.capacity = self.best.filter(|_| self.ceiling.is_none());
+        self.capacity = self.capacity.filter(is_more);
+        if self.capacity.is_some() {
+            self.doubt = now + DOUBT;
+        }
         self.told_rate = band_of(self.reading().capacity);
         self.told().rate != before
     }
@@ -352,21 +369,30 @@ impl Gauge {
         }
     }
 
-    /// Says when the capacity that was just measured is doubted: if it is less than it should be, some time from now.
+    /// Says when the capacity that was just measured is doubted, if it is less than it should be: where nobody says what that is,
+    /// any may be.
     fn doubt_later(&mut self, now: Instant) {
-        let should = self
-            .ceiling
-            .max(self.best.filter(|_| self.ceiling.is_none()));
-        let is_low = should.is_some_and(|should| {
-            self.used.as_bps().saturating_mul(4) < should.as_bps().saturating_mul(3)
-        });
-        if is_low {
-            let patience = DOUBT.as_nanos() << self.doubts;
-            self.doubt = now + Duration::from_nanos(patience);
-        } else {
-            self.doubt = Instant::NEVER;
-            self.doubts = 0;
+        match self.ceiling {
+            Some(ceiling) if !is_low(self.used, ceiling) => {
+                self.doubt = Instant::NEVER;
+                self.doubts = 0;
+                return;
+            }
+            // Whom nothing has refuted for so long did not fail when it was tried.
+            None if self
+                .doubted
+                .is_none_or(|at| at + self.patience() + self.patience() < now) =>
+            {
+                self.doubts = 0;
+            }
+            _ => {}
         }
+        self.doubt = now + self.patience();
+    }
+
+    /// Returns how long a capacity is believed without a filled window.
+    const fn patience(&self) -> Duration {
+        Duration::from_nanos(DOUBT.as_nanos() << self.doubts)
     }
 
     /// Moves what is told after what was measured, where that has lasted.
@@ -432,6 +458,11 @@ pub fn weigh(loss: Ratio, packets: u64) -> Ratio {
     let share = packets.min(LOSS_PACKETS) as f64 / LOSS_PACKETS as f64;
     // Of a share a share is one.
     Ratio::new(loss.as_f64() * share).unwrap_or(loss)
+}
+
+/// Returns whether a rate is less than a link should carry, by more than one that trembles by a fifth.
+const fn is_low(rate: Bitrate, should: Bitrate) -> bool {
+    rate.as_bps().saturating_mul(4) < should.as_bps().saturating_mul(3)
 }
 
 /// Returns a rate as it is told, without bound if it is not known.

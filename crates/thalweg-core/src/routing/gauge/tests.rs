@@ -441,3 +441,67 @@ fn what_was_told_on_its_way_is_told_once_more_where_it_ends() {
         assert!(link.told.len() <= 8, "{every}: {:?}", link.told);
     }
 }
+
+#[test]
+fn a_link_that_was_full_when_it_was_slow_alone_is_unknown_again_each_time_after_twice_as_long() {
+    let mut link = Direction::new(None, 0, 1);
+    let mut patience = DOUBT;
+    for _ in 0..4 {
+        assert_eq!(link.pass(200, 400, Duration::from_secs(15)), 1);
+        assert_eq!(link.told_kbps(), Some(200.0));
+        link.waiting = 0;
+        link.pass(2_000, 0, Duration::from_secs(5));
+        let doubt = link.gauge.poll_timeout();
+        let waits = doubt.saturating_since(link.now) + Duration::from_secs(5);
+        assert!(waits > patience.saturating_sub(Duration::from_secs(2)) && waits <= patience);
+        let before = Instant::from_nanos(doubt.as_nanos() - 1);
+        assert!(!link.gauge.handle_timeout(before) && link.told_kbps() == Some(200.0));
+        assert!(link.gauge.handle_timeout(doubt) && link.told_kbps().is_none());
+        assert!(link.gauge.poll_timeout().is_never(), "there is no more");
+        (link.now, patience) = (doubt, patience + patience);
+    }
+    // It bears what comes, for longer than was waited twice: the next fall is another.
+    assert_eq!(link.pass(2_000, 400, patience + patience), 0);
+    assert_eq!(link.pass(200, 400, Duration::from_secs(15)), 1);
+    let waits = link.gauge.poll_timeout().saturating_since(link.now);
+    assert!(waits <= DOUBT, "{waits:?}");
+}
+
+#[test]
+fn a_link_that_carried_more_is_taken_for_that_first_and_then_for_unknown() {
+    let mut link = Direction::new(None, 0, 1);
+    assert_eq!(link.pass(1_000, 3_000, Duration::from_secs(20)), 1);
+    assert_eq!(link.pass(300, 3_000, Duration::from_secs(20)), 1);
+    assert_eq!(link.told_kbps(), Some(300.0));
+    let first = link.gauge.poll_timeout();
+    assert!(link.gauge.handle_timeout(first));
+    assert_eq!(link.told_kbps(), Some(1_000.0));
+    let second = link.gauge.poll_timeout();
+    assert_eq!(second, first + DOUBT);
+    assert!(link.gauge.handle_timeout(second) && link.told_kbps().is_none());
+    // Both together are one doubt.
+    (link.now, link.waiting) = (second, 0);
+    assert_eq!(link.pass(300, 3_000, Duration::from_secs(10)), 1);
+    let waits = link.gauge.poll_timeout().saturating_since(link.now);
+    assert!(waits > DOUBT && waits <= DOUBT + DOUBT, "{waits:?}");
+}
+
+#[test]
+fn a_link_that_was_full_for_a_moment_is_not_said_to_be_slow_and_has_not_failed() {
+    let mut link = Direction::new(None, 0, 1);
+    for _ in 0..4 {
+        assert_eq!(link.pass(300, 1_000, Duration::from_secs(3)), 0);
+        // Then nothing is sent, and so nothing is read.
+        (link.now, link.waiting) = (link.gauge.poll_timeout(), 0);
+        assert!(!link.gauge.handle_timeout(link.now) && link.told_kbps().is_none());
+    }
+    assert_eq!(link.pass(300, 1_000, Duration::from_secs(10)), 1);
+    assert_eq!(link.gauge.poll_timeout(), link.now + DOUBT);
+}
+
+#[test]
+fn a_link_that_is_full_is_not_doubted() {
+    let mut link = Direction::new(None, 20, 1);
+    assert_eq!(link.pass(300, 400, Duration::from_secs(600)), 1);
+    assert!(link.gauge.poll_timeout() > link.now + DOUBT - WINDOW);
+}
