@@ -55,9 +55,9 @@ pub const START_PATIENCE: Duration = Duration::from_millis(200);
 /// losses in a row over a round trip of 600 ms. What is sent once is given [`PATIENCE_ONCE`].
 pub const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A stream has just begun if one of so many ADUs comes first, what is sent in five seconds at 50 a second, and by its first plan: who
-/// joins later has another.
-pub const BEGIN_ADUS: u64 = 256;
+/// A stream has just begun if one of so many ADUs comes first, half a second of video with its sound, and by its first plan: who joins
+/// later has another, and who is its first viewer later than that is not to wait for what was given before him.
+pub const BEGIN_ADUS: u64 = 16;
 
 /// The number of a stream's first plan.
 pub const FIRST_PLAN: Epoch = Epoch(1);
