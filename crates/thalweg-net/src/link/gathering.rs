@@ -33,20 +33,26 @@ impl Gathering {
 }
 
 impl Share {
-    /// Takes so many bytes more.
+    /// Takes so many bytes more; who finds no room gives back at once what it had, so that it is the only one.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), BodyError> {
         let before = self.of.0.fetch_add(bytes, Ordering::Relaxed);
         self.bytes += bytes;
         let limit = ARRIVING_BYTES_MAX.as_bytes();
         if (before + bytes) as u64 > limit {
+            self.give_back();
             return Err(BodyError::Overflow);
         }
         Ok(())
+    }
+
+    fn give_back(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        self.of.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.of.0.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.give_back();
     }
 }
