@@ -51,13 +51,8 @@ pub fn run(arguments: &Arguments) -> Outcome {
 /// Reads the key, or makes it; one that could not be made is no fault of what was given.
 pub(super) fn load_or_create(file: &Path) -> Result<Identity, Failure> {
     Identity::load_or_create(file).map_err(|error| {
-        let code = if error.is_input() {
-            Code::BadInput
-        } else {
-            Code::Failed
-        };
-        let error = anyhow::Error::new(error);
-        Failure { code, error }
+        let is_input = error.is_input();
+        Failure::of_start(error, is_input)
     })
 }
 

@@ -7,7 +7,7 @@ use clap::Args;
 use thalweg_net::endpoint::TCP_PREFIX;
 use thalweg_node::{Config, Node};
 
-use crate::exit::{Code, OrCode as _, Outcome};
+use crate::exit::{Code, Failure, OrCode as _, Outcome};
 use crate::shutdown::Shutdown;
 use crate::terminal;
 
@@ -37,15 +37,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let name = config.name.clone();
     let mut shutdown = Shutdown::listen()?;
     let node = Node::load(config).await.map_err(|error| {
-        let code = if error.is_input() {
-            Code::BadInput
-        } else {
-            Code::Failed
-        };
-        crate::exit::Failure {
-            code,
-            error: anyhow::Error::new(error).context(format!("node `{name}` cannot start")),
-        }
+        let is_input = error.is_input();
+        let error = anyhow::Error::new(error).context(format!("node `{name}` cannot start"));
+        Failure::of_start(error, is_input)
     })?;
     let handle = node.handle();
     let udp = handle.addresses().iter().map(ToString::to_string);

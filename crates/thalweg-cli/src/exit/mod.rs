@@ -57,6 +57,17 @@ pub struct Failure {
 pub type Outcome = Result<Code, Failure>;
 
 impl Failure {
+    /// Returns what it means that something did not start: bad input if what was given is to blame.
+    pub fn of_start(error: impl Into<anyhow::Error>, is_input: bool) -> Self {
+        let code = if is_input {
+            Code::BadInput
+        } else {
+            Code::Failed
+        };
+        let error = error.into();
+        Self { code, error }
+    }
+
     /// Returns the error and its causes as one sentence.
     pub fn sentence(&self) -> String {
         sentence(&self.error)

@@ -196,15 +196,11 @@ impl Resequencer {
         if gap > 0 && patient {
             return None;
         }
-        self.release()
+        self.take_waiting()
     }
 
-    /// Returns the first that waits, whatever is missing before it, for no more comes.
+    /// Returns the first that waits, whatever is missing before it.
     pub fn take_waiting(&mut self) -> Option<Adu> {
-        self.release()
-    }
-
-    fn release(&mut self) -> Option<Adu> {
         let (sequence, Waiting { adu, .. }) = self.waiting.pop_first()?;
         match self.next {
             Some(next) => self.skipped += sequence - next,
