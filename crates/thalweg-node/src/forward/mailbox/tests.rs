@@ -20,6 +20,14 @@ fn adu(sequence: u64, deadline: Instant) -> Adu {
     }
 }
 
+/// Returns mailboxes with one that is in sequence.
+fn opened() -> (Mailboxes, Clock, Inbox) {
+    let mailboxes = Mailboxes::default();
+    let (mailbox, inbox) = mailbox(true);
+    mailboxes.open(STREAM, mailbox);
+    (mailboxes, Clock::start(), inbox)
+}
+
 fn taken(inbox: &Inbox, now: Instant) -> Vec<u64> {
     let mut taken = Vec::new();
     while let Some(mail) = inbox.poll(now) {
@@ -62,9 +70,7 @@ async fn what_waits_beside_others_has_bounded_room_and_what_waits_in_turn_needs_
 
 #[tokio::test]
 async fn what_comes_after_its_place_was_given_up_is_a_loss() {
-    let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
-    let (mailbox, inbox) = mailbox(true);
-    mailboxes.open(STREAM, mailbox);
+    let (mailboxes, clock, inbox) = opened();
     let post = |sequence| {
         let adu = adu(sequence, Instant::NEVER);
         mailboxes.post((adu, false), &clock, Patience::InTurn)
@@ -107,14 +113,10 @@ async fn what_one_of_two_misses_is_a_loss_but_not_what_was_before_his_time() {
 
 #[tokio::test]
 async fn who_reads_slowly_gives_up_no_gap_that_what_is_here_fills() {
-    let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
-    let (mailbox, inbox) = mailbox(true);
-    mailboxes.open(STREAM, mailbox);
+    let (mailboxes, clock, inbox) = opened();
     let deadline = clock.now() + Duration::from_secs(60);
-    let post = |sequence| {
-        let adu = adu(sequence, deadline);
-        mailboxes.post((adu, true), &clock, Patience::Until(Instant::NEVER))
-    };
+    let patient = Patience::Until(Instant::NEVER);
+    let post = |sequence| mailboxes.post((adu(sequence, deadline), true), &clock, patient);
     for sequence in [0, 2, 3, 1] {
         assert_eq!(post(sequence).await, Ok(()));
     }
@@ -124,14 +126,10 @@ async fn who_reads_slowly_gives_up_no_gap_that_what_is_here_fills() {
 
 #[tokio::test]
 async fn what_waits_for_room_is_let_in_before_its_place_is_given_up() {
-    let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
-    let (mailbox, inbox) = mailbox(true);
-    mailboxes.open(STREAM, mailbox);
+    let (mailboxes, clock, inbox) = opened();
     let deadline = clock.now() + Duration::from_secs(60);
-    let post = |sequence| {
-        let adu = adu(sequence, deadline);
-        mailboxes.post((adu, true), &clock, Patience::Until(Instant::NEVER))
-    };
+    let patient = Patience::Until(Instant::NEVER);
+    let post = |sequence| mailboxes.post((adu(sequence, deadline), true), &clock, patient);
     let last = MAILBOX_ADUS_MAX as u64;
     for sequence in 0..=last {
         assert_eq!(post(sequence).await, Ok(()));
@@ -147,9 +145,7 @@ async fn what_waits_for_room_is_let_in_before_its_place_is_given_up() {
 
 #[tokio::test]
 async fn what_fills_a_gap_has_room_of_its_own_that_is_bounded() {
-    let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
-    let (mailbox, inbox) = mailbox(true);
-    mailboxes.open(STREAM, mailbox);
+    let (mailboxes, clock, inbox) = opened();
     let adu = |sequence| adu(sequence, Instant::NEVER);
     let many = 2 * MAILBOX_ADUS_MAX as u64;
     // Each before the last: all fill.

@@ -25,6 +25,15 @@ fn write_all(disk: &Disk, manifest: &Manifest, bytes: &[u8]) {
     }
 }
 
+/// Returns a disk on which all of a file `a` has come, and is not in its place yet.
+fn received(folder: &Path, bytes: &[u8]) -> (Manifest, Disk) {
+    let manifest = manifest("a", bytes);
+    let mut disk = Disk::new(folder, manifest.id(), false);
+    disk.open(&manifest, &mut |_| {}).expect("room");
+    write_all(&disk, &manifest, bytes);
+    (manifest, disk)
+}
+
 #[test]
 fn what_was_written_is_found_again_and_moved_when_whole() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -85,10 +94,7 @@ fn a_file_that_is_there_is_replaced_by_force_only() {
 fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 3000];
-    let manifest = manifest("a", &bytes);
-    let mut disk = Disk::new(folder.path(), manifest.id(), false);
-    disk.open(&manifest, &mut |_| {}).expect("room");
-    write_all(&disk, &manifest, &bytes);
+    let (manifest, mut disk) = received(folder.path(), &bytes);
     fs::write(folder.path().join("a"), "mine").expect("room");
     let error = disk.finish(&manifest).expect_err("it is taken").to_string();
     assert!(
@@ -108,10 +114,7 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
 fn a_part_that_somebody_has_cut_is_not_filled_up_with_zeros() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 3000];
-    let manifest = manifest("a", &bytes);
-    let mut disk = Disk::new(folder.path(), manifest.id(), false);
-    disk.open(&manifest, &mut |_| {}).expect("room");
-    write_all(&disk, &manifest, &bytes);
+    let (manifest, mut disk) = received(folder.path(), &bytes);
     let part = disk.parts().join("0");
     let cut = OpenOptions::new().write(true).open(part);
     cut.and_then(|part| part.set_len(1024)).expect("room");
