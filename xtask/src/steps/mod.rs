@@ -9,6 +9,7 @@
 
 mod cargo;
 mod heard;
+mod room;
 #[cfg(test)]
 mod tests;
 
@@ -28,15 +29,21 @@ struct Step {
 
 const STEPS: &[Step] = &[
     Step {
+        name: "room",
+        about: "the disk has room for what the steps build",
+        needs: None,
+        run: room::look,
+    },
+    Step {
         name: "tools",
         about: "rustfmt, clippy, a C compiler and make are there",
-        needs: None,
+        needs: Some("room"),
         run: cargo::tools,
     },
     Step {
         name: "media",
         about: "FFmpeg and a real clip, in the cache folder",
-        needs: None,
+        needs: Some("room"),
         run: take_media,
     },
     Step {

@@ -2,6 +2,7 @@
 
 use super::STEPS;
 use super::heard::{Counts, Heard};
+use super::room::available;
 
 fn count(text: &str) -> Counts {
     let mut counts = Counts::default();
@@ -89,4 +90,15 @@ fn a_test_that_did_not_run_again_has_failed() {
         "test a::late ... ok\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 1 filtered out; finished in 0.1s\n",
     ));
     assert_eq!(first, heard(FIRST));
+}
+
+#[test]
+fn what_is_free_is_the_fourth_word_of_what_df_says_of_a_disk() {
+    let said = "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 263174212 96468992 24576 100% /\n";
+    assert_eq!(available(said), Some(24_576 * 1_024));
+    assert_eq!(
+        available("Filesystem 1024-blocks Used Available Capacity Mounted on\n"),
+        None
+    );
+    assert_eq!(available("df: nothing is mounted there\nx y z w\n"), None);
 }
