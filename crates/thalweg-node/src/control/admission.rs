@@ -195,11 +195,20 @@ impl Control {
         let key = self.find(node)?;
         let name = self.name_of(key);
         let now = self.now();
+        let is_known = self.controller.roll().credential(key).is_some();
         self.controller.revoke(key, now, &mut self.keys)?;
         self.drain_admission();
         self.save()?;
+        if is_known {
+            return Ok(format!(
+                "{name} ({}) belongs to the fabric no more: its links are cut as the word gets round",
+                key.short()
+            ));
+        }
+        // A serial is the time of day, so one for a grant that was never seen reaches no further than this clock.
         Ok(format!(
-            "{name} ({}) belongs to the fabric no more: its links are cut as the word gets round",
+            "this node knows of no grant to {name} ({}): what was granted to it until now, by this node's clock, is void as the word gets \
+             round; if `thalweg ls` shows it later, this node's clock is behind: set it, restart the node, and revoke once more",
             key.short()
         ))
     }

@@ -409,6 +409,10 @@ async fn a_delegate_invites_and_only_what_it_may() {
         .await
         .expect("the owner may");
     wait_without(&owner, "plain").await;
+    // Nothing may have been granted to it, or something that has not come here yet: that is not said to be done.
+    let stranger = identity("stranger").id().to_string();
+    let said = owner.handle.revoke(&stranger).await.expect("the owner may");
+    assert!(said.contains("knows of no grant"), "{said}");
 }
 
 /// Returns the plan in force for a sink, at the source.
