@@ -17,10 +17,10 @@ use crate::{Failure, place};
 const GIB: u64 = 1 << 30;
 
 /// What all steps write where nothing is built yet: 17 GB were seen after many runs, without what incremental builds keep.
-const NEEDED_AT_FIRST: u64 = 20 * GIB;
+const WHOLE: u64 = 20 * GIB;
 
 /// What they may add where all is built already: mostly it is written over.
-const NEEDED_AGAIN: u64 = 8 * GIB;
+const NEEDED_AGAIN: u64 = 3 * GIB;
 
 /// Fails if the disk lacks room for what the steps build, and nothing of theirs that may go makes it.
 pub fn look(_: &mut Shared) -> Result<(), Failure> {
@@ -28,11 +28,8 @@ pub fn look(_: &mut Shared) -> Result<(), Failure> {
     // A folder that is yet to be made lies on the disk of the nearest one that there is.
     let there = target.ancestors().find(|folder| folder.is_dir());
     let disk = there.unwrap_or(Path::new("/"));
-    let needed = if target.join("debug/deps").is_dir() {
-        NEEDED_AGAIN
-    } else {
-        NEEDED_AT_FIRST
-    };
+    let built = size(&target) + size(&place::cache()?.join("fuzz/target"));
+    let needed = WHOLE.saturating_sub(built).max(NEEDED_AGAIN);
     let mut free = free(disk)?;
     for folder in leftovers(&target)? {
         if free >= needed {
@@ -81,6 +78,17 @@ fn target() -> Result<PathBuf, Failure> {
         .map_err(|error| Failure::Broken(format!("cargo metadata is not JSON: {error}")))?;
     let folder = value["target_directory"].as_str().unwrap_or("target");
     Ok(PathBuf::from(folder))
+}
+
+/// Returns the bytes that a folder takes on its disk; none, if it is not there or nothing can be said of it.
+fn size(folder: &Path) -> u64 {
+    // What `du` may not read, or what goes while it looks, makes it fail, and the sum is good enough all the same.
+    let said = Command::new("du").arg("-sk").arg(folder).output();
+    let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let kib = said
+        .ok()
+        .and_then(|said| said.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
 }
 
 /// Returns the bytes that are free on the disk of a folder.
