@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use thalweg_core::units::Bitrate;
 use thalweg_net::link::Remote;
-use thalweg_net::{Carriage, Link, Options, Outcome, Reach, Shaper};
+use thalweg_net::{Carriage, CloseCode, Link, Options, Outcome, Reach, Shaper};
 
 use crate::node::{Node, bounded, by, header, line, loopback, options, pattern};
 
@@ -105,4 +105,25 @@ async fn confined_endpoint_reaches_a_configured_address_from_any_and_is_reached_
     // What the machine's interfaces are called is nobody's business.
     assert_eq!(a.endpoint.addresses(), []);
     assert_eq!(c.endpoint.addresses(), [c.address()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn confined_endpoint_is_reached_at_any_address_by_one_that_it_has_dialled() {
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
+    let a = Node::start_with(reaching(Reach::Configured, any)).await;
+    let b = Node::start_with(reaching(Reach::Configured, any)).await;
+    a.admits(&b);
+    b.admits(&a);
+    let at = |node: &Node, number| SocketAddr::new(loopback(number).ip(), node.address().port());
+    let link = bounded(b.endpoint.dial(a.id(), &[at(&a, 1)])).await;
+    let link = link.expect("it is reached");
+    link.close(CloseCode::Shutdown, "the other is to dial");
+    bounded(link.closed()).await;
+    while a.endpoint.link(b.id()).is_some() {
+        tokio::task::yield_now().await;
+    }
+    let link = bounded(a.endpoint.dial(b.id(), &[at(&b, 7)])).await;
+    let link = link.expect("it is reached");
+    let sent = bounded(link.send_adu(header(1), pattern(1000), by(Carriage::Stream)));
+    assert_eq!(sent.await, Outcome::Acknowledged);
 }

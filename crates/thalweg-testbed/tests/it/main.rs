@@ -6,4 +6,5 @@
 mod network;
 mod program;
 mod reach;
+mod roaming;
 mod usage;

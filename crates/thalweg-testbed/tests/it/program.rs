@@ -4,6 +4,8 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::LazyLock;
 
+use thalweg_core::model::NodeName;
+use thalweg_testbed::network::Network;
 use thalweg_testbed::system::privilege;
 
 /// The demo's world. Where clones share a target folder this program may be another clone's, so cargo is asked when it
@@ -47,6 +49,27 @@ pub fn is_possible() -> bool {
             false
         }
     }
+}
+
+/// A program in a namespace, which dies with the test.
+pub struct Running(pub Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may be dead already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Returns a command that runs inside a node's namespace; the network's own asks this program to go there, which is a test.
+pub fn inside(network: &Network, node: &NodeName, program: &str) -> Command {
+    let namespace = network.namespace(node);
+    let mut command = Command::new("ip");
+    command.args(["netns", "exec"]);
+    command.arg(namespace.file_name().expect("it has a name"));
+    command.arg(program);
+    command
 }
 
 /// A run whose command inside the namespace has begun and does not end by itself.

@@ -13,7 +13,7 @@
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -23,7 +23,7 @@ use thalweg_core::units::Bitrate;
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
 
-use crate::program::is_possible;
+use crate::program::{Running, inside, is_possible};
 
 /// How long anything may take that has to come about.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -61,17 +61,6 @@ fn world() -> World {
     world
 }
 
-/// A program in a namespace, which dies with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may be dead already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 struct Site {
     network: Network,
 }
@@ -100,12 +89,7 @@ impl Site {
     }
 
     fn command(&self, node: &str, program: &str) -> Command {
-        let namespace = self.network.namespace(&name(node));
-        let mut command = Command::new("ip");
-        command.args(["netns", "exec"]);
-        command.arg(namespace.file_name().expect("it has a name"));
-        command.arg(program);
-        command
+        inside(&self.network, &name(node), program)
     }
 
     /// Has a namespace pass packets on.

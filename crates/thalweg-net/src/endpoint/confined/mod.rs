@@ -10,6 +10,11 @@
 //! iroh ◄── datagrams, wrapped addresses ──► Endpoint, Sender ◄── batches, UDP ──► sockets
 //! ```
 //!
+//! Who dials is told no address of this node's: the kernel picks one for each packet. So a link goes on by the next packet when the
+//! node has another address, from which the peer hears the same connection and to which it answers from then on. Had iroh one to
+//! send from, it would send from that until it is told that it is gone, and on a network without a default route it waits five seconds
+//! for one before it tells. Who was dialled answers from the address that was written to.
+//!
 //! iroh remembers each wrapped address for ever. Addresses from which strangers write are therefore let in by an
 //! allowance; those that were dialled, and those that are known, need none.
 //!
@@ -61,6 +66,9 @@ const STRANGERS_MAX: u32 = 4096;
 /// How often one more is let in. Of 8,640 a day iroh remembers 2 MB.
 const STRANGER_EVERY: Duration = Duration::from_secs(10);
 
+/// The bit of a packet's first byte that those of a handshake have (RFC 8999 §5.1).
+const LONG_HEADER: u8 = 0x80;
+
 /// The UDP sockets of a confined node.
 #[derive(Clone, Debug)]
 pub(super) struct Confined(Arc<Shared>);
@@ -83,6 +91,8 @@ struct Socket {
 #[derive(Debug)]
 struct Known {
     addresses: HashSet<SocketAddr>,
+    /// Those of them with which this node has begun a handshake.
+    dialled: HashSet<SocketAddr>,
     /// How many strangers may come now.
     room: u32,
     /// Since when there is no more.
@@ -207,9 +217,26 @@ impl Known {
     fn new(now: Instant) -> Self {
         Self {
             addresses: HashSet::new(),
+            dialled: HashSet::new(),
             room: STRANGERS_MAX,
             since: now,
         }
+    }
+
+    /// Takes in that a packet goes there from no address in particular.
+    ///
+    /// It is dialled: whoever answers there has answered. One that was heard there before is answered so too, once, when iroh has been
+    /// told that this node's addresses are others; but that is no handshake.
+    fn handle_sent(&mut self, to: SocketAddr, packet: &[u8]) {
+        self.addresses.insert(to);
+        if packet.first().is_some_and(|first| first & LONG_HEADER != 0) {
+            self.dialled.insert(to);
+        }
+    }
+
+    /// Returns whether who wrote from there is to be answered from the address that it wrote to.
+    fn holds_to_own(&self, from: SocketAddr) -> bool {
+        !self.dialled.contains(&from)
     }
 
     /// Returns whether packets from there are taken.
@@ -324,7 +351,8 @@ impl Endpoint {
             }
             room[..datagram.len()].copy_from_slice(datagram);
             let own = meta.dst_ip.unwrap_or(local.ip());
-            let own = (!own.is_unspecified()).then(|| wrapped((own, local.port()).into()));
+            let is_told = !own.is_unspecified() && known.holds_to_own(meta.addr);
+            let own = is_told.then(|| wrapped((own, local.port()).into()));
             metas[given] = meta;
             (metas[given].len, metas[given].stride) = (datagram.len(), datagram.len());
             metas[given].dst_ip = None;
@@ -419,8 +447,7 @@ impl CustomSender for Sender {
         let socket = self.shared.sending(to, from);
         let socket = socket.ok_or(io::ErrorKind::AddrNotAvailable)?;
         if from.is_none() {
-            // It is dialled: whoever answers there has answered.
-            self.shared.known().addresses.insert(to);
+            self.shared.known().handle_sent(to, transmit.contents);
         }
         let datagrams = noq_udp::Transmit {
             destination: to,

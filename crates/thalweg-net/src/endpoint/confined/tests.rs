@@ -1,4 +1,4 @@
-//! Proves the wrapping of addresses, and how many strangers are let in.
+//! Proves the wrapping of addresses, how many strangers are let in, and to whom this node holds to one address.
 
 use std::net::SocketAddr;
 
@@ -33,4 +33,18 @@ fn strangers_are_let_in_by_an_allowance_that_comes_back_and_the_known_always() {
     let later = start + STRANGER_EVERY;
     assert!(known.admits(address(STRANGERS_MAX), later));
     assert!(!known.admits(address(STRANGERS_MAX + 1), later));
+}
+
+#[test]
+fn who_was_dialled_is_written_to_from_any_address_and_who_dialled_from_its_own_alone() {
+    let [dialled, heard] = [1, 2].map(|number| SocketAddr::from(([192, 0, 2, number], 7400)));
+    let mut known = Known::new(Instant::ZERO);
+    assert!(known.admits(heard, Instant::ZERO));
+    known.handle_sent(dialled, &[0xc0, 0, 0, 0, 1]);
+    // The address that it had is gone.
+    known.handle_sent(heard, &[0x40; 30]);
+    assert!(!known.holds_to_own(dialled));
+    assert!(known.holds_to_own(heard));
+    known.handle_sent(dialled, &[0x40; 30]);
+    assert!(!known.holds_to_own(dialled));
 }
