@@ -1,9 +1,10 @@
 //! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
 //! is left, one that has become too long is not taken up again, one that trembles is not left, one that was cut is what it was, and
-//! one that was slow is tried where nothing else is left.
+//! one that was slow is tried where nothing else is left. Where nothing flows, nearly nothing does.
 
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
+use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_sim::play::{Options, Played, play};
 use thalweg_world::Format;
 
@@ -157,5 +158,35 @@ fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
             let ways = ways(&run_unsaid(&world, seed));
             assert_eq!(ways.len(), 2, "seed {seed}: {ways:?}");
         }
+    }
+}
+
+/// Returns the bytes that crossed each direction of each link of a world until it ended.
+fn bytes_of_lines(world: &World) -> Vec<u64> {
+    let report = run_by_law(world, 1).report;
+    report.links.iter().map(|link| link.bytes).collect()
+}
+
+#[test]
+fn twelve_nodes_at_rest_take_less_than_a_hundredth_of_a_slow_line() {
+    // Each has two neighbours on a ring and two across it.
+    let nodes = 0..12;
+    let names = nodes.clone().map(|at| format!("[node.n{at}]\n"));
+    let ends = nodes.flat_map(|at| [1, 5].map(|far| (at, (at + far) % 12)));
+    let links = ends.map(|(a, b)| {
+        format!("[[link]]\nends = [\"n{a}\", \"n{b}\"]\nrate = \"150 kbit/s\"\ndelay = \"20 ms\"\n")
+    });
+    let start = String::from("length = \"120 s\"\n");
+    let text: String = std::iter::once(start).chain(names).chain(links).collect();
+    let mut world = thalweg_world::load_str(&text, Format::Toml, "rest").expect("it is a world");
+    let begun = bytes_of_lines(&world);
+    let rest = Duration::from_secs(600);
+    world.length = Some(world.length() + rest);
+    let ended = bytes_of_lines(&world);
+    assert_eq!(ended.len(), 2 * 24);
+    for (begun, ended) in begun.into_iter().zip(ended) {
+        // All of it, with the headers of UDP and IP: records, keep-alives, and what acknowledges them.
+        let taken = DataSize::from_bytes(ended - begun) / rest;
+        assert!(taken < Bitrate::from_bps(150_000 / 100), "{taken} at rest");
     }
 }
