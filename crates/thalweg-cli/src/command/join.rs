@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use clap::Args;
 use thalweg_core::admission::UnixTime;
 use thalweg_core::model::NodeName;
+use thalweg_core::time::Rough;
 use thalweg_net::Unreachable;
 use thalweg_node::fabric::{self, JoinError, Joined, ticket};
 use thalweg_node::{Config, ConfigError};
@@ -135,12 +136,7 @@ fn until(joined: &Joined) -> String {
         return "until that is revoked".into();
     }
     let seconds = joined.expiry.seconds().saturating_sub(joined.now.seconds());
-    let (count, unit) = match seconds {
-        0..7_200 => (seconds, "s"),
-        7_200..172_800 => (seconds / 3_600, "h"),
-        _ => (seconds / 86_400, "days"),
-    };
-    format!("for {count} {unit}")
+    format!("for {}", Rough(seconds))
 }
 
 /// What is wrong with the ticket is the input's fault; who cannot be reached, or a full disk, the moment's.

@@ -86,7 +86,7 @@ fn a_node_is_invited_joins_and_is_revoked() {
     let (head, tail) = ticket.split_at(60);
     let joined = run(folder, &["join", head, tail, "--config", "camera.toml"]).exits(0);
     let out = joined.out();
-    assert!(out.contains("may publish,relay, for 7 days"), "{out}");
+    assert!(out.contains("may publish,relay, for 7 d"), "{out}");
     let _camera = start(folder, "camera");
     wait("the camera is on the map", || {
         rights(folder, "base", "camera") == Some(serde_json::json!(["publish", "relay"]))

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use super::{Rights, UnixTime};
 use crate::id::NodeId;
 use crate::limits::{INVITATION_USES_MAX, INVITATIONS_MAX};
-use crate::time::Duration;
+use crate::time::{Duration, Rough};
 
 /// What one ticket is good for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub enum NotRedeemed {
     #[error("it knows no such ticket: another node gave it out, or it was withdrawn")]
     Unknown,
     /// Its time is over.
-    #[error("the ticket expired {seconds} s ago by its clock")]
+    #[error("the ticket expired {} ago by its clock", Rough(*seconds))]
     Late {
         /// How long ago.
         seconds: u64,

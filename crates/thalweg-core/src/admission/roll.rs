@@ -14,6 +14,7 @@ use alloc::vec::Vec;
 use super::{Rights, UnixTime};
 use crate::id::NodeId;
 use crate::limits::{RECORDS_MAX, WARRANTS_MAX};
+use crate::time::Rough;
 use crate::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Warrant};
 use crate::wire::control::SIGNATURE_BYTES;
 
@@ -85,13 +86,13 @@ pub enum Unfit {
     #[error("it is about the owner of the fabric, who has all rights by its key")]
     OfOwner,
     /// It does not hold yet.
-    #[error("it does not hold for another {seconds} s by this node's clock")]
+    #[error("it does not hold for another {} by this node's clock", Rough(*seconds))]
     Early {
         /// How long not.
         seconds: u64,
     },
     /// It does not hold any more.
-    #[error("it expired {seconds} s ago by this node's clock")]
+    #[error("it expired {} ago by this node's clock", Rough(*seconds))]
     Late {
         /// How long ago.
         seconds: u64,

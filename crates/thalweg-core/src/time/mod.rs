@@ -14,10 +14,12 @@ use core::ops::{Add, AddAssign, Sub};
 use serde::{Deserialize, Serialize};
 
 mod due;
+mod rough;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use due::Due;
+pub use rough::Rough;
 
 /// A point in time, in nanoseconds since the node started.
 #[derive(

@@ -2,7 +2,7 @@
 
 use alloc::string::ToString;
 
-use super::{Duration, Instant};
+use super::{Duration, Instant, Rough};
 
 #[test]
 fn never_is_after_everything_and_stays_never() {
@@ -44,4 +44,24 @@ fn time_prints_as_people_write_it() {
     assert_eq!(Duration::from_millis(300).to_string(), "300 ms");
     assert_eq!(Duration::from_millis(1500).to_string(), "1.5 s");
     assert_eq!(Duration::ZERO.to_string(), "0 s");
+}
+
+#[test]
+fn a_rough_length_is_told_in_its_two_largest_units() {
+    for (seconds, text) in [
+        (0, "0 s"),
+        (59, "59 s"),
+        (60, "1 min"),
+        (61, "1 min 1 s"),
+        (3_599, "59 min 59 s"),
+        (3_600, "1 h"),
+        (3_659, "1 h"),
+        (86_399, "23 h 59 min"),
+        (86_400, "1 d"),
+        (86_400 + 3_600, "1 d 1 h"),
+        (365 * 86_400, "365 d"),
+        (u64::MAX, "213503982334601 d 7 h"),
+    ] {
+        assert_eq!(Rough(seconds).to_string(), text);
+    }
 }

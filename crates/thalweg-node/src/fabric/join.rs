@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use thalweg_core::admission::{Rights, Roll, Unfit, UnixTime};
 use thalweg_core::id::NodeId;
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Rough};
 use thalweg_core::wire::WireError;
 use thalweg_core::wire::admission::{
     Answer, Credential, Knock, Ticket, decode_answer, encode_knock,
@@ -38,7 +38,7 @@ pub struct Joined {
 #[non_exhaustive]
 pub enum JoinError {
     /// The ticket's time is over.
-    #[error("the ticket of {} expired {seconds} s ago by this machine's clock: ask for another", inviter.short())]
+    #[error("the ticket of {} expired {} ago by this machine's clock: ask for another", inviter.short(), Rough(*seconds))]
     Expired {
         /// Who gave it out.
         inviter: NodeId,

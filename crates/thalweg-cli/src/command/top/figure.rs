@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use ratatui::text::Span;
+use thalweg_core::time::Rough;
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "–";
@@ -58,14 +59,7 @@ pub fn percent(share: f64) -> String {
 
 /// Returns a length of time as `12 s`, `3 min 20 s`, `5 h 3 min`, `2 d 4 h`.
 pub fn time(seconds: f64) -> String {
-    let seconds = seconds.max(0.0) as u64;
-    let (minutes, hours, days) = (seconds / 60, seconds / 3_600, seconds / 86_400);
-    match seconds {
-        0..60 => format!("{seconds} s"),
-        60..3_600 => format!("{minutes} min {} s", seconds % 60),
-        3_600..86_400 => format!("{hours} h {} min", minutes % 60),
-        _ => format!("{days} d {} h", hours % 24),
-    }
+    Rough(seconds.max(0.0) as u64).to_string()
 }
 
 /// Returns drops as `expired 12, pre-empted 3`, the most frequent first, and then in ever shorter forms.

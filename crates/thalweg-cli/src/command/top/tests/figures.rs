@@ -42,7 +42,7 @@ fn numbers_have_three_digits_that_count() {
     ];
     assert_eq!(times, ["0.50 ms", "310 ms", "3.98 s", "59 min 39 s"]);
     let times = [time(0.0), time(59.9), time(60.0), time(3_599.0)];
-    assert_eq!(times, ["0 s", "59 s", "1 min 0 s", "59 min 59 s"]);
+    assert_eq!(times, ["0 s", "59 s", "1 min", "59 min 59 s"]);
     assert_eq!([time(11_520.0), time(188_000.0)], ["3 h 12 min", "2 d 4 h"]);
 }
 
