@@ -46,6 +46,8 @@ pub(super) struct Lost {
     highest: u64,
     /// Bit `s % LOST_REACH` is sequence `s`, for those less than `LOST_REACH` below the highest.
     bits: [u64; (LOST_REACH / 64) as usize],
+    /// Whether the last that was given up for its own sake was so for want of the path.
+    pub(super) is_crowded: bool,
 }
 
 const EMPTY: Family = Family {
@@ -213,6 +215,7 @@ impl Default for Lost {
         Self {
             highest: 0,
             bits: [0; (LOST_REACH / 64) as usize],
+            is_crowded: false,
         }
     }
 }

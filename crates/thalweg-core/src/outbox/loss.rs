@@ -62,6 +62,7 @@ impl Outbox {
     }
 
     fn discard(&mut self, index: u32, cause: DropCause) {
+        self.crowd_out(index, cause);
         let slot = &mut self.slab[index];
         let (flow_index, sequence, bytes) = (slot.flow, slot.sequence, u64::from(slot.bytes));
         let was_queued = slot.state == State::Queued;

@@ -20,6 +20,7 @@
 //! | `entry` | what goes in and comes out |
 //! | `admission` | who is let in, and who makes room |
 //! | `loss` | leaving early, and who goes along |
+//! | `crowd` | what left early because the path is too slow |
 //! | `promise` | what can be through in time, and what is worth finishing |
 //! | `turns` | whose turn it is: deficit round robin |
 //! | `queue`, `spread` | the order within a flow, and deadlines |
@@ -35,6 +36,7 @@
 
 mod admission;
 pub mod census;
+mod crowd;
 mod entry;
 mod family;
 pub mod gate;
@@ -52,6 +54,7 @@ use core::num::NonZeroU8;
 
 pub use entry::{Chunk, Dropped, Entry, FlowId, Refused, Ticket};
 
+use self::crowd::Crowd;
 use self::family::Families;
 use self::queue::Alarms;
 use self::slab::{Slab, Slot, State};
@@ -122,6 +125,7 @@ pub struct Outbox {
     queued_bytes: u64,
     stamp: u64,
     drops: DropCounts,
+    crowd: Crowd,
 }
 
 impl Default for Settings {
@@ -156,6 +160,7 @@ impl Outbox {
             queued_bytes: 0,
             stamp: 0,
             drops: DropCounts::ZERO,
+            crowd: Crowd::default(),
         }
     }
 
@@ -243,6 +248,7 @@ impl Outbox {
             Ok(slot) => Ok(self.enter(slot)),
             Err(refused) => {
                 self.drops.add(refused.drop_cause());
+                self.crowd_out_refused(index, &refused, entry.bytes);
                 self.lose(index, entry.sequence.0);
                 Err(refused)
             }
@@ -389,6 +395,7 @@ impl Outbox {
         let next = self
             .turns
             .next(&mut self.flows, &self.slab, self.chunk_bytes);
+        self.crowd.is_short &= next.is_some();
         next.is_some()
     }
 
@@ -412,7 +419,8 @@ impl Outbox {
         };
         let slot = &self.slab[index];
         let wanted = slot.sendable()?.min(self.chunk_bytes);
-        if credit < wanted.clamp(1, CHUNK_BYTES_MIN) {
+        self.crowd.is_short = credit < wanted.clamp(1, CHUNK_BYTES_MIN);
+        if self.crowd.is_short {
             return None;
         }
         let bytes = wanted.min(credit);

@@ -115,6 +115,11 @@ impl Outgoing {
         }
     }
 
+    /// Gives out how many bytes were given up since this was last asked for want of the path.
+    pub(super) fn take_crowded_out(&self) -> DataSize {
+        self.lock().sender.take_crowded_out()
+    }
+
     /// Returns what waits, how long ADUs took lately, and what was given up.
     pub(super) fn outbox(&self, now: Instant) -> OutboxReading {
         let mut state = self.lock();

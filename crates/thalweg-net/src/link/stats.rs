@@ -310,6 +310,10 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
         meter.read(now, totals)
     });
     let waiting = link.waiting();
+    let crowded_out = link.0.outgoing.take_crowded_out();
+    // To ask whether there is room may cost a question to the kernel.
+    let is_full = waiting > DataSize::ZERO && is_full(link, totals.rtt);
+    let waiting = if is_full { waiting } else { DataSize::ZERO };
     Sample {
         // The queue that a stream itself fills is no reason to leave the way.
         rtt: match reading.rtt_min {
@@ -322,12 +326,7 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
         },
         loss: gauge::weigh(reading.loss, reading.packets),
         sent: DataSize::from_bytes(totals.bytes_sent),
-        // To ask whether there is room may cost a question to the kernel.
-        waiting: if waiting > DataSize::ZERO && is_full(link, totals.rtt) {
-            waiting
-        } else {
-            DataSize::ZERO
-        },
+        waiting: waiting + crowded_out,
         // Over TCP nothing comes without acknowledging what it follows, and a peer that hears nothing soon says nothing new.
         heard: path.map_or(totals.bytes_received, |path| path.heard),
     }

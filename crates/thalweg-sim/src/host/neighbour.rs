@@ -130,6 +130,11 @@ impl Neighbour {
 
     fn sample(&mut self) -> Sample {
         let stats = self.port.stats();
+        let waiting = if stats.is_full {
+            stats.queued
+        } else {
+            DataSize::ZERO
+        };
         Sample {
             // The queue that a stream itself fills is no reason to leave the way.
             rtt: match stats.rtt_min {
@@ -142,11 +147,7 @@ impl Neighbour {
             },
             loss: gauge::weigh(stats.loss, stats.packets_sent),
             sent: stats.sent,
-            waiting: if stats.is_full {
-                stats.queued
-            } else {
-                DataSize::ZERO
-            },
+            waiting: waiting + self.port.take_crowded_out(),
             heard: stats.heard,
         }
     }

@@ -48,6 +48,7 @@ use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, S
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::trace::Trace;
+use thalweg_core::units::DataSize;
 
 pub use self::config::PortSettings;
 pub use self::control::ControlError;
@@ -335,6 +336,12 @@ impl Port {
     pub fn stats(&mut self) -> PortStats {
         let link = self.link.as_mut();
         link.map(|live| live.stats()).unwrap_or_default()
+    }
+
+    /// Gives out how many bytes the present link gave up since this was last asked for want of its path.
+    pub fn take_crowded_out(&mut self) -> DataSize {
+        let link = self.link.as_mut();
+        link.map_or(DataSize::ZERO, |live| live.sender.take_crowded_out())
     }
 
     /// Returns the congestion controller of the present link as it is now, if it is our own.

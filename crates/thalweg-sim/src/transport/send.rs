@@ -124,6 +124,11 @@ impl Outgoing {
         self.sender.outbox().queued().as_bytes() + before as u64
     }
 
+    /// Gives out how many bytes were given up since this was last asked for want of the path.
+    pub(super) fn take_crowded_out(&mut self) -> DataSize {
+        self.sender.take_crowded_out()
+    }
+
     pub(super) fn poll_timeout(&self) -> Instant {
         self.sender.poll_timeout()
     }

@@ -60,7 +60,7 @@ use crate::needs::Order;
 use crate::outbox::{Entry, Outbox, Settings};
 use crate::time::{Duration, Instant};
 use crate::trace::Trace;
-use crate::units::Bitrate;
+use crate::units::{Bitrate, DataSize};
 
 /// How often the path's rate is asked for: chunks of 2 ms follow it soon enough.
 const PATH_LOOK: Duration = Duration::from_millis(10);
@@ -399,6 +399,11 @@ impl<S: Copy, D> Sender<S, D> {
     /// Returns whether every ADU has its outcome and every sequence that was finished has ended.
     pub fn is_empty(&self) -> bool {
         self.outbox.is_empty() && !self.lanes.is_finishing()
+    }
+
+    /// Gives out how many bytes were given up since this was last asked for want of the path ([`Outbox::take_crowded_out`]).
+    pub fn take_crowded_out(&mut self) -> DataSize {
+        self.outbox.take_crowded_out()
     }
 
     /// Returns the queue, to look at.

@@ -1,9 +1,10 @@
 //! Proves the outbox: each rule at its edge from both sides (`rules`, `bounds`, `promise`), all of them at once against a model that
 //! is too simple to be wrong (`model`), what it delivers against a scheduler that knows the future (`ideal`, `late`), its parts
-//! (`parts`), and what it says of itself (`census`).
+//! (`parts`), and what it says of itself (`census`, `crowd`).
 
 mod bounds;
 mod census;
+mod crowd;
 mod ideal;
 mod late;
 mod model;

@@ -102,7 +102,8 @@ pub struct Sample {
     pub loss: Ratio,
     /// All bytes that have left on it since it is up.
     pub sent: DataSize,
-    /// What is to be sent over it and waits because its path takes no more; not what has yet to arrive here.
+    /// What is to be sent over it and waits because its path takes no more, not what has yet to arrive here; and what was given up
+    /// for the same reason since the sample before.
     pub waiting: DataSize,
     /// Another number whenever the neighbour has acknowledged anything since the last.
     pub heard: u64,
