@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::LazyLock;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::model::NodeName;
 use thalweg_testbed::network::Network;
@@ -49,6 +49,12 @@ pub fn is_possible() -> bool {
             false
         }
     }
+}
+
+/// Waits until no other test has a network of this process, which can have one at a time.
+pub fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A program in a namespace, which dies with the test.

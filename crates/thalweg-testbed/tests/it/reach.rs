@@ -23,7 +23,7 @@ use thalweg_core::units::Bitrate;
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
 
-use crate::program::{Running, inside, is_possible};
+use crate::program::{Running, inside, is_possible, turn};
 
 /// How long anything may take that has to come about.
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -238,6 +238,7 @@ fn two_nodes_behind_nats_find_a_direct_way_and_without_it_go_by_a_relay_and_then
     if !is_possible() {
         return;
     }
+    let _turn = turn();
     let site = match Site::build() {
         Ok(site) => site,
         Err(error) => return println!("not run: {error:#}"),
