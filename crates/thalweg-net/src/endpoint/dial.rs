@@ -6,7 +6,8 @@
 //! A link that the peer dialled serves as well.
 //!
 //! QUIC is tried first. Where nobody answers it and the peer has an address of TCP, that is dialled; while such a link
-//! lasts QUIC is tried again at long intervals, and takes over when it gets through.
+//! lasts QUIC is tried again at long intervals, and takes over when it gets through. So does a connection from another address
+//! of this node, when that from which the link goes is gone (`roaming`).
 
 use std::net::SocketAddr;
 
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
 use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason};
+use crate::close::CloseCode;
 use crate::door;
 use crate::error::Unreachable;
 use crate::link::{Fresh, Link, LinkEvent, Transport};
@@ -214,22 +216,35 @@ pub(super) async fn rest(
     let _ = timeout(wait, changes.wait_for(|()| is_linked())).await;
 }
 
-/// Waits for the end of a link; while it goes over TCP, tries now and then whether QUIC gets through again.
+/// Waits for the end of a link; while it goes over TCP, tries now and then whether QUIC gets through again, and when it cannot go on
+/// from this node's address, dials from another.
 ///
-/// The link that QUIC makes takes the place of the other, which is drained.
+/// The link that QUIC makes takes the place of the other, which is drained, or closed if nothing comes through it any more.
 async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
     let may_better = link.transport() == Transport::Tcp && endpoint.may_try_quic(addresses);
     let pause: Duration = endpoint.0.tcp.retry.into();
-    while may_better && timeout(pause, link.closed()).await.is_err() {
+    let mut changes = endpoint.0.network.changes();
+    let source = link.source();
+    loop {
+        let has_moved = tokio::select! {
+            _ = link.closed() => return,
+            () = tokio::time::sleep(pause), if may_better => false,
+            () = changes.moved(source, &addresses.udp) => true,
+        };
         let head_start = endpoint.0.tcp.head_start.into();
         match over_quic(endpoint, link.peer(), addresses, head_start).await {
+            Ok(_) if has_moved => {
+                return link.close(CloseCode::Duplicate, "this node has another address");
+            }
             Ok(_) => return,
             Err(reason) => {
-                tracing::debug!(peer = %link.peer().short(), %reason, "still over tcp");
+                tracing::debug!(peer = %link.peer().short(), %reason, has_moved, "no better link");
             }
         }
+        if timeout(BACKOFF_MIN, link.closed()).await.is_ok() {
+            return;
+        }
     }
-    link.closed().await;
 }
 
 /// Waits that double, with a quarter of chance either way.

@@ -17,6 +17,7 @@ mod dial;
 mod gate;
 pub(crate) mod reason;
 mod registry;
+mod roaming;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transport;
@@ -39,6 +40,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use self::confined::Confined;
 use self::registry::Registry;
+use self::roaming::Network;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::close::CloseCode;
@@ -154,6 +156,7 @@ struct Shared {
     door: Option<Arc<Door>>,
     context: Context,
     registry: Registry,
+    network: Network,
     kept: Mutex<HashMap<NodeId, Kept>>,
     tcp: dial::Tcp,
     relays: Vec<Relay>,
@@ -255,6 +258,7 @@ impl Endpoint {
             door,
             context: Context { clock, receiver },
             registry: Registry::default(),
+            network: Network::watch().await,
             kept: Mutex::default(),
             tcp: dial::Tcp {
                 session,

@@ -5,10 +5,11 @@
 //!
 //! *What it does not do.* It sends no ADU: that is `wire`.
 
+use std::net::IpAddr;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
-use iroh::endpoint::{self, ConnectionError};
+use iroh::endpoint::{self, ConnectionError, LocalTransportAddr, Path};
 use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
 use thalweg_core::units::DataSize;
@@ -18,6 +19,7 @@ use super::stats::{self, Measured, Totals};
 use super::stream::{Inbound, Outbound};
 use super::{OpenError, Transport, text};
 use crate::close::{CloseCode, ToVarInt as _};
+use crate::endpoint::confined::unwrapped;
 use crate::tcp;
 
 /// How often it is looked at, while a link drains, whether something waits of which nothing tells when it goes.
@@ -65,6 +67,23 @@ impl Connection {
         match self {
             Self::Quic { .. } => Transport::Quic,
             Self::Tcp(_) => Transport::Tcp,
+        }
+    }
+
+    /// Returns the address of this node that the path in use is bound to, if it is bound to one.
+    pub(crate) fn source(&self) -> Option<IpAddr> {
+        let Self::Quic { connection, .. } = self else {
+            return None;
+        };
+        let paths = connection.paths();
+        let path = paths.iter().max_by_key(Path::is_selected)?;
+        match path.local_addr() {
+            LocalTransportAddr::Ip(address) => address.map(|address| address.to_canonical()),
+            LocalTransportAddr::Custom(address) => {
+                let address = address.as_ref().and_then(unwrapped);
+                address.map(|address| address.ip())
+            }
+            _ => None,
         }
     }
 

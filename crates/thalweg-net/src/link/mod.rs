@@ -44,6 +44,7 @@ mod wire;
 
 use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -194,6 +195,11 @@ impl Link {
     /// Returns what carries it.
     pub fn transport(&self) -> Transport {
         self.0.connection.transport()
+    }
+
+    /// Returns the address of this node that the link is bound to, if it is bound to one.
+    pub(crate) fn source(&self) -> Option<IpAddr> {
+        self.0.connection.source()
     }
 
     /// Returns since when the link is up.

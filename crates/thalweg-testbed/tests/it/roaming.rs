@@ -175,6 +175,11 @@ fn move_source(camera: &str) {
 }
 
 #[test]
-fn stream_goes_on_from_the_new_address_of_its_confined_source_and_nothing_is_lost() {
+fn stream_goes_on_from_the_new_address_of_its_source_and_nothing_is_lost() {
+    move_source("");
+}
+
+#[test]
+fn stream_of_a_confined_source_does_so_too() {
     move_source("\n[reach]\nconfined = true\n");
 }
