@@ -11,7 +11,8 @@
 //! Times are reckoned ideally, each packet from the end of the one before it, so a late caller catches up and nothing
 //! drifts. A lost packet has taken its share of the rate: it was lost on the line, not before it. A change of rate
 //! applies to the packet on the line too, for what is left of it. Jitter keeps the order, as a queue does that others
-//! fill; only what is held back is overtaken.
+//! fill, and only what is held back is overtaken, unless the line is not `ordered`: then each packet is late by itself, as
+//! where several ways are used at once or a radio repeats what it lost.
 //!
 //! *What it does not do.* It has no clock and no socket, duplicates nothing and corrupts nothing.
 //!
@@ -42,6 +43,8 @@ pub struct Impairment {
     /// Up to how much longer a packet takes, evenly distributed. It waits for the one before it: the order is kept, and
     /// where packets come closer than the jitter, most take more than half of it.
     pub jitter: Duration,
+    /// Whether jitter keeps the order; if not, a packet waits for no other and comes as late as its own dice say.
+    pub ordered: bool,
     /// The share of packets held back by `max(delay / 2, jitter, 1 ms)`, so that later ones overtake them.
     pub reorder: Ratio,
     /// The share of packets lost in the mean.
@@ -115,6 +118,7 @@ impl Default for Impairment {
             rate: Bitrate::ZERO,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            ordered: true,
             reorder: Ratio::ZERO,
             loss: Ratio::ZERO,
             burst: 1.0,
@@ -132,6 +136,7 @@ impl From<&Link> for Impairment {
             rate: link.rate,
             delay: link.delay,
             jitter: link.jitter,
+            ordered: link.ordered,
             reorder: link.reorder,
             loss: link.loss,
             burst: link.burst,
@@ -270,8 +275,11 @@ impl<P> Line<P> {
             Duration::ZERO => Duration::ZERO,
             longest => self.random.next_duration(longest),
         };
-        // Nothing overtakes by jitter, nor if the delay has just shrunk.
-        let mut arrival = (done + delay + late).max(self.last_arrival);
+        let mut arrival = done + delay + late;
+        if self.impairment.ordered {
+            // Nothing overtakes by jitter, nor if the delay has just shrunk.
+            arrival = arrival.max(self.last_arrival);
+        }
         if self.impairment.reorder > Ratio::ZERO && self.random.next_bool(self.impairment.reorder) {
             let half = Duration::from_nanos(delay.as_nanos() / 2);
             arrival = arrival + half.max(jitter).max(HOLD_MIN);

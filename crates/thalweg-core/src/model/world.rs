@@ -90,13 +90,16 @@ pub struct Link {
         serialize_with = "text::write_duration"
     )]
     pub delay: Duration,
-    /// Up to how much longer a packet takes, evenly distributed; packets keep their order. Omitted: nothing.
+    /// Up to how much longer a packet takes, evenly distributed. Omitted: nothing.
     #[serde(
         default,
         deserialize_with = "text::read_duration",
         serialize_with = "text::write_duration"
     )]
     pub jitter: Duration,
+    /// Whether packets keep their order whatever the jitter. Omitted: they do.
+    #[serde(default = "yes")]
+    pub ordered: bool,
     /// The share of packets that are held back and so overtaken. Omitted: none.
     #[serde(default)]
     pub reorder: Ratio,
@@ -306,6 +309,7 @@ impl Link {
             rate,
             delay: Duration::ZERO,
             jitter: Duration::ZERO,
+            ordered: true,
             reorder: Ratio::ZERO,
             loss: Ratio::ZERO,
             burst: 1.0,

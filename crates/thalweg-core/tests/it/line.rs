@@ -112,6 +112,28 @@ fn jitter_fills_its_range_and_keeps_the_order() {
 }
 
 #[test]
+fn packets_of_an_unordered_line_overtake_each_other_by_jitter_alone() {
+    let impairment = Impairment {
+        jitter: Duration::from_millis(8),
+        ordered: false,
+        ..quick()
+    };
+    let (out, line) = arrivals(impairment, 100_000, 6);
+    assert_eq!(line.counters().packets, 100_000);
+    assert!(out.windows(2).any(|pair| pair[1].1 < pair[0].1));
+    let mut sum = 0.0;
+    for (at, number) in &out {
+        // On the line for 0.1 ms first, and a new one each 0.1 ms.
+        let due = Instant::ZERO + Duration::from_micros(20_100 + 100 * number);
+        assert!(*at >= due, "{number}");
+        let late = at.saturating_since(due);
+        assert!(late <= Duration::from_millis(8), "{late}");
+        sum += late.as_millis_f64();
+    }
+    assert!((sum / 100_000.0 - 4.0).abs() < 0.05, "{sum}");
+}
+
+#[test]
 fn only_the_held_back_share_is_overtaken() {
     let impairment = Impairment {
         reorder: share(0.03),

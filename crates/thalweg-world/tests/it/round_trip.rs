@@ -20,19 +20,20 @@ fn durations() -> impl Strategy<Value = Duration> {
 }
 
 fn links() -> impl Strategy<Value = Link> {
-    let values = (1..1u64 << 50, durations(), 0.0..0.5, any::<[bool; 2]>());
-    (values, 1..1u64 << 50, 1..5usize).prop_map(|((bps, delay, loss, [secure, up]), queue, to)| {
-        Link {
+    let values = (1..1u64 << 50, durations(), 0.0..0.5, any::<[bool; 3]>());
+    (values, 1..1u64 << 50, 1..5usize).prop_map(
+        |((bps, delay, loss, [secure, up, ordered]), queue, to)| Link {
             delay,
             jitter: delay,
+            ordered,
             burst: 8.0,
             loss: Ratio::new(loss).expect("made in range"),
             secure,
             queue: DataSize::from_bytes(queue),
             up,
             ..Link::new([name(0), name(to)], Bitrate::from_bps(bps))
-        }
-    })
+        },
+    )
 }
 
 /// Declares a pair and a transcoder, with most keys.
