@@ -11,6 +11,15 @@
 //! The base never rises by itself. A window that forgets would take a queue that others keep filled for the path; whoever
 //! has looked at the path without a queue of its own says so ([`Delay::rebase`]).
 //!
+//! Where packets overtake each other, a part of the standing one is jitter for certain (`order`), and does not count:
+//!
+//! ```text
+//! slack = late · min(2, 12 / samples)
+//! ```
+//!
+//! Late is what packets came late; acknowledgements do so too, and do not show it, so it counts twice. The least of many
+//! samples has less of it: of a delay that is the sum of two jitters, evenly distributed each, 1.2 / √samples at the median.
+//!
 //! *What it does not do.* It decides nothing.
 //!
 //! *Sources.* Copa §2 (standing round trip), RFC 6298 (smooth).
@@ -30,6 +39,10 @@ const RTT_MAX: Duration = Duration::from_secs(60);
 /// shows an empty queue, so many show none once in thirty-five times.
 pub(super) const ROUNDS: usize = 16;
 
+/// How much of what packets came late counts as jitter: so many times it, at most, or as many as this over the samples.
+const SLACK: u64 = 2;
+const SLACK_SAMPLES: u64 = 12;
+
 /// The round trips of a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delay {
@@ -39,6 +52,11 @@ pub(super) struct Delay {
     least: Duration,
     least_before: Duration,
     turned: Instant,
+    /// Samples of this span, and of the one before.
+    samples: u32,
+    samples_before: u32,
+    /// How much of the standing round trip is jitter.
+    slack: Duration,
     /// The least of each of the last rounds; the present one's is the first.
     rounds: [Duration; ROUNDS],
 }
@@ -51,6 +69,9 @@ impl Default for Delay {
             least: Duration::NEVER,
             least_before: Duration::NEVER,
             turned: Instant::ZERO,
+            samples: 0,
+            samples_before: 0,
+            slack: Duration::ZERO,
             rounds: [Duration::NEVER; ROUNDS],
         }
     }
@@ -72,11 +93,22 @@ impl Delay {
             // A span without samples says nothing of the present.
             let is_stale = passed.as_nanos() / 4 >= span.as_nanos();
             self.least_before = if is_stale { rtt } else { self.least };
+            self.samples_before = if is_stale { 0 } else { self.samples };
             self.least = rtt;
+            self.samples = 0;
             self.turned = now;
         }
         self.least = self.least.min(rtt);
+        self.samples = self.samples.saturating_add(1);
         self.rounds[0] = self.rounds[0].min(rtt);
+    }
+
+    /// Takes in by how much packets have come late for which no queue accounts.
+    pub(super) fn handle_late(&mut self, late: Duration) {
+        let samples = u64::from(self.samples) + u64::from(self.samples_before);
+        let nanos = late.as_nanos();
+        let part = nanos.saturating_mul(SLACK_SAMPLES) / samples.max(1);
+        self.slack = Duration::from_nanos(part.min(nanos.saturating_mul(SLACK)));
     }
 
     /// Takes in that a round trip has ended.
@@ -105,14 +137,19 @@ impl Delay {
 
     /// Returns what packets wait in the queue at least.
     pub(super) fn queueing(&self) -> Duration {
-        self.standing().saturating_sub(self.base())
+        self.standing().saturating_sub(self.base() + self.slack)
+    }
+
+    /// Returns how much of the standing round trip is jitter.
+    pub(super) fn slack(&self) -> Duration {
+        self.slack
     }
 
     /// Returns what packets waited in the queue when they waited least in the last rounds.
     pub(super) fn queueing_least(&self) -> Duration {
         let least = self.rounds.iter().copied().min();
         self.or_guess(least.unwrap_or(self.base))
-            .saturating_sub(self.base())
+            .saturating_sub(self.base() + self.slack)
     }
 
     /// Sets the base to what was measured with no queue of one's own.

@@ -17,6 +17,7 @@
 
 use alloc::collections::VecDeque;
 
+use super::order::Order;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -58,6 +59,7 @@ pub(super) struct Ledger {
     short_until: u64,
     round_until: u64,
     batch: Option<Batch>,
+    order: Order,
     /// The latest time that was told.
     clock: Instant,
 }
@@ -85,6 +87,11 @@ impl Ledger {
         self.in_flight
     }
 
+    /// Returns by how much packets came late of late without a queue.
+    pub(super) fn late(&self) -> Duration {
+        self.order.late()
+    }
+
     /// Takes in a packet that leaves.
     pub(super) fn handle_sent(&mut self, now: Instant, number: u64, size: DataSize) {
         let size = size.as_bytes();
@@ -99,6 +106,7 @@ impl Ledger {
             .is_some_and(|last| last.number >= number)
         {
             self.packets.clear();
+            self.order.forget_numbers();
         }
         if self.packets.len() >= PACKETS_MAX {
             self.packets.pop_front();
@@ -129,12 +137,14 @@ impl Ledger {
         });
         batch.acked = batch.acked.saturating_add(size);
         batch.sent = batch.sent.max(sent);
-        if let Some(packet) = packet
-            && batch
+        if let Some(packet) = packet {
+            self.order.handle_ack(now, number);
+            if batch
                 .newest
                 .is_none_or(|newest| newest.number < packet.number)
-        {
-            batch.newest = Some(packet);
+            {
+                batch.newest = Some(packet);
+            }
         }
         self.forget(number);
     }
@@ -179,8 +189,10 @@ impl Ledger {
             return Some(sample);
         };
         sample.is_short = newest.is_short;
+        self.order.handle_newest(now, newest.number);
         if newest.delivered >= self.round_until {
             self.round_until = self.delivered;
+            self.order.handle_round();
             sample.ends_round = true;
         }
         self.first_sent = newest.sent;

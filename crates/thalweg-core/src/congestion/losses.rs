@@ -26,6 +26,8 @@ pub(super) struct Losses {
     share: f64,
     packets_round: u32,
     lost_round: u32,
+    /// What the round before lost.
+    lost_before: u32,
     rounds_since: Option<u32>,
     /// Whether the round before lost many.
     was_heavy: bool,
@@ -52,8 +54,17 @@ impl Losses {
     pub(super) fn handle_round(&mut self) {
         self.was_heavy = self.is_heavy_round();
         self.packets_round = 0;
-        self.lost_round = 0;
+        self.lost_before = core::mem::take(&mut self.lost_round);
         self.rounds_since = self.rounds_since.map(|rounds| rounds.saturating_add(1));
+    }
+
+    /// Takes in that what was lost of late had only been late: transports give up what comes later than a round trip or two.
+    pub(super) fn forgive(&mut self) {
+        let forgiven = self.lost_round.saturating_add(self.lost_before);
+        self.lost = self.lost.saturating_sub(forgiven);
+        self.lost_round = 0;
+        self.lost_before = 0;
+        self.was_heavy = false;
     }
 
     pub(super) fn is_recent(&self) -> bool {

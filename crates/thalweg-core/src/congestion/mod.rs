@@ -14,7 +14,7 @@
 //!
 //! Whoever sends less than he may neither gains nor loses: the window moves only in round trips in which it was full,
 //! and rates that measure the application count only upwards (`estimate`). As long as the queue is seen empty now and then, a delay
-//! is jitter to him (`phase`).
+//! is jitter to him (`phase`). Where packets overtake each other, jitter shows to everybody (`order`).
 //!
 //! *What it does not do.* It finds no losses, sends nothing and paces nothing: the transport does, by
 //! [`Controller::window`] and [`Controller::pacing_rate`].
@@ -29,11 +29,13 @@ mod drain;
 mod estimate;
 mod ledger;
 mod losses;
+mod order;
 mod phase;
 #[cfg(test)]
 mod tests;
 
 pub use self::algorithm::{Algorithm, UnknownAlgorithm};
+use self::cubic::Cubic;
 use self::delay::Delay;
 use self::drain::Floors;
 use self::estimate::{ROUNDS, Rates, Told};
@@ -147,7 +149,7 @@ pub struct Controller {
     /// Losses of what was sent before belong to a reduction that was made.
     recovery: Option<Instant>,
     /// What a reduction took that may turn out to be unfounded.
-    undo: Option<f64>,
+    undo: Option<(f64, Option<Cubic>)>,
     told_mode: Mode,
     sendable_event: Option<Bitrate>,
     /// Packets acknowledged in this batch.
@@ -234,6 +236,7 @@ impl Controller {
             return;
         };
         self.delay.handle_sample(now, sample.rtt, sample.rtt_most);
+        self.delay.handle_late(self.ledger.late());
         let before = self
             .ledger
             .in_flight()
@@ -275,7 +278,7 @@ impl Controller {
         if is_old && cause != Congestion::Persistent {
             return;
         }
-        self.undo = (cause != Congestion::Mark).then_some(self.window);
+        self.undo = (cause != Congestion::Mark).then(|| (self.window, self.phase.cubic()));
         self.yield_to(now, cause);
         if let Some(rate) = self.told.handle_rate(self.sendable(), false) {
             self.sendable_event = Some(rate);
@@ -284,8 +287,13 @@ impl Controller {
 
     /// Takes in that the packets of the last loss had only been late.
     pub fn handle_spurious_loss(&mut self) {
-        if let Some(window) = self.undo.take() {
+        self.losses.forgive();
+        if let Some((window, cubic)) = self.undo.take() {
             self.set_window(self.window.max(window));
+            if let (Some(cubic), Phase::Compete(compete)) = (cubic, &mut self.phase) {
+                compete.restore(cubic);
+                self.recovery = None;
+            }
         }
     }
 

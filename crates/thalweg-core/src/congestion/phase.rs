@@ -117,6 +117,14 @@ impl Phase {
             Self::Compete(_) => Mode::Compete,
         }
     }
+
+    /// Returns what is in force in competition.
+    pub(super) fn cubic(&self) -> Option<Cubic> {
+        match self {
+            Self::Compete(compete) => Some(compete.cubic),
+            _ => None,
+        }
+    }
 }
 
 impl Controller {
@@ -445,7 +453,7 @@ impl Controller {
             return;
         };
         let limit = self.limit_at(drain.rate);
-        let mut is_alone = floor.saturating_sub(base) <= limit;
+        let mut is_alone = floor.saturating_sub(base + self.delay.slack()) <= limit;
         if !is_alone && self.has_emptied(&drain, floor) {
             is_alone = true;
             if drain.is_telling(self.packet) {
@@ -547,6 +555,11 @@ impl Compete {
     /// others are there.
     fn is_due(&self, now: Instant, window: f64) -> bool {
         now >= self.look_by || (now >= self.look_at && self.cubic.is_back(window))
+    }
+
+    /// Takes back what a loss made of the law.
+    pub(super) fn restore(&mut self, cubic: Cubic) {
+        self.cubic = cubic;
     }
 }
 

@@ -10,6 +10,8 @@ use thalweg_sim::dumbbell::{Dumbbell, Flow, Load, Tally};
 use thalweg_sim::play::{Options, play};
 use thalweg_world::Format;
 
+use super::worlds::run_by_law;
+
 /// What a packet weighs on the line.
 const PACKET: DataSize = DataSize::from_bytes(1_480);
 
@@ -241,6 +243,27 @@ fn jitter_and_bursts_are_no_queue_for_who_sends_little() {
     let cubic = delivered_by(Algorithm::Cubic);
     for (ours, cubic) in ours.into_iter().zip(cubic) {
         assert!(ours as f64 >= 0.97 * cubic as f64, "{ours} of {cubic}");
+    }
+}
+
+/// Of 32 seeds 5 % of the ADUs were late or not there, and 18 % of one; of CUBIC's none. With 5 % of packets lost beside, 40 %
+/// were (CUBIC: 13 %).
+#[test]
+fn packets_that_overtake_each_other_are_no_queue() {
+    let text = include_str!("../../../../worlds/unordered.toml");
+    let mut world = thalweg_world::load_str(text, Format::Toml, "unordered")
+        .expect("it is one of the repository's");
+    for (loss, least) in [(0.0, 1.0), (0.05, 0.97)] {
+        world.links[0].loss = Ratio::new(loss).expect("a share");
+        let (mut sent, mut in_time) = (0, 0);
+        for seed in 1..=8 {
+            for stream in run_by_law(&world, seed).report.streams {
+                sent += stream.sent;
+                in_time += stream.in_time;
+            }
+        }
+        let share = in_time as f64 / sent as f64;
+        assert!(share >= least, "{share} with {loss} lost");
     }
 }
 

@@ -3,6 +3,7 @@
 //! line of arithmetic. How it fares on real QUIC against others, `thalweg-sim`'s tests show.
 
 mod looks;
+mod order;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -29,8 +30,9 @@ struct Path {
     now: Instant,
     rate: Bitrate,
     rtt: Duration,
-    /// Up to how much longer a packet takes; the order is kept.
+    /// Up to how much longer a packet takes; the order is kept unless packets overtake each other.
     jitter: Duration,
+    overtakes: bool,
     /// How long the peer waits for a second packet, if one comes alone.
     lone: Duration,
     /// One acknowledgement in so many is told as of when its packet was sent; never if it is zero.
@@ -54,6 +56,7 @@ impl Path {
             rate,
             rtt,
             jitter: Duration::ZERO,
+            overtakes: false,
             lone: Duration::ZERO,
             told_early: 0,
             dice: SplitMix::new(1),
@@ -87,13 +90,15 @@ impl Path {
             let mut arrival = self.free + self.rtt;
             if self.jitter > Duration::ZERO {
                 let last = self.flying.back().map_or(Instant::ZERO, |last| last.2);
-                arrival = (arrival + self.dice.next_duration(self.jitter)).max(last);
+                let kept = if self.overtakes { Instant::ZERO } else { last };
+                arrival = (arrival + self.dice.next_duration(self.jitter)).max(kept);
             }
             let follows = |last: &(u64, Instant, Instant)| last.1 + self.lone > self.now;
             if self.has == Some(0) && !self.flying.back().is_some_and(follows) {
                 arrival = arrival + self.lone;
             }
-            self.flying.push_back((self.next, self.now, arrival));
+            let at = self.flying.partition_point(|other| other.2 <= arrival);
+            self.flying.insert(at, (self.next, self.now, arrival));
             self.next += 1;
             if let Some(pace) = self.controller.pacing_rate() {
                 self.may_leave = self.may_leave.max(self.now - ms(1)) + pace.time_for(PACKET);

@@ -1,0 +1,122 @@
+//! Proves that jitter is told from a queue by what overtakes what, that a line which keeps the order has none, and that what was
+//! taken for lost and was only late is taken back.
+
+use alloc::format;
+
+use super::super::losses::Losses;
+use super::super::order::Order;
+use super::super::{Congestion, Mode};
+use super::{PACKET, Path, ms};
+use crate::time::{Duration, Instant};
+use crate::units::Bitrate;
+
+fn at(millis: u64) -> Instant {
+    Instant::ZERO + ms(millis)
+}
+
+#[test]
+fn what_comes_after_a_later_one_is_late_by_that() {
+    let mut order = Order::default();
+    let mut batch = |now: u64, numbers: &[u64]| {
+        for number in numbers {
+            order.handle_ack(at(now), *number);
+        }
+        order.handle_newest(at(now), numbers.iter().copied().max().unwrap_or(0));
+        order.late()
+    };
+    assert_eq!(batch(20, &[0, 1]), ms(0));
+    assert_eq!(batch(22, &[4]), ms(0), "two are missing");
+    assert_eq!(batch(25, &[3]), ms(3));
+    assert_eq!(batch(29, &[6, 5]), ms(3), "a batch has no order");
+    assert_eq!(
+        batch(31, &[2]),
+        ms(9),
+        "after the first that overtook it, not the last"
+    );
+    assert_eq!(batch(40, &[9, 8, 7]), ms(9));
+    // It holds for 32 rounds to twice as many.
+    let mut rounds = 0;
+    while order.late() > Duration::ZERO {
+        order.handle_round();
+        rounds += 1;
+    }
+    assert!((32..=64).contains(&rounds), "{rounds}");
+    order.forget_numbers();
+    order.handle_ack(at(50), 0);
+    assert_eq!(order.late(), ms(0), "numbered anew");
+}
+
+#[test]
+fn jitter_that_overtakes_is_no_queue_even_for_few_packets() {
+    for packets in [3, 5, 10] {
+        let mut path = Path::new(Bitrate::from_kbps(100_000), ms(20));
+        (path.jitter, path.overtakes) = (ms(60), true);
+        let (mut late, mut queued) = (0, 0);
+        for frame in 0..500 {
+            let left = path.has.unwrap_or(0);
+            if frame > 25 {
+                late += u32::from(left > 0);
+                let limit = path.controller.quiet_limit();
+                queued += u32::from(path.controller.queueing() > limit);
+            }
+            path.has = Some(left + packets);
+            path.run_for(ms(40));
+        }
+        assert!(late < 5, "{packets} packets a frame: {late}");
+        // With three packets a frame it was 208 of 474 when jitter counted.
+        assert!(queued < 25, "{packets} packets a frame: {queued}");
+    }
+}
+
+#[test]
+fn a_queue_is_seen_where_packets_overtake_each_other() {
+    let mut path = Path::new(Bitrate::from_kbps(10_000), ms(50));
+    (path.jitter, path.overtakes) = (ms(10), true);
+    path.run_for(Duration::from_secs(10));
+    let (before, mut longest) = (path.next, ms(0));
+    for _ in 0..100 {
+        path.run_for(ms(100));
+        longest = longest.max(path.wait());
+    }
+    let carried = ((path.next - before) * PACKET.as_bytes() * 8) as f64 / 1e8;
+    assert!(carried > 0.95, "{carried}");
+    assert!(longest < ms(50), "{longest}");
+}
+
+#[test]
+fn losses_that_were_none_are_not_counted() {
+    let mut losses = Losses::default();
+    for _ in 0..12 {
+        losses.handle_lost();
+        losses.handle_ack();
+    }
+    assert!(losses.is_heavy());
+    losses.forgive();
+    assert!(!losses.is_heavy() && !losses.is_lasting());
+    // Nor in the share of the next 256.
+    (0..300).for_each(|_| losses.handle_ack());
+    assert!(!losses.is_heavy());
+}
+
+#[test]
+fn a_loss_that_was_none_leaves_competition_as_it_was() {
+    let mut path = Path::new(Bitrate::from_kbps(10_000), ms(20));
+    path.run_for(Duration::from_secs(2));
+    while path.controller.mode() != Mode::Compete {
+        // Somebody keeps 100 ms in the queue.
+        path.free = path.free.max(path.now + ms(100));
+        path.run_for(ms(1));
+    }
+    path.run_for(ms(500));
+    let law = |path: &Path| format!("{:?}", path.controller.phase.cubic());
+    let (window, before) = (path.controller.window(), law(&path));
+    let lost = path.next - 1;
+    path.controller.handle_lost(lost, PACKET);
+    path.controller
+        .handle_congestion(path.now, path.now, Congestion::Loss);
+    assert!(path.controller.window() < window);
+    assert_ne!(law(&path), before);
+    path.controller.handle_spurious_loss();
+    assert_eq!(path.controller.window(), window);
+    assert_eq!(law(&path), before);
+}
