@@ -4,10 +4,12 @@
 //! send ─► camera ─► relay ─► base (receive) ◄─ viewer ◄─ send
 //! ```
 
-use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::Child;
+use std::sync::mpsc;
+use std::time::Duration;
+use std::{fs, iter, thread};
 
 use crate::fabric::{Fabric, signal, terminate};
 use crate::files::{end, folder, kill, ready, wait, wait_for_parts, write};
@@ -246,12 +248,31 @@ fn who_is_stopped_when_everybody_has_everything_says_so() {
     fabric.signal("camera", "STOP");
     signal(&sending, "CONT");
     let err = sending.stderr.take().expect("it is piped");
-    let mut lines = BufReader::new(err).lines().map(|line| line.expect("text"));
-    assert!(lines.any(|line| line.contains("base has everything")));
+    let (tell, told) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        for line in BufReader::new(err).lines() {
+            // Who listens no more has heard enough.
+            let _ = tell.send(line.expect("text"));
+        }
+    });
+    let has_heard = || {
+        let mut lines = iter::from_fn(|| told.recv_timeout(Duration::from_secs(1)).ok());
+        lines.any(|line| line.contains("base has everything"))
+    };
+    // What the node had not handed over when it was put to sleep goes when it wakes for a moment.
+    let mut naps = 0;
+    while !has_heard() {
+        assert!(naps < 30, "it never hears that everybody has everything");
+        fabric.signal("camera", "CONT");
+        thread::sleep(Duration::from_millis(5));
+        fabric.signal("camera", "STOP");
+        naps += 1;
+    }
     terminate(&sending);
     let status = sending.wait().expect("it ends");
     fabric.signal("camera", "CONT");
-    let said: Vec<String> = lines.collect();
+    reader.join().expect("what it reads is text");
+    let said: Vec<String> = told.iter().collect();
     assert_eq!(status.code(), Some(0), "{said:?}");
     let is_sum = |line: &String| line.contains("sent 41.0 kB to ") && line.contains("base");
     assert!(said.iter().any(is_sum), "{said:?}");
