@@ -13,6 +13,8 @@ use std::io::{BufRead as _, BufReader};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::fabric::{Fabric, PATIENCE, make_clip, signal, terminate};
@@ -63,7 +65,7 @@ pub fn wait(what: &str, mut so: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !so() {
         assert!(begun.elapsed() < PATIENCE, "not in time: {what}");
-        std::thread::sleep(Duration::from_millis(20));
+        thread::sleep(Duration::from_millis(20));
     }
 }
 
@@ -77,8 +79,20 @@ pub fn wait_for_parts(folder: &Path, bytes: u64) {
     });
 }
 
+/// Waits until a command has ended, with this code; one that does not end is killed, and then ends with none.
 pub fn end(child: Child, code: i32) -> Run {
-    Run(child.wait_with_output().expect("it ends")).exits(code)
+    let id = child.id().to_string();
+    let (ended, waits) = mpsc::channel::<()>();
+    let guard = thread::spawn(move || {
+        if waits.recv_timeout(3 * PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            // What has just ended cannot be killed.
+            let _ = Command::new("kill").args(["-KILL", &id]).status();
+        }
+    });
+    let run = Run(child.wait_with_output().expect("it ends"));
+    drop(ended);
+    guard.join().expect("it kills or does not");
+    run.exits(code)
 }
 
 pub fn kill(mut child: Child) {
