@@ -30,7 +30,7 @@ KEYS = {
     "node": {"slots", "trusted", "|", "clock_offset", "clock_drift_ppm"},
     "link": {
         "ends", "rate", "delay", "secure", "up",
-        "|", "jitter", "reorder", "loss", "burst", "burst_loss", "queue",
+        "|", "jitter", "ordered", "reorder", "loss", "burst", "burst_loss", "queue",
     },  # fmt: skip
     "stream": {
         "from", "to", "layers", "needs", "pack_ratio", "seal_overhead",

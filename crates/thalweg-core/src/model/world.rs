@@ -97,8 +97,8 @@ pub struct Link {
         serialize_with = "text::write_duration"
     )]
     pub jitter: Duration,
-    /// Whether packets keep their order whatever the jitter. Omitted: they do.
-    #[serde(default = "yes")]
+    /// Whether packets keep their order whatever the jitter. Omitted: they do; who reads worlds need not know the word otherwise.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub ordered: bool,
     /// The share of packets that are held back and so overtaken. Omitted: none.
     #[serde(default)]
@@ -138,6 +138,11 @@ pub struct Snapshot {
 
 fn yes() -> bool {
     true
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+fn is_yes(value: &bool) -> bool {
+    *value
 }
 
 fn one() -> f64 {
