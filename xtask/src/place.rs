@@ -7,6 +7,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use crate::Failure;
 
 /// Returns the root of the workspace that this runs for.
@@ -40,6 +42,14 @@ pub fn cargo() -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
     command
+}
+
+/// Asks cargo what it knows of the workspace, its dependencies apart; needs no network.
+pub fn metadata() -> Result<Value, Failure> {
+    let mut cargo = cargo();
+    cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    serde_json::from_str(&output(&mut cargo)?)
+        .map_err(|error| Failure::Broken(format!("cargo metadata is not JSON: {error}")))
 }
 
 /// Runs a program to its end and returns what it printed, or a sentence that says what it was and why it failed.

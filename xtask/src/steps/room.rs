@@ -9,8 +9,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serde_json::Value;
-
 use super::cargo::Shared;
 use crate::{Failure, place};
 
@@ -72,11 +70,8 @@ fn leftovers(target: &Path) -> Result<[PathBuf; 4], Failure> {
 
 /// Returns the folder that cargo builds into.
 fn target() -> Result<PathBuf, Failure> {
-    let mut cargo = place::cargo();
-    cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let value: Value = serde_json::from_str(&place::output(&mut cargo)?)
-        .map_err(|error| Failure::Broken(format!("cargo metadata is not JSON: {error}")))?;
-    let folder = value["target_directory"].as_str().unwrap_or("target");
+    let known = place::metadata()?;
+    let folder = known["target_directory"].as_str().unwrap_or("target");
     Ok(PathBuf::from(folder))
 }
 

@@ -125,11 +125,7 @@ pub struct Package {
 
 /// Asks cargo for the crates of the workspace; needs no network.
 pub fn workspace() -> Result<Vec<Package>, Failure> {
-    let mut cargo = place::cargo();
-    cargo.args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let text = place::output(&mut cargo)?;
-    let value: Value = serde_json::from_str(&text)
-        .map_err(|error| Failure::Broken(format!("cargo metadata is not JSON: {error}")))?;
+    let value = place::metadata()?;
     let packages = value["packages"]
         .as_array()
         .map(Vec::as_slice)
