@@ -99,12 +99,13 @@ impl Outlet {
         broken: &[(NodeId, Vec<Epoch>)],
         sinks: Option<&[Sinkward]>,
     ) {
+        let now = self.forwarder.clock.now();
         let mut hold = holding.lock();
         for (sink, plans) in broken {
             hold.handle_broken(*sink, plans);
         }
         if let Some(sinks) = sinks {
-            hold.handle_sinks(sinks);
+            hold.handle_sinks(sinks, now);
         }
         drop(hold);
         self.count_dropped(holding);

@@ -360,6 +360,30 @@ async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_held_arrives_at_a_second_sink_that_comes_when_the_first_has_it() {
+    let fan = Fan::start(64, 1).await;
+    let mut publisher = fan.publish(held(full())).await;
+    give(&mut publisher).await;
+    let ended = tokio::spawn(publisher.finish());
+    let options = SubscribeOptions {
+        name: "cam".parse().expect("a name"),
+        in_sequence: true,
+    };
+    let first = fan.relays["r0"].handle.subscribe(options).await;
+    let both = async {
+        let first = received(first).await;
+        let second = received(fan.subscribe().await).await;
+        (first, second)
+    };
+    let all = tokio::time::timeout(PATIENCE, async { tokio::join!(both, ended) }).await;
+    let ((first, second), summary) = all.expect("in time");
+    let whole: Vec<u64> = (0..ADUS).collect();
+    assert_eq!((&first, &second), (&whole, &whole));
+    let summary = summary.expect("it does not panic");
+    assert!(summary.counts.dropped.is_empty(), "{summary:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_end_of_what_is_sent_once_comes_by_another_way() {
     let fan = Fan::start(63, 2).await;
     let needs = Needs {

@@ -16,12 +16,13 @@ use crate::watch::Watch;
 impl Host {
     /// Takes in who the sinks of a stream are, and which plans are in force for them.
     pub(super) fn hold_for(&mut self, stream: StreamId, sinks: &[Sinkward], watch: &mut Watch<'_>) {
+        let now = self.now(watch);
         let mut publishers = self.publishers.iter();
         let Some(at) = publishers.position(|publisher| publisher.stream() == stream) else {
             return;
         };
         if let Some(hold) = &mut self.publishers[at].hold {
-            hold.handle_sinks(sinks);
+            hold.handle_sinks(sinks, now);
         }
         self.drop_held(at, watch);
     }

@@ -206,6 +206,18 @@ fn what_is_held_for_a_sink_without_a_way_arrives_whole_when_there_is_one() {
 }
 
 #[test]
+fn what_is_held_arrives_whole_at_each_of_several_sinks() {
+    let world = continuity_world!("two-sinks");
+    for seed in 0..2 {
+        let report = run_by_law(&world, seed).report;
+        assert_eq!(report.streams.len(), 5, "two sinks and three");
+        for held in &report.streams {
+            assert_eq!(held.delivered, held.sent, "seed {seed}: {held:?}");
+        }
+    }
+}
+
+#[test]
 fn what_is_more_than_may_be_held_costs_the_least_important_and_is_told() {
     let world = continuity_world!("too-much");
     for seed in 0..2 {

@@ -2,20 +2,22 @@
 //!
 //! *The idea.* One store for the stream, and for each sink a queue of what is still to be sent to it. Whatever is given goes
 //! into the queues, and leaves them as fast as the links take it; so a queue is empty while all is well, grows while its sink
-//! has no plan in force, and drains when it has one. What was sent stays until the sink says that it has it; if the way
-//! breaks first, it is back in its queue.
+//! has no plan in force, and drains when it has one. What was sent is back in the queue if the way breaks before the sink says that it
+//! has it. What all sinks have is kept for who comes: the queue of a sink that is new begins with all that the store has.
 //!
 //! ```text
-//! given ─► waiting ─── a plan is in force ───► sent ─── receipt ───► gone
-//!             ▲                                  │
-//!             └───────── its way broke ──────────┘        too old, or too much: dropped, and told why
+//! given ─► waiting ─── a plan is in force ───► sent ─── receipt ───► kept
+//!             ▲ ▲                                │                     │
+//!             │ └─────── its way broke ──────────┘                     │     too old, or too much: dropped, and told why
+//!             └────────────── another sink comes ──────────────────────┘     if a sink lacks it
 //! ```
 //!
 //! A queue is the outbox's beginning, and has its order: importance, then deadline and sequence, which are one here, for all
 //! ADUs of a stream are given the same time. So what is live and matters more overtakes what was held. A stream in
 //! sequence leaves by sequence. The end of a stream is sent when the sink has all else.
 //!
-//! Before the first sink there is one queue for whoever comes.
+//! Before the first sink there is one queue for whoever comes. Of others who were cut off with the first some come a little after it, so
+//! for that long a stream does not count as through.
 //!
 //! *What it does not do.* It sends nothing and knows no link: the driver asks for the next when there is room for it.
 //!
@@ -26,7 +28,7 @@ use alloc::vec::Vec;
 
 use crate::adu::{Adu, Flags, Header, Importance};
 use crate::event::DropCause;
-use crate::id::{Epoch, NodeId};
+use crate::id::{Epoch, NodeId, Sequence};
 use crate::limits::HOLD_ADUS_MAX;
 use crate::mailbox::Held;
 use crate::needs::{Needs, Order};
@@ -37,6 +39,10 @@ mod queue;
 mod tests;
 
 use queue::{Queue, Rank};
+
+/// How long after the first sink of a stream that was held for whoever comes others may come: a neighbour is dialled again after 5 s at
+/// the latest, and who wants a stream asks every second.
+const OTHERS: Duration = Duration::from_secs(6);
 
 /// A sink of a stream that is held, and the plan in force for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,10 +85,15 @@ pub struct Hold {
     is_in_sequence: bool,
     stored: BTreeMap<u64, Stored>,
     bytes: u64,
-    /// What goes first when there is no room: what was sent already, then what matters least, then the oldest.
-    lesser: BTreeSet<(bool, Importance, u64)>,
+    /// What some sink lacks, or whoever comes, and its payload.
+    lacked: BTreeSet<u64>,
+    lacked_bytes: u64,
+    /// What goes first when there is no room: what is lacked least, then what matters least, then the oldest.
+    lesser: BTreeSet<(Lack, Importance, u64)>,
     /// By sink; of `None` while there is none.
     queues: BTreeMap<Option<NodeId>, Queue>,
+    /// Until when others may come who were cut off with the first sink.
+    others_until: Instant,
     /// Whose turn was last.
     served: Option<NodeId>,
     dropped: VecDeque<Dropped>,
@@ -94,11 +105,51 @@ struct Stored {
     until: Instant,
     /// In whose queues it is, and whether it was sent there before.
     waiting: Vec<(Option<NodeId>, bool)>,
-    /// To whom it was sent, and under which plan.
-    sent: Vec<(NodeId, Epoch)>,
+    /// To whom it was sent.
+    sent: Vec<NodeId>,
+    /// As it has its place among those that may have to go.
+    lack: Lack,
+}
+
+/// How much an ADU is lacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Lack {
+    /// All sinks have it: it is kept for others.
+    Nobody,
+    /// It was sent to all that have not said that they have it.
+    Sent,
+    /// It waits to be sent.
+    Waits,
 }
 
 impl Stored {
+    const fn lack(&self) -> Lack {
+        if !self.waiting.is_empty() {
+            Lack::Waits
+        } else if !self.sent.is_empty() {
+            Lack::Sent
+        } else {
+            Lack::Nobody
+        }
+    }
+
+    fn rank(&self, is_in_sequence: bool) -> Rank {
+        let Header {
+            sequence,
+            importance,
+            ..
+        } = self.adu.header;
+        Rank {
+            is_end: self.is_end(),
+            lesser: if is_in_sequence {
+                0
+            } else {
+                u8::MAX - importance.0
+            },
+            sequence: sequence.0,
+        }
+    }
+
     fn is_end(&self) -> bool {
         self.adu.header.flags.contains(Flags::END)
     }
@@ -113,8 +164,11 @@ impl Hold {
             is_in_sequence: needs.order == Order::Sequence || needs.reliability.is_ordered(),
             stored: BTreeMap::new(),
             bytes: 0,
+            lacked: BTreeSet::new(),
+            lacked_bytes: 0,
             lesser: BTreeSet::new(),
             queues: BTreeMap::from([(None, Queue::default())]),
+            others_until: Instant::ZERO,
             served: None,
             dropped: VecDeque::new(),
         })
@@ -130,10 +184,11 @@ impl Hold {
             until: adu.header.deadline.min(now + self.age),
             waiting: self.queues.keys().map(|sink| (*sink, false)).collect(),
             sent: Vec::new(),
+            lack: Lack::Nobody,
             adu,
         };
         self.bytes += stored.adu.payload.len() as u64;
-        let rank = self.rank(&stored);
+        let rank = stored.rank(self.is_in_sequence);
         for queue in self.queues.values_mut() {
             queue.waiting.insert(rank);
         }
@@ -146,48 +201,77 @@ impl Hold {
         }
     }
 
-    /// Takes in who the sinks are now, and which plans are in force. The first takes over what is held for whoever comes;
-    /// what is held for one that is gone is not wanted any more.
-    pub fn handle_sinks(&mut self, sinks: &[Sinkward]) {
-        let is_first = self.queues.contains_key(&None);
-        if let Some(first) = sinks.first().filter(|_| is_first) {
-            let queue = self.queues.remove(&None).unwrap_or_default();
-            self.queues.insert(Some(first.sink), queue);
-            for stored in self.stored.values_mut() {
-                for (sink, _) in &mut stored.waiting {
-                    *sink = sink.or(Some(first.sink));
-                }
-            }
-        }
-        let known: Vec<Option<NodeId>> = self.queues.keys().copied().collect();
-        let is_there = |sink: NodeId| sinks.iter().any(|known| known.sink == sink);
-        for gone in known.into_iter().flatten().filter(|sink| !is_there(*sink)) {
-            self.forget_sink(gone);
+    /// Takes in who the sinks are now, and which plans are in force. One that is new is sent all that is stored; what is waited with
+    /// for one that is gone is not wanted by it any more.
+    ///
+    /// Cost    O(sinks), and of each that comes or goes O(held · log held)
+    pub fn handle_sinks(&mut self, sinks: &[Sinkward], now: Instant) {
+        // What is too old is given to nobody who comes.
+        self.expire(now);
+        let known = self.queues.keys().copied().flatten();
+        let is_gone = |known: &NodeId| sinks.iter().all(|there| there.sink != *known);
+        let gone: Vec<NodeId> = known.filter(is_gone).collect();
+        for sink in gone {
+            self.forget_sink(sink);
         }
         for Sinkward { sink, plan } in sinks {
+            if !self.queues.contains_key(&Some(*sink)) {
+                self.add_sink(*sink);
+            }
             self.queues.entry(Some(*sink)).or_default().plan = *plan;
         }
         if sinks.is_empty() {
             self.queues.entry(None).or_default();
+        } else {
+            self.end_waiting_for_any(now);
+        }
+    }
+
+    fn add_sink(&mut self, sink: NodeId) {
+        let queue = self.queues.entry(Some(sink)).or_default();
+        for stored in self.stored.values_mut() {
+            stored.waiting.push((Some(sink), false));
+            queue.waiting.insert(stored.rank(self.is_in_sequence));
+        }
+        self.sort_all();
+    }
+
+    /// Takes in that there are sinks: nothing waits for whoever comes any more.
+    fn end_waiting_for_any(&mut self, now: Instant) {
+        let Some(queue) = self.queues.remove(&None) else {
+            return;
+        };
+        if !queue.waiting.is_empty() {
+            self.others_until = now + OTHERS;
+        }
+        for stored in self.stored.values_mut() {
+            stored.waiting.retain(|(sink, _)| sink.is_some());
+        }
+        self.sort_all();
+    }
+
+    fn sort_all(&mut self) {
+        let sequences: Vec<u64> = self.stored.keys().copied().collect();
+        for sequence in sequences {
+            self.sort(sequence);
         }
     }
 
     fn forget_sink(&mut self, sink: NodeId) {
-        self.queues.remove(&Some(sink));
-        let sequences: Vec<u64> = self.stored.keys().copied().collect();
-        for sequence in sequences {
+        let Some(queue) = self.queues.remove(&Some(sink)) else {
+            return;
+        };
+        let lacked: BTreeSet<u64> = queue.lacked().collect();
+        for sequence in lacked {
             let Some(stored) = self.stored.get_mut(&sequence) else {
                 continue;
             };
-            let header = stored.adu.header;
-            let is_end = stored.is_end();
-            let waited = stored.waiting.iter();
-            let was_new = waited.clone().any(|entry| *entry == (Some(sink), false));
+            let was_new = stored.waiting.contains(&(Some(sink), false));
             stored.waiting.retain(|(other, _)| *other != Some(sink));
-            stored.sent.retain(|(other, _)| *other != sink);
-            if was_new && !is_end {
+            stored.sent.retain(|other| *other != sink);
+            if was_new && !stored.is_end() {
                 self.dropped.push_back(Dropped {
-                    header,
+                    header: stored.adu.header,
                     cause: DropCause::Cancelled,
                     sink: Some(sink),
                 });
@@ -198,7 +282,7 @@ impl Hold {
 
     /// Takes in that the ways of these plans for a sink broke: what was sent under them is to be sent again.
     ///
-    /// Cost    O(held)
+    /// Cost    O(sent · log held)
     pub fn handle_broken(&mut self, sink: NodeId, plans: &[Epoch]) {
         self.recall(sink, true, |_, plan| plans.contains(&plan));
     }
@@ -215,34 +299,33 @@ impl Hold {
     }
 
     fn recall(&mut self, sink: NodeId, was_sent: bool, is_it: impl Fn(u64, Epoch) -> bool) {
-        let mut recalled = Vec::new();
-        for (sequence, stored) in &mut self.stored {
-            let before = stored.sent.len();
-            stored
-                .sent
-                .retain(|(to, plan)| *to != sink || !is_it(*sequence, *plan));
-            if stored.sent.len() < before {
+        let Some(queue) = self.queues.get_mut(&Some(sink)) else {
+            return;
+        };
+        let sent = &mut queue.sent;
+        let recalled = sent.extract_if(.., |sequence, plan| is_it(*sequence, *plan));
+        let recalled: Vec<u64> = recalled.map(|(sequence, _)| sequence).collect();
+        for sequence in &recalled {
+            if let Some(stored) = self.stored.get_mut(sequence) {
+                stored.sent.retain(|other| *other != sink);
                 stored.waiting.push((Some(sink), was_sent));
-                recalled.push(*sequence);
+                queue.waiting.insert(stored.rank(self.is_in_sequence));
             }
         }
         for sequence in recalled {
-            let rank = self.stored.get(&sequence).map(|stored| self.rank(stored));
-            if let (Some(rank), Some(queue)) = (rank, self.queues.get_mut(&Some(sink))) {
-                queue.waiting.insert(rank);
-                queue.sent -= 1;
-            }
             self.sort(sequence);
         }
     }
 
     /// Takes in what a sink says that it has.
     ///
-    /// Cost    O(held)
+    /// Cost    O(what it lacks · log held)
     pub fn handle_receipt(&mut self, sink: NodeId, held: &Held) {
-        let sequences = self.stored.keys().copied();
-        let has = |sequence: &u64| held.has(crate::id::Sequence(*sequence));
-        let had: Vec<u64> = sequences.filter(has).collect();
+        let Some(queue) = self.queues.get(&Some(sink)) else {
+            return;
+        };
+        let has = |sequence: &u64| held.has(Sequence(*sequence));
+        let had: Vec<u64> = queue.lacked().filter(has).collect();
         for sequence in had {
             self.forget(sink, sequence);
         }
@@ -250,11 +333,15 @@ impl Hold {
 
     /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
     ///
-    /// Cost    O(held)
+    /// Cost    O(sent · log held)
     pub fn missing(&self, sink: NodeId, plan: Epoch, held: &Held, now: Instant) -> u64 {
-        let missing = self.stored.iter().filter(|(sequence, stored)| {
-            let sequence = crate::id::Sequence(**sequence);
-            now < stored.until && stored.sent.contains(&(sink, plan)) && held.lacks(sequence)
+        let Some(queue) = self.queues.get(&Some(sink)) else {
+            return 0;
+        };
+        let missing = queue.sent.iter().filter(|(sequence, by)| {
+            let stored = self.stored.get(sequence);
+            let is_held = stored.is_some_and(|stored| now < stored.until);
+            is_held && **by == plan && held.lacks(Sequence(**sequence))
         });
         missing.count() as u64
     }
@@ -264,16 +351,11 @@ impl Hold {
         let Some(stored) = self.stored.get_mut(&sequence) else {
             return;
         };
-        let [waiting, sent] = [stored.waiting.len(), stored.sent.len()];
         stored.waiting.retain(|(other, _)| *other != Some(sink));
-        stored.sent.retain(|(other, _)| *other != sink);
-        let [waiting, sent] = [waiting - stored.waiting.len(), sent - stored.sent.len()];
-        let rank = self.stored.get(&sequence).map(|stored| self.rank(stored));
-        if let (Some(rank), Some(queue)) = (rank, self.queues.get_mut(&Some(sink))) {
-            if waiting > 0 {
-                queue.waiting.remove(&rank);
-            }
-            queue.sent -= sent;
+        stored.sent.retain(|other| *other != sink);
+        if let Some(queue) = self.queues.get_mut(&Some(sink)) {
+            queue.waiting.remove(&stored.rank(self.is_in_sequence));
+            queue.sent.remove(&sequence);
         }
         self.sort(sequence);
     }
@@ -291,12 +373,11 @@ impl Hold {
                 continue;
             }
             stored.waiting.retain(|(other, _)| *other != Some(sink));
-            stored.sent.push((sink, plan));
+            stored.sent.push(sink);
             let adu = stored.adu.clone();
-            let rank = self.stored.get(&sequence).map(|stored| self.rank(stored));
-            if let (Some(rank), Some(queue)) = (rank, self.queues.get_mut(&Some(sink))) {
-                queue.waiting.remove(&rank);
-                queue.sent += 1;
+            if let Some(queue) = self.queues.get_mut(&Some(sink)) {
+                queue.waiting.remove(&stored.rank(self.is_in_sequence));
+                queue.sent.insert(sequence, plan);
             }
             self.sort(sequence);
             return Some(Due {
@@ -332,25 +413,35 @@ impl Hold {
         self.dropped.pop_front()
     }
 
-    /// Returns when nothing will be worth sending any more, unless sinks say sooner that they have all.
+    /// Returns when nothing will be worth sending any more, unless sinks say sooner that they have all: also none that may come after
+    /// the first.
     ///
-    /// Cost    O(held)
+    /// Cost    O(log held)
     pub fn poll_settled(&self) -> Instant {
-        let ends = self.stored.values().map(|stored| stored.until);
-        ends.max().unwrap_or(Instant::ZERO)
+        // What is older is due no later.
+        let last = self.lacked.last().and_then(|last| self.stored.get(last));
+        let lacked_until = last.map_or(Instant::ZERO, |stored| stored.until);
+        lacked_until.max(self.others_until)
     }
 
-    /// Returns whether a producer that can wait should: more than half of the room is taken, and it is being emptied.
+    /// Returns whether a producer that can wait should: more than half of the room is taken by what is lacked, and that is being sent.
     ///
     /// Cost    O(sinks)
     pub fn is_pressed(&self) -> bool {
-        let is_full = self.bytes > self.bytes_max / 2 || self.stored.len() > HOLD_ADUS_MAX / 2;
+        let (adus, bytes) = self.lacked();
+        let is_full = bytes > self.bytes_max / 2 || adus > HOLD_ADUS_MAX / 2;
         is_full && self.queues.values().any(Queue::is_draining)
     }
 
-    /// Returns how many ADUs are held, and how many payload bytes: with those that were sent and not acknowledged.
+    /// Returns how many ADUs are held, and how many payload bytes: also those that all sinks have.
     pub fn size(&self) -> (usize, u64) {
         (self.stored.len(), self.bytes)
+    }
+
+    /// Returns how many of them some sink lacks, or whoever comes, and how many payload bytes: with those that were sent and not
+    /// acknowledged.
+    pub fn lacked(&self) -> (usize, u64) {
+        (self.lacked.len(), self.lacked_bytes)
     }
 
     /// Gives up what is too old; what is older is due no later, but for the end of a stream.
@@ -367,13 +458,10 @@ impl Hold {
         let Some(stored) = self.stored.get_mut(&sequence) else {
             return;
         };
-        let header = stored.adu.header;
-        let is_end = stored.is_end();
-        let waiting = core::mem::take(&mut stored.waiting);
-        let sent = core::mem::take(&mut stored.sent);
-        let rank = self.stored.get(&sequence).map(|stored| self.rank(stored));
-        for (sink, was_sent) in waiting {
-            if let (Some(rank), Some(queue)) = (rank, self.queues.get_mut(&sink)) {
+        let (header, is_end) = (stored.adu.header, stored.is_end());
+        let rank = stored.rank(self.is_in_sequence);
+        for (sink, was_sent) in core::mem::take(&mut stored.waiting) {
+            if let Some(queue) = self.queues.get_mut(&sink) {
                 queue.waiting.remove(&rank);
             }
             if !was_sent && !is_end {
@@ -385,49 +473,37 @@ impl Hold {
                 });
             }
         }
-        for (sink, _) in sent {
+        for sink in core::mem::take(&mut stored.sent) {
             if let Some(queue) = self.queues.get_mut(&Some(sink)) {
-                queue.sent -= 1;
+                queue.sent.remove(&sequence);
             }
         }
         self.sort(sequence);
-    }
-
-    /// Finds an ADU its place among those that may have to go, or lets it go if it is held for nobody any more.
-    fn sort(&mut self, sequence: u64) {
-        let Some(stored) = self.stored.get(&sequence) else {
-            return;
-        };
-        let importance = stored.adu.header.importance;
-        let is_waiting = !stored.waiting.is_empty();
-        self.lesser.remove(&(!is_waiting, importance, sequence));
-        if is_waiting || !stored.sent.is_empty() {
-            // Without the end nobody knows how much is missing, and it has no payload.
-            if !stored.is_end() {
-                self.lesser.insert((is_waiting, importance, sequence));
-            }
-            return;
-        }
-        self.lesser.remove(&(is_waiting, importance, sequence));
+        self.lesser
+            .remove(&(Lack::Nobody, header.importance, sequence));
         if let Some(gone) = self.stored.remove(&sequence) {
             self.bytes -= gone.adu.payload.len() as u64;
         }
     }
 
-    fn rank(&self, stored: &Stored) -> Rank {
-        let Header {
-            sequence,
-            importance,
-            ..
-        } = stored.adu.header;
-        Rank {
-            is_end: stored.is_end(),
-            lesser: if self.is_in_sequence {
-                0
-            } else {
-                u8::MAX - importance.0
-            },
-            sequence: sequence.0,
+    /// Finds an ADU its place among those that may have to go.
+    fn sort(&mut self, sequence: u64) {
+        let Some(stored) = self.stored.get_mut(&sequence) else {
+            return;
+        };
+        let lack = stored.lack();
+        let before = core::mem::replace(&mut stored.lack, lack);
+        // Without the end nobody knows how much is missing, and it has no payload.
+        if !stored.is_end() {
+            let importance = stored.adu.header.importance;
+            self.lesser.remove(&(before, importance, sequence));
+            self.lesser.insert((lack, importance, sequence));
+        }
+        let bytes = stored.adu.payload.len() as u64;
+        if lack != Lack::Nobody && self.lacked.insert(sequence) {
+            self.lacked_bytes += bytes;
+        } else if lack == Lack::Nobody && self.lacked.remove(&sequence) {
+            self.lacked_bytes -= bytes;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What of a held stream is still to be sent to one sink, in the order in which it is.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 
 use crate::id::Epoch;
 
@@ -18,8 +18,8 @@ pub(super) struct Rank {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     pub(super) waiting: BTreeSet<Rank>,
-    /// How many were sent and are not acknowledged.
-    pub(super) sent: usize,
+    /// What was sent and is not acknowledged, and by which plan.
+    pub(super) sent: BTreeMap<u64, Epoch>,
     /// The plan in force, and how many layers it carries to its end.
     pub(super) plan: Option<(Epoch, u8)>,
 }
@@ -29,7 +29,13 @@ impl Queue {
     pub(super) fn next(&self) -> Option<Rank> {
         self.plan?;
         let next = self.waiting.first().copied();
-        next.filter(|next| !next.is_end || self.sent == 0)
+        next.filter(|next| !next.is_end || self.sent.is_empty())
+    }
+
+    /// Returns what its sink has not said that it has.
+    pub(super) fn lacked(&self) -> impl Iterator<Item = u64> {
+        let waiting = self.waiting.iter().map(|rank| rank.sequence);
+        waiting.chain(self.sent.keys().copied())
     }
 
     /// Returns whether something of it can be sent.

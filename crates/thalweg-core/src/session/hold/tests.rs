@@ -16,6 +16,7 @@ use crate::units::DataSize;
 
 const A: NodeId = NodeId([1; 32]);
 const B: NodeId = NodeId([2; 32]);
+const C: NodeId = NodeId([3; 32]);
 
 fn hold(order: Order) -> Hold {
     let needs = Needs {
@@ -46,12 +47,16 @@ fn give_end(hold: &mut Hold, sequence: u64) {
 }
 
 fn sinks(hold: &mut Hold, sinks: &[(NodeId, Option<u32>)]) {
+    sinks_at(hold, sinks, at(0));
+}
+
+fn sinks_at(hold: &mut Hold, sinks: &[(NodeId, Option<u32>)], now: Instant) {
     let sinkward = |(sink, plan): &(NodeId, Option<u32>)| Sinkward {
         sink: *sink,
         plan: plan.map(|plan| (Epoch(plan), u8::MAX)),
     };
     let sinks: Vec<Sinkward> = sinks.iter().map(sinkward).collect();
-    hold.handle_sinks(&sinks);
+    hold.handle_sinks(&sinks, now);
 }
 
 fn sent(hold: &mut Hold, now: Instant) -> Vec<(NodeId, u32, u64)> {
@@ -79,7 +84,7 @@ fn has(sequences: core::ops::Range<u64>) -> Held {
 }
 
 #[test]
-fn what_is_given_before_any_sink_goes_to_the_first_and_once() {
+fn what_is_given_before_any_sink_goes_to_each_that_comes_and_once() {
     let mut hold = hold(Order::Importance);
     give(&mut hold, 0, 9, at(0));
     give(&mut hold, 1, 9, at(1));
@@ -87,15 +92,77 @@ fn what_is_given_before_any_sink_goes_to_the_first_and_once() {
     sinks(&mut hold, &[(B, None)]);
     assert_eq!(sent(&mut hold, at(2)), [], "it is known, and has no way");
     sinks(&mut hold, &[(A, Some(2)), (B, Some(1))]);
-    assert_eq!(sent(&mut hold, at(2)), [(B, 1, 0), (B, 1, 1)]);
+    let both = [(A, 2, 0), (B, 1, 0), (A, 2, 1), (B, 1, 1)];
+    assert_eq!(sent(&mut hold, at(2)), both);
     give(&mut hold, 2, 9, at(3));
     assert_eq!(sent(&mut hold, at(3)), [(A, 2, 2), (B, 1, 2)]);
     assert_eq!(sent(&mut hold, at(3)), []);
     for sink in [A, B] {
         hold.handle_receipt(sink, &has(0..3));
     }
+    assert_eq!((hold.lacked(), dropped(&mut hold)), ((0, 0), vec![]));
+}
+
+#[test]
+fn one_that_comes_later_is_sent_what_others_have_unless_it_is_too_old() {
+    let mut hold = hold(Order::Sequence);
+    sinks(&mut hold, &[(A, Some(1))]);
+    for sequence in 0..4 {
+        give(&mut hold, sequence, 9, at(10 * sequence));
+    }
+    assert_eq!(sent(&mut hold, at(30)).len(), 4);
+    hold.handle_receipt(A, &has(0..3));
+    sinks_at(&mut hold, &[(A, Some(1)), (B, Some(2))], at(60));
+    assert_eq!(sent(&mut hold, at(60)), [(B, 2, 1), (B, 2, 2), (B, 2, 3)]);
+    hold.handle_receipt(A, &has(0..4));
+    hold.handle_receipt(B, &has(1..4));
+    let all = [(A, Some(1)), (B, Some(2)), (C, Some(3))];
+    sinks_at(&mut hold, &all, at(89));
+    assert_eq!(sent(&mut hold, at(89)), [(C, 3, 3)]);
+    hold.expire(at(90));
     assert_eq!((hold.size(), dropped(&mut hold)), ((0, 0), vec![]));
-    assert_eq!(hold.poll_settled(), at(0));
+}
+
+#[test]
+fn what_all_have_goes_first_and_holds_up_no_producer() {
+    let mut hold = hold(Order::Importance);
+    sinks(&mut hold, &[(A, Some(1))]);
+    for sequence in 0..10 {
+        give(&mut hold, sequence, 200, at(0));
+    }
+    assert_eq!(sent(&mut hold, at(0)).len(), 10);
+    hold.handle_receipt(A, &has(0..5));
+    give(&mut hold, 10, 1, at(0));
+    assert_eq!((hold.size(), hold.lacked()), ((10, 100), (6, 60)));
+    assert!(hold.is_pressed(), "six wait for A or for its word");
+    hold.handle_receipt(A, &has(0..6));
+    assert_eq!((hold.size(), hold.lacked()), ((10, 100), (5, 50)));
+    assert!(!hold.is_pressed());
+    for sequence in 11..16 {
+        give(&mut hold, sequence, 1, at(0));
+    }
+    assert_eq!((hold.size(), hold.lacked()), ((10, 100), (10, 100)));
+    assert_eq!(dropped(&mut hold), [], "A has what went");
+}
+
+#[test]
+fn what_waited_for_whoever_comes_is_not_through_before_others_can_have_come() {
+    let mut hold = hold(Order::Sequence);
+    give(&mut hold, 0, 9, at(0));
+    give_end(&mut hold, 1);
+    sinks_at(&mut hold, &[(A, Some(1))], at(10));
+    assert_eq!(sent(&mut hold, at(10)), [(A, 1, 0)]);
+    hold.handle_receipt(A, &has(0..1));
+    assert_eq!(sent(&mut hold, at(10)), [(A, 1, 1)]);
+    hold.handle_receipt(A, &has(0..2));
+    assert_eq!(hold.poll_settled(), at(16));
+    sinks_at(&mut hold, &[(A, Some(1)), (B, Some(2))], at(15));
+    assert_eq!(hold.poll_settled(), at(60), "B lacks it");
+    assert_eq!(sent(&mut hold, at(15)), [(B, 2, 0)]);
+    hold.handle_receipt(B, &has(0..1));
+    assert_eq!(sent(&mut hold, at(15)), [(B, 2, 1)]);
+    hold.handle_receipt(B, &has(0..2));
+    assert_eq!(hold.poll_settled(), at(16));
 }
 
 #[test]
@@ -200,12 +267,12 @@ fn what_a_sink_that_goes_waited_for_is_cancelled() {
     assert_eq!(dropped(&mut hold), [(0, Cancelled)]);
     sinks(&mut hold, &[]);
     assert_eq!(dropped(&mut hold), [(0, Cancelled)]);
-    assert_eq!(hold.size(), (0, 0));
+    assert_eq!(hold.lacked(), (0, 0));
     give(&mut hold, 1, 9, at(0));
-    sinks(&mut hold, &[(A, Some(1))]);
+    sinks(&mut hold, &[(C, Some(1))]);
     assert_eq!(
         sent(&mut hold, at(0)),
-        [(A, 1, 1)],
+        [(C, 1, 0), (C, 1, 1)],
         "held for whoever comes"
     );
 }
@@ -220,7 +287,7 @@ fn the_end_goes_when_the_sink_has_all_else() {
     hold.handle_receipt(A, &has(0..1));
     assert_eq!(sent(&mut hold, at(0)), [(A, 1, 1)]);
     hold.handle_receipt(A, &has(0..2));
-    assert_eq!(hold.size(), (0, 0));
+    assert_eq!((hold.lacked(), hold.poll_settled()), ((0, 0), at(0)));
 }
 
 #[test]
