@@ -7,17 +7,18 @@
 //!
 //! QUIC is tried first. Where nobody answers it and the peer has an address of TCP, that is dialled; while such a link
 //! lasts QUIC is tried again at long intervals, and takes over when it gets through. So does a connection from another address
-//! of this node, when that from which the link goes is gone (`roaming`).
+//! of this node, when that from which the link goes is gone (`roaming`), and one to a peer that has lost the link (`silence`).
 
 use std::net::SocketAddr;
 
 use iroh::PublicKey;
+use iroh::endpoint::Connection;
 use thalweg_core::id::NodeId;
 use thalweg_core::random::SplitMix;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
-use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason};
+use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason, silence};
 use crate::close::CloseCode;
 use crate::door;
 use crate::error::Unreachable;
@@ -93,17 +94,9 @@ async fn over_quic(
     addresses: &Addresses,
     wait: Duration,
 ) -> Result<Link, Unreachable> {
-    let other = |reason: String| Unreachable::Other { peer, reason };
-    let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
-    let target = addresses.target(key, endpoint.udp());
     // Boxed, for whoever may dial both ways carries both futures.
     let dialled = Box::pin(async {
-        let connection = endpoint
-            .0
-            .iroh
-            .connect(target, ALPN.as_bytes())
-            .await
-            .map_err(|error| reason::of_dial(error, peer, addresses))?;
+        let connection = connect(endpoint, peer, addresses).await?;
         accept::establish(endpoint, Fresh::Quic(connection), true).await
     });
     timeout(wait, dialled).await.unwrap_or_else(|_| {
@@ -111,6 +104,21 @@ async fn over_quic(
             addresses: reason::list_quic(addresses),
         })
     })
+}
+
+/// Makes a connection over QUIC, which is no link yet.
+pub(super) async fn connect(
+    endpoint: &Endpoint,
+    peer: NodeId,
+    addresses: &Addresses,
+) -> Result<Connection, Unreachable> {
+    let other = |reason: String| Unreachable::Other { peer, reason };
+    let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
+    let target = addresses.target(key, endpoint.udp());
+    let connecting = endpoint.0.iroh.connect(target, ALPN.as_bytes());
+    connecting
+        .await
+        .map_err(|error| reason::of_dial(error, peer, addresses))
 }
 
 async fn over_tcp(
@@ -177,7 +185,7 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
                 endpoint.set_state(peer, PeerState::Up);
                 last_reason = None;
                 first = link.transport();
-                stay(&endpoint, &link, &addresses).await;
+                stay(&endpoint, &link, &addresses, seed).await;
                 let lived = endpoint.clock().now().saturating_since(link.since());
                 if lived >= LASTING {
                     backoff.reset();
@@ -217,17 +225,20 @@ pub(super) async fn rest(
 }
 
 /// Waits for the end of a link; while it goes over TCP, tries now and then whether QUIC gets through again, and when it cannot go on
-/// from this node's address, dials from another.
+/// from this node's address, dials from another, and so when nothing comes over it any more.
 ///
 /// The link that QUIC makes takes the place of the other, which is drained, or closed if nothing comes through it any more.
-async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
-    let may_better = link.transport() == Transport::Tcp && endpoint.may_try_quic(addresses);
+async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses, seed: u64) {
+    let may_try = endpoint.may_try_quic(addresses);
+    let may_better = link.transport() == Transport::Tcp && may_try;
     let pause: Duration = endpoint.0.tcp.retry.into();
     let mut changes = endpoint.0.network.changes();
     let source = link.source();
     loop {
         let has_moved = tokio::select! {
             _ = link.closed() => return,
+            () = replaced(endpoint, link) => return,
+            () = silence::outlive(endpoint, link, addresses, seed), if may_try => return,
             () = tokio::time::sleep(pause), if may_better => false,
             () = changes.moved(source, &addresses.udp) => true,
         };
@@ -245,6 +256,15 @@ async fn stay(endpoint: &Endpoint, link: &Link, addresses: &Addresses) {
             return;
         }
     }
+}
+
+/// Waits until another link with the peer has taken the place of this one, which may be drained for seconds yet.
+async fn replaced(endpoint: &Endpoint, link: &Link) {
+    let is_other = |present: Link| !present.is_same(link);
+    let mut changes = endpoint.0.registry.changes();
+    let other = changes.wait_for(|()| endpoint.link(link.peer()).is_some_and(is_other));
+    // The registry lives as long as the endpoint.
+    let _ = other.await;
 }
 
 /// Waits that double, with a quarter of chance either way.

@@ -18,6 +18,7 @@ mod gate;
 pub(crate) mod reason;
 mod registry;
 mod roaming;
+mod silence;
 #[cfg(test)]
 mod tests;
 pub(crate) mod transport;

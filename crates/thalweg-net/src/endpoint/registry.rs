@@ -2,8 +2,8 @@
 //!
 //! *The idea.* When two nodes dial each other at once, each sees both connections, in any order. Both keep the one that
 //! the node with the smaller key dialled, without asking each other. A later connection is no such crossing: nobody
-//! dials a peer that it has a good link with, so the peer has lost the old one (it was restarted), or its address, and the new one is
-//! kept.
+//! greets a peer that it has a good link with, so the peer has lost the old one (it was restarted), or its address, or hears nothing
+//! over it, and the new one is kept.
 //!
 //! *What it does not do.* It closes nothing: who loses is drained by the caller, so that nothing in flight is lost.
 

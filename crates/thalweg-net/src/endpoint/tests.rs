@@ -2,12 +2,13 @@
 
 use std::cell::Cell;
 
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use super::address::relay_trust;
 use super::dial::{Backoff, rest};
 use super::registry::Contest;
+use super::silence::Patience;
 
 #[test]
 fn both_ends_of_a_crossing_keep_the_same_connection() {
@@ -67,6 +68,23 @@ fn backoff_grows_to_its_bound_and_spreads_by_seed() {
     backoff.reset();
     let again = backoff.next().as_millis();
     assert!((150..=250).contains(&again), "{again}");
+}
+
+#[test]
+fn false_alarms_that_follow_soon_make_more_patient_up_to_a_bound_and_calm_makes_less() {
+    let at = |secs| Instant::ZERO + Duration::from_secs(secs);
+    let mut patience = Patience::default();
+    let usual = patience.wait(at(0));
+    let mut waits = Vec::new();
+    for secs in 1..6 {
+        patience.handle_false_alarm(at(secs));
+        waits.push(patience.wait(at(secs)).as_millis() / usual.as_millis());
+    }
+    assert_eq!(waits, [2, 4, 8, 8, 8]);
+    assert_eq!(patience.wait(at(64)).as_millis(), 8 * usual.as_millis());
+    assert_eq!(patience.wait(at(65)), usual);
+    patience.handle_false_alarm(at(70));
+    assert_eq!(patience.wait(at(71)), usual + usual);
 }
 
 #[tokio::test]

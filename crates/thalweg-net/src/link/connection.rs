@@ -10,6 +10,7 @@ use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use iroh::endpoint::{self, ConnectionError, LocalTransportAddr, Path};
+use thalweg_core::hop::settings::LINK_WINDOW_BYTES;
 use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
 use thalweg_core::units::DataSize;
@@ -173,6 +174,15 @@ impl Connection {
         };
         while !has_gone() {
             tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Has the peer acknowledge something, and nothing else: QUIC tells it a limit anew, which is larger by one byte and soon smaller
+    /// again. Over TCP nothing is asked.
+    pub(crate) fn ask(&self) {
+        if let Self::Quic { connection, .. } = self {
+            connection.set_receive_window((LINK_WINDOW_BYTES + 1).into());
+            connection.set_receive_window(LINK_WINDOW_BYTES.into());
         }
     }
 

@@ -35,6 +35,7 @@ mod receive;
 mod receiver;
 mod sender;
 mod sending;
+mod silence;
 mod stats;
 mod stream;
 mod tcp;
@@ -77,6 +78,7 @@ use self::counters::Counters;
 use self::gathering::Gathering;
 use self::reader::Reader;
 use self::sender::Outgoing;
+use self::silence::Silence;
 use self::stats::Meter;
 use crate::clock::Clock;
 use crate::close::CloseCode;
@@ -127,6 +129,7 @@ struct Inner {
     tells_given: AtomicBool,
     counters: Counters,
     meter: Mutex<Meter>,
+    silence: watch::Sender<Silence>,
 }
 
 /// A connection did not become a link.
@@ -169,6 +172,7 @@ impl Link {
             tells_given: AtomicBool::new(false),
             counters: Counters::default(),
             meter: Mutex::default(),
+            silence: watch::Sender::default(),
         }));
         link.measure();
         Ok((link, incoming))
@@ -200,6 +204,11 @@ impl Link {
     /// Returns the address of this node that the link is bound to, if it is bound to one.
     pub(crate) fn source(&self) -> Option<IpAddr> {
         self.0.connection.source()
+    }
+
+    /// Returns the smoothed round trip of the path in use.
+    pub(crate) fn rtt(&self) -> Duration {
+        self.0.connection.rtt()
     }
 
     /// Returns since when the link is up.

@@ -135,6 +135,11 @@ impl Outgoing {
         )
     }
 
+    /// Lets one packet go, however much is in flight, until something is acknowledged.
+    pub(super) fn let_one_through(&self, now: Instant) {
+        self.lock().wire.hold(now).let_one_through();
+    }
+
     /// Looks which path is taken and what it can send, and forgets flows that are over.
     pub(super) fn look(&self, now: Instant) {
         let mut state = self.lock();

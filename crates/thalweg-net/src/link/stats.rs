@@ -309,6 +309,7 @@ pub(crate) fn sample(link: &Link, now: Instant) -> Sample {
         meter.handle_sample(now, totals);
         meter.read(now, totals)
     });
+    link.listen(now, DataSize::from_bytes(totals.bytes_received), path);
     let waiting = link.waiting();
     let crowded_out = link.0.outgoing.take_crowded_out();
     // To ask whether there is room may cost a question to the kernel.

@@ -8,11 +8,12 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use thalweg_core::time::{Duration, Instant};
-use thalweg_core::units::{Bitrate, Ratio};
+use thalweg_core::units::{Bitrate, DataSize, Ratio};
 
 use super::Outcome;
 use super::bells::Bells;
 use super::body::Body;
+use super::silence::Silence;
 use super::stats::{Meter, Totals};
 use crate::alarm::Alarm;
 use crate::clock::Clock;
@@ -182,4 +183,46 @@ async fn alarm_goes_off_once_at_the_last_time_it_was_set_to() {
     }
     alarm.set(Instant::NEVER);
     assert!(!alarm.has_gone_off(&mut context));
+}
+
+/// Looks at these moments, in milliseconds, while so much has come and it is waited since then; returns how long it is silent.
+fn looked(
+    silence: &mut Silence,
+    at: impl IntoIterator<Item = u64>,
+    received: u64,
+    since: Option<u64>,
+) -> u64 {
+    let ms = |ms| Instant::ZERO + Duration::from_millis(ms);
+    for at in at {
+        let before = silence.lasted();
+        let has_changed =
+            silence.handle_look(ms(at), DataSize::from_bytes(received), since.map(ms));
+        assert_eq!(has_changed, silence.lasted() != before);
+    }
+    silence.lasted().as_millis()
+}
+
+#[test]
+fn a_link_is_silent_while_something_is_waited_for_and_nothing_comes() {
+    let mut silence = Silence::default();
+    assert_eq!(
+        looked(&mut silence, [250], 1_000, Some(0)),
+        0,
+        "it has come"
+    );
+    assert_eq!(looked(&mut silence, [500, 750], 1_000, None), 0, "idle");
+    // Not for all of the time between two looks.
+    assert_eq!(looked(&mut silence, [1_000], 1_000, Some(751)), 0);
+    assert_eq!(looked(&mut silence, [1_250, 1_500], 1_000, Some(751)), 500);
+    // What was in flight is given up as lost: that is no word from the peer.
+    assert_eq!(looked(&mut silence, [1_750], 1_000, None), 500);
+    assert_eq!(looked(&mut silence, [2_000], 1_001, Some(751)), 0);
+}
+
+#[test]
+fn a_look_that_comes_late_holds_nothing_against_the_peer() {
+    let mut silence = Silence::default();
+    assert_eq!(looked(&mut silence, [250, 500], 1_000, Some(250)), 250);
+    assert_eq!(looked(&mut silence, [8_500], 1_000, Some(250)), 500);
+    assert_eq!(looked(&mut silence, [8_510, 8_750], 1_000, Some(250)), 750);
 }

@@ -13,4 +13,5 @@ mod lan;
 mod node;
 mod shaping;
 mod shutdown;
+mod silence;
 mod tcp;
