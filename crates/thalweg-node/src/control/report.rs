@@ -239,6 +239,7 @@ impl Control {
             .map(|(source, (sink, plan))| PlanStatus {
                 stream: source.publication().name.clone(),
                 sink: self.name_of(sink),
+                sink_key: sink,
                 epoch: plan.epoch.0,
                 state: plan.state.name(),
                 reason: plan.reason.clone(),

@@ -185,6 +185,8 @@ pub struct PlanStatus {
     pub stream: StreamName,
     /// The sink's name.
     pub sink: String,
+    /// The sink's key.
+    pub sink_key: NodeId,
     /// The plan's number; 0 while none is in force.
     pub epoch: u32,
     /// `active`, `deploying` or `failed`.

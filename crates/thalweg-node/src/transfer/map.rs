@@ -53,6 +53,9 @@ pub(super) struct Stream {
 struct Plan {
     stream: StreamName,
     sink: String,
+    sink_key: NodeId,
+    /// 0 while none is in force.
+    epoch: u32,
     reason: Option<String>,
 }
 
@@ -116,6 +119,13 @@ impl Map {
     pub(super) fn unserved(&self, name: &StreamName) -> impl Iterator<Item = (&str, &str)> {
         let plans = self.plans.iter().filter(move |plan| plan.stream == *name);
         plans.filter_map(|plan| Some((plan.sink.as_str(), plan.reason.as_deref()?)))
+    }
+
+    /// Returns whom a stream of this node is sent to now.
+    pub(super) fn served(&self, name: &StreamName) -> impl Iterator<Item = NodeId> {
+        let plans = self.plans.iter().filter(move |plan| plan.stream == *name);
+        let in_force = plans.filter(|plan| plan.epoch > 0);
+        in_force.map(|plan| plan.sink_key)
     }
 
     /// Returns whether some way of links leads to a node.

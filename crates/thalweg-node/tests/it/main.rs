@@ -6,6 +6,7 @@ mod admission;
 mod chain;
 mod continuity;
 mod fabric;
+mod files;
 mod given;
 mod local;
 mod measured;

@@ -14,7 +14,7 @@ use super::super::map::{Map, Stream};
 use super::super::{Event, TransferError, reconnect};
 use super::{LOOK_EVERY, Left, ReceiveOptions, Received, Transfer};
 
-/// Transfers that are remembered as done or refused, for their senders take a moment to end.
+/// Streams of transfers that are remembered as done or refused, for their senders take a moment to end.
 const DONE_MAX: usize = 64;
 
 /// What comes to a folder, one transfer after the other.
@@ -23,7 +23,7 @@ pub struct Inbox {
     options: ReceiveOptions,
     /// The only node that may send, once it was found: it may leave the map and come back.
     from: Option<NodeId>,
-    /// Streams of transfers that are done or refused, whose senders may not have heard it yet; the newest first.
+    /// Streams of transfers that are done or refused, whose senders' nodes have heard so; the newest first.
     done: Vec<StreamId>,
     /// Streams whose names only look as if they were for this node.
     not_ours: Vec<StreamName>,
@@ -73,17 +73,22 @@ impl Inbox {
             let mut transfer = Transfer::new(self, id, &stream, own);
             let ended = transfer.receive(events).await;
             let (carrier, name) = (transfer.stream, transfer.name.clone());
+            let heard = std::mem::take(&mut transfer.heard);
             let left = transfer.left;
             let received = ended.map(|()| left.is_none().then(|| transfer.report()));
             match left {
                 // The map may show it for a moment more; the next may be there already.
-                Some(Left::Gone) => self.left = Some(name),
-                Some(Left::NotOurs) => self.not_ours.push(name),
+                Some(Left::Gone) => self.left = Some(name.clone()),
+                Some(Left::NotOurs) => self.not_ours.push(name.clone()),
                 None => {}
             }
             if let Some(ended) = received.transpose() {
-                self.done.truncate(DONE_MAX - 1);
-                self.done.insert(0, carrier);
+                if !heard.contains(&carrier) {
+                    // It is told once more if it is offered yet when nothing else is.
+                    self.left = Some(name);
+                }
+                self.done.splice(..0, heard);
+                self.done.truncate(DONE_MAX);
                 return ended;
             }
         }

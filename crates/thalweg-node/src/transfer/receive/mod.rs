@@ -6,6 +6,7 @@
 //! *What it does not do.* It does not decide whom to trust beyond what it is told: without `from`, whoever is on the map
 //! may send.
 
+mod goodbye;
 mod inbox;
 
 use std::ffi::OsStr;
@@ -115,6 +116,8 @@ struct Transfer<'a> {
     ended_unix: Option<f64>,
     bytes_before: u64,
     left: Option<Left>,
+    /// Streams on the map of those whose nodes have heard the last word.
+    heard: Vec<StreamId>,
     /// Whether what was there has been looked at.
     has_begun: bool,
     found_at: Instant,
@@ -168,6 +171,7 @@ impl<'a> Transfer<'a> {
             ended_unix: None,
             bytes_before: 0,
             left: None,
+            heard: Vec::new(),
             has_begun: false,
             gone_since: None,
             has_told_stop: false,
@@ -280,16 +284,7 @@ impl<'a> Transfer<'a> {
         if let Err(error @ (TransferError::File { .. } | TransferError::Ended(_))) = &ended {
             self.receiver.refuse(self.clock.now(), told(error));
         }
-        // The last word, whatever it is; a sender that does not listen yet is waited for a little.
-        let _ = tokio::time::timeout(GOODBYE_MAX, lines.publisher.wanted()).await;
-        if let Some(receipt) = self.receiver.poll_receipt(self.clock.now()) {
-            lines
-                .publisher
-                .send(outgoing(receipt.encode().into()))
-                .await?;
-        }
-        let goodbye = lines.publisher.finish();
-        let _ = tokio::time::timeout(GOODBYE_MAX, goodbye).await;
+        self.take_leave(lines.publisher, events).await?;
         ended
     }
 

@@ -1,0 +1,253 @@
+//! Proves that all who send files hear that they are there: one that sends what another has brought, and one that listens only when
+//! the receiver has taken its leave.
+//!
+//! ```text
+//! a: sends ─► r: an inbox ◄─ b: announces the same files, and listens once a has heard
+//! ```
+//!
+//! Who listens late does by hand what a command does: its first receipt waits for a plan, which is made at once here.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use thalweg_core::id::StreamName;
+use thalweg_core::model::Layer;
+use thalweg_core::needs::{Needs, Order, Reliability};
+use thalweg_core::transfer::message::State;
+use thalweg_core::transfer::tree::whole_hash;
+use thalweg_core::transfer::{File, FileName, Manifest, Parcel, Receipt, TransferId};
+use thalweg_core::units::Bitrate;
+use thalweg_node::local::{Client, LocalPublisher, LocalSubscriber};
+use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, SendOptions};
+use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use crate::fabric::{self, PATIENCE, Running, identity, outgoing, trusted};
+
+const BYTES: &[u8] = &[7; 1_000];
+
+/// Senders and a receiver that they dial, each with a local socket.
+struct Ends {
+    folder: tempfile::TempDir,
+    nodes: Vec<Running>,
+}
+
+impl Ends {
+    async fn start(senders: &[&str]) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = |name: &str| Some(folder.path().join(name));
+        let known: Vec<_> = senders.iter().map(|name| trusted(name, None)).collect();
+        let receiver = fabric::start_with("r", &known, |config| config.socket = socket("r")).await;
+        let known = [trusted("r", Some(receiver.address))];
+        let mut nodes = vec![receiver];
+        for name in senders {
+            nodes.push(
+                fabric::start_with(name, &known, |config| config.socket = socket(name)).await,
+            );
+        }
+        let ends = Self { folder, nodes };
+        for name in senders {
+            fabric::until("it knows of all", || async {
+                let status = status(&ends.socket(name)).await;
+                status["nodes"].as_array().map(Vec::len) == Some(ends.nodes.len())
+            })
+            .await;
+        }
+        ends
+    }
+
+    fn socket(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn inbox(&self) -> Inbox {
+        let folder = self.folder.path().join("in");
+        std::fs::create_dir(&folder).expect("room");
+        Inbox::new(ReceiveOptions {
+            socket: self.socket("r"),
+            folder,
+            from: None,
+            phrase: None,
+            force: false,
+        })
+    }
+
+    /// Makes the file, and returns how a node is told to send it to the receiver.
+    fn survey(&self, from: &str) -> SendOptions {
+        let file = self.folder.path().join("survey");
+        std::fs::write(&file, BYTES).expect("room");
+        SendOptions {
+            socket: self.socket(from),
+            files: vec![file],
+            targets: vec!["r".into()],
+            limit: None,
+            confidential: false,
+            block_bytes: Some(1_024),
+        }
+    }
+
+    /// Publishes what brings files to the receiver.
+    async fn offer(&self, from: &str, id: TransferId) -> LocalPublisher {
+        let name = id.files_stream(&[identity("r").id()]);
+        let publication = publication(name.expect("it is for one"));
+        let client = Client::connect(&self.socket(from)).await;
+        let publisher = client.expect("it listens").publish(publication).await;
+        publisher.expect("accepted")
+    }
+
+    /// Waits until the receiver knows of so many streams of files.
+    async fn are_offered(&self, count: usize) {
+        fabric::until("it is offered", || async {
+            let status = status(&self.socket("r")).await;
+            let streams = status["streams"].as_array().expect("a list").iter();
+            let names = streams.map(|stream| stream["name"].as_str().expect("text"));
+            names.filter(|name| name.starts_with("files/")).count() == count
+        })
+        .await;
+    }
+
+    /// Waits until a node is told that the receiver has everything.
+    async fn hears_that_it_is_whole(&self, at: &str, id: TransferId) {
+        let client = Client::connect(&self.socket(at)).await.expect("it listens");
+        let options = SubscribeOptions {
+            name: id.receipts_stream(&identity("r").id()),
+            in_sequence: false,
+        };
+        let mut receipts = client.subscribe(options).await.expect("accepted");
+        let heard = timeout(PATIENCE, is_whole(&mut receipts)).await;
+        heard.expect("it is told in time");
+    }
+
+    async fn stop(self) {
+        for node in self.nodes {
+            node.stop().await;
+        }
+    }
+}
+
+/// Returns how both streams of a transfer are published.
+fn publication(name: StreamName) -> Publication {
+    Publication {
+        name,
+        needs: Needs {
+            reliability: Reliability::Full,
+            order: Order::Sequence,
+            ..Needs::default()
+        },
+        layers: vec![Layer {
+            rate: Bitrate::from_kbps(8),
+            utility: 1.0,
+        }],
+        pack_ratio: None,
+        planner: None,
+    }
+}
+
+async fn status(socket: &Path) -> Value {
+    let client = Client::connect(socket).await.expect("it listens");
+    client.status().await.expect("it answers")
+}
+
+async fn is_whole(receipts: &mut LocalSubscriber) {
+    loop {
+        if let Some(SubscriberEvent::Adu(adu)) = receipts.recv().await.expect("the node runs") {
+            let receipt = Receipt::decode(&adu.payload).expect("it is one");
+            if receipt.state == State::Whole {
+                return;
+            }
+        }
+    }
+}
+
+/// Returns the manifest of one file in one block.
+fn manifest() -> Manifest {
+    let file = File {
+        name: FileName::new(b"survey").expect("a name"),
+        size: BYTES.len() as u64,
+        hash: whole_hash(BYTES),
+    };
+    Manifest::new(vec![file], 1_024, Vec::new()).expect("it fits together")
+}
+
+/// Sends all that there is again and again, to whoever receives, and hears nothing.
+async fn send_deaf(mut publisher: LocalPublisher) {
+    let manifest = manifest();
+    let mut encoded = Vec::new();
+    manifest.encode(&mut encoded);
+    let parcels = [
+        Parcel::Offer {
+            block_shift: 10,
+            manifest_bytes: encoded.len() as u64,
+            bytes: BYTES.len() as u64,
+            targets: vec![identity("r").id()],
+        },
+        Parcel::Manifest {
+            offset: 0,
+            bytes: encoded.into(),
+        },
+        Parcel::Block {
+            block: 0,
+            bytes: BYTES.into(),
+        },
+    ];
+    loop {
+        publisher.wanted().await.expect("the node runs");
+        for parcel in &parcels {
+            let mut next = outgoing(b"");
+            next.payload = parcel.encode().into();
+            publisher.send(next).await.expect("the node runs");
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
+    // The node takes the stream of the smaller key.
+    let mut senders = ["a", "b"];
+    senders.sort_by_key(|name| identity(name).id());
+    let [first, last] = senders;
+    let ends = Ends::start(&senders).await;
+    let (tell, heard) = oneshot::channel();
+    let mut tell = Some(tell);
+    let sending = tokio::spawn(transfer::send(ends.survey(first), move |event| {
+        if matches!(event, Event::Sent(_))
+            && let Some(tell) = tell.take()
+        {
+            // It is waited for.
+            let _ = tell.send(());
+        }
+    }));
+    ends.are_offered(1).await;
+    let id = manifest().id();
+    let publisher = ends.offer(last, id).await;
+    ends.are_offered(2).await;
+    let mut inbox = ends.inbox();
+    let receiving = tokio::spawn(async move { inbox.receive(|_| {}).await });
+    let heard = timeout(PATIENCE, heard).await;
+    heard.expect("in time").expect("it is said");
+    ends.hears_that_it_is_whole(last, id).await;
+    let received = receiving.await.expect("no panic").expect("it came");
+    assert_eq!(received.bytes, BYTES.len() as u64);
+    let sent = sending.await.expect("no panic").expect("it was sent");
+    assert_eq!(sent.whole, ["r"]);
+    drop(publisher);
+    ends.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_inbox_tells_again_who_did_not_hear() {
+    let ends = Ends::start(&["a"]).await;
+    let id = manifest().id();
+    let sending = tokio::spawn(send_deaf(ends.offer("a", id).await));
+    let mut inbox = ends.inbox();
+    let received = inbox.receive(|_| {}).await.expect("it came");
+    assert_eq!(received.bytes_before, 0);
+    let receiving = tokio::spawn(async move { inbox.receive(|_| {}).await });
+    ends.hears_that_it_is_whole("a", id).await;
+    let again = receiving.await.expect("no panic").expect("it is there");
+    assert_eq!(again.bytes_before, BYTES.len() as u64);
+    sending.abort();
+    ends.stop().await;
+}
