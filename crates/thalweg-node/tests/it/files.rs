@@ -5,6 +5,8 @@
 //! a: sends ─► r: an inbox ◄─ b: announces the same files, and listens once a has heard
 //! ```
 //!
+//! A receiver that has gone without an end of its receipts is told of as one that is not there yet.
+//!
 //! Who listens late does by hand what a command does: its first receipt waits for a plan, which is made at once here.
 
 use std::path::{Path, PathBuf};
@@ -20,7 +22,7 @@ use thalweg_core::units::Bitrate;
 use thalweg_node::local::{Client, LocalPublisher, LocalSubscriber};
 use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, SendOptions};
 use thalweg_node::{Publication, SubscribeOptions, SubscriberEvent};
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use crate::fabric::{self, PATIENCE, Running, identity, outgoing, trusted};
@@ -248,6 +250,32 @@ async fn an_inbox_tells_again_who_did_not_hear() {
     ends.hears_that_it_is_whole("a", id).await;
     let again = receiving.await.expect("no panic").expect("it is there");
     assert_eq!(again.bytes_before, BYTES.len() as u64);
+    sending.abort();
+    ends.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_tells_that_a_receiver_has_gone_without_a_word() {
+    let ends = Ends::start(&["a"]).await;
+    let name = manifest().id().receipts_stream(&identity("r").id());
+    let receipts = ends.nodes[0].handle.publish(publication(name)).await;
+    let mut receipts = receipts.expect("accepted");
+    fabric::until("the sender's node knows of it", || async {
+        let status = status(&ends.socket("a")).await;
+        status["streams"].as_array().map(Vec::len) == Some(1)
+    })
+    .await;
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let sending = tokio::spawn(transfer::send(ends.survey("a"), move |event| {
+        if let Event::Notice(text) = event {
+            // It is waited for.
+            let _ = tell.send(text);
+        }
+    }));
+    receipts.wanted().await.expect("the node runs");
+    drop(receipts);
+    let text = timeout(PATIENCE, told.recv()).await.expect("in time");
+    assert_eq!(text.as_deref(), Some("waiting for `thalweg receive` at r"));
     sending.abort();
     ends.stop().await;
 }

@@ -7,7 +7,7 @@
 
 mod ears;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU8;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -131,6 +131,8 @@ pub(super) struct Transfer {
     began_unix: Option<f64>,
     /// What was told last of each receiver that cannot be sent to, by its name.
     unserved: BTreeMap<String, String>,
+    /// Receivers that it was told of that they are waited for, and that were not heard since.
+    waited: BTreeSet<usize>,
 }
 
 /// Sends files, and returns when every receiver has everything.
@@ -273,6 +275,7 @@ impl Transfer {
             clock: Clock::start(),
             began_unix: None,
             unserved: BTreeMap::new(),
+            waited: BTreeSet::new(),
         }
     }
 
@@ -425,6 +428,7 @@ impl Transfer {
     fn hear(&mut self, heard: Heard, events: &mut (dyn FnMut(Event) + Send)) {
         match heard {
             Heard::Receipt { target, receipt } => {
+                self.waited.remove(&target);
                 let was = self.sender.outcome(target).cloned();
                 self.sender
                     .handle_receipt(self.clock.now(), target, receipt);
@@ -444,9 +448,14 @@ impl Transfer {
                 });
             }
             Heard::Notice { target, text } => {
-                // That nobody publishes receipts yet is how every transfer begins.
+                // That nobody publishes receipts yet is how every transfer begins. One whose receiver has gone before it was
+                // served hears no end of them.
                 let name = &self.targets[target].1;
-                if text.contains("no node publishes") {
+                let is_nobody =
+                    text.contains("no node publishes") || text.contains("is gone; waiting");
+                // A receiver that has ended after its last word is waited for no more.
+                let is_waited = is_nobody && self.sender.outcome(target).is_none();
+                if is_waited && self.waited.insert(target) {
                     events(Event::Notice(format!(
                         "waiting for `thalweg receive` at {name}"
                     )));
