@@ -57,7 +57,7 @@ pub enum Relay {
 }
 
 /// Returns the length of a block for so many bytes over these hops; the rate of each, if it is known. A limit makes it so short
-/// that the limit holds in any second, not only in the long run.
+/// that the limit holds in any second, but for one block, and not only in the long run.
 ///
 /// Cost    O(hops)
 pub fn choose(
