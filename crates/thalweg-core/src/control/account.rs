@@ -70,6 +70,14 @@ impl Controller {
         }
     }
 
+    /// Tells the accounts of plans of this node's that their ways are broken.
+    pub(super) fn break_accounts(&mut self, stream: StreamId, plans: &[Epoch]) {
+        for epoch in plans {
+            self.accounts
+                .change((stream, *epoch), Account::handle_broken);
+        }
+    }
+
     /// Returns what became of the ADUs of a stream that this node publishes.
     ///
     /// Cost    O(counters of its plans)

@@ -420,6 +420,7 @@ impl Controller {
                 to,
                 under,
             } => {
+                self.break_accounts(stream, &from);
                 self.note(Note::Resending { stream, to });
                 self.outputs.push_back(Output::Resend {
                     stream,

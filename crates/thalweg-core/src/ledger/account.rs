@@ -89,6 +89,16 @@ pub enum Place {
     Sink,
 }
 
+/// By what it is known what came to the sink.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Basis {
+    /// By what the nodes tell.
+    Reports,
+    /// By what the sink says that it has as well: the way of the plan is broken, and nodes behind may have no way to tell what they
+    /// counted.
+    Receipts,
+}
+
 /// One node's account of one plan.
 #[derive(Clone, Debug)]
 pub struct Account {
@@ -127,6 +137,7 @@ pub struct Account {
     due: Instant,
     /// When it was told last what was delivered.
     delivered_told: Instant,
+    pub(super) basis: Basis,
     /// How many were lost when that was last asked.
     pub(super) lost: u64,
     pub(super) passage: Passage,
@@ -157,6 +168,7 @@ impl Account {
             is_greeting: true,
             due: now,
             delivered_told: now,
+            basis: Basis::Reports,
             lost: 0,
             passage: Passage::new(now),
         }
@@ -174,6 +186,12 @@ impl Account {
         let arrived = arrived_at(self.behind.first());
         self.hop
             .handle_silence((is_silent && self.is_heard).then_some(&arrived), now);
+    }
+
+    /// Takes in that the way of the plan is broken, at the source: from now on it goes by what its sink says that it has, and what is
+    /// given again under another plan, where the nodes behind tell of less.
+    pub const fn handle_broken(&mut self) {
+        self.basis = Basis::Receipts;
     }
 
     /// Takes in what this node has counted so far.
@@ -296,7 +314,7 @@ impl Account {
     }
 
     /// Returns how many nodes there can be from this one to the sink, this one counted with them.
-    const fn nodes_max(&self) -> usize {
+    pub(super) const fn nodes_max(&self) -> usize {
         match self.place {
             Place::Source(nodes) | Place::Graft(nodes) => nodes,
             // What is said of more could not be passed on: this node's own word is the first of its report, and the source is before it.

@@ -112,6 +112,10 @@ pub struct Counts {
     pub dropped: [[u64; BANDS]; DropCause::ALL.len()],
     /// The end of the stream was copied here for this plan.
     pub is_end_copied: bool,
+    /// At the source: by the receipts of the plan's sink it has them, by whatever way they came.
+    pub had: [u64; BANDS],
+    /// At the source: given again under another plan, for the way of this one is broken.
+    pub resent: [u64; BANDS],
 }
 
 impl Band {
@@ -207,6 +211,16 @@ impl Counts {
     /// Counts an ADU that a subscriber is given.
     pub const fn deliver(&mut self, band: Band) {
         self.delivered[band.index()] += 1;
+    }
+
+    /// Counts an ADU that went by this plan and that its sink says that it has.
+    pub const fn have(&mut self, band: Band) {
+        self.had[band.index()] += 1;
+    }
+
+    /// Counts an ADU that went by this plan and is given again under another.
+    pub const fn resend(&mut self, band: Band) {
+        self.resent[band.index()] += 1;
     }
 }
 

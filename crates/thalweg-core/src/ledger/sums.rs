@@ -16,6 +16,14 @@
 //! given since: it knows at the next pause, and never says that more ended than were given. What a node decided alone
 //! is no matter of doubt, and is not taken back.
 //!
+//! *Of a plan whose way is broken* the nodes behind may tell nothing any more. The source knows by the receipts of its sink, which
+//! name sequences and come by any way, what has come there, and what it gives again under another plan is no loss of this one:
+//!
+//! ```text
+//! delivered = max(told by the sink, had − dropped by the sink)
+//! given     = max(given − resent, what ended without doubt)
+//! ```
+//!
 //! *Of copies* the source knows how many were given by the word of the node that makes them, which leaves out the mark that still
 //! comes, while those behind it tell of what they delivered. So they were given at least as often as ended without doubt:
 //!
@@ -25,7 +33,7 @@
 
 use alloc::vec::Vec;
 
-use super::account::{Account, Place};
+use super::account::{Account, Basis, Place};
 use super::entries::Entries;
 use super::{BANDS, Band, What, total};
 use crate::event::DropCause;
@@ -72,16 +80,49 @@ impl Account {
     fn given_by_band(&self) -> [u64; BANDS] {
         let given = core::array::from_fn(|at| total(self.counts.arrived.iter().map(|of| of[at])));
         if !matches!(self.place, Place::Graft(_)) {
-            return given;
+            return self.without_resent(given);
         }
-        let Ended { ended, returned } = self.ended();
         // What the caster had copied and not told when it began anew was given too, whatever became of it.
         let is_anew = self.behind.first().is_some_and(Entries::has_begun_anew);
-        let doubtful = if is_anew { [0; BANDS] } else { self.doubtful() };
+        let ended = self.ended_but(if is_anew { [0; BANDS] } else { self.doubtful() });
+        core::array::from_fn(|at| given[at].max(ended[at]))
+    }
+
+    /// Returns how many were given without those that are given again under another plan: that they did not come by this one is no
+    /// loss. What came all the same, or was dropped by a node that says why, was given by this one too.
+    fn without_resent(&self, given: [u64; BANDS]) -> [u64; BANDS] {
+        if self.basis == Basis::Reports || self.counts.resent == [0; BANDS] {
+            return given;
+        }
+        let ended = self.ended_but(self.doubtful());
+        core::array::from_fn(|at| {
+            let left = given[at].saturating_sub(self.counts.resent[at]);
+            left.max(ended[at]).min(given[at])
+        })
+    }
+
+    /// Returns how many ended, but for so many.
+    fn ended_but(&self, doubtful: [u64; BANDS]) -> [u64; BANDS] {
+        let Ended { ended, returned } = self.ended();
         core::array::from_fn(|at| {
             let ended = ended[at].saturating_sub(returned[at]);
-            given[at].max(ended.saturating_sub(doubtful[at]))
+            ended.saturating_sub(doubtful[at])
         })
+    }
+
+    /// Returns how many came to the sink of a plan whose way is broken, by its receipts, beside those of which it told.
+    fn untold(&self) -> [u64; BANDS] {
+        if self.basis == Basis::Reports {
+            return [0; BANDS];
+        }
+        let sink = self.sink().and_then(|at| self.behind.get(at - 1));
+        let told = sink.map_or([0; BANDS], Entries::ended);
+        core::array::from_fn(|at| self.counts.had[at].saturating_sub(told[at]))
+    }
+
+    /// Returns the place of the sink on the path, if that is another node than this one.
+    fn sink(&self) -> Option<usize> {
+        self.nodes_max().checked_sub(1).filter(|at| *at > 0)
     }
 
     /// Returns how many are dropped by what depends on the word of a link, without what the node that says so took back itself.
@@ -105,9 +146,15 @@ impl Account {
     /// Returns the counters of all nodes, by their place on the path.
     pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u8, u64)> + '_ {
         let nodes = core::iter::once(&self.own).chain(&self.behind);
-        nodes
+        let told = nodes
             .enumerate()
-            .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)))
+            .flat_map(|(at, node)| node.all().map(move |(number, count)| (at, number, count)));
+        let untold = Band::all().zip(self.untold());
+        let untold = untold.filter_map(|(band, count)| {
+            let number = What::Delivered.number(band);
+            Some((self.sink().filter(|_| count > 0)?, number, count))
+        });
+        told.chain(untold)
     }
 
     fn ended(&self) -> Ended {

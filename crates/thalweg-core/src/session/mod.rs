@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
+mod awaited;
 mod deployment;
 mod graft;
 mod hold;
@@ -45,6 +46,7 @@ mod standby;
 #[cfg(test)]
 mod tests;
 
+pub use awaited::Awaited;
 use deployment::{Deployment, Renewals};
 pub use graft::{Feed, Given, Graft};
 pub use hold::{Dropped, Due, Hold, Sinkward};

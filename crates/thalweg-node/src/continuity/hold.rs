@@ -157,8 +157,11 @@ impl Outlet {
             return holding.lock().handle_astray(&due);
         };
         let (mut adu, sink) = (due.adu, due.sink);
+        self.count_again(sink, &adu.header);
         let goes_on = route.installation().next.is_some() && adu.header.layer < due.layers;
-        if !goes_on {
+        if goes_on {
+            self.await_word(due.plan, &adu.header);
+        } else {
             holding.lock().forget(sink, adu.header.sequence.0);
         }
         adu.header.epoch = due.plan;

@@ -22,12 +22,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Adu, Flags, Mark};
+use thalweg_core::adu::{Adu, Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_core::mailbox::Held;
 use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::session::{Hold, Keep, Sinkward};
+use thalweg_core::session::{Awaited, Hold, Keep, Sinkward};
 use thalweg_core::trace::Trace;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
@@ -60,6 +60,7 @@ pub(crate) struct Outlet {
 #[derive(Default)]
 struct State {
     keep: Keep,
+    awaited: Awaited,
     orders: VecDeque<Order>,
     plans: Vec<Plan>,
     /// The plans that brought the end of the stream to sinks.
@@ -123,7 +124,8 @@ impl Order {
 
 /// What is to be done next.
 enum Step {
-    GiveFirst(Plan, Vec<Adu>),
+    /// These go first; for this sink they go again, if they went by plans of its whose ways are broken.
+    GiveFirst(Plan, Vec<Adu>, Option<NodeId>),
     /// Nothing is ordered; these plans are in force.
     Give(Vec<Plan>),
 }
@@ -226,6 +228,7 @@ impl Outlet {
             route.recall();
             self.counts.strand(&route.account);
         }
+        self.note_broken(&orders);
         if let Some(holding) = &self.holding {
             let broken = orders.into_iter().filter_map(Order::into_broken);
             let broken: Vec<_> = broken.collect();
@@ -255,6 +258,13 @@ impl Outlet {
         held: &Held,
     ) -> u64 {
         let now = self.forwarder.clock.now();
+        self.lock()
+            .awaited
+            .handle_receipt(epochs, held, |epoch, band| {
+                if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
+                    account.had(band);
+                }
+            });
         if let Some(holding) = &self.holding {
             return Self::handle_receipt(holding, sink, in_order, held, now);
         }
@@ -266,15 +276,44 @@ impl Outlet {
         missing
     }
 
+    /// Counts an ADU that is given for a sink by the plans whose ways are broken and by which it went before.
+    pub(super) fn count_again(&self, sink: NodeId, header: &Header) {
+        let awaited = &mut self.lock().awaited;
+        awaited.handle_again(sink, header, |epoch, band| {
+            if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
+                account.resent(band);
+            }
+        });
+    }
+
+    /// Notes that an ADU goes by a plan to its sink.
+    pub(super) fn await_word(&self, epoch: Epoch, header: &Header) {
+        self.lock().awaited.handle_given(epoch, header);
+    }
+
+    /// Notes whose ways are broken, and forgets which plans are over.
+    fn note_broken(&self, orders: &[Order]) {
+        let awaited = &mut self.lock().awaited;
+        awaited.retain(|epoch| self.forwarder.route(self.stream, epoch).is_some());
+        for order in orders {
+            if let Order::Resend { sink, from, .. } = order {
+                awaited.handle_broken(*sink, from);
+            }
+        }
+    }
+
     /// Sends again what is ordered, and returns which plans are in force then.
     async fn carry_out_orders(&self) -> Vec<Plan> {
         loop {
             match self.next_step() {
                 Step::Give(plans) => return plans,
-                Step::GiveFirst(plan, adus) => {
+                Step::GiveFirst(plan, adus, sink) => {
                     let (epoch, count) = (plan.epoch.0, adus.len());
                     debug!(stream = %self.stream, plan = epoch, adus = count, "sending what is kept");
                     for adu in adus {
+                        if let Some(sink) = sink {
+                            self.count_again(sink, &adu.header);
+                        }
                         // What it cost the first time is on no clock any more.
                         self.carry(&plan, adu, None).await;
                     }
@@ -289,9 +328,11 @@ impl Outlet {
         let Some(order) = state.orders.pop_front() else {
             return Step::Give(state.plans.clone());
         };
-        let (to, under) = match order {
-            Order::Resend { to, under, .. } => (to, under),
-            Order::Replay { to } => (to, to),
+        let (to, under, sink) = match order {
+            Order::Resend {
+                to, under, sink, ..
+            } => (to, under, Some(sink)),
+            Order::Replay { to } => (to, to, None),
         };
         let mut served = state.plans.iter().flat_map(|plan| &plan.serves);
         let known = served.find(|served| served.epoch == to).copied();
@@ -309,7 +350,7 @@ impl Outlet {
             Order::Resend { from, .. } => state.keep.take(from, now),
             Order::Replay { .. } => self.forwarder.given(self.stream),
         };
-        Step::GiveFirst(plan, adus)
+        Step::GiveFirst(plan, adus, sink)
     }
 
     /// Sends an ADU under a plan, and keeps it if it goes to another node and matters there.
@@ -332,8 +373,11 @@ impl Outlet {
             let reach = |served: &&Served| adu.header.layer < served.layers;
             let reached = plan.serves.iter().filter(reach);
             let plans: Vec<Epoch> = reached.map(|served| served.epoch).collect();
-            let keep = &mut self.lock().keep;
-            keep.handle_given(&adu, &plans, part.reliability, now);
+            let mut state = self.lock();
+            if plans.contains(&plan.epoch) {
+                state.awaited.handle_given(plan.epoch, &adu.header);
+            }
+            state.keep.handle_given(&adu, &plans, part.reliability, now);
         }
         if self.is_repaired {
             return self.forwarder.enqueue(&route, adu, trace);

@@ -1,4 +1,4 @@
-//! Proves that a stream goes on when its way breaks: every ADU arrives, once, and in order.
+//! Proves that a stream goes on when its way breaks: every ADU arrives, once, and in order, and its source knows that.
 //!
 //! *How.* A source and a sink with relays between them, each on an address of its own and joined by lines that can be cut; a
 //! relay whose lines are all cut at one moment is as good as killed. The stream's deadline allows for a change of the way
@@ -9,6 +9,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use bytes::Bytes;
 use thalweg_core::adu::Flags;
+use thalweg_core::event::DropCause;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
@@ -16,6 +17,7 @@ use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
 use thalweg_net::shaper::Direction;
 use thalweg_net::{Impairment, Shaper, ShaperOptions};
+use thalweg_node::status::LedgerStatus;
 use thalweg_node::{
     Config, Outgoing, Publication, Publisher, SubscribeOptions, Subscriber, SubscriberEvent,
 };
@@ -219,9 +221,9 @@ fn held(needs: Needs) -> Needs {
     }
 }
 
-async fn produce(mut publisher: Publisher) {
+async fn produce(mut publisher: Publisher) -> LedgerStatus {
     give(&mut publisher).await;
-    publisher.finish().await;
+    publisher.finish().await.ledger
 }
 
 async fn give(publisher: &mut Publisher) {
@@ -250,8 +252,19 @@ async fn received(mut subscriber: Subscriber) -> Vec<u64> {
     sequences
 }
 
-/// Sends a stream while something happens to its way, which is told the relay that the stream takes; all of it arrives.
+/// Sends a stream while its way breaks, by what happens to the relay that the stream takes, which is told; all of it arrives, and its
+/// source knows that, whatever nodes had to tell over the way that broke.
 async fn unbroken(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static str)) {
+    let ledger = whole(fan, needs, happening).await;
+    // What came by both ways ends as a duplicate.
+    let twice = DropCause::Duplicate.name();
+    let lost = ledger.losses.iter().find(|loss| loss.cause != twice);
+    let ends = (ledger.delivered, ledger.open, lost);
+    assert_eq!(ends, (ADUS, 0, None), "{ledger:?}");
+}
+
+/// Sends a stream while something happens to the relay that it takes, which is told; all of it arrives.
+async fn whole(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static str)) -> LedgerStatus {
     let (publisher, subscriber) = fan.stream(needs).await;
     let all = async {
         tokio::join!(produce(publisher), received(subscriber), async {
@@ -260,8 +273,9 @@ async fn unbroken(fan: &Fan, needs: Needs, happening: impl AsyncFnOnce(&'static 
             happening(first).await;
         })
     };
-    let ((), sequences, ()) = tokio::time::timeout(PATIENCE, all).await.expect("in time");
+    let (ledger, sequences, ()) = tokio::time::timeout(PATIENCE, all).await.expect("in time");
     assert_eq!(sequences, (0..ADUS).collect::<Vec<_>>());
+    ledger
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -328,7 +342,7 @@ async fn a_relay_that_stops_in_good_order_is_left_before_it_goes() {
     for (net, needs, may_come_twice) in [(57, live(), false), (58, full(), true)] {
         let mut fan = Fan::start(net, 2).await;
         let mut relays = std::mem::take(&mut fan.relays);
-        unbroken(&fan, needs, async |first| {
+        whole(&fan, needs, async |first| {
             let relay = relays.remove(first).expect("the plan leads by one");
             relay.stop().await;
             fan.left(first).await;

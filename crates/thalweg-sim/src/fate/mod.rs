@@ -417,6 +417,12 @@ impl Fates {
         self.resent.contains(&stream)
     }
 
+    /// Returns whether a plan of a stream had copies of what came to a node for another.
+    pub fn was_grafted(&self, stream: usize) -> bool {
+        let mut grafts = self.grafts.keys();
+        grafts.any(|(id, _)| self.stream_of(*id) == Some(stream))
+    }
+
     /// Returns whether a link that had borne ADUs of a stream went down after the last of them, with what was told of them on it.
     pub fn was_cut(&self, stream: usize) -> bool {
         let passages = self.streams[stream].passages.iter().flatten();

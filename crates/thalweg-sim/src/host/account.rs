@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use thalweg_core::adu::{Flags, Header, Mark};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::{Outcome, StreamCode};
-use thalweg_core::id::{Epoch, StreamId};
+use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::ledger::{Band, Counts, Reading};
 use thalweg_core::time::{Duration, Instant};
 
@@ -99,15 +99,40 @@ impl Host {
         now: Instant,
         what: impl FnOnce(&mut Counts, Band),
     ) {
-        let plan = (header.stream, header.epoch);
-        let is_here = header.epoch.0 == 0 || self.parts.contains_key(&plan);
-        if header.flags.contains(Flags::END) || !is_here {
+        if header.flags.contains(Flags::END) {
             return;
         }
-        let (counts, _) = self.accounts.plans.entry(plan).or_default();
-        what(counts, Band::of(header.importance));
-        self.accounts.changed.insert(plan);
-        self.accounts.tell = self.accounts.tell.min(now + TICK);
+        self.count_of((header.stream, header.epoch), now, |counts| {
+            what(counts, Band::of(header.importance));
+        });
+    }
+
+    /// Counts something of a plan that lies here.
+    fn count_of(&mut self, plan: (StreamId, Epoch), now: Instant, what: impl FnOnce(&mut Counts)) {
+        let (_, epoch) = plan;
+        if epoch.0 == 0 || self.parts.contains_key(&plan) {
+            let (counts, _) = self.accounts.plans.entry(plan).or_default();
+            what(counts);
+            self.accounts.changed.insert(plan);
+            self.accounts.tell = self.accounts.tell.min(now + TICK);
+        }
+    }
+
+    /// Counts ADUs that their sinks say that they have.
+    pub(super) fn count_had(&mut self, stream: StreamId, had: &[(Epoch, Band)], now: Instant) {
+        for (epoch, band) in had {
+            self.count_of((stream, *epoch), now, |counts| counts.have(*band));
+        }
+    }
+
+    /// Counts an ADU that is given again for a sink, by the plans that it went by before.
+    pub(super) fn count_again(&mut self, at: usize, sink: NodeId, header: &Header, now: Instant) {
+        let mut resent = Vec::new();
+        let awaited = &mut self.publishers[at].awaited;
+        awaited.handle_again(sink, header, |epoch, band| resent.push((epoch, band)));
+        for (epoch, band) in resent {
+            self.count_of((header.stream, epoch), now, |counts| counts.resend(band));
+        }
     }
 
     /// Counts an ADU that came with a mark; the control plane is told at once when that is another.

@@ -113,7 +113,10 @@ impl Host {
         let now = self.now(watch);
         let publishers = self.publishers.iter_mut();
         let of_stream = publishers.filter(|publisher| publisher.stream() == stream);
+        let mut had = Vec::new();
         let missing = of_stream.map(|publisher| {
+            let awaited = &mut publisher.awaited;
+            awaited.handle_receipt(epochs, held, |epoch, band| had.push((epoch, band)));
             if let Some(hold) = &mut publisher.hold {
                 hold.handle_receipt(sink, held);
                 return in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
@@ -121,10 +124,13 @@ impl Host {
             publisher.keep.handle_receipt(epochs, held);
             in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now))
         });
-        missing.sum()
+        let missing = missing.sum();
+        self.count_had(stream, &had, now);
+        missing
     }
 
-    /// Keeps an ADU that is given, for the sinks of these plans, if it goes to another node and matters there.
+    /// Keeps an ADU that is given, for the sinks of these plans, if it goes to another node and matters there; of its own plan it is
+    /// noted in any case that it went by it.
     pub(super) fn keep(&mut self, at: usize, adu: &Adu, serves: &[Epoch], watch: &Watch<'_>) {
         let now = self.now(watch);
         let header = &adu.header;
@@ -137,7 +143,13 @@ impl Host {
         let reached = serves.iter().filter(|epoch| header.layer < layers(**epoch));
         let plans: Vec<Epoch> = reached.copied().collect();
         let publisher = &mut self.publishers[at];
-        if part.next.is_some() && publisher.hold.is_none() {
+        if part.next.is_none() {
+            return;
+        }
+        if plans.contains(&header.epoch) {
+            publisher.awaited.handle_given(header.epoch, header);
+        }
+        if publisher.hold.is_none() {
             let keep = &mut publisher.keep;
             keep.handle_given(adu, &plans, part.reliability, now);
         }
@@ -156,6 +168,10 @@ impl Host {
         let Some(at) = publishers.position(|publisher| publisher.stream() == stream) else {
             return;
         };
+        let parts = &self.parts;
+        let awaited = &mut self.publishers[at].awaited;
+        awaited.retain(|epoch| parts.contains_key(&(stream, epoch)));
+        awaited.handle_broken(sink, from);
         if let Some(hold) = &mut self.publishers[at].hold {
             hold.handle_broken(sink, from);
         }
@@ -168,6 +184,7 @@ impl Host {
             }
         }
         for mut adu in adus {
+            self.count_again(at, sink, &adu.header, now);
             adu.header.epoch = under;
             self.carry_under(at, adu, &[to], watch);
         }

@@ -63,6 +63,7 @@ impl Host {
             }
         }
         let mut adu = due.adu;
+        self.count_again(at, due.sink, &adu.header, now);
         adu.header.epoch = due.plan;
         self.carry_under(at, adu, &[due.plan], watch);
         true

@@ -19,7 +19,7 @@ use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::needs::Reliability;
-use thalweg_core::session::{Given, Hold, Keep};
+use thalweg_core::session::{Awaited, Given, Hold, Keep};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
@@ -68,6 +68,8 @@ pub(super) struct Publisher {
     stage: Stage,
     /// What its sinks have not acknowledged.
     pub(super) keep: Keep,
+    /// What went by each plan and is not acknowledged.
+    pub(super) awaited: Awaited,
     /// What is held for sinks to which there is no way, if the stream is.
     pub(super) hold: Option<Hold>,
     /// Ordered sequences whose end has not been acknowledged.
@@ -184,6 +186,7 @@ impl Host {
             is_held: false,
             stage: Stage::Sending,
             keep: Keep::default(),
+            awaited: Awaited::default(),
             hold: Hold::new(&stream.needs),
             flushing: BTreeSet::new(),
         });

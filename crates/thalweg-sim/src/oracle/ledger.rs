@@ -7,8 +7,11 @@
 //! One that had left whole and was given up with what it depends on may be there as well: so many may stand under
 //! `dependant` that are missing in that sum.
 //!
-//! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing; nor of a stream of
-//! which something was sent again by another way, for what nodes behind a cut had to tell of the first does not come by it;
+//! Of a stream of which something was sent again by another way it is known what was delivered, for sinks name what they have; but
+//! where and why the rest was lost, what nodes behind a cut had to tell does not come by it. So it is asked that no more stands as
+//! lost or open than ended otherwise: what is sent again is no loss.
+//!
+//! *What it does not do.* Of a run in which a node was gone, with what it had not told, or passed on nothing, it says nothing else;
 //! nor of one whose last ADUs went over a link that then took no word of them back until it was given up; nor of one whose ADUs
 //! were on their way for so long that its source had given up their plan, ten seconds after its end.
 
@@ -55,12 +58,27 @@ impl Truth {
         }
         said.retain(|_, adus| *adus > 0);
         let is_same = reading.delivered == self.delivered && said == known;
-        (!is_same).then(|| {
-            format!(
-                "its ledger says {} delivered and {:?}, and the truth is {} and {:?}",
-                reading.delivered, reading.losses, self.delivered, self.lost
-            )
-        })
+        (!is_same).then(|| self.says(reading))
+    }
+
+    /// Says what a ledger has otherwise of a stream of which something was sent again.
+    pub fn compare_mended(&self, reading: &Reading) -> Option<String> {
+        let lost = reading.losses.iter().filter(|loss| is_planned(loss.cause));
+        let lost: u64 = lost.map(|loss| loss.adus).sum();
+        let most: u64 = self.lost.values().sum();
+        let is_so = reading.delivered == self.delivered && lost + reading.open() <= most;
+        (!is_so).then(|| self.says(reading))
+    }
+
+    fn says(&self, reading: &Reading) -> String {
+        format!(
+            "its ledger says {} delivered, {} open and {:?}, and the truth is {} and {:?}",
+            reading.delivered,
+            reading.open(),
+            reading.losses,
+            self.delivered,
+            self.lost
+        )
     }
 }
 

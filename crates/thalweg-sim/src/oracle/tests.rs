@@ -1,6 +1,8 @@
 //! Proves that plaintext is seen wherever it hides, that sealed bytes are not taken for it, that sentences are whole, and
 //! that a ledger which says otherwise than the truth is found out.
 
+use std::collections::BTreeMap;
+
 use thalweg_core::adu::Importance;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::NodeId;
@@ -101,4 +103,38 @@ fn a_ledger_is_compared_by_node_cause_and_band_and_a_links_word_in_one_sum() {
         !compare(5, &[expired, loss(1, DropCause::Overflow, 0, 1)]),
         "another cause"
     );
+}
+
+#[test]
+fn of_what_was_sent_again_it_is_asked_what_came_and_that_no_more_is_lost_than_did_not() {
+    let band = Band::of(Importance(0));
+    let truth = Truth {
+        delivered: 5,
+        lost: [((1, DropCause::Expired, band), 2)].into(),
+        returned: BTreeMap::new(),
+    };
+    let compare = |given, delivered, cause, adus| {
+        let loss = Loss {
+            node: Some(NodeId([0; 32])),
+            cause,
+            band,
+            adus,
+        };
+        let losses = vec![loss];
+        let reading = Reading {
+            given,
+            delivered,
+            losses,
+        };
+        truth.compare_mended(&reading).is_none()
+    };
+    let lost = DropCause::PathLost;
+    assert!(compare(7, 5, lost, 2), "elsewhere and otherwise");
+    assert!(compare(5, 5, lost, 0), "all of it was sent again");
+    assert!(compare(7, 5, lost, 1), "one is open");
+    assert!(!compare(8, 5, lost, 3), "one too many is lost");
+    assert!(!compare(8, 5, lost, 1), "or open");
+    assert!(!compare(7, 4, lost, 2), "delivered");
+    assert!(!compare(8, 6, lost, 2), "not delivered");
+    assert!(compare(8, 5, DropCause::NoSubscriber, 3), "of no plan");
 }

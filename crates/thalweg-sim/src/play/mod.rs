@@ -23,7 +23,7 @@ use std::sync::Arc;
 use thalweg_core::congestion::Algorithm;
 use thalweg_core::ledger::{Loss, Reading};
 use thalweg_core::line::{Impairment, Line};
-use thalweg_core::model::{Link, World};
+use thalweg_core::model::{Link, NodeName, World};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
 
@@ -255,11 +255,15 @@ impl<'w> Run<'w> {
         }
         let place = |loss: &Loss| watch.place_of(loss);
         let tell = |at: usize| match readings.get(&at).map(Vec::as_slice) {
-            // What nodes behind a cut still had to tell does not come by it.
-            _ if watch.fates.was_resent(at) => None,
             Some([reading]) => {
                 let truth = watch.fates.truth(at, &watch.names);
-                truth.compare(reading, place)
+                if !watch.fates.was_resent(at) {
+                    truth.compare(reading, place)
+                } else if self.is_told_by_receipts(at) {
+                    truth.compare_mended(reading)
+                } else {
+                    None
+                }
             }
             // A source that was away knows of its last life only.
             _ => None,
@@ -267,22 +271,36 @@ impl<'w> Run<'w> {
         (0..watch.world.streams.len()).map(tell).collect()
     }
 
+    /// Returns whether a source knows by receipts what came of a stream though ways of it broke: its ends stay, nodes do as they say,
+    /// it is not held, for that may be longer than a plan lies, and nothing is copied on its way, of which the source keeps no
+    /// account of its own.
+    fn is_told_by_receipts(&self, at: usize) -> bool {
+        let (fates, stream) = (&self.watch.fates, &self.watch.world.streams[at]);
+        let is_end = |name: &NodeName| *name == stream.from || stream.to.contains(name);
+        let mut names = self.watch.names.iter().enumerate();
+        let stays = names.all(|(place, name)| !is_end(name) || !fates.was_gone(place));
+        stays && !self.withholds() && !stream.needs.is_held() && !fates.was_grafted(at)
+    }
+
+    fn withholds(&self) -> bool {
+        self.hosts.iter().flatten().any(Host::withholds)
+    }
+
     /// Looks whether every source knows what became of its ADUs.
     fn check_accounts(&mut self) {
-        let mut hosts = self.hosts.iter().enumerate();
+        let mut places = 0..self.hosts.len();
         // What they had to tell, or to pass on of what others tell, is gone with them.
-        let is_told = hosts.all(|(place, host)| {
-            let withholds = host.as_ref().is_some_and(Host::withholds);
-            !withholds && !self.watch.fates.was_gone(place)
-        });
-        if !is_told {
-            return;
-        }
+        let is_told = !self.withholds() && places.all(|place| !self.watch.fates.was_gone(place));
         for (at, tell) in self.tells().into_iter().enumerate() {
             // What was on a link that went down is told when it is back, unless the plan has been released by then; and of what
             // comes when it has been, nothing is told.
             let fates = &self.watch.fates;
-            if let Some(what) = tell.filter(|_| !fates.was_cut(at) && !fates.was_late(at)) {
+            // Receipts come by another way.
+            let is_known = |_: &String| {
+                let is_told = is_told && !fates.was_cut(at);
+                (is_told || fates.was_resent(at)) && !fates.was_late(at)
+            };
+            if let Some(what) = tell.filter(is_known) {
                 let stream = &self.watch.world.streams[at];
                 let source = self
                     .watch

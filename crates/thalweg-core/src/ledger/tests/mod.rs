@@ -4,6 +4,7 @@
 //! *How.* A [`Chain`] of accounts on virtual time. What becomes of each ADU is decided by the test, so the truth is known.
 
 mod anew;
+mod broken;
 mod copies;
 mod liars;
 mod marks;

@@ -156,6 +156,14 @@ impl Held {
         sequence.0 < self.floor || self.ranges.iter().any(is_in)
     }
 
+    /// Returns whether a sequence is known to have come, and not only settled. Where as many ranges are told as can be there may be more,
+    /// and the floor may lie above what never came.
+    pub fn names(&self, sequence: Sequence) -> bool {
+        let is_real = self.ranges.len() < RECEIPT_RANGES_MAX && *self != Self::everything();
+        let is_in = |range: &Range<u64>| range.contains(&sequence.0);
+        is_real && sequence.0 < self.floor || self.ranges.iter().any(is_in)
+    }
+
     /// Returns whether a sequence is known to be missing though a later one has come. Of many ranges only the newest are told, and
     /// what lies before those may have come.
     pub fn lacks(&self, sequence: Sequence) -> bool {

@@ -117,3 +117,22 @@ fn a_sink_lacks_what_lies_before_what_has_come_and_may_have_what_is_not_told() {
     assert_eq!(newest_told.len() as u64, most - 1);
     assert_eq!(lacked(&Held::everything(), 0..200), []);
 }
+
+#[test]
+fn what_lies_below_a_floor_that_may_have_been_raised_is_not_known_to_have_come() {
+    let ranges = |count: u64| (0..count).map(|at| 20 + 2 * at..21 + 2 * at).collect();
+    let few = Held {
+        floor: 10,
+        ranges: ranges(RECEIPT_RANGES_MAX as u64 - 1),
+    };
+    let many = Held {
+        floor: 10,
+        ranges: ranges(RECEIPT_RANGES_MAX as u64),
+    };
+    for sequence in [Sequence(9), Sequence(10), Sequence(20), Sequence(21)] {
+        assert_eq!(few.names(sequence), few.has(sequence));
+        assert_eq!(many.names(sequence), sequence == Sequence(20));
+    }
+    assert!(Held::everything().has(Sequence(5)));
+    assert!(!Held::everything().names(Sequence(5)));
+}

@@ -38,6 +38,9 @@ pub(crate) struct Account {
     failed: Marked,
     delivered: Row,
     dropped: [Row; DropCause::ALL.len()],
+    /// At the source: those that the sink says that it has, and those that were given again under another plan.
+    had: Row,
+    resent: Row,
     /// The end of the stream was copied for this plan.
     is_end_copied: AtomicBool,
     has_changed: AtomicBool,
@@ -72,9 +75,13 @@ impl Account {
 
     fn count(&self, row: &Row, header: &Header) {
         if !header.flags.contains(Flags::END) {
-            row[Band::of(header.importance).index()].fetch_add(1, Relaxed);
-            self.has_changed.store(true, Relaxed);
+            self.count_in(row, Band::of(header.importance));
         }
+    }
+
+    fn count_in(&self, row: &Row, band: Band) {
+        row[band.index()].fetch_add(1, Relaxed);
+        self.has_changed.store(true, Relaxed);
     }
 
     /// Counts by the mark that an ADU bears on its way to the next node.
@@ -139,6 +146,16 @@ impl Account {
     /// Subscribers here are given an ADU.
     pub(crate) fn delivered(&self, header: &Header) {
         self.count(&self.delivered, header);
+    }
+
+    /// The sink says that it has an ADU that went by this plan.
+    pub(crate) fn had(&self, band: Band) {
+        self.count_in(&self.had, band);
+    }
+
+    /// An ADU that went by this plan is given again under another.
+    pub(crate) fn resent(&self, band: Band) {
+        self.count_in(&self.resent, band);
     }
 
     /// An ADU that came with a mark is handed to the next link; one that still arrives is not this node's yet.
@@ -259,6 +276,8 @@ impl Account {
             sent: read(&self.sent),
             arrived: read(&self.arrived),
             is_end_copied,
+            had: row(&self.had),
+            resent: row(&self.resent),
         }
     }
 }
