@@ -74,7 +74,7 @@ impl Controller {
     pub(super) fn break_accounts(&mut self, stream: StreamId, plans: &[Epoch]) {
         for epoch in plans {
             self.accounts
-                .change((stream, *epoch), Account::handle_broken);
+                .change((stream, *epoch), Account::go_by_receipts);
         }
     }
 
@@ -164,7 +164,8 @@ impl Controller {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
-        if let Some(account) = account {
+        if let Some(mut account) = account {
+            account.go_by_receipts();
             let path = source.account_path(epoch).to_vec();
             source.book.close(&account, &path);
         }

@@ -94,8 +94,8 @@ pub enum Place {
 pub(super) enum Basis {
     /// By what the nodes tell.
     Reports,
-    /// By what the sink says that it has as well: the way of the plan is broken, and nodes behind may have no way to tell what they
-    /// counted.
+    /// By what the sink says that it has as well: the way of the plan is broken or the plan is over, and nodes behind may have no way to
+    /// tell what they counted.
     Receipts,
 }
 
@@ -188,9 +188,9 @@ impl Account {
             .handle_silence((is_silent && self.is_heard).then_some(&arrived), now);
     }
 
-    /// Takes in that the way of the plan is broken, at the source: from now on it goes by what its sink says that it has, and what is
-    /// given again under another plan, where the nodes behind tell of less.
-    pub const fn handle_broken(&mut self) {
+    /// Takes in that nodes behind may have no way to tell more, at the source: the way of the plan is broken, or the plan is over. From
+    /// now on it goes by what its sink says that it has, and what is given again under another plan, where they tell of less.
+    pub const fn go_by_receipts(&mut self) {
         self.basis = Basis::Receipts;
     }
 

@@ -16,7 +16,7 @@
 //! given since: it knows at the next pause, and never says that more ended than were given. What a node decided alone
 //! is no matter of doubt, and is not taken back.
 //!
-//! *Of a plan whose way is broken* the nodes behind may tell nothing any more. The source knows by the receipts of its sink, which
+//! *Of a plan whose way is broken, or that is over,* the nodes behind may tell nothing any more. The source knows by the receipts of its sink, which
 //! name sequences and come by any way, what has come there, and what it gives again under another plan is no loss of this one:
 //!
 //! ```text
@@ -110,7 +110,7 @@ impl Account {
         })
     }
 
-    /// Returns how many came to the sink of a plan whose way is broken, by its receipts, beside those of which it told.
+    /// Returns how many came to the sink of a plan of which nodes may tell no more, by its receipts, beside those of which it told.
     fn untold(&self) -> [u64; BANDS] {
         if self.basis == Basis::Reports {
             return [0; BANDS];

@@ -137,4 +137,6 @@ fn of_what_was_sent_again_it_is_asked_what_came_and_that_no_more_is_lost_than_di
     assert!(!compare(7, 4, lost, 2), "delivered");
     assert!(!compare(8, 6, lost, 2), "not delivered");
     assert!(compare(8, 5, DropCause::NoSubscriber, 3), "of no plan");
+    assert!(compare(5, 4, DropCause::Duplicate, 1), "it had come before");
+    assert!(!compare(5, 3, DropCause::Duplicate, 1), "one of two had");
 }

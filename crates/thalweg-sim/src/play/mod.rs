@@ -12,6 +12,7 @@
 //!
 //! *What it does not do.* It decides nothing for a host, and nothing in it depends on the machine that it runs on.
 
+mod accounts;
 mod heed;
 mod queue;
 mod weather;
@@ -21,9 +22,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use thalweg_core::congestion::Algorithm;
-use thalweg_core::ledger::{Loss, Reading};
+use thalweg_core::ledger::Loss;
 use thalweg_core::line::{Impairment, Line};
-use thalweg_core::model::{Link, NodeName, World};
+use thalweg_core::model::{Link, World};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
 
@@ -36,6 +37,7 @@ use crate::report::{LinkReport, Player, Report};
 use crate::trace::{Happening, Kind};
 use crate::watch::Watch;
 
+pub use accounts::Ledgers;
 pub use heed::Heed;
 use queue::{Event, Queue};
 
@@ -68,6 +70,8 @@ pub struct Options {
     pub is_heed_wanted: bool,
     /// Whether nobody has configured what links carry, so that nodes find it out.
     pub is_rate_unsaid: bool,
+    /// Of which streams the ledger is compared with the truth.
+    pub ledgers: Ledgers,
 }
 
 /// A world that was played.
@@ -111,6 +115,7 @@ struct Run<'w> {
     /// Which road and direction leads from one node to another.
     ways: BTreeMap<(usize, usize), (usize, usize)>,
     ring: Rc<Ring>,
+    ledgers: Ledgers,
     dice: SplitMix,
     generation: u64,
     /// When all that was sent had ended.
@@ -181,6 +186,7 @@ impl<'w> Run<'w> {
             roads,
             ways,
             ring,
+            ledgers: options.ledgers,
             dice,
             generation: 0,
             settled: None,
@@ -240,77 +246,6 @@ impl<'w> Run<'w> {
             return false;
         };
         settled + TELL_MAX <= self.watch.now || self.tells().iter().all(Option::is_none)
-    }
-
-    /// Returns, by stream, what its source knows of its ADUs that is not so.
-    fn tells(&self) -> Vec<Option<String>> {
-        let watch = &self.watch;
-        let mut readings: BTreeMap<usize, Vec<Reading>> = BTreeMap::new();
-        for host in self.hosts.iter().flatten() {
-            for (stream, reading) in host.readings() {
-                if let Some(at) = watch.fates.stream_of(stream) {
-                    readings.entry(at).or_default().push(reading);
-                }
-            }
-        }
-        let place = |loss: &Loss| watch.place_of(loss);
-        let tell = |at: usize| match readings.get(&at).map(Vec::as_slice) {
-            Some([reading]) => {
-                let truth = watch.fates.truth(at, &watch.names);
-                if !watch.fates.was_resent(at) {
-                    truth.compare(reading, place)
-                } else if self.is_told_by_receipts(at) {
-                    truth.compare_mended(reading)
-                } else {
-                    None
-                }
-            }
-            // A source that was away knows of its last life only.
-            _ => None,
-        };
-        (0..watch.world.streams.len()).map(tell).collect()
-    }
-
-    /// Returns whether a source knows by receipts what came of a stream though ways of it broke: its ends stay, nodes do as they say,
-    /// it is not held, for that may be longer than a plan lies, and nothing is copied on its way, of which the source keeps no
-    /// account of its own.
-    fn is_told_by_receipts(&self, at: usize) -> bool {
-        let (fates, stream) = (&self.watch.fates, &self.watch.world.streams[at]);
-        let is_end = |name: &NodeName| *name == stream.from || stream.to.contains(name);
-        let mut names = self.watch.names.iter().enumerate();
-        let stays = names.all(|(place, name)| !is_end(name) || !fates.was_gone(place));
-        stays && !self.withholds() && !stream.needs.is_held() && !fates.was_grafted(at)
-    }
-
-    fn withholds(&self) -> bool {
-        self.hosts.iter().flatten().any(Host::withholds)
-    }
-
-    /// Looks whether every source knows what became of its ADUs.
-    fn check_accounts(&mut self) {
-        let mut places = 0..self.hosts.len();
-        // What they had to tell, or to pass on of what others tell, is gone with them.
-        let is_told = !self.withholds() && places.all(|place| !self.watch.fates.was_gone(place));
-        for (at, tell) in self.tells().into_iter().enumerate() {
-            // What was on a link that went down is told when it is back, unless the plan has been released by then; and of what
-            // comes when it has been, nothing is told.
-            let fates = &self.watch.fates;
-            // Receipts come by another way.
-            let is_known = |_: &String| {
-                let is_told = is_told && !fates.was_cut(at);
-                (is_told || fates.was_resent(at)) && !fates.was_late(at)
-            };
-            if let Some(what) = tell.filter(is_known) {
-                let stream = &self.watch.world.streams[at];
-                let source = self
-                    .watch
-                    .names
-                    .iter()
-                    .position(|name| *name == stream.from);
-                let what = format!("stream `{}`: {what}", stream.name);
-                self.watch.violate(source.unwrap_or_default(), None, what);
-            }
-        }
     }
 
     fn start(&mut self, place: usize, dials: Vec<usize>) {

@@ -7,7 +7,11 @@ use thalweg_sim::generate::Length;
 
 use crate::worlds::generated;
 
-const SEEDS: [(u64, &str); 15] = [
+const SEEDS: [(u64, &str); 16] = [
+    (
+        278,
+        "a plan gives way without a word, and what its sink had told goes with the link: the source went by what was told, not by receipts",
+    ),
     (
         3_389,
         "a dependant that had left whole is given up and is there after all: it was looked for among those that are left out",

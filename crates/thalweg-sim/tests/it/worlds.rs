@@ -4,7 +4,7 @@
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_sim::generate::{self, Length};
-use thalweg_sim::play::{Options, Played, play};
+use thalweg_sim::play::{Ledgers, Options, Played, play};
 
 /// Plays a made-up world.
 pub fn generated(seed: u64, length: Length) -> Played {
@@ -15,7 +15,7 @@ pub fn generated(seed: u64, length: Length) -> Played {
 pub fn run(world: &World, seed: u64) -> Played {
     let options = Options {
         seed,
-        is_text_wanted: false,
+        ledgers: Ledgers::Mended,
         ..Options::default()
     };
     let films = vec![None; world.streams.len()];

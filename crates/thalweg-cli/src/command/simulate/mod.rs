@@ -20,7 +20,7 @@ use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_sim::film::Film;
 use thalweg_sim::generate::{self, Length};
-use thalweg_sim::play::{Options, films, play};
+use thalweg_sim::play::{Ledgers, Options, films, play};
 use thalweg_sim::report::Report;
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
@@ -225,6 +225,10 @@ impl<'a> Worlds<'a> {
         let options = Options {
             seed,
             is_text_wanted,
+            ledgers: match self {
+                Self::File { .. } => Ledgers::Mended,
+                Self::Generated { .. } => Ledgers::Unbroken,
+            },
             ..Options::default()
         };
         let start = Instant::now();

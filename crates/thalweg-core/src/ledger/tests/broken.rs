@@ -54,7 +54,7 @@ fn what_a_sink_has_is_delivered_though_it_could_not_tell() {
         (12, 5),
         "nobody could tell of the others"
     );
-    chain.accounts[0].handle_broken();
+    chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] += 7;
     pass_alone(&mut chain, Duration::from_secs(1));
     assert_eq!(sums(&chain), [12, 12, 0, 0]);
@@ -63,7 +63,7 @@ fn what_a_sink_has_is_delivered_though_it_could_not_tell() {
 #[test]
 fn what_is_given_again_is_given_once() {
     let mut chain = broken(7, 6);
-    chain.accounts[0].handle_broken();
+    chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] += 7;
     chain.counts[0].resent[0] += 4;
     pass_alone(&mut chain, Duration::from_secs(1));
@@ -80,7 +80,7 @@ fn what_is_given_again_is_given_once() {
 #[test]
 fn what_is_given_again_and_came_all_the_same_was_given_twice() {
     let mut chain = broken(7, 0);
-    chain.accounts[0].handle_broken();
+    chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] += 4;
     chain.counts[0].resent[0] += 3;
     pass_alone(&mut chain, Duration::from_secs(1));
@@ -104,7 +104,7 @@ fn what_a_sink_had_and_dropped_is_not_delivered() {
     }
     chain.pass(Duration::from_secs(3));
     let before = chain.reading();
-    chain.accounts[0].handle_broken();
+    chain.accounts[0].go_by_receipts();
     chain.counts[0].had[0] = 2;
     // What a relay dropped was given again, and yet it was dropped.
     chain.counts[0].resent[0] = 1;
@@ -153,7 +153,7 @@ proptest! {
                 chain.pass(Duration::from_millis(*wait));
             }
         }
-        chain.accounts[0].handle_broken();
+        chain.accounts[0].go_by_receipts();
         chain.accounts[0].handle_silence(true, chain.now);
         pass_alone(&mut chain, Duration::from_secs(10));
         let [given, known, lost, open] = sums(&chain);
