@@ -125,6 +125,7 @@ fn of_node(place: u64, sequence: u64) -> Record {
         rtt: Duration::from_millis(20),
         loss_ppm: 1_000,
         rate: Bitrate::from_kbps(2_000),
+        is_measured: false,
         secure: true,
     };
     Record {

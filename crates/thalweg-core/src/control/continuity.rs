@@ -114,6 +114,11 @@ impl Avoid {
             Self::Nothing => None,
         }
     }
+
+    /// Returns whether it keeps away also from what may be well.
+    pub(super) const fn is_cautious(self) -> bool {
+        matches!(self, Self::Nodes | Self::Links)
+    }
 }
 
 impl Continuity {

@@ -84,6 +84,9 @@ impl Controller {
             (None, Some(planner)) if sink != self.id() => {
                 match Map::new(self, &source.publication, sink, avoid, now) {
                     Ok(map) => {
+                        // Who keeps away from what may be well does not take for that what is too slow.
+                        let is_served = source.session.is_served(sink, now);
+                        let may_stretch = !is_served && !avoid.is_cautious();
                         let planning = Planning {
                             stream,
                             sink,
@@ -91,6 +94,7 @@ impl Controller {
                             map: map.into(),
                             policy: policy(planner),
                             avoid,
+                            may_stretch,
                         };
                         return self.outputs.push_back(Output::Plan(planning));
                     }
@@ -119,6 +123,7 @@ impl Controller {
             Ok((parts, words)) => {
                 let path: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
                 let layers = layers(&parts);
+                let lack = words.as_ref().and_then(|words| words.lack.clone());
                 let epoch = source.session.handle_plan(sink, parts, now);
                 if let Some(epoch) = epoch {
                     source
@@ -136,6 +141,9 @@ impl Controller {
                         plan.state = PlanState::Deploying;
                     }
                     self.open_graft(stream, epoch, now);
+                    if let Some(reason) = lack {
+                        self.note(Note::TooSlow { sink, reason });
+                    }
                 } else {
                     source.note_kept(sink, words);
                 }

@@ -10,6 +10,10 @@
 //!
 //! Of a link whose rate is known no more, what it was is believed for as long as there is a way with that. If there is none the link
 //! is taken to carry anything, like one that was never measured: so the stream that has no other way is what measures it anew.
+//!
+//! Of a stream that can do without a part of it, for it has a deadline and is not sent until it arrives, something comes also where
+//! all ways were measured as too slow: it is planned as if they carried twice as much, or four times, until there is a plan, and
+//! what does not fit is given up by importance. What an operator says is never stretched.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -31,6 +35,9 @@ use crate::wire::record::Neighbour;
 /// What a link of unknown rate is taken to carry: more than any stream, so that the unknown does not stop it.
 const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
 
+/// So often what was measured is doubled at most, to find a way for a stream that it is too slow for.
+const DOUBLINGS_MAX: u32 = 10;
+
 /// The planner's input, with the way back to keys.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
@@ -38,6 +45,8 @@ pub(super) struct Map {
     keys: BTreeMap<NodeName, NodeId>,
     /// Links that are planned with what they carried formerly, by their places, and what else is known of them.
     former: Vec<(usize, Bitrate)>,
+    /// Links of which it was measured that they carry no more, by their places.
+    measured: Vec<usize>,
 }
 
 impl Map {
@@ -68,7 +77,7 @@ impl Map {
         let mut topology = Topology::default();
         let mut places = BTreeMap::new();
         let mut keys = BTreeMap::new();
-        let mut former = Vec::new();
+        let (mut former, mut measured) = (Vec::new(), Vec::new());
         let may_stand =
             |node| node == sink || node == source || control.roll.may(node, Rights::RELAY);
         let records = || control.directory.records();
@@ -87,6 +96,9 @@ impl Map {
             let was_silent = control.was_silent([link.near.node, link.far.node]);
             let (there, back) = (link.there, link.back.unwrap_or(link.there));
             let mut edge = edge(ends, there, back, was_silent);
+            if is_measured([there, back], edge.rate) {
+                measured.push(topology.links().len());
+            }
             let of = |near, far| control.directory.former_rate(near, far);
             let before = of(link.near.node, link.far.node).into_iter();
             let before = before.chain(of(link.far.node, link.near.node)).min();
@@ -122,6 +134,7 @@ impl Map {
             },
             keys,
             former,
+            measured,
         })
     }
 
@@ -138,6 +151,42 @@ impl Map {
             links[place].rate = rate;
         }
         planner::plan(&self.snapshot, &policy)
+    }
+
+    /// Plans a stream for which all ways were measured as too slow, and which can do without what does not fit: by the way that is
+    /// the least too slow, within a factor of two. To be asked when there is no plan.
+    ///
+    /// Cost    that of [`planner::plan`], at most five times
+    pub(super) fn stretch(&mut self, policy: Policy) -> Option<Plan> {
+        let needs = &self.snapshot.stream.needs;
+        // What must come whole would wait for ever longer, and what is held waits at the source.
+        let is_to_wait = needs.deadline.is_never() || needs.reliability.is_ordered();
+        if is_to_wait || needs.is_held() || self.measured.is_empty() {
+            return None;
+        }
+        let links = self.snapshot.topology.links();
+        let known = self.measured.iter().map(|place| links[*place].rate);
+        let known: Vec<Bitrate> = known.collect();
+        let mut plan_at = |doublings: u32| {
+            let links = self.snapshot.topology.links_mut();
+            for (place, rate) in self.measured.iter().zip(&known) {
+                let stretched = rate.as_bps().saturating_mul(1 << doublings);
+                links[*place].rate = Bitrate::from_bps(stretched).min(RATE_UNKNOWN.max(*rate));
+            }
+            let (plan, _) = planner::plan(&self.snapshot, &policy);
+            plan.feasible.then_some(plan)
+        };
+        let mut best = plan_at(DOUBLINGS_MAX)?;
+        // More is never worse: the least that is enough lies above `low`, at `high` or below.
+        let (mut low, mut high) = (0, DOUBLINGS_MAX);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            match plan_at(middle) {
+                Some(plan) => (best, high) = (plan, middle),
+                None => low = middle,
+            }
+        }
+        Some(best)
     }
 
     /// Returns the node of a name on the map.
@@ -209,4 +258,10 @@ fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour, was_silent: b
     edge.loss = Ratio::new(f64::from(loss_ppm) / 1e6).unwrap_or(Ratio::ONE);
     edge.secure = there.secure && back.secure;
     edge
+}
+
+/// Returns whether the rate that a link is planned with was measured, and no operator says the same.
+fn is_measured(ends: [&Neighbour; 2], rate: Bitrate) -> bool {
+    let mut sayers = ends.into_iter().filter(|end| end.rate == rate).peekable();
+    sayers.peek().is_some() && sayers.all(|end| end.is_measured)
 }

@@ -301,6 +301,7 @@ impl Controller {
             rtt: told.rtt,
             loss_ppm: (told.loss.as_f64() * 1e6) as u32,
             rate: told.rate.unwrap_or(Bitrate::ZERO),
+            is_measured: told.is_measured,
             secure: peer.is_none_or(|peer| peer.secure),
         }
     }

@@ -170,6 +170,13 @@ pub enum Note {
         /// Why.
         reason: String,
     },
+    /// A source serves a sink by a way that was measured as too slow for the stream.
+    TooSlow {
+        /// For whom.
+        sink: NodeId,
+        /// Why there is no better.
+        reason: String,
+    },
     /// A neighbour has not answered for a while, and may yet: other ways are made ready.
     Doubtful {
         /// Which neighbour.

@@ -28,6 +28,8 @@ pub struct Planning {
     pub(super) policy: Policy,
     /// What it was told to keep away from.
     pub(super) avoid: Avoid,
+    /// Whether a way that is too slow is better than none: the sink has none.
+    pub(super) may_stretch: bool,
 }
 
 /// A plan that was made, or why there is none.
@@ -35,6 +37,8 @@ pub struct Planning {
 pub struct Solved {
     pub(super) planning: Planning,
     plan: Plan,
+    /// Whether it is by a way that is too slow.
+    is_stretched: bool,
     shortfalls: Vec<Shortfall>,
     elapsed: Duration,
     explanation: Option<String>,
@@ -47,6 +51,8 @@ pub struct Words {
     pub report: Report,
     /// The plan in sentences, if the driver had it explained.
     pub explanation: Option<String>,
+    /// Why only a part of the stream comes by it, as a sentence, if the way is too slow for it.
+    pub lack: Option<String>,
 }
 
 impl Planning {
@@ -67,7 +73,9 @@ impl Planning {
 
     /// Plans; with the standard adapters only if the best plan wants one that is declared, for no node can run it.
     ///
-    /// Cost    that of [`planner::plan`], at most three times
+    /// Where there is no plan for what links were measured to carry, and the sink has no way yet, by one that is too slow.
+    ///
+    /// Cost    that of [`planner::plan`], at most nine times
     pub fn solve(mut self) -> Solved {
         let (mut plan, mut shortfalls) = self.map.plan(self.policy);
         if plan.declared_adapter().is_some() {
@@ -75,9 +83,15 @@ impl Planning {
             snapshot.catalogue = Catalogue::standard(&snapshot.weights, &snapshot.stream);
             (plan, shortfalls) = self.map.plan(self.policy);
         }
+        let stretched = if plan.feasible || !self.may_stretch {
+            None
+        } else {
+            self.map.stretch(self.policy)
+        };
         Solved {
             planning: self,
-            plan,
+            is_stretched: stretched.is_some(),
+            plan: stretched.unwrap_or(plan),
             shortfalls,
             elapsed: Duration::ZERO,
             explanation: None,
@@ -100,7 +114,8 @@ impl Solved {
     ///
     /// Cost    tens of plans
     pub fn explain(&mut self) {
-        if self.plan.feasible {
+        // Of one that is too slow the words would be of what was not measured.
+        if self.plan.feasible && !self.is_stretched {
             let explanation = planner::explain(&self.planning.map.snapshot, &self.plan);
             self.explanation = Some(explanation);
         }
@@ -108,10 +123,15 @@ impl Solved {
 
     /// Returns the parts to deploy with the words about them, or a sentence that says what stands in the way.
     pub(super) fn into_parts(self) -> Result<(Vec<Part>, Words), String> {
-        if !self.plan.feasible {
+        let lack = || {
             let ways: Vec<String> = self.shortfalls.iter().map(ToString::to_string).collect();
-            return Err(format!("no plan satisfies its needs: {}", ways.join("; ")));
+            format!("no plan satisfies its needs: {}", ways.join("; "))
+        };
+        if !self.plan.feasible {
+            return Err(lack());
         }
+        let is_lacking = self.is_stretched;
+        let lack = is_lacking.then(|| format!("what fits is sent, for {}", lack()));
         let parts = self.planning.map.parts(&self.plan)?;
         let report = Report::new(&self.plan, &self.shortfalls, self.elapsed);
         let explanation = self.explanation;
@@ -120,6 +140,7 @@ impl Solved {
             Words {
                 report,
                 explanation,
+                lack,
             },
         ))
     }

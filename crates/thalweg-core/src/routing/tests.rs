@@ -19,6 +19,7 @@ fn record(number: u8, sequence: u64, neighbours: &[u8]) -> Record {
         rtt: Duration::from_millis(10),
         loss_ppm: 0,
         rate: Bitrate::from_kbps(150),
+        is_measured: false,
         secure: true,
     };
     Record {

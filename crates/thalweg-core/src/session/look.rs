@@ -72,6 +72,12 @@ impl Session {
         sink.is_some_and(|sink| sink.active.is_some() && sink.pending.is_none())
     }
 
+    /// Returns whether ADUs reach a sink, as far as it is known here: its plan is in force, and its way neither broken nor silent.
+    pub fn is_served(&self, node: NodeId, now: Instant) -> bool {
+        let plan = self.sinks.get(&node).and_then(|sink| sink.active.as_ref());
+        plan.is_some_and(|plan| !plan.is_doubted() && plan.suspect_until <= now)
+    }
+
     /// Asks for the plans of these sinks, unless that is asked already.
     pub(super) fn want_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
         let asked = self.outputs.iter().filter_map(|output| match output {

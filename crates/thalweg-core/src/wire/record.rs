@@ -64,8 +64,10 @@ pub struct Neighbour {
     pub rtt: Duration,
     /// Packets lost of a million sent.
     pub loss_ppm: u32,
-    /// What the link can carry; zero if it is not known.
+    /// What the link can carry, in even numbers of bits a second; zero if it is not known.
     pub rate: Bitrate,
+    /// Whether that was measured, and an operator says nothing or more.
+    pub is_measured: bool,
     /// Whether nobody else can listen on the way.
     pub secure: bool,
 }
@@ -108,7 +110,9 @@ pub fn encode(record: &Record) -> Vec<u8> {
         out.extend_from_slice(&neighbour.node.0);
         out.varint(neighbour.rtt.as_micros().min(RTT_MICROS_MAX));
         out.varint(u64::from(neighbour.loss_ppm));
-        out.varint(neighbour.rate.as_bps().min(VARINT_MAX));
+        // The last bit is nothing to a rate, and a byte more would be another version of the format.
+        let rate = neighbour.rate.as_bps().min(VARINT_MAX) & !1;
+        out.varint(rate | u64::from(neighbour.is_measured));
         out.push(u8::from(neighbour.secure));
     }
     out.varint(record.streams.len() as u64);
@@ -145,11 +149,16 @@ fn neighbours(reader: &mut Reader<'_>) -> Result<Vec<Neighbour>, WireError> {
     let count = reader.count("neighbours", NEIGHBOURS_MAX)?;
     let mut neighbours = Vec::with_capacity(count);
     for _ in 0..count {
+        let node = NodeId(reader.array("neighbour")?);
+        let rtt = Duration::from_micros(reader.bounded("round-trip time", RTT_MICROS_MAX)?);
+        let loss_ppm = reader.bounded("loss", 1_000_000)? as u32;
+        let rate = reader.varint("rate")?;
         neighbours.push(Neighbour {
-            node: NodeId(reader.array("neighbour")?),
-            rtt: Duration::from_micros(reader.bounded("round-trip time", RTT_MICROS_MAX)?),
-            loss_ppm: reader.bounded("loss", 1_000_000)? as u32,
-            rate: Bitrate::from_bps(reader.varint("rate")?),
+            node,
+            rtt,
+            loss_ppm,
+            rate: Bitrate::from_bps(rate & !1),
+            is_measured: rate & 1 == 1,
             secure: flag(reader, "secure")?,
         });
     }

@@ -23,6 +23,9 @@ pub(super) fn log(controller: &Controller, note: Note) {
         Note::NoPlan { sink, reason } => {
             debug!(sink = %controller.name_of(sink), %reason, "no plan");
         }
+        Note::TooSlow { sink, reason } => {
+            info!(sink = %controller.name_of(sink), %reason, "by a way that is too slow");
+        }
         Note::Rekeyed { stream, key_epoch } => {
             info!(%stream, key_epoch, "another key: a node that had the key before may not have it any more");
         }

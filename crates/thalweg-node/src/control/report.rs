@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::control::Source;
+use thalweg_core::control::{SinkPlan, Source};
 use thalweg_core::id::{NodeId, StreamId, StreamName};
 use thalweg_core::ledger::{Loss, Reading};
 use thalweg_core::routing::gauge::Gauge;
@@ -235,6 +235,7 @@ impl Control {
     fn plan_statuses(&self) -> Vec<PlanStatus> {
         let sources = self.controller.sources();
         let plans = sources.flat_map(|source| source.plans().map(move |plan| (source, plan)));
+        let lack = |plan: &SinkPlan| plan.words.as_ref().and_then(|words| words.lack.clone());
         plans
             .map(|(source, (sink, plan))| PlanStatus {
                 stream: source.publication().name.clone(),
@@ -242,7 +243,7 @@ impl Control {
                 sink_key: sink,
                 epoch: plan.epoch.0,
                 state: plan.state.name(),
-                reason: plan.reason.clone(),
+                reason: plan.reason.clone().or_else(|| lack(plan)),
                 report: plan.words.as_ref().map(|words| words.report.clone()),
                 explanation: plan
                     .words

@@ -191,7 +191,7 @@ pub struct PlanStatus {
     pub epoch: u32,
     /// `active`, `deploying` or `failed`.
     pub state: &'static str,
-    /// Why it failed, as a sentence.
+    /// Why it failed, or why only a part of the stream comes, as a sentence.
     pub reason: Option<String>,
     /// The plan in force, unless the stream is unplanned.
     pub report: Option<Report>,

@@ -1,6 +1,6 @@
 //! Proves that plans follow what links are measured to carry, in the worlds of `worlds/routing`: a line that falls for good
 //! is left, one that has become too long is not taken up again, one that trembles is not left, one that was cut is what it was, and
-//! one that was slow is tried where nothing else is left. Where nothing flows, nearly nothing does.
+//! one that was slow is tried where nothing else is left, and one that is too slow carries what fits. Where nothing flows, nearly nothing does.
 
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
@@ -168,6 +168,24 @@ fn a_line_that_was_slow_is_not_tried_while_there_is_another_way() {
             let ways = ways(&run_unsaid(&world, seed));
             assert_eq!(ways.len(), 2, "seed {seed}: {ways:?}");
         }
+    }
+}
+
+#[test]
+fn who_asks_while_the_only_line_is_too_slow_gets_what_matters_most() {
+    let world = routing_world!("too-slow");
+    // The same without the video of before: what is missing here is what came after the screen was restarted.
+    let mut before = world.clone();
+    before
+        .events
+        .retain(|event| event.time < Duration::from_secs(13));
+    for seed in 0..SEEDS {
+        let [all, first] = [&world, &before].map(|world| {
+            let played = run_unsaid(world, seed);
+            played.report.streams[0].delivered
+        });
+        // Half of 25 ADUs a second would fit for eleven seconds.
+        assert!(all - first > 80, "seed {seed}: {first} and {all}");
     }
 }
 

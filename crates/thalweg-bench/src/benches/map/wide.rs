@@ -130,6 +130,7 @@ fn records(shape: &Shape) -> Vec<(Record, Signed)> {
                 rtt: wire.delay + wire.delay,
                 loss_ppm: 0,
                 rate: wire.rate,
+                is_measured: false,
                 secure: true,
             });
         }

@@ -45,6 +45,7 @@ fn far(sequence: u64, neighbours: &[usize]) -> Record {
         rtt: Duration::from_millis(5),
         loss_ppm: 0,
         rate: Bitrate::ZERO,
+        is_measured: false,
         secure: true,
     };
     Record {

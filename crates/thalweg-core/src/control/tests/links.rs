@@ -1,10 +1,12 @@
 //! Proves that what a link carries is reckoned from when it was read, and not from when that is said, and that a link which was
-//! slow long ago is no reason to refuse what has no other way.
+//! slow long ago is no reason to refuse what has no other way; nor is one that is slow now, to what can do without a part of it.
 
 use alloc::vec::Vec;
 
 use super::{A, B, C, Duration, Fabric, LINK, StreamId, publication};
-use crate::control::PlanState;
+use crate::control::{Note, PlanState, Publication};
+use crate::id::NodeId;
+use crate::needs::Reliability;
 use crate::planner::Planner;
 use crate::routing::gauge::{DOUBT, Reading, SAMPLE_EVERY, Sample};
 use crate::units::{Bitrate, DataSize};
@@ -42,6 +44,11 @@ fn a_link_carries_the_same_however_late_its_samples_are_said() {
 
 /// Has the link from A to B full for so long, at a rate in kbit/s that is all it carries.
 fn fill(fabric: &mut Fabric, kbps: u64, time: Duration) {
+    fill_link(fabric, [A, B], kbps, time);
+}
+
+/// Has a link full one way, as [`fill`] has.
+fn fill_link(fabric: &mut Fabric, [near, far]: [NodeId; 2], kbps: u64, time: Duration) {
     let steps = time.as_nanos() / SAMPLE_EVERY.as_nanos();
     // What has left on it before is told apart by nothing but the difference.
     let begun = fabric.now.as_nanos() / 1_000_000;
@@ -53,8 +60,8 @@ fn fill(fabric: &mut Fabric, kbps: u64, time: Duration) {
             heard: begun + step,
             ..LINK
         };
-        fabric.at(A, |c, now, keys| {
-            c.handle_link_sample(B, (now, sample), now, keys);
+        fabric.at(near, |c, now, keys| {
+            c.handle_link_sample(far, (now, sample), now, keys);
         });
         fabric.settle();
     }
@@ -129,4 +136,84 @@ fn a_plan_that_is_found_again_is_in_force_as_if_it_had_not_been_missed() {
     fill(&mut fabric, 400, Duration::from_secs(20));
     assert_eq!(state(&fabric, stream), (PlanState::Active, false));
     assert_eq!(fabric.way(A, stream), before);
+}
+
+/// A stream of 100 kbit/s whose ADUs are worth nothing after a while.
+fn live() -> Publication {
+    let mut live = publication(Some(Planner::Exact), false);
+    live.needs.deadline = Duration::from_millis(500);
+    live
+}
+
+/// Returns why only a part of the stream reaches B, if its plan says so.
+fn lack(fabric: &Fabric, stream: StreamId) -> Option<&str> {
+    let source = fabric.node(A).controller.source(stream).expect("published");
+    let (_, plan) = source.plans().next().expect("one sink");
+    plan.words.as_ref()?.lack.as_deref()
+}
+
+#[test]
+fn who_comes_while_the_only_way_is_too_slow_gets_what_fits() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    fill(&mut fabric, 50, Duration::from_secs(10));
+    fabric.subscribe(B);
+    let stream = fabric.publish(A, live());
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(state(&fabric, stream), (PlanState::Active, false));
+    let lack = lack(&fabric, stream).expect("it is too slow");
+    assert!(
+        lack.starts_with("what fits is sent, for no plan satisfies its needs: "),
+        "{lack}"
+    );
+    let notes = fabric.node(A).notes.iter();
+    let told = notes.filter(|note| matches!(note, Note::TooSlow { .. }));
+    assert_eq!(told.count(), 1);
+}
+
+#[test]
+fn who_comes_while_the_only_way_is_too_slow_gets_nothing_of_what_must_come_whole() {
+    let half = Duration::from_millis(500);
+    for (reliability, deadline) in [
+        (Reliability::UntilDeadline, Duration::NEVER),
+        (Reliability::Full, half),
+    ] {
+        let mut fabric = Fabric::linked(&[[A, B]]);
+        fill(&mut fabric, 50, Duration::from_secs(10));
+        fabric.subscribe(B);
+        let mut whole = live();
+        (whole.needs.reliability, whole.needs.deadline) = (reliability, deadline);
+        let stream = fabric.publish(A, whole);
+        assert_eq!(state(&fabric, stream), (PlanState::Failed, true));
+        assert_eq!(lack(&fabric, stream), None);
+    }
+}
+
+#[test]
+fn of_two_ways_that_are_too_slow_the_less_slow_is_taken() {
+    for (direct, detour, way) in [(50, 20, &[A, B][..]), (10, 40, &[A, C, B])] {
+        let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, C]]);
+        fill(&mut fabric, direct, Duration::from_secs(10));
+        fill_link(&mut fabric, [A, C], detour, Duration::from_secs(10));
+        fabric.subscribe(B);
+        let stream = fabric.publish(A, live());
+        assert_eq!(fabric.way(A, stream).1, way);
+        assert!(lack(&fabric, stream).is_some());
+    }
+}
+
+#[test]
+fn whose_way_breaks_goes_on_by_one_that_is_too_slow_until_there_is_a_better() {
+    let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, C]]);
+    fabric.subscribe(B);
+    let stream = fabric.publish(A, live());
+    fill(&mut fabric, 50, Duration::from_secs(10));
+    assert_eq!(fabric.way(A, stream).1, [A, C, B]);
+    fabric.cut([B, C]);
+    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(state(&fabric, stream), (PlanState::Active, false));
+    assert!(lack(&fabric, stream).is_some());
+    fabric.link([B, C]);
+    fabric.pass(Duration::from_secs(1));
+    assert_eq!(fabric.way(A, stream).1, [A, C, B]);
+    assert_eq!(lack(&fabric, stream), None);
 }

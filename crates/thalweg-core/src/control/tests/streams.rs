@@ -380,6 +380,7 @@ fn what_no_node_can_run_is_planned_around_and_never_deployed() {
         map: map.into(),
         policy: Policy::default(),
         avoid: Avoid::Nothing,
+        may_stretch: false,
     };
     let (parts, _) = planning.solve().into_parts().expect("planned around");
     assert!(parts.iter().all(|part| part.adapters.is_empty()));

@@ -135,8 +135,10 @@ pub struct Told {
     pub rtt: Duration,
     /// The share of packets lost.
     pub loss: Ratio,
-    /// What it carries; none if it is not known.
+    /// What it carries, in even numbers of bits a second, as a record has it; none if it is not known.
     pub rate: Option<Bitrate>,
+    /// Whether that was measured, and the operator says nothing or more.
+    pub is_measured: bool,
 }
 
 /// Measures one direction of a link, and holds what is told of it.
@@ -300,10 +302,13 @@ impl Gauge {
     /// Returns what others are told.
     pub fn told(&self) -> Told {
         let rate = self.told_rate.told();
+        let rate = rate.is_finite().then(|| Bitrate::from_bps(rate as u64));
+        let is_below = |ceiling: Bitrate| rate.is_some_and(|rate| rate < ceiling);
         Told {
             rtt: Duration::from_secs_f64(self.told_rtt.told()),
             loss: Ratio::new(self.told_loss.told()).unwrap_or(Ratio::ONE),
-            rate: rate.is_finite().then(|| Bitrate::from_bps(rate as u64)),
+            rate: rate.map(|rate| Bitrate::from_bps(rate.as_bps() & !1)),
+            is_measured: self.ceiling.map_or(rate.is_some(), is_below),
         }
     }
 

@@ -121,6 +121,7 @@ proptest! {
         let mut link = Direction::new(Some(kbps), 20, seed);
         prop_assert_eq!(link.pass(kbps, kbps * share / 100, LONG), 0);
         prop_assert_eq!(link.told_kbps(), Some(kbps as f64));
+        prop_assert!(!link.gauge.told().is_measured);
     }
 
     #[test]
@@ -133,6 +134,7 @@ proptest! {
         prop_assume!(link.off_by(kbps) < 0.14);
         let told = link.told_kbps().expect("it was full");
         prop_assert!((told / kbps as f64 - 1.0).abs() < 0.15, "{}", told);
+        prop_assert!(link.gauge.told().is_measured);
     }
 
     #[test]
@@ -142,6 +144,7 @@ proptest! {
         prop_assert_eq!(link.pass(kbps / 2, kbps * 9 / 10, FALL_TOLD_MAX), 1);
         let told = link.told_kbps().expect("it is configured");
         prop_assert!((told / (kbps / 2) as f64 - 1.0).abs() < 0.25, "{}", told);
+        prop_assert!(link.gauge.told().is_measured, "the operator says more");
         prop_assert_eq!(link.pass(kbps, kbps * 2, Duration::from_secs(10)), 0);
         prop_assert_eq!(link.pass(kbps, kbps * 2, Duration::from_secs(3)), 1);
         let told = link.told_kbps().expect("it is configured");

@@ -282,9 +282,9 @@ fn nodes() -> impl Strategy<Value = NodeId> {
 
 prop_compose! {
     fn neighbours()(
-        node in nodes(), rtt in 0..1_u64 << 40, loss_ppm in 0..=1_000_000_u32, bps in 0..1_u64 << 50, secure: bool,
+        node in nodes(), rtt in 0..1_u64 << 40, loss_ppm in 0..=1_000_000_u32, half in 0..1_u64 << 50, is_measured: bool, secure: bool,
     ) -> Neighbour {
-        Neighbour { node, rtt: Duration::from_micros(rtt), loss_ppm, rate: Bitrate::from_bps(bps), secure }
+        Neighbour { node, rtt: Duration::from_micros(rtt), loss_ppm, rate: Bitrate::from_bps(2 * half), is_measured, secure }
     }
 }
 
