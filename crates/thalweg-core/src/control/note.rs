@@ -301,12 +301,14 @@ pub enum Notice {
     Gone,
     /// This node does not belong to its fabric any more.
     Expelled,
-    /// Its source cannot serve us now.
+    /// Its source cannot serve us now, or not as it should.
     Refused {
         /// The source's name.
         source: String,
         /// Why, as the source says.
         reason: String,
+        /// Whether there is a plan in force, by which what fits may come.
+        is_served: bool,
     },
 }
 
@@ -321,8 +323,17 @@ impl Notice {
             Self::Expelled => format!(
                 "this node's own grant has expired or was revoked, so nobody serves `{name}` to it: `thalweg join` with a new ticket"
             ),
-            Self::Refused { source, reason } => {
-                format!("{source} cannot serve `{name}` now: {reason}; waiting")
+            Self::Refused {
+                source,
+                reason,
+                is_served,
+            } => {
+                let meanwhile = if *is_served {
+                    "going on with what comes"
+                } else {
+                    "waiting"
+                };
+                format!("{source} cannot serve `{name}` now: {reason}; {meanwhile}")
             }
         }
     }

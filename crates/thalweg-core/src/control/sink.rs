@@ -380,11 +380,13 @@ impl Controller {
             // What was served goes on being so by the plan in force, or is again when there is another.
             let until = if is_served { now } else { now + REFUSED_FOR };
             if wanted.note_refusal(from, reason, until, now) {
-                let (source, reason) = (source.clone(), reason.into());
-                self.outputs.push_back(Output::Notice {
-                    name: name.clone(),
-                    notice: Notice::Refused { source, reason },
-                });
+                let notice = Notice::Refused {
+                    source: source.clone(),
+                    reason: reason.into(),
+                    is_served,
+                };
+                let name = name.clone();
+                self.outputs.push_back(Output::Notice { name, notice });
             }
         }
         self.note_unserved(refused);

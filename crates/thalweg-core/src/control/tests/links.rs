@@ -3,7 +3,7 @@
 
 use alloc::vec::Vec;
 
-use super::{A, B, C, Duration, Fabric, LINK, StreamId, publication};
+use super::{A, B, C, Duration, Fabric, LINK, StreamId, name, publication};
 use crate::control::{Note, PlanState, Publication};
 use crate::id::NodeId;
 use crate::needs::Reliability;
@@ -117,6 +117,9 @@ fn a_link_that_is_slow_yet_is_left_as_soon_as_there_is_another_and_not_tried_aga
     // It goes on, for what else is there?
     assert_eq!(fabric.way(A, stream).1, [A, B]);
     assert_eq!(state(&fabric, stream), (PlanState::Failed, true));
+    let told = fabric.node(B).notices.last().expect("it is told");
+    let told = told.sentence(&name());
+    assert!(told.ends_with("; going on with what comes"), "{told}");
     fabric.link([B, C]);
     fabric.pass(Duration::from_secs(1));
     let before = fabric.way(A, stream);

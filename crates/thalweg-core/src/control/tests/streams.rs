@@ -231,7 +231,16 @@ fn a_part_that_cannot_be_installed_is_refused_with_the_drivers_reason() {
             .is_some_and(|why| why.contains("no module has this name"))
     );
     let told = fabric.node(B).notices.last();
-    assert!(matches!(told, Some(Notice::Refused { .. })), "{told:?}");
+    assert!(
+        matches!(
+            told,
+            Some(Notice::Refused {
+                is_served: false,
+                ..
+            })
+        ),
+        "{told:?}"
+    );
 }
 
 #[test]
