@@ -87,7 +87,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     };
     let is_new = !config.key_file.exists();
     let identity = load_or_create(&config.key_file)?;
-    let joined = fabric::join(&ticket, &identity, state).await;
+    let joined = fabric::join(&ticket, &identity, config.fabric.owner, state).await;
     let joined = joined.map_err(|error| {
         if is_new {
             settle_key(&error, &config.key_file);

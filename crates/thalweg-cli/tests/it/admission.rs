@@ -168,6 +168,33 @@ fn the_grant_of_another_node_is_neither_used_nor_overwritten() {
 }
 
 #[test]
+fn a_ticket_of_another_fabric_than_the_configuration_says_is_not_used() {
+    let folder = tempdir().expect("a directory");
+    let folder = folder.path();
+    write_config(folder, "base", "owner = \"self\"\n");
+    let _base = start(folder, "base");
+    let ticket = at(folder, "base", &["invite"]).exits(0).out();
+    let other = run(folder, &["id", "--key", "else.key"]).exits(0).out();
+    let key = other.trim();
+    let join = |ticket: &str| run(folder, &["join", ticket, "--config", "camera.toml"]);
+    for owner in ["self", key] {
+        write_config(folder, "camera", &format!("owner = \"{owner}\"\n"));
+        join(&ticket)
+            .exits(2)
+            .says(&["is for the fabric ", "the configuration says `owner = "]);
+        for file in ["camera.json", "camera.key"] {
+            assert!(!folder.join(file).exists(), "nothing is written: {file}");
+        }
+    }
+    // It is as good as it was, and the configuration may name the ticket's fabric.
+    let base = run(folder, &["id", "--config", "base.toml"]).exits(0).out();
+    let base = base.trim();
+    write_config(folder, "camera", &format!("owner = \"{base}\"\n"));
+    join(&ticket).exits(0);
+    run(folder, &["check", "camera.toml"]).exits(0);
+}
+
+#[test]
 #[cfg(target_os = "linux")]
 fn a_key_that_cannot_be_made_is_no_fault_of_the_ticket() {
     let folder = tempdir().expect("a directory");

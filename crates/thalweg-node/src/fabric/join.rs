@@ -17,6 +17,7 @@ use thalweg_core::wire::admission::{
 use thalweg_net::{Identity, NoRelay, Unreachable, door, identity};
 
 use super::state::{Contact, State, StateError};
+use crate::config::Owner;
 
 /// What joining has brought.
 #[derive(Clone, Debug)]
@@ -54,6 +55,16 @@ pub enum JoinError {
         theirs: NodeId,
         /// This node's.
         ours: NodeId,
+    },
+    /// The configuration says another owner; the node would not start with the grant.
+    #[error("the ticket of {} is for the fabric {}, and the configuration says `owner = \"{configured}\"`: take that line out of it, or ask for a ticket of that fabric", inviter.short(), theirs.short())]
+    OtherOwner {
+        /// Who gave it out.
+        inviter: NodeId,
+        /// Which fabric it is for.
+        theirs: NodeId,
+        /// Whose grants count by the configuration; this node's key where it says that it is the owner itself.
+        configured: NodeId,
     },
     /// The node belongs to the fabric already.
     #[error("this node belongs to the fabric {} already, and may {rights}; if that was revoked, move its `state` file away first", fabric.short())]
@@ -127,13 +138,19 @@ impl JoinError {
     }
 }
 
-/// Redeems a ticket for a node and keeps what it is granted in its file.
+/// Redeems a ticket for a node and keeps what it is granted in its file; `owner` is what its configuration says.
 ///
 /// Fails   with the reason as a sentence that names the inviter; nothing is written then
-pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<Joined, JoinError> {
+pub async fn join(
+    ticket: &Ticket,
+    identity: &Identity,
+    owner: Owner,
+    file: &Path,
+) -> Result<Joined, JoinError> {
     let now = unix_time();
     let mut state = State::load(file)?;
     state.check(Some(identity.id()), file)?;
+    check_owner(ticket, identity.id(), owner)?;
     check(ticket, identity.id(), &state, now)?;
     let Ticket {
         fabric, inviter, ..
@@ -169,6 +186,24 @@ pub async fn join(ticket: &Ticket, identity: &Identity, file: &Path) -> Result<J
         rights,
         expiry,
         now,
+    })
+}
+
+/// Checks that the configuration leaves the node to the ticket's fabric, before the ticket is used for nothing.
+fn check_owner(ticket: &Ticket, own: NodeId, owner: Owner) -> Result<(), JoinError> {
+    let configured = match owner {
+        Owner::Kept => return Ok(()),
+        Owner::Own => own,
+        Owner::Key(key) => key,
+    };
+    let (inviter, theirs) = (ticket.inviter, ticket.fabric);
+    if configured == theirs {
+        return Ok(());
+    }
+    Err(JoinError::OtherOwner {
+        inviter,
+        theirs,
+        configured,
     })
 }
 

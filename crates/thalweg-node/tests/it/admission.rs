@@ -48,7 +48,7 @@ impl Site {
 
     async fn join(&self, name: &str, text: &str) -> Result<Joined, JoinError> {
         let ticket = ticket::parse(text).expect("a whole ticket");
-        join(&ticket, &identity(name), &self.file(name)).await
+        join(&ticket, &identity(name), Owner::Kept, &self.file(name)).await
     }
 
     /// Starts a node that has joined, with one neighbour to dial and nobody that it knows from joining.
@@ -209,7 +209,7 @@ async fn a_ticket_is_good_for_one_and_the_second_is_told_by_whom_and_why() {
     let mut ticket = ticket::parse(&text).expect("whole");
     ticket.addresses = vec![owner.address];
     let file = site.file("thief");
-    let later = join(&ticket, &identity("thief"), &file).await;
+    let later = join(&ticket, &identity("thief"), Owner::Kept, &file).await;
     assert!(
         later
             .expect_err("used")
@@ -239,24 +239,42 @@ async fn tickets_that_are_expired_tampered_with_or_foreign_are_refused_in_a_sent
     assert!(error.contains("a character is missing or wrong"), "{error}");
     let mut expired = ticket::parse(&text).expect("whole");
     expired.expiry = thalweg_core::admission::UnixTime::from_seconds(1_000);
-    let late = join(&expired, &identity("late"), &site.file("late")).await;
+    let late = join(&expired, &identity("late"), Owner::Kept, &site.file("late")).await;
     assert!(matches!(late, Err(JoinError::Expired { .. })), "{late:?}");
     // Whoever makes the time in it longer changes nothing at the inviter, who has its own word on that.
     let mut guessed = ticket::parse(&text).expect("whole");
     guessed.secret[0] ^= 1;
-    let refused = join(&guessed, &identity("guesser"), &site.file("guesser")).await;
+    let refused = join(
+        &guessed,
+        &identity("guesser"),
+        Owner::Kept,
+        &site.file("guesser"),
+    )
+    .await;
     let refused = refused.expect_err("no such ticket").to_string();
     assert!(refused.contains("knows no such ticket"), "{refused}");
     let mut foreign = ticket::parse(&text).expect("whole");
     foreign.fabric = identity("other").id();
-    let refused = join(&foreign, &identity("stray"), &site.file("stray")).await;
+    let refused = join(
+        &foreign,
+        &identity("stray"),
+        Owner::Kept,
+        &site.file("stray"),
+    )
+    .await;
     let refused = refused.expect_err("another fabric").to_string();
     assert!(
         refused.contains(&identity("owner").id().short()) && refused.contains("fabric"),
         "{refused}"
     );
     site.join("camera", &text).await.expect("still good");
-    let elsewhere = join(&foreign, &identity("camera"), &site.file("camera")).await;
+    let elsewhere = join(
+        &foreign,
+        &identity("camera"),
+        Owner::Kept,
+        &site.file("camera"),
+    )
+    .await;
     assert!(
         matches!(elsewhere, Err(JoinError::OtherFabric { .. })),
         "{elsewhere:?}"

@@ -107,9 +107,9 @@ async fn where_no_packet_of_udp_gets_through_a_node_joins_by_ticket_and_is_intro
     let keys = ["base", "camera", "other"].map(identity);
     let files = ["base", "camera", "other"].map(file);
     let (base, camera, other) = tokio::join!(
-        join(&ticket, &keys[0], &files[0]),
-        join(&ticket, &keys[1], &files[1]),
-        join(&without, &keys[2], &files[2]),
+        join(&ticket, &keys[0], Owner::Kept, &files[0]),
+        join(&ticket, &keys[1], Owner::Kept, &files[1]),
+        join(&without, &keys[2], Owner::Kept, &files[2]),
     );
     base.expect("it joins over TCP");
     camera.expect("it joins over TCP");

@@ -90,7 +90,7 @@ async fn two_nodes_without_a_way_to_one_another_meet_by_a_relay_and_again_when_i
     // The owner may not wait at the relay yet.
     let key = identity("camera");
     until("the camera joins", || async {
-        join(&ticket, &key, &file).await.is_ok()
+        join(&ticket, &key, Owner::Kept, &file).await.is_ok()
     })
     .await;
     let camera = start_with("camera", &[], |config| confined(config, 2, &file)).await;
