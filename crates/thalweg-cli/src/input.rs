@@ -1,5 +1,7 @@
 //! Reading worlds from files and values from the command line, with one sentence for whatever is wrong.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -15,12 +17,15 @@ use crate::exit::{Code, Failure, OrCode as _};
 pub fn read_text(file: &Path) -> Result<String, Failure> {
     let name = file.display();
     let read = || -> anyhow::Result<String> {
-        let size = std::fs::metadata(file)?.len();
+        // Not by its size: a device has none, and may have no end.
+        let mut bytes = Vec::new();
+        File::open(file)?
+            .take(FILE_BYTES_MAX as u64 + 1)
+            .read_to_end(&mut bytes)?;
         anyhow::ensure!(
-            size <= FILE_BYTES_MAX as u64,
-            "it has {size} bytes, and {FILE_BYTES_MAX} are the most that is read"
+            bytes.len() <= FILE_BYTES_MAX,
+            "it has more than {FILE_BYTES_MAX} bytes, which are the most that is read"
         );
-        let bytes = std::fs::read(file)?;
         String::from_utf8(bytes).context("it is not text in UTF-8")
     };
     read()

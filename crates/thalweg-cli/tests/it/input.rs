@@ -288,4 +288,38 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
         &["check", "node.toml"],
         &["a.json is no file", "`state`"],
     );
+    let relays = "name = \"a\"\n[reach]\nrelay_ca = \"ca.pem\"\n";
+    told(
+        &pipe("ca.pem", relays),
+        &["check", "node.toml"],
+        &["ca.pem", "it is no file"],
+    );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_file_without_an_end_is_not_read_until_memory_is_full() {
+    let folder = folder_with("node.toml", "name = \"a\"\n");
+    for (command, why) in [
+        ("check /dev/zero", "/dev/zero: it has more than 16777216"),
+        ("check --as world /dev/zero", "more than 16777216 bytes"),
+        ("plan /dev/zero", "more than 16777216 bytes"),
+        ("compare /dev/zero /dev/zero", "more than 16777216 bytes"),
+        (
+            "node --config /dev/zero",
+            "/dev/zero has more than 16777216",
+        ),
+        ("id --config /dev/zero", "/dev/zero has more than 16777216"),
+    ] {
+        // Who reads on runs into the limit, and not into the memory of everybody else.
+        let line = format!(
+            "ulimit -v 4000000; exec timeout 60 {} {command}",
+            env!("CARGO_BIN_EXE_thalweg")
+        );
+        let output = std::process::Command::new("sh")
+            .current_dir(folder.path())
+            .args(["-c", &line])
+            .output();
+        Run(output.expect("there is a shell")).exits(2).says(&[why]);
+    }
 }

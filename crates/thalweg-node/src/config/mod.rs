@@ -11,6 +11,8 @@ mod raw;
 mod tests;
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -177,12 +179,12 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// The file is far larger than a configuration.
-    #[error("{path} has {bytes} bytes; a configuration has at most {FILE_BYTES_MAX}")]
+    #[error(
+        "{path} has more than {FILE_BYTES_MAX} bytes, which are the most that a configuration has"
+    )]
     TooLarge {
         /// Which file.
         path: PathBuf,
-        /// Its size.
-        bytes: u64,
     },
     /// A key is unknown, missing, or has a value that cannot be.
     #[error(transparent)]
@@ -215,14 +217,18 @@ impl Config {
             path: path.to_path_buf(),
             source,
         };
-        let bytes = std::fs::metadata(path).map_err(read)?.len();
-        if bytes > FILE_BYTES_MAX as u64 {
+        // Not by its size: a device has none, and may have no end.
+        let mut bytes = Vec::new();
+        File::open(path)
+            .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
+            .map_err(read)?;
+        if bytes.len() > FILE_BYTES_MAX {
             return Err(ConfigError::TooLarge {
                 path: path.to_path_buf(),
-                bytes,
             });
         }
-        let text = std::fs::read_to_string(path).map_err(read)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|_| read(std::io::Error::other("it is not text in UTF-8")))?;
         let folder = path.parent().unwrap_or(Path::new(""));
         Ok(Self::parse(&text, &path.display().to_string(), folder)?)
     }
