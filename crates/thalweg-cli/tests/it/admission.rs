@@ -218,26 +218,45 @@ fn a_key_that_cannot_be_made_is_no_fault_of_the_ticket() {
 }
 
 #[test]
-fn who_may_not_publish_is_told_so_at_once_by_what_sends_files_too() {
+fn who_may_not_send_or_receive_files_is_told_so_at_once() {
     let folder = tempdir().expect("a directory");
     let folder = folder.path();
     write_config(folder, "base", "owner = \"self\"\n");
     let _base = start(folder, "base");
-    let invite = ["invite", "--rights", "subscribe", "--json"];
-    let out = at(folder, "base", &invite).exits(0).out();
-    let said: Value = serde_json::from_str(&out).expect("one JSON object");
-    let ticket = said["ticket"].as_str().expect("text");
-    write_config(folder, "viewer", "");
-    run(folder, &["join", ticket, "--config", "viewer.toml"]).exits(0);
-    let _viewer = start(folder, "viewer");
-    wait("the owner is on the map", || {
-        rights(folder, "viewer", "base").is_some()
-    });
     std::fs::write(folder.join("notes"), "a few bytes").expect("room");
-    for arguments in [&["send", "notes", "base"][..], &["send", "notes", "--code"]] {
-        let ended = at(folder, "viewer", arguments).exits(1);
-        let said = ended.says(&["does not include `publish`"]).err();
-        assert!(!said.contains("waiting"), "{arguments:?}: {said}");
+    for (name, right, missing) in [
+        ("viewer", "subscribe", "does not include `publish`"),
+        ("camera", "publish", "does not include `subscribe`"),
+    ] {
+        let invite = ["invite", "--rights", right, "--json"];
+        let out = at(folder, "base", &invite).exits(0).out();
+        let said: Value = serde_json::from_str(&out).expect("one JSON object");
+        let ticket = said["ticket"].as_str().expect("text");
+        write_config(folder, name, "");
+        let file = format!("{name}.toml");
+        run(folder, &["join", ticket, "--config", &file]).exits(0);
+        let _node = start(folder, name);
+        wait("the owner is on the map", || {
+            rights(folder, name, "base").is_some()
+        });
+        for arguments in [
+            &["send", "notes", "base"][..],
+            &["send", "notes", "--code"],
+            &["receive"],
+            &["receive", "--stay"],
+            &["receive", "7-otter-lantern"],
+        ] {
+            // Who is not told waits for somebody for good.
+            let output = std::process::Command::new("timeout")
+                .current_dir(folder)
+                .args(["30", env!("CARGO_BIN_EXE_thalweg")])
+                .args(arguments)
+                .args(["--node", &format!("{name}.sock")])
+                .output();
+            let ended = Run(output.expect("timeout is everywhere"));
+            let said = ended.exits(1).says(&[missing, "ticket for both"]).err();
+            assert!(!said.contains("waiting"), "{arguments:?}: {said}");
+        }
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) struct Map {
 struct Node {
     key: NodeId,
     name: String,
+    /// What its grant gives it; none where the fabric has no owner.
+    rights: Option<Vec<String>>,
     neighbours: Vec<String>,
 }
 
@@ -69,6 +71,18 @@ impl Map {
     /// Returns the key of the node that was asked.
     pub(super) const fn own(&self) -> NodeId {
         self.node.key
+    }
+
+    /// Checks that the node that was asked may publish and subscribe: both ends of a transfer do both.
+    pub(super) fn allow(&self) -> Result<(), TransferError> {
+        let Some(rights) = &self.node.rights else {
+            return Ok(());
+        };
+        let is_missing = |right: &&str| !rights.iter().any(|held| held == right);
+        match ["publish", "subscribe"].into_iter().find(is_missing) {
+            None => Ok(()),
+            Some(right) => Err(TransferError::Rights { right }),
+        }
     }
 
     /// Returns the key of a node by its name, or by its key.

@@ -96,6 +96,15 @@ pub enum TransferError {
     /// No node of this name is on the map, or several are.
     #[error("{0}")]
     Node(String),
+    /// This node's grant does not let it take part.
+    #[error(
+        "the grant of this node does not include `{right}`, and files need `publish` and `subscribe` at both ends: revoke it, and \
+         let it in anew with a ticket for both"
+    )]
+    Rights {
+        /// What it does not include.
+        right: &'static str,
+    },
     /// A file cannot be read, or something of it not written.
     #[error("cannot {verb} {}: {source}", shown(path))]
     File {

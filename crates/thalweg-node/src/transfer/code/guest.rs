@@ -71,6 +71,7 @@ pub(in super::super) async fn meet(
     let mut has_told = false;
     loop {
         let map = Map::look(socket).await?;
+        map.allow()?;
         let sends = |key: NodeId, name: &StreamName| {
             name::code_of_stream(name, &key) == Some(phrase.number())
         };

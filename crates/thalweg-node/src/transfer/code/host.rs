@@ -83,6 +83,7 @@ pub async fn send_by_code(
     mut events: impl FnMut(Event) + Send,
 ) -> Result<Sent, TransferError> {
     let map = Map::look(&options.socket).await?;
+    map.allow()?;
     // Who will have it is not known: the furthest may.
     let load = Load::look(&options, map.hops_longest(), 1, &mut events).await?;
     let taken = map.streams().iter();

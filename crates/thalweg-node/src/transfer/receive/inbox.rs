@@ -110,6 +110,9 @@ impl Inbox {
                 }
                 Err(error) => return Err(error.into()),
             };
+            if !self.has_looked {
+                map.allow()?;
+            }
             self.has_looked = true;
             if let (None, Some(word)) = (self.from, &self.options.from) {
                 let key = map.find(word)?;

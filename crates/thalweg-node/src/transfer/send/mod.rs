@@ -144,6 +144,7 @@ pub async fn send(
     mut events: impl FnMut(Event) + Send,
 ) -> Result<Sent, TransferError> {
     let map = Map::look(&options.socket).await?;
+    map.allow()?;
     let transfer = Transfer::prepare(options, &map, &mut events).await?;
     transfer.send(&mut events).await
 }
