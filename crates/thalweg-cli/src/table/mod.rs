@@ -1,5 +1,7 @@
 //! Columns of text, as wide as their widest cell.
 
+use ratatui::text::Span;
+
 use crate::terminal::{Colour, Paint};
 
 #[cfg(test)]
@@ -14,7 +16,7 @@ pub fn lay_out<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
         .iter()
         .map(|&column| {
             rows.iter()
-                .map(|row| row[column].chars().count())
+                .map(|row| width(&row[column]))
                 .max()
                 .unwrap_or(0)
         })
@@ -22,9 +24,9 @@ pub fn lay_out<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
     let mut text = String::new();
     for (at, row) in rows.iter().enumerate() {
         let mut line = String::new();
-        for (&column, &width) in shown.iter().zip(&widths) {
-            // Counted by characters, for the padding of `format!` counts the bytes of paint as well.
-            let pad = width - row[column].chars().count();
+        for (&column, &widest) in shown.iter().zip(&widths) {
+            // Not by the padding of `format!`, which takes every character for one cell.
+            let pad = widest - width(&row[column]);
             line.push_str(&row[column]);
             line.push_str(&" ".repeat(pad + 2));
         }
@@ -37,4 +39,9 @@ pub fn lay_out<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {
         text.push('\n');
     }
     text
+}
+
+/// Returns how many cells a text takes on a terminal: two for each of `漢字`, none for an accent that is a character of its own.
+pub fn width(text: &str) -> usize {
+    Span::raw(text).width()
 }

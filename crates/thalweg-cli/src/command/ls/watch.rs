@@ -25,6 +25,7 @@ use super::describe;
 use crate::exit::{Code, Outcome};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
+use crate::table;
 use crate::terminal::{self, Colour, Paint};
 
 /// How often the node is asked: its rates are over a second too.
@@ -128,7 +129,7 @@ fn narrowed(text: &str, width: usize) -> String {
 }
 
 fn cut(line: &str, width: usize) -> String {
-    let (mut places, mut last) = (0, 0);
+    let (mut places, mut last) = (0, None);
     let (mut is_in_paint, mut is_painted) = (false, false);
     for (at, c) in line.char_indices() {
         if c == '\x1b' || is_in_paint {
@@ -136,9 +137,9 @@ fn cut(line: &str, width: usize) -> String {
             is_painted = true;
             continue;
         }
-        places += 1;
-        if places == width {
-            last = at;
+        places += table::width(c.encode_utf8(&mut [0; 4]));
+        if places >= width {
+            last.get_or_insert(at);
         }
     }
     if places <= width {
@@ -146,7 +147,7 @@ fn cut(line: &str, width: usize) -> String {
     }
     let mark = if width == 0 { "" } else { "…" };
     let end = if is_painted { "\x1b[0m" } else { "" };
-    format!("{}{mark}{end}", &line[..last])
+    format!("{}{mark}{end}", &line[..last.unwrap_or_default()])
 }
 
 impl Screen {
@@ -231,6 +232,9 @@ mod tests {
             ("trusted", 1, "…"),
             ("trusted", 0, ""),
             ("", 0, ""),
+            ("漢字漢", 6, "漢字漢"),
+            ("漢字漢", 5, "漢字…"),
+            ("漢字漢", 4, "漢…"),
             (painted, 18, painted),
             (painted, 10, "\x1b[1mtrusted\x1b[0m  …\x1b[0m"),
         ] {

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ratatui::text::Span;
 use thalweg_core::time::Rough;
+
+pub use crate::table::width;
 
 /// What stands where nothing is known.
 pub const UNKNOWN: &str = "–";
@@ -109,11 +110,6 @@ pub fn fit(text: &str, cells: usize) -> String {
         cut.push('…');
     }
     cut
-}
-
-/// Returns how many cells a text takes on a terminal.
-pub fn width(text: &str) -> usize {
-    Span::raw(text).width()
 }
 
 /// Returns a number below a thousand in three digits.
