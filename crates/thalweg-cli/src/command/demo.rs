@@ -12,7 +12,7 @@ Examples:
   thalweg demo
   thalweg demo --video clip.mp4
   thalweg demo --world worlds/demo.toml --seconds 60
-  thalweg demo --headless --seconds 20 --json | jq '.planned.psnr_y_mean_db - .unplanned.psnr_y_mean_db'
+  thalweg demo --headless --seconds 20 --json | jq .planned.psnr_y_mean_db
 
 Two fabrics of the same nodes and links run side by side in this process, each link a QUIC connection over loopback
 through a shaper with the world's rate, delay, loss and queue. Both get the same frames at the same moment. They are

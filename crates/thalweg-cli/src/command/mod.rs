@@ -27,8 +27,10 @@ mod trace;
 #[cfg(test)]
 mod tests;
 
+use std::ffi::OsString;
+
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thalweg_core::model::visible;
 
 use crate::exit::{HELP, Outcome};
@@ -73,14 +75,14 @@ enum Command {
 impl Cli {
     /// Reads the command line; what a terminal would act on is escaped where a mistake repeats its words.
     pub fn read() -> Result<Self, clap::Error> {
-        Self::try_parse().map_err(|mistake| {
+        Self::parse_words(std::env::args_os()).map_err(|mistake| {
             let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
             let words: Vec<String> = words.collect();
             let shown: Vec<String> = words.iter().map(|word| visible(word)).collect();
             if shown == words {
                 return mistake;
             }
-            Self::try_parse_from(shown).err().unwrap_or_else(|| {
+            Self::parse_words(shown).err().unwrap_or_else(|| {
                 // It is a mistake only because of what is unseen in it.
                 let text = mistake.render().to_string();
                 let text = text.strip_prefix("error: ").unwrap_or(&text);
@@ -88,6 +90,33 @@ impl Cli {
             })
         })
     }
+
+    fn parse_words<T: Into<OsString> + Clone>(
+        words: impl IntoIterator<Item = T>,
+    ) -> Result<Self, clap::Error> {
+        let mut command = Self::command().mut_subcommands(|command| {
+            let text = command.get_after_help().map(ToString::to_string);
+            command.after_help(flowing(&text.unwrap_or_default()))
+        });
+        let mut matches = command.try_get_matches_from_mut(words)?;
+        Self::from_arg_matches_mut(&mut matches).map_err(|mistake| mistake.format(&mut command))
+    }
+}
+
+/// Returns a text with each of its paragraphs in one line, which is folded where the terminal ends and not where the source
+/// does; what is indented, as an example is, keeps its lines.
+fn flowing(text: &str) -> String {
+    let is_prose = |line: &str| !line.is_empty() && !line.starts_with(' ');
+    let mut out = String::with_capacity(text.len());
+    let mut before: Option<&str> = None;
+    for line in text.lines() {
+        if let Some(before) = before.replace(line) {
+            let goes_on = is_prose(line) && is_prose(before) && !before.ends_with(':');
+            out.push(if goes_on { ' ' } else { '\n' });
+        }
+        out.push_str(line);
+    }
+    out
 }
 
 /// Runs the command.

@@ -40,7 +40,7 @@ Examples:
   thalweg publish truck/cam1 --from clip.ts --loop --deadline '500 ms'
   thalweg publish truck/cam1 --from udp://:5004 --confidential
   thalweg publish truck/cam1 --from udp://:5004 --weight 32    # twice what another stream gets
-  thalweg publish ship/log --from clip.ts --hold '10 min'       # what there is no way for is carried on later
+  thalweg publish ship/log --from clip.ts --hold '10 min'       # kept while there is no way
   thalweg publish truck/cam1 --from clip.ts --json | jq .ledger.losses
   ffmpeg -re -i clip.mp4 -c copy -f mpegts - | thalweg publish truck/cam1 --from -";
 

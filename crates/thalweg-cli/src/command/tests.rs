@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use clap::CommandFactory as _;
 use clap::error::ErrorKind;
 
 use thalweg_core::admission::Unfit;
@@ -52,6 +51,15 @@ fn every_command_has_examples() {
         let example = format!("thalweg {}", command.get_name());
         assert!(help.contains(&example), "{}: {help}", command.get_name());
     }
+}
+
+#[test]
+fn a_paragraph_flows_and_what_is_indented_keeps_its_lines() {
+    let text = "Examples:\n  thalweg ls\n  thalweg top\n\nOne line\nand the next.\nTimes:\n  in ms\nAnd so\non.";
+    assert_eq!(
+        flowing(text),
+        "Examples:\n  thalweg ls\n  thalweg top\n\nOne line and the next. Times:\n  in ms\nAnd so on."
+    );
 }
 
 #[test]

@@ -33,6 +33,39 @@ fn help_lists_the_commands_and_the_exit_codes() {
 }
 
 #[test]
+fn what_follows_the_options_is_folded_where_the_terminal_ends() {
+    let folder = tempdir().expect("a directory");
+    let list = run(folder.path(), &["--help"]).exits(0).out();
+    let commands = list.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands: Vec<&str> = commands
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ")?.split(' ').next())
+        .filter(|name| !name.is_empty() && *name != "help")
+        .collect();
+    assert_eq!(commands.len(), 20, "{list}");
+    for name in commands {
+        for columns in [70, 100] {
+            let mut help = thalweg(folder.path());
+            help.args([name, "--help"])
+                .env("COLUMNS", columns.to_string());
+            let help = Run(help.output().expect("the program was built"))
+                .exits(0)
+                .out();
+            let mut text = help.lines().skip_while(|line| *line != "Examples:").skip(1);
+            let mut before = text.next().expect("an example");
+            for line in text {
+                assert!(before.chars().count() <= columns, "{name}: {before}");
+                let word = line.split(' ').next().unwrap_or_default();
+                let is_prose = !word.is_empty() && !before.is_empty() && !before.starts_with(' ');
+                let fits = before.chars().count() + 1 + word.chars().count() <= columns;
+                assert!(!(is_prose && fits), "{name}: {before}\n{line}");
+                before = line;
+            }
+        }
+    }
+}
+
+#[test]
 fn nothing_is_painted_into_a_pipe() {
     let folder = tempdir().expect("a directory");
     for arguments in [&["--help"][..], &["config"], &["plan", "nowhere.toml"]] {
