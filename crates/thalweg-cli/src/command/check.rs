@@ -51,7 +51,7 @@ pub fn run(arguments: &Arguments) -> Outcome {
     let kind = arguments.kind.unwrap_or_else(|| guess(&text, file));
     let found = match kind {
         Kind::World => describe(&input::parse_world(&text, file)?),
-        Kind::Config => describe_config(file)?,
+        Kind::Config => describe_config(&text, file)?,
     };
     let good = Colour::of_stdout().paint(Paint::Green, "good");
     terminal::print(&format!("{}: {good}: {found}\n", file.display()))?;
@@ -85,8 +85,10 @@ fn describe(world: &World) -> String {
     )
 }
 
-fn describe_config(file: &Path) -> Result<String, Failure> {
-    let config = Config::load(file)
+fn describe_config(text: &str, file: &Path) -> Result<String, Failure> {
+    // Not read anew: a pipe gives what is in it once.
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let config = Config::parse(text, &file.display().to_string(), folder)
         .context("the configuration cannot be used")
         .or_code(Code::BadInput)?;
     Node::check_files(&config)

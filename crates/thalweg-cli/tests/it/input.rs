@@ -1,12 +1,14 @@
 //! Proves that bad input ends in a sentence and its exit code, with nothing started.
 
+use std::io::Write as _;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Stdio;
 
 use tempfile::{TempDir, tempdir};
 
-use crate::program::{Run, run};
+use crate::program::{Run, run, thalweg};
 
 const WORLD: &str = "\
 [node.a]
@@ -294,6 +296,28 @@ fn a_pipe_for_a_file_is_told_and_not_waited_for() {
         &["check", "node.toml"],
         &["ca.pem", "it is no file"],
     );
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn what_comes_through_a_pipe_is_checked_like_a_file() {
+    let folder = tempdir().expect("a directory");
+    for (text, code, says) in [
+        (WORLD, 0, "/dev/stdin: good: a world of 2 nodes"),
+        ("name = \"a\"\n", 0, "/dev/stdin: good: the configuration"),
+        ("name = \"a\"\nslotz = 1\n", 2, "/dev/stdin:2: slotz"),
+    ] {
+        let mut check = thalweg(folder.path());
+        check.args(["check", "/dev/stdin"]).stdin(Stdio::piped());
+        check.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut check = check.spawn().expect("the program was built");
+        let mut pipe = check.stdin.take().expect("it is piped");
+        pipe.write_all(text.as_bytes()).expect("it is read");
+        drop(pipe);
+        let run = Run(check.wait_with_output().expect("it ends")).exits(code);
+        let said = run.out() + &run.err();
+        assert!(said.contains(says), "{said}");
+    }
 }
 
 #[test]
