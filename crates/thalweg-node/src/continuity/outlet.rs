@@ -28,6 +28,7 @@ use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_core::mailbox::Held;
 use thalweg_core::needs::{Needs, Reliability};
 use thalweg_core::session::{Awaited, Hold, Keep, Sinkward};
+use thalweg_core::time::Duration;
 use thalweg_core::trace::Trace;
 use tokio::sync::{Mutex as TurnMutex, Notify};
 use tracing::debug;
@@ -270,6 +271,7 @@ impl Outlet {
         }
         let mut state = self.lock();
         state.keep.handle_receipt(epochs, held);
+        state.keep.handle_word(sink, held, now);
         let missing = in_order.map_or(0, |plan| state.keep.missing(plan, held, now));
         drop(state);
         self.acknowledged.notify_waiters();
@@ -392,23 +394,30 @@ impl Outlet {
         trace.filter(|_| !adu.header.flags.contains(Flags::END))
     }
 
-    /// Waits until nothing that is worth sending again waits for its acknowledgement.
-    pub(crate) async fn settled(&self) {
+    /// Waits until nothing of use waits for its sinks' word, or none of them has had anything new for so long. What is held
+    /// waits so long, whatever they say.
+    pub(crate) async fn settled(&self, patience: Duration) {
+        let clock = &self.forwarder.clock;
+        let then = clock.now();
         if let Some(holding) = &self.holding {
-            return self.released(holding).await;
+            tokio::select! {
+                () = self.released(holding) => {}
+                () = clock.sleep_until(then + patience) => {}
+            }
+            return;
         }
         loop {
             let acknowledged = self.acknowledged.notified();
             tokio::pin!(acknowledged);
             // Listening before looking: what is said between the two is not missed.
             acknowledged.as_mut().enable();
-            let settled = self.lock().keep.poll_settled();
-            if settled <= self.forwarder.clock.now() {
+            let settled = self.lock().keep.poll_acknowledged(then, patience);
+            if settled <= clock.now() {
                 return;
             }
             tokio::select! {
                 () = acknowledged => {}
-                () = self.forwarder.clock.sleep_until(settled) => {}
+                () = clock.sleep_until(settled) => {}
             }
         }
     }

@@ -8,7 +8,8 @@ use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, Sequence, StreamId, StreamName};
 use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::needs::{Needs, Reliability};
-use thalweg_core::time::Instant;
+use thalweg_core::session::KEEP_AGE_MAX;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route;
 use tokio::sync::watch;
 
@@ -20,9 +21,11 @@ use crate::status::LedgerStatus;
 /// How long the end of a stream waits for what is under way without a deadline, and for room for what it says itself.
 pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
 
-/// How long the end of a stream whose ADUs have deadlines waits for its sinks' word: longer than a dead link takes to leave
-/// the map (8 s).
-const LINGER_MAX: StdDuration = StdDuration::from_secs(10);
+/// How long the end of a stream waits for a sink to have something new: longer than a dead link takes to leave the map (8 s).
+const LINGER_MAX: Duration = Duration::from_secs(10);
+
+/// The same for a stream that must be whole: as long as what is kept of it may be sent again.
+const LINGER_FULL_MAX: Duration = KEEP_AGE_MAX;
 
 /// How long the end of a stream waits for the last accounts of its nodes: a report each second, and the way.
 const ACCOUNTS_MAX: StdDuration = StdDuration::from_secs(2);
@@ -225,13 +228,13 @@ impl Publisher {
         }
     }
 
-    /// Returns how long the end of the stream waits for its sinks' word.
-    fn linger(&self) -> StdDuration {
+    /// Returns how long the end of the stream waits for a sink to have something new.
+    fn linger(&self) -> Duration {
         let usual = match self.needs.reliability {
-            Reliability::Full => FINISH_MAX,
+            Reliability::Full => LINGER_FULL_MAX,
             Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => LINGER_MAX,
         };
-        usual.max(self.needs.hold.into())
+        usual.max(self.needs.hold)
     }
 
     /// Ends the stream: waits for what is under way and for its sinks' word, tells the subscribers, and withdraws the
@@ -246,7 +249,7 @@ impl Publisher {
         let ended = tokio::time::timeout(FINISH_MAX, self.carry(route::end(header))).await;
         if matches!(ended, Ok(Ok(()))) {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
-            let _ = tokio::time::timeout(self.linger(), outlet.settled()).await;
+            outlet.settled(self.linger()).await;
             let flushed = self.handle.forwarder.flush(self.published.stream);
             let _ = tokio::time::timeout(FINISH_MAX, flushed).await;
         }

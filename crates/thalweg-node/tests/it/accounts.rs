@@ -211,6 +211,37 @@ async fn datagrams_that_the_line_loses_are_lost_on_the_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_end_of_a_stream_waits_for_what_lies_before_a_slow_line() {
+    let (nodes, shaper) = chain().await;
+    let name = "cam".parse().expect("a name");
+    let in_sequence = true;
+    let options = SubscribeOptions { name, in_sequence };
+    let mut subscriber = nodes[2].handle.subscribe(options).await;
+    let mut publication = publication(Reliability::UntilDeadline);
+    publication.needs.deadline = Needs::default().deadline;
+    let publisher = nodes[0].handle.publish(publication).await;
+    let mut publisher = publisher.expect("it is published");
+    let wanted = tokio::time::timeout(PATIENCE, publisher.wanted()).await;
+    wanted.expect("a plan in time").expect("the node runs");
+    // The relay takes all at once, and has sixteen seconds to do with it: more than the end waits for one word.
+    shaper.set(Direction::BToA, impairment(Bitrate::from_kbps(150)));
+    for number in 0..60 {
+        send(&mut publisher, number, PAYLOAD_BYTES).await;
+    }
+    let received = async {
+        let mut received = 0;
+        while let Some(event) = subscriber.recv().await {
+            received += u64::from(matches!(event, SubscriberEvent::Adu(_)));
+        }
+        received
+    };
+    let (summary, received) = tokio::join!(publisher.finish(), received);
+    let ledger = summary.ledger;
+    assert_eq!((ledger.given, ledger.delivered), (60, 60), "{ledger:?}");
+    assert_eq!((received, lost(&ledger), ledger.open), (60, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_nobody_wants_is_accounted_for_at_the_source() {
     let node = fabric::start("solo", &[]).await;
     let publisher = node.handle.publish(publication(Reliability::None)).await;

@@ -122,6 +122,7 @@ impl Host {
                 return in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
             }
             publisher.keep.handle_receipt(epochs, held);
+            publisher.keep.handle_word(sink, held, now);
             in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now))
         });
         let missing = missing.sum();

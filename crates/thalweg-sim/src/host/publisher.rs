@@ -41,7 +41,8 @@ enum Stage {
     Sending,
     /// Until then on the host's clock.
     Settling(Instant),
-    Ending(Instant),
+    /// Since then, until its sinks have had nothing new for so long.
+    Ending(Instant, Duration),
     Flushing,
     Over,
 }
@@ -95,7 +96,7 @@ impl Publisher {
     const fn next_sequence(&self) -> Sequence {
         match self.stage {
             Stage::Sending | Stage::Settling(_) => Sequence(self.given),
-            Stage::Ending(_) | Stage::Flushing | Stage::Over => Sequence(self.given + 1),
+            Stage::Ending(..) | Stage::Flushing | Stage::Over => Sequence(self.given + 1),
         }
     }
 
@@ -104,7 +105,7 @@ impl Publisher {
         self.given_under.iter().any(|given| given.epoch == epoch)
     }
 
-    /// Returns how long its end waits for its sinks' word.
+    /// Returns how long its end waits for a sink to have something new.
     fn linger(&self, watch: &Watch<'_>) -> Duration {
         let needs = &watch.world.streams[self.at].needs;
         let usual = match needs.reliability {
@@ -118,6 +119,14 @@ impl Publisher {
     pub(super) fn settles(&self) -> Instant {
         let held = self.hold.as_ref().map(Hold::poll_settled);
         held.unwrap_or_else(|| self.keep.poll_settled())
+    }
+
+    /// Returns until when its end waits for its sinks' word, since then.
+    fn awaits(&self, then: Instant, patience: Duration) -> Instant {
+        match &self.hold {
+            Some(hold) => hold.poll_settled().min(then + patience),
+            None => self.keep.poll_acknowledged(then, patience),
+        }
     }
 
     /// Returns how many ADUs of about that size may be under way, if they are taken out of what is held.
@@ -134,13 +143,12 @@ impl Publisher {
                 .next
                 .map_or(Instant::NEVER, |due| Instant::ZERO + due.at),
             Stage::Settling(until) => clock.world(until),
-            Stage::Ending(until) => {
-                let settled = self.settles();
-                let is_awaited = settled > now;
-                clock.world(if is_awaited {
-                    until.min(settled)
+            Stage::Ending(then, patience) => {
+                let awaits = self.awaits(then, patience);
+                clock.world(if awaits > now {
+                    awaits
                 } else {
-                    until
+                    then + patience
                 })
             }
             Stage::Flushing | Stage::Over => Instant::NEVER,
@@ -265,13 +273,16 @@ impl Host {
             },
             Stage::Settling(until) if is_settled || until <= now => {
                 let linger = publisher.linger(watch);
-                publisher.stage = Stage::Ending(now + linger);
+                publisher.stage = Stage::Ending(now, linger);
                 let header = Header::new(publisher.stream, Sequence(publisher.given));
                 let end = route::end(header);
                 self.carry(at, &end, None, watch);
                 true
             }
-            Stage::Ending(until) if is_settled && publisher.settles() <= now || until <= now => {
+            Stage::Ending(then, patience)
+                if (is_settled || then + patience <= now)
+                    && publisher.awaits(then, patience) <= now =>
+            {
                 self.flush(at, watch);
                 true
             }

@@ -14,7 +14,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::adu::{Adu, Flags};
-use crate::id::Epoch;
+use crate::id::{Epoch, NodeId};
 use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX};
 use crate::mailbox::Held;
 use crate::needs::Reliability;
@@ -32,6 +32,9 @@ pub struct Keep {
     kept: BTreeMap<u64, Kept>,
     bytes: u64,
     overflowed: u64,
+    /// How much each sink has said that it has, and when one last said something else.
+    told: BTreeMap<NodeId, u64>,
+    advanced: Instant,
 }
 
 #[derive(Debug)]
@@ -98,6 +101,22 @@ impl Keep {
         });
     }
 
+    /// Takes in that a sink has said what it has, now.
+    ///
+    /// Cost    O(log sinks + ranges)
+    pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) {
+        let had = held.count();
+        let before = if *held == Held::everything() {
+            // It has left, or wants nothing more.
+            self.told.remove(&sink)
+        } else {
+            self.told.insert(sink, had)
+        };
+        if before != Some(had) {
+            self.advanced = now;
+        }
+    }
+
     /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
     ///
     /// Cost    O(kept)
@@ -143,6 +162,17 @@ impl Keep {
     pub fn poll_settled(&self) -> Instant {
         let ends = self.kept.values().map(|kept| kept.until);
         ends.max().unwrap_or(Instant::ZERO)
+    }
+
+    /// Returns until when somebody who has given all, then, waits for the word of its sinks: until what is kept is of no use, or
+    /// none of them has had anything new for so long.
+    ///
+    /// What is under way arrives also when it is too old to be sent again, as where the rest lies before a slow line.
+    /// Cost    O(kept)
+    pub fn poll_acknowledged(&self, then: Instant, patience: Duration) -> Instant {
+        let deadlines = self.kept.values().map(|kept| kept.adu.header.deadline);
+        let of_use = deadlines.max().unwrap_or(Instant::ZERO);
+        of_use.min(self.advanced.max(then) + patience)
     }
 
     /// Returns how many ADUs are kept, and how many payload bytes.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::{KEEP_AGE_MAX, Keep};
 use crate::adu::{Adu, Flags, Header};
-use crate::id::{Epoch, Sequence, StreamId};
+use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX};
 use crate::mailbox::Held;
 use crate::needs::Reliability::{self, Full, UntilDeadline};
@@ -131,4 +131,47 @@ fn a_sink_is_said_to_lack_what_went_by_the_plan_and_lies_before_what_it_has() {
     assert_eq!(missing(3, Instant::ZERO), 0);
     let late = Instant::ZERO + KEEP_AGE_MAX;
     assert_eq!(missing(2, late), 0, "nobody sends it again");
+}
+
+#[test]
+fn the_end_waits_as_long_as_a_sink_has_something_new_and_for_nothing_of_no_use() {
+    let second = |count| Instant::ZERO + Duration::from_secs(count);
+    let patience = Duration::from_secs(10);
+    let (sink, other) = (NodeId([1; 32]), NodeId([2; 32]));
+    let held = |floor, above: &[u64]| Held {
+        floor,
+        ranges: above.iter().map(|at| *at..at + 1).collect(),
+    };
+    let mut keep = keeping(1, 0..4);
+    let then = second(1);
+    assert_eq!(keep.poll_acknowledged(then, patience), second(11));
+    keep.handle_word(sink, &held(1, &[]), second(9));
+    assert_eq!(keep.poll_acknowledged(then, patience), second(19));
+    keep.handle_word(sink, &held(1, &[]), second(12));
+    assert_eq!(
+        keep.poll_acknowledged(then, patience),
+        second(19),
+        "nothing new"
+    );
+    // What is new may be of what is not kept any more, and of any sink; by then nothing may be sent again.
+    keep.handle_word(other, &held(0, &[1]), second(18));
+    keep.handle_word(sink, &held(1, &[2]), second(26));
+    let late = Instant::ZERO + KEEP_AGE_MAX + Duration::from_secs(1);
+    assert!(keep.is_settled(late));
+    assert_eq!(keep.poll_acknowledged(then, patience), second(36));
+    let mut timed = Keep::default();
+    let mut early = adu(1, 0, 1);
+    early.header.deadline = second(5);
+    give(&mut timed, &early, UntilDeadline);
+    timed.handle_word(sink, &held(0, &[1]), second(4));
+    assert_eq!(
+        timed.poll_acknowledged(then, patience),
+        second(5),
+        "its deadline"
+    );
+    keep.handle_receipt(&[Epoch(1)], &held(4, &[]));
+    assert!(
+        keep.poll_acknowledged(then, patience) <= then,
+        "all have all"
+    );
 }
