@@ -104,7 +104,7 @@ pub struct Arguments {
     #[arg(long)]
     no_wait: bool,
 
-    /// At the end print what became of everything as a JSON object; nothing if the node goes on with what it holds.
+    /// At the end print what became of everything as a JSON object; nothing if the node goes on alone.
     #[arg(long)]
     json: bool,
 
@@ -163,12 +163,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     };
     // What was given to the node is waited for even when the source failed.
-    let is_held = arguments.hold.is_some();
     let summary = tokio::select! {
         summary = publisher.finish() => summary,
-        // The node has what is held, and goes on without this program.
-        () = shutdown.asked(), if is_held => {
-            terminal::tell(&format!("published {}; the node goes on with what it holds", progress.finish()));
+        // The node has what was given, and goes on without this program.
+        () = shutdown.asked() => {
+            let what = if arguments.hold.is_some() { "what it holds" } else { "what is under way" };
+            terminal::tell(&format!("published {}; the node goes on with {what}", progress.finish()));
             return Ok(Code::Done);
         }
     };

@@ -7,7 +7,7 @@
 //! The camera does not trust the relay, so the clip crosses it sealed. Links are ample: every access unit arrives, and
 //! what is written decodes without a word from ffmpeg.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -145,6 +145,17 @@ impl Drop for Fabric {
 
 pub fn terminate(child: &Child) {
     signal(child, "TERM");
+}
+
+/// A program that ends with the test, however that ends.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // What has ended already cannot be killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Sends a process a signal by its name.
@@ -337,6 +348,34 @@ fn a_subscriber_waits_for_its_stream_and_ends_when_asked() {
     terminate(&subscribe);
     assert_eq!(subscribe.wait().expect("it ends").code(), Some(0));
     fabric.stop();
+}
+
+#[test]
+fn a_publisher_that_waits_for_its_subscribers_ends_when_asked_again() {
+    let fabric = Fabric::start();
+    make_clip(fabric.path());
+    let _subscribe = Ending(fabric.spawn(&["subscribe", "bikes", "--to", "out.ts"], "base"));
+    let publish = ["publish", "bikes", "--from", "clip.ts", "--loop"];
+    let mut publish = Ending(fabric.spawn(&publish, "camera"));
+    let end = Instant::now() + PATIENCE;
+    while std::fs::metadata(fabric.path().join("out.ts")).map_or(0, |file| file.len()) == 0 {
+        assert!(Instant::now() < end, "nothing comes");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // Nobody says any more that anything has come.
+    fabric.signal("base", "STOP");
+    while publish.0.try_wait().expect("it is ours").is_none() {
+        terminate(&publish.0);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let mut err = String::new();
+    let mut said = publish.0.stderr.take().expect("it is piped");
+    said.read_to_string(&mut err).expect("text");
+    assert!(
+        err.contains("the node goes on with what is under way"),
+        "{err}"
+    );
+    fabric.signal("base", "CONT");
 }
 
 #[test]
