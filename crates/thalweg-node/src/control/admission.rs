@@ -73,7 +73,7 @@ pub enum AdmissionError {
     },
     /// A ticket would lead nowhere.
     #[error(
-        "this node is confined and listens on every address, so the ticket would name none: say with --address where it is reached"
+        "this node knows no address at which others reach it, for it listens on all of them, and is confined or the machine has none of that family, so the ticket would name none: say with --address where it is reached"
     )]
     NoAddress,
     /// The node has stopped.
