@@ -70,8 +70,9 @@ impl Controller {
         }
     }
 
-    /// Tells the accounts of plans of this node's that their ways are broken.
-    pub(super) fn break_accounts(&mut self, stream: StreamId, plans: &[Epoch]) {
+    /// Has the accounts of plans of this node's go by what their sinks say that they have as well: their ways are broken, or what
+    /// more the nodes behind tell is not waited for.
+    pub fn go_by_receipts(&mut self, stream: StreamId, plans: &[Epoch]) {
         for epoch in plans {
             self.accounts
                 .change((stream, *epoch), Account::go_by_receipts);

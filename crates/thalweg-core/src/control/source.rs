@@ -420,7 +420,7 @@ impl Controller {
                 to,
                 under,
             } => {
-                self.break_accounts(stream, &from);
+                self.go_by_receipts(stream, &from);
                 self.note(Note::Resending { stream, to });
                 self.outputs.push_back(Output::Resend {
                     stream,

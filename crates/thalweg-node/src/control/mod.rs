@@ -144,10 +144,11 @@ pub(crate) enum Command {
         reply: oneshot::Sender<()>,
     },
     /// What became of a stream that is published here, and whether it is known how much was given by these plans, which brought
-    /// its end.
+    /// its end; the last that is asked goes by what their sinks say that they have as well.
     Ledger {
         stream: StreamId,
         ended: Vec<Epoch>,
+        is_last: bool,
         reply: oneshot::Sender<(Option<LedgerStatus>, bool)>,
     },
 }
@@ -335,9 +336,13 @@ impl Control {
             Command::Ledger {
                 stream,
                 ended,
+                is_last,
                 reply,
             } => {
                 self.count_all();
+                if is_last {
+                    self.controller.go_by_receipts(stream, &ended);
+                }
                 let knows_given = self.controller.knows_given(stream, &ended);
                 let _ = reply.send((self.ledger_status(stream), knows_given));
             }

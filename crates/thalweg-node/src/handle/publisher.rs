@@ -31,8 +31,8 @@ const LINGER_FULL_MAX: Duration = KEEP_AGE_MAX;
 const ACCOUNTS_MAX: StdDuration = StdDuration::from_secs(2);
 
 /// How long it is looked whether something that was lost is taken back after all: sinks tell at the end of a stream what
-/// they have, and a relay may keep that for 300 ms.
-const TAKEN_BACK_MAX: StdDuration = StdDuration::from_millis(500);
+/// they have, but 730 ms after their last word where that was a moment ago, and a relay may keep it for 300 ms.
+const TAKEN_BACK_MAX: StdDuration = StdDuration::from_secs(1);
 
 /// How often it is looked whether they have come.
 const ACCOUNTS_LOOK: StdDuration = StdDuration::from_millis(25);
@@ -186,14 +186,16 @@ impl Publisher {
 
     /// Returns what became of the ADUs so far, as the nodes of the path have told by now.
     pub async fn summary(&self) -> PublishSummary {
-        self.known().await.0
+        self.known(false).await.0
     }
 
-    /// Returns the same, and whether it is known how much was given by the plans that brought the end, if it was sent.
-    async fn known(&self) -> (PublishSummary, bool) {
+    /// Returns the same, and whether it is known how much was given by the plans that brought the end, if it was sent. The last
+    /// that is asked goes by what the sinks say that they have as well, for no more of what nodes tell is waited for.
+    async fn known(&self, is_last: bool) -> (PublishSummary, bool) {
         let ledger = self.handle.ask(|reply| Command::Ledger {
             stream: self.published.stream,
             ended: self.published.outlet.ended(),
+            is_last,
             reply,
         });
         // A node that has stopped says no more.
@@ -210,7 +212,7 @@ impl Publisher {
     async fn settled_summary(&self) -> PublishSummary {
         let begin = tokio::time::Instant::now();
         loop {
-            let (summary, knows_given) = self.known().await;
+            let (summary, knows_given) = self.known(false).await;
             let ledger = &summary.ledger;
             let mut lost = ledger.losses.iter().map(|loss| loss.cause);
             let is_revocable = lost.any(|cause| cause != DropCause::NoSubscriber.name());
@@ -222,7 +224,7 @@ impl Publisher {
             let passed = begin.elapsed();
             let is_known = knows_given && ledger.open == 0;
             if is_known && passed >= least || passed >= ACCOUNTS_MAX {
-                return summary;
+                return self.known(true).await.0;
             }
             tokio::time::sleep(ACCOUNTS_LOOK).await;
         }

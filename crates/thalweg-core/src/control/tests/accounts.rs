@@ -272,6 +272,28 @@ fn a_restarted_relay_has_a_plan_of_its_own_and_the_sums_go_on() {
     assert_eq!(losses(&now), expired(B, 5));
 }
 
+#[test]
+fn what_a_sink_says_that_it_has_is_no_loss_though_a_relay_gave_it_up() {
+    let (mut fabric, plan) = streaming();
+    carry(&mut fabric, plan, 10, 3);
+    fabric.pass(SECOND + SECOND);
+    // Of those that B gave up two were there by then. C has named them in a receipt, and its account of them is on its way.
+    let at = band().index();
+    let mut counts = Counts::default();
+    counts.arrived[0][at] = 10;
+    counts.sent[0][at] = 10;
+    counts.left[0][at] = 10;
+    counts.had[at] = 9;
+    count(&mut fabric, A, plan, &counts);
+    let before = reading(&fabric, plan.0);
+    assert_eq!((before.delivered, before.open()), (7, 0));
+    let source = fabric.nodes.get_mut(&A).expect("it is there");
+    source.controller.go_by_receipts(plan.0, &[plan.1]);
+    let last = reading(&fabric, plan.0);
+    assert_eq!((last.given, last.delivered, last.open()), (10, 9, 0));
+    assert_eq!(losses(&last), expired(B, 1));
+}
+
 /// Returns an account that says that a node lost so many.
 fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> {
     let entry = Entry {
