@@ -1,11 +1,8 @@
 //! Reading worlds from files and values from the command line, with one sentence for whatever is wrong.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context as _;
-use thalweg_core::limits::FILE_BYTES_MAX;
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, ParseUnitError, parse_duration};
@@ -17,15 +14,7 @@ use crate::exit::{Code, Failure, OrCode as _};
 pub fn read_text(file: &Path) -> Result<String, Failure> {
     let name = file.display();
     let read = || -> anyhow::Result<String> {
-        // Not by its size: a device has none, and may have no end.
-        let mut bytes = Vec::new();
-        File::open(file)?
-            .take(FILE_BYTES_MAX as u64 + 1)
-            .read_to_end(&mut bytes)?;
-        anyhow::ensure!(
-            bytes.len() <= FILE_BYTES_MAX,
-            "it has more than {FILE_BYTES_MAX} bytes, which are the most that is read"
-        );
+        let bytes = thalweg_net::file::read(file)?;
         String::from_utf8(bytes).context("it is not text in UTF-8")
     };
     read()

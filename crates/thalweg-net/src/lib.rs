@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`clock`] | the one clock: monotonic, zero at start |
 //! | [`identity`] | the key file, signing, verifying |
+//! | [`mod@file`] | files that are read whole, up to a bound |
 //! | [`admission`] | who may connect |
 //! | `discovery` | admitted nodes on the local network, found by mDNS |
 //! | `lobby` | who is heard of those that have not proved a key yet |
@@ -30,6 +31,7 @@ mod discovery;
 pub mod door;
 pub mod endpoint;
 pub mod error;
+pub mod file;
 pub mod identity;
 pub mod link;
 mod lobby;

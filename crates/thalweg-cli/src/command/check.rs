@@ -87,8 +87,7 @@ fn describe(world: &World) -> String {
 
 fn describe_config(text: &str, file: &Path) -> Result<String, Failure> {
     // Not read anew: a pipe gives what is in it once.
-    let folder = file.parent().unwrap_or(Path::new(""));
-    let config = Config::parse(text, &file.display().to_string(), folder)
+    let config = Config::parse_as(text, file)
         .context("the configuration cannot be used")
         .or_code(Code::BadInput)?;
     Node::check_files(&config)

@@ -10,8 +10,8 @@ use thalweg_core::admission::UnixTime;
 use thalweg_core::model::NodeName;
 use thalweg_core::time::Rough;
 use thalweg_net::Unreachable;
+use thalweg_node::Config;
 use thalweg_node::fabric::{self, JoinError, Joined, ticket};
-use thalweg_node::{Config, ConfigError};
 
 use super::id::load_or_create;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
@@ -70,10 +70,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let path = &arguments.config;
     let made = (!path.exists()).then(|| smallest_config(arguments.name.as_ref()));
     let config = match &made {
-        Some(text) => {
-            let folder = path.parent().unwrap_or(Path::new(""));
-            Config::parse(text, &path.display().to_string(), folder).map_err(ConfigError::from)
-        }
+        Some(text) => Config::parse_as(text, path),
         None => Config::load(path),
     };
     let config = config

@@ -6,8 +6,7 @@
 //! *What it does not do.* It looks up no name.
 
 use std::fmt;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::str::FromStr;
@@ -16,9 +15,10 @@ use iroh::tls::CaTlsConfig;
 use iroh::{EndpointAddr, PublicKey, RelayMode, RelayUrl, TransportAddr};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
-use thalweg_core::limits::{FILE_BYTES_MAX, RELAY_URL_BYTES_MAX};
+use thalweg_core::limits::RELAY_URL_BYTES_MAX;
 
 use crate::error::BindError;
+use crate::file;
 
 /// What stands before an address of TCP.
 pub const TCP_PREFIX: &str = "tcp:";
@@ -96,19 +96,11 @@ pub(super) fn relay_trust(path: &Path) -> Result<CaTlsConfig, BindError> {
         path: path.into(),
         fault,
     };
-    // Before it is opened: a pipe makes who opens it wait, and a device may have no end.
+    // Before it is opened: a pipe makes who opens it wait.
     if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
         return Err(fault("it is no file".into()));
     }
-    let mut text = Vec::new();
-    File::open(path)
-        .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut text))
-        .map_err(|error| fault(error.to_string()))?;
-    if text.len() > FILE_BYTES_MAX {
-        return Err(fault(format!(
-            "it has more than {FILE_BYTES_MAX} bytes, which are the most that is read"
-        )));
-    }
+    let text = file::read(path).map_err(|error| fault(error.to_string()))?;
     let roots: Vec<_> = CertificateDer::pem_slice_iter(&text)
         .collect::<Result<_, _>>()
         .map_err(|error| fault(error.to_string()))?;

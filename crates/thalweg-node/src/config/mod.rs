@@ -11,8 +11,7 @@ mod raw;
 mod tests;
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read as _;
+use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +22,7 @@ use thalweg_core::model::{NodeName, Weights};
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::units::Bitrate;
-use thalweg_net::Relay;
+use thalweg_net::{Relay, file};
 use thalweg_world::text::{Format, TextError, error_at};
 
 pub(crate) use self::address::relays;
@@ -176,7 +175,7 @@ pub enum ConfigError {
         /// Which file.
         path: PathBuf,
         /// What the system said.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The file is far larger than a configuration.
     #[error(
@@ -213,24 +212,23 @@ impl Config {
 
     /// Reads and checks a configuration file; relative paths in it are relative to it.
     pub fn load(path: &Path) -> Result<Self, ConfigError> {
-        let read = |source| ConfigError::Read {
-            path: path.to_path_buf(),
-            source,
+        let failed = |source: io::Error| {
+            let path = path.to_path_buf();
+            match source.kind() {
+                io::ErrorKind::FileTooLarge => ConfigError::TooLarge { path },
+                _ => ConfigError::Read { path, source },
+            }
         };
-        // Not by its size: a device has none, and may have no end.
-        let mut bytes = Vec::new();
-        File::open(path)
-            .and_then(|file| file.take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes))
-            .map_err(read)?;
-        if bytes.len() > FILE_BYTES_MAX {
-            return Err(ConfigError::TooLarge {
-                path: path.to_path_buf(),
-            });
-        }
+        let bytes = file::read(path).map_err(failed)?;
         let text = String::from_utf8(bytes)
-            .map_err(|_| read(std::io::Error::other("it is not text in UTF-8")))?;
+            .map_err(|_| failed(io::Error::other("it is not text in UTF-8")))?;
+        Self::parse_as(&text, path)
+    }
+
+    /// Reads and checks what is in a configuration file, or will be; relative paths in it are relative to the file.
+    pub fn parse_as(text: &str, path: &Path) -> Result<Self, ConfigError> {
         let folder = path.parent().unwrap_or(Path::new(""));
-        Ok(Self::parse(&text, &path.display().to_string(), folder)?)
+        Ok(Self::parse(text, &path.display().to_string(), folder)?)
     }
 
     /// Reads and checks a configuration; `file` is named in errors, relative paths are relative to `folder`.
