@@ -130,8 +130,7 @@ impl Solved {
         if !self.plan.feasible {
             return Err(lack());
         }
-        let is_lacking = self.is_stretched;
-        let lack = is_lacking.then(|| format!("what fits is sent, for {}", lack()));
+        let lack = (self.is_stretched).then(|| format!("what fits is sent, for {}", lack()));
         let parts = self.planning.map.parts(&self.plan)?;
         let report = Report::new(&self.plan, &self.shortfalls, self.elapsed);
         let explanation = self.explanation;

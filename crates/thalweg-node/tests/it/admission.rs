@@ -13,6 +13,7 @@ use thalweg_core::needs::Needs;
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
+use thalweg_core::wire::admission::Ticket;
 use thalweg_net::Reach;
 use thalweg_node::config::{Config, Owner, Peer};
 use thalweg_node::fabric::{JoinError, Joined, join, ticket};
@@ -48,7 +49,11 @@ impl Site {
 
     async fn join(&self, name: &str, text: &str) -> Result<Joined, JoinError> {
         let ticket = ticket::parse(text).expect("a whole ticket");
-        join(&ticket, &identity(name), Owner::Kept, &self.file(name)).await
+        self.redeem(name, &ticket).await
+    }
+
+    async fn redeem(&self, name: &str, ticket: &Ticket) -> Result<Joined, JoinError> {
+        join(ticket, &identity(name), Owner::Kept, &self.file(name)).await
     }
 
     /// Starts a node that has joined, with one neighbour to dial and nobody that it knows from joining.
@@ -208,8 +213,7 @@ async fn a_ticket_is_good_for_one_and_the_second_is_told_by_whom_and_why() {
     let owner = site.start("owner", |_| {}).await;
     let mut ticket = ticket::parse(&text).expect("whole");
     ticket.addresses = vec![owner.address];
-    let file = site.file("thief");
-    let later = join(&ticket, &identity("thief"), Owner::Kept, &file).await;
+    let later = site.redeem("thief", &ticket).await;
     assert!(
         later
             .expect_err("used")
@@ -239,42 +243,24 @@ async fn tickets_that_are_expired_tampered_with_or_foreign_are_refused_in_a_sent
     assert!(error.contains("a character is missing or wrong"), "{error}");
     let mut expired = ticket::parse(&text).expect("whole");
     expired.expiry = thalweg_core::admission::UnixTime::from_seconds(1_000);
-    let late = join(&expired, &identity("late"), Owner::Kept, &site.file("late")).await;
+    let late = site.redeem("late", &expired).await;
     assert!(matches!(late, Err(JoinError::Expired { .. })), "{late:?}");
     // Whoever makes the time in it longer changes nothing at the inviter, who has its own word on that.
     let mut guessed = ticket::parse(&text).expect("whole");
     guessed.secret[0] ^= 1;
-    let refused = join(
-        &guessed,
-        &identity("guesser"),
-        Owner::Kept,
-        &site.file("guesser"),
-    )
-    .await;
+    let refused = site.redeem("guesser", &guessed).await;
     let refused = refused.expect_err("no such ticket").to_string();
     assert!(refused.contains("knows no such ticket"), "{refused}");
     let mut foreign = ticket::parse(&text).expect("whole");
     foreign.fabric = identity("other").id();
-    let refused = join(
-        &foreign,
-        &identity("stray"),
-        Owner::Kept,
-        &site.file("stray"),
-    )
-    .await;
+    let refused = site.redeem("stray", &foreign).await;
     let refused = refused.expect_err("another fabric").to_string();
     assert!(
         refused.contains(&identity("owner").id().short()) && refused.contains("fabric"),
         "{refused}"
     );
     site.join("camera", &text).await.expect("still good");
-    let elsewhere = join(
-        &foreign,
-        &identity("camera"),
-        Owner::Kept,
-        &site.file("camera"),
-    )
-    .await;
+    let elsewhere = site.redeem("camera", &foreign).await;
     assert!(
         matches!(elsewhere, Err(JoinError::OtherFabric { .. })),
         "{elsewhere:?}"
