@@ -33,6 +33,8 @@ const STALE_PACKETS: u64 = 1 << 12;
 pub(super) struct Sample {
     /// When the newest packet of the batch was sent.
     pub(super) sent: Instant,
+    /// How large that is.
+    pub(super) size: DataSize,
     /// How long its acknowledgement took, as it is told.
     pub(super) rtt: Duration,
     /// How long it took at most, by the clock.
@@ -79,6 +81,7 @@ struct Packet {
 struct Batch {
     acked: u64,
     sent: Instant,
+    size: u64,
     newest: Option<Packet>,
 }
 
@@ -133,10 +136,13 @@ impl Ledger {
         let batch = self.batch.get_or_insert(Batch {
             acked: 0,
             sent,
+            size,
             newest: None,
         });
         batch.acked = batch.acked.saturating_add(size);
-        batch.sent = batch.sent.max(sent);
+        if sent >= batch.sent {
+            (batch.sent, batch.size) = (sent, size);
+        }
         if let Some(packet) = packet {
             self.order.handle_ack(now, number);
             if batch
@@ -178,6 +184,7 @@ impl Ledger {
         }
         let mut sample = Sample {
             sent: batch.sent,
+            size: DataSize::from_bytes(batch.size),
             rtt: now.saturating_since(batch.sent),
             rtt_most: self.clock.max(now).saturating_since(batch.sent),
             acked: DataSize::from_bytes(batch.acked),

@@ -31,6 +31,7 @@ mod ledger;
 mod losses;
 mod order;
 mod phase;
+mod serial;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +43,7 @@ use self::estimate::{ROUNDS, Rates, Told};
 use self::ledger::Ledger;
 use self::losses::Losses;
 use self::phase::Phase;
+use self::serial::Serial;
 use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, DataSize};
 
@@ -121,6 +123,7 @@ pub struct Controller {
     phase: Phase,
     ledger: Ledger,
     delay: Delay,
+    serial: Serial,
     rates: Rates,
     told: Told,
     losses: Losses,
@@ -133,6 +136,8 @@ pub struct Controller {
     rate_empty: Bitrate,
     /// Looks in a row that left competition wrongly.
     mistakes: u32,
+    /// Looks in a row that took out too little to say anything.
+    unclear: u32,
     /// When competition was left, and with which window.
     left: Option<(Instant, f64)>,
     rounds: u64,
@@ -169,6 +174,7 @@ impl Controller {
             phase: Phase::Start,
             ledger: Ledger::default(),
             delay: Delay::default(),
+            serial: Serial::default(),
             rates: Rates::default(),
             told: Told::default(),
             losses: Losses::default(),
@@ -177,6 +183,7 @@ impl Controller {
             rate_alone: Bitrate::ZERO,
             rate_empty: Bitrate::ZERO,
             mistakes: 0,
+            unclear: 0,
             left: None,
             rounds: 0,
             full_round: None,
@@ -250,8 +257,12 @@ impl Controller {
         {
             self.short_round = Some(self.rounds);
         }
+        if self.full_round.is_none() {
+            self.serial.handle_sample(sample.rtt_most, sample.size);
+        }
         if let Some(rate) = sample.rate {
             self.rates.handle_sample(rate, sample.is_short);
+            self.serial.handle_rate(rate);
         }
         self.advance(now, &sample);
         if sample.ends_round {

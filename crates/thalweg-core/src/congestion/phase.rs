@@ -52,6 +52,9 @@ const LOOK_ROUNDS: u64 = 40;
 const LOOK_INTERVAL_FIRST: Duration = Duration::from_secs(1);
 const LOOK_ROUNDS_FIRST: u64 = 20;
 
+/// How often that doubles when one look after the other says nothing.
+const UNCLEAR_MAX: u32 = 3;
+
 /// Rounds of a start in which who sends all he can has never nothing to send.
 const START_ROUNDS: u64 = 4;
 
@@ -250,7 +253,7 @@ impl Controller {
         }
         if !drain.is_telling(self.packet) {
             let recent = self.rates.over(BUSY_ROUNDS as usize).as_bps() as f64;
-            let alone = self.rate_alone.as_bps() as f64;
+            let alone = self.rate_known().as_bps() as f64;
             return alone > 0.0 && recent >= alone * OWN_SHARE;
         }
         let fallen = rate * drain.rtt_before.saturating_sub(floor);
@@ -336,6 +339,10 @@ impl Controller {
     fn advance_start(&mut self, sample: &Sample) {
         let signal = self.signal(sample);
         if !signal.is_full {
+            // Who was never held up knows what a slow line carries all the same, and does not lay ten packets on it.
+            if let Some(room) = self.room_known().filter(|_| self.full_round.is_none()) {
+                self.set_window(self.window.min(room.max(self.used())));
+            }
             return;
         }
         let is_queued = signal.queueing >= half(self.quiet_limit());
@@ -493,11 +500,18 @@ impl Controller {
         let base = self.delay.base();
         let was_deep = drain.rtt_before.saturating_sub(base) >= base;
         let is_unclear = !drain.is_telling(self.packet) && self.is_slow_at(self.rates.over(ROUNDS));
-        let is_first = drain.cubic.is_none() && ((was_deep && self.is_slow(drain)) || is_unclear);
+        let is_first = is_unclear || (drain.cubic.is_none() && was_deep && self.is_slow(drain));
+        self.unclear = if is_unclear {
+            self.unclear.saturating_add(1)
+        } else {
+            0
+        };
         let interval = if is_first {
             let rounds = Duration::from_nanos(base.as_nanos() * LOOK_ROUNDS_FIRST);
             let present = Duration::from_nanos(self.delay.smooth().as_nanos() * 4);
-            LOOK_INTERVAL_FIRST.max(rounds).max(present)
+            let least = LOOK_INTERVAL_FIRST.max(rounds).max(present);
+            let again = self.unclear.saturating_sub(1).min(UNCLEAR_MAX);
+            Duration::from_nanos(least.as_nanos() << again)
         } else {
             LOOK_INTERVAL.max(rounds)
         };
@@ -545,7 +559,7 @@ impl Controller {
     }
 
     /// Returns what the path carries at a rate without a queue.
-    fn carried(&self, rate: Bitrate) -> f64 {
+    pub(super) fn carried(&self, rate: Bitrate) -> f64 {
         (rate * self.delay.base()).as_bytes() as f64
     }
 }

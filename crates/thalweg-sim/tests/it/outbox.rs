@@ -193,3 +193,17 @@ fn a_file_on_a_slow_line_is_no_rival_of_the_live_stream_beside_it() {
         assert!(live >= 0.99, "seed {seed}: {live}");
     }
 }
+
+#[test]
+fn a_file_on_the_slowest_line_leaves_a_live_stream_its_time() {
+    let text = include_str!("../../../../worlds/outbox/file-slowest.toml");
+    for seed in 0..4 {
+        let report = run(&world(text), seed).report;
+        assert_eq!(report.violations, [] as [&str; 0]);
+        let [words, file] = &report.streams[..] else {
+            panic!("it has two");
+        };
+        assert_eq!(words.in_time, words.sent, "seed {seed}");
+        assert!(file.delivered > 20, "seed {seed}: {}", file.delivered);
+    }
+}

@@ -14,6 +14,7 @@ fn a_look_takes_no_acknowledgement_that_is_told_too_early_for_an_empty_queue() {
     let mut look = |sent: Duration, rtt: Duration, rtt_most: Duration| {
         let sample = Sample {
             sent: began + sent,
+            size: PACKET,
             rtt,
             rtt_most,
             acked: PACKET,
@@ -44,6 +45,7 @@ fn what_every_packet_of_a_look_waited_for_a_second_is_no_queue() {
         let mut ack = |sent: Instant, waited: u64| {
             let sample = Sample {
                 sent,
+                size: PACKET,
                 rtt: ms(78),
                 rtt_most: ms(78),
                 acked: PACKET,

@@ -4,6 +4,7 @@
 
 mod looks;
 mod order;
+mod serial;
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
