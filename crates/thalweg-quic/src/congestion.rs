@@ -119,11 +119,11 @@ impl Watchful {
 
 impl Watched {
     /// Tells the watch what has come of it.
-    fn tell(&self, is_full: bool) {
+    fn tell(&self) {
         let metrics = self.inner.metrics();
         let window = DataSize::from_bytes(metrics.congestion_window);
         let rate = Bitrate::from_bps(metrics.bandwidth_estimate.unwrap_or(0));
-        self.watch.handle_window(window, rate, is_full);
+        self.watch.handle_window(window, rate);
     }
 }
 
@@ -171,8 +171,8 @@ impl QuicController for Watched {
         let at = self.times.worked_on(now);
         self.watch.handle_acks((now, at), acked);
         self.watch
-            .handle_in_flight(DataSize::from_bytes(in_flight), app_limited);
-        self.tell(false);
+            .handle_in_flight(at, DataSize::from_bytes(in_flight), app_limited);
+        self.tell();
     }
 
     fn on_congestion_event(
@@ -186,7 +186,8 @@ impl QuicController for Watched {
     ) {
         self.inner
             .on_congestion_event(now, sent, is_persistent, is_ecn, lost_bytes, largest_lost);
-        self.tell(true);
+        self.watch.handle_congestion(is_persistent);
+        self.tell();
     }
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, now: Moment) {
@@ -196,7 +197,7 @@ impl QuicController for Watched {
 
     fn on_spurious_congestion_event(&mut self) {
         self.inner.on_spurious_congestion_event();
-        self.tell(false);
+        self.tell();
     }
 
     fn on_mtu_update(&mut self, mtu: u16) {
@@ -409,6 +410,26 @@ mod tests {
 
     fn clock() -> Moment {
         NOW.get().unwrap_or_else(Moment::now)
+    }
+
+    #[test]
+    fn a_path_that_was_idle_or_out_is_not_known_to_be_full() {
+        let watch = Watch::default();
+        let at = |millis| Instant::ZERO + thalweg_core::time::Duration::from_millis(millis);
+        watch.handle_congestion(false);
+        assert!(watch.reading().has_been_full);
+        watch.handle_congestion(true);
+        assert!(!watch.reading().has_been_full, "nothing came for long");
+        watch.handle_congestion(false);
+        for (millis, is_dry, is_full) in [
+            (1_000, false, true),
+            (10_999, true, true),
+            (11_000, true, false),
+            (12_000, false, false),
+        ] {
+            watch.handle_in_flight(at(millis), DataSize::ZERO, is_dry);
+            assert_eq!(watch.reading().has_been_full, is_full, "{millis} ms");
+        }
     }
 
     #[test]

@@ -15,7 +15,7 @@ use thalweg_core::units::{Bitrate, DataSize};
 
 use crate::congestion::Moment;
 
-/// How long a shortest round trip counts.
+/// How long a shortest round trip counts, and that a path was found full while nothing more was to be sent.
 const SPAN: Duration = Duration::from_secs(10);
 
 /// The largest packet: what an Ethernet carries.
@@ -37,6 +37,8 @@ struct State {
     path: Path,
     packet: DataSize,
     has_been_full: bool,
+    /// When the application last had something to send.
+    busy: Instant,
     shortest: Shortest,
     latest: Duration,
     /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
@@ -83,7 +85,8 @@ pub struct Reading {
     pub waiting_since: Option<Moment>,
     /// What was handed over and may not have left.
     pub unsent: DataSize,
-    /// Whether the path has ever been found full, by loss or mark: until then the window says little of it.
+    /// Whether the path has been found full, by loss or mark, since it was last idle for long or out: until then the window says
+    /// little of it.
     pub has_been_full: bool,
     /// How many batches of acknowledgements have come.
     pub heard: u64,
@@ -183,16 +186,30 @@ impl Watch {
         self.lock().gate.handle_lost(packet);
     }
 
-    pub(crate) fn handle_in_flight(&self, in_flight: DataSize, is_dry: bool) {
-        self.lock().gate.handle_in_flight(in_flight, is_dry);
+    /// Takes in what is in flight at this time, and whether there was nothing more to send.
+    ///
+    /// If that is so for long, what the path was found to carry says nothing of it any more.
+    pub(crate) fn handle_in_flight(&self, at: Instant, in_flight: DataSize, is_dry: bool) {
+        let mut state = self.lock();
+        if !is_dry {
+            state.busy = at;
+        } else if at.saturating_since(state.busy) >= SPAN {
+            state.has_been_full = false;
+        }
+        state.gate.handle_in_flight(in_flight, is_dry);
+    }
+
+    /// Takes in that something was lost or marked; `is_outage` if nothing came for long: then how much the path carries is to be
+    /// found anew.
+    pub(crate) fn handle_congestion(&self, is_outage: bool) {
+        self.lock().has_been_full = !is_outage;
     }
 
     /// Takes in what the controller says after whatever may have changed it.
-    pub(crate) fn handle_window(&self, window: DataSize, rate: Bitrate, is_full: bool) {
+    pub(crate) fn handle_window(&self, window: DataSize, rate: Bitrate) {
         let mut state = self.lock();
         state.path.window = window;
         state.path.rate = rate;
-        state.has_been_full |= is_full;
         let path = state.path;
         state.gate.handle_path(&path);
         let is_open = state.gate.is_open();

@@ -30,6 +30,7 @@ mod estimate;
 mod ledger;
 mod losses;
 mod order;
+mod outage;
 mod phase;
 mod serial;
 #[cfg(test)]
@@ -153,6 +154,8 @@ pub struct Controller {
     used: [u64; 2],
     /// Losses of what was sent before belong to a reduction that was made.
     recovery: Option<Instant>,
+    /// The window before an outage, while it is not known whether the path is the same; zero otherwise.
+    before: f64,
     /// What a reduction took that may turn out to be unfounded.
     undo: Option<(f64, Option<Cubic>)>,
     told_mode: Mode,
@@ -192,6 +195,7 @@ impl Controller {
             enough: 0.0,
             used: [0; 2],
             recovery: None,
+            before: 0.0,
             undo: None,
             told_mode: Mode::Start,
             sendable_event: None,

@@ -134,7 +134,10 @@ impl Controller {
     /// Does what an acknowledgement leads to.
     pub(super) fn advance(&mut self, now: Instant, sample: &Sample) {
         match self.phase {
-            Phase::Start => self.advance_start(sample),
+            Phase::Start => {
+                self.resume(sample);
+                self.advance_start(sample);
+            }
             Phase::Quiet(quiet) => self.advance_quiet(now, sample, quiet),
             Phase::Drain(drain) => self.advance_drain(now, sample, drain),
             Phase::Compete(compete) => self.advance_compete(now, sample, compete),
@@ -145,6 +148,7 @@ impl Controller {
     pub(super) fn yield_to(&mut self, now: Instant, cause: Congestion) {
         if cause == Congestion::Persistent {
             self.recovery = None;
+            self.remember();
             self.set_window(0.0);
             self.rate_empty = Bitrate::ZERO;
             self.phase = Phase::Start;
@@ -170,6 +174,7 @@ impl Controller {
                 };
                 self.set_window(self.window.min(used) * BACK_OFF);
                 self.losses.forget();
+                self.before = 0.0;
                 match &mut self.phase {
                     Phase::Quiet(quiet) => quiet.copa = Copa::new(self.window),
                     phase => *phase = Phase::Quiet(Quiet::new(self.window)),
@@ -355,6 +360,7 @@ impl Controller {
                 .short_round
                 .filter(|round| round.saturating_add(START_ROUNDS) > self.rounds);
             self.started = self.rounds;
+            self.before = 0.0;
             self.phase = Phase::Quiet(Quiet::new(self.window));
         } else {
             self.set_window(self.window + signal.acked);

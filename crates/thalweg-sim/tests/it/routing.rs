@@ -218,3 +218,23 @@ fn twelve_nodes_at_rest_take_less_than_a_hundredth_of_a_slow_line() {
         assert!(taken < Bitrate::from_bps(150_000 / 100), "{taken} at rest");
     }
 }
+
+#[test]
+fn who_comes_back_to_a_line_finds_there_what_he_left() {
+    let world = routing_world!("return");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        let ways = ways(&played);
+        let (last, before) = ways.split_last().expect("it has plans");
+        assert_eq!(last[..], ["cam", "desk"], "seed {seed}");
+        assert!(
+            before.iter().any(|way| way.len() == 3),
+            "seed {seed}: {before:?}"
+        );
+        let video = &played.report.streams[0];
+        // At the start, before anything is known of the line, and while it is dark and that is not noticed.
+        let lost = video.sent - video.in_time;
+        assert!(lost <= 24, "seed {seed}: {lost} ADUs");
+        assert!(!video.by_cause.contains_key("oversized"), "seed {seed}");
+    }
+}

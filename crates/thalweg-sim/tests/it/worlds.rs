@@ -32,7 +32,7 @@ pub fn run_by_law(world: &World, seed: u64) -> Played {
 /// The hashes of a few seeds. They change when what is sent or decided changes, and must not otherwise: not from one
 /// machine to the next, nor from debug to release. To renew one: `thalweg simulate --generate --seed N`.
 const GOLDEN: [(u64, &str); 4] = [
-    (1, "968f8db5fb564397"),
+    (1, "ef5f55f37c0dcc4f"),
     (2, "43e548e799be2f2f"),
     (3, "a0a794e02ff4a87f"),
     (5, "f1c88f90632cf44b"),

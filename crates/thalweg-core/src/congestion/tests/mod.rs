@@ -4,6 +4,7 @@
 
 mod looks;
 mod order;
+mod outage;
 mod serial;
 
 use alloc::collections::VecDeque;
