@@ -477,7 +477,7 @@ impl Control {
                 }
                 Output::GoesOn { stream } => self.forwarder.arrivals.go_on(stream),
                 Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
-                Output::Found { name, stream } => self.found(&name, stream),
+                Output::Found { name, .. } => self.found(&name),
                 Output::Sequel { name, goes_on } => self.tell_sequel(&name, goes_on),
                 Output::Notice { name, notice } => {
                     let sentence = notice.sentence(&name);

@@ -102,8 +102,9 @@ impl Control {
     /// Brings a subscriber to a stream that is, or from now on will be, wanted.
     pub(super) fn subscribe(&mut self, name: StreamName, mailbox: Mailbox) {
         match self.controller.subscription(&name) {
-            Some(Subscription::Found { stream, .. }) => {
-                self.forwarder.mailboxes.open(stream, mailbox.clone());
+            Some(Subscription::Found { source, stream, .. }) => {
+                let mailboxes = &self.forwarder.mailboxes;
+                mailboxes.open(stream, source, mailbox.clone());
             }
             Some(Subscription::Waiting) => {
                 let waiting = thalweg_core::control::Notice::Waiting;
@@ -138,9 +139,14 @@ impl Control {
     }
 
     /// Has the subscribers of a name receive the stream that is published under it now.
-    pub(super) fn found(&self, name: &StreamName, stream: StreamId) {
+    pub(super) fn found(&self, name: &StreamName) {
+        let Some(Subscription::Found { source, stream, .. }) = self.controller.subscription(name)
+        else {
+            return;
+        };
         for mailbox in self.subscribers.get(name).into_iter().flatten() {
-            self.forwarder.mailboxes.open(stream, mailbox.clone());
+            let mailboxes = &self.forwarder.mailboxes;
+            mailboxes.open(stream, source, mailbox.clone());
         }
     }
 

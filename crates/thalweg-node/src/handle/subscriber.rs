@@ -4,7 +4,7 @@
 //! node knows, and is asked. What comes in sequence is in it already in its mailbox, whose [`Inbox`] this reads.
 
 use thalweg_core::adu::{Adu, Flags};
-use thalweg_core::id::StreamId;
+use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::mailbox::END_PATIENCE;
 use thalweg_core::time::Instant;
 use thalweg_net::Clock;
@@ -65,6 +65,11 @@ impl Subscriber {
         }
     }
 
+    /// Returns the node that publishes the stream of the ADU that came last, whether the map shows that stream still or not.
+    pub fn source(&self) -> Option<NodeId> {
+        self.inbox.source()
+    }
+
     /// Returns how many ADUs were given up as missing; known only in sequence.
     pub fn skipped(&self) -> u64 {
         self.inbox.skipped()
@@ -92,7 +97,7 @@ impl Subscriber {
                     continue;
                 }
                 Some(Mail::Notice(notice)) => return Some(SubscriberEvent::Notice(notice)),
-                Some(Mail::Restarted) => {
+                Some(Mail::Restarted(_)) => {
                     self.restart();
                     continue;
                 }

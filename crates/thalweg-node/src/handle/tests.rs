@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{Sequence, StreamId};
+use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_net::Clock;
 use tokio::sync::mpsc;
 
@@ -27,8 +27,9 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
     let clock = Clock::start();
     let mut subscriber = Subscriber::new(options, inbox, clock, inputs);
     // Sequence 1 is missing, and 0 comes twice.
+    let source = |stream: StreamId| NodeId([stream.0 as u8; 32]);
     for (stream, sequences) in [(1, &[0, 2, 3, 0][..]), (2, &[0, 1])] {
-        mailbox.open(StreamId(stream));
+        mailbox.open(StreamId(stream), source(StreamId(stream)));
         for sequence in sequences {
             mailbox.put(&adu(stream, *sequence), true, clock.now());
         }
@@ -36,7 +37,10 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
     let mut given = Vec::new();
     while given.len() < 5 {
         match subscriber.recv().await {
-            Some(SubscriberEvent::Adu(adu)) => given.push((adu.header.stream, adu.header.sequence)),
+            Some(SubscriberEvent::Adu(Adu { header, .. })) => {
+                assert_eq!(subscriber.source(), Some(source(header.stream)));
+                given.push((header.stream, header.sequence));
+            }
             other => panic!("{other:?}"),
         }
     }

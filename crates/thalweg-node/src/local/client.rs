@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use thalweg_core::adu::{Adu, Header};
-use thalweg_core::id::{Sequence, StreamId, StreamName};
+use thalweg_core::id::{NodeId, Sequence, StreamId, StreamName};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::Bitrate;
 use thalweg_net::Clock;
@@ -38,8 +38,9 @@ pub struct LocalPublisher {
 
 /// Subscribes through the node.
 pub struct LocalSubscriber {
-    client: Client,
     /// Kept open: the node takes the closing of this half for our going.
+    client: Client,
+    source: Option<NodeId>,
     skipped: u64,
     discarded: u64,
 }
@@ -204,6 +205,7 @@ impl Client {
         self.accepted().await?;
         Ok(LocalSubscriber {
             client: self,
+            source: None,
             skipped: 0,
             discarded: 0,
         })
@@ -325,16 +327,26 @@ async fn listen(
 impl LocalSubscriber {
     /// Returns the next ADU or notice; `None` when the stream has ended or the node stopped.
     pub async fn recv(&mut self) -> Result<Option<SubscriberEvent>, LocalError> {
-        match self.client.next().await? {
-            Frame::Adu(adu) => Ok(Some(SubscriberEvent::Adu(adu))),
-            Frame::Message(Message::Notice { text }) => Ok(Some(SubscriberEvent::Notice(text))),
-            Frame::Message(Message::End { skipped, discarded }) => {
-                self.skipped = skipped;
-                self.discarded = discarded;
-                Ok(None)
+        loop {
+            match self.client.next().await? {
+                Frame::Adu(adu) => return Ok(Some(SubscriberEvent::Adu(adu))),
+                Frame::Message(Message::Notice { text }) => {
+                    return Ok(Some(SubscriberEvent::Notice(text)));
+                }
+                Frame::Message(Message::Source { node }) => self.source = Some(node),
+                Frame::Message(Message::End { skipped, discarded }) => {
+                    self.skipped = skipped;
+                    self.discarded = discarded;
+                    return Ok(None);
+                }
+                other @ Frame::Message(_) => return Err(unexpected(&other)),
             }
-            other @ Frame::Message(_) => Err(unexpected(&other)),
         }
+    }
+
+    /// Returns the node that publishes the stream of the ADU that came last, whether the map shows that stream still or not.
+    pub const fn source(&self) -> Option<NodeId> {
+        self.source
     }
 
     /// Returns how many ADUs the node gave up as missing; known after the end.

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use thalweg_core::adu::Adu;
-use thalweg_core::id::StreamName;
+use thalweg_core::id::{NodeId, StreamName};
 use thalweg_core::limits::{ADU_HEADER_BYTES_MAX, ADU_PAYLOAD_BYTES_MAX, CONTROL_BYTES_MAX};
 use thalweg_core::model::Layer;
 use thalweg_core::needs::Needs;
@@ -68,6 +68,8 @@ pub(super) enum Message {
     Losses { losses: serde_json::Value },
     /// Node: a sentence about the subscription.
     Notice { text: String },
+    /// Node: who publishes the stream of the ADUs that follow.
+    Source { node: NodeId },
     /// Node: the subscribed stream has ended.
     End {
         skipped: u64,

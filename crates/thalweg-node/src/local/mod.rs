@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! client → node   Publish{…}    ADU …  Finish          node → client   Accepted  tidings …  Summary{…} | Refused
-//! client → node   Subscribe{…}                         node → client   Accepted  ADU | Notice …  End
+//! client → node   Subscribe{…}                         node → client   Accepted  Source | ADU | Notice …  End
 //! client → node   Status                               node → client   Status{…}
 //! ```
 //!

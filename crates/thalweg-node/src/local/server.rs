@@ -353,6 +353,7 @@ async fn subscribe(
 ) -> io::Result<()> {
     let mut subscriber = handle.subscribe(options).await;
     frame::write_message(write, &Message::Accepted).await?;
+    let mut told = None;
     let gone = frame::read(read, || handle.now());
     tokio::pin!(gone);
     loop {
@@ -362,6 +363,10 @@ async fn subscribe(
             _ = &mut gone => return Ok(()),
             event = subscriber.recv() => match event {
                 Some(SubscriberEvent::Adu(adu)) => {
+                    if let Some(node) = subscriber.source().filter(|node| told != Some(*node)) {
+                        told = Some(node);
+                        frame::write_message(write, &Message::Source { node }).await?;
+                    }
                     frame::write_adu(write, &adu, handle.now()).await?;
                 }
                 Some(SubscriberEvent::Notice(text)) => {

@@ -117,12 +117,6 @@ impl Map {
         self.streams.iter().find(is_it)
     }
 
-    /// Returns whether a stream is this node's, under this name.
-    pub(super) fn is_of(&self, stream: StreamId, name: &StreamName, publisher: NodeId) -> bool {
-        let there = self.announced(stream, name);
-        there.is_some_and(|there| there.publisher_key == publisher)
-    }
-
     /// Returns the id of a stream.
     pub(super) fn stream(&self, name: &StreamName, publisher: NodeId) -> Option<StreamId> {
         let is_it = |there: &&Stream| there.name == *name && there.publisher_key == publisher;

@@ -1,5 +1,5 @@
-//! Proves that all who send files hear that they are there: one that sends what another has brought, and one that listens only when
-//! the receiver has taken its leave.
+//! Proves that all who send files hear that they are there: one that sends what another has brought, one that listens only when
+//! the receiver has taken its leave, and one that was asleep until the map had forgotten it.
 //!
 //! ```text
 //! a: sends ─► r: an inbox ◄─ b: announces the same files, and listens once a has heard
@@ -10,6 +10,7 @@
 //! Who listens late does by hand what a command does: its first receipt waits for a plan, which is made at once here.
 
 use std::path::{Path, PathBuf};
+use std::sync::mpsc as threads;
 
 use serde_json::Value;
 use thalweg_core::id::StreamName;
@@ -235,6 +236,54 @@ async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
     let sent = sending.await.expect("no panic").expect("it was sent");
     assert_eq!(sent.whole, ["r"]);
     drop(publisher);
+    ends.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_slept_until_the_receiver_had_gone_hears_what_it_said() {
+    // The node takes the stream of the smaller key: the other's program may sleep.
+    let mut senders = ["a", "b"];
+    senders.sort_by_key(|name| identity(name).id());
+    let [first, last] = senders;
+    let ends = Ends::start(&senders).await;
+    let (sleeps, mut asleep) = mpsc::unbounded_channel();
+    let (wake, woken) = threads::channel::<()>();
+    let survey = ends.survey(last);
+    // A program of its own, in which nothing goes on once it sleeps: it listens to receipts, of which there are none yet.
+    let sleeper = std::thread::spawn(move || {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().expect("a runtime");
+        let send = transfer::send(survey, move |event| {
+            if matches!(event, Event::Notice(_)) {
+                // It is waited for.
+                let _ = sleeps.send(());
+                // Whoever wakes it may have gone.
+                let _ = woken.recv();
+            }
+        });
+        runtime.block_on(send)
+    });
+    let asleep = timeout(PATIENCE, asleep.recv()).await;
+    asleep.expect("in time").expect("it is told to wait");
+    ends.are_offered(1).await;
+    let sending = tokio::spawn(transfer::send(ends.survey(first), |_| {}));
+    ends.are_offered(2).await;
+    let received = ends.inbox().receive(|_| {}).await.expect("it came");
+    assert_eq!(received.bytes, BYTES.len() as u64);
+    let sent = sending.await.expect("no panic").expect("it was sent");
+    assert_eq!(sent.whole, ["r"]);
+    fabric::until("the receipts are off the map", || async {
+        let status = status(&ends.socket(last)).await;
+        let mut streams = status["streams"].as_array().expect("a list").iter();
+        let name = |stream: &Value| stream["name"].as_str().expect("text").to_string();
+        !streams.any(|stream| name(stream).starts_with("receipts/"))
+    })
+    .await;
+    drop(wake);
+    let sent = timeout(PATIENCE, tokio::task::spawn_blocking(|| sleeper.join())).await;
+    let sent = sent.expect("in time").expect("it waits").expect("no panic");
+    let sent = sent.expect("it hears of it");
+    assert_eq!(sent.whole, ["r"]);
     ends.stop().await;
 }
 

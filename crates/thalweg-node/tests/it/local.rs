@@ -140,11 +140,9 @@ async fn a_stream_passes_from_socket_to_socket() {
         .await
         .expect("the end in time");
     assert_eq!(numbers, (0..50).collect::<Vec<_>>());
-    let status = Client::connect(&sockets[0])
-        .await
-        .expect("it listens")
-        .status()
-        .await;
+    assert_eq!(subscriber.source(), Some(one.handle.id()));
+    let client = Client::connect(&sockets[0]).await.expect("it listens");
+    let status = client.status().await;
     assert_eq!(status.expect("a status")["node"]["name"], "a");
     two.stop().await;
     assert!(!sockets[1].exists(), "the socket's file goes with the node");

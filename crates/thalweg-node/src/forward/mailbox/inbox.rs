@@ -17,7 +17,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::{Adu, Flags};
-use thalweg_core::id::StreamId;
+use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
 use thalweg_core::mailbox::{Coming, Resequencer};
 use thalweg_core::time::Instant;
@@ -30,8 +30,8 @@ pub(crate) enum Mail {
     Adu(Adu),
     /// A sentence about the subscription.
     Notice(String),
-    /// The stream is now another one of the same name: sequences start anew.
-    Restarted,
+    /// The stream is now another one of the same name, which this node publishes: sequences start anew.
+    Restarted(NodeId),
 }
 
 /// What became of an ADU.
@@ -78,6 +78,8 @@ struct Shared {
 struct State {
     /// The stream that is wanted.
     stream: Option<StreamId>,
+    /// Who publishes the stream of what left last, or leaves first.
+    source: Option<NodeId>,
     /// What leaves first.
     items: VecDeque<Mail>,
     /// The stream's ADUs, if they are to come in sequence.
@@ -112,14 +114,16 @@ pub(crate) fn mailbox(in_sequence: bool) -> (Mailbox, Inbox) {
 }
 
 impl Mailbox {
-    /// Opens it to a stream, and to no other: of the one before no more comes.
-    pub(crate) fn open(&self, stream: StreamId) {
+    /// Opens it to a stream of a node, and to no other: of the one before no more comes.
+    pub(crate) fn open(&self, stream: StreamId, source: NodeId) {
         let mut state = self.shared.state();
         if state.stream == Some(stream) {
             return;
         }
         if state.stream.replace(stream).is_some() {
-            state.restart();
+            state.restart(source);
+        } else {
+            state.source = Some(source);
         }
         drop(state);
         self.shared.mail.notify_one();
@@ -231,6 +235,11 @@ impl Inbox {
         self.0.state().is_over
     }
 
+    /// Returns who publishes the stream of the ADU that was taken last.
+    pub(crate) fn source(&self) -> Option<NodeId> {
+        self.0.state().source
+    }
+
     /// Returns how many ADUs were given up as missing.
     pub(crate) fn skipped(&self) -> u64 {
         let state = self.0.state();
@@ -307,6 +316,9 @@ impl State {
 
     fn poll(&mut self, now: Instant) -> Option<Mail> {
         if let Some(mail) = self.items.pop_front() {
+            if let Mail::Restarted(source) = &mail {
+                self.source = Some(*source);
+            }
             return Some(mail);
         }
         let length = self.length();
@@ -319,7 +331,7 @@ impl State {
     }
 
     /// Has all that waits leave as it is, and sequences begin anew.
-    fn restart(&mut self) {
+    fn restart(&mut self, source: NodeId) {
         if let Some(mut before) = self.resequencer.take() {
             while let Some(adu) = before.take_waiting() {
                 if !adu.header.flags.contains(Flags::END) {
@@ -330,6 +342,6 @@ impl State {
             self.discarded_before += before.late();
             self.resequencer = Some(Resequencer::default());
         }
-        self.items.push_back(Mail::Restarted);
+        self.items.push_back(Mail::Restarted(source));
     }
 }

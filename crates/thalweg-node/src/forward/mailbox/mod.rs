@@ -10,7 +10,7 @@ mod tests;
 
 use thalweg_core::adu::Adu;
 use thalweg_core::event::DropCause;
-use thalweg_core::id::StreamId;
+use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::limits::WAITING_BYTES_MAX;
 use thalweg_core::mailbox::Coming;
 use thalweg_core::time::Instant;
@@ -49,8 +49,9 @@ pub(crate) enum Patience {
 }
 
 impl Mailboxes {
-    /// Opens a mailbox to a stream, and to no other: what still comes of one that this one has taken over from is not wanted.
-    pub(crate) fn open(&self, stream: StreamId, mailbox: Mailbox) {
+    /// Opens a mailbox to a stream of a node, and to no other: what still comes of one that this one has taken over from is not
+    /// wanted.
+    pub(crate) fn open(&self, stream: StreamId, source: NodeId, mailbox: Mailbox) {
         let mut all = write(&self.of_stream);
         let is_it = |other: &Mailbox| other.is_same(&mailbox);
         if all.get(&stream).is_some_and(|open| open.iter().any(is_it)) {
@@ -60,7 +61,7 @@ impl Mailboxes {
             mailboxes.retain(|other| !other.is_same(&mailbox));
             !mailboxes.is_empty()
         });
-        mailbox.open(stream);
+        mailbox.open(stream, source);
         all.entry(stream).or_default().push(mailbox);
     }
 

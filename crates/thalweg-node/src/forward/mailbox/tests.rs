@@ -11,6 +11,8 @@ use super::*;
 
 const STREAM: StreamId = StreamId(7);
 
+const SOURCE: NodeId = NodeId([7; 32]);
+
 fn adu(sequence: u64, deadline: Instant) -> Adu {
     let mut header = Header::new(STREAM, Sequence(sequence));
     header.deadline = deadline;
@@ -24,7 +26,7 @@ fn adu(sequence: u64, deadline: Instant) -> Adu {
 fn opened() -> (Mailboxes, Clock, Inbox) {
     let mailboxes = Mailboxes::default();
     let (mailbox, inbox) = mailbox(true);
-    mailboxes.open(STREAM, mailbox);
+    mailboxes.open(STREAM, SOURCE, mailbox);
     (mailboxes, Clock::start(), inbox)
 }
 
@@ -43,7 +45,7 @@ fn taken(inbox: &Inbox, now: Instant) -> Vec<u64> {
 async fn what_waits_beside_others_has_bounded_room_and_what_waits_in_turn_needs_none() {
     let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
     let (mailbox, unread) = mailbox(false);
-    mailboxes.open(STREAM, mailbox);
+    mailboxes.open(STREAM, SOURCE, mailbox);
     let adu = |bytes| Adu {
         header: Header::new(STREAM, Sequence(0)),
         payload: Bytes::from(vec![0; bytes]),
@@ -90,14 +92,14 @@ async fn what_comes_after_its_place_was_given_up_is_a_loss() {
 async fn what_one_of_two_misses_is_a_loss_but_not_what_was_before_his_time() {
     let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
     let ((first, one), (second, other)) = (mailbox(true), mailbox(true));
-    mailboxes.open(STREAM, first);
+    mailboxes.open(STREAM, SOURCE, first);
     let post = |sequence| {
         let adu = adu(sequence, Instant::NEVER);
         mailboxes.post((adu, false), &clock, Patience::InTurn)
     };
     let late = clock.now() + PATIENCE_ONCE;
     assert_eq!(post(0).await, Ok(()));
-    mailboxes.open(STREAM, second);
+    mailboxes.open(STREAM, SOURCE, second);
     for sequence in [2, 4] {
         assert_eq!(post(sequence).await, Ok(()));
     }

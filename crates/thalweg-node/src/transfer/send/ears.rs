@@ -1,17 +1,17 @@
 //! What receivers say, from all of them together.
 //!
 //! *The idea.* A task for each receiver takes from its stream of receipts. Anybody on the map may announce a stream of that
-//! name; so an ADU counts only if its stream is announced by the receiver itself.
+//! name; so an ADU counts only if the receiver itself publishes its stream. The node says so with it, and the map is not asked: who
+//! reads late, as after Ctrl-Z, would not find there any more what has ended meanwhile.
 
 use std::path::{Path, PathBuf};
 
 use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamId, StreamName};
+use thalweg_core::id::{NodeId, StreamName};
 use thalweg_core::transfer::{Receipt, TransferId};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::super::map::Map;
 use crate::handle::{SubscribeOptions, SubscriberEvent};
 use crate::local::{Client, LocalError, LocalSubscriber};
 
@@ -40,10 +40,6 @@ struct Ear {
     key: NodeId,
     name: StreamName,
     subscriber: LocalSubscriber,
-    /// A stream that is known to be the receiver's.
-    ours: Option<StreamId>,
-    /// One that is known not to be.
-    strange: Option<StreamId>,
 }
 
 impl Ears {
@@ -68,8 +64,6 @@ impl Ears {
                 key: *key,
                 name,
                 subscriber: client.subscribe(options).await?,
-                ours: None,
-                strange: None,
             };
             tasks.spawn(ear.listen(tell.clone()));
         }
@@ -111,8 +105,8 @@ impl Ear {
         let target = self.target;
         match self.subscriber.recv().await? {
             Some(SubscriberEvent::Notice(text)) => Ok(Some(Heard::Notice { target, text })),
-            Some(SubscriberEvent::Adu(Adu { header, payload })) => {
-                if !self.is_ours(header.stream).await? {
+            Some(SubscriberEvent::Adu(Adu { payload, .. })) => {
+                if self.subscriber.source() != Some(self.key) {
                     return Ok(None);
                 }
                 match Receipt::decode(&payload) {
@@ -134,19 +128,5 @@ impl Ear {
                 Ok(None)
             }
         }
-    }
-
-    async fn is_ours(&mut self, stream: StreamId) -> Result<bool, LocalError> {
-        if self.ours == Some(stream) || self.strange == Some(stream) {
-            return Ok(self.ours == Some(stream));
-        }
-        let map = Map::look(&self.socket).await?;
-        let is_ours = map.is_of(stream, &self.name, self.key);
-        if is_ours {
-            self.ours = Some(stream);
-        } else {
-            self.strange = Some(stream);
-        }
-        Ok(is_ours)
     }
 }
