@@ -21,10 +21,12 @@ use crate::id::Epoch;
 use crate::limits::MAILBOX_ADUS_MAX;
 use crate::time::{Duration, Instant};
 
+mod ending;
 mod seen;
 #[cfg(test)]
 mod tests;
 
+pub use ending::Ending;
 pub use seen::{Held, Seen};
 
 /// How long a gap is waited for when the ADUs behind it have no deadline, and what is lost is sent again: twice as long as its source
@@ -117,9 +119,15 @@ impl Resequencer {
     ///
     /// Cost    O(log waiting)
     pub fn handle_adu(&mut self, adu: Adu, is_sent_again: bool, now: Instant) -> Coming {
-        let coming = self.coming(adu.header.sequence.0);
+        let payload_bytes = adu.payload.len();
+        self.handle_sized((adu, payload_bytes), is_sent_again, now)
+    }
+
+    /// Takes in an ADU that had so much payload.
+    fn handle_sized(&mut self, sized: (Adu, usize), is_sent_again: bool, now: Instant) -> Coming {
+        let coming = self.coming(sized.0.header.sequence.0);
         if coming == Coming::InTime {
-            self.keep(adu, is_sent_again, now);
+            self.keep(sized, is_sent_again, now);
         } else {
             self.late += 1;
         }
@@ -138,7 +146,7 @@ impl Resequencer {
         }
     }
 
-    fn keep(&mut self, adu: Adu, is_sent_again: bool, now: Instant) {
+    fn keep(&mut self, (adu, payload_bytes): (Adu, usize), is_sent_again: bool, now: Instant) {
         let has_begun = adu.header.sequence.0 < BEGIN_ADUS && adu.header.epoch == FIRST_PLAN;
         let patience = match has_begun {
             false => START_PATIENCE,
@@ -153,7 +161,7 @@ impl Resequencer {
         {
             self.overtaken = Some(now);
         }
-        self.bytes += adu.payload.len() as u64;
+        self.bytes += payload_bytes as u64;
         self.came = now;
         self.newest = self.newest.max(adu.header.epoch);
         let waiting = Waiting {

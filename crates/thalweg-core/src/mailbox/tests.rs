@@ -7,11 +7,13 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::{
-    BACKLOG_BYTES, BEGIN_ADUS, BEGIN_PATIENCE, Coming, END_PATIENCE, FIRST_PLAN, OVERTAKEN_LEAST,
-    OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX, PATIENCE_ONCE, Resequencer, START_PATIENCE,
+    BACKLOG_BYTES, BEGIN_ADUS, BEGIN_PATIENCE, Coming, END_PATIENCE, Ending, FIRST_PLAN,
+    OVERTAKEN_LEAST, OVERTAKEN_PATIENCE, PATIENCE, PATIENCE_MAX, PATIENCE_ONCE, Resequencer,
+    START_PATIENCE,
 };
 use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, Sequence, StreamId};
+use crate::needs::Reliability;
 use crate::time::{Duration, Instant};
 
 fn adu(sequence: u64, deadline: Instant) -> Adu {
@@ -140,6 +142,49 @@ fn the_end_waits_for_as_long_as_anything_comes() {
     assert_eq!(drain(&mut resequencer, now), [0, 1, 2]);
     assert_eq!(drain(&mut resequencer, now + Duration::from_nanos(1)), [4]);
     assert_eq!(resequencer.skipped(), 1);
+}
+
+#[test]
+fn as_they_come_the_end_has_its_turn_when_it_has_in_sequence() {
+    let just_before = |then| then - Duration::from_nanos(1);
+    let mut end = adu(4, Instant::NEVER);
+    end.header.flags = Flags::END;
+    for (reliability, patience) in [
+        (Reliability::None, PATIENCE_ONCE),
+        (Reliability::Repaired, PATIENCE_ONCE),
+        (Reliability::UntilDeadline, PATIENCE),
+        (Reliability::Full, PATIENCE),
+    ] {
+        let is_sent_again = patience == PATIENCE;
+        for fills in [false, true] {
+            let (mut ending, mut resequencer) = (Ending::default(), Resequencer::default());
+            let mut come = |adu: &Adu, now| {
+                let payload_bytes = adu.payload.len();
+                ending.handle_adu(adu.header, payload_bytes, reliability, now);
+                resequencer.handle_adu(adu.clone(), is_sent_again, now);
+            };
+            let begun = Instant::ZERO + Duration::from_millis(500);
+            come(&adu(0, Instant::NEVER), Instant::ZERO);
+            come(&adu(2, Instant::NEVER), Instant::ZERO);
+            come(&adu(3, Instant::NEVER), begun);
+            come(&end, begun);
+            if fills {
+                come(&adu(1, Instant::NEVER), begun);
+            }
+            let over = if fills {
+                begun
+            } else {
+                Instant::ZERO + patience
+            };
+            if !fills {
+                assert!(!ending.poll(just_before(over)));
+                assert_eq!(ending.poll_timeout(), over);
+            }
+            assert_eq!(drain(&mut resequencer, over).last(), Some(&4));
+            assert!(ending.poll(over), "{reliability:?}, all: {fills}");
+            assert!(ending.poll_timeout().is_never());
+        }
+    }
 }
 
 #[test]

@@ -184,11 +184,6 @@ impl Route {
         self.installation.reliability.is_ordered()
     }
 
-    /// Returns whether what is lost is sent again, by whomever.
-    pub fn is_sent_again(&self) -> bool {
-        self.installation.reliability != Reliability::None
-    }
-
     /// Returns whether sinks have repaired what they miss, so that none need wait for one that is slower.
     pub fn is_repaired(&self) -> bool {
         self.installation.reliability == Reliability::Repaired

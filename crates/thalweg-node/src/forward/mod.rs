@@ -360,10 +360,10 @@ impl Forwarder {
         } else {
             Patience::Until(waits)
         };
-        let is_sent_again = route.part.is_sent_again();
+        let reliability = route.installation().reliability;
         let posted = self
             .mailboxes
-            .post((adu, is_sent_again), &self.clock, patience);
+            .post((adu, reliability), &self.clock, patience);
         match posted.await {
             Ok(()) => {
                 if let Some(trace) = trace {

@@ -43,6 +43,7 @@ pub enum SubscriberEvent {
 struct Ending {
     stream: StreamId,
     total: u64,
+    /// When it is given up at the earliest: [`Inbox::poll_ended`] knows whether more is worth waiting for.
     give_up: Instant,
 }
 
@@ -118,7 +119,7 @@ impl Subscriber {
         }
     }
 
-    /// Takes an ADU as it comes; as they arrive, the end is kept until what it counts has come, or a little longer.
+    /// Takes an ADU as it comes; as they arrive, the end is kept until what it counts has come, or is waited for no longer.
     fn take(&mut self, adu: Adu) -> Option<Adu> {
         let is_end = adu.header.flags.contains(Flags::END);
         if is_end && self.options.in_sequence {
@@ -166,15 +167,26 @@ impl Subscriber {
     }
 
     fn is_over(&self) -> bool {
+        let now = self.clock.now();
         self.ending.is_some_and(|ending| {
-            self.inbox.is_empty()
-                && (self.received >= ending.total || self.clock.now() >= ending.give_up)
+            let is_given_up = now >= ending.give_up && self.inbox.poll_ended(now);
+            self.inbox.is_empty() && (self.received >= ending.total || is_given_up)
         })
     }
 
+    /// Returns when there may be something to do though nothing is put in.
     fn wake(&self) -> Instant {
-        let end = self.ending.map_or(Instant::NEVER, |ending| ending.give_up);
-        self.inbox.poll_timeout().min(end)
+        if self.options.in_sequence {
+            return self.inbox.poll_timeout();
+        }
+        self.ending.map_or(Instant::NEVER, |ending| {
+            let now = self.clock.now();
+            if now < ending.give_up {
+                ending.give_up
+            } else {
+                self.inbox.poll_timeout()
+            }
+        })
     }
 
     const fn restart(&mut self) {

@@ -1,10 +1,15 @@
 //! Proves that a subscriber loses nothing without counting it.
 
+use std::time::Duration as StdDuration;
+
 use bytes::Bytes;
-use thalweg_core::adu::{Adu, Header};
+use thalweg_core::adu::{Adu, Flags, Header};
 use thalweg_core::id::{NodeId, Sequence, StreamId};
+use thalweg_core::mailbox::END_PATIENCE;
+use thalweg_core::needs::Reliability;
 use thalweg_net::Clock;
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
 use crate::forward::mailbox;
@@ -31,7 +36,11 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
     for (stream, sequences) in [(1, &[0, 2, 3, 0][..]), (2, &[0, 1])] {
         mailbox.open(StreamId(stream), source(StreamId(stream)));
         for sequence in sequences {
-            mailbox.put(&adu(stream, *sequence), true, clock.now());
+            mailbox.put(
+                &adu(stream, *sequence),
+                Reliability::UntilDeadline,
+                clock.now(),
+            );
         }
     }
     let mut given = Vec::new();
@@ -48,4 +57,41 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
     let expected = expected.map(|(stream, sequence)| (StreamId(stream), Sequence(sequence)));
     assert_eq!(given, expected);
     assert_eq!((subscriber.skipped(), subscriber.discarded()), (1, 1));
+}
+
+#[tokio::test]
+async fn as_they_come_the_end_waits_for_what_is_sent_again() {
+    let (mailbox, inbox) = mailbox(false);
+    let options = SubscribeOptions {
+        name: "cam".parse().expect("a name"),
+        in_sequence: false,
+    };
+    // A node that has stopped has nothing that goes on.
+    let (inputs, _) = mpsc::channel(1);
+    let clock = Clock::start();
+    let mut subscriber = Subscriber::new(options, inbox, clock, inputs);
+    mailbox.open(StreamId(1), NodeId([1; 32]));
+    let put = |sequence, flags| {
+        let mut adu = adu(1, sequence);
+        adu.header.flags = flags;
+        mailbox.put(&adu, Reliability::UntilDeadline, clock.now());
+    };
+    // The end matters most and has come first; 1 was lost, or is under way yet.
+    put(3, Flags::END);
+    put(0, Flags::NONE);
+    put(2, Flags::NONE);
+    let long = StdDuration::from(END_PATIENCE) * 2;
+    let mut given = Vec::new();
+    loop {
+        match timeout(long, subscriber.recv()).await {
+            Ok(Some(SubscriberEvent::Adu(adu))) => given.push(adu.header.sequence.0),
+            // Nothing has come for longer than the end alone is waited for.
+            Err(_) if given == [0, 2] => put(1, Flags::NONE),
+            ended => {
+                assert!(matches!(ended, Ok(None)), "{ended:?}");
+                break;
+            }
+        }
+    }
+    assert_eq!(given, [0, 2, 1]);
 }

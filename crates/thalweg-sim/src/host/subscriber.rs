@@ -12,8 +12,8 @@ use thalweg_core::event::DropCause;
 use thalweg_core::id::StreamId;
 use thalweg_core::ledger::Counts;
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{Coming, END_PATIENCE, Resequencer};
-use thalweg_core::needs::Order;
+use thalweg_core::mailbox::{Coming, END_PATIENCE, Ending, Resequencer};
+use thalweg_core::needs::{Order, Reliability};
 use thalweg_core::time::Instant;
 
 use super::Host;
@@ -31,8 +31,8 @@ pub(super) struct Subscriber {
     /// What waits in the resequencer.
     waiting: BTreeMap<u64, Copy>,
     received: u64,
-    /// How many ADUs the stream had, and until when the rest is waited for.
-    ending: Option<(u64, Instant)>,
+    /// How many ADUs the stream had, and until when the rest is waited for at least; and whether it is worth that.
+    ending: (Option<(u64, Instant)>, Ending),
     has_ended: bool,
     /// What it was given since the model was asked last.
     given: Vec<u64>,
@@ -47,11 +47,12 @@ impl Subscriber {
     }
 
     /// Whether all has come that the end of the stream announced, or is not waited for any more.
-    fn is_over(&self, now: Instant) -> bool {
+    fn is_over(&mut self, now: Instant) -> bool {
+        let (known, ending) = &mut self.ending;
         self.has_ended
-            || self
-                .ending
-                .is_some_and(|(total, until)| self.received >= total || now >= until)
+            || known.is_some_and(|(total, until)| {
+                self.received >= total || now >= until && ending.poll(now)
+            })
     }
 }
 
@@ -69,7 +70,7 @@ impl Host {
             resequencer: Resequencer::default(),
             waiting: BTreeMap::new(),
             received: 0,
-            ending: None,
+            ending: (None, Ending::default()),
             has_ended: false,
             given: Vec::new(),
         });
@@ -100,7 +101,7 @@ impl Host {
         subscriber.stream = Some(stream);
         subscriber.resequencer = Resequencer::default();
         subscriber.received = 0;
-        subscriber.ending = None;
+        subscriber.ending = (None, Ending::default());
         subscriber.has_ended = false;
         watch.model.handle_found((self.place, at), stream);
         for copy in std::mem::take(&mut subscriber.waiting).into_values() {
@@ -118,12 +119,15 @@ impl Host {
             return watch.dropped(self.place, copy, cause);
         }
         let part = self.parts.get(&(stream, header.epoch));
-        let is_sent_again = part.is_none_or(|part| part.route.is_sent_again());
+        let reliability = part.map_or(Reliability::UntilDeadline, |part| {
+            part.route.installation().reliability
+        });
         let reader = self
             .subscribers
             .iter_mut()
             .find(|reader| reader.stream == Some(stream));
-        let Some(reader) = reader.filter(|reader| !reader.is_over(now)) else {
+        let Some(reader) = reader.and_then(|reader| (!reader.is_over(now)).then_some(reader))
+        else {
             // As a mailbox that nobody reads any more.
             let cancelled = DropCause::Cancelled;
             self.count(&header, now, |counts, band| counts.give_up(band, cancelled));
@@ -137,6 +141,7 @@ impl Host {
         let is_end = adu.header.flags.contains(Flags::END);
         let sequence = adu.header.sequence.0;
         if reader.in_sequence {
+            let is_sent_again = reliability != Reliability::None;
             let coming = reader.resequencer.handle_adu(adu, is_sent_again, now);
             if coming != Coming::InTime {
                 let expired = DropCause::Expired;
@@ -146,10 +151,14 @@ impl Host {
             if let Some(copy) = copy {
                 reader.waiting.insert(sequence, copy);
             }
-        } else if is_end {
-            reader.ending = Some((sequence, now + END_PATIENCE));
         } else {
-            if let Some((_, until)) = &mut reader.ending {
+            let (known, ending) = &mut reader.ending;
+            ending.handle_adu(adu.header, adu.payload.len(), reliability, now);
+            if is_end {
+                *known = Some((sequence, now + END_PATIENCE));
+                return self.count(&header, now, Counts::deliver);
+            }
+            if let Some((_, until)) = known {
                 *until = now + END_PATIENCE;
             }
             reader.received += 1;

@@ -57,6 +57,17 @@ pub struct Model {
 struct Reader {
     in_sequence: bool,
     stream: Option<StreamId>,
+    turns: Turns,
+    /// As they arrive: what has, how many there were, and until when the rest is waited for at least.
+    arrived: BTreeSet<u64>,
+    ending: Option<(u64, Instant)>,
+    /// What is to be delivered next.
+    expected: Vec<u64>,
+}
+
+/// The turns of one stream's ADUs, in sequence.
+#[derive(Clone, Debug, Default)]
+struct Turns {
     /// What has come and waits for its turn.
     waiting: BTreeMap<u64, Arrived>,
     /// The plan that brought what had its turn last, and the newest plan that brought anything.
@@ -72,10 +83,6 @@ struct Reader {
     /// Until when one who joins in the middle waits for earlier ones.
     start: Option<Instant>,
     has_ended: bool,
-    /// As they arrive: how many there were, and until when the rest is waited for.
-    ending: Option<(u64, Instant)>,
-    /// What is to be delivered next.
-    expected: Vec<u64>,
 }
 
 /// An ADU that waits for its turn.
@@ -151,62 +158,39 @@ impl Model {
         now: Instant,
     ) {
         let part = self.parts.get(&(reader.0, header.stream, header.epoch));
-        let is_sent_again = part.is_none_or(|part| part.reliability != Reliability::None);
+        let reliability = part.map_or(Reliability::UntilDeadline, |part| part.reliability);
         let Some(reader) = self.readers.get_mut(&reader) else {
             return;
         };
         let sequence = header.sequence.0;
-        let is_end = header.flags.contains(Flags::END);
-        if reader.stream != Some(header.stream) || reader.given.contains(&sequence) {
+        if reader.stream != Some(header.stream) || reader.arrived.contains(&sequence) {
             return;
         }
-        if !reader.in_sequence {
-            let is_over = reader
-                .ending
-                .is_some_and(|(total, until)| reader.given.len() as u64 >= total || until <= now);
-            if is_end {
-                reader.ending = Some((sequence, now + END_PATIENCE));
-            } else if !is_over {
-                if let Some((_, until)) = &mut reader.ending {
-                    *until = now + END_PATIENCE;
-                }
-                reader.given.insert(sequence);
-                reader.expected.push(sequence);
-            }
-            return;
+        if reader.in_sequence {
+            let is_sent_again = reliability != Reliability::None;
+            return reader
+                .turns
+                .handle_arrived(header, bytes, is_sent_again, now);
         }
-        let is_late = reader.given.last().is_some_and(|last| *last > sequence);
-        if is_late || reader.waiting.contains_key(&sequence) {
-            return;
-        }
-        let mut after = reader.waiting.iter().filter(|(at, _)| **at > sequence);
-        if after
-            .next()
-            .is_some_and(|(_, next)| next.came + OVERTAKEN_LEAST <= now)
-        {
-            reader.overtaken = Some(now);
-        }
-        reader.bytes += bytes as u64;
-        reader.came = now;
-        reader.newest = reader.newest.max(header.epoch);
-        let arrived = Arrived {
-            is_end,
-            epoch: header.epoch,
-            is_sent_again,
-            came: now,
-            deadline: header.deadline,
-            bytes: reader.bytes,
-        };
-        let has_begun = sequence < BEGIN_ADUS && header.epoch == FIRST_PLAN;
-        let patience = match (has_begun, is_sent_again) {
-            (true, true) => BEGIN_PATIENCE,
-            (true, false) => PATIENCE_ONCE,
-            (false, _) => START_PATIENCE,
-        };
+        // In sequence it would be waited for so long, but of a stream that its sinks repair by asking.
+        let is_sent_again = matches!(reliability, Reliability::UntilDeadline | Reliability::Full);
+        reader.turns.release(now);
+        let is_over = reader.ending.is_some_and(|(total, until)| {
+            let is_given_up = until <= now && reader.turns.has_ended;
+            reader.arrived.len() as u64 >= total || is_given_up
+        });
         reader
-            .start
-            .get_or_insert(header.deadline.min(now + patience));
-        reader.waiting.insert(sequence, arrived);
+            .turns
+            .handle_arrived(header, bytes, is_sent_again, now);
+        if header.flags.contains(Flags::END) {
+            reader.ending = Some((sequence, now + END_PATIENCE));
+        } else if !is_over {
+            if let Some((_, until)) = &mut reader.ending {
+                *until = now + END_PATIENCE;
+            }
+            reader.arrived.insert(sequence);
+            reader.expected.push(sequence);
+        }
     }
 
     /// Says what each subscriber on a node must have been given by now, and forgets it.
@@ -214,12 +198,50 @@ impl Model {
         let Some(reader) = self.readers.get_mut(&reader) else {
             return Vec::new();
         };
-        reader.release(now);
+        let released = reader.turns.release(now);
+        if reader.in_sequence {
+            return released;
+        }
         std::mem::take(&mut reader.expected)
     }
 }
 
-impl Reader {
+impl Turns {
+    fn handle_arrived(&mut self, header: &Header, bytes: usize, is_sent_again: bool, now: Instant) {
+        let sequence = header.sequence.0;
+        let is_late = self.given.last().is_some_and(|last| *last >= sequence);
+        if is_late || self.waiting.contains_key(&sequence) {
+            return;
+        }
+        let mut after = self.waiting.iter().filter(|(at, _)| **at > sequence);
+        if after
+            .next()
+            .is_some_and(|(_, next)| next.came + OVERTAKEN_LEAST <= now)
+        {
+            self.overtaken = Some(now);
+        }
+        self.bytes += bytes as u64;
+        self.came = now;
+        self.newest = self.newest.max(header.epoch);
+        let arrived = Arrived {
+            is_end: header.flags.contains(Flags::END),
+            epoch: header.epoch,
+            is_sent_again,
+            came: now,
+            deadline: header.deadline,
+            bytes: self.bytes,
+        };
+        let has_begun = sequence < BEGIN_ADUS && header.epoch == FIRST_PLAN;
+        let patience = match (has_begun, is_sent_again) {
+            (true, true) => BEGIN_PATIENCE,
+            (true, false) => PATIENCE_ONCE,
+            (false, _) => START_PATIENCE,
+        };
+        self.start
+            .get_or_insert(header.deadline.min(now + patience));
+        self.waiting.insert(sequence, arrived);
+    }
+
     /// Says until when what is missing before an ADU is waited for.
     fn until(&self, arrived: &Arrived) -> Instant {
         let is_one_plan = self.last == arrived.epoch && self.newest == arrived.epoch;
@@ -238,11 +260,12 @@ impl Reader {
         arrived.deadline.min(usual.max(behind))
     }
 
-    /// Lets out what has its turn.
-    fn release(&mut self, now: Instant) {
+    /// Lets out what has its turn, and says what that is.
+    fn release(&mut self, now: Instant) -> Vec<u64> {
+        let mut released = Vec::new();
         while let Some((&sequence, &first)) = self.waiting.first_key_value() {
             if self.has_ended {
-                return;
+                break;
             }
             let is_next = match self.given.last() {
                 Some(last) => sequence == last + 1,
@@ -257,7 +280,7 @@ impl Reader {
                 self.until(&first) <= now
             };
             if !may_go {
-                return;
+                break;
             }
             self.waiting.pop_first();
             self.given.insert(sequence);
@@ -265,8 +288,9 @@ impl Reader {
             if first.is_end {
                 self.has_ended = true;
             } else {
-                self.expected.push(sequence);
+                released.push(sequence);
             }
         }
+        released
     }
 }

@@ -103,3 +103,20 @@ fn as_they_come_everything_is_delivered_once_until_the_end() {
     model.handle_arrived(reader, (&header(4, 0), 0), at(1_999));
     assert_eq!(model.take_expected(reader, at(1_999)), [2, 1, 0]);
 }
+
+#[test]
+fn as_they_come_the_end_waits_for_a_gap_for_as_long_as_in_sequence() {
+    let reader = (1, 0);
+    for (last, expected) in [(59_999, &[0, 2, 1][..]), (60_000, &[0, 2])] {
+        let mut model = Model::default();
+        model.handle_subscribed(reader, false);
+        model.handle_found(reader, STREAM);
+        let mut end = header(3, 0);
+        end.flags = Flags::END;
+        for header in [header(0, 0), header(2, 0), end] {
+            model.handle_arrived(reader, (&header, 0), at(0));
+        }
+        model.handle_arrived(reader, (&header(1, 0), 0), at(last));
+        assert_eq!(model.take_expected(reader, at(last)), expected);
+    }
+}

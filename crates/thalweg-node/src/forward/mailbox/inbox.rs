@@ -19,7 +19,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_core::adu::{Adu, Flags};
 use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{Coming, Resequencer};
+use thalweg_core::mailbox::{Coming, Ending, Resequencer};
+use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 use tokio::sync::Notify;
 
@@ -84,6 +85,8 @@ struct State {
     items: VecDeque<Mail>,
     /// The stream's ADUs, if they are to come in sequence.
     resequencer: Option<Resequencer>,
+    /// When the stream is at its end, if they are not.
+    ending: Ending,
     /// What was skipped and discarded of streams before the present one.
     skipped_before: u64,
     discarded_before: u64,
@@ -140,10 +143,10 @@ impl Mailbox {
         self.shared.mail.notify_one();
     }
 
-    /// Puts in an ADU, of a stream of which what is lost is sent again or not, unless others wait for room.
-    pub(crate) fn put(&self, adu: &Adu, is_sent_again: bool, now: Instant) -> Put {
+    /// Puts in an ADU of a stream of this reliability, unless others wait for room.
+    pub(crate) fn put(&self, adu: &Adu, reliability: Reliability, now: Instant) -> Put {
         let mut state = self.shared.state();
-        let put = state.put(adu, is_sent_again, now, false);
+        let put = state.put(adu, reliability, now, false);
         drop(state);
         if put == Put::In {
             self.shared.mail.notify_one();
@@ -171,12 +174,12 @@ impl Waiting<'_> {
     pub(super) async fn put(
         &self,
         adu: &Adu,
-        is_sent_again: bool,
+        reliability: Reliability,
         now: impl Fn() -> Instant,
     ) -> Put {
         loop {
             self.0.room.notified().await;
-            let put = self.0.state().put(adu, is_sent_again, now(), true);
+            let put = self.0.state().put(adu, reliability, now(), true);
             match put {
                 Put::Full => {}
                 Put::In => {
@@ -212,11 +215,18 @@ impl Inbox {
         mail
     }
 
-    /// Returns when something leaves though nothing is put in.
+    /// Returns when something leaves though nothing is put in; as they come, when the stream may be at its end.
     pub(crate) fn poll_timeout(&self) -> Instant {
         let state = self.0.state();
-        let resequencer = state.resequencer.as_ref();
-        resequencer.map_or(Instant::NEVER, Resequencer::poll_timeout)
+        match &state.resequencer {
+            Some(resequencer) => resequencer.poll_timeout(),
+            None => state.ending.poll_timeout(),
+        }
+    }
+
+    /// Returns, as they come, whether the end of the stream has, and nothing that is missing before it is worth waiting for.
+    pub(crate) fn poll_ended(&self, now: Instant) -> bool {
+        self.0.state().ending.poll(now)
     }
 
     /// Waits until something is put in, or nothing will be any more, since that was waited for last.
@@ -261,6 +271,7 @@ impl Drop for Inbox {
         state.is_left = true;
         state.items = VecDeque::new();
         state.resequencer = None;
+        state.ending = Ending::default();
         drop(state);
         // Who is woken wakes the next.
         self.0.room.notify_one();
@@ -287,7 +298,7 @@ impl State {
         self.items.len() + waiting
     }
 
-    fn put(&mut self, adu: &Adu, is_sent_again: bool, now: Instant, has_waited: bool) -> Put {
+    fn put(&mut self, adu: &Adu, reliability: Reliability, now: Instant, has_waited: bool) -> Put {
         if self.is_left || self.stream != Some(adu.header.stream) {
             return Put::Unwanted;
         }
@@ -296,6 +307,9 @@ impl State {
             if length >= MAILBOX_ADUS_MAX || !is_free {
                 return Put::Full;
             }
+            let (header, payload_bytes) = (adu.header, adu.payload.len());
+            self.ending
+                .handle_adu(header, payload_bytes, reliability, now);
             self.items.push_back(Mail::Adu(adu.clone()));
             return Put::In;
         };
@@ -308,6 +322,7 @@ impl State {
                 return Put::Full;
             }
         }
+        let is_sent_again = reliability != Reliability::None;
         match resequencer.handle_adu(adu.clone(), is_sent_again, now) {
             Coming::InTime => Put::In,
             coming => Put::Out(coming),
@@ -342,6 +357,7 @@ impl State {
             self.discarded_before += before.late();
             self.resequencer = Some(Resequencer::default());
         }
+        self.ending = Ending::default();
         self.items.push_back(Mail::Restarted(source));
     }
 }

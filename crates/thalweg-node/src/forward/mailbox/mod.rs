@@ -13,6 +13,7 @@ use thalweg_core::event::DropCause;
 use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::limits::WAITING_BYTES_MAX;
 use thalweg_core::mailbox::Coming;
+use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 use thalweg_net::Clock;
 use tokio::sync::Semaphore;
@@ -73,14 +74,14 @@ impl Mailboxes {
         });
     }
 
-    /// Puts an ADU, of a stream of which what is lost is sent again or not, into each mailbox of its stream, waiting for room no
+    /// Puts an ADU, of a stream of this reliability, into each mailbox of its stream, waiting for room no
     /// longer than it may; of those that wait beside one another only as many do as there is room for.
     ///
     /// Fails   the cause by which at least one subscriber, or everybody, missed it; what one who has joined later does not begin
     ///         with is no loss if another is given it
     pub(crate) async fn post(
         &self,
-        (adu, is_sent_again): (Adu, bool),
+        (adu, reliability): (Adu, Reliability),
         clock: &Clock,
         patience: Patience,
     ) -> Result<(), DropCause> {
@@ -90,9 +91,9 @@ impl Mailboxes {
             .unwrap_or_default();
         let mut all = Posted::Unwanted;
         for mailbox in mailboxes {
-            let posted = match mailbox.put(&adu, is_sent_again, clock.now()) {
+            let posted = match mailbox.put(&adu, reliability, clock.now()) {
                 Put::Full => {
-                    self.wait(&mailbox, (&adu, is_sent_again), clock, patience)
+                    self.wait(&mailbox, (&adu, reliability), clock, patience)
                         .await
                 }
                 put => Posted::from(put),
@@ -105,12 +106,12 @@ impl Mailboxes {
     async fn wait(
         &self,
         mailbox: &Mailbox,
-        (adu, is_sent_again): (&Adu, bool),
+        (adu, reliability): (&Adu, Reliability),
         clock: &Clock,
         patience: Patience,
     ) -> Posted {
         let waiting = mailbox.wait();
-        let put = waiting.put(adu, is_sent_again, || clock.now());
+        let put = waiting.put(adu, reliability, || clock.now());
         let Patience::Until(until) = patience else {
             return Posted::from(put.await);
         };

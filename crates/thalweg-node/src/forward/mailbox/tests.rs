@@ -52,16 +52,25 @@ async fn what_waits_beside_others_has_bounded_room_and_what_waits_in_turn_needs_
     };
     let patient = Patience::Until(Instant::NEVER);
     for _ in 0..MAILBOX_ADUS_MAX {
-        let posted = mailboxes.post((adu(0), true), &clock, patient).await;
+        let posted = mailboxes
+            .post((adu(0), Reliability::UntilDeadline), &clock, patient)
+            .await;
         assert_eq!(posted, Ok(()));
     }
     // All but a KiB of it.
     let most = WAITING_BYTES_MAX.as_bytes() as usize - 2048;
-    let mut waiting = Box::pin(mailboxes.post((adu(most), true), &clock, patient));
+    let mut waiting =
+        Box::pin(mailboxes.post((adu(most), Reliability::UntilDeadline), &clock, patient));
     assert!(polled_once(&mut waiting).await.is_none(), "it waits");
-    let beyond = mailboxes.post((adu(1024), true), &clock, patient).await;
+    let beyond = mailboxes
+        .post((adu(1024), Reliability::UntilDeadline), &clock, patient)
+        .await;
     assert_eq!(beyond, Err(DropCause::Overflow));
-    let mut in_turn = Box::pin(mailboxes.post((adu(1024), true), &clock, Patience::InTurn));
+    let mut in_turn = Box::pin(mailboxes.post(
+        (adu(1024), Reliability::UntilDeadline),
+        &clock,
+        Patience::InTurn,
+    ));
     assert!(polled_once(&mut in_turn).await.is_none(), "it waits too");
     // Whoever reads makes room for both.
     for _ in 0..2 {
@@ -75,7 +84,7 @@ async fn what_comes_after_its_place_was_given_up_is_a_loss() {
     let (mailboxes, clock, inbox) = opened();
     let post = |sequence| {
         let adu = adu(sequence, Instant::NEVER);
-        mailboxes.post((adu, false), &clock, Patience::InTurn)
+        mailboxes.post((adu, Reliability::None), &clock, Patience::InTurn)
     };
     for sequence in [0, 2] {
         assert_eq!(post(sequence).await, Ok(()));
@@ -95,7 +104,7 @@ async fn what_one_of_two_misses_is_a_loss_but_not_what_was_before_his_time() {
     mailboxes.open(STREAM, SOURCE, first);
     let post = |sequence| {
         let adu = adu(sequence, Instant::NEVER);
-        mailboxes.post((adu, false), &clock, Patience::InTurn)
+        mailboxes.post((adu, Reliability::None), &clock, Patience::InTurn)
     };
     let late = clock.now() + PATIENCE_ONCE;
     assert_eq!(post(0).await, Ok(()));
@@ -118,7 +127,13 @@ async fn who_reads_slowly_gives_up_no_gap_that_what_is_here_fills() {
     let (mailboxes, clock, inbox) = opened();
     let deadline = clock.now() + Duration::from_secs(60);
     let patient = Patience::Until(Instant::NEVER);
-    let post = |sequence| mailboxes.post((adu(sequence, deadline), true), &clock, patient);
+    let post = |sequence| {
+        mailboxes.post(
+            (adu(sequence, deadline), Reliability::UntilDeadline),
+            &clock,
+            patient,
+        )
+    };
     for sequence in [0, 2, 3, 1] {
         assert_eq!(post(sequence).await, Ok(()));
     }
@@ -131,7 +146,13 @@ async fn what_waits_for_room_is_let_in_before_its_place_is_given_up() {
     let (mailboxes, clock, inbox) = opened();
     let deadline = clock.now() + Duration::from_secs(60);
     let patient = Patience::Until(Instant::NEVER);
-    let post = |sequence| mailboxes.post((adu(sequence, deadline), true), &clock, patient);
+    let post = |sequence| {
+        mailboxes.post(
+            (adu(sequence, deadline), Reliability::UntilDeadline),
+            &clock,
+            patient,
+        )
+    };
     let last = MAILBOX_ADUS_MAX as u64;
     for sequence in 0..=last {
         assert_eq!(post(sequence).await, Ok(()));
@@ -152,10 +173,18 @@ async fn what_fills_a_gap_has_room_of_its_own_that_is_bounded() {
     let many = 2 * MAILBOX_ADUS_MAX as u64;
     // Each before the last: all fill.
     for sequence in (1..=many).rev() {
-        let posted = mailboxes.post((adu(sequence), true), &clock, Patience::InTurn);
+        let posted = mailboxes.post(
+            (adu(sequence), Reliability::UntilDeadline),
+            &clock,
+            Patience::InTurn,
+        );
         assert_eq!(posted.await, Ok(()));
     }
-    let mut beyond = Box::pin(mailboxes.post((adu(0), true), &clock, Patience::InTurn));
+    let mut beyond = Box::pin(mailboxes.post(
+        (adu(0), Reliability::UntilDeadline),
+        &clock,
+        Patience::InTurn,
+    ));
     assert!(polled_once(&mut beyond).await.is_none(), "it waits");
     drop(inbox);
     assert_eq!(beyond.await, Err(DropCause::Cancelled));
