@@ -156,15 +156,6 @@ impl Held {
         sequence.0 < self.floor || self.ranges.iter().any(is_in)
     }
 
-    /// Returns how many sequences are settled, of those that are told.
-    pub fn count(&self) -> u64 {
-        let lengths = self
-            .ranges
-            .iter()
-            .map(|range| range.end.saturating_sub(range.start));
-        lengths.fold(self.floor, u64::saturating_add)
-    }
-
     /// Returns whether a sequence is known to have come, and not only settled. Where as many ranges are told as can be there may be more,
     /// and the floor may lie above what never came.
     pub fn names(&self, sequence: Sequence) -> bool {

@@ -32,8 +32,8 @@ pub struct Keep {
     kept: BTreeMap<u64, Kept>,
     bytes: u64,
     overflowed: u64,
-    /// How much each sink has said that it has, and when one last said something else.
-    told: BTreeMap<NodeId, u64>,
+    /// What each sink has said last that it has, and when one last said something else.
+    told: BTreeMap<NodeId, Held>,
     advanced: Instant,
 }
 
@@ -103,16 +103,16 @@ impl Keep {
 
     /// Takes in that a sink has said what it has, now.
     ///
+    /// Of many ranges only the newest are told, so how much they are says nothing: they may be others, and as much.
     /// Cost    O(log sinks + ranges)
     pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) {
-        let had = held.count();
         let before = if *held == Held::everything() {
             // It has left, or wants nothing more.
             self.told.remove(&sink)
         } else {
-            self.told.insert(sink, had)
+            self.told.insert(sink, held.clone())
         };
-        if before != Some(had) {
+        if before.as_ref() != Some(held) {
             self.advanced = now;
         }
     }

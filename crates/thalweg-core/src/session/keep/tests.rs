@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::{KEEP_AGE_MAX, Keep};
 use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, NodeId, Sequence, StreamId};
-use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX};
+use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX, RECEIPT_RANGES_MAX};
 use crate::mailbox::Held;
 use crate::needs::Reliability::{self, Full, UntilDeadline};
 use crate::time::{Duration, Instant};
@@ -174,4 +174,25 @@ fn the_end_waits_as_long_as_a_sink_has_something_new_and_for_nothing_of_no_use()
         keep.poll_acknowledged(then, patience) <= then,
         "all have all"
     );
+}
+
+#[test]
+fn what_a_sink_tells_is_new_also_where_as_many_ranges_are_told_as_can_be() {
+    let patience = Duration::from_secs(10);
+    let most = RECEIPT_RANGES_MAX as u64;
+    let mut keep = keeping(1, 0..1);
+    // Every other one comes first, and of those the newest are told.
+    for second in 0..3 * most {
+        let now = Instant::ZERO + Duration::from_secs(second);
+        let first = (second + 1).saturating_sub(most);
+        let held = Held {
+            floor: 0,
+            ranges: (first..=second).map(|at| 2 * at + 1..2 * at + 2).collect(),
+        };
+        keep.handle_word(NodeId([1; 32]), &held, now);
+        assert_eq!(
+            keep.poll_acknowledged(Instant::ZERO, patience),
+            now + patience
+        );
+    }
 }
