@@ -394,8 +394,8 @@ impl Outlet {
         trace.filter(|_| !adu.header.flags.contains(Flags::END))
     }
 
-    /// Waits until nothing of use waits for its sinks' word, or none of them has had anything new for so long. What is held
-    /// waits so long, whatever they say.
+    /// Waits until nothing of use waits for its sinks' word, none of them has had anything new for so long, or their end is not in
+    /// sight. What is held waits so long, whatever they say.
     pub(crate) async fn settled(&self, patience: Duration) {
         let clock = &self.forwarder.clock;
         let then = clock.now();
@@ -406,12 +406,13 @@ impl Outlet {
             }
             return;
         }
+        self.lock().keep.handle_ended(then);
         loop {
             let acknowledged = self.acknowledged.notified();
             tokio::pin!(acknowledged);
             // Listening before looking: what is said between the two is not missed.
             acknowledged.as_mut().enable();
-            let settled = self.lock().keep.poll_acknowledged(then, patience);
+            let settled = self.lock().keep.poll_acknowledged(patience);
             if settled <= clock.now() {
                 return;
             }

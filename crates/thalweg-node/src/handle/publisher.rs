@@ -21,7 +21,8 @@ use crate::status::LedgerStatus;
 /// How long the end of a stream waits for what is under way without a deadline, and for room for what it says itself.
 pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
 
-/// How long the end of a stream waits for a sink to have something new: longer than a dead link takes to leave the map (8 s).
+/// How long the end of a stream waits for a sink to have something new: longer than a dead link takes to leave the map (8 s). How long
+/// it does in all is bounded by their pace ([`thalweg_core::session::Keep::poll_acknowledged`]).
 const LINGER_MAX: Duration = Duration::from_secs(10);
 
 /// The same for a stream that must be whole: as long as what is kept of it may be sent again.

@@ -125,7 +125,7 @@ impl Publisher {
     fn awaits(&self, then: Instant, patience: Duration) -> Instant {
         match &self.hold {
             Some(hold) => hold.poll_settled().min(then + patience),
-            None => self.keep.poll_acknowledged(then, patience),
+            None => self.keep.poll_acknowledged(patience),
         }
     }
 
@@ -277,6 +277,7 @@ impl Host {
                 let header = Header::new(publisher.stream, Sequence(publisher.given));
                 let end = route::end(header);
                 self.carry(at, &end, None, watch);
+                self.publishers[at].keep.handle_ended(now);
                 true
             }
             Stage::Ending(then, patience)

@@ -156,6 +156,31 @@ impl Held {
         sequence.0 < self.floor || self.ranges.iter().any(is_in)
     }
 
+    /// Returns how many sequences are settled, of those that are told.
+    pub fn count(&self) -> u64 {
+        self.more_than(&Self::default())
+    }
+
+    /// Returns how many sequences are told as settled that another does not tell.
+    ///
+    /// Cost    O(ranges · other ranges)
+    pub fn more_than(&self, other: &Self) -> u64 {
+        let more = self.told().map(|range| {
+            let shared = other.told().map(|told| {
+                let (start, end) = (range.start.max(told.start), range.end.min(told.end));
+                end.saturating_sub(start)
+            });
+            let shared = shared.fold(0, u64::saturating_add);
+            range.end.saturating_sub(range.start).saturating_sub(shared)
+        });
+        more.fold(0, u64::saturating_add)
+    }
+
+    /// Returns what is settled, the floor as a range.
+    fn told(&self) -> impl Iterator<Item = Range<u64>> {
+        core::iter::once(0..self.floor).chain(self.ranges.iter().cloned())
+    }
+
     /// Returns whether a sequence is known to have come, and not only settled. Where as many ranges are told as can be there may be more,
     /// and the floor may lie above what never came.
     pub fn names(&self, sequence: Sequence) -> bool {

@@ -15,8 +15,8 @@ use alloc::vec::Vec;
 
 use crate::adu::{Adu, Flags};
 use crate::id::{Epoch, NodeId};
-use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX};
-use crate::mailbox::Held;
+use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX, OUTBOX_BYTES_MAX};
+use crate::mailbox::{BACKLOG_BYTES, Held, PATIENCE_MAX};
 use crate::needs::Reliability;
 use crate::time::{Duration, Instant};
 
@@ -26,15 +26,48 @@ mod tests;
 /// How long an ADU is kept at most: as long as a subscription lives without a word of its sink.
 pub const KEEP_AGE_MAX: Duration = super::LEASE;
 
+/// How long the end of a stream waits for sinks that go on receiving, at whatever pace: as long as a subscriber waits behind a gap
+/// for what may be under way.
+const END_SURE: Duration = PATIENCE_MAX;
+
+/// The same at most, and so long only if at their pace all is there by then. What a relay has before a slower link, half an outbox,
+/// takes 67 min on the slowest line that a subscriber waits on ([`BACKLOG_BYTES`] in [`PATIENCE_MAX`]); who takes longer is a
+/// subscriber that hardly reads, and would hold up its producer's end for days.
+const END_MAX: Duration = Duration::from_secs(4_200);
+
+/// What a sink tells so soon after all had been given it may have had before: it tells a second after the last at the earliest, and a
+/// burst is in its queue at once.
+const END_TOLD: Duration = Duration::from_secs(5);
+
+const _: () = assert!(
+    OUTBOX_BYTES_MAX.as_bytes() / 2 * (PATIENCE_MAX.as_nanos() / 1_000_000_000)
+        <= END_MAX.as_nanos() / 1_000_000_000 * BACKLOG_BYTES,
+    "what a relay has before a slow line arrives"
+);
+
 /// What is kept of one stream, by its sequence.
 #[derive(Debug, Default)]
 pub struct Keep {
     kept: BTreeMap<u64, Kept>,
     bytes: u64,
     overflowed: u64,
-    /// What each sink has said last that it has, and when one last said something else.
-    told: BTreeMap<NodeId, Held>,
+    /// The sequence after the last that was given.
+    given: u64,
+    /// When all had been given.
+    ended: Instant,
+    /// What each sink has said last, and when one last said something else.
+    told: BTreeMap<NodeId, Told>,
     advanced: Instant,
+}
+
+/// What a sink has said.
+#[derive(Debug)]
+struct Told {
+    held: Held,
+    /// How much it did not have when all had been given, and how much it has had since. What is told, was told no more behind newer
+    /// ranges and is told again counts twice in both.
+    lacked: u64,
+    taken: u64,
 }
 
 #[derive(Debug)]
@@ -43,6 +76,14 @@ struct Kept {
     until: Instant,
     /// The plans by which it went to sinks that have not said that they have it.
     plans: Vec<Epoch>,
+}
+
+impl Told {
+    /// Measures from here.
+    fn begin(&mut self, given: u64) {
+        self.lacked = given.saturating_sub(self.held.count());
+        self.taken = 0;
+    }
 }
 
 impl Keep {
@@ -56,6 +97,7 @@ impl Keep {
         reliability: Reliability,
         now: Instant,
     ) {
+        self.given = self.given.max(adu.header.sequence.0 + 1);
         let is_kept = match reliability {
             // What is lost of it is not wanted, or is asked for; that it has ended nobody would ask.
             Reliability::None | Reliability::Repaired => adu.header.flags.contains(Flags::END),
@@ -104,17 +146,34 @@ impl Keep {
     /// Takes in that a sink has said what it has, now.
     ///
     /// Of many ranges only the newest are told, so how much they are says nothing: they may be others, and as much.
-    /// Cost    O(log sinks + ranges)
+    /// Cost    O(log sinks + ranges²)
     pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) {
-        let before = if *held == Held::everything() {
-            // It has left, or wants nothing more.
-            self.told.remove(&sink)
-        } else {
-            self.told.insert(sink, held.clone())
-        };
-        if before.as_ref() != Some(held) {
+        let before = self.told.remove(&sink);
+        if before.as_ref().is_none_or(|before| before.held != *held) {
             self.advanced = now;
         }
+        if *held == Held::everything() {
+            // It has left, or wants nothing more.
+            return;
+        }
+        let mut told = before.unwrap_or_else(|| Told {
+            held: Held::default(),
+            lacked: self.given,
+            taken: 0,
+        });
+        told.taken = told.taken.saturating_add(held.more_than(&told.held));
+        told.held.clone_from(held);
+        if now < self.ended + END_TOLD {
+            told.begin(self.given);
+        }
+        self.told.insert(sink, told);
+    }
+
+    /// Takes in that all has been given, the end too.
+    pub fn handle_ended(&mut self, now: Instant) {
+        self.ended = now;
+        let given = self.given;
+        self.told.values_mut().for_each(|told| told.begin(given));
     }
 
     /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
@@ -164,15 +223,34 @@ impl Keep {
         ends.max().unwrap_or(Instant::ZERO)
     }
 
-    /// Returns until when somebody who has given all, then, waits for the word of its sinks: until what is kept is of no use, or
-    /// none of them has had anything new for so long.
+    /// Returns until when somebody who has given all waits for the word of its sinks: until what is kept is of no use, none of them
+    /// has had anything new for so long, or their end is not in sight.
     ///
     /// What is under way arrives also when it is too old to be sent again, as where the rest lies before a slow line.
-    /// Cost    O(kept)
-    pub fn poll_acknowledged(&self, then: Instant, patience: Duration) -> Instant {
+    /// Cost    O(kept + sinks)
+    pub fn poll_acknowledged(&self, patience: Duration) -> Instant {
         let deadlines = self.kept.values().map(|kept| kept.adu.header.deadline);
         let of_use = deadlines.max().unwrap_or(Instant::ZERO);
-        of_use.min(self.advanced.max(then) + patience)
+        let news = self.advanced.max(self.ended) + patience;
+        of_use.min(news).min(self.poll_in_sight())
+    }
+
+    /// Returns until when the end is in sight: at its pace since all had been given the sink that is furthest has all within the
+    /// longest time, if it has one more now.
+    ///
+    /// ```text
+    /// ended + max(sure, longest · (taken + 1) / lacked)
+    /// ```
+    fn poll_in_sight(&self) -> Instant {
+        let is_waiting = |told: &&Told| told.held.floor < self.given;
+        let in_sight = |told: &Told| {
+            let lacked = u128::from(told.lacked.max(1));
+            let taken = u128::from(told.taken) + 1;
+            let nanos = u128::from(END_MAX.as_nanos()) * taken / lacked;
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(END_MAX)
+        };
+        let longest = self.told.values().filter(is_waiting).map(in_sight).max();
+        self.ended + longest.unwrap_or(Duration::ZERO).max(END_SURE)
     }
 
     /// Returns how many ADUs are kept, and how many payload bytes.

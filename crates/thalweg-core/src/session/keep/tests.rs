@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{KEEP_AGE_MAX, Keep};
+use super::{END_MAX, END_SURE, END_TOLD, KEEP_AGE_MAX, Keep};
 use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX, RECEIPT_RANGES_MAX};
@@ -144,36 +144,27 @@ fn the_end_waits_as_long_as_a_sink_has_something_new_and_for_nothing_of_no_use()
     };
     let mut keep = keeping(1, 0..4);
     let then = second(1);
-    assert_eq!(keep.poll_acknowledged(then, patience), second(11));
+    keep.handle_ended(then);
+    assert_eq!(keep.poll_acknowledged(patience), second(11));
     keep.handle_word(sink, &held(1, &[]), second(9));
-    assert_eq!(keep.poll_acknowledged(then, patience), second(19));
+    assert_eq!(keep.poll_acknowledged(patience), second(19));
     keep.handle_word(sink, &held(1, &[]), second(12));
-    assert_eq!(
-        keep.poll_acknowledged(then, patience),
-        second(19),
-        "nothing new"
-    );
+    assert_eq!(keep.poll_acknowledged(patience), second(19), "nothing new");
     // What is new may be of what is not kept any more, and of any sink; by then nothing may be sent again.
     keep.handle_word(other, &held(0, &[1]), second(18));
     keep.handle_word(sink, &held(1, &[2]), second(26));
     let late = Instant::ZERO + KEEP_AGE_MAX + Duration::from_secs(1);
     assert!(keep.is_settled(late));
-    assert_eq!(keep.poll_acknowledged(then, patience), second(36));
+    assert_eq!(keep.poll_acknowledged(patience), second(36));
     let mut timed = Keep::default();
     let mut early = adu(1, 0, 1);
     early.header.deadline = second(5);
     give(&mut timed, &early, UntilDeadline);
+    timed.handle_ended(then);
     timed.handle_word(sink, &held(0, &[1]), second(4));
-    assert_eq!(
-        timed.poll_acknowledged(then, patience),
-        second(5),
-        "its deadline"
-    );
+    assert_eq!(timed.poll_acknowledged(patience), second(5), "its deadline");
     keep.handle_receipt(&[Epoch(1)], &held(4, &[]));
-    assert!(
-        keep.poll_acknowledged(then, patience) <= then,
-        "all have all"
-    );
+    assert!(keep.poll_acknowledged(patience) <= then, "all have all");
 }
 
 #[test]
@@ -190,9 +181,78 @@ fn what_a_sink_tells_is_new_also_where_as_many_ranges_are_told_as_can_be() {
             ranges: (first..=second).map(|at| 2 * at + 1..2 * at + 2).collect(),
         };
         keep.handle_word(NodeId([1; 32]), &held, now);
-        assert_eq!(
-            keep.poll_acknowledged(Instant::ZERO, patience),
-            now + patience
-        );
+        assert_eq!(keep.poll_acknowledged(patience), now + patience);
+    }
+}
+
+#[test]
+fn the_end_waits_for_who_is_slow_and_not_for_who_would_take_for_ever() {
+    let (patience, pace) = (Duration::from_secs(10), Duration::from_secs(9));
+    let ended = Instant::ZERO + Duration::from_secs(5);
+    let (slow, silent, done) = (NodeId([1; 32]), NodeId([2; 32]), NodeId([3; 32]));
+    let had = |floor| Held {
+        floor,
+        ranges: Vec::new(),
+    };
+    // At one in nine seconds the longest time is that of 466; the first hundred were there before.
+    let most = END_MAX.as_nanos() / pace.as_nanos();
+    for (lacked, is_whole) in [(most, true), (most + 1, false), (10_000, false)] {
+        let given = 100 + lacked;
+        let mut keep = keeping(1, 0..given);
+        keep.handle_word(slow, &had(100), Instant::ZERO);
+        keep.handle_word(silent, &had(100), Instant::ZERO);
+        keep.handle_ended(ended);
+        keep.handle_word(done, &had(given), ended);
+        let mut now = ended;
+        for floor in 101..=given {
+            if keep.poll_acknowledged(patience) < now + pace {
+                break;
+            }
+            now = now + pace;
+            keep.handle_word(slow, &had(floor), now);
+            keep.handle_receipt(&[Epoch(1)], &had(floor));
+        }
+        let is_there = keep.size() == (0, 0);
+        assert_eq!(is_there, is_whole, "{lacked}");
+        if !is_whole {
+            let over = keep.poll_acknowledged(patience);
+            assert!(
+                over <= ended + END_MAX && over >= ended + END_SURE,
+                "{over:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn at_whatever_pace_the_end_waits_for_ten_minutes() {
+    let patience = Duration::from_secs(10);
+    let mut keep = keeping(1, 0..10_000);
+    keep.handle_ended(Instant::ZERO);
+    let held = |floor| Held {
+        floor,
+        ranges: Vec::new(),
+    };
+    let (sink, last) = (NodeId([1; 32]), Instant::ZERO + Duration::from_secs(599));
+    keep.handle_word(sink, &held(1), last);
+    assert_eq!(keep.poll_acknowledged(patience), Instant::ZERO + END_SURE);
+    // With half of it half of the longest time is let.
+    keep.handle_word(sink, &held(4_999), last);
+    assert_eq!(keep.poll_acknowledged(patience), last + patience);
+    let half = Duration::from_nanos(END_MAX.as_nanos() / 2);
+    let before = Instant::ZERO + half - Duration::from_nanos(1);
+    let mut other = keeping(1, 0..10_000);
+    other.handle_ended(Instant::ZERO);
+    other.handle_word(sink, &held(4_999), before);
+    assert_eq!(other.poll_acknowledged(patience), Instant::ZERO + half);
+    // What is told of a moment after the end was there by then, and is no pace.
+    let soon = Instant::ZERO + END_TOLD;
+    for (told, until) in [(soon - Duration::from_nanos(1), END_SURE), (soon, half)] {
+        let mut burst = keeping(1, 0..10_000);
+        burst.handle_ended(Instant::ZERO);
+        burst.handle_word(sink, &held(4_998), told);
+        burst.handle_word(sink, &held(4_999), before);
+        let until = Instant::ZERO + until;
+        assert_eq!(burst.poll_acknowledged(patience), until);
     }
 }
