@@ -35,7 +35,7 @@ const TICKET_BYTES_MAX: u64 = 4096;
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// The ticket, or - to read it from standard input; spaces and line breaks in it do not matter.
+    /// The ticket, or - to read it from standard input; spaces and line breaks in it do not matter, nor how a mail program quotes it.
     #[arg(value_name = "TICKET", required = true, num_args = 1..)]
     ticket: Vec<String>,
 

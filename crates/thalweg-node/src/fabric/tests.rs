@@ -58,6 +58,16 @@ fn a_ticket_reads_back_however_it_was_copied() {
     assert_eq!(parse(&text.to_uppercase()), Ok(ticket()));
     let (head, tail) = text.split_at(70);
     assert_eq!(parse(&format!("  {head}\r\n\t{tail} \n")), Ok(ticket()));
+    // Quoted twice by mail programs, one of which took it for a link.
+    let quoted = format!("> > <{head}\r\n> > {tail}>\r\n> >\r\n");
+    assert_eq!(parse(&quoted), Ok(ticket()));
+    let answered = parse(&format!("Ann wrote:\n> {text}\n")).expect_err("words are before it");
+    assert!(
+        answered.to_string().ends_with("give it alone"),
+        "{answered}"
+    );
+    let signed = parse(&format!("{text}\n-- \nAnn")).expect_err("words are behind it");
+    assert!(signed.to_string().contains("too many"), "{signed}");
 }
 
 #[test]

@@ -27,10 +27,14 @@ const TEXT_CHARS_MAX: usize = 1280;
 #[non_exhaustive]
 pub enum TicketError {
     /// It is something else.
-    #[error("this is no ticket: a ticket begins with `{PREFIX}`, as `thalweg invite` prints it")]
+    #[error(
+        "this is no ticket: a ticket begins with `{PREFIX}`, as `thalweg invite` prints it; give it alone"
+    )]
     NoTicket,
     /// A character is wrong or missing.
-    #[error("the ticket is damaged: a character is missing or wrong; copy it again, whole")]
+    #[error(
+        "the ticket is damaged: a character is missing or wrong, or there are too many; copy it again, whole and alone"
+    )]
     Damaged,
     /// It is whole and does not say what a ticket says.
     #[error("the ticket cannot be read: {0}")]
@@ -50,11 +54,12 @@ pub(crate) fn to_text(ticket: &Signed<Ticket>) -> String {
     format!("{PREFIX}{}", BASE32_NOPAD.encode(&bytes).to_lowercase())
 }
 
-/// Reads a ticket, and checks that its inviter has made it; spaces, line breaks and capitals do not matter.
+/// Reads a ticket, and checks that its inviter has made it; capitals do not matter, nor spaces, line breaks and what a mail program puts
+/// before each line that it quotes and around what it takes for a link, for none of these is a character of a ticket.
 pub fn parse(text: &str) -> Result<Ticket, TicketError> {
     let text: String = text
         .chars()
-        .filter(|c| !c.is_whitespace())
+        .filter(|c| !c.is_whitespace() && !matches!(c, '<' | '>'))
         .take(TEXT_CHARS_MAX)
         .collect::<String>()
         .to_ascii_lowercase();
