@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::socket::Socket;
 use crate::terminal;
 
@@ -29,7 +29,8 @@ pub struct Arguments {
 /// Asks the node and prints what was done.
 pub async fn run(arguments: &Arguments) -> Outcome {
     let node = arguments.socket.connect().await?;
-    let done = node.revoke(&arguments.node).await?;
+    let done = node.revoke(&arguments.node).await;
+    let done = done.map_err(Failure::of_node)?;
     terminal::print(&format!("{done}\n"))?;
     Ok(Code::Done)
 }

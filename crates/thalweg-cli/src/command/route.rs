@@ -7,7 +7,7 @@ use serde_json::Value;
 use thalweg_core::id::StreamName;
 
 use super::plan::prose;
-use crate::exit::{Code, Outcome};
+use crate::exit::{Code, Failure, Outcome};
 use crate::socket::Socket;
 use crate::table;
 use crate::terminal::{self, Colour, Paint};
@@ -50,7 +50,8 @@ pub struct Arguments {
 pub async fn run(arguments: &Arguments) -> Outcome {
     let node = arguments.socket.connect().await?;
     let stream = arguments.stream.clone();
-    let ways = node.route(&arguments.from, &arguments.to, stream).await?;
+    let ways = node.route(&arguments.from, &arguments.to, stream).await;
+    let ways = ways.map_err(Failure::of_node)?;
     let text = if arguments.json {
         serde_json::to_string(&ways)? + "\n"
     } else {

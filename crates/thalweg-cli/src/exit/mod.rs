@@ -21,7 +21,7 @@ pub const HELP: &str = "\
 Exit codes:
   0  done
   1  it failed while running: a full disk, a lost node, a port in use
-  2  bad usage, configuration, key or world; nothing was started
+  2  bad usage, configuration, key, world or name of a node; nothing was started
   3  no plan satisfies the stream's needs; the shortfalls say why
   4  no running node answers at the socket
   5  a simulated world broke a law, or two reports differ by too much";
@@ -66,6 +66,12 @@ impl Failure {
         };
         let error = error.into();
         Self { code, error }
+    }
+
+    /// Returns what it means that the node does not do something: bad input if nobody, or more than one, is called as was said.
+    pub fn of_node(error: LocalError) -> Self {
+        let is_input = matches!(error, LocalError::Unknown(_));
+        Self::of_start(error, is_input)
     }
 
     /// Returns the error and its causes as one sentence.

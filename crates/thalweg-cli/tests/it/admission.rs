@@ -113,7 +113,7 @@ fn a_node_is_invited_joins_and_is_revoked() {
     assert_eq!(json["best"]["path"], serde_json::json!(["base", "camera"]));
     assert_eq!(json["alternatives"], serde_json::json!([]));
     at(folder, "base", &["route", "base", "moon"])
-        .exits(1)
+        .exits(2)
         .says(&["`moon`"]);
     at(folder, "camera", &["invite"])
         .exits(1)
@@ -125,7 +125,7 @@ fn a_node_is_invited_joins_and_is_revoked() {
         assert!(!folder.join(file).exists(), "nothing is written: {file}");
     }
     at(folder, "base", &["revoke", "nobody"])
-        .exits(1)
+        .exits(2)
         .says(&["`nobody`"]);
     let done = at(folder, "base", &["revoke", "camera"]).exits(0).out();
     assert!(done.contains("camera"), "{done}");

@@ -81,6 +81,13 @@ pub enum AdmissionError {
     Stopped,
 }
 
+impl AdmissionError {
+    /// Returns whether no node is called as was said, or several are.
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Unknown(_) | Self::Ambiguous { .. })
+    }
+}
+
 /// What this node keeps of its fabric, and where.
 pub(super) struct Kept {
     pub(super) file: Option<PathBuf>,

@@ -69,6 +69,9 @@ pub enum LocalError {
     /// The node said no.
     #[error("{0}")]
     Refused(String),
+    /// The node said no, for it knows of no node that is called so, or of several.
+    #[error("{0}")]
+    Unknown(String),
     /// The node said no, for it publishes a stream of this name already, or still ends it.
     #[error("{0}")]
     Taken(String),
@@ -222,6 +225,7 @@ impl Client {
     async fn answer(&mut self) -> Result<Frame, LocalError> {
         match self.next().await? {
             Frame::Message(Message::Taken { reason }) => Err(LocalError::Taken(reason)),
+            Frame::Message(Message::Unknown { reason }) => Err(LocalError::Unknown(reason)),
             Frame::Message(Message::Refused { reason }) => Err(LocalError::Refused(reason)),
             frame => Ok(frame),
         }

@@ -58,6 +58,8 @@ pub(super) enum Message {
     Accepted,
     /// Node: no, and why.
     Refused { reason: String },
+    /// Node: no, for no node is called so, or several are.
+    Unknown { reason: String },
     /// Node: no, for it publishes a stream of this name, or still ends one.
     Taken { reason: String },
     /// Node: whether anybody receives the published stream.

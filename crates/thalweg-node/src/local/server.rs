@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tracing::debug;
 
 use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
-use crate::control::{InviteRequest, TraceError};
+use crate::control::{InviteRequest, RouteError, TraceError};
 use crate::handle::{
     FINISH_MAX, Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent,
 };
@@ -173,9 +173,11 @@ async fn answer(
                 Ok(ways) => Message::Ways {
                     ways: serde_json::to_value(ways)?,
                 },
-                Err(error) => Message::Refused {
-                    reason: error.to_string(),
-                },
+                Err(error) => {
+                    let is_unknown =
+                        matches!(&error, RouteError::Name(error) if error.is_unknown());
+                    no(is_unknown, error.to_string())
+                }
             };
             frame::write_message(write, &answer).await
         }
@@ -186,9 +188,7 @@ async fn answer(
         Some(Frame::Message(Message::Revoke { node })) => {
             let answer = match handle.revoke(&node).await {
                 Ok(text) => Message::Notice { text },
-                Err(error) => Message::Refused {
-                    reason: error.to_string(),
-                },
+                Err(error) => no(error.is_unknown(), error.to_string()),
             };
             frame::write_message(write, &answer).await
         }
@@ -198,6 +198,15 @@ async fn answer(
                     .to_string();
             frame::write_message(write, &Message::Refused { reason }).await
         }
+    }
+}
+
+/// Returns what says no.
+const fn no(is_unknown: bool, reason: String) -> Message {
+    if is_unknown {
+        Message::Unknown { reason }
+    } else {
+        Message::Refused { reason }
     }
 }
 
