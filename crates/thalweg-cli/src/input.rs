@@ -1,8 +1,11 @@
 //! Reading worlds from files and values from the command line, with one sentence for whatever is wrong.
 
+use std::ffi::OsStr;
+use std::ops::RangeInclusive;
 use std::path::Path;
 
 use anyhow::Context as _;
+use clap::builder::{PossibleValue, TypedValueParser};
 use thalweg_core::model::World;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, ParseUnitError, parse_duration};
@@ -40,6 +43,55 @@ pub fn parse_time(text: &str) -> Result<Duration, String> {
         return Err("a time is above 0".into());
     }
     Ok(time)
+}
+
+/// Returns what reads a whole number of the command line within bounds, and says which is wanted where it is none.
+pub fn whole<T: TryFrom<u64>>(
+    bounds: RangeInclusive<u64>,
+) -> impl Fn(&str) -> Result<T, String> + Clone {
+    move |text| {
+        let number = text.parse().ok().filter(|number| bounds.contains(number));
+        let number = number.and_then(|number| T::try_from(number).ok());
+        number.ok_or_else(|| match (bounds.start(), bounds.end()) {
+            (0, &u64::MAX) => "it is not a whole number".into(),
+            (first, last) => format!("it is not a whole number from {first} to {last}"),
+        })
+    }
+}
+
+/// Reads a value by a parser of its own, and has a shell offer these words where it completes one.
+#[derive(Clone)]
+pub struct Offering<P> {
+    parser: P,
+    words: Vec<&'static str>,
+}
+
+impl<P> Offering<P> {
+    /// Returns what reads by this parser and offers these words.
+    pub fn new(parser: P, words: impl Iterator<Item = &'static str>) -> Self {
+        Self {
+            parser,
+            words: words.collect(),
+        }
+    }
+}
+
+impl<P: TypedValueParser> TypedValueParser for Offering<P> {
+    type Value = P::Value;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<P::Value, clap::Error> {
+        self.parser.parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let words = self.words.iter().copied();
+        Some(Box::new(words.map(PossibleValue::new)))
+    }
 }
 
 /// Reads a world from a file.

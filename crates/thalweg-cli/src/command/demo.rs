@@ -6,6 +6,7 @@ use clap::Args;
 
 use crate::demo::{self, Options, console};
 use crate::exit::Outcome;
+use crate::input::whole;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,7 +27,7 @@ A frame is shown if its base layer has arrived when the frame is due: the stream
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
     /// How long to run [default: until Ctrl-C; 20 with --headless].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>(1..=86_400))]
     seconds: Option<u64>,
 
     /// The world, whose first stream is shown; it has one sink and layers.
@@ -46,7 +47,7 @@ pub struct Arguments {
     json: bool,
 
     /// The console page's port; the next free one is taken.
-    #[arg(long, value_name = "PORT", default_value_t = console::PORT, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "PORT", default_value_t = console::PORT, value_parser = whole::<u16>(1..=65_535))]
     port: u16,
 }
 

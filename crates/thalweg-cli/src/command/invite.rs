@@ -1,6 +1,7 @@
 //! `thalweg invite`: a ticket with which another node joins this one's fabric.
 
 use std::net::SocketAddr;
+use std::str::FromStr as _;
 
 use clap::Args;
 use serde_json::json;
@@ -12,6 +13,7 @@ use thalweg_node::InviteRequest;
 use thalweg_node::fabric::ticket;
 
 use crate::exit::{Code, OrCode as _, Outcome};
+use crate::input::Offering;
 use crate::socket::Socket;
 use crate::terminal;
 
@@ -34,7 +36,13 @@ pub struct Arguments {
     socket: Socket,
 
     /// What it may do who joins: publish, subscribe, relay, see-plaintext, invite.
-    #[arg(long, value_name = "RIGHTS", default_value = "publish,subscribe,relay")]
+    #[arg(
+        long,
+        value_name = "RIGHTS",
+        default_value = "publish,subscribe,relay",
+        value_parser = Offering::new(Rights::from_str, Rights::ALL.names()),
+        hide_possible_values = true
+    )]
     rights: Rights,
 
     /// How many nodes may join with it.

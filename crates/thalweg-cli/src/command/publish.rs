@@ -27,7 +27,7 @@ use thalweg_node::{Outgoing, Publication};
 use crate::ends::{End, Source};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::Feed;
-use crate::input::{parse_rate, parse_time};
+use crate::input::{parse_rate, parse_time, whole};
 use crate::pace::{Pacer, Speed};
 use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
@@ -80,7 +80,7 @@ pub struct Arguments {
     confidential: bool,
 
     /// How much of a full link the stream gets beside others, 1 to 255: 32 gets twice what 16 gets.
-    #[arg(long, value_name = "WEIGHT", default_value_t = WEIGHT_USUAL)]
+    #[arg(long, value_name = "WEIGHT", default_value_t = WEIGHT_USUAL, value_parser = parse_weight)]
     weight: NonZeroU8,
 
     /// Hold so long what there is no way for, such as `10 min`, and carry it on when there is one. At its end the program waits
@@ -120,6 +120,11 @@ enum Loss {
     UntilDeadline,
     /// Sent again until it arrives.
     Full,
+}
+
+fn parse_weight(text: &str) -> Result<NonZeroU8, String> {
+    let weight = whole(1..=255)(text)?;
+    Ok(NonZeroU8::new(weight).expect("it is above 0"))
 }
 
 /// Publishes until the source ends or somebody asks to stop.

@@ -108,6 +108,53 @@ fn bad_usage_exits_2_and_names_what_is_wrong() {
 }
 
 #[test]
+fn an_option_that_wants_a_number_or_a_name_says_so() {
+    let folder = tempdir().expect("a directory");
+    let byte = "it is not a whole number from 1 to 255";
+    for (arguments, sentence) in [
+        (
+            &["trace", "a", "--count", "x"][..],
+            "a whole number from 1 to 10000",
+        ),
+        (
+            &["trace", "a", "--count", "0"],
+            "a whole number from 1 to 10000",
+        ),
+        (
+            &["demo", "--seconds", "1e3"],
+            "a whole number from 1 to 86400",
+        ),
+        (
+            &["demo", "--port", "65536"],
+            "a whole number from 1 to 65535",
+        ),
+        (
+            &["simulate", "w.toml", "--seconds", "x"],
+            "a whole number from 1 to 86400",
+        ),
+        (
+            &["simulate", "w.toml", "--seed", "x"],
+            "it is not a whole number\n",
+        ),
+        (
+            &["plan", "w.toml", "--budget", "1.5"],
+            "it is not a whole number\n",
+        ),
+        (&["plan", "w.toml", "--planner", "x"], "`x`"),
+        (
+            &["send", "a", "b", "--block", "1k"],
+            "it is not a whole number\n",
+        ),
+        (&["invite", "--rights", "publish,fly"], "`fly`"),
+        (&["publish", "a", "--from", "x.ts", "--weight", "0"], byte),
+        (&["publish", "a", "--from", "x.ts", "--weight", "256"], byte),
+    ] {
+        let said = run(folder.path(), arguments).exits(2).err();
+        assert!(said.contains(sentence), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn no_word_of_the_command_line_or_a_file_acts_on_the_terminal() {
     let folder = tempdir().expect("a directory");
     std::fs::write(folder.path().join("w.toml"), "\"\\u001b[2Jx\" = 1\n").expect("room");
@@ -161,6 +208,13 @@ fn completions_name_every_command() {
             script.contains("subscribe") && script.contains("trace"),
             "{shell}"
         );
+        let between = if shell == "fish" { "\\t''\n" } else { " " };
+        for words in [
+            &["heuristic", "exhaustive"][..],
+            &["see-plaintext", "invite"],
+        ] {
+            assert!(script.contains(&words.join(between)), "{shell}: {words:?}");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! `thalweg plan WORLD`: the plan of a stream, for people or as JSON.
 
 use std::path::PathBuf;
+use std::str::FromStr as _;
 use std::time::Instant;
 
 use clap::Args;
@@ -10,7 +11,7 @@ use thalweg_core::planner::report::Report;
 use thalweg_core::planner::{self, Planner, Policy};
 
 use crate::exit::{Code, Failure, Outcome, fail};
-use crate::input;
+use crate::input::{self, Offering, whole};
 use crate::terminal::{self, Colour};
 
 mod all;
@@ -54,7 +55,13 @@ pub struct Arguments {
     stream: Option<StreamName>,
 
     /// Which planner: exact, heuristic, exhaustive or incremental.
-    #[arg(long, value_name = "PLANNER", default_value = "exact")]
+    #[arg(
+        long,
+        value_name = "PLANNER",
+        default_value = "exact",
+        value_parser = Offering::new(Planner::from_str, Planner::ALL.into_iter().map(Planner::name)),
+        hide_possible_values = true
+    )]
     planner: Planner,
 
     /// Plan all streams of the world together, the most important first, on what the others leave of every link.
@@ -66,7 +73,7 @@ pub struct Arguments {
     strict: bool,
 
     /// Stop after so many milliseconds, and print the best plan so far with what no plan costs less than.
-    #[arg(long, value_name = "MS", conflicts_with_all = ["planner", "compare", "explain"])]
+    #[arg(long, value_name = "MS", value_parser = whole::<u64>(0..=u64::MAX), conflicts_with_all = ["planner", "compare", "explain"])]
     budget: Option<u64>,
 
     /// Print one JSON object.

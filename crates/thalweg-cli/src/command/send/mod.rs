@@ -20,7 +20,7 @@ use thalweg_node::transfer::{self, CodeOptions, Event, SendOptions, Sent, Transf
 use super::invite::{parse_span, parse_uses};
 use super::receive::bar::{Bar, seconds, size};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
-use crate::input::parse_rate;
+use crate::input::{parse_rate, whole};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
@@ -77,7 +77,7 @@ pub struct Arguments {
     confidential: bool,
 
     /// The length of a block in bytes, a power of two from 1024; chosen by size and path unless given.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = whole::<u64>(0..=u64::MAX))]
     block: Option<u64>,
 
     /// Print what was sent, who has it and who took no more, as one JSON object.

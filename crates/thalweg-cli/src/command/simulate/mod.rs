@@ -24,7 +24,7 @@ use thalweg_sim::play::{Ledgers, Options, films, play};
 use thalweg_sim::report::Report;
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
-use crate::input;
+use crate::input::{self, whole};
 use crate::terminal::{self, Colour};
 
 const EXAMPLES: &str = "\
@@ -64,7 +64,7 @@ pub struct Arguments {
     long: bool,
 
     /// The seed of all dice.
-    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with = "seeds")]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>(0..=u64::MAX), conflicts_with = "seeds")]
     seed: u64,
 
     /// All seeds from A up to but not B, on all cores; stops at the first that breaks a law.
@@ -72,7 +72,7 @@ pub struct Arguments {
     seeds: Option<Seeds>,
 
     /// How long the world runs, in its own seconds, instead of what it says.
-    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    #[arg(long, value_name = "S", value_parser = whole::<u64>(1..=86_400))]
     seconds: Option<u64>,
 
     /// Print one JSON object for each seed, one a line.

@@ -14,7 +14,7 @@ use thalweg_node::local::{LocalError, LocalTracer};
 use tokio::time::{Instant, timeout_at};
 
 use crate::exit::{Code, Outcome, fail};
-use crate::input::parse_time;
+use crate::input::{parse_time, whole};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal::{self, Colour};
@@ -50,7 +50,7 @@ pub struct Arguments {
     stream: StreamName,
 
     /// How many ADUs are traced.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(COUNT_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole::<u32>(1..=u64::from(COUNT_MAX)))]
     count: u32,
 
     /// How often one is.
