@@ -79,6 +79,11 @@ impl Reliability {
     pub const fn is_ordered(self) -> bool {
         matches!(self, Self::Repaired | Self::Full)
     }
+
+    /// Returns whether what is lost is sent again, by whomever.
+    pub const fn is_sent_again(self) -> bool {
+        !matches!(self, Self::None)
+    }
 }
 
 /// In which order ADUs leave a sender that cannot send all at once.

@@ -31,8 +31,10 @@ pub(super) struct Subscriber {
     /// What waits in the resequencer.
     waiting: BTreeMap<u64, Copy>,
     received: u64,
-    /// How many ADUs the stream had, and until when the rest is waited for at least; and whether it is worth that.
-    ending: (Option<(u64, Instant)>, Ending),
+    /// How many ADUs the stream had, and until when the rest is waited for at least.
+    known: Option<(u64, Instant)>,
+    /// Whether the rest is worth waiting for.
+    ending: Ending,
     has_ended: bool,
     /// What it was given since the model was asked last.
     given: Vec<u64>,
@@ -48,10 +50,9 @@ impl Subscriber {
 
     /// Whether all has come that the end of the stream announced, or is not waited for any more.
     fn is_over(&mut self, now: Instant) -> bool {
-        let (known, ending) = &mut self.ending;
         self.has_ended
-            || known.is_some_and(|(total, until)| {
-                self.received >= total || now >= until && ending.poll(now)
+            || self.known.is_some_and(|(total, until)| {
+                self.received >= total || now >= until && self.ending.poll(now)
             })
     }
 }
@@ -70,7 +71,8 @@ impl Host {
             resequencer: Resequencer::default(),
             waiting: BTreeMap::new(),
             received: 0,
-            ending: (None, Ending::default()),
+            known: None,
+            ending: Ending::default(),
             has_ended: false,
             given: Vec::new(),
         });
@@ -101,7 +103,8 @@ impl Host {
         subscriber.stream = Some(stream);
         subscriber.resequencer = Resequencer::default();
         subscriber.received = 0;
-        subscriber.ending = (None, Ending::default());
+        subscriber.known = None;
+        subscriber.ending = Ending::default();
         subscriber.has_ended = false;
         watch.model.handle_found((self.place, at), stream);
         for copy in std::mem::take(&mut subscriber.waiting).into_values() {
@@ -141,7 +144,7 @@ impl Host {
         let is_end = adu.header.flags.contains(Flags::END);
         let sequence = adu.header.sequence.0;
         if reader.in_sequence {
-            let is_sent_again = reliability != Reliability::None;
+            let is_sent_again = reliability.is_sent_again();
             let coming = reader.resequencer.handle_adu(adu, is_sent_again, now);
             if coming != Coming::InTime {
                 let expired = DropCause::Expired;
@@ -152,13 +155,15 @@ impl Host {
                 reader.waiting.insert(sequence, copy);
             }
         } else {
-            let (known, ending) = &mut reader.ending;
-            ending.handle_adu(adu.header, adu.payload.len(), reliability, now);
+            let payload_bytes = adu.payload.len();
+            reader
+                .ending
+                .handle_adu(adu.header, payload_bytes, reliability, now);
             if is_end {
-                *known = Some((sequence, now + END_PATIENCE));
+                reader.known = Some((sequence, now + END_PATIENCE));
                 return self.count(&header, now, Counts::deliver);
             }
-            if let Some((_, until)) = known {
+            if let Some((_, until)) = &mut reader.known {
                 *until = now + END_PATIENCE;
             }
             reader.received += 1;

@@ -322,8 +322,7 @@ impl State {
                 return Put::Full;
             }
         }
-        let is_sent_again = reliability != Reliability::None;
-        match resequencer.handle_adu(adu.clone(), is_sent_again, now) {
+        match resequencer.handle_adu(adu.clone(), reliability.is_sent_again(), now) {
             Coming::InTime => Put::In,
             coming => Put::Out(coming),
         }
