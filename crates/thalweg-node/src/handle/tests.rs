@@ -12,7 +12,8 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
-use crate::forward::mailbox;
+use crate::control::Input;
+use crate::forward::{Mailbox, mailbox};
 
 fn adu(stream: u64, sequence: u64) -> Adu {
     Adu {
@@ -21,16 +22,20 @@ fn adu(stream: u64, sequence: u64) -> Adu {
     }
 }
 
+/// A subscriber, what puts into its mailbox, and what would read what it asks of its node.
+fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<Input>) {
+    let (mailbox, inbox) = mailbox(in_sequence);
+    let name = "cam".parse().expect("a name");
+    let options = SubscribeOptions { name, in_sequence };
+    let (inputs, control) = mpsc::channel(1);
+    let clock = Clock::start();
+    let subscriber = Subscriber::new(options, inbox, clock, inputs);
+    (mailbox, subscriber, clock, control)
+}
+
 #[tokio::test]
 async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
-    let (mailbox, inbox) = mailbox(true);
-    let options = SubscribeOptions {
-        name: "cam".parse().expect("a name"),
-        in_sequence: true,
-    };
-    let (inputs, _control) = mpsc::channel(1);
-    let clock = Clock::start();
-    let mut subscriber = Subscriber::new(options, inbox, clock, inputs);
+    let (mailbox, mut subscriber, clock, _control) = subscribed(true);
     // Sequence 1 is missing, and 0 comes twice.
     let source = |stream: StreamId| NodeId([stream.0 as u8; 32]);
     for (stream, sequences) in [(1, &[0, 2, 3, 0][..]), (2, &[0, 1])] {
@@ -61,15 +66,9 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
 
 #[tokio::test]
 async fn as_they_come_the_end_waits_for_what_is_sent_again() {
-    let (mailbox, inbox) = mailbox(false);
-    let options = SubscribeOptions {
-        name: "cam".parse().expect("a name"),
-        in_sequence: false,
-    };
+    let (mailbox, mut subscriber, clock, control) = subscribed(false);
     // A node that has stopped has nothing that goes on.
-    let (inputs, _) = mpsc::channel(1);
-    let clock = Clock::start();
-    let mut subscriber = Subscriber::new(options, inbox, clock, inputs);
+    drop(control);
     mailbox.open(StreamId(1), NodeId([1; 32]));
     let put = |sequence, flags| {
         let mut adu = adu(1, sequence);
