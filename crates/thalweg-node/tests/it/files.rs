@@ -205,13 +205,17 @@ async fn send_deaf(mut publisher: LocalPublisher) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
-    // The node takes the stream of the smaller key.
+/// Two senders: of the same name, a node takes the stream of the smaller key, which is the first's.
+fn by_key() -> [&'static str; 2] {
     let mut senders = ["a", "b"];
     senders.sort_by_key(|name| identity(name).id());
-    let [first, last] = senders;
-    let ends = Ends::start(&senders).await;
+    senders
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
+    let [first, last] = by_key();
+    let ends = Ends::start(&[first, last]).await;
     let (tell, heard) = oneshot::channel();
     let mut tell = Some(tell);
     let sending = tokio::spawn(transfer::send(ends.survey(first), move |event| {
@@ -241,11 +245,9 @@ async fn who_sends_what_another_has_brought_hears_that_it_is_there() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_slept_until_the_receiver_had_gone_hears_what_it_said() {
-    // The node takes the stream of the smaller key: the other's program may sleep.
-    let mut senders = ["a", "b"];
-    senders.sort_by_key(|name| identity(name).id());
-    let [first, last] = senders;
-    let ends = Ends::start(&senders).await;
+    let [first, last] = by_key();
+    // The stream of the first is taken: the other's program may sleep.
+    let ends = Ends::start(&[first, last]).await;
     let (sleeps, mut asleep) = mpsc::unbounded_channel();
     let (wake, woken) = threads::channel::<()>();
     let survey = ends.survey(last);
