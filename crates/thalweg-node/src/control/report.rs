@@ -91,7 +91,7 @@ impl Control {
         }
         links.extend(down.into_iter().map(|peer| {
             let (state, reason) = match self.peer_states.get(&peer) {
-                Some(PeerState::Unreachable(reason)) => ("unreachable", Some(reason.clone())),
+                Some(PeerState::Unreachable(reason)) => ("unreachable", Some(self.explain(reason))),
                 Some(PeerState::Connecting) => ("connecting", None),
                 None => ("unreachable", Some("it has not connected yet".to_string())),
             };
@@ -102,6 +102,18 @@ impl Control {
             }
         }));
         links
+    }
+
+    /// Returns why a peer is not reached, and what of it lies with this node.
+    ///
+    /// Who belongs to his fabric no more has nothing to show at a door, and so is not told there why nobody lets him in.
+    fn explain(&self, reason: &str) -> String {
+        if self.controller.roll().admits(self.controller.id()) {
+            return reason.to_string();
+        }
+        format!(
+            "{reason}; this node's own grant has expired or was revoked: `thalweg join` with a new ticket"
+        )
     }
 
     fn blank(&self, key: NodeId) -> LinkStatus {

@@ -71,15 +71,19 @@ impl Site {
     }
 }
 
-async fn invite(inviter: &Running, rights: Rights, uses: usize) -> String {
-    let request = InviteRequest {
+const fn invitation(rights: Rights, uses: usize) -> InviteRequest {
+    InviteRequest {
         rights,
         uses,
         open_for: Duration::from_secs(600),
         lasts: Duration::NEVER,
         addresses: Vec::new(),
         tcp_addresses: Vec::new(),
-    };
+    }
+}
+
+async fn invite(inviter: &Running, rights: Rights, uses: usize) -> String {
+    let request = invitation(rights, uses);
     inviter.handle.invite(request).await.expect("it may invite")
 }
 
@@ -171,14 +175,7 @@ async fn confined_nodes_join_and_meet_at_the_address_of_a_ticket_and_at_no_other
         config.reach.packets = Reach::Configured;
     };
     let owner = site.start("owner", confined).await;
-    let mut request = InviteRequest {
-        rights: Rights::MEMBER,
-        uses: 1,
-        open_for: Duration::from_secs(600),
-        lasts: Duration::NEVER,
-        addresses: Vec::new(),
-        tcp_addresses: Vec::new(),
-    };
+    let mut request = invitation(Rights::MEMBER, 1);
     let nowhere = owner.handle.invite(request.clone()).await;
     let nowhere = nowhere.expect_err("it has no address").to_string();
     assert!(nowhere.contains("--address"), "{nowhere}");
@@ -191,6 +188,25 @@ async fn confined_nodes_join_and_meet_at_the_address_of_a_ticket_and_at_no_other
     wait_for(&camera, "owner").await;
     let status = camera.handle.status().await.expect("it runs");
     assert_eq!(status.links[0].addresses, [address.to_string()]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_grant_has_ended_says_so_where_it_says_that_nobody_lets_it_in() {
+    let site = Site::new();
+    let owner = site.start("owner", |_| {}).await;
+    let request = InviteRequest {
+        lasts: Duration::from_secs(3),
+        ..invitation(Rights::PUBLISH, 1)
+    };
+    let text = owner.handle.invite(request).await.expect("it may invite");
+    site.join("camera", &text).await.expect("it may join");
+    let camera = site.start("camera", |_| {}).await;
+    until("the camera says what to do", || async {
+        let status = camera.handle.status().await.expect("it runs");
+        let mut reasons = status.links.iter().filter_map(|link| link.reason.as_ref());
+        reasons.any(|reason| reason.contains("expired or was revoked: `thalweg join`"))
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -390,14 +406,7 @@ async fn a_delegate_invites_and_only_what_it_may() {
     wait_for(&owner, "delegate").await;
     let plain = site.member(&delegate, "plain", Rights::SUBSCRIBE).await;
     wait_for(&owner, "plain").await;
-    let request = |rights| InviteRequest {
-        rights,
-        uses: 1,
-        open_for: Duration::from_secs(60),
-        lasts: Duration::NEVER,
-        addresses: Vec::new(),
-        tcp_addresses: Vec::new(),
-    };
+    let request = |rights| invitation(rights, 1);
     let more = delegate.handle.invite(request(Rights::SEE_PLAINTEXT)).await;
     let more = more.expect_err("it may not itself").to_string();
     assert!(more.contains("see-plaintext"), "{more}");
