@@ -106,13 +106,13 @@ impl Control {
 
     /// Returns why a peer is not reached, and what of it lies with this node.
     ///
-    /// Who belongs to his fabric no more has nothing to show at a door, and so is not told there why nobody lets him in.
+    /// Who does not belong to his fabric has nothing to show at a door, and so is not told there why nobody lets him in.
     fn explain(&self, reason: &str) -> String {
         if self.controller.roll().admits(self.controller.id()) {
             return reason.to_string();
         }
         format!(
-            "{reason}; this node's own grant has expired or was revoked: `thalweg join` with a new ticket"
+            "{reason}; this node has no grant that holds, for it expired, was revoked or never was: `thalweg join` with a new ticket"
         )
     }
 
