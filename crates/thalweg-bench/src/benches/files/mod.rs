@@ -24,6 +24,8 @@ mod gigabit;
 #[cfg(test)]
 mod tests;
 
+use thalweg_testbed::system::privilege;
+
 use self::chain::{Chain, Transfer};
 use crate::report::{Figure, Report};
 use crate::sample::Summary;
@@ -78,7 +80,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     if settings.instructions_only {
         return Ok(());
     }
-    super::live::prepare()?;
+    super::live::prepare(privilege::TO_MEASURE_TCP)?;
     progress::show(format_args!("{ID}: nodes for 1 Gbit/s"));
     let network = chain::lay(gigabit::HOPS, gigabit::LINE)?;
     let chain = Chain::start(&network)?;

@@ -23,6 +23,7 @@
 //! *Sources.* spec PL-15 to PL-17, BM-L3; Jain, Chiu and Hawe 1984.
 
 use thalweg_core::time::{Duration, Instant};
+use thalweg_testbed::system::privilege;
 
 use super::condition::{Condition, RATE};
 use super::play::{self, Play, Pour};
@@ -88,7 +89,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     if settings.instructions_only {
         return Ok(());
     }
-    play::prepare()?;
+    play::prepare(privilege::TO_RUN)?;
     let quick = usize::from(settings.is_quick);
     let bench = Bench {
         rounds: if settings.is_quick { 1 } else { ROUNDS },

@@ -69,12 +69,12 @@ pub(super) struct Pour<'a> {
     pub(super) flows: u32,
 }
 
-/// Checks that plays are possible here, and takes away what killed runs left.
+/// Checks that plays that run these programs are possible here, and takes away what killed runs left.
 ///
-/// Fails   in one sentence that says what is missing: root, `ip`, a device
-pub(crate) fn prepare() -> anyhow::Result<()> {
+/// Fails   in one sentence that says what is missing: root, a program and what brings it, a device
+pub(crate) fn prepare(tools: &[privilege::Tool]) -> anyhow::Result<()> {
     static HEARS: Once = Once::new();
-    privilege::check(privilege::TO_RUN)?;
+    privilege::check(tools)?;
     if let Some(sentence) = leftovers::sweep_dead()?.sentence() {
         eprintln!("thalweg-bench: {sentence}");
     }

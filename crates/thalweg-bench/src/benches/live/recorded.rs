@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use anyhow::bail;
 use thalweg_core::time::Duration;
+use thalweg_testbed::system::privilege;
 
 use super::condition::Condition;
 use super::play::{self, Play};
@@ -59,7 +60,7 @@ pub(super) fn recorded(id: &str, settings: &Settings) -> anyhow::Result<&'static
 }
 
 fn record(id: &str, settings: &Settings) -> anyhow::Result<Recorded> {
-    play::prepare()?;
+    play::prepare(privilege::TO_RUN)?;
     progress::show(format_args!("{id}: filming"));
     let mut recorded = Recorded {
         videos: Videos::new(LENGTHS[usize::from(settings.is_quick)])?,

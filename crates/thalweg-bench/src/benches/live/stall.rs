@@ -19,6 +19,7 @@
 use thalweg_core::line::Impairment;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Ratio;
+use thalweg_testbed::system::privilege;
 
 use super::condition::Condition;
 use super::play::{self, Event, Play};
@@ -109,7 +110,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) -> anyhow::Result<()
     if settings.instructions_only {
         return Ok(());
     }
-    play::prepare()?;
+    play::prepare(privilege::TO_RUN)?;
     let videos = Videos::new(LENGTH)?;
     let dues = videos.schedule().dues().iter();
     let schedule = Schedule::new(dues.filter(|due| due.stream == 0).copied().collect());

@@ -20,13 +20,19 @@ pub const TO_RUN: &[Tool] = &[Tool {
     package: "iproute2",
 }];
 
-/// What calibration needs besides.
-pub const TO_CALIBRATE: &[Tool] = &[
+/// What a run needs that also measures what TCP carries.
+pub const TO_MEASURE_TCP: &[Tool] = &[
     TO_RUN[0],
     Tool {
         name: "iperf3",
         package: "iperf3",
     },
+];
+
+/// What calibration needs.
+pub const TO_CALIBRATE: &[Tool] = &[
+    TO_MEASURE_TCP[0],
+    TO_MEASURE_TCP[1],
     Tool {
         name: "ping",
         package: "iputils-ping",
