@@ -415,7 +415,13 @@ impl<'a> Transfer<'a> {
                 () = self.clock.sleep_until(wake.min(look)) => {}
             }
             if self.clock.now() >= look {
-                if self.look_around(events).await? {
+                // What the node has given already does not wait for what it is asked.
+                let is_left = tokio::select! {
+                    biased;
+                    next = &mut next => return Ok(next?.map_or(Next::Ended, Next::Event)),
+                    is_left = self.look_around(events) => is_left?,
+                };
+                if is_left {
                     return Ok(Next::Left);
                 }
                 look = self.clock.now() + OFFER_LOOK_EVERY;

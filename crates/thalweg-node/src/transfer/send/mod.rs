@@ -20,7 +20,7 @@ use thalweg_core::limits::TRANSFER_TARGETS_MAX;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::planner::Planner;
-use thalweg_core::time::Duration;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_core::transfer::block::{self, Relay};
 use thalweg_core::transfer::sender::{Next, Outcome};
 use thalweg_core::transfer::{Layout, Parcel, Sender, TransferId};
@@ -335,15 +335,7 @@ impl Transfer {
                 }
                 continue;
             }
-            let wake = if publisher.is_wanted() {
-                self.sender.poll_timeout()
-            } else if look <= self.clock.now() {
-                self.look_why(events).await?;
-                look = self.clock.now() + LOOK_EVERY;
-                look
-            } else {
-                look
-            };
+            let is_wanted = publisher.is_wanted();
             tokio::select! {
                 heard = ears.hear() => self.hear(heard?, events),
                 changed = wanted.changed() => {
@@ -352,7 +344,7 @@ impl Transfer {
                     }
                     self.sender.handle_wanted(self.clock.now());
                 }
-                () = self.clock.sleep_until(wake) => {}
+                paused = self.pause(is_wanted, &mut look, events) => paused?,
             }
         }
         if let Ok(sent) = self.report() {
@@ -360,6 +352,25 @@ impl Transfer {
         }
         // Everything has arrived: how the node ends the stream is of no interest any more.
         let _ = publisher.finish().await;
+        Ok(())
+    }
+
+    /// Waits until there may be something to send; looks why there is not, where nobody receives.
+    ///
+    /// It may be dropped at any point, for what the node has given already does not wait for what it is asked.
+    async fn pause(
+        &mut self,
+        is_wanted: bool,
+        look: &mut Instant,
+        events: &mut (dyn FnMut(Event) + Send),
+    ) -> Result<(), TransferError> {
+        if is_wanted {
+            self.clock.sleep_until(self.sender.poll_timeout()).await;
+        } else {
+            self.clock.sleep_until(*look).await;
+            self.look_why(events).await?;
+            *look = self.clock.now() + LOOK_EVERY;
+        }
         Ok(())
     }
 
