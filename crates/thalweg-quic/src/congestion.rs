@@ -39,13 +39,13 @@ pub fn factory(
     algorithm: Algorithm,
     clock: Option<Clock>,
 ) -> Arc<dyn ControllerFactory + Send + Sync> {
-    let controllers: Arc<dyn ControllerFactory + Send + Sync> = match algorithm {
-        Algorithm::Thalweg => Arc::new(Own { clock }),
-        Algorithm::Cubic => Arc::new(CubicConfig::default()),
-        Algorithm::Bbr => Arc::new(Bbr3Config::default()),
-        Algorithm::NewReno => Arc::new(NewRenoConfig::default()),
+    let foreign: Option<Arc<dyn ControllerFactory + Send + Sync>> = match algorithm {
+        Algorithm::Thalweg => None,
+        Algorithm::Cubic => Some(Arc::new(CubicConfig::default())),
+        Algorithm::Bbr => Some(Arc::new(Bbr3Config::default())),
+        Algorithm::NewReno => Some(Arc::new(NewRenoConfig::default())),
     };
-    Arc::new(Watchful { controllers, clock })
+    Arc::new(Watchful { foreign, clock })
 }
 
 /// Returns the watch on a path, if its controller is one of this crate's making.
@@ -79,9 +79,9 @@ impl Times {
     }
 }
 
-/// Makes watched controllers.
+/// Makes watched controllers: our own, or those of another.
 struct Watchful {
-    controllers: Arc<dyn ControllerFactory + Send + Sync>,
+    foreign: Option<Arc<dyn ControllerFactory + Send + Sync>>,
     clock: Option<Clock>,
 }
 
@@ -105,13 +105,18 @@ impl Watchful {
     fn watched(&self, now: Moment, mtu: u16) -> Watched {
         let watch = Arc::<Watch>::default();
         watch.handle_packet_size(DataSize::from_bytes(mtu.into()));
+        let times = Times {
+            since: now,
+            clock: self.clock,
+        };
+        let inner = match &self.foreign {
+            None => Box::new(Adapted::new(times, mtu, watch.clone())),
+            Some(foreign) => foreign.clone().build(now, mtu),
+        };
         Watched {
-            inner: self.controllers.clone().build(now, mtu),
+            inner,
             watch,
-            times: Times {
-                since: now,
-                clock: self.clock,
-            },
+            times,
             acked: Acked::default(),
         }
     }
@@ -241,17 +246,16 @@ impl QuicController for Watched {
     }
 }
 
-/// Makes controllers of our own.
-struct Own {
-    clock: Option<Clock>,
-}
-
 /// A controller of our own, as noq wants it.
 #[derive(Clone, Debug)]
 struct Adapted {
     controller: Controller,
     times: Times,
     measured: Measured,
+    /// Says what the path carried before, and is told what it carries.
+    watch: Arc<Watch>,
+    /// Whether the watch has said so.
+    has_recalled: bool,
 }
 
 /// What a controller of our own says since its last change: noq asks several times for each packet, to pace it.
@@ -262,30 +266,34 @@ struct Measured {
     sendable_bps: u64,
 }
 
-impl ControllerFactory for Own {
-    fn build(self: Arc<Self>, now: Moment, mtu: u16) -> Box<dyn QuicController> {
-        Box::new(self.adapted(now, mtu))
-    }
-}
-
-impl Own {
-    fn adapted(&self, now: Moment, mtu: u16) -> Adapted {
-        let mut adapted = Adapted {
+impl Adapted {
+    fn new(times: Times, mtu: u16, watch: Arc<Watch>) -> Self {
+        let mut adapted = Self {
             controller: Controller::new(DataSize::from_bytes(mtu.into())),
-            times: Times {
-                since: now,
-                clock: self.clock,
-            },
+            times,
             measured: Measured::default(),
+            watch,
+            has_recalled: false,
         };
         adapted.measure();
         adapted
     }
-}
 
-impl Adapted {
+    /// Takes in what the path carried before, once that is known.
+    fn recall(&mut self) {
+        if !self.has_recalled
+            && let Some(carried) = self.watch.recalled()
+        {
+            self.has_recalled = true;
+            self.controller.handle_kept(carried);
+        }
+    }
+
     /// Takes in that the controller may have another window or another rate.
     fn measure(&mut self) {
+        if let Some(carried) = self.controller.to_keep() {
+            self.watch.handle_carried(carried);
+        }
         let pacing = self.controller.pacing_rate();
         self.measured = Measured {
             window_bytes: self.controller.window().as_bytes(),
@@ -303,6 +311,7 @@ impl QuicController for Adapted {
     }
 
     fn on_cwnd_limited(&mut self) {
+        self.recall();
         self.controller.handle_full();
         self.measure();
     }
@@ -329,6 +338,7 @@ impl QuicController for Adapted {
         _largest_packet_num_acked: Option<u64>,
     ) {
         let in_flight = DataSize::from_bytes(in_flight);
+        self.recall();
         self.controller.handle_clock(self.times.worked_on(now));
         let now = self.times.at(now);
         self.controller.handle_acks_end(now, in_flight, app_limited);
@@ -402,6 +412,8 @@ mod tests {
     use std::cell::Cell;
     use std::time::Duration as Time;
 
+    use thalweg_core::congestion::Carried;
+
     use super::*;
 
     thread_local! {
@@ -438,12 +450,12 @@ mod tests {
         let rtt = Time::from_millis(4);
         for (asked, transit_ms, queueing_ms) in [(Some(clock as Clock), 2, 0), (None, 0, 3)] {
             let begun = Moment::now();
-            let mut own = Own { clock: asked }.adapted(begun, 1_200);
-            let mut watched = Arc::new(Watchful {
-                controllers: Arc::new(Own { clock: asked }),
+            let mut watched = Watchful {
+                foreign: None,
                 clock: asked,
-            })
+            }
             .watched(begun, 1_200);
+            let mut own = Adapted::new(watched.times, 1_200, Arc::default());
             for number in 0..4 {
                 let sent = begun + rtt * number;
                 NOW.set(Some(sent + rtt));
@@ -462,5 +474,40 @@ mod tests {
             let queueing = own.controller.queueing();
             assert_eq!(queueing.as_millis(), queueing_ms, "{asked:?}");
         }
+    }
+
+    #[test]
+    fn what_a_path_carried_is_there_for_the_connection_after_it() {
+        let begun = Moment::now();
+        let times = Times {
+            since: begun,
+            clock: None,
+        };
+        let (first, second) = (Arc::<Watch>::default(), Arc::<Watch>::default());
+        // One packet is acknowledged after a round trip; returns the window.
+        let play = |watch: &Arc<Watch>| {
+            let mut path = Adapted::new(times, 1_200, watch.clone());
+            let sent = begun + Time::from_millis(1);
+            let came = sent + Time::from_millis(100);
+            path.on_packet_sent(sent, 1_200, 0);
+            let size = DataSize::from_bytes(1_200);
+            let (at, sent_at) = (times.at(came), times.at(sent));
+            path.controller.handle_ack(at, 0, sent_at, size);
+            path.on_end_acks(came, 0, true, Some(0));
+            path.controller.window()
+        };
+        assert_eq!(first.to_keep(), None, "nothing was measured");
+        let window = play(&first);
+        let kept = first.to_keep().expect("a round trip was measured");
+        assert_eq!(kept.window, window);
+        let carried = Carried {
+            window: window + window,
+            ..kept
+        };
+        second.recall(carried);
+        second.recall(kept);
+        assert_eq!(second.to_keep(), Some(carried), "before anything came");
+        assert_eq!(play(&second), carried.window);
+        assert_eq!(second.to_keep(), Some(carried));
     }
 }

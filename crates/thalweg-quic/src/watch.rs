@@ -6,9 +6,10 @@
 //! *What it does not do.* It knows one path. When another is used, another is to be asked.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
+use thalweg_core::congestion::Carried;
 use thalweg_core::outbox::gate::{Gate, Path};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
@@ -29,6 +30,16 @@ pub struct Watch {
     heard: AtomicU64,
     /// How many bytes may be in flight beyond the window: QUIC asks for every packet, so it is not behind the lock.
     beyond: AtomicU64,
+    carries: Carries,
+    /// What an earlier connection over the path has left.
+    recalled: OnceLock<Carried>,
+}
+
+/// What the path carries, as its controller says: told with each batch, so it is not behind the lock. No round trip: nothing is known.
+#[derive(Debug, Default)]
+struct Carries {
+    window_bytes: AtomicU64,
+    rtt_nanos: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -108,6 +119,37 @@ impl Watch {
     /// Returns how much may be in flight beyond the window.
     pub(crate) fn beyond(&self) -> u64 {
         self.beyond.load(Relaxed)
+    }
+
+    /// Returns what is worth keeping of the path for the connection after this one; nothing where the controller is not our own.
+    pub fn to_keep(&self) -> Option<Carried> {
+        let rtt = Duration::from_nanos(self.carries.rtt_nanos.load(Relaxed));
+        let window = DataSize::from_bytes(self.carries.window_bytes.load(Relaxed));
+        (rtt > Duration::ZERO).then_some(Carried { window, rtt })
+    }
+
+    /// Takes in what an earlier connection over the path has left, for its controller; only the first such word counts.
+    pub fn recall(&self, carried: Carried) {
+        if self.recalled.set(carried).is_ok() {
+            // What is kept before the controller has heard of it is that, and not what it begins with.
+            self.handle_carried(carried);
+        }
+    }
+
+    /// Returns what an earlier connection over the path has left.
+    pub(crate) fn recalled(&self) -> Option<Carried> {
+        self.recalled.get().copied()
+    }
+
+    /// Takes in what the path carries.
+    pub(crate) fn handle_carried(&self, carried: Carried) {
+        let Carries {
+            window_bytes,
+            rtt_nanos,
+        } = &self.carries;
+        // Who reads between the two has a window of the batch before or after.
+        window_bytes.store(carried.window.as_bytes(), Relaxed);
+        rtt_nanos.store(carried.rtt.as_nanos(), Relaxed);
     }
 
     /// Returns how much may be handed over now.

@@ -29,6 +29,7 @@ mod drain;
 mod estimate;
 mod ledger;
 mod losses;
+mod memory;
 mod order;
 mod outage;
 mod phase;
@@ -43,6 +44,7 @@ use self::drain::Floors;
 use self::estimate::{ROUNDS, Rates, Told};
 use self::ledger::Ledger;
 use self::losses::Losses;
+pub use self::memory::{Carried, Memory};
 use self::phase::Phase;
 use self::serial::Serial;
 use crate::time::{Duration, Instant};
@@ -154,8 +156,8 @@ pub struct Controller {
     used: [u64; 2],
     /// Losses of what was sent before belong to a reduction that was made.
     recovery: Option<Instant>,
-    /// The window before an outage, while it is not known whether the path is the same; zero otherwise.
-    before: f64,
+    /// What the path carried before an outage, while it is not known whether it is the same.
+    before: Option<Carried>,
     /// What a reduction took that may turn out to be unfounded.
     undo: Option<(f64, Option<Cubic>)>,
     told_mode: Mode,
@@ -195,7 +197,7 @@ impl Controller {
             enough: 0.0,
             used: [0; 2],
             recovery: None,
-            before: 0.0,
+            before: None,
             undo: None,
             told_mode: Mode::Start,
             sendable_event: None,

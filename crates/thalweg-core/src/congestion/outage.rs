@@ -7,27 +7,45 @@
 //! it is the same path, and empty: the window is again what it was, but no more than was tried of it, or half of it. It leaves paced, and what
 //! it meets is seen as in any start.
 //!
-//! *What it does not do.* It takes no path for the same that has become longer, or on which a queue stands.
+//! So with what an earlier connection over the path has left (`memory`).
+//!
+//! *What it does not do.* It takes no path for the same that has become longer or shorter, or on which a queue stands.
 //!
 //! *Sources.* draft-ietf-tsvwg-careful-resume (the round trip is confirmed first, and no more than what was measured is sent).
 
-use super::ledger::Sample;
-use super::{ACK_WAIT_MAX, Controller};
+use super::{ACK_WAIT_MAX, Carried, Controller};
+use crate::time::Duration;
+use crate::units::DataSize;
 
 impl Controller {
     /// Remembers the window of a path on which nothing arrives any more.
     pub(super) fn remember(&mut self) {
-        let window = self.lasting_window();
-        let tried = self.used().max(window / 2.0).min(window);
-        self.before = self.before.max(tried);
+        let before = self.before.map_or(DataSize::ZERO, |before| before.window);
+        self.before = Some(Carried {
+            window: self.tried().max(before),
+            rtt: self.delay.base(),
+        });
     }
 
-    /// Takes the window again that was remembered, if the path is as it was and empty.
-    pub(super) fn resume(&mut self, sample: &Sample) {
-        let usual = self.delay.base() + self.delay.slack() + self.waited.min(ACK_WAIT_MAX);
-        if self.before > 0.0 && sample.rtt_most.saturating_sub(usual) <= self.quiet_limit() {
-            let before = core::mem::take(&mut self.before);
-            self.set_window(self.window.max(before));
+    /// Takes the window again that was remembered, if by this round trip the path is as it was and empty.
+    pub(super) fn resume(&mut self, rtt: Duration) {
+        if let Some(before) = self.before.filter(|before| self.is_as_long(before, rtt)) {
+            self.before = None;
+            self.set_window(self.window.max(before.window.as_bytes() as f64));
         }
+    }
+
+    /// Returns whether a path on which a packet took this long may be the one that was, without a queue.
+    pub(super) fn is_as_long(&self, before: &Carried, rtt: Duration) -> bool {
+        let usual = before.rtt + self.delay.slack() + self.waited.min(ACK_WAIT_MAX);
+        let limit = self.quiet_limit();
+        rtt.saturating_sub(usual) <= limit && before.rtt.saturating_sub(rtt) <= limit
+    }
+
+    /// Returns the window as far as it was tried, half of it at least.
+    pub(super) fn tried(&self) -> DataSize {
+        let window = self.lasting_window();
+        let tried = self.used().max(window / 2.0).min(window);
+        DataSize::from_bytes(tried as u64)
     }
 }

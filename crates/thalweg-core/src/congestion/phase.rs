@@ -135,7 +135,7 @@ impl Controller {
     pub(super) fn advance(&mut self, now: Instant, sample: &Sample) {
         match self.phase {
             Phase::Start => {
-                self.resume(sample);
+                self.resume(sample.rtt_most);
                 self.advance_start(sample);
             }
             Phase::Quiet(quiet) => self.advance_quiet(now, sample, quiet),
@@ -174,7 +174,7 @@ impl Controller {
                 };
                 self.set_window(self.window.min(used) * BACK_OFF);
                 self.losses.forget();
-                self.before = 0.0;
+                self.before = None;
                 match &mut self.phase {
                     Phase::Quiet(quiet) => quiet.copa = Copa::new(self.window),
                     phase => *phase = Phase::Quiet(Quiet::new(self.window)),
@@ -360,7 +360,7 @@ impl Controller {
                 .short_round
                 .filter(|round| round.saturating_add(START_ROUNDS) > self.rounds);
             self.started = self.rounds;
-            self.before = 0.0;
+            self.before = None;
             self.phase = Phase::Quiet(Quiet::new(self.window));
         } else {
             self.set_window(self.window + signal.acked);

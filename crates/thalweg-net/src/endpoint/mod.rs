@@ -257,7 +257,11 @@ impl Endpoint {
             id: options.identity.id(),
             admission: options.admission,
             door,
-            context: Context { clock, receiver },
+            context: Context {
+                clock,
+                receiver,
+                memories: Arc::default(),
+            },
             registry: Registry::default(),
             network: Network::watch().await,
             kept: Mutex::default(),

@@ -27,6 +27,7 @@ mod connection;
 mod control;
 mod counters;
 mod gathering;
+mod memory;
 mod news;
 mod outcome;
 mod quic;
@@ -44,7 +45,6 @@ mod tests;
 mod wire;
 
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -66,6 +66,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 pub use body::{Arriving, Body, Rest, Twin};
 pub(crate) use connection::Fresh;
 pub use counters::LinkCounters;
+pub(crate) use memory::Memories;
 pub use outcome::{Carriage, OrderedId, Outcome, Payload, SendOptions};
 pub(crate) use receiver::DynReceiver;
 pub use receiver::{DownCause, LinkEvent, Receiver, Samples};
@@ -76,6 +77,7 @@ use self::connection::Connection;
 use self::control::Command;
 use self::counters::Counters;
 use self::gathering::Gathering;
+use self::memory::PeerMemory;
 use self::reader::Reader;
 use self::sender::Outgoing;
 use self::silence::Silence;
@@ -105,6 +107,7 @@ pub enum Transport {
 pub(crate) struct Context {
     pub(crate) clock: Clock,
     pub(crate) receiver: Arc<dyn DynReceiver>,
+    pub(crate) memories: Arc<Memories>,
 }
 
 struct Inner {
@@ -154,11 +157,16 @@ impl Link {
         let (control, commands) = mpsc::channel(FRAMES_QUEUED_MAX);
         tokio::spawn(control::write(outgoing, commands));
         let now = context.clock.now();
+        let peer = connection.peer();
+        let memory = PeerMemory {
+            peer,
+            memories: context.memories.clone(),
+        };
         let link = Self(Arc::new(Inner {
-            peer: connection.peer(),
+            peer,
             dialled,
             since: now,
-            outgoing: Outgoing::new(fresh, RandomState::new().hash_one(now.as_nanos())),
+            outgoing: Outgoing::new(now, fresh, memory),
             connection,
             context,
             room: Arc::new(Semaphore::new(ROOM_KIB as usize)),

@@ -21,6 +21,7 @@ use thalweg_core::units::DataSize;
 use thalweg_quic::{Reading, Watch};
 
 use super::bells::Bells;
+use super::memory::PeerMemory;
 use super::wire::Events;
 use crate::close::ToVarInt as _;
 
@@ -58,7 +59,7 @@ struct Open {
 }
 
 impl Quic {
-    pub(super) fn new(connection: Connection) -> Self {
+    pub(super) fn new(now: Instant, connection: Connection, memory: &PeerMemory) -> Self {
         let mut quic = Self {
             connection,
             watch: None,
@@ -71,12 +72,12 @@ impl Quic {
             unread: Vec::new(),
             waker: Waker::noop().clone(),
         };
-        quic.look();
+        quic.look(now, memory);
         quic
     }
 
-    /// Looks which path is taken now.
-    pub(super) fn look(&mut self) {
+    /// Looks which path is taken now, and keeps what it carries.
+    pub(super) fn look(&mut self, now: Instant, memory: &PeerMemory) {
         let paths = self.connection.paths();
         let selected = paths.iter().find(iroh::endpoint::Path::is_selected);
         let Some(path) = selected.or_else(|| paths.iter().next()) else {
@@ -86,10 +87,16 @@ impl Quic {
         if let Some(watch) = state.and_then(thalweg_quic::watch) {
             let is_same = |known: &Arc<Watch>| Arc::ptr_eq(known, &watch);
             if !self.watch.as_ref().is_some_and(is_same) {
+                if let Some(carried) = memory.recall(now) {
+                    watch.recall(carried);
+                }
                 self.watch = Some(watch);
                 // What waits for credit has asked at the other.
                 self.waker.wake_by_ref();
             }
+        }
+        if let Some(carried) = self.watch.as_ref().and_then(|watch| watch.to_keep()) {
+            memory.keep(now, carried);
         }
     }
 

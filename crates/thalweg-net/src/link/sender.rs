@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Context;
 
@@ -30,6 +31,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::Link;
 use super::connection::Fresh;
+use super::memory::PeerMemory;
 use super::news::{Item, News, Posted, Reply, To};
 use super::outcome::{Outcome, SendOptions};
 use super::wire::Wire;
@@ -50,6 +52,7 @@ pub(crate) struct Outgoing {
 struct State {
     sender: Sender<u64, Posted>,
     wire: Wire,
+    memory: PeerMemory,
     news: News,
     steady: Steady,
     /// Whether anybody follows the rate, as of the last look.
@@ -63,15 +66,16 @@ struct State {
 }
 
 impl Outgoing {
-    pub(super) fn new(connection: Fresh, seed: u64) -> Self {
+    pub(super) fn new(now: Instant, connection: Fresh, memory: PeerMemory) -> Self {
         let settings = Settings {
-            seed,
+            seed: RandomState::new().hash_one(now.as_nanos()),
             ..Settings::default()
         };
         Self {
             state: Mutex::new(State {
                 sender: Sender::new(settings),
-                wire: Wire::new(connection),
+                wire: Wire::new(now, connection, &memory),
+                memory,
                 news: News::default(),
                 steady: Steady::default(),
                 is_followed: false,
@@ -143,8 +147,13 @@ impl Outgoing {
     /// Looks which path is taken and what it can send, and forgets flows that are over.
     pub(super) fn look(&self, now: Instant) {
         let mut state = self.lock();
-        state.wire.look();
-        let State { sender, wire, .. } = &mut *state;
+        let State {
+            sender,
+            wire,
+            memory,
+            ..
+        } = &mut *state;
+        wire.look(now, memory);
         sender.sweep(now, &mut wire.hold(now));
         state.is_followed = self.sendable.receiver_count() > 0;
         self.follow(now, &mut state);

@@ -16,6 +16,7 @@ use thalweg_core::units::DataSize;
 use thalweg_quic::Reading;
 
 use super::connection::Fresh;
+use super::memory::PeerMemory;
 use super::quic::Quic;
 use super::tcp::Tcp;
 use crate::tcp;
@@ -35,9 +36,9 @@ pub(super) enum Held<'a> {
 }
 
 impl Wire {
-    pub(super) fn new(connection: Fresh) -> Self {
+    pub(super) fn new(now: Instant, connection: Fresh, memory: &PeerMemory) -> Self {
         match connection {
-            Fresh::Quic(connection) => Self::Quic(Quic::new(connection)),
+            Fresh::Quic(connection) => Self::Quic(Quic::new(now, connection, memory)),
             Fresh::Tcp(connection, events) => Self::Tcp(Tcp::new(connection, events)),
         }
     }
@@ -76,10 +77,10 @@ impl Wire {
         }
     }
 
-    /// Looks which path is taken now.
-    pub(super) fn look(&mut self) {
+    /// Looks which path is taken now, and keeps what it carries.
+    pub(super) fn look(&mut self, now: Instant, memory: &PeerMemory) {
         if let Self::Quic(quic) = self {
-            quic.look();
+            quic.look(now, memory);
         }
     }
 

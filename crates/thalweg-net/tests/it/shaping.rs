@@ -332,3 +332,49 @@ async fn sendable_rate_is_told_when_the_line_changes() {
     assert!(bounded(sendable.wait_for(Option::is_none)).await.is_ok());
     bounded(filling).await.expect("no panic");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
+    let (a, b) = (Node::start(1).await, Node::start(2).await);
+    a.admits(&b);
+    b.admits(&a);
+    let shaper = line(&a, &b, Bitrate::from_kbps(20_000)).await;
+    let long = thalweg_net::Impairment {
+        delay: Duration::from_millis(50),
+        ..impairment(Bitrate::from_kbps(20_000))
+    };
+    for direction in [Direction::AToB, Direction::BToA] {
+        shaper.set(direction, long);
+    }
+    let dial = || async {
+        let dialled = bounded(a.endpoint.dial(b.id(), &[shaper.address()])).await;
+        dialled.expect("the line carries the handshake")
+    };
+    let send = |link: Link, sequence, bytes| async move {
+        let sending = link.send_adu(header(sequence), pattern(bytes), by(Carriage::Stream));
+        assert_eq!(bounded(sending).await, Outcome::Acknowledged);
+        link.stats().congestion_window.as_bytes()
+    };
+    let first = dial().await;
+    let begun = send(first.clone(), 0, 100).await;
+    let mut sequences = 1..;
+    let mut more = |link: &Link, bytes| {
+        let sequence = sequences.next().expect("they do not end");
+        send(link.clone(), sequence, bytes)
+    };
+    // The endpoint looks at its paths four times a second.
+    let begins = tokio::time::Instant::now();
+    let mut window = 0;
+    while begins.elapsed() < std::time::Duration::from_secs(1) {
+        window = more(&first, 200_000).await;
+    }
+    assert!(
+        window > 4 * begun,
+        "{window}: it found what the line carries"
+    );
+    first.close(CloseCode::Shutdown, "");
+    bounded(first.closed()).await;
+    let second = dial().await;
+    // By so little it would never be full, and not grow.
+    bounded(async { while more(&second, 100).await <= 2 * begun {} }).await;
+}

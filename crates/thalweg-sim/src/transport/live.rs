@@ -13,6 +13,7 @@ use bytes::Bytes;
 use noq_proto::{
     Connection, ConnectionError, ConnectionHandle, Endpoint, Event, PathId, StreamEvent, VarInt,
 };
+use thalweg_core::congestion::Carried;
 use thalweg_core::hop::settings::{GREETING_WAIT, REASON_CHARS_MAX};
 use thalweg_core::hop::{CloseCode, DownCause, StreamCode};
 use thalweg_core::time::{Duration, Instant};
@@ -94,6 +95,11 @@ impl Live {
             fault: None,
             over: None,
         }
+    }
+
+    /// Tells the path what an earlier connection over it has left.
+    pub(super) fn recall(&mut self, carried: Carried) {
+        self.sender.recall(&mut self.quic, carried);
     }
 
     /// Returns whether both ends have greeted.

@@ -43,7 +43,7 @@ use noq_proto::{
     PathId,
 };
 use thalweg_core::adu::Header;
-use thalweg_core::congestion::Controller;
+use thalweg_core::congestion::{Controller, Memory};
 use thalweg_core::hop::{CloseCode, DownCause, OrderedId, Outcome, SendOptions, StreamCode};
 use thalweg_core::random::SplitMix;
 use thalweg_core::time::{Duration, Instant};
@@ -74,6 +74,8 @@ pub struct Port {
     /// What the endpoint answers to packets of no connection.
     answers: VecDeque<Datagram>,
     shared: Shared,
+    /// What the line carried, for the link after this one.
+    memory: Memory,
     sends: u64,
     /// Whether anything has come in since QUIC last had nothing to send.
     is_stirred: bool,
@@ -119,6 +121,7 @@ impl Port {
             closing: Vec::new(),
             answers: VecDeque::new(),
             shared: Shared::default(),
+            memory: Memory::default(),
             sends: 0,
             is_stirred: false,
             buffer: Vec::new(),
@@ -454,6 +457,7 @@ impl Port {
         if let Some(mut live) = self.link.take_if(|live| live.over.is_some()) {
             is_gone = true;
             let cause = live.over.take().unwrap_or(DownCause::ByUs);
+            self.remember(now, &live);
             self.end(now, live, cause);
         }
         if let Some(mut live) = self.coming.take_if(|live| live.over.is_some()) {
@@ -475,12 +479,23 @@ impl Port {
         };
         if let Some(mut older) = self.link.take() {
             older.close(now, CloseCode::Duplicate, "");
+            self.remember(now, &older);
             self.end(now, older, DownCause::Replaced);
+        }
+        if let Some(carried) = self.memory.recall(now) {
+            live.recall(carried);
         }
         self.shared.events.push_back(PortEvent::Up);
         live.begin(now, &mut self.shared);
         self.link = Some(live);
         true
+    }
+
+    /// Keeps what the line has carried.
+    fn remember(&mut self, now: Instant, link: &Live) {
+        if let Some(carried) = link.sender.to_keep() {
+            self.memory.keep(now, carried);
+        }
     }
 
     fn end(&mut self, now: Instant, mut live: Box<Live>, cause: DownCause) {

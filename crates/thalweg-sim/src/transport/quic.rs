@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use noq_proto::{Connection, Dir, PathId, SendDatagramError, StreamId, VarInt, WriteError};
+use thalweg_core::congestion::Carried;
 use thalweg_core::hop::StreamCode;
 use thalweg_core::hop::sender::{Datagram, Owner, PathRate, Transport, Written};
 use thalweg_core::hop::settings::{SEND_WINDOW_BYTES, STREAM_WINDOW_BYTES};
@@ -49,6 +50,19 @@ impl Streams {
             connection,
             streams: self,
         }
+    }
+
+    /// Tells the path what an earlier connection over it has left.
+    pub(super) fn recall(&mut self, connection: &mut Connection, carried: Carried) {
+        self.on(connection);
+        if let Some(watch) = &self.watch {
+            watch.recall(carried);
+        }
+    }
+
+    /// Returns what is worth keeping of the path for the connection after this one.
+    pub(super) fn to_keep(&self) -> Option<Carried> {
+        self.watch.as_ref()?.to_keep()
     }
 
     /// Returns what is in packets that are neither acknowledged nor lost.

@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use noq_proto::{Connection, StreamId, WriteError};
 use thalweg_core::adu::Header;
+use thalweg_core::congestion::Carried;
 use thalweg_core::hop::sender::room::{ROOM_KIB, may_wait, room_kib};
 use thalweg_core::hop::sender::{Arrived, Event, Sender, Ticket};
 use thalweg_core::hop::{Carriage, OrderedId, Outcome, SendOptions, StreamCode};
@@ -76,6 +77,16 @@ impl Outgoing {
     /// Returns how many ADUs have no outcome.
     pub(super) fn in_flight(&self) -> u32 {
         (self.tickets.len() + self.before.len()) as u32
+    }
+
+    /// Tells the path what an earlier connection over it has left.
+    pub(super) fn recall(&mut self, connection: &mut Connection, carried: Carried) {
+        self.streams.recall(connection, carried);
+    }
+
+    /// Returns what is worth keeping of the path for the connection after this one.
+    pub(super) fn to_keep(&self) -> Option<Carried> {
+        self.streams.to_keep()
     }
 
     /// Returns what is in packets that are neither acknowledged nor lost.

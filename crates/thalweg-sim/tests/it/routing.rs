@@ -238,3 +238,22 @@ fn who_comes_back_to_a_line_finds_there_what_he_left() {
         assert!(!video.by_cause.contains_key("oversized"), "seed {seed}");
     }
 }
+
+#[test]
+fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
+    let world = routing_world!("anew");
+    for seed in 0..SEEDS {
+        let played = run_by_law(&world, seed);
+        let ways = ways(&played);
+        let (last, before) = ways.split_last().expect("it has plans");
+        assert_eq!(last[..], ["cam", "desk"], "seed {seed}");
+        assert!(
+            before.iter().any(|way| way.len() == 3),
+            "seed {seed}: {before:?}"
+        );
+        let video = &played.report.streams[0];
+        // At the start, before anything is known of the line, and while it is dark and that is not noticed.
+        let lost = video.sent - video.delivered;
+        assert!(lost <= 80, "seed {seed}: {lost} ADUs");
+    }
+}
