@@ -160,6 +160,8 @@ enum Failure {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = dispatch(&arguments);
+    #[cfg(feature = "nodes")]
+    benches::live::outlast_taking_down();
     progress::clear();
     match done {
         Ok(code) => code,

@@ -15,6 +15,8 @@ use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::program;
 use tokio::runtime::Runtime;
 
+use crate::benches::live;
+
 /// What the lines of a chain are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LineKind {
@@ -111,7 +113,7 @@ pub(super) fn names(hops: usize) -> Vec<NodeName> {
 ///
 /// Fails   the network cannot be built
 pub(super) fn lay(hops: usize, line: LineKind) -> anyhow::Result<Network> {
-    Network::build(&world(&names(hops), line), 1).context("the lines cannot be laid")
+    live::lay(&world(&names(hops), line), 1).context("the lines cannot be laid")
 }
 
 impl<'n> Chain<'n> {

@@ -41,4 +41,4 @@ mod tests;
 pub(crate) mod threshold;
 mod videos;
 
-pub(crate) use play::prepare;
+pub(crate) use play::{lay, outlast_taking_down, prepare};

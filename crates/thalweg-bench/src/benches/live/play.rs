@@ -6,11 +6,11 @@
 
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::Once;
+use std::sync::{Mutex, Once};
 
 use anyhow::Context as _;
 use thalweg_core::line::{Impairment, LineCounters};
-use thalweg_core::model::NodeName;
+use thalweg_core::model::{NodeName, World};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_testbed::network::{Network, addresses_of};
 use thalweg_testbed::system::owner::Owner;
@@ -84,6 +84,22 @@ pub(crate) fn prepare(tools: &[privilege::Tool]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Held by who builds something, and by who takes down what was built, until the process ends.
+static BUILDING: Mutex<()> = Mutex::new(());
+
+/// Builds a network; one that has begun is whole before it is taken down.
+///
+/// Fails   it cannot be built
+pub(crate) fn lay(world: &World, seed: u64) -> anyhow::Result<Network> {
+    let _held = BUILDING.lock();
+    Network::build(world, seed)
+}
+
+/// Waits, if what was built is being taken down, until the process ends by that: whatever failed meanwhile failed because of it.
+pub(crate) fn outlast_taking_down() {
+    drop(BUILDING.lock());
+}
+
 /// Waits for somebody to ask the process to end, takes down what it has built, and ends it.
 fn take_down_when_asked() {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -102,6 +118,7 @@ fn take_down_when_asked() {
         std::io::Result::Ok(())
     });
     if asked.is_ok() {
+        let _held = BUILDING.lock();
         let swept = leftovers::sweep_of(Owner::this());
         crate::progress::clear();
         eprintln!("thalweg-bench: asked to end; what was built has been taken down");
@@ -209,8 +226,7 @@ struct Stage {
 impl Stage {
     fn build(condition: Condition, lines: usize, seed: u64) -> anyhow::Result<Self> {
         Ok(Self {
-            network: Network::build(&condition.world(lines), seed)
-                .context("the line cannot be laid")?,
+            network: lay(&condition.world(lines), seed).context("the line cannot be laid")?,
             program: inside::this_program()?,
             lines,
             is_alone: false,
