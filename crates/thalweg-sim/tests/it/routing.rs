@@ -47,6 +47,19 @@ fn run_unsaid(world: &World, seed: u64) -> Played {
     played
 }
 
+/// Plays a world in which the direct line is left for the relay and taken again.
+fn came_back(world: &World, seed: u64) -> Played {
+    let played = run_by_law(world, seed);
+    let ways = ways(&played);
+    let (last, before) = ways.split_last().expect("it has plans");
+    assert_eq!(last[..], ["cam", "desk"], "seed {seed}");
+    assert!(
+        before.iter().any(|way| way.len() == 3),
+        "seed {seed}: {before:?}"
+    );
+    played
+}
+
 /// Plays a world in which the direct line is left for the relay, once, and returns how many ADUs did not come.
 fn left_once(world: &World, seed: u64) -> u64 {
     let played = run_by_law(world, seed);
@@ -223,14 +236,7 @@ fn twelve_nodes_at_rest_take_less_than_a_hundredth_of_a_slow_line() {
 fn who_comes_back_to_a_line_finds_there_what_he_left() {
     let world = routing_world!("return");
     for seed in 0..SEEDS {
-        let played = run_by_law(&world, seed);
-        let ways = ways(&played);
-        let (last, before) = ways.split_last().expect("it has plans");
-        assert_eq!(last[..], ["cam", "desk"], "seed {seed}");
-        assert!(
-            before.iter().any(|way| way.len() == 3),
-            "seed {seed}: {before:?}"
-        );
+        let played = came_back(&world, seed);
         let video = &played.report.streams[0];
         // At the start, before anything is known of the line, and while it is dark and that is not noticed.
         let lost = video.sent - video.in_time;
@@ -243,14 +249,7 @@ fn who_comes_back_to_a_line_finds_there_what_he_left() {
 fn a_link_that_is_made_anew_begins_with_what_the_line_carried() {
     let world = routing_world!("anew");
     for seed in 0..SEEDS {
-        let played = run_by_law(&world, seed);
-        let ways = ways(&played);
-        let (last, before) = ways.split_last().expect("it has plans");
-        assert_eq!(last[..], ["cam", "desk"], "seed {seed}");
-        assert!(
-            before.iter().any(|way| way.len() == 3),
-            "seed {seed}: {before:?}"
-        );
+        let played = came_back(&world, seed);
         let video = &played.report.streams[0];
         // At the start, before anything is known of the line, and while it is dark and that is not noticed.
         let lost = video.sent - video.delivered;
