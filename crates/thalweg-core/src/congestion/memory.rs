@@ -65,11 +65,12 @@ impl Controller {
         if let Some(before) = self.before.filter(|before| self.is_as_long(before, rtt)) {
             return Some(before);
         }
+        let tried = DataSize::from_bytes(self.tried() as u64);
         let window = match self.mode() {
             // It has met nothing yet that says otherwise, so a link that is lost again and again while it is idle forgets nothing.
             Mode::Start => self.window(),
-            Mode::Quiet | Mode::Drain => self.tried(),
-            Mode::Compete => self.tried().min(self.rates.over(ROUNDS) * rtt),
+            Mode::Quiet | Mode::Drain => tried,
+            Mode::Compete => tried.min(self.rates.over(ROUNDS) * rtt),
         };
         Some(Carried { window, rtt })
     }

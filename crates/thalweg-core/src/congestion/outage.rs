@@ -22,7 +22,7 @@ impl Controller {
     pub(super) fn remember(&mut self) {
         let before = self.before.map_or(DataSize::ZERO, |before| before.window);
         self.before = Some(Carried {
-            window: self.tried().max(before),
+            window: DataSize::from_bytes(self.tried() as u64).max(before),
             rtt: self.delay.base(),
         });
     }
@@ -43,9 +43,8 @@ impl Controller {
     }
 
     /// Returns the window as far as it was tried, half of it at least.
-    pub(super) fn tried(&self) -> DataSize {
+    pub(super) fn tried(&self) -> f64 {
         let window = self.lasting_window();
-        let tried = self.used().max(window / 2.0).min(window);
-        DataSize::from_bytes(tried as u64)
+        self.used().max(window / 2.0).min(window)
     }
 }

@@ -170,9 +170,9 @@ impl Controller {
                 let used = if self.is_full() {
                     self.window
                 } else {
-                    self.used().max(self.window / 2.0)
+                    self.tried()
                 };
-                self.set_window(self.window.min(used) * BACK_OFF);
+                self.set_window(used * BACK_OFF);
                 self.losses.forget();
                 self.before = None;
                 match &mut self.phase {
