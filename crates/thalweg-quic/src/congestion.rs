@@ -289,11 +289,15 @@ impl Adapted {
         }
     }
 
-    /// Takes in that the controller may have another window or another rate.
-    fn measure(&mut self) {
+    /// Tells what of the path is worth keeping now; no single packet changes that.
+    fn tell(&self) {
         if let Some(carried) = self.controller.to_keep() {
             self.watch.handle_carried(carried);
         }
+    }
+
+    /// Takes in that the controller may have another window or another rate.
+    fn measure(&mut self) {
         let pacing = self.controller.pacing_rate();
         self.measured = Measured {
             window_bytes: self.controller.window().as_bytes(),
@@ -343,6 +347,7 @@ impl QuicController for Adapted {
         let now = self.times.at(now);
         self.controller.handle_acks_end(now, in_flight, app_limited);
         self.measure();
+        self.tell();
     }
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, _now: Moment) {
@@ -368,6 +373,7 @@ impl QuicController for Adapted {
         let (now, sent) = (self.times.at(now), self.times.at(sent));
         self.controller.handle_congestion(now, sent, cause);
         self.measure();
+        self.tell();
     }
 
     fn on_spurious_congestion_event(&mut self) {
