@@ -21,8 +21,8 @@ pub(crate) struct Memories(Mutex<HashMap<NodeId, Memory>>);
 /// What the paths to one of them carried.
 #[derive(Clone, Debug)]
 pub(crate) struct PeerMemory {
-    pub(crate) peer: NodeId,
-    pub(crate) memories: Arc<Memories>,
+    peer: NodeId,
+    memories: Arc<Memories>,
 }
 
 impl PeerMemory {
@@ -45,6 +45,14 @@ impl PeerMemory {
 }
 
 impl Memories {
+    /// Returns the one of a peer.
+    pub(super) fn of(self: &Arc<Self>, peer: NodeId) -> PeerMemory {
+        PeerMemory {
+            peer,
+            memories: self.clone(),
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<NodeId, Memory>> {
         // No code that can panic runs under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -62,14 +70,9 @@ mod tests {
     fn as_many_peers_as_links_are_remembered_and_old_ones_make_room() {
         let memories = Arc::<Memories>::default();
         let at = |seconds| Instant::ZERO + Duration::from_secs(seconds);
-        let of = |number: usize| PeerMemory {
-            peer: NodeId(
-                [number.to_be_bytes(); 4]
-                    .concat()
-                    .try_into()
-                    .expect("32 bytes"),
-            ),
-            memories: memories.clone(),
+        let of = |number: usize| {
+            let key = [number.to_be_bytes(); 4].concat();
+            memories.of(NodeId(key.try_into().expect("32 bytes")))
         };
         let carried = Carried {
             window: DataSize::from_kib(100),

@@ -77,7 +77,6 @@ use self::connection::Connection;
 use self::control::Command;
 use self::counters::Counters;
 use self::gathering::Gathering;
-use self::memory::PeerMemory;
 use self::reader::Reader;
 use self::sender::Outgoing;
 use self::silence::Silence;
@@ -158,10 +157,7 @@ impl Link {
         tokio::spawn(control::write(outgoing, commands));
         let now = context.clock.now();
         let peer = connection.peer();
-        let memory = PeerMemory {
-            peer,
-            memories: context.memories.clone(),
-        };
+        let memory = context.memories.of(peer);
         let link = Self(Arc::new(Inner {
             peer,
             dialled,
