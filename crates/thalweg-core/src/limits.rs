@@ -135,8 +135,23 @@ pub const OUTBOX_FLOWS_MAX: usize = 2 * STREAMS_PER_NODE_MAX;
 /// ADUs in the mailbox of one local subscriber.
 pub const MAILBOX_ADUS_MAX: usize = 4096;
 
-/// Payload of ADUs without a deadline that wait for room behind the outbox of one link, and so for room in a node's mailboxes: what
-/// comes beyond is dropped. Nothing else bounds it: whoever sent them takes them for arrived.
+/// Payload in the mailbox of one local subscriber: the two largest ADUs, or two seconds at 67 Mbit/s.
+pub const MAILBOX_BYTES_MAX: DataSize = DataSize::from_kib(16 << 10);
+
+/// Payload beyond [`MAILBOX_BYTES_MAX`] of ADUs that may not be dropped for want of room. Their source slows down when so much is
+/// not acknowledged: [`KEEP_BYTES_MAX`], or a transfer's window. Only a source that does not is dropped from.
+pub const MAILBOX_EXCESS_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
+
+/// ADUs beyond [`MAILBOX_ADUS_MAX`], likewise.
+pub const MAILBOX_EXCESS_ADUS_MAX: usize = KEEP_ADUS_MAX;
+
+/// Payload in all mailboxes of a node; while they have more, each is full that has [`MAILBOX_SHARE_BYTES`].
+pub const MAILBOXES_BYTES_MAX: DataSize = DataSize::from_kib(256 << 10);
+
+/// Payload that a mailbox has room for whatever the others of the node have.
+pub const MAILBOX_SHARE_BYTES: DataSize = DataSize::from_kib(1 << 10);
+
+/// Payload of ADUs without a deadline that wait for room behind the outbox of one link: what comes beyond is dropped.
 pub const WAITING_BYTES_MAX: DataSize = DataSize::from_kib(64 << 10);
 
 /// Payload that is gathered from one link of ADUs that are not whole yet; who sends more has one of them given up. An honest
@@ -259,6 +274,11 @@ const _: () = assert!(
 const _: () = assert!(
     KEEP_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64,
     "the largest ADU can be kept"
+);
+const _: () = assert!(
+    MAILBOX_EXCESS_BYTES_MAX.as_bytes() >= KEEP_BYTES_MAX.as_bytes()
+        && MAILBOX_EXCESS_BYTES_MAX.as_bytes() >= TRANSFER_WINDOW_BYTES,
+    "what an honest source has under way fits the mailbox of a subscriber that reads nothing"
 );
 const _: () = assert!(
     REPLAY_BYTES_MAX.as_bytes() >= ADU_PAYLOAD_BYTES_MAX as u64

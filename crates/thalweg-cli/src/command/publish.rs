@@ -92,6 +92,11 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE", default_value = "16 MiB", requires = "hold")]
     hold_size: DataSize,
 
+    /// Wait so long for a subscriber that takes nothing, or to which there is no way, such as `30 s`; then go on without it, and say
+    /// what it lacks. Only a stream without a deadline waits.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "10 min")]
+    wait_at_most: Duration,
+
     /// What the stream needs of a link, such as `2 Mbit/s`; measured over its first two seconds unless given.
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bitrate: Option<Bitrate>,
@@ -210,6 +215,7 @@ fn needs(arguments: &Arguments) -> Needs {
         weight: arguments.weight,
         hold: arguments.hold.unwrap_or(Duration::ZERO),
         hold_size: arguments.hold_size,
+        wait_at_most: arguments.wait_at_most,
         ..Needs::default()
     }
 }

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 use super::source::Life;
 use super::{Controller, Note, Output};
 use crate::id::{Epoch, NodeId, StreamId};
-use crate::mailbox::Held;
+use crate::mailbox::{Held, News};
 use crate::needs::Reliability;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Said;
@@ -59,8 +59,9 @@ impl Receivings {
 
 impl Controller {
     /// Takes in what has come of a stream that ends here; the driver says this when it says what it has counted, and
-    /// before [`Controller::handle_installed`]. The end of a stream is told at once, and what became of its ADUs with it.
-    pub fn handle_held(&mut self, stream: StreamId, held: Held, is_ended: bool, now: Instant) {
+    /// before [`Controller::handle_installed`]. Much is told at once, and so is the end of a stream, and what became of its ADUs with it.
+    pub fn handle_held(&mut self, stream: StreamId, held: Held, news: News, now: Instant) {
+        let is_ended = news == News::Ended;
         if is_ended {
             self.end_accounts(stream, now);
         }
@@ -71,7 +72,10 @@ impl Controller {
         }
         receiving.held = held;
         let earliest = receiving.told.map_or(now, |told| told + RECEIPT_EVERY);
-        let due = if is_ended { now } else { earliest.max(now) };
+        let due = match news {
+            News::Usual => earliest.max(now),
+            News::Much | News::Ended => now,
+        };
         receiving.due = receiving.due.min(due);
         self.tell_due_receipts(now);
     }

@@ -166,6 +166,11 @@ impl Source {
         self.layers.get(&epoch).copied().unwrap_or(u8::MAX)
     }
 
+    /// Returns the sink of a plan that is not over.
+    pub fn sink_of(&self, epoch: Epoch) -> Option<NodeId> {
+        self.paths.get(&epoch)?.last().copied()
+    }
+
     pub(super) fn is_over(&self) -> bool {
         !self.is_open && self.session.poll_timeout().is_never()
     }
@@ -555,13 +560,14 @@ fn session(needs: &Needs) -> Session {
     if needs.is_held() {
         return Session::holding(needs.hold);
     }
-    match needs.reliability {
+    let session = match needs.reliability {
         // A branch that is slow would hold the others.
         Reliability::Full => Session::default(),
         Reliability::None | Reliability::UntilDeadline => Session::recast(needs.deadline),
         // It is sent until it arrives, whatever its deadline.
         Reliability::Repaired => Session::recast(Duration::NEVER),
-    }
+    };
+    session.with_absence(needs.waits().unwrap_or_default())
 }
 
 /// Returns whether a body forgets a plan of this stream.

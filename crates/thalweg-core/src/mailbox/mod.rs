@@ -10,7 +10,7 @@
 //! the missing can have come behind all that may be under way ([`BACKLOG_BYTES`]). Where the plan has changed meanwhile, a way may have broken, and what was on it is
 //! sent again soon or never. The end waits for as long as anything comes.
 //!
-//! *What it does not do.* It reads no clock and knows no subscriber; policies for slow subscribers come with fan-out.
+//! *What it does not do.* It reads no clock and knows no subscriber: the [`Mailbox`] of one has it inside.
 //!
 //! *Sources.* RFC 3550 §A.8 on playout; docs/protocol.md §7.
 
@@ -22,11 +22,15 @@ use crate::limits::MAILBOX_ADUS_MAX;
 use crate::time::{Duration, Instant};
 
 mod ending;
+mod queue;
+mod received;
 mod seen;
 #[cfg(test)]
 mod tests;
 
 pub use ending::Ending;
+pub use queue::{Mail, Mailbox, Refusal, TAKE_GRACE};
+pub use received::{News, Received};
 pub use seen::{Held, Seen};
 
 /// How long a gap is waited for when the ADUs behind it have no deadline, and what is lost is sent again: twice as long as its source

@@ -46,6 +46,14 @@ pub enum NodeAction {
     Crash,
     /// It comes back, with nothing that it had in memory.
     Start,
+    /// It stands still: it runs nothing, and what comes for it fills its sockets.
+    Freeze,
+    /// It goes on from there.
+    Thaw,
+    /// A further program on it begins to receive every stream that ends there, and takes nothing.
+    Stall,
+    /// That program takes what comes, from now on.
+    Resume,
     /// From now on it takes what it is to pass on, ADUs and control, and does nothing with it; or with this share of the ADUs,
     /// and passes on the rest and all control.
     Withhold(Ratio),
@@ -93,6 +101,10 @@ enum Deed {
     Stop,
     Crash,
     Start,
+    Freeze,
+    Thaw,
+    Stall,
+    Resume,
     Withhold,
 }
 
@@ -138,6 +150,10 @@ impl Deed {
             (Self::Stop, None) => NodeAction::Stop,
             (Self::Crash, None) => NodeAction::Crash,
             (Self::Start, None) => NodeAction::Start,
+            (Self::Freeze, None) => NodeAction::Freeze,
+            (Self::Thaw, None) => NodeAction::Thaw,
+            (Self::Stall, None) => NodeAction::Stall,
+            (Self::Resume, None) => NodeAction::Resume,
         };
         if action == NodeAction::Withhold(Ratio::ZERO) {
             return Err(String::from(
@@ -153,6 +169,10 @@ impl Deed {
             NodeAction::Stop => (Self::Stop, None),
             NodeAction::Crash => (Self::Crash, None),
             NodeAction::Start => (Self::Start, None),
+            NodeAction::Freeze => (Self::Freeze, None),
+            NodeAction::Thaw => (Self::Thaw, None),
+            NodeAction::Stall => (Self::Stall, None),
+            NodeAction::Resume => (Self::Resume, None),
             NodeAction::Withhold(share) => (
                 Self::Withhold,
                 Some(share).filter(|share| *share < Ratio::ONE),
@@ -181,7 +201,7 @@ impl TryFrom<Written> for Event {
             }
             _ => {
                 return Err(String::from(
-                    "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start, withhold), not a mixture",
+                    "an event is a `link` and what is `set`, or a `node` and what to `do` (stop, crash, start, freeze, thaw, stall, resume, withhold), not a mixture",
                 ));
             }
         };

@@ -18,6 +18,10 @@ use crate::units::{DataSize, Ratio, parse_duration, read_unit};
 /// The weight of a stream that says nothing of it.
 pub const WEIGHT_USUAL: NonZeroU8 = NonZeroU8::new(16).expect("it is not zero");
 
+/// How long a stream without a deadline waits for a sink: as long as a subscriber waits for what is missing
+/// ([`PATIENCE_MAX`](crate::mailbox::PATIENCE_MAX)).
+pub const WAIT_USUAL: Duration = crate::mailbox::PATIENCE_MAX;
+
 /// How much of a stream is held that says for how long, and not how much.
 pub const HOLD_USUAL: DataSize = DataSize::from_kib(16 << 10);
 
@@ -55,6 +59,14 @@ pub struct Needs {
     /// How much payload it holds at most; what matters least, and of that the oldest, goes first.
     #[serde(skip_serializing_if = "is_usual")]
     pub hold_size: DataSize,
+    /// How long a stream without a deadline waits for a sink that takes nothing or cannot be reached; then it goes on without that
+    /// sink. Written `"30 s"`.
+    #[serde(
+        deserialize_with = "read_deadline",
+        serialize_with = "write_deadline",
+        skip_serializing_if = "is_usual_wait"
+    )]
+    pub wait_at_most: Duration,
 }
 
 /// What happens to an ADU that is lost or late.
@@ -110,11 +122,22 @@ impl Default for Needs {
             session: Duration::NEVER,
             hold: Duration::ZERO,
             hold_size: HOLD_USUAL,
+            wait_at_most: WAIT_USUAL,
         }
     }
 }
 
 impl Needs {
+    /// Returns how long the stream waits for a sink that takes nothing; `None` if it does not, for what is late or lost is given up.
+    pub fn waits(&self) -> Option<Duration> {
+        let is_promised = match self.reliability {
+            Reliability::UntilDeadline => self.deadline.is_never(),
+            Reliability::Full => true,
+            Reliability::None | Reliability::Repaired => false,
+        };
+        is_promised.then_some(self.wait_at_most)
+    }
+
     /// Returns whether the source holds what it cannot send.
     pub const fn is_held(&self) -> bool {
         !is_none(&self.hold)
@@ -166,6 +189,14 @@ const fn is_none(time: &Duration) -> bool {
 )]
 fn is_usual(size: &DataSize) -> bool {
     *size == HOLD_USUAL
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature is serde's"
+)]
+fn is_usual_wait(wait: &Duration) -> bool {
+    *wait == WAIT_USUAL
 }
 
 #[expect(

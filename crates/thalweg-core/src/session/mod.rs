@@ -32,6 +32,7 @@ use alloc::vec::Vec;
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
+mod absence;
 mod awaited;
 mod deployment;
 mod graft;
@@ -100,12 +101,16 @@ pub struct Session {
     linger: Duration,
     /// How long what cannot be sent is held; zero if it is not.
     hold: Duration,
+    /// How long a sink that cannot be reached stays subscribed beyond its lease.
+    absence: Duration,
     rekey: Rekey,
 }
 
 #[derive(Debug, Default)]
 struct Sink {
     lease: Instant,
+    /// Since when its lease has lapsed and it cannot be reached.
+    absent_since: Option<Instant>,
     active: Option<Deployment>,
     pending: Option<Deployment>,
     /// When to ask for a plan again; `None` while one is wanted, pending or active.
@@ -154,7 +159,9 @@ impl Session {
     /// Takes in a subscription or its renewal.
     pub fn handle_subscribe(&mut self, node: NodeId, now: Instant) {
         let known = self.sinks.contains_key(&node);
-        self.sinks.entry(node).or_default().lease = now + LEASE + self.hold;
+        let sink = self.sinks.entry(node).or_default();
+        sink.lease = now + LEASE + self.hold;
+        sink.absent_since = None;
         if !known {
             self.due = None;
             self.outputs.push_back(Output::PlanWanted { sink: node });
@@ -473,15 +480,7 @@ impl Session {
         if self.look.handle_timeout(now) {
             self.want_plans(|_, _| true);
         }
-        let overdue: Vec<NodeId> = self
-            .sinks
-            .iter()
-            .filter(|(_, s)| s.lease < now)
-            .map(|(node, _)| *node)
-            .collect();
-        for node in overdue {
-            self.handle_unsubscribe(node, now);
-        }
+        self.time_leases(now);
         let mut renewals = Renewals::new();
         self.time_plans(now, &mut renewals);
         self.keep_under_way(is_under_way, now);

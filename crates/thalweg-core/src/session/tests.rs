@@ -461,6 +461,41 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
     assert_eq!(session.sinks().count(), 0);
 }
 
+#[test]
+fn sink_out_of_reach_stays_subscribed_for_its_absence() {
+    let absence = Duration::from_secs(120);
+    let subscribed = || {
+        let mut session = Session::default().with_absence(absence);
+        session.handle_subscribe(SINK, Instant::ZERO);
+        let epoch = session.handle_plan(SINK, parts("null"), Instant::ZERO);
+        for node in [SOURCE, RELAY, SINK] {
+            session.handle_ready(node, epoch.expect("a new plan"), Instant::ZERO);
+        }
+        session
+    };
+    let pass = |session: &mut Session, until| {
+        while session.poll_timeout() < until {
+            let due = session.poll_timeout();
+            session.handle_timeout(NOTHING, due);
+        }
+        session.sinks().count()
+    };
+    let lapsed = Instant::ZERO + LEASE + Duration::from_secs(1);
+    // One that can be reached and does not renew is gone.
+    assert_eq!(pass(&mut subscribed(), lapsed), 0);
+    let mut cut = subscribed();
+    cut.handle_change(|from, to| (from, to) != (RELAY, SINK), Instant::ZERO);
+    assert_eq!(pass(&mut cut, Instant::ZERO + LEASE + absence), 1);
+    assert_eq!(pass(&mut cut, lapsed + absence + RENEW), 0);
+    // One whose way is back has a while to say so.
+    let mut back = subscribed();
+    back.handle_suspect(RELAY, SINK, lapsed + RENEW);
+    assert_eq!(pass(&mut back, lapsed + RENEW), 1);
+    back.handle_subscribe(SINK, lapsed + RENEW);
+    assert_eq!(pass(&mut back, lapsed + LEASE), 1);
+    assert_eq!(pass(&mut back, lapsed + LEASE + LEASE), 0);
+}
+
 /// Returns who is asked for a plan.
 fn wanted(session: &mut Session) -> Vec<NodeId> {
     let wanted = outputs(session).into_iter();

@@ -11,30 +11,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, StreamId};
-use thalweg_core::mailbox::{Held, Seen};
+use thalweg_core::mailbox::{Held, News, Received};
 use tokio::sync::Notify;
 
 /// What has come of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     of_stream: Mutex<HashMap<StreamId, Arc<Arrived>>>,
-    /// Told when the end of a stream has come.
-    ended: Arc<Notify>,
+    /// Told when something has come of which the source is to hear at once.
+    urgent: Arc<Notify>,
 }
 
 /// What has come of one stream.
 #[derive(Debug)]
 pub(crate) struct Arrived {
-    state: Mutex<State>,
-    ended: Arc<Notify>,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    seen: Seen,
-    /// Its end is among it, and that has not been told.
-    is_ended: bool,
-    has_changed: bool,
+    received: Mutex<Received>,
+    urgent: Arc<Notify>,
 }
 
 impl Arrivals {
@@ -42,8 +34,8 @@ impl Arrivals {
     pub(crate) fn of(&self, stream: StreamId) -> Arc<Arrived> {
         let made = || {
             Arc::new(Arrived {
-                state: Mutex::default(),
-                ended: Arc::clone(&self.ended),
+                received: Mutex::default(),
+                urgent: Arc::clone(&self.urgent),
             })
         };
         Arc::clone(self.lock().entry(stream).or_insert_with(made))
@@ -53,14 +45,14 @@ impl Arrivals {
     pub(crate) fn begin_anew(&self, stream: StreamId, former: Option<Epoch>) {
         // Plans that bring it already put in what comes where it is, so that is one set yet.
         if let Some(arrived) = self.lock().get(&stream) {
-            arrived.lock().seen.begin_anew(former);
+            arrived.lock().begin_anew(former);
         }
     }
 
     /// Takes in that all plans that bring a stream are theirs who want it.
     pub(crate) fn go_on(&self, stream: StreamId) {
         if let Some(arrived) = self.lock().get(&stream) {
-            arrived.lock().seen.go_on();
+            arrived.lock().go_on();
         }
     }
 
@@ -69,19 +61,25 @@ impl Arrivals {
         self.lock().remove(&stream);
     }
 
-    /// Returns what has come of each stream of which more has come since the last time, and whether its end is among it.
-    pub(crate) fn changed(&self) -> Vec<(StreamId, Held, bool)> {
+    /// Returns what has come of each stream of which more has come since the last time, and how soon its source is to hear of it. Of
+    /// streams that are held up here only the end is told.
+    pub(crate) fn changed(
+        &self,
+        is_pressed: impl Fn(StreamId) -> bool,
+    ) -> Vec<(StreamId, Held, News)> {
         let all = self.lock();
         let changed = all.iter().filter_map(|(stream, arrived)| {
-            let (held, is_ended) = arrived.changed()?;
-            Some((*stream, held, is_ended))
+            let mut received = arrived.lock();
+            let is_told = received.news()? == News::Ended || !is_pressed(*stream);
+            let (held, news) = is_told.then(|| received.take_news())??;
+            Some((*stream, held, news))
         });
         changed.collect()
     }
 
-    /// Waits until the end of a stream has come.
-    pub(crate) async fn ended(&self) {
-        self.ended.notified().await;
+    /// Waits until something has come of which its source is to hear at once.
+    pub(crate) async fn urgent(&self) {
+        self.urgent.notified().await;
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<StreamId, Arc<Arrived>>> {
@@ -96,30 +94,17 @@ impl Arrived {
     /// Takes in that an ADU is here whole.
     ///
     /// Fails   it is not for those who want the stream
-    pub(crate) fn insert(&self, header: &Header) -> Result<(), DropCause> {
-        let mut state = self.lock();
-        let taken = state.seen.insert(header.epoch, header.sequence);
-        if taken == Err(DropCause::Duplicate) {
-            return taken;
+    pub(crate) fn insert(&self, header: &Header, payload_bytes: usize) -> Result<(), DropCause> {
+        let taken = self.lock().insert(header, payload_bytes);
+        // The end counts though it is not for those who want the stream.
+        let is_end = header.flags.contains(Flags::END) && taken != Err(DropCause::Duplicate);
+        if is_end || taken == Ok(News::Much) {
+            self.urgent.notify_one();
         }
-        let is_end = header.flags.contains(Flags::END);
-        state.has_changed = true;
-        state.is_ended |= is_end;
-        drop(state);
-        if is_end {
-            self.ended.notify_one();
-        }
-        taken
+        taken.map(drop)
     }
 
-    fn changed(&self) -> Option<(Held, bool)> {
-        let mut state = self.lock();
-        let has_changed = std::mem::take(&mut state.has_changed);
-        let is_ended = std::mem::take(&mut state.is_ended);
-        has_changed.then(|| (state.seen.held(), is_ended))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Received> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -142,6 +142,7 @@ impl Outlet {
                 return;
             };
             self.counts().settled(window(bytes, false)).await;
+            self.mailboxes_eased().await;
             // Which is next is decided when there is room, not before.
             let due = holding.lock().poll_due(self.forwarder.clock.now());
             self.count_dropped(holding);

@@ -45,6 +45,8 @@ pub(crate) struct Outlet {
     is_shared: bool,
     /// Whether its sinks have repaired what they miss, so that each plan goes at its own pace.
     is_repaired: bool,
+    /// How long it waits for a subscriber that takes nothing, if it does.
+    wait: Option<Duration>,
     /// Where is counted what is given under no plan.
     pub(super) unplanned: Arc<Account>,
     /// What is held, if the stream is; then nothing else here has anything to do.
@@ -58,7 +60,6 @@ pub(crate) struct Outlet {
     acknowledged: Notify,
 }
 
-#[derive(Default)]
 struct State {
     keep: Keep,
     awaited: Awaited,
@@ -66,6 +67,18 @@ struct State {
     plans: Vec<Plan>,
     /// The plans that brought the end of the stream to sinks.
     ended: Vec<Epoch>,
+}
+
+impl State {
+    fn new(needs: &Needs) -> Self {
+        Self {
+            keep: Keep::new(needs),
+            awaited: Awaited::default(),
+            orders: VecDeque::new(),
+            plans: Vec::new(),
+            ended: Vec::new(),
+        }
+    }
 }
 
 /// A plan under which ADUs are given.
@@ -148,8 +161,9 @@ impl Outlet {
             forwarder,
             is_shared: !needs.reliability.is_ordered() && holding.is_none(),
             is_repaired: needs.reliability == Reliability::Repaired,
+            wait: needs.waits(),
             holding,
-            state: Mutex::default(),
+            state: Mutex::new(State::new(needs)),
             next: AtomicU64::new(0),
             turn: TurnMutex::new(()),
             acknowledged: Notify::new(),
@@ -161,8 +175,54 @@ impl Outlet {
         match &self.holding {
             // What is held is the store's to send; only that must not overflow while it is being emptied.
             Some(holding) => holding.eased().await,
-            None => self.counts.settled(window).await,
+            None => {
+                self.counts.settled(window).await;
+                self.keep_eased().await;
+            }
         }
+        self.mailboxes_eased().await;
+    }
+
+    /// Waits while a subscriber on this node has more than it takes.
+    pub(super) async fn mailboxes_eased(&self) {
+        let mailboxes = &self.forwarder.mailboxes;
+        if let Some(wait) = self.wait
+            && mailboxes.is_pressed(self.stream)
+        {
+            let clock = &self.forwarder.clock;
+            mailboxes.eased(self.stream, clock, wait).await;
+        }
+    }
+
+    /// Waits while all is kept that may be, of a stream of which nothing is given up for want of room.
+    async fn keep_eased(&self) {
+        loop {
+            let acknowledged = self.acknowledged.notified();
+            tokio::pin!(acknowledged);
+            // Listening before looking: what is said between the two is not missed.
+            acknowledged.as_mut().enable();
+            let clock = &self.forwarder.clock;
+            let due = {
+                let mut state = self.lock();
+                if !state.keep.is_pressed() {
+                    return;
+                }
+                state.keep.expire(clock.now());
+                state.keep.poll_timeout()
+            };
+            tokio::select! {
+                () = acknowledged => {}
+                () = clock.sleep_until(due) => {}
+            }
+        }
+    }
+
+    /// Returns the plans whose sinks hold the stream up, and how much is kept for them, if it is held up.
+    pub(crate) fn hindered_by(&self) -> Option<(Vec<Epoch>, u64)> {
+        let state = self.lock();
+        let keep = &state.keep;
+        keep.is_pressed()
+            .then(|| (keep.hindered_by().to_vec(), keep.size().1))
     }
 
     /// Returns the plans that brought the end of the stream to sinks; they may have left since.
@@ -271,7 +331,9 @@ impl Outlet {
         }
         let mut state = self.lock();
         state.keep.handle_receipt(epochs, held);
-        state.keep.handle_word(sink, held, now);
+        if state.keep.handle_word(sink, held, now) {
+            state.keep.take_up(epochs);
+        }
         let missing = in_order.map_or(0, |plan| state.keep.missing(plan, held, now));
         drop(state);
         self.acknowledged.notify_waiters();

@@ -20,6 +20,7 @@
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
 mod admission;
+mod hindrance;
 mod keys;
 mod log;
 mod neighbour;
@@ -58,6 +59,7 @@ pub use route::RouteError;
 pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 
 use admission::Kept;
+use hindrance::Hindrances;
 use keys::NodeKeys;
 use neighbour::PeerStates;
 use programs::Publishing;
@@ -170,6 +172,7 @@ pub(crate) struct Control {
     /// Who has read the end of a stream of a name, and waits for what comes after it.
     sequels: Vec<(StreamName, oneshot::Sender<bool>)>,
     tracers: Tracers,
+    hindrances: Hindrances,
     /// Who waits until nothing passes this node any more.
     leaving: Option<oneshot::Sender<()>>,
 }
@@ -213,6 +216,7 @@ impl Control {
             subscribers: BTreeMap::new(),
             sequels: Vec::new(),
             tracers: Tracers::default(),
+            hindrances: Hindrances::new(),
             leaving: None,
         }
     }
@@ -230,7 +234,7 @@ impl Control {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
-                () = self.forwarder.arrivals.ended() => self.tell_end(),
+                () = self.forwarder.arrivals.urgent() => self.tell_end(),
                 () = self.forwarder.traces.ended() => self.tell_stamped(),
                 () = self.forwarder.ledger.turned() => self.count_all(),
                 () = clock.sleep_until(due) => {
@@ -397,12 +401,14 @@ impl Control {
     /// Tells the controller what has come of the streams that end here.
     fn tell_held(&mut self) {
         let now = self.now();
-        for (stream, held, is_ended) in self.forwarder.arrivals.changed() {
-            self.controller.handle_held(stream, held, is_ended, now);
+        // A stream that is held up here is acknowledged no further, so that its source slows down.
+        let is_pressed = |stream| self.forwarder.mailboxes.is_pressed(stream);
+        for (stream, held, news) in self.forwarder.arrivals.changed(is_pressed) {
+            self.controller.handle_held(stream, held, news, now);
         }
     }
 
-    /// Tells the controller of the end of a stream, and what was counted by then, which it tells its source.
+    /// Tells the controller of the end of a stream, or of much that has come, and what was counted by then, which it tells its source.
     fn tell_end(&mut self) {
         self.tell_held();
         self.count_all();
@@ -415,8 +421,9 @@ impl Control {
     /// Not with each timer of the control plane: with hundreds of neighbours there are hundreds of those a second, and all
     /// plans are asked here.
     fn look_around(&mut self) {
-        self.forwarder.mailboxes.sweep();
+        self.forwarder.mailboxes.sweep(self.now());
         self.close_abandoned();
+        self.look_at_hindrances();
         self.count_unread(COUNTS_OLD);
         let records = self.controller.directory().records();
         let announced = records.flat_map(|record| record.streams.iter().map(|stream| stream.id));

@@ -37,7 +37,7 @@ pub(super) struct Publishing {
     sinks: Option<Vec<Sinkward>>,
     /// What it is to send again first.
     orders: Vec<Order>,
-    outlet: Arc<Outlet>,
+    pub(super) outlet: Arc<Outlet>,
     /// Where it reads what it loses.
     losses: Arc<watch::Sender<Vec<LossStatus>>>,
 }

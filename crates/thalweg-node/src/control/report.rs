@@ -16,9 +16,10 @@ use thalweg_net::{Link, Transport};
 use super::Control;
 use super::log::hop;
 use super::neighbour::PeerState;
+use crate::forward::{Mailbox, MailboxReading};
 use crate::status::{
     LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, OverStatus, PlanStatus,
-    RouteStatus, Status, StreamStatus,
+    RouteStatus, Status, StreamStatus, SubscriberStatus,
 };
 
 impl Control {
@@ -37,6 +38,7 @@ impl Control {
                 .map(|record| self.node_status(record))
                 .collect(),
             streams: self.stream_statuses(),
+            subscribers: self.subscriber_statuses(),
             over: self.over_statuses(),
             plans: self.plan_statuses(),
             routes: self.route_statuses(),
@@ -171,7 +173,7 @@ impl Control {
     }
 
     /// Returns the name of a stream that some plan brings here.
-    fn stream_name(&self, stream: StreamId) -> Option<String> {
+    pub(super) fn stream_name(&self, stream: StreamId) -> Option<String> {
         let mut parts = self.controller.installations();
         let part = parts.find(|part| part.stream == stream)?;
         Some(part.name.to_string())
@@ -199,9 +201,30 @@ impl Control {
                 sinks: sinks.map(|sink| self.name_of(sink)).collect(),
                 counts: counts.map(|counts| counts.reading()).unwrap_or_default(),
                 ledger: self.ledger_status(stream.id),
+                held_up: self.held_up(stream.id),
             }
         };
         streams.map(status).collect()
+    }
+
+    fn subscriber_statuses(&self) -> Vec<SubscriberStatus> {
+        let now = self.now();
+        let of_name = self.subscribers.iter().flat_map(|(name, mailboxes)| {
+            let readings = mailboxes.iter().filter_map(Mailbox::reading);
+            readings.map(move |reading| (name, reading))
+        });
+        let status = |(name, reading): (&StreamName, MailboxReading)| SubscriberStatus {
+            stream: name.clone(),
+            subscriber: reading.subscriber,
+            waiting_adus: reading.waiting.0,
+            waiting_bytes: reading.waiting.1,
+            taken: reading.taken,
+            missed: reading.missed,
+            holds_up_seconds: reading
+                .pressed
+                .map(|since| now.saturating_since(since).as_secs_f64()),
+        };
+        of_name.map(status).collect()
     }
 
     /// Returns what became of the ADUs of a stream that is published here.

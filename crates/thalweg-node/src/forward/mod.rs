@@ -45,8 +45,7 @@ use lag::Lagging;
 pub(crate) use lag::measure as measure_lag;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
-use mailbox::Patience;
-pub(crate) use mailbox::{Inbox, Mail, Mailbox, Mailboxes, mailbox};
+pub(crate) use mailbox::{Delivery, Inbox, Mail, Mailbox, Mailboxes, Reading as MailboxReading};
 use queue::Queues;
 pub(crate) use route::Route;
 pub(crate) use trace::Traces;
@@ -339,41 +338,28 @@ impl Forwarder {
                 .inspect(|_| route.account.arrived(&header)),
         };
         match payload {
-            Ok(payload) => self.post(route, Adu { header, payload }, trace).await,
+            Ok(payload) => self.post(route, Adu { header, payload }, trace),
             Err(error) => route.counts.dropped(error.drop_cause()),
         }
     }
 
-    async fn post(&self, route: &Route, mut adu: Adu, mut trace: Option<Box<Trace>>) {
+    /// Puts an ADU into the mailboxes of its stream, which waits for none of them.
+    fn post(&self, route: &Route, mut adu: Adu, trace: Option<Box<Trace>>) {
         // It is of the hop, and nothing to subscribers.
         adu.header.set_mark(Mark::NONE);
-        let (header, waits) = (adu.header, route.part.waits(&adu.header));
+        let header = adu.header;
         let arrived = route.arrived.as_ref();
-        if let Some(Err(cause)) = arrived.map(|arrived| arrived.insert(&header)) {
+        let inserted = arrived.map(|arrived| arrived.insert(&header, adu.payload.len()));
+        if let Some(Err(cause)) = inserted {
             return route.dropped(&header, cause);
         }
-        if let Some(trace) = &mut trace {
-            trace.queue(self.clock.now(), Duration::ZERO);
-        }
-        let patience = if route.part.is_ordered() {
-            Patience::InTurn
-        } else {
-            Patience::Until(waits)
-        };
+        let now = self.clock.now();
+        let delivery = Delivery::new(route, header);
         let reliability = route.installation().reliability;
-        let posted = self
-            .mailboxes
-            .post((adu, reliability), &self.clock, patience);
-        match posted.await {
-            Ok(()) => {
-                if let Some(trace) = trace {
-                    let now = self.clock.now();
-                    self.traces.finish(trace.finish(&header, now), now);
-                }
-                route.counts.delivered();
-                route.account.delivered(&header);
-            }
-            Err(cause) => route.dropped(&header, cause),
+        let is_in = self.mailboxes.post(&adu, &delivery, reliability, now);
+        if let Some(mut trace) = trace.filter(|_| is_in) {
+            trace.queue(now, Duration::ZERO);
+            self.traces.finish(trace.finish(&header, now), now);
         }
     }
 

@@ -24,7 +24,7 @@ use thalweg_core::time::Instant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::control::{AdmissionError, Command, Input, InviteRequest, RouteError};
-use crate::forward::{Forwarder, mailbox};
+use crate::forward::Forwarder;
 use crate::status::Status;
 
 pub use thalweg_core::control::Publication;
@@ -141,7 +141,18 @@ impl Handle {
 
     /// Subscribes to a stream, which need not exist yet.
     pub async fn subscribe(&self, options: SubscribeOptions) -> Subscriber {
-        let (mailbox, inbox) = mailbox(options.in_sequence);
+        self.subscribe_as(options, "a program in this process".into())
+            .await
+    }
+
+    /// Subscribes for a program that people know by these words.
+    pub(crate) async fn subscribe_as(
+        &self,
+        options: SubscribeOptions,
+        subscriber: String,
+    ) -> Subscriber {
+        let mailboxes = &self.forwarder.mailboxes;
+        let (mailbox, inbox) = mailboxes.make(options.in_sequence, subscriber);
         let name = options.name.clone();
         // A stopped node drops the mailbox, and the subscriber sees the end.
         let _ = self

@@ -91,7 +91,7 @@ impl Subscriber {
                 self.ended = None;
             }
             match self.inbox.poll(self.clock.now()) {
-                Some(Mail::Adu(adu)) => {
+                Some(Mail::Adu(adu, _)) => {
                     if let Some(adu) = self.take(adu) {
                         return Some(SubscriberEvent::Adu(adu));
                     }

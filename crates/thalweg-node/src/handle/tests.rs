@@ -1,5 +1,6 @@
 //! Proves that a subscriber loses nothing without counting it.
 
+use std::sync::Arc;
 use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 
 use super::{SubscribeOptions, Subscriber, SubscriberEvent};
 use crate::control::Input;
-use crate::forward::{Mailbox, mailbox};
+use crate::forward::{Delivery, Mailbox, Mailboxes};
 
 fn adu(stream: u64, sequence: u64) -> Adu {
     Adu {
@@ -24,13 +25,18 @@ fn adu(stream: u64, sequence: u64) -> Adu {
 
 /// A subscriber, what puts into its mailbox, and what would read what it asks of its node.
 fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<Input>) {
-    let (mailbox, inbox) = mailbox(in_sequence);
+    let (mailbox, inbox) = Mailboxes::default().make(in_sequence, "a test".into());
     let name = "cam".parse().expect("a name");
     let options = SubscribeOptions { name, in_sequence };
     let (inputs, control) = mpsc::channel(1);
     let clock = Clock::start();
     let subscriber = Subscriber::new(options, inbox, clock, inputs);
     (mailbox, subscriber, clock, control)
+}
+
+fn put_in(mailbox: &Mailbox, adu: &Adu, clock: &Clock) {
+    let delivery = Delivery::counted(adu.header, Arc::default(), Arc::default());
+    mailbox.put(adu, &delivery, Reliability::UntilDeadline, clock.now());
 }
 
 #[tokio::test]
@@ -41,11 +47,7 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
     for (stream, sequences) in [(1, &[0, 2, 3, 0][..]), (2, &[0, 1])] {
         mailbox.open(StreamId(stream), source(StreamId(stream)));
         for sequence in sequences {
-            mailbox.put(
-                &adu(stream, *sequence),
-                Reliability::UntilDeadline,
-                clock.now(),
-            );
+            put_in(&mailbox, &adu(stream, *sequence), &clock);
         }
     }
     let mut given = Vec::new();
@@ -73,7 +75,7 @@ async fn as_they_come_the_end_waits_for_what_is_sent_again() {
     let put = |sequence, flags| {
         let mut adu = adu(1, sequence);
         adu.header.flags = flags;
-        mailbox.put(&adu, Reliability::UntilDeadline, clock.now());
+        put_in(&mailbox, &adu, &clock);
     };
     // The end matters most and has come first; 1 was lost, or is under way yet.
     put(3, Flags::END);

@@ -360,7 +360,10 @@ async fn subscribe(
     options: SubscribeOptions,
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    let mut subscriber = handle.subscribe(options).await;
+    let peer = read.get_ref().as_ref().peer_cred().ok();
+    let pid = peer.and_then(|peer| peer.pid());
+    let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));
+    let mut subscriber = handle.subscribe_as(options, program).await;
     frame::write_message(write, &Message::Accepted).await?;
     let mut told = None;
     let gone = frame::read(read, || handle.now());

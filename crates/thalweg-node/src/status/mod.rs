@@ -24,6 +24,8 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
     /// All streams that it knows of.
     pub streams: Vec<StreamStatus>,
+    /// The programs on this node that receive streams.
+    pub subscribers: Vec<SubscriberStatus>,
     /// Those that nobody publishes any more, for the metrics: kept for five minutes after anything was done with them here, the last 256 at most.
     #[serde(skip)]
     pub over: Vec<OverStatus>,
@@ -150,6 +152,38 @@ pub struct StreamStatus {
     pub counts: StreamReading,
     /// What became of them on all nodes of its path, known at the publisher.
     pub ledger: Option<LedgerStatus>,
+    /// What it waits for, if it does: at its publisher, or where the subscriber is.
+    pub held_up: Option<HeldUpStatus>,
+}
+
+/// A stream without a deadline that waits for a subscriber.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HeldUpStatus {
+    /// The sinks and the programs on this node that take less than comes, or cannot be reached.
+    pub by: Vec<String>,
+    /// For how long it has waited.
+    pub seconds: f64,
+    /// Payload that is kept meanwhile.
+    pub kept_bytes: u64,
+}
+
+/// A program that receives a stream on this node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SubscriberStatus {
+    /// The stream's name.
+    pub stream: StreamName,
+    /// The program, such as `pid 4711`.
+    pub subscriber: String,
+    /// ADUs in its mailbox.
+    pub waiting_adus: usize,
+    /// Their payload.
+    pub waiting_bytes: u64,
+    /// ADUs that it took.
+    pub taken: u64,
+    /// ADUs that it was not given: missing, expired before it took them, or without room.
+    pub missed: u64,
+    /// For how long it has held its stream up, if it does.
+    pub holds_up_seconds: Option<f64>,
 }
 
 /// What became of a stream's ADUs on all nodes of its path. An ADU counts once for each plan that it was given under.

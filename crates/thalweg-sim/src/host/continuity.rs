@@ -3,11 +3,11 @@
 //!
 //! *Sources.* docs/continuity.md; `thalweg_core::control::continuity`, which decides.
 
-use thalweg_core::adu::{Adu, Flags, Header};
+use thalweg_core::adu::{Adu, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::StreamCode;
 use thalweg_core::id::{Epoch, NodeId, StreamId};
-use thalweg_core::mailbox::{Held, Seen};
+use thalweg_core::mailbox::{Held, News};
 use thalweg_core::routing::pulse::{Pulse, Sign};
 use thalweg_core::time::Instant;
 
@@ -15,15 +15,6 @@ use super::Host;
 use super::account::TICK;
 use crate::transport::SendId;
 use crate::watch::Watch;
-
-/// What has come of a stream that ends here.
-#[derive(Debug, Default)]
-pub(super) struct Received {
-    seen: Seen,
-    /// Its end is among it, and that has not been told.
-    is_ended: bool,
-    has_changed: bool,
-}
 
 impl Host {
     /// Listens whether neighbours answer.
@@ -52,26 +43,30 @@ impl Host {
     /// Notes that an ADU has come to its sink.
     ///
     /// Fails   it is not for those who want the stream
-    pub(super) fn receive_once(&mut self, header: &Header, now: Instant) -> Result<(), DropCause> {
+    pub(super) fn receive_once(
+        &mut self,
+        header: &Header,
+        payload_bytes: usize,
+        now: Instant,
+    ) -> Result<(), DropCause> {
         let received = self.received.entry(header.stream).or_default();
-        let taken = received.seen.insert(header.epoch, header.sequence);
+        let taken = received.insert(header, payload_bytes);
         if taken != Err(DropCause::Duplicate) {
-            let is_end = header.flags.contains(Flags::END);
-            received.has_changed = true;
-            received.is_ended |= is_end;
-            self.wake_accounts(if is_end { now } else { now + TICK });
+            let is_urgent = received.news() > Some(News::Usual);
+            self.wake_accounts(if is_urgent { now } else { now + TICK });
         }
-        taken
+        taken.map(drop)
     }
 
     /// Tells the control plane what has come of a stream.
     pub(super) fn tell_held(&mut self, stream: StreamId, now: Instant) {
+        // A stream that is held up here is acknowledged no further, but for its end.
+        let is_pressed = self.is_pressed(stream);
         if let Some(received) = self.received.get_mut(&stream)
-            && std::mem::take(&mut received.has_changed)
+            && (!is_pressed || received.news() == Some(News::Ended))
+            && let Some((held, news)) = received.take_news()
         {
-            let is_ended = std::mem::take(&mut received.is_ended);
-            let held = received.seen.held();
-            self.controller.handle_held(stream, held, is_ended, now);
+            self.controller.handle_held(stream, held, news, now);
         }
     }
 
@@ -85,14 +80,14 @@ impl Host {
     /// Takes in that to those who want a stream from now on nothing of it has come, and what plans up to `former` bring is not theirs.
     pub(super) fn begin_anew(&mut self, stream: StreamId, former: Option<Epoch>) {
         if let Some(received) = self.received.get_mut(&stream) {
-            received.seen.begin_anew(former);
+            received.begin_anew(former);
         }
     }
 
     /// Takes in that all plans that bring a stream are theirs who want it.
     pub(super) fn go_on(&mut self, stream: StreamId) {
         if let Some(received) = self.received.get_mut(&stream) {
-            received.seen.go_on();
+            received.go_on();
         }
     }
 
@@ -122,7 +117,9 @@ impl Host {
                 return in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
             }
             publisher.keep.handle_receipt(epochs, held);
-            publisher.keep.handle_word(sink, held, now);
+            if publisher.keep.handle_word(sink, held, now) {
+                publisher.keep.take_up(epochs);
+            }
             in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now))
         });
         let missing = missing.sum();

@@ -21,6 +21,7 @@
 //! | `account` | what the control plane is told of that |
 //! | `continuity` | who does not answer, what has come, what is sent again |
 //! | `publisher`, `subscriber` | programs of the world |
+//! | `stall` | programs that take nothing, and hosts that stand still |
 //! | `withhold` | does nothing with what it is to pass on |
 //!
 //! *What it does not do.* It decides nothing that the node's machines decide, and imitates none of them.
@@ -33,6 +34,7 @@ mod control;
 mod hold;
 mod neighbour;
 mod publisher;
+mod stall;
 mod subscriber;
 mod withhold;
 
@@ -43,6 +45,7 @@ use thalweg_core::control::{Controller, Peer, Settings};
 use thalweg_core::hop::CloseCode;
 use thalweg_core::id::{Epoch, Sequence, StreamId};
 use thalweg_core::limits::{ADUS_IN_FLIGHT_MAX, EPOCHS_PER_STREAM_MAX, RECORDS_MAX};
+use thalweg_core::mailbox::Received;
 use thalweg_core::random::SplitMix;
 use thalweg_core::replay::Replay;
 use thalweg_core::time::{Duration, Instant};
@@ -58,10 +61,10 @@ use crate::watch::Watch;
 
 use account::Accounts;
 use carry::{Intake, Part, Transit};
-use continuity::Received;
 use neighbour::Neighbour;
 pub(crate) use neighbour::next_to;
 use publisher::Publisher;
+use stall::{Frozen, Stalled};
 use subscriber::Subscriber;
 
 /// How long a node that stops waits for its publishers to end: as the node does.
@@ -130,6 +133,10 @@ pub struct Host {
     phase: Phase,
     /// Of what it is to pass on it does nothing with this share.
     withheld: Ratio,
+    /// A further program that takes nothing, or took nothing for a while.
+    stalled: Option<Stalled>,
+    /// It stands still.
+    frozen: Option<Frozen>,
     /// When links are measured next, and until when that goes on.
     measure: Instant,
     measure_until: Instant,
@@ -206,6 +213,8 @@ impl Host {
             pool: Pool::new(POOL_BYTES_DEFAULT),
             phase: Phase::Running,
             withheld: Ratio::ZERO,
+            stalled: None,
+            frozen: None,
             measure: Instant::NEVER,
             measure_until: now,
             last: now,
@@ -245,12 +254,17 @@ impl Host {
 
     /// Takes a datagram that came out of a line.
     pub fn handle_parcel(&mut self, from: usize, parcel: Parcel, watch: &mut Watch<'_>) {
-        self.receive(from, parcel, watch);
-        self.settle(watch);
+        if let Some(parcel) = self.keep_if_frozen(from, parcel) {
+            self.receive(from, parcel, watch);
+            self.settle(watch);
+        }
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, watch: &mut Watch<'_>) {
+        if self.frozen.is_some() {
+            return;
+        }
         let now = self.now(watch);
         self.time_neighbours(now, watch);
         self.look_at_pulses(now);
@@ -280,6 +294,7 @@ impl Host {
 
     /// Ends the streams of its publishers, for the world is over.
     pub fn handle_end(&mut self, watch: &mut Watch<'_>) {
+        self.handle_thaw(watch);
         let now = self.now(watch);
         self.finish_publishers(now);
         self.settle(watch);
@@ -326,7 +341,7 @@ impl Host {
             .iter()
             .map(|publisher| publisher.poll_timeout(self.clock, self.now(watch)));
         let publishers = publishers.min().unwrap_or(Instant::NEVER);
-        self.clock.world(local).min(publishers).max(watch.now)
+        self.unless_frozen(self.clock.world(local).min(publishers).max(watch.now))
     }
 
     /// Lets one thing lead to another until nothing is left to do at this moment.

@@ -138,7 +138,7 @@ impl Publisher {
     pub(super) fn poll_timeout(&self, clock: Clock, now: Instant) -> Instant {
         match self.stage {
             // While it is held back, an outcome wakes it.
-            Stage::Sending if self.is_held => Instant::NEVER,
+            Stage::Sending if self.is_held => clock.world(self.keep.poll_timeout()),
             Stage::Sending => self
                 .next
                 .map_or(Instant::NEVER, |due| Instant::ZERO + due.at),
@@ -193,7 +193,7 @@ impl Host {
             payload_bytes: 0,
             is_held: false,
             stage: Stage::Sending,
-            keep: Keep::default(),
+            keep: Keep::new(&stream.needs),
             awaited: Awaited::default(),
             hold: Hold::new(&stream.needs),
             flushing: BTreeSet::new(),
@@ -251,11 +251,18 @@ impl Host {
             return true;
         }
         let waits = is_held && !self.has_room_apart(at);
+        let is_pressed = self.is_pressed(self.publishers[at].stream);
         let publisher = &mut self.publishers[at];
         let is_settled = publisher.under_way == 0 && !is_held;
         publisher.is_held = match &publisher.hold {
             Some(hold) => hold.is_pressed(),
-            None => waits || publisher.under_way > publisher.room,
+            None => {
+                publisher.keep.expire(now);
+                waits
+                    || publisher.under_way > publisher.room
+                    || publisher.keep.is_pressed()
+                    || is_pressed
+            }
         };
         match publisher.stage {
             Stage::Sending if publisher.is_held => false,

@@ -117,7 +117,7 @@ impl Host {
         let now = self.now(watch);
         let header = adu.header;
         let stream = header.stream;
-        if let Err(cause) = self.receive_once(&header, now) {
+        if let Err(cause) = self.receive_once(&header, adu.payload.len(), now) {
             self.count(&header, now, |counts, band| counts.give_up(band, cause));
             return watch.dropped(self.place, copy, cause);
         }
@@ -125,6 +125,7 @@ impl Host {
         let reliability = part.map_or(Reliability::UntilDeadline, |part| {
             part.route.installation().reliability
         });
+        self.post_stalled(&adu, reliability, watch);
         let reader = self
             .subscribers
             .iter_mut()

@@ -58,6 +58,28 @@ impl Run<'_> {
                     self.forget(place);
                 }
             }
+            NodeAction::Freeze => {
+                if let Some(host) = &mut self.hosts[place] {
+                    self.watch.note(Happening::at(Kind::Freeze, place));
+                    host.handle_freeze();
+                }
+            }
+            NodeAction::Thaw => {
+                if let Some(host) = &mut self.hosts[place] {
+                    self.watch.note(Happening::at(Kind::Thaw, place));
+                    host.handle_thaw(&mut self.watch);
+                    self.serve(place);
+                }
+            }
+            NodeAction::Stall | NodeAction::Resume => {
+                if let Some(host) = &mut self.hosts[place] {
+                    let is_resumed = action == NodeAction::Resume;
+                    self.watch
+                        .note(Happening::at(Kind::Stall, place).numbers(u64::from(is_resumed), 0));
+                    host.handle_stall(is_resumed, &mut self.watch);
+                    self.serve(place);
+                }
+            }
             NodeAction::Withhold(share) => {
                 if let Some(host) = &mut self.hosts[place] {
                     self.watch.note(Happening::at(Kind::Withhold, place));

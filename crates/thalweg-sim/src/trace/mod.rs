@@ -69,6 +69,12 @@ pub enum Kind {
     Cast = 20,
     /// A node passes on nothing from now on.
     Withhold = 21,
+    /// A node stands still from now on.
+    Freeze = 22,
+    /// It goes on.
+    Thaw = 23,
+    /// A further program on a node takes nothing from now on, or takes what comes: `a` is 0 or 1.
+    Stall = 24,
 }
 
 /// One thing that happens.
@@ -215,6 +221,8 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
         | Kind::Stop
         | Kind::Crash
         | Kind::Withhold
+        | Kind::Freeze
+        | Kind::Thaw
         | Kind::LinkUp
         | Kind::LinkDown
         | Kind::Found
@@ -230,6 +238,7 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
         Kind::Outcome => ["sequence", "ended"],
         Kind::End => ["adus", ""],
         Kind::Cast => ["epoch", "on"],
+        Kind::Stall => ["takes", ""],
     };
     for (label, number) in labels.into_iter().zip([happening.a, happening.b]) {
         if label == "digest" {

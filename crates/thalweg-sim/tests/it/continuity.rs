@@ -5,6 +5,7 @@
 //! in time. The other laws (nothing twice, each ADU accounted for, the ledger true) hold as in every world.
 
 use thalweg_core::model::World;
+use thalweg_core::time::Duration;
 use thalweg_sim::oracle::continuity;
 use thalweg_sim::play::Played;
 use thalweg_world::Format;
@@ -237,4 +238,32 @@ fn what_is_more_than_may_be_held_costs_the_least_important_and_is_told() {
         assert!(base.delivered > 300, "seed {seed}: {base:?}");
         assert!(rest.delivered < 110, "seed {seed}: {rest:?}");
     }
+}
+
+/// What has no deadline is delivered whole after an outage that is longer than a lease, soon after the way is back.
+fn survives_a_long_outage(world: &World, back: Duration) {
+    for seed in 0..SEEDS {
+        let played = run_by_law(world, seed);
+        for whole in &played.report.streams {
+            let (what, latest) = (&whole.stream, whole.latency_ms.max);
+            assert_eq!(whole.delivered, whole.sent, "{what}, seed {seed}");
+            // The first of the outage has waited for longest, and was given when the way was lost, at 10 s. The way is dialled
+            // again after 5 s at the latest.
+            let most = back.as_millis() - 10_000 + 5_000 + 2_000;
+            assert!(
+                latest < Some(most as f64),
+                "{latest:?}, {what}, seed {seed}"
+            );
+        }
+    }
+}
+
+#[test]
+fn outage_beyond_a_lease_loses_nothing_without_deadline() {
+    survives_a_long_outage(&continuity_world!("long-cut"), Duration::from_secs(55));
+}
+
+#[test]
+fn sink_frozen_beyond_a_lease_loses_nothing() {
+    survives_a_long_outage(&continuity_world!("frozen-sink"), Duration::from_secs(50));
 }

@@ -250,3 +250,20 @@ fn who_joins_in_the_middle_begins_with_the_newest_key_picture_and_misses_nothing
         }
     }
 }
+
+#[test]
+fn stalled_recorder_costs_the_viewer_nothing() {
+    let world = recast_world!("stalled");
+    // 26,000 ADUs are a while in a debug build.
+    for seed in 0..1 {
+        let played = run_by_law(&world, seed);
+        let [samples, live] = &played.report.streams[..] else {
+            panic!("the world has two streams")
+        };
+        assert_eq!(live.in_time, live.sent, "seed {seed}");
+        assert_eq!(samples.delivered, samples.sent, "seed {seed}");
+        // Its source waits once it keeps all that it may, 16 s after the recorder's mailbox is full.
+        let waited = samples.latency_ms.max;
+        assert!(waited > Some(2_000.0), "{waited:?}, seed {seed}");
+    }
+}

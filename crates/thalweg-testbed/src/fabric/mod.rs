@@ -133,9 +133,14 @@ impl<'n> Fabric<'n> {
                 process.crash().await;
                 place.process = None;
             }
+            (NodeAction::Freeze, Some(process)) => process.freeze(true),
+            (NodeAction::Thaw, Some(process)) => process.freeze(false),
             (NodeAction::Start, Some(_))
-            | (NodeAction::Stop | NodeAction::Crash, None)
-            | (NodeAction::Withhold(_), _) => {}
+            | (
+                NodeAction::Stop | NodeAction::Crash | NodeAction::Freeze | NodeAction::Thaw,
+                None,
+            )
+            | (NodeAction::Withhold(_) | NodeAction::Stall | NodeAction::Resume, _) => {}
         }
         Ok(false)
     }

@@ -82,13 +82,26 @@ impl Process {
     /// Tells the node to end.
     pub fn terminate(&mut self) {
         self.is_told_to_end = true;
+        self.signal(Signal::TERM);
+    }
+
+    /// Has the node stand still, or go on.
+    pub fn freeze(&self, is_frozen: bool) {
+        self.signal(if is_frozen {
+            Signal::STOP
+        } else {
+            Signal::CONT
+        });
+    }
+
+    fn signal(&self, signal: Signal) {
         let pid = self
             .child
             .id()
             .and_then(|id| Pid::from_raw(id.cast_signed()));
         if let Some(pid) = pid {
             // It may have ended already.
-            let _ = kill_process(pid, Signal::TERM);
+            let _ = kill_process(pid, signal);
         }
     }
 

@@ -289,13 +289,23 @@ fn remarks_before(world: &World) -> Vec<String> {
         } => Some(name),
         _ => None,
     });
+    let stalled = world.events.iter().filter_map(|event| match &event.change {
+        Change::Node {
+            name,
+            action: NodeAction::Stall,
+        } => Some(name),
+        _ => None,
+    });
+    let reading = named(stalled.collect()).map(|of| {
+        format!("no further program receives on {of}: those that take nothing are the simulator's")
+    });
     let clocks = named(skewed.map(|(name, _)| name).collect()).map(|of| {
         format!("the clock of {of} is this machine's: skewed clocks are the simulator's")
     });
     let passing = named(withholding.collect()).map(|of| {
         format!("what {of} is to pass on is passed on: nodes that withhold it are the simulator's")
     });
-    clocks.into_iter().chain(passing).collect()
+    clocks.into_iter().chain(passing).chain(reading).collect()
 }
 
 fn links(network: &Network) -> Vec<LinkReport> {

@@ -68,6 +68,7 @@ fn describe(status: &Value, colour: Colour) -> String {
     text.push_str(&or_none(&links(status), colour));
     let _ = writeln!(text, "\n{}", head("streams"));
     text.push_str(&or_none(&streams(status), colour));
+    text.push_str(&waiting(status));
     for plan in list(&status["plans"]) {
         let _ = writeln!(
             text,
@@ -151,6 +152,30 @@ fn streams(status: &Value) -> Vec<[String; 7]> {
         ]);
     }
     rows
+}
+
+/// Says which streams wait, for which subscribers.
+fn waiting(status: &Value) -> String {
+    let mut text = String::new();
+    for stream in list(&status["streams"]) {
+        let held_up = &stream["held_up"];
+        let by: Vec<String> = list(&held_up["by"]).iter().map(word).collect();
+        if by.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            text,
+            "{} waits for {}, which takes less than comes or cannot be reached: {} s, {} MiB kept; `publish --wait-at-most` bounds it",
+            word(&stream["name"]),
+            by.join(", "),
+            number(&held_up["seconds"], |seconds| format!("{seconds:.0}")),
+            number(&held_up["kept_bytes"], |bytes| format!(
+                "{:.1}",
+                bytes / 1_048_576.0
+            )),
+        );
+    }
+    text
 }
 
 fn or_none<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {

@@ -13,7 +13,7 @@ use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Band, Counts, Disbelief, EVERY, Reading, SETTLE, SLACK, What};
-use crate::mailbox::Held;
+use crate::mailbox::{Held, News};
 use crate::session::{LEASE, RENEW};
 use crate::time::{Duration, Instant};
 use crate::wire::account::{Entry, Made, Report, Statement};
@@ -139,7 +139,7 @@ fn the_end_of_a_stream_is_told_at_once_with_what_became_of_it() {
         ranges: Vec::new(),
     };
     fabric.at(C, |c, now, keys| {
-        c.handle_held(plan.0, held, true, now);
+        c.handle_held(plan.0, held, News::Ended, now);
         c.handle_timeout(now, keys);
     });
     fabric.settle();

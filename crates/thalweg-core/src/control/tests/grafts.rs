@@ -11,7 +11,7 @@ use crate::adu::{Importance, Mark};
 use crate::event::DropCause;
 use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::{Band, Counts, EVERY, SETTLE, SLACK};
-use crate::mailbox::Held;
+use crate::mailbox::{Held, News};
 use crate::needs::{Needs, Reliability};
 use crate::planner::Planner;
 use crate::routing::pulse::Hearing;
@@ -384,7 +384,7 @@ fn what_a_grafted_sink_has_is_known_at_the_source() {
         ranges: vec![7..9, 11..12],
     };
     let said = held.clone();
-    fabric.at(D, |c, now, _| c.handle_held(stream, said, false, now));
+    fabric.at(D, |c, now, _| c.handle_held(stream, said, News::Usual, now));
     fabric.pass(Duration::from_secs(1));
     let acknowledged = &fabric.node(A).acknowledged;
     assert_eq!(acknowledged.last(), Some(&(vec![Epoch(2)], held)));

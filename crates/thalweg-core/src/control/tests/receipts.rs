@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use super::grafts::{replays, restart_sink};
 use super::{A, B, C, Fabric, name, publication};
 use crate::id::Epoch;
-use crate::mailbox::Held;
+use crate::mailbox::{Held, News};
 use crate::session::{LEASE, RENEW};
 use crate::time::Duration;
 
@@ -20,7 +20,7 @@ fn what_a_sink_has_is_heeded_after_its_clock_was_set_back_between_two_lives() {
             floor,
             ranges: vec![],
         };
-        fabric.at(C, |c, now, _| c.handle_held(stream, held, false, now));
+        fabric.at(C, |c, now, _| c.handle_held(stream, held, News::Usual, now));
         fabric.pass(Duration::from_secs(1));
         let heard = fabric.node(A).acknowledged.last();
         heard.map(|(_, held)| held.floor)
@@ -46,7 +46,14 @@ fn to_who_leaves_and_comes_back_at_once_what_it_had_is_new_and_is_given_again() 
     fabric.nodes.get_mut(&B).expect("linked").anew.clear();
     for is_ended in [false, true] {
         let held = held.clone();
-        fabric.at(B, |c, now, _| c.handle_held(stream, held, is_ended, now));
+        fabric.at(B, |c, now, _| {
+            c.handle_held(
+                stream,
+                held,
+                if is_ended { News::Ended } else { News::Usual },
+                now,
+            )
+        });
         fabric.at(B, |c, now, keys| c.unsubscribe(&name(), now, keys));
         fabric.settle();
         fabric.subscribe(B);
@@ -125,7 +132,7 @@ fn to_who_begins_where_a_plan_is_that_nobody_has_left_all_that_it_brings_is_new(
         floor: 2,
         ranges: vec![],
     };
-    fabric.at(C, |c, now, _| c.handle_held(stream, held, false, now));
+    fabric.at(C, |c, now, _| c.handle_held(stream, held, News::Usual, now));
     fabric.pass(Duration::from_secs(1));
     let since: Vec<u64> = fabric.node(A).acknowledged[before..]
         .iter()

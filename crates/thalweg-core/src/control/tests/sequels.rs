@@ -8,7 +8,7 @@ use super::super::sequel::ANSWER_WITHIN;
 use super::super::{Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication};
 use crate::id::{Epoch, StreamId};
-use crate::mailbox::Held;
+use crate::mailbox::{Held, News};
 use crate::routing::pulse::Hearing;
 use crate::session::{LEASE, RENEW};
 use crate::time::Duration;
@@ -229,7 +229,7 @@ fn a_stream_that_has_ended_here_unread_does_not_come_after_another() {
         floor: 7,
         ranges: Vec::new(),
     };
-    fabric.at(C, |c, now, _| c.handle_held(of_a, held, true, now));
+    fabric.at(C, |c, now, _| c.handle_held(of_a, held, News::Ended, now));
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Over);
 }
 
@@ -238,7 +238,7 @@ fn who_waits_for_the_next_stream_gets_that_of_one_that_was_silent_when_it_has_be
     let mut fabric = star();
     let [_, of_d] = turned(&mut fabric);
     fabric.at(C, |c, now, _| {
-        c.handle_held(of_d, Held::default(), true, now);
+        c.handle_held(of_d, Held::default(), News::Ended, now);
     });
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     fabric.at(D, |c, now, keys| c.unpublish(of_d, now, keys));

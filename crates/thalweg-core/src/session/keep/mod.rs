@@ -10,20 +10,20 @@
 //!
 //! *Sources.* docs/continuity.md §2; spec RA-8, RA-13.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::adu::{Adu, Flags};
 use crate::id::{Epoch, NodeId};
 use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX, OUTBOX_BYTES_MAX};
 use crate::mailbox::{BACKLOG_BYTES, Held, PATIENCE_MAX};
-use crate::needs::Reliability;
+use crate::needs::{Needs, Reliability};
 use crate::time::{Duration, Instant};
 
 #[cfg(test)]
 mod tests;
 
-/// How long an ADU is kept at most: as long as a subscription lives without a word of its sink.
+/// How long an ADU that has a deadline is kept at most: as long as a subscription lives without a word of its sink.
 pub const KEEP_AGE_MAX: Duration = super::LEASE;
 
 /// How long the end of a stream waits for sinks that go on receiving, at whatever pace: as long as a subscriber waits behind a gap
@@ -46,10 +46,16 @@ const _: () = assert!(
 );
 
 /// What is kept of one stream, by its sequence.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Keep {
     kept: BTreeMap<u64, Kept>,
     bytes: u64,
+    /// How long an ADU is kept at most.
+    age_max: Duration,
+    /// Whether its producer waits rather than that anything is given up for want of room.
+    is_lossless: bool,
+    /// Plans whose sinks took nothing for so long that nothing is kept for them, until they take something.
+    given_up: BTreeSet<Epoch>,
     overflowed: u64,
     /// The sequence after the last that was given.
     given: u64,
@@ -86,7 +92,33 @@ impl Told {
     }
 }
 
+impl Default for Keep {
+    fn default() -> Self {
+        Self::new(&Needs {
+            deadline: KEEP_AGE_MAX,
+            ..Needs::default()
+        })
+    }
+}
+
 impl Keep {
+    /// Returns what keeps a stream of these needs.
+    pub fn new(needs: &Needs) -> Self {
+        let wait = needs.waits();
+        Self {
+            kept: BTreeMap::new(),
+            bytes: 0,
+            age_max: wait.unwrap_or(KEEP_AGE_MAX),
+            is_lossless: wait.is_some(),
+            given_up: BTreeSet::new(),
+            overflowed: 0,
+            given: 0,
+            ended: Instant::ZERO,
+            told: BTreeMap::new(),
+            advanced: Instant::ZERO,
+        }
+    }
+
     /// Takes in an ADU that is sent, and by which plans it goes to sinks: one, or those that are grafted on it too.
     ///
     /// Cost    O(log kept + plans)
@@ -103,15 +135,20 @@ impl Keep {
             Reliability::None | Reliability::Repaired => adu.header.flags.contains(Flags::END),
             Reliability::UntilDeadline | Reliability::Full => true,
         };
+        self.expire(now);
+        let plans: Vec<Epoch> = plans
+            .iter()
+            .filter(|plan| !self.given_up.contains(plan))
+            .copied()
+            .collect();
         if !is_kept || plans.is_empty() {
             return;
         }
-        self.expire(now);
         let header = &adu.header;
         let mut kept = Kept {
             adu: adu.clone(),
-            until: header.deadline.min(now + KEEP_AGE_MAX),
-            plans: plans.to_vec(),
+            until: header.deadline.min(now + self.age_max),
+            plans,
         };
         self.bytes += kept.adu.payload.len() as u64;
         if let Some(before) = self.kept.remove(&header.sequence.0) {
@@ -121,7 +158,11 @@ impl Keep {
             kept.plans.dedup();
         }
         self.kept.insert(header.sequence.0, kept);
-        while self.kept.len() > KEEP_ADUS_MAX || self.bytes > KEEP_BYTES_MAX.as_bytes() {
+        // A producer that waits gives one more at most, and the end.
+        let more = u64::from(self.is_lossless);
+        while self.kept.len() > KEEP_ADUS_MAX << more
+            || self.bytes > KEEP_BYTES_MAX.as_bytes() << more
+        {
             self.pop_first();
             self.overflowed += 1;
         }
@@ -143,18 +184,19 @@ impl Keep {
         });
     }
 
-    /// Takes in that a sink has said what it has, now.
+    /// Takes in that a sink has said what it has, now; returns whether that is other than what it said before.
     ///
     /// Of many ranges only the newest are told, so how much they are says nothing: they may be others, and as much.
     /// Cost    O(log sinks + ranges²)
-    pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) {
+    pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) -> bool {
         let before = self.told.remove(&sink);
-        if before.as_ref().is_none_or(|before| before.held != *held) {
+        let is_news = before.as_ref().is_none_or(|before| before.held != *held);
+        if is_news {
             self.advanced = now;
         }
         if *held == Held::everything() {
             // It has left, or wants nothing more.
-            return;
+            return is_news;
         }
         let mut told = before.unwrap_or_else(|| Told {
             held: Held::default(),
@@ -167,6 +209,12 @@ impl Keep {
             told.begin(self.given);
         }
         self.told.insert(sink, told);
+        is_news
+    }
+
+    /// Takes in that the sink of these plans takes something again: it is waited for as before.
+    pub fn take_up(&mut self, epochs: &[Epoch]) {
+        self.given_up.retain(|plan| !epochs.contains(plan));
     }
 
     /// Takes in that all has been given, the end too.
@@ -263,13 +311,40 @@ impl Keep {
         self.overflowed
     }
 
-    /// Lets go of the oldest that are too late; what is older is due no later.
-    fn expire(&mut self, now: Instant) {
+    /// Lets go of the oldest that are too late; what is older is due no later. Where a producer waits, those that took nothing for so
+    /// long are not waited for any more.
+    ///
+    /// Cost    O(1) if nothing is too late; O(kept · plans) where a sink is given up
+    pub fn expire(&mut self, now: Instant) {
         while let Some(first) = self.kept.first_entry()
             && first.get().until <= now
         {
-            self.pop_first();
+            if self.is_lossless {
+                let plans = first.get().plans.clone();
+                self.take(&plans, now);
+                self.given_up.extend(plans);
+            } else {
+                self.pop_first();
+            }
         }
+    }
+
+    /// Returns whether its producer has to wait: it keeps all that it may, and gives nothing up.
+    pub fn is_pressed(&self) -> bool {
+        let is_full = self.kept.len() >= KEEP_ADUS_MAX || self.bytes >= KEEP_BYTES_MAX.as_bytes();
+        self.is_lossless && is_full
+    }
+
+    /// Returns the plans by which what it has kept for longest went: their sinks hold the stream up.
+    pub fn hindered_by(&self) -> &[Epoch] {
+        let first = self.kept.first_key_value();
+        first.map_or(&[], |(_, kept)| &kept.plans)
+    }
+
+    /// Returns when the oldest is too late.
+    pub fn poll_timeout(&self) -> Instant {
+        let first = self.kept.first_key_value();
+        first.map_or(Instant::NEVER, |(_, kept)| kept.until)
     }
 
     fn pop_first(&mut self) {

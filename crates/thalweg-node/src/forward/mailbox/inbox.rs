@@ -1,52 +1,24 @@
-//! The mailbox of one subscriber: the node puts in, the subscriber takes out.
+//! The two ends of one subscriber's mailbox: the node puts in, the subscriber takes out.
 //!
-//! *The idea.* An ADU is put in its place in the sequence when it arrives, and not when its subscriber gets round to reading. So
-//! whether it comes too late is known while its node can still account for it, and a reader that is slow gives up no gap that
-//! what has arrived fills. What is put in leaves, but with its subscriber.
+//! *The idea.* `thalweg_core::mailbox::Mailbox` decides; here it has a lock, somebody to wake, and its share of the node's memory.
 //!
-//! ```text
-//! put ─► in sequence ─► poll         in sequence: what is next leaves, or waits behind a gap
-//!    └──► as they come ──┘           as they come: the first; so are notices, and what is left of the stream before
-//! ```
-//!
-//! Whoever finds no room waits, and is let in before others; behind a gap at its end those that wait are let in before it is given up.
-//!
-//! *What it does not do.* It asks no clock, and decides not how long anybody waits for room.
+//! *What it does not do.* It asks no clock, and waits for nothing: an ADU is in, or it is not.
 
-use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use thalweg_core::adu::{Adu, Flags};
+use thalweg_core::adu::Adu;
 use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::{Coming, Ending, Resequencer};
+use thalweg_core::limits::{MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX};
+use thalweg_core::mailbox::{self, Refusal};
 use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 use tokio::sync::Notify;
 
-/// What a subscriber finds in its mailbox.
-#[derive(Debug)]
-pub(crate) enum Mail {
-    /// An ADU of the stream.
-    Adu(Adu),
-    /// A sentence about the subscription.
-    Notice(String),
-    /// The stream is now another one of the same name, which this node publishes: sequences start anew.
-    Restarted(NodeId),
-}
+use super::delivery::{Delivery, Fate};
 
-/// What became of an ADU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Put {
-    /// It is in.
-    In,
-    /// It is dropped: this is never the answer to what comes in time.
-    Out(Coming),
-    /// There is no room, or others wait for it.
-    Full,
-    /// The subscriber is gone, or wants another stream.
-    Unwanted,
-}
+/// What a subscriber finds in its mailbox.
+pub(crate) type Mail = mailbox::Mail<Arc<Delivery>>;
 
 /// Where a node puts what comes for a subscriber.
 #[derive(Clone, Debug)]
@@ -59,8 +31,35 @@ pub(crate) struct Mailbox {
 #[derive(Debug)]
 pub(crate) struct Inbox(Arc<Shared>);
 
-/// Somebody who waits for room.
-pub(super) struct Waiting<'a>(&'a Shared);
+/// What all mailboxes of a node share.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// Payload in all of them.
+    bytes: AtomicU64,
+    /// Told when one of them is no longer pressed.
+    pub(super) eased: Notify,
+}
+
+impl Room {
+    /// Returns how much payload is in all of them.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+}
+
+/// How a mailbox is, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The program that takes from it, as its node knows it.
+    pub(crate) subscriber: String,
+    /// ADUs that wait in it, and their payload.
+    pub(crate) waiting: (usize, u64),
+    /// ADUs that were taken, and those that were not given to its subscriber: missing, expired or without room.
+    pub(crate) taken: u64,
+    pub(crate) missed: u64,
+    /// Since when its stream is held up by it, if it is.
+    pub(crate) pressed: Option<Instant>,
+}
 
 /// Lives as long as anybody can put something in.
 #[derive(Debug)]
@@ -69,45 +68,44 @@ struct Open(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
+    subscriber: String,
     /// Told when something is put in.
     mail: Notify,
-    /// Told when there is room: one of those that wait for each that leaves.
-    room: Notify,
+    room: Arc<Room>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
+    mailbox: mailbox::Mailbox<Arc<Delivery>>,
     /// The stream that is wanted.
     stream: Option<StreamId>,
-    /// Who publishes the stream of what left last, or leaves first.
+    /// The publisher of the stream of what left last, or leaves first.
     source: Option<NodeId>,
-    /// What leaves first.
-    items: VecDeque<Mail>,
-    /// The stream's ADUs, if they are to come in sequence.
-    resequencer: Option<Resequencer>,
-    /// When the stream is at its end, if they are not.
-    ending: Ending,
-    /// What was skipped and discarded of streams before the present one.
-    skipped_before: u64,
-    discarded_before: u64,
-    /// How many wait for room.
-    waiters: usize,
+    taken: u64,
+    /// Since when its stream is held up by it.
+    pressed: Option<Instant>,
     /// The subscriber is gone.
     is_left: bool,
-    /// Nobody puts anything in any more.
+    /// Nothing will be put in any more.
     is_over: bool,
 }
 
-/// Returns a mailbox and where its subscriber takes from it.
-pub(crate) fn mailbox(in_sequence: bool) -> (Mailbox, Inbox) {
+/// Returns a mailbox and where its subscriber, called so, takes from it.
+pub(super) fn mailbox(in_sequence: bool, subscriber: String, room: Arc<Room>) -> (Mailbox, Inbox) {
     let state = State {
-        resequencer: in_sequence.then(Resequencer::default),
-        ..State::default()
+        mailbox: mailbox::Mailbox::new(in_sequence),
+        stream: None,
+        source: None,
+        taken: 0,
+        pressed: None,
+        is_left: false,
+        is_over: false,
     };
     let shared = Arc::new(Shared {
         state: Mutex::new(state),
+        subscriber,
         mail: Notify::new(),
-        room: Notify::new(),
+        room,
     });
     let mailbox = Mailbox {
         shared: Arc::clone(&shared),
@@ -124,40 +122,87 @@ impl Mailbox {
             return;
         }
         if state.stream.replace(stream).is_some() {
-            state.restart(source);
+            state.mailbox.restart(source);
         } else {
             state.source = Some(source);
         }
         drop(state);
         self.shared.mail.notify_one();
-        self.shared.room.notify_one();
     }
 
     /// Puts in a sentence, if there is room.
     pub(crate) fn notify(&self, sentence: &str) {
         let mut state = self.shared.state();
-        if !state.is_left && state.length() < MAILBOX_ADUS_MAX {
-            state.items.push_back(Mail::Notice(sentence.to_string()));
+        if !state.is_left {
+            state.mailbox.notify(sentence.to_string());
         }
         drop(state);
         self.shared.mail.notify_one();
     }
 
-    /// Puts in an ADU of a stream of this reliability, unless others wait for room.
-    pub(crate) fn put(&self, adu: &Adu, reliability: Reliability, now: Instant) -> Put {
-        let mut state = self.shared.state();
-        let put = state.put(adu, reliability, now, false);
-        drop(state);
-        if put == Put::In {
-            self.shared.mail.notify_one();
+    /// Puts in an ADU of a stream of this reliability, and says to its delivery what becomes of it; returns whether it is in.
+    pub(crate) fn put(
+        &self,
+        adu: &Adu,
+        delivery: &Arc<Delivery>,
+        reliability: Reliability,
+        now: Instant,
+    ) -> bool {
+        let wanted = Some(adu.header.stream);
+        let put = self.shared.change(now, |state, is_short| {
+            if state.is_left || state.stream != wanted {
+                return None;
+            }
+            let token = Arc::clone(delivery);
+            let put = state
+                .mailbox
+                .put(adu.clone(), token, (reliability, is_short), now);
+            Some(put.map_err(|(_, refusal)| refusal))
+        });
+        match put {
+            Some(Ok(())) => self.shared.mail.notify_one(),
+            Some(Err(refusal)) => delivery.note(Fate::from(refusal)),
+            None => {}
         }
-        put
+        // One that came before is no news to whoever waits for it.
+        matches!(
+            put,
+            Some(Ok(()) | Err(Refusal::Out(mailbox::Coming::Twice)))
+        )
     }
 
-    /// Joins those who wait for room.
-    pub(super) fn wait(&self) -> Waiting<'_> {
-        self.shared.state().waiters += 1;
-        Waiting(&self.shared)
+    /// Drops what nobody has taken in time.
+    pub(super) fn expire(&self, now: Instant) {
+        self.shared
+            .change(now, |state, _| state.mailbox.expire(now));
+    }
+
+    /// Returns whether its stream is held up by it.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.shared.state().pressed.is_some()
+    }
+
+    /// Lets its stream go on without it, if it is held up by it since then.
+    pub(super) fn give_up(&self, since: Instant, now: Instant) -> bool {
+        self.shared.change(now, |state, _| {
+            let is_due = state.pressed.is_some_and(|pressed| pressed <= since);
+            if is_due {
+                state.mailbox.give_up();
+            }
+            is_due
+        })
+    }
+
+    /// Returns how it is; `None` if its subscriber is gone.
+    pub(crate) fn reading(&self) -> Option<Reading> {
+        let state = self.shared.state();
+        (!state.is_left).then(|| Reading {
+            subscriber: self.shared.subscriber.clone(),
+            waiting: state.mailbox.size(),
+            taken: state.taken,
+            missed: state.mailbox.skipped(),
+            pressed: state.pressed,
+        })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -169,64 +214,31 @@ impl Mailbox {
     }
 }
 
-impl Waiting<'_> {
-    /// Puts in an ADU once there is room. Dropped before that, it has not.
-    pub(super) async fn put(
-        &self,
-        adu: &Adu,
-        reliability: Reliability,
-        now: impl Fn() -> Instant,
-    ) -> Put {
-        loop {
-            self.0.room.notified().await;
-            let put = self.0.state().put(adu, reliability, now(), true);
-            match put {
-                Put::Full => {}
-                Put::In => {
-                    self.0.mail.notify_one();
-                    return put;
-                }
-                Put::Out(_) | Put::Unwanted => {
-                    // The room is another's.
-                    self.0.room.notify_one();
-                    return put;
-                }
-            }
-        }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.state().waiters -= 1;
-    }
-}
-
 impl Inbox {
     /// Returns what is next; what is missing before it is given up when it is time.
     pub(crate) fn poll(&self, now: Instant) -> Option<Mail> {
-        let mut state = self.0.state();
-        let mail = state.poll(now);
-        let is_room_left = mail.is_some() || state.waiters > 0;
-        drop(state);
-        if is_room_left {
-            self.0.room.notify_one();
-        }
-        mail
+        self.0.change(now, |state, _| {
+            let mail = state.mailbox.take(now)?;
+            match &mail {
+                Mail::Adu(_, delivery) => {
+                    delivery.note(Fate::Given);
+                    state.taken += 1;
+                }
+                Mail::Restarted(source) => state.source = Some(*source),
+                Mail::Notice(_) => {}
+            }
+            Some(mail)
+        })
     }
 
     /// Returns when something leaves though nothing is put in; as they come, when the stream may be at its end.
     pub(crate) fn poll_timeout(&self) -> Instant {
-        let state = self.0.state();
-        match &state.resequencer {
-            Some(resequencer) => resequencer.poll_timeout(),
-            None => state.ending.poll_timeout(),
-        }
+        self.0.state().mailbox.poll_timeout()
     }
 
     /// Returns, as they come, whether the end of the stream has, and nothing that is missing before it is worth waiting for.
     pub(crate) fn poll_ended(&self, now: Instant) -> bool {
-        self.0.state().ending.poll(now)
+        self.0.state().mailbox.poll_ended(now)
     }
 
     /// Waits until something is put in, or nothing will be any more, since that was waited for last.
@@ -236,8 +248,7 @@ impl Inbox {
 
     /// Returns whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
-        let state = self.0.state();
-        state.length() == 0 && state.waiters == 0
+        self.0.state().mailbox.is_empty()
     }
 
     /// Returns whether nothing will be put in any more.
@@ -245,36 +256,28 @@ impl Inbox {
         self.0.state().is_over
     }
 
-    /// Returns who publishes the stream of the ADU that was taken last.
+    /// Returns the publisher of the stream of the ADU that was taken last.
     pub(crate) fn source(&self) -> Option<NodeId> {
         self.0.state().source
     }
 
-    /// Returns how many ADUs were given up as missing.
+    /// Returns how many ADUs its subscriber was not given: they were missing, or nobody took them in time.
     pub(crate) fn skipped(&self) -> u64 {
-        let state = self.0.state();
-        let resequencer = state.resequencer.as_ref();
-        state.skipped_before + resequencer.map_or(0, Resequencer::skipped)
+        self.0.state().mailbox.skipped()
     }
 
-    /// Returns how many ADUs came and were dropped.
+    /// Returns how many ADUs came too late for their place, or twice.
     pub(crate) fn discarded(&self) -> u64 {
-        let state = self.0.state();
-        let resequencer = state.resequencer.as_ref();
-        state.discarded_before + resequencer.map_or(0, Resequencer::late)
+        self.0.state().mailbox.discarded()
     }
 }
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.is_left = true;
-        state.items = VecDeque::new();
-        state.resequencer = None;
-        state.ending = Ending::default();
-        drop(state);
-        // Who is woken wakes the next.
-        self.0.room.notify_one();
+        self.0.change(Instant::ZERO, |state, _| {
+            state.is_left = true;
+            state.mailbox = mailbox::Mailbox::new(false);
+        });
     }
 }
 
@@ -290,73 +293,36 @@ impl Shared {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl State {
-    fn length(&self) -> usize {
-        let waiting = self.resequencer.as_ref().map_or(0, Resequencer::waiting);
-        self.items.len() + waiting
+    /// Changes the mailbox, and does what follows from that: what it takes of the node's room, what was dropped in it, and whether its
+    /// stream may go on. What is changed is told whether the node is short of room.
+    fn change<R>(&self, now: Instant, change: impl FnOnce(&mut State, bool) -> R) -> R {
+        let mut state = self.state();
+        let (_, before) = state.mailbox.size();
+        let result = change(&mut state, self.is_short(before));
+        let (_, after) = state.mailbox.size();
+        if after > before {
+            self.room.bytes.fetch_add(after - before, Relaxed);
+        } else {
+            self.room.bytes.fetch_sub(before - after, Relaxed);
+        }
+        while let Some((delivery, cause)) = state.mailbox.poll_dropped() {
+            delivery.note(Fate::of_drop(cause));
+        }
+        let is_pressed = state.mailbox.is_pressed(self.is_short(after));
+        let was_pressed = state.pressed.is_some();
+        if is_pressed != was_pressed {
+            state.pressed = is_pressed.then_some(now);
+        }
+        drop(state);
+        if was_pressed && !is_pressed {
+            self.room.eased.notify_waiters();
+        }
+        result
     }
 
-    fn put(&mut self, adu: &Adu, reliability: Reliability, now: Instant, has_waited: bool) -> Put {
-        if self.is_left || self.stream != Some(adu.header.stream) {
-            return Put::Unwanted;
-        }
-        let (length, is_free) = (self.length(), has_waited || self.waiters == 0);
-        let Some(resequencer) = &mut self.resequencer else {
-            if length >= MAILBOX_ADUS_MAX || !is_free {
-                return Put::Full;
-            }
-            let (header, payload_bytes) = (adu.header, adu.payload.len());
-            self.ending
-                .handle_adu(header, payload_bytes, reliability, now);
-            self.items.push_back(Mail::Adu(adu.clone()));
-            return Put::In;
-        };
-        let sequence = adu.header.sequence.0;
-        if resequencer.coming(sequence) == Coming::InTime {
-            // One more than may wait behind a gap ends it. What fills one lets others leave, and has room of its own.
-            let has_room = length <= MAILBOX_ADUS_MAX && is_free;
-            let fills = length < 2 * MAILBOX_ADUS_MAX && resequencer.lacks(sequence);
-            if !has_room && !fills {
-                return Put::Full;
-            }
-        }
-        match resequencer.handle_adu(adu.clone(), reliability.is_sent_again(), now) {
-            Coming::InTime => Put::In,
-            coming => Put::Out(coming),
-        }
-    }
-
-    fn poll(&mut self, now: Instant) -> Option<Mail> {
-        if let Some(mail) = self.items.pop_front() {
-            if let Mail::Restarted(source) = &mail {
-                self.source = Some(*source);
-            }
-            return Some(mail);
-        }
-        let length = self.length();
-        let resequencer = self.resequencer.as_mut()?;
-        if self.waiters > 0 && length <= MAILBOX_ADUS_MAX && resequencer.is_behind_gap() {
-            // It may be among those that wait for room.
-            return None;
-        }
-        resequencer.poll_adu(now).map(Mail::Adu)
-    }
-
-    /// Has all that waits leave as it is, and sequences begin anew.
-    fn restart(&mut self, source: NodeId) {
-        if let Some(mut before) = self.resequencer.take() {
-            while let Some(adu) = before.take_waiting() {
-                if !adu.header.flags.contains(Flags::END) {
-                    self.items.push_back(Mail::Adu(adu));
-                }
-            }
-            self.skipped_before += before.skipped();
-            self.discarded_before += before.late();
-            self.resequencer = Some(Resequencer::default());
-        }
-        self.ending = Ending::default();
-        self.items.push_back(Mail::Restarted(source));
+    fn is_short(&self, bytes: u64) -> bool {
+        bytes >= MAILBOX_SHARE_BYTES.as_bytes()
+            && self.room.bytes() > MAILBOXES_BYTES_MAX.as_bytes()
     }
 }

@@ -1,55 +1,43 @@
-//! The bounded queues of the subscribers on this node.
+//! The bounded mailboxes of the subscribers on this node.
 //!
-//! *The idea.* One queue a subscriber. A full one holds up only ADUs that may wait: a reliable stream waits for its
-//! subscribers (and its flow control for it), others wait until their deadline and are then dropped and counted. What a subscriber
-//! will not be given, for its place in the sequence has passed, is known here at once, and counted.
+//! *The idea.* One mailbox a subscriber, each on its own: an ADU is offered to all, and putting it in waits for none. So a subscriber
+//! that takes nothing costs the others nothing. Where a stream may lose nothing, a mailbox that has too much is *pressed*: a publisher
+//! here waits until it is not, and of a stream from elsewhere nothing more is acknowledged until then, which slows its source down.
+//!
+//! *What it does not do.* It decides nothing: `thalweg_core::mailbox::Mailbox` does.
 
+mod delivery;
 mod inbox;
 #[cfg(test)]
 mod tests;
 
+use std::sync::Arc;
+
 use thalweg_core::adu::Adu;
-use thalweg_core::event::DropCause;
 use thalweg_core::id::{NodeId, StreamId};
-use thalweg_core::limits::WAITING_BYTES_MAX;
-use thalweg_core::mailbox::Coming;
 use thalweg_core::needs::Reliability;
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Clock;
-use tokio::sync::Semaphore;
 
 use super::{Table, read, write};
 
-use inbox::Put;
-pub(crate) use inbox::{Inbox, Mail, Mailbox, mailbox};
+pub(crate) use delivery::Delivery;
+use inbox::Room;
+pub(crate) use inbox::{Inbox, Mail, Mailbox, Reading};
 
 /// The mailboxes of all streams.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Mailboxes {
     of_stream: Table<StreamId, Vec<Mailbox>>,
-    /// How much payload may wait for room in one, in KiB.
-    waiting: Semaphore,
-}
-
-impl Default for Mailboxes {
-    fn default() -> Self {
-        Self {
-            of_stream: Table::default(),
-            waiting: Semaphore::new((WAITING_BYTES_MAX.as_bytes() / 1024) as usize),
-        }
-    }
-}
-
-/// How an ADU waits for room.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
-    /// Until there is some: those behind it wait with it, and their flow control for them.
-    InTurn,
-    /// So long, beside any number of others.
-    Until(Instant),
+    room: Arc<Room>,
 }
 
 impl Mailboxes {
+    /// Returns a mailbox that is open to no stream yet, and where its subscriber, called so, takes from it.
+    pub(crate) fn make(&self, in_sequence: bool, subscriber: String) -> (Mailbox, Inbox) {
+        inbox::mailbox(in_sequence, subscriber, Arc::clone(&self.room))
+    }
+
     /// Opens a mailbox to a stream of a node, and to no other: what still comes of one that this one has taken over from is not
     /// wanted.
     pub(crate) fn open(&self, stream: StreamId, source: NodeId, mailbox: Mailbox) {
@@ -66,101 +54,78 @@ impl Mailboxes {
         all.entry(stream).or_default().push(mailbox);
     }
 
-    /// Forgets the mailboxes whose subscribers are gone.
-    pub(crate) fn sweep(&self) {
+    /// Drops what nobody has taken in time, and forgets the mailboxes whose subscribers are gone.
+    pub(crate) fn sweep(&self, now: Instant) {
         write(&self.of_stream).retain(|_, mailboxes| {
             mailboxes.retain(|mailbox| !mailbox.is_closed());
+            for mailbox in &*mailboxes {
+                mailbox.expire(now);
+            }
             !mailboxes.is_empty()
         });
     }
 
-    /// Puts an ADU, of a stream of this reliability, into each mailbox of its stream, waiting for room no
-    /// longer than it may; of those that wait beside one another only as many do as there is room for.
+    /// Puts an ADU, of a stream of this reliability, into each mailbox of its stream; returns whether it is in one.
     ///
-    /// Fails   the cause by which at least one subscriber, or everybody, missed it; what one who has joined later does not begin
-    ///         with is no loss if another is given it
-    pub(crate) async fn post(
+    /// What becomes of it is counted by its delivery.
+    pub(crate) fn post(
         &self,
-        (adu, reliability): (Adu, Reliability),
-        clock: &Clock,
-        patience: Patience,
-    ) -> Result<(), DropCause> {
-        let mailboxes = read(&self.of_stream)
-            .get(&adu.header.stream)
-            .cloned()
-            .unwrap_or_default();
-        let mut all = Posted::Unwanted;
-        for mailbox in mailboxes {
-            let posted = match mailbox.put(&adu, reliability, clock.now()) {
-                Put::Full => {
-                    self.wait(&mailbox, (&adu, reliability), clock, patience)
-                        .await
-                }
-                put => Posted::from(put),
+        adu: &Adu,
+        delivery: &Arc<Delivery>,
+        reliability: Reliability,
+        now: Instant,
+    ) -> bool {
+        let mut is_in = false;
+        for mailbox in self.of(adu.header.stream) {
+            is_in |= mailbox.put(adu, delivery, reliability, now);
+        }
+        delivery.count_if_lasting(is_in, now);
+        is_in
+    }
+
+    /// Returns whether a stream is held up by a mailbox here.
+    pub(crate) fn is_pressed(&self, stream: StreamId) -> bool {
+        let all = read(&self.of_stream);
+        let of_stream = all.get(&stream).into_iter().flatten();
+        of_stream.into_iter().any(Mailbox::is_pressed)
+    }
+
+    /// Waits until a stream is not held up by a mailbox here any more; by one that holds it up for so long, it is no longer.
+    pub(crate) async fn eased(&self, stream: StreamId, clock: &Clock, wait: Duration) {
+        loop {
+            let eased = self.room.eased.notified();
+            tokio::pin!(eased);
+            // Listening before looking: a mailbox that is eased between the two is not missed.
+            eased.as_mut().enable();
+            let pressed = self.of(stream).into_iter();
+            let pressed = pressed.filter_map(|mailbox| mailbox.reading()?.pressed);
+            let Some(since) = pressed.min() else {
+                return;
             };
-            all = all.max(posted);
-        }
-        all.result()
-    }
-
-    async fn wait(
-        &self,
-        mailbox: &Mailbox,
-        (adu, reliability): (&Adu, Reliability),
-        clock: &Clock,
-        patience: Patience,
-    ) -> Posted {
-        let waiting = mailbox.wait();
-        let put = waiting.put(adu, reliability, || clock.now());
-        let Patience::Until(until) = patience else {
-            return Posted::from(put.await);
-        };
-        let kib = 1 + u32::try_from(adu.payload.len() / 1024).unwrap_or(u32::MAX - 1);
-        let Ok(_waiting) = self.waiting.try_acquire_many(kib) else {
-            return Posted::Overflow;
-        };
-        tokio::select! {
-            put = put => Posted::from(put),
-            () = clock.sleep_until(until) => Posted::Overflow,
+            tokio::select! {
+                () = eased => {}
+                () = clock.sleep_until(since + wait) => {
+                    for mailbox in self.of(stream) {
+                        mailbox.give_up(since, clock.now());
+                    }
+                }
+            }
         }
     }
-}
 
-/// What became of an ADU in the mailboxes of its stream: of several, the last of these that is true of one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Posted {
-    /// Nobody wants it.
-    Unwanted,
-    /// It is older than what its subscriber began with.
-    BeforeFirst,
-    /// A subscriber is given it, or was.
-    Given,
-    /// Its place in the sequence had passed.
-    Late,
-    /// There was no room in time.
-    Overflow,
-}
-
-impl From<Put> for Posted {
-    fn from(put: Put) -> Self {
-        match put {
-            Put::In | Put::Out(Coming::InTime | Coming::Twice) => Self::Given,
-            Put::Out(Coming::BeforeFirst) => Self::BeforeFirst,
-            Put::Out(Coming::Late) => Self::Late,
-            // To who waits it is no answer.
-            Put::Full => Self::Overflow,
-            Put::Unwanted => Self::Unwanted,
-        }
+    /// Returns the mailboxes that hold their streams up.
+    pub(crate) fn pressed(&self) -> Vec<(StreamId, Vec<Reading>)> {
+        let all = read(&self.of_stream);
+        let pressed = all.iter().map(|(stream, mailboxes)| {
+            let readings = mailboxes.iter().filter_map(Mailbox::reading);
+            let pressed = readings.filter(|reading| reading.pressed.is_some());
+            (*stream, pressed.collect::<Vec<_>>())
+        });
+        pressed.filter(|(_, pressed)| !pressed.is_empty()).collect()
     }
-}
 
-impl Posted {
-    const fn result(self) -> Result<(), DropCause> {
-        match self {
-            Self::Given => Ok(()),
-            Self::BeforeFirst | Self::Late => Err(DropCause::Expired),
-            Self::Overflow => Err(DropCause::Overflow),
-            Self::Unwanted => Err(DropCause::Cancelled),
-        }
+    fn of(&self, stream: StreamId) -> Vec<Mailbox> {
+        let all = read(&self.of_stream);
+        all.get(&stream).cloned().unwrap_or_default()
     }
 }

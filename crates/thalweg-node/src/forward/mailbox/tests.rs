@@ -1,199 +1,221 @@
-//! Proves what a mailbox holds, what waits for room in it, and that nothing is taken for given that is not.
+//! Proves that mailboxes are independent, that each ADU is counted once for all of them, and what of the node's room they take.
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
 use thalweg_core::id::Sequence;
-use thalweg_core::limits::MAILBOX_ADUS_MAX;
-use thalweg_core::mailbox::PATIENCE_ONCE;
-use thalweg_core::time::Duration;
+use thalweg_core::limits::{MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX};
+use thalweg_core::mailbox::{PATIENCE_ONCE, TAKE_GRACE};
 
 use super::*;
+use crate::forward::{Account, StreamCounts};
 
 const STREAM: StreamId = StreamId(7);
 
 const SOURCE: NodeId = NodeId([7; 32]);
 
-fn adu(sequence: u64, deadline: Instant) -> Adu {
-    let mut header = Header::new(STREAM, Sequence(sequence));
-    header.deadline = deadline;
-    Adu {
-        header,
-        payload: Bytes::new(),
-    }
+/// Mailboxes of one stream, and what was counted of it.
+struct Rig {
+    mailboxes: Mailboxes,
+    counts: Arc<StreamCounts>,
 }
 
-/// Returns mailboxes with one that is in sequence.
-fn opened() -> (Mailboxes, Clock, Inbox) {
-    let mailboxes = Mailboxes::default();
-    let (mailbox, inbox) = mailbox(true);
-    mailboxes.open(STREAM, SOURCE, mailbox);
-    (mailboxes, Clock::start(), inbox)
+impl Rig {
+    fn new() -> Self {
+        Self {
+            mailboxes: Mailboxes::default(),
+            counts: Arc::default(),
+        }
+    }
+
+    fn subscribe(&self, in_sequence: bool) -> Inbox {
+        let (mailbox, inbox) = self.mailboxes.make(in_sequence, "a test".into());
+        self.mailboxes.open(STREAM, SOURCE, mailbox);
+        inbox
+    }
+
+    fn post(&self, sequence: u64, bytes: usize, deadline: Instant, now: Instant) {
+        self.post_as(Reliability::UntilDeadline, (sequence, bytes), deadline, now);
+    }
+
+    fn post_as(
+        &self,
+        reliability: Reliability,
+        (sequence, bytes): (u64, usize),
+        deadline: Instant,
+        now: Instant,
+    ) {
+        let mut header = Header::new(STREAM, Sequence(sequence));
+        header.deadline = deadline;
+        let payload = Bytes::from(vec![0; bytes]);
+        let account: Arc<Account> = Arc::default();
+        let delivery = Delivery::counted(header, Arc::clone(&self.counts), account);
+        self.mailboxes
+            .post(&Adu { header, payload }, &delivery, reliability, now);
+    }
+
+    /// Returns how many were delivered, and how many dropped for these causes.
+    fn counted(&self) -> (u64, Vec<(&'static str, u64)>) {
+        let reading = self.counts.reading();
+        (reading.delivered, reading.dropped.into_iter().collect())
+    }
 }
 
 fn taken(inbox: &Inbox, now: Instant) -> Vec<u64> {
     let mut taken = Vec::new();
     while let Some(mail) = inbox.poll(now) {
         match mail {
-            Mail::Adu(adu) => taken.push(adu.header.sequence.0),
+            Mail::Adu(adu, _) => taken.push(adu.header.sequence.0),
             other => panic!("{other:?}"),
         }
     }
     taken
 }
 
-#[tokio::test]
-async fn what_waits_beside_others_has_bounded_room_and_what_waits_in_turn_needs_none() {
-    let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
-    let (mailbox, unread) = mailbox(false);
-    mailboxes.open(STREAM, SOURCE, mailbox);
-    let adu = |bytes| Adu {
-        header: Header::new(STREAM, Sequence(0)),
-        payload: Bytes::from(vec![0; bytes]),
-    };
-    let patient = Patience::Until(Instant::NEVER);
-    for _ in 0..MAILBOX_ADUS_MAX {
-        let posted = mailboxes
-            .post((adu(0), Reliability::UntilDeadline), &clock, patient)
-            .await;
-        assert_eq!(posted, Ok(()));
-    }
-    // All but a KiB of it.
-    let most = WAITING_BYTES_MAX.as_bytes() as usize - 2048;
-    let mut waiting =
-        Box::pin(mailboxes.post((adu(most), Reliability::UntilDeadline), &clock, patient));
-    assert!(polled_once(&mut waiting).await.is_none(), "it waits");
-    let beyond = mailboxes
-        .post((adu(1024), Reliability::UntilDeadline), &clock, patient)
-        .await;
-    assert_eq!(beyond, Err(DropCause::Overflow));
-    let mut in_turn = Box::pin(mailboxes.post(
-        (adu(1024), Reliability::UntilDeadline),
-        &clock,
-        Patience::InTurn,
-    ));
-    assert!(polled_once(&mut in_turn).await.is_none(), "it waits too");
-    // Whoever reads makes room for both.
-    for _ in 0..2 {
-        assert!(unread.poll(clock.now()).is_some());
-    }
-    assert_eq!((waiting.await, in_turn.await), (Ok(()), Ok(())));
+fn millis(millis: u64) -> Instant {
+    Instant::ZERO + Duration::from_millis(millis)
 }
 
-#[tokio::test]
-async fn what_comes_after_its_place_was_given_up_is_a_loss() {
-    let (mailboxes, clock, inbox) = opened();
-    let post = |sequence| {
-        let adu = adu(sequence, Instant::NEVER);
-        mailboxes.post((adu, Reliability::None), &clock, Patience::InTurn)
+#[test]
+fn stopped_subscriber_costs_another_nothing() {
+    let rig = Rig::new();
+    let (stopped, reader) = (rig.subscribe(true), rig.subscribe(true));
+    let many = 3 * MAILBOX_ADUS_MAX as u64;
+    for sequence in 0..many {
+        let now = millis(sequence);
+        rig.post(sequence, 100, now + Duration::from_millis(500), now);
+        assert_eq!(taken(&reader, now), [sequence], "at once, and all");
+    }
+    let waiting = rig.mailboxes.of(STREAM)[0].reading().map(|one| one.waiting);
+    let most = 500 + TAKE_GRACE.as_nanos() / 1_000_000 + 1;
+    assert!(
+        waiting.is_some_and(|(adus, _)| adus as u64 <= most),
+        "{waiting:?}"
+    );
+    drop(stopped);
+    let (delivered, dropped) = rig.counted();
+    assert_eq!(delivered, 0, "one of two missed each");
+    assert_eq!(dropped.iter().map(|(_, count)| count).sum::<u64>(), many);
+}
+
+#[test]
+fn adu_counts_as_delivered_when_taken() {
+    let rig = Rig::new();
+    let inbox = rig.subscribe(true);
+    let deadline = millis(500);
+    for sequence in 0..2 {
+        rig.post(sequence, 1, deadline, Instant::ZERO);
+    }
+    assert_eq!(rig.counted(), (0, vec![]));
+    assert!(matches!(inbox.poll(Instant::ZERO), Some(Mail::Adu(..))));
+    assert_eq!(rig.counted(), (1, vec![]));
+    rig.mailboxes.sweep(deadline + TAKE_GRACE);
+    assert_eq!(rig.counted(), (1, vec![("expired", 1)]));
+    assert_eq!((inbox.skipped(), inbox.discarded()), (1, 0));
+}
+
+#[test]
+fn adu_without_deadline_counts_as_delivered_when_put() {
+    let rig = Rig::new();
+    let inbox = rig.subscribe(true);
+    rig.post(0, 1, Instant::NEVER, Instant::ZERO);
+    assert_eq!(rig.counted(), (1, vec![]));
+    assert_eq!(taken(&inbox, Instant::ZERO), [0]);
+    assert_eq!(rig.counted(), (1, vec![]), "once");
+}
+
+#[test]
+fn adu_after_its_place_was_given_up_is_a_loss() {
+    let rig = Rig::new();
+    let inbox = rig.subscribe(true);
+    let post = |sequence, now| {
+        rig.post_as(Reliability::None, (sequence, 1), Instant::NEVER, now);
     };
     for sequence in [0, 2] {
-        assert_eq!(post(sequence).await, Ok(()));
+        post(sequence, Instant::ZERO);
     }
-    let late = clock.now() + PATIENCE_ONCE;
+    let late = Instant::ZERO + PATIENCE_ONCE;
     assert_eq!(taken(&inbox, late), [0, 2]);
-    assert_eq!(post(1).await, Err(DropCause::Expired));
-    assert_eq!(post(3).await, Ok(()));
+    post(1, late);
+    post(3, late);
     assert_eq!(taken(&inbox, late), [3]);
     assert_eq!((inbox.skipped(), inbox.discarded()), (1, 1));
+    assert_eq!(rig.counted(), (3, vec![("expired", 1)]));
 }
 
-#[tokio::test]
-async fn what_one_of_two_misses_is_a_loss_but_not_what_was_before_his_time() {
-    let (mailboxes, clock) = (Mailboxes::default(), Clock::start());
-    let ((first, one), (second, other)) = (mailbox(true), mailbox(true));
-    mailboxes.open(STREAM, SOURCE, first);
-    let post = |sequence| {
-        let adu = adu(sequence, Instant::NEVER);
-        mailboxes.post((adu, Reliability::None), &clock, Patience::InTurn)
+#[test]
+fn adu_before_a_subscriber_began_is_no_loss() {
+    let rig = Rig::new();
+    let one = rig.subscribe(true);
+    let post = |sequence, now| {
+        rig.post_as(Reliability::None, (sequence, 1), Instant::NEVER, now);
     };
-    let late = clock.now() + PATIENCE_ONCE;
-    assert_eq!(post(0).await, Ok(()));
-    mailboxes.open(STREAM, SOURCE, second);
+    let late = Instant::ZERO + PATIENCE_ONCE;
+    post(0, Instant::ZERO);
+    let other = rig.subscribe(true);
     for sequence in [2, 4] {
-        assert_eq!(post(sequence).await, Ok(()));
+        post(sequence, Instant::ZERO);
     }
     assert_eq!(taken(&other, late), [2]);
-    // One waits for it, the other has begun with a later one.
-    assert_eq!(post(1).await, Ok(()));
-    assert_eq!(taken(&one, clock.now()), [0, 1, 2]);
+    // The first waits for it, the other has begun with a later one.
+    post(1, Instant::ZERO);
+    assert_eq!(taken(&one, Instant::ZERO), [0, 1, 2]);
     assert_eq!(taken(&other, late + PATIENCE_ONCE), [4]);
-    assert_eq!(post(3).await, Err(DropCause::Expired), "the other has not");
-    assert_eq!(taken(&one, clock.now()), [3, 4]);
+    assert_eq!(rig.counted(), (4, vec![]));
+    post(3, Instant::ZERO);
+    assert_eq!(
+        rig.counted(),
+        (4, vec![("expired", 1)]),
+        "the other lacks it"
+    );
+    assert_eq!(taken(&one, Instant::ZERO), [3, 4]);
     assert_eq!((one.discarded(), other.discarded()), (0, 2));
 }
 
 #[tokio::test]
-async fn who_reads_slowly_gives_up_no_gap_that_what_is_here_fills() {
-    let (mailboxes, clock, inbox) = opened();
-    let deadline = clock.now() + Duration::from_secs(60);
-    let patient = Patience::Until(Instant::NEVER);
-    let post = |sequence| {
-        mailboxes.post(
-            (adu(sequence, deadline), Reliability::UntilDeadline),
-            &clock,
-            patient,
-        )
-    };
-    for sequence in [0, 2, 3, 1] {
-        assert_eq!(post(sequence).await, Ok(()));
+async fn stream_is_pressed_until_its_subscriber_takes() {
+    let rig = Rig::new();
+    let inbox = rig.subscribe(true);
+    let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
+    for sequence in 0..3 {
+        rig.post(sequence, half, Instant::NEVER, Instant::ZERO);
     }
-    assert_eq!(taken(&inbox, deadline), [0, 1, 2, 3]);
-    assert_eq!((inbox.skipped(), inbox.discarded()), (0, 0));
-}
-
-#[tokio::test]
-async fn what_waits_for_room_is_let_in_before_its_place_is_given_up() {
-    let (mailboxes, clock, inbox) = opened();
-    let deadline = clock.now() + Duration::from_secs(60);
-    let patient = Patience::Until(Instant::NEVER);
-    let post = |sequence| {
-        mailboxes.post(
-            (adu(sequence, deadline), Reliability::UntilDeadline),
-            &clock,
-            patient,
-        )
-    };
-    let last = MAILBOX_ADUS_MAX as u64;
-    for sequence in 0..=last {
-        assert_eq!(post(sequence).await, Ok(()));
-    }
-    let mut newest = Box::pin(post(last + 2));
-    let mut missing = Box::pin(post(last + 1));
-    assert!(polled_once(&mut newest).await.is_none(), "it waits");
-    assert!(polled_once(&mut missing).await.is_none(), "it waits too");
-    assert_eq!(taken(&inbox, deadline).len() as u64, last + 1);
-    assert_eq!((newest.await, missing.await), (Ok(()), Ok(())));
-    assert_eq!(taken(&inbox, deadline), [last + 1, last + 2]);
-}
-
-#[tokio::test]
-async fn what_fills_a_gap_has_room_of_its_own_that_is_bounded() {
-    let (mailboxes, clock, inbox) = opened();
-    let adu = |sequence| adu(sequence, Instant::NEVER);
-    let many = 2 * MAILBOX_ADUS_MAX as u64;
-    // Each before the last: all fill.
-    for sequence in (1..=many).rev() {
-        let posted = mailboxes.post(
-            (adu(sequence), Reliability::UntilDeadline),
-            &clock,
-            Patience::InTurn,
-        );
-        assert_eq!(posted.await, Ok(()));
-    }
-    let mut beyond = Box::pin(mailboxes.post(
-        (adu(0), Reliability::UntilDeadline),
-        &clock,
-        Patience::InTurn,
-    ));
-    assert!(polled_once(&mut beyond).await.is_none(), "it waits");
-    drop(inbox);
-    assert_eq!(beyond.await, Err(DropCause::Cancelled));
-}
-
-async fn polled_once<T>(work: &mut (impl Future<Output = T> + Unpin)) -> Option<T> {
+    assert!(rig.mailboxes.is_pressed(STREAM));
+    let clock = Clock::start();
+    let mut eased = Box::pin(rig.mailboxes.eased(STREAM, &clock, Duration::NEVER));
     tokio::select! {
         biased;
-        done = work => Some(done),
-        () = tokio::task::yield_now() => None,
+        () = &mut eased => panic!("nothing was taken"),
+        () = tokio::task::yield_now() => {}
     }
+    assert!(inbox.poll(Instant::ZERO).is_some());
+    eased.await;
+    assert!(!rig.mailboxes.is_pressed(STREAM));
+}
+
+#[tokio::test]
+async fn stream_goes_on_without_a_subscriber_after_its_wait() {
+    let rig = Rig::new();
+    let _inbox = rig.subscribe(true);
+    let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
+    for sequence in 0..3 {
+        rig.post(sequence, half, Instant::NEVER, Instant::ZERO);
+    }
+    let wait = Duration::from_millis(20);
+    rig.mailboxes.eased(STREAM, &Clock::start(), wait).await;
+    assert!(!rig.mailboxes.is_pressed(STREAM));
+    rig.post(3, half, Instant::NEVER, Instant::ZERO);
+    assert_eq!(rig.counted(), (3, vec![("overflow", 1)]));
+}
+
+#[test]
+fn closed_mailbox_gives_its_room_back() {
+    let rig = Rig::new();
+    let inbox = rig.subscribe(false);
+    rig.post(0, 1000, Instant::NEVER, Instant::ZERO);
+    let taken = || rig.mailboxes.room.bytes();
+    assert_eq!(taken(), 1000);
+    drop(inbox);
+    assert_eq!(taken(), 0);
+    rig.post(1, 1000, millis(9), Instant::ZERO);
+    assert_eq!((taken(), rig.counted().1), (0, vec![("cancelled", 1)]));
 }
