@@ -87,7 +87,7 @@ impl Listener {
     ) -> Result<Self, BindError> {
         let mut listeners = Vec::new();
         for address in addresses {
-            let bound = bind(*address, options.congestion.as_deref()).await;
+            let bound = bind(*address, options.congestion.as_deref());
             listeners.push(bound.map_err(|source| BindError::ListenTcp {
                 address: *address,
                 source,
@@ -140,11 +140,8 @@ impl Drop for Listener {
 }
 
 /// Listens on an address; says which, for port 0 stands for any.
-async fn bind(
-    address: SocketAddr,
-    congestion: Option<&str>,
-) -> io::Result<(SocketAddr, TcpListener)> {
-    let listener = TcpListener::bind(address).await?;
+fn bind(address: SocketAddr, congestion: Option<&str>) -> io::Result<(SocketAddr, TcpListener)> {
+    let listener = socket::listen(address)?;
     socket::set_options(&listener, congestion)?;
     Ok((listener.local_addr()?, listener))
 }

@@ -14,15 +14,19 @@ mod info;
 mod tests;
 
 use std::io::{self, Read as _};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 use thalweg_core::hop::settings::IDLE_TIMEOUT;
 use thalweg_core::pace::KernelPath;
 use thalweg_core::units::DataSize;
 use tokio::io::Interest;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+
+/// Connections that the kernel keeps until they are accepted, as the standard library has it.
+const BACKLOG: i32 = 128;
 
 /// All that the kernel says of a connection.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,23 @@ pub(super) fn set_options<S: AsFd>(socket: &S, congestion: Option<&str>) -> io::
         }
     }
     Ok(())
+}
+
+/// Listens on an address; for one of IPv6 on that alone, so that `[::]` and `0.0.0.0` of one port stand beside each other, as they
+/// do over UDP.
+///
+/// Fails   an address that is in use or not ours
+pub(super) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    // As the standard library does: a node that is started again need not wait for its former connections to be forgotten.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    TcpListener::from_std(socket.into())
 }
 
 /// Reads what has arrived, as far as there is place for it; zero at the end.

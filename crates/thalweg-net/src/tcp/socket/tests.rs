@@ -82,3 +82,17 @@ fn what_comes_after_a_short_reading_is_waited_for_and_seen() {
         assert_eq!(counts.iter().sum::<usize>(), 4);
     });
 }
+
+#[tokio::test]
+async fn both_families_listen_on_one_port() {
+    let Ok(six) = listen(([0_u16; 8], 0).into()) else {
+        // A machine without IPv6 has nothing to prove.
+        return;
+    };
+    let port = six.local_addr().expect("it is bound").port();
+    let four = listen(([0_u8; 4], port).into()).expect("the other family is free");
+    let dialled = TcpStream::connect(("127.0.0.1", port)).expect("somebody listens");
+    drop(six);
+    let (_, from) = four.accept().await.expect("somebody dials");
+    assert_eq!(dialled.local_addr().ok(), Some(from));
+}
