@@ -1,10 +1,13 @@
 //! Logs on standard error, by `--log` or `THALWEG_LOG`.
 //!
 //! *The idea.* The daemon tells states an operator cares about (`info`), a command only what needs a look (`warn`).
+//! What cannot be written is lost and counted (`thalweg_node::program::stderr`): no log is worth a node.
+//!
 //! The QUIC stack below is quiet unless asked for: its warnings are about single packets, and in a command that ends
 //! with a backlog nobody waits for, its errors about that.
 
 use anyhow::Context as _;
+use thalweg_node::program::stderr::Lines;
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::{Code, Failure, OrCode as _};
@@ -35,7 +38,9 @@ pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
         .or_code(Code::BadInput)?;
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Lines)
+        // It would say so on standard error, and panic where that cannot be written.
+        .log_internal_errors(false)
         .with_ansi(Colour::of_stderr().is_on())
         .with_target(default == Default::Command)
         .init();

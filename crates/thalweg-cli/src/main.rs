@@ -24,14 +24,17 @@ mod terminal;
 
 use std::process::ExitCode;
 
-use thalweg_node::program::Allocator;
+use thalweg_node::program::{Allocator, panics, stderr};
 
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
-    match command::Cli::read() {
+    panics::install();
+    let code = match command::Cli::read() {
         Ok(cli) => exit::report(command::run(cli)),
         Err(usage) => exit::report_usage(&usage),
-    }
+    };
+    stderr::flush();
+    code
 }

@@ -1,7 +1,7 @@
 //! What is printed, and whether in colour.
 //!
 //! *The idea.* Results go to standard output, and a write error is returned rather than a panic, so that a closed pipe
-//! can end the run gracefully. Everything said to a person goes to standard error, with what is unseen in it made visible: a
+//! can end the run gracefully. Nothing waits for standard error, and what cannot be written there is lost. Everything said to a person goes to standard error, with what is unseen in it made visible: a
 //! word of a file or of the command line may be somebody else's. Colour appears only on a terminal that knows it and never
 //! with `NO_COLOR`.
 //!
@@ -10,7 +10,9 @@
 use std::io::{self, IsTerminal, Write as _};
 
 use anyhow::Context as _;
+use indicatif::ProgressBar;
 use thalweg_core::model::visible;
+use thalweg_node::program::stderr;
 
 /// How a heading or a mark is painted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,15 +81,22 @@ pub fn print(text: &str) -> anyhow::Result<()> {
 /// Says why the run failed, on standard error.
 pub fn complain(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Red, "thalweg:");
-    // Nobody is left to be told when standard error itself is gone.
-    let _ = writeln!(io::stderr(), "{name} {}", visible(sentence));
+    // By the same queue as the log, so that neither overtakes the other, and nobody waits for a terminal that was stopped.
+    stderr::write(format!("{name} {}\n", visible(sentence)).as_bytes());
 }
 
 /// Tells a person something that is not an error, on standard error.
 pub fn tell(sentence: &str) {
     let name = Colour::of_stderr().paint(Paint::Dim, "thalweg:");
-    // As above.
-    let _ = writeln!(io::stderr(), "{name} {}", visible(sentence));
+    stderr::write(format!("{name} {}\n", visible(sentence)).as_bytes());
+}
+
+/// Says it above a line of progress, which is drawn again only when it is said.
+pub fn tell_above(bar: &ProgressBar, sentence: &str) {
+    bar.suspend(|| {
+        tell(sentence);
+        stderr::flush();
+    });
 }
 
 /// Returns whether a stream is a terminal that can be drawn on; one that says it is dumb only prints what comes.

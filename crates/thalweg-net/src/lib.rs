@@ -15,6 +15,7 @@
 //! | [`door`] | where who is not admitted yet shows a grant or redeems a ticket |
 //! | [`endpoint`] | binding, dialling, redialling, one link per neighbour |
 //! | [`link`] | control frames and ADUs on one connection |
+//! | [`task`] | what becomes of the node when a task fails |
 //! | [`close`] | why a connection or a stream ended, as numbers on the wire |
 //! | [`tcp`] | streams and messages over TCP, where UDP is blocked |
 //! | [`shaper`] | a slow, lossy line in user space, between two loopback addresses |
@@ -36,6 +37,7 @@ pub mod identity;
 pub mod link;
 mod lobby;
 pub mod shaper;
+pub mod task;
 pub mod tcp;
 
 pub use admission::Admission;
@@ -52,3 +54,4 @@ pub use link::{
     Receiver, Samples, SendOptions, Sending, Transport,
 };
 pub use shaper::{Impairment, Shaper, ShaperOptions};
+pub use task::{Failure, Failures, Vital};

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
+use crate::task;
+
 /// Handshakes at once, of all hosts.
 const PLACES: usize = 64;
 
@@ -72,7 +74,8 @@ impl<G: Send + 'static> Lobby<G> {
             let mut next = Some((place, guest));
             while let Some((place, guest)) = next {
                 tokio::select! {
-                    () = hear(guest) => {}
+                    // One whose handshake fails so gives its place back all the same.
+                    () = task::alone_or(hear(guest), || {}) => {}
                     () = displaced.notified() => {
                         tracing::debug!("a handshake was ended: another host has its place");
                     }

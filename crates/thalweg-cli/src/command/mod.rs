@@ -32,8 +32,10 @@ use std::ffi::OsString;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use thalweg_core::model::visible;
+use thalweg_node::program::panics::panicked;
+use tokio::time::{Duration, timeout};
 
-use crate::exit::{HELP, Outcome};
+use crate::exit::{Code, HELP, Outcome, fail};
 use crate::log;
 
 /// Carries live streams across several machines and bad links so that what matters arrives in time.
@@ -151,14 +153,34 @@ pub fn run(cli: Cli) -> Outcome {
     }
 }
 
+/// How long a command that has lost a task may take to end by itself, as a node does: it says which task, and closes its links.
+const ENDING_MAX: Duration = Duration::from_millis(800);
+
 /// Runs a command that waits for something.
 fn wait(command: impl Future<Output = Outcome>) -> Outcome {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("the system gives no threads to run on")?;
-    let outcome = runtime.block_on(command);
+    let outcome = runtime.block_on(guarded(command));
     // A read of standard input cannot be cut short, and a backlog that nobody waits for need not be.
     runtime.shutdown_background();
     outcome
+}
+
+/// Runs a command to its end, or until a task of the program has panicked, without which it might wait for ever.
+async fn guarded(command: impl Future<Output = Outcome>) -> Outcome {
+    let mut command = std::pin::pin!(command);
+    let fault = tokio::select! {
+        biased;
+        outcome = &mut command => return outcome,
+        fault = panicked() => fault,
+    };
+    match timeout(ENDING_MAX, command).await {
+        Ok(Err(failure)) => Err(failure),
+        Ok(Ok(_)) | Err(_) => fail(
+            Code::Failed,
+            format!("a task of the program has panicked: {fault}"),
+        ),
+    }
 }

@@ -46,7 +46,11 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let tcp = handle.tcp_addresses().iter();
     let tcp = tcp.map(|address| format!("{TCP_PREFIX}{address}"));
     let addresses: Vec<String> = udp.chain(tcp).collect();
-    terminal::print(&format!("{name} {} {}\n", handle.id(), addresses.join(" ")))?;
+    let line = format!("{name} {} {}\n", handle.id(), addresses.join(" "));
+    if let Err(error) = terminal::print(&line) {
+        // Its links do not need it, and `thalweg id` and `ls` say the same.
+        tracing::warn!("{error:#}; the node goes on without that line");
+    }
     let report = node.run(async move { shutdown.asked().await }).await?;
     match report.unacknowledged {
         0 => terminal::tell(&format!(

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::terminal::is_drawn_on;
+use crate::terminal::{is_drawn_on, tell_above};
 
 #[cfg(test)]
 mod tests;
@@ -64,7 +64,7 @@ impl Progress {
 
     /// Says a sentence above the line.
     pub fn say(&self, sentence: &str) {
-        self.bar.suspend(|| crate::terminal::tell(sentence));
+        tell_above(&self.bar, sentence);
     }
 
     /// Takes the line away and returns what has passed, and in what time.

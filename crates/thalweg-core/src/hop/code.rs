@@ -24,6 +24,8 @@ pub enum CloseCode {
     Duplicate,
     /// 6: the node has no room for another link.
     Overload,
+    /// 7: the node has failed at this link, by a fault of its own.
+    Fault,
     /// Any other number.
     Other(u64),
 }
@@ -57,6 +59,7 @@ impl CloseCode {
             4 => Self::Shutdown,
             5 => Self::Duplicate,
             6 => Self::Overload,
+            7 => Self::Fault,
             other => Self::Other(other),
         }
     }
@@ -70,6 +73,7 @@ impl CloseCode {
             Self::Shutdown => 4,
             Self::Duplicate => 5,
             Self::Overload => 6,
+            Self::Fault => 7,
             Self::Other(other) => other,
         }
     }
@@ -112,6 +116,7 @@ impl fmt::Display for CloseCode {
             Self::Shutdown => f.write_str("node shut down"),
             Self::Duplicate => f.write_str("duplicate connection"),
             Self::Overload => f.write_str("no room"),
+            Self::Fault => f.write_str("node failed"),
             Self::Other(number) => write!(f, "close code {number}"),
         }
     }

@@ -21,6 +21,7 @@ use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples};
 use crate::lobby::{Host, Lobby};
+use crate::task;
 use crate::tcp::Listener;
 
 /// How long a duplicate connection may take to deliver what was sent on it.
@@ -65,12 +66,12 @@ pub(crate) async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
             return;
         };
         let endpoint = endpoint.clone();
-        tokio::spawn(async move {
+        tokio::spawn(task::alone(async move {
             let fresh = Fresh::Tcp(connection, events);
             if let Err(reason) = establish(&endpoint, fresh, false).await {
                 tracing::debug!(%reason, "tcp session not accepted");
             }
-        });
+        }));
     }
 }
 
@@ -126,7 +127,10 @@ pub(crate) async fn establish(
     };
     let kept = settle(endpoint, &link);
     link.start(control);
-    tokio::spawn(watch(endpoint.clone(), link));
+    // A link whose end nobody sees would stay among the links for ever.
+    let watching = watch(endpoint.clone(), link);
+    let vital = &endpoint.0.vital;
+    vital.spawn_ending("the task that watches a link", watching);
     // Whoever was struck off while the two greeted was no link yet when that was enforced.
     end_if_refused(endpoint, peer);
     kept.ok_or(Unreachable::ShuttingDown)
@@ -160,12 +164,12 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
     };
     drop(announcing);
     if let Some(loser) = loser {
-        tokio::spawn(async move {
+        tokio::spawn(task::alone(async move {
             let reason = "another connection between the two nodes is kept";
             loser
                 .drain(CloseCode::Duplicate, reason, DUPLICATE_GRACE, true)
                 .await;
-        });
+        }));
     }
     Some(kept)
 }

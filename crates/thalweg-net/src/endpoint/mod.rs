@@ -50,6 +50,7 @@ use crate::door::{DOOR_ALPN, Door, Doorkeeper};
 use crate::error::{BindError, Unreachable};
 use crate::identity::Identity;
 use crate::link::{Context, Link, LinkEvent, Receiver, Transport};
+use crate::task::Vital;
 use crate::tcp;
 
 pub(crate) use self::address::Udp;
@@ -92,6 +93,8 @@ pub struct Options {
     pub congestion: Algorithm,
     /// How TCP is used, for peers with which QUIC does not get through.
     pub tcp: TcpOptions,
+    /// Starts the tasks that the endpoint cannot be without, and tells when one fails.
+    pub vital: Vital,
 }
 
 /// How an endpoint uses TCP: docs/tcp.md.
@@ -156,6 +159,7 @@ struct Shared {
     admission: Admission,
     door: Option<Arc<Door>>,
     context: Context,
+    vital: Vital,
     registry: Registry,
     network: Network,
     kept: Mutex<HashMap<NodeId, Kept>>,
@@ -186,6 +190,7 @@ impl Options {
             idle_timeout: settings::IDLE_TIMEOUT,
             congestion: Algorithm::default(),
             tcp: TcpOptions::default(),
+            vital: Vital::default(),
         }
     }
 }
@@ -239,7 +244,8 @@ impl Endpoint {
             listen => {
                 let admission = options.admission.clone();
                 let (session, door) = (session.clone(), door.clone());
-                Some(tcp::Listener::bind_with(session, listen, admission, door).await?)
+                let vital = &options.vital;
+                Some(tcp::Listener::bind_with(session, listen, admission, door, vital).await?)
             }
         };
         let mdns = options.mdns.then(|| discovery::lookup(&options.identity));
@@ -262,6 +268,7 @@ impl Endpoint {
                 receiver,
                 memories: Arc::default(),
             },
+            vital: options.vital.clone(),
             registry: Registry::default(),
             network: Network::watch().await,
             kept: Mutex::default(),
@@ -277,14 +284,21 @@ impl Endpoint {
             has_lookup: options.mdns,
             shutting_down: watch::Sender::new(false),
         }));
+        let vital = &options.vital;
         if let Some(listener) = listener {
-            tokio::spawn(accept::run_tcp(endpoint.clone(), listener));
+            let accepting = accept::run_tcp(endpoint.clone(), listener);
+            vital.spawn("the task that accepts links over TCP", accepting);
         }
-        tokio::spawn(accept::run(endpoint.clone()));
-        tokio::spawn(accept::measure(endpoint.clone()));
-        tokio::spawn(accept::enforce(endpoint.clone()));
+        let accepting = accept::run(endpoint.clone());
+        vital.spawn("the task that accepts links", accepting);
+        let measuring = accept::measure(endpoint.clone());
+        vital.spawn("the task that measures links", measuring);
+        let enforcing = accept::enforce(endpoint.clone());
+        vital.spawn("the task that ends refused links", enforcing);
         if let Some(mdns) = mdns {
-            tokio::spawn(discovery::run(endpoint.clone(), mdns));
+            // Without it the node goes on: mDNS ends where the network has none.
+            let discovering = discovery::run(endpoint.clone(), mdns);
+            vital.spawn_ending("the task that listens to mDNS", discovering);
         }
         tracing::info!(id = %endpoint.id(), "listening");
         tracing::debug!(udp = ?endpoint.listening(), tcp = ?endpoint.listening_tcp(), "listening");
@@ -405,10 +419,10 @@ impl Endpoint {
     pub fn keep_dialled(&self, peer: NodeId, addresses: impl Into<Addresses>, seed: u64) {
         // Held until the task is entered, for the task's first act is to set its state.
         let mut kept = self.kept();
-        let task = tokio::spawn(dial::keep(self.clone(), peer, addresses.into(), seed));
+        let keeping = dial::keep(self.clone(), peer, addresses.into(), seed);
         let entry = Kept {
             state: PeerState::Connecting,
-            task: task.abort_handle(),
+            task: self.0.vital.spawn("the task that dials a peer", keeping),
         };
         if let Some(before) = kept.insert(peer, entry) {
             before.task.abort();

@@ -84,9 +84,13 @@ use self::stats::Meter;
 use crate::clock::Clock;
 use crate::close::CloseCode;
 use crate::error::{BodyError, ControlError};
+use crate::task;
 
 /// How long the code of a connection that is closed over TCP may take to leave.
 const LAST_WORD: std::time::Duration = std::time::Duration::from_secs(1);
+
+/// What the peer is told of a link that ends by a fault of ours.
+const FAULT: &str = "this node has failed at this link";
 
 /// A connection with one neighbour; clones are the same link.
 #[derive(Clone)]
@@ -154,7 +158,10 @@ impl Link {
         let outgoing = control::greet(&connection).await?;
         let incoming = control::greeting(&connection).await?;
         let (control, commands) = mpsc::channel(FRAMES_QUEUED_MAX);
-        tokio::spawn(control::write(outgoing, commands));
+        let writing = control::write(outgoing, commands);
+        let written = connection.clone();
+        let fail = move || written.close(CloseCode::Fault, FAULT);
+        tokio::spawn(task::alone_or(writing, fail));
         let now = context.clock.now();
         let peer = connection.peer();
         let memory = context.memories.of(peer);
@@ -184,10 +191,19 @@ impl Link {
 
     /// Begins to take what arrives.
     pub(crate) fn start(&self, control: Reader) {
-        tokio::spawn(sender::drive(self.clone()));
-        tokio::spawn(receive::control(self.clone(), control));
-        tokio::spawn(receive::streams(self.clone()));
-        tokio::spawn(receive::datagrams(self.clone()));
+        self.spawn(sender::drive(self.clone()));
+        self.spawn(receive::control(self.clone(), control));
+        self.spawn(receive::streams(self.clone()));
+        self.spawn(receive::datagrams(self.clone()));
+    }
+
+    /// Starts a task that the link cannot be without; its panic ends the link, which is dialled again.
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let link = self.clone();
+        tokio::spawn(task::alone_or(task, move || {
+            tracing::error!(peer = %link.0.peer.short(), "a task of the link has panicked; the link ends");
+            link.close(CloseCode::Fault, FAULT);
+        }));
     }
 
     /// Returns the neighbour's key.

@@ -23,6 +23,7 @@ use super::receiver::Handling;
 use super::stream::Inbound;
 use crate::close::{CloseCode, StreamCode};
 use crate::error::BodyError;
+use crate::task;
 
 /// Accepts streams until the connection ends.
 pub(crate) async fn streams(link: Link) {
@@ -72,7 +73,7 @@ async fn here_or_apart(mut handling: Handling) {
     let ready = poll_fn(|context| Poll::Ready(handling.as_mut().poll(context).is_ready())).await;
     if !ready {
         // A new task polls at once, so no wake-up between the two polls is lost.
-        tokio::spawn(handling);
+        tokio::spawn(task::alone(handling));
     }
 }
 

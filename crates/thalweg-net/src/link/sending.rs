@@ -25,6 +25,7 @@ use super::news::{Reply, To};
 use super::outcome::{Carriage, Outcome, Payload, SendOptions};
 use crate::close::StreamCode;
 use crate::error::BodyError;
+use crate::task;
 
 /// An ADU on its way; awaited it is sent and says what became of it, dropped it is cancelled.
 #[must_use = "nothing is sent before it is awaited or detached"]
@@ -109,7 +110,7 @@ impl Sending {
                     room: None,
                 };
                 if let Some(ticket) = link.push(now, header, arrived, options, reply) {
-                    tokio::spawn(async move { feed(&link, ticket, body).await });
+                    tokio::spawn(task::alone(async move { feed(&link, ticket, body).await }));
                 }
             }
             Ready::Later(payload) => {
@@ -122,11 +123,11 @@ impl Sending {
                         .receiver
                         .outcome(&link, &header, Outcome::Overflow);
                 };
-                tokio::spawn(async move {
+                tokio::spawn(task::alone(async move {
                     let _waiting = waiting;
                     let outcome = carry(link.clone(), header, trace, payload, options).await;
                     link.0.context.receiver.outcome(&link, &header, outcome);
-                });
+                }));
             }
             Ready::Never(outcome) => {
                 link.0.counters.count(outcome);

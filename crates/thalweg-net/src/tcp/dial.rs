@@ -26,6 +26,7 @@ use super::shared::Shared;
 use super::tls::Tls;
 use super::{ALPN, ALPN_PLAIN, Options, socket};
 use crate::error::Unreachable;
+use crate::task;
 
 /// Between two attempts for a standby at first: as long as fail-overs are apart.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
@@ -81,7 +82,8 @@ pub async fn dial(
     let machine = Session::new(pacing, options.standbys, now);
     let (shared, connection, events) = begin(machine, peer, options.clock);
     shared.join(FIRST, line, decoder);
-    tokio::spawn(keep(shared, dialler, session));
+    let keeping = keep(shared.clone(), dialler, session);
+    tokio::spawn(task::alone_or(keeping, move || shared.fail_here()));
     Ok((connection, events))
 }
 

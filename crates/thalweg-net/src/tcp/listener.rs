@@ -32,6 +32,7 @@ use crate::admission::Admission;
 use crate::door::{Door, NO_PLACE};
 use crate::error::BindError;
 use crate::lobby::{Host, Lobby};
+use crate::task::Vital;
 
 /// Sessions at once: each neighbour's, and its next while the last is not yet found dead.
 const SESSIONS_MAX: usize = 2 * LINKS_MAX;
@@ -75,15 +76,16 @@ impl Listener {
         addresses: &[SocketAddr],
         admission: Admission,
     ) -> Result<Self, BindError> {
-        Self::bind_with(options, addresses, admission, None).await
+        Self::bind_with(options, addresses, admission, None, &Vital::default()).await
     }
 
-    /// The same, with a door for those who are not admitted.
+    /// The same, with a door for those who are not admitted, and with what hears of a task that fails.
     pub(crate) async fn bind_with(
         options: Options,
         addresses: &[SocketAddr],
         admission: Admission,
         door: Option<Arc<Door>>,
+        vital: &Vital,
     ) -> Result<Self, BindError> {
         let mut listeners = Vec::new();
         for address in addresses {
@@ -111,7 +113,10 @@ impl Listener {
         let (addresses, listeners): (Vec<_>, Vec<_>) = listeners.into_iter().unzip();
         let tasks = listeners
             .into_iter()
-            .map(|listener| tokio::spawn(run(listener, gate.clone())).abort_handle())
+            .map(|listener| {
+                let accepting = run(listener, gate.clone());
+                vital.spawn("the task that accepts TCP connections", accepting)
+            })
             .collect();
         Ok(Self {
             addresses,

@@ -29,6 +29,7 @@ use super::stream::End;
 use super::traffic::Traffic;
 use super::{carrier, socket};
 use crate::clock::Clock;
+use crate::task;
 
 /// How often the kernel is asked at least while something is sent, for its window and its rate change also where nothing waits.
 const ASK_INTERVAL: Duration = Duration::from_millis(200);
@@ -156,7 +157,8 @@ impl Shared {
             self.running.send_modify(|running| *running += 1);
             let shared = self.clone();
             tokio::spawn(async move {
-                carrier::run(shared.clone(), number, line, call).await;
+                let running = carrier::run(shared.clone(), number, line, call);
+                task::alone_or(running, || shared.fail_here()).await;
                 shared.running.send_modify(|running| *running -= 1);
             });
         }
@@ -171,7 +173,9 @@ impl Shared {
             is_alone && !std::mem::replace(&mut state.is_watched, true)
         });
         if is_to_be_watched {
-            tokio::spawn(self.clone().watch(number));
+            let shared = self.clone();
+            let watching = shared.clone().watch(number);
+            tokio::spawn(task::alone_or(watching, move || shared.fail_here()));
         }
     }
 
@@ -249,6 +253,11 @@ impl Shared {
             reason: reason.clone(),
         });
         self.act(|state| state.session.close(code, reason));
+    }
+
+    /// Ends the session because a task of it has panicked.
+    pub(super) fn fail_here(&self) {
+        self.close(CloseCode::Fault, "this node has failed at this session");
     }
 
     pub(super) fn close(&self, code: CloseCode, reason: &str) {

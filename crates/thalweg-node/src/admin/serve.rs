@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use thalweg_net::task::alone;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tracing::{debug, warn};
@@ -50,12 +51,12 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stopped: impl F
             let service = TowerToHyperService::new(router.clone());
             let connection = http.serve_connection(TokioIo::new(stream), service);
             let connection = connections.watch(connection);
-            tokio::spawn(async move {
+            tokio::spawn(alone(async move {
                 let _place = place;
                 if let Err(error) = connection.await {
                     debug!(%peer, %error, "admin API");
                 }
-            });
+            }));
         }
     };
     tokio::select! {

@@ -141,6 +141,9 @@ pub(crate) enum Command {
         node: String,
         reply: oneshot::Sender<Result<String, AdmissionError>>,
     },
+    /// Panic, to prove what becomes of a node without its control task.
+    #[cfg(test)]
+    Panic,
     /// Say that this node leaves, and answer when no plan of others leads on from here any more.
     Leave {
         reply: oneshot::Sender<()>,
@@ -333,6 +336,8 @@ impl Control {
                 self.count_all();
                 let _ = reply.send(self.status());
             }
+            #[cfg(test)]
+            Command::Panic => panic!("as the test wants it"),
             Command::Leave { reply } => {
                 self.leaving = Some(reply);
                 self.controller.leave(now, &mut self.keys);

@@ -17,6 +17,7 @@ use super::Control;
 use super::log::hop;
 use super::neighbour::PeerState;
 use crate::forward::{Mailbox, MailboxReading};
+use crate::program::{panics, stderr};
 use crate::status::{
     LedgerStatus, LinkStatus, LossStatus, NodeStatus, OutboxStatus, OverStatus, PlanStatus,
     RouteStatus, Status, StreamStatus, SubscriberStatus,
@@ -47,6 +48,8 @@ impl Control {
             refused: self.refusals.status(),
             unknown_adus: self.forwarder.ledger.unknown(),
             lag_ms: self.forwarder.lag().as_millis_f64(),
+            log_lines_lost: stderr::lost(),
+            panics: panics::count(),
         }
     }
 

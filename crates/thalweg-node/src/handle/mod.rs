@@ -98,6 +98,11 @@ impl Handle {
         &self.tcp_addresses
     }
 
+    /// Returns whether nobody is left who would do what is asked.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.inputs.is_closed()
+    }
+
     /// Returns the time on the node's clock, which deadlines in its headers are on.
     pub fn now(&self) -> Instant {
         self.forwarder.clock.now()

@@ -11,6 +11,7 @@ use thalweg_core::id::{Epoch, StreamName};
 use thalweg_core::planner::Planner;
 use thalweg_core::time::Duration;
 use thalweg_core::units::Bitrate;
+use thalweg_net::task::alone;
 use tokio::io::{BufReader, BufWriter, Interest};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
@@ -28,6 +29,9 @@ use crate::node::NodeError;
 /// How long nobody is let in after that failed; and how often it is looked whether a program is gone that has written more than is
 /// read.
 const PAUSE: StdDuration = StdDuration::from_millis(100);
+
+/// What a program is answered when the node's control part is gone.
+const STOPPED: &str = "the node has stopped";
 
 type In = BufReader<OwnedReadHalf>;
 type Out = BufWriter<OwnedWriteHalf>;
@@ -80,7 +84,8 @@ impl Server {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        connections.spawn(serve(stream, self.handle.clone(), stopping.clone()));
+                        let serving = serve(stream, self.handle.clone(), stopping.clone());
+                        connections.spawn(alone(serving));
                     }
                     Err(error) => {
                         debug!(%error, "local connection not accepted");
@@ -158,8 +163,13 @@ async fn answer(
             subscribe(read, write, &handle, options, stopping).await
         }
         Some(Frame::Message(Message::Status)) => {
-            let status = serde_json::to_value(handle.status().await)?;
-            frame::write_message(write, &Message::Report { status }).await
+            let answer = match handle.status().await {
+                Some(status) => Message::Report {
+                    status: serde_json::to_value(status)?,
+                },
+                None => no(false, STOPPED.into()),
+            };
+            frame::write_message(write, &answer).await
         }
         Some(Frame::Message(Message::Invite(request))) => {
             let answer = match invite(&handle, request).await {
@@ -360,6 +370,9 @@ async fn subscribe(
     options: SubscribeOptions,
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
+    if handle.is_stopped() {
+        return frame::write_message(write, &no(false, STOPPED.into())).await;
+    }
     let peer = read.get_ref().as_ref().peer_cred().ok();
     let pid = peer.and_then(|peer| peer.pid());
     let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));

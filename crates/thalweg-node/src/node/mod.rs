@@ -6,6 +6,8 @@
 //! *What it does not do.* It decides nothing that concerns a stream (`control`) and carries none (`forward`).
 
 mod lock;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -17,14 +19,16 @@ use thalweg_core::adu::Header;
 use thalweg_core::id::NodeId;
 use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
+use thalweg_net::task::Ended;
 use thalweg_net::{
-    Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Identity, IdentityError,
-    Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples, TcpOptions, check_relay_ca,
+    Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Failure, Failures,
+    Identity, IdentityError, Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples,
+    TcpOptions, Vital, check_relay_ca,
 };
 use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
-use tracing::{info, warn};
+use tokio::task::{AbortHandle, JoinSet};
+use tracing::{error, info, warn};
 
 use self::lock::Lock;
 use crate::config::{Config, Owner, Tcp};
@@ -34,6 +38,7 @@ use crate::fabric::StateError;
 use crate::fabric::state::State;
 use crate::forward::{Forwarder, measure_lag};
 use crate::handle::Handle;
+use crate::program::panics;
 use crate::{admin, continuity, local};
 
 /// How long a node that stops waits for what it has sent to be acknowledged.
@@ -46,6 +51,10 @@ const LEAVE_MAX: Duration = Duration::from_secs(2);
 /// How long a node that stops waits for local publishers to end their streams.
 const PUBLISHERS_GRACE: Duration = Duration::from_secs(3);
 
+/// How long a node that has failed takes leave of its programs and neighbours: it is to be gone within a second, so that it is
+/// started again.
+const FAILED_GRACE: Duration = Duration::from_millis(300);
+
 /// Callers at the door that wait for the control task; the network hears no more at once.
 const KNOCKS_MAX: usize = 16;
 
@@ -53,10 +62,10 @@ const KNOCKS_MAX: usize = 16;
 pub struct Node {
     handle: Handle,
     endpoint: Endpoint,
-    control: JoinHandle<()>,
-    inlet_events: JoinHandle<()>,
-    listening: JoinHandle<()>,
-    measuring: JoinHandle<()>,
+    /// The tasks that run until the node has stopped.
+    tasks: Vec<AbortHandle>,
+    vital: Vital,
+    failures: Failures,
     local: Option<local::Server>,
     admin: Option<admin::Server>,
     /// Given back when the node is no more.
@@ -138,6 +147,9 @@ pub enum NodeError {
     /// The system gives no random numbers.
     #[error("the system gives no random numbers, so no keys can be made")]
     Random,
+    /// It ran, and a part of it that it cannot be without has failed.
+    #[error(transparent)]
+    Failed(#[from] Failure),
 }
 
 impl NodeError {
@@ -191,6 +203,7 @@ impl Node {
         let state = belonging(&config, identity.id())?;
         let admission = admitted(&config, &state);
         let (door, knocks) = mpsc::channel(KNOCKS_MAX);
+        let (vital, failures) = Vital::new();
         let clock = Clock::start();
         let pool = Pool::new(POOL_BYTES_DEFAULT);
         let forwarder = Arc::new(Forwarder::new(clock, pool));
@@ -212,6 +225,7 @@ impl Node {
             congestion: config.congestion,
             tcp: tcp(&config.tcp),
             doorkeeper: state.fabric.map(|_| door),
+            vital: vital.clone(),
             ..Options::new(identity.clone(), admission)
         };
         let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
@@ -233,9 +247,8 @@ impl Node {
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
         dial(&endpoint, &config, &state);
         let listening = continuity::listen(Arc::clone(&forwarder), given_queue, inputs.clone());
-        let listening = tokio::spawn(listening);
-        let measuring = tokio::spawn(measure_lag(Arc::clone(&forwarder)));
-        let inlet_events = tokio::spawn(pump(event_queue, knocks, inputs));
+        let measuring = measure_lag(Arc::clone(&forwarder));
+        let pumping = pump(event_queue, knocks, inputs);
         let control = Control::new(
             config,
             identity,
@@ -244,14 +257,18 @@ impl Node {
             endpoint.clone(),
             forwarder,
         );
-        let control = tokio::spawn(control.run(queue));
+        let tasks = vec![
+            vital.spawn("the task that brings links to the control task", pumping),
+            vital.spawn("the task that listens to neighbours", listening),
+            vital.spawn("the task that measures how late the node is", measuring),
+            vital.spawn("the control task", control.run(queue)),
+        ];
         Ok(Self {
             handle,
             endpoint,
-            control,
-            inlet_events,
-            listening,
-            measuring,
+            tasks,
+            vital,
+            failures,
             local,
             admin,
             locks: lock.into_iter().collect(),
@@ -270,17 +287,28 @@ impl Node {
 
     /// Runs until `shutdown` is ready; then ends streams, waits for what is under way, and closes.
     ///
-    /// Fails   never after a successful start: what goes wrong while running is logged, counted and gone around
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<Report, NodeError> {
+    /// Fails   a task that the node cannot be without has ended; then it is gone within a second, and what it was waits for nobody.
+    ///         Other things that go wrong while it runs are logged, counted and gone around
+    pub async fn run(mut self, shutdown: impl Future<Output = ()>) -> Result<Report, NodeError> {
         let (stop, stopping) = watch::channel(false);
         let mut servers = JoinSet::new();
-        if let Some(local) = self.local {
-            servers.spawn(local.run(stopping.clone()));
+        if let Some(local) = self.local.take() {
+            let serving = local.run(stopping.clone());
+            servers.spawn(self.vital.watched("the local socket's task", serving));
         }
-        if let Some(admin) = self.admin {
-            servers.spawn(admin.run(stopping));
+        if let Some(admin) = self.admin.take() {
+            let serving = admin.run(stopping);
+            servers.spawn(self.vital.watched("the admin API's task", serving));
         }
-        shutdown.await;
+        let failure = tokio::select! {
+            () = shutdown => None,
+            failure = failed(&mut self.failures) => Some(failure),
+        };
+        if let Some(failure) = failure {
+            error!(%failure, "the node ends");
+            stop.send_replace(true);
+            return Err(self.fail(servers, failure).await);
+        }
         info!("stopping");
         // Sources plan around this node while its own programs end.
         let left = self.handle.leave();
@@ -303,12 +331,41 @@ impl Node {
         if unacknowledged > 0 {
             warn!(unacknowledged, "ADUs were sent whose arrival is not known");
         }
-        self.inlet_events.abort();
-        self.listening.abort();
-        self.measuring.abort();
-        self.control.abort();
+        self.abort();
         info!(unacknowledged, "stopped");
         Ok(Report { unacknowledged })
+    }
+
+    /// Ends a node of which a part is gone: programs and neighbours are told if that takes no time, and nothing is waited for.
+    async fn fail(self, mut servers: JoinSet<()>, failure: Failure) -> NodeError {
+        let ended = async { while servers.join_next().await.is_some() {} };
+        // Programs that do not hear it see their connection end.
+        let _ = tokio::time::timeout(FAILED_GRACE.into(), ended).await;
+        servers.shutdown().await;
+        let closed = self.endpoint.shutdown(Duration::ZERO);
+        // Neighbours that do not hear it find out by its silence.
+        let _ = tokio::time::timeout(FAILED_GRACE.into(), closed).await;
+        self.abort();
+        failure.into()
+    }
+
+    fn abort(&self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+/// Waits until the node cannot go on.
+async fn failed(failures: &mut Failures) -> Failure {
+    tokio::select! {
+        biased;
+        failure = failures.next() => failure,
+        // A panic elsewhere in the program may have taken a part of the node with it that nobody watches.
+        message = panics::panicked() => Failure {
+            task: "a task of the program",
+            how: Ended::Panicked(message),
+        },
     }
 }
 

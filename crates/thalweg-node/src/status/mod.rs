@@ -43,6 +43,10 @@ pub struct Status {
     pub unknown_adus: u64,
     /// How long it took to hand on what was last taken in one go: what comes right after that has waited as long.
     pub lag_ms: f64,
+    /// Lines of its log that could not be written to standard error.
+    pub log_lines_lost: u64,
+    /// Tasks that have panicked and cost a single connection: faults of the program, each told in the log.
+    pub panics: u64,
 }
 
 /// A node.

@@ -62,6 +62,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
 fn describe(status: &Value, colour: Colour) -> String {
     let mut text = String::new();
     let head = |title: &str| colour.paint(Paint::Bold, title);
+    text.push_str(&troubles(status, colour));
     let _ = writeln!(text, "{}", head("nodes"));
     text.push_str(&table::lay_out(&nodes(status), colour));
     let _ = writeln!(text, "\n{}", head("links"));
@@ -86,6 +87,24 @@ fn describe(status: &Value, colour: Colour) -> String {
             let _ = writeln!(text, "{}", explanation.trim_end());
         }
     }
+    text
+}
+
+/// Says what is wrong with the node's process itself; nothing if nothing is.
+fn troubles(status: &Value, colour: Colour) -> String {
+    let mut text = String::new();
+    let mut say = |count: &Value, what: &str| {
+        if let Some(count) = count.as_u64().filter(|count| *count > 0) {
+            let line = format!("{count} {what}");
+            let _ = writeln!(text, "{}", colour.paint(Paint::Yellow, &line));
+        }
+    };
+    let lost =
+        "lines of the node's log could not be written: is its disk full, or what reads it gone?";
+    say(&status["log_lines_lost"], lost);
+    let faults =
+        "tasks of the node have panicked, each for a single connection: its log says where";
+    say(&status["panics"], faults);
     text
 }
 

@@ -55,7 +55,7 @@ impl Bar {
                 }
                 self.bar.set_position(bytes);
             }
-            Event::Notice(sentence) => self.bar.suspend(|| terminal::tell(&sentence)),
+            Event::Notice(sentence) => terminal::tell_above(&self.bar, &sentence),
             _ => {}
         }
     }

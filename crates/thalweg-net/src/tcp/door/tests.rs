@@ -11,6 +11,7 @@ use super::*;
 use crate::admission::Admission;
 use crate::clock::Clock;
 use crate::door::{AtDoor, CALLERS_MAX};
+use crate::task::Vital;
 use crate::tcp::{ALPN_PLAIN, Listener, Options, dial};
 
 struct Site {
@@ -36,7 +37,8 @@ async fn site() -> Site {
     let admission = Admission::of([member.id()]);
     let door = Some(Arc::new(Door::new(keeper)));
     let anywhere = (Ipv4Addr::LOCALHOST, 0).into();
-    let listener = Listener::bind_with(options, &[anywhere], admission, door).await;
+    let vital = Vital::default();
+    let listener = Listener::bind_with(options, &[anywhere], admission, door, &vital).await;
     Site {
         listener: listener.expect("loopback can be listened on"),
         keeper: own.id(),

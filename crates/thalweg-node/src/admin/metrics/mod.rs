@@ -50,6 +50,7 @@ pub(super) fn render(status: &Status) -> String {
         "how long it took to hand on what was last taken in one go",
     );
     page.sample("thalweg_lag_seconds", &[], status.lag_ms / 1e3);
+    program(&mut page, status);
     page.family(
         "thalweg_nodes",
         "gauge",
@@ -62,6 +63,26 @@ pub(super) fn render(status: &Status) -> String {
     streams(&mut page, &counted);
     ledgers(&mut page, &counted);
     page.text
+}
+
+/// How the process itself is.
+fn program(page: &mut Page, status: &Status) {
+    page.family(
+        "thalweg_log_lines_lost_total",
+        "counter",
+        "lines of the log that could not be written",
+    );
+    page.sample(
+        "thalweg_log_lines_lost_total",
+        &[],
+        status.log_lines_lost as f64,
+    );
+    page.family(
+        "thalweg_panics_total",
+        "counter",
+        "tasks that have panicked, each for a single connection",
+    );
+    page.sample("thalweg_panics_total", &[], status.panics as f64);
 }
 
 /// A stream that counts, or whose counters are kept.

@@ -1,12 +1,15 @@
-//! What a program that runs nodes begins with: how it allocates, and what it logs.
+//! What a program that runs nodes begins with: how it allocates, what it logs and where to, and what a panic does.
 //!
-//! *The idea.* A library chooses neither, the program does; but there are several, and they should be alike: the daemon, and the
-//! measurements of it.
+//! *The idea.* A library chooses none of these, the program does; but there are several, and they should be alike: the daemon, and
+//! the measurements of it.
 //!
 //! A relay touches the state of hundreds of links for each ADU, and waits longer for where that lies than for what it says. jemalloc lays
 //! it out in few large pages. It is built where that was measured; elsewhere the allocator is the system's.
 //!
 //! *Sources.* docs/decisions/0031.
+
+pub mod panics;
+pub mod stderr;
 
 /// What the daemon logs unless it is told otherwise, in the syntax of `tracing_subscriber::EnvFilter`: states that an operator
 /// cares about, and of the libraries below what went wrong.

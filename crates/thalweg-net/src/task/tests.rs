@@ -1,0 +1,55 @@
+//! Proves that a vital task's end is told with its reason, and that one that serves a connection ends alone.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Ended, Failure, Vital, alone, alone_or, is_alone};
+
+fn failed(task: &'static str, how: Ended) -> Failure {
+    Failure { task, how }
+}
+
+#[tokio::test]
+async fn vital_task_that_panics_is_told_with_its_message() {
+    let (vital, mut failures) = Vital::new();
+    let number = 7;
+    vital.spawn("the test", async move { panic!("no {number}") });
+    let failure = failures.next().await;
+    assert_eq!(failure, failed("the test", Ended::Panicked("no 7".into())));
+    assert!(failure.to_string().contains("has panicked (no 7)"));
+}
+
+#[tokio::test]
+async fn vital_task_that_returns_is_told() {
+    let (vital, mut failures) = Vital::new();
+    vital.spawn("the test", async {});
+    assert_eq!(failures.next().await, failed("the test", Ended::Returned));
+}
+
+#[tokio::test]
+async fn ending_task_is_told_only_if_it_panics() {
+    let (vital, mut failures) = Vital::new();
+    vital.spawn_ending("the first", async {});
+    vital.spawn_ending("the second", async { panic!("why") });
+    let failure = failures.next().await;
+    assert_eq!(failure, failed("the second", Ended::Panicked("why".into())));
+}
+
+#[tokio::test]
+async fn aborted_task_has_not_failed() {
+    let (vital, mut failures) = Vital::new();
+    vital.spawn("the first", std::future::pending()).abort();
+    vital.spawn("the second", async {});
+    assert_eq!(failures.next().await.task, "the second");
+}
+
+#[tokio::test]
+async fn panic_of_a_lone_task_ends_its_connection() {
+    assert!(!is_alone());
+    assert!(alone(async { is_alone() }).await);
+    let is_ended = AtomicBool::new(false);
+    alone_or(async { panic!("this connection") }, || {
+        is_ended.store(true, Ordering::Relaxed);
+    })
+    .await;
+    assert!(is_ended.load(Ordering::Relaxed));
+}
