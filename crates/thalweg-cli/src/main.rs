@@ -31,6 +31,7 @@ static ALLOCATOR: Allocator = Allocator;
 
 fn main() -> ExitCode {
     panics::install();
+    shutdown::ignore_others();
     let code = match command::Cli::read() {
         Ok(cli) => exit::report(command::run(cli)),
         Err(usage) => exit::report_usage(&usage),

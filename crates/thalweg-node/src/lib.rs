@@ -37,7 +37,7 @@ pub mod transfer;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use control::{
-    AdmissionError, HopCost, InviteRequest, RouteError, TraceError, TraceEvent, TracedAdu,
+    AdmissionError, HopCost, InviteRequest, Reloaded, RouteError, TraceError, TraceEvent, TracedAdu,
 };
 pub use handle::{
     Handle, Losses, Outgoing, Publication, PublishError, PublishSummary, Publisher, Sendable,

@@ -1,14 +1,15 @@
 //! `thalweg node --config FILE`: the daemon.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
 use thalweg_net::endpoint::TCP_PREFIX;
-use thalweg_node::{Config, Node};
+use thalweg_node::{Config, Handle, Node, Reloaded};
+use tracing::{info, warn};
 
 use crate::exit::{Code, Failure, OrCode as _, Outcome};
-use crate::shutdown::Shutdown;
+use crate::shutdown::{Request, Shutdown};
 use crate::terminal;
 
 const EXAMPLES: &str = "\
@@ -18,7 +19,10 @@ Examples:
   thalweg --log thalweg_node=debug node --config node.toml
 
 When it listens, it prints one line with its name, key and addresses on standard output. SIGTERM and Ctrl-C end it
-in good order: what was sent is waited for, and what is not known to have arrived is reported.";
+in good order: what was sent is waited for, and what is not known to have arrived is reported.
+
+SIGHUP has it read the configuration again: peers come, go and move, and their rates change; the log says what was taken over
+and which keys wait for the next start. With a mistake in the file everything stays as it is.";
 
 /// Run a node until it is told to stop.
 #[derive(Debug, Args)]
@@ -35,7 +39,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         .context("the configuration cannot be used")
         .or_code(Code::BadInput)?;
     let name = config.name.clone();
-    let mut shutdown = Shutdown::listen()?;
+    let mut shutdown = Shutdown::listen_as_node()?;
     let node = Node::load(config).await.map_err(|error| {
         let is_input = error.is_input();
         let error = anyhow::Error::new(error).context(format!("node `{name}` cannot start"));
@@ -49,9 +53,15 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let line = format!("{name} {} {}\n", handle.id(), addresses.join(" "));
     if let Err(error) = terminal::print(&line) {
         // Its links do not need it, and `thalweg id` and `ls` say the same.
-        tracing::warn!("{error:#}; the node goes on without that line");
+        warn!("{error:#}; the node goes on without that line");
     }
-    let report = node.run(async move { shutdown.asked().await }).await?;
+    let file = arguments.config.clone();
+    let asked = async move {
+        while shutdown.next().await == Request::Reload {
+            reload(&handle, &file).await;
+        }
+    };
+    let report = node.run(asked).await?;
     match report.unacknowledged {
         0 => terminal::tell(&format!(
             "node `{name}` stopped; everything sent was acknowledged"
@@ -61,4 +71,36 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         )),
     }
     Ok(Code::Done)
+}
+
+/// Reads the configuration again and says in the log what became of it.
+async fn reload(handle: &Handle, file: &Path) {
+    let config = match Config::load(file) {
+        Ok(config) => config,
+        Err(error) => {
+            return warn!(
+                "the configuration cannot be used, and everything stays as it is: {error}"
+            );
+        }
+    };
+    let reloaded = match handle.reload(config).await {
+        Some(Ok(reloaded)) => reloaded,
+        Some(Err(mistake)) => {
+            return warn!(
+                "the configuration cannot be used, and everything stays as it is: {mistake}"
+            );
+        }
+        None => return,
+    };
+    if reloaded == Reloaded::default() {
+        info!("the configuration was read again, and says nothing new");
+    }
+    if !reloaded.applied.is_empty() {
+        let applied = reloaded.applied.join(", ");
+        info!("the configuration was read again; taken over: {applied}");
+    }
+    if !reloaded.restart.is_empty() {
+        let keys = reloaded.restart.join(", ");
+        warn!("the configuration was read again; these wait for a restart of the node: {keys}");
+    }
 }

@@ -15,6 +15,7 @@ mod ls;
 mod output;
 mod plan;
 mod program;
+mod signals;
 mod simulate;
 mod terminal;
 mod top;

@@ -44,6 +44,7 @@
 mod account;
 mod accounts;
 mod admission;
+mod configure;
 mod continuity;
 mod deploy;
 mod flood;

@@ -12,6 +12,7 @@
 //! | `keys` | signatures, digests, random numbers, envelopes |
 //! | `log` | notes to the log |
 //! | `report` | the status |
+//! | `reload` | the configuration, read again while the node runs |
 //! | `programs` | streams that programs here publish and subscribe to |
 //! | `trace` | who wants to know what hops cost |
 //!
@@ -26,6 +27,7 @@ mod log;
 mod neighbour;
 mod programs;
 mod refusals;
+mod reload;
 mod report;
 mod route;
 mod trace;
@@ -43,6 +45,7 @@ use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
 use thalweg_net::{Admission, AtDoor, Clock, CloseCode, Endpoint, Identity, LinkEvent, Samples};
+use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
 
@@ -55,6 +58,7 @@ use crate::status::{LedgerStatus, Status};
 
 pub use admission::{AdmissionError, InviteRequest};
 pub(crate) use programs::Published;
+pub use reload::Reloaded;
 pub use route::RouteError;
 pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 
@@ -144,6 +148,11 @@ pub(crate) enum Command {
     /// Panic, to prove what becomes of a node without its control task.
     #[cfg(test)]
     Panic,
+    /// Take over of a configuration what can be taken over while the node runs.
+    Reload {
+        config: Box<Config>,
+        reply: oneshot::Sender<Result<Reloaded, TextError>>,
+    },
     /// Say that this node leaves, and answer when no plan of others leads on from here any more.
     Leave {
         reply: oneshot::Sender<()>,
@@ -167,6 +176,8 @@ pub(crate) struct Control {
     endpoint: Endpoint,
     kept: Kept,
     refusals: Refusals,
+    /// The configuration as it was read last, of which the node goes by what it has taken over.
+    config: Config,
     peers: BTreeMap<NodeId, Peer>,
     peer_states: PeerStates,
     publishers: BTreeMap<StreamId, Publishing>,
@@ -182,17 +193,13 @@ pub(crate) struct Control {
 
 impl Control {
     pub(crate) fn new(
-        mut config: Config,
+        config: Config,
         identity: Identity,
         box_key: BoxKey,
         state: State,
         endpoint: Endpoint,
         forwarder: Arc<Forwarder>,
     ) -> Self {
-        for peer in &mut config.peers {
-            // Where ciphers are given up for speed, what is confidential is still sealed from end to end.
-            peer.secure &= !config.tcp.plain.contains(&peer.key);
-        }
         let settings = settings(&config, identity.id(), &forwarder.clock);
         let mut keys = NodeKeys { identity, box_key };
         let now = forwarder.clock.now();
@@ -200,7 +207,10 @@ impl Control {
         for fault in faults {
             warn!("{fault}");
         }
-        let peers = config.peers.into_iter();
+        let peers = config.peers.iter();
+        let peers = peers
+            .map(|peer| (peer.key, as_secured(peer, &config)))
+            .collect();
         Self {
             controller: Controller::in_fabric(settings, roll, now, &mut keys),
             keys,
@@ -208,12 +218,13 @@ impl Control {
             admission: endpoint.admission().clone(),
             endpoint,
             kept: Kept {
-                file: config.fabric.state,
+                file: config.fabric.state.clone(),
                 invitations: state.invitations,
                 contacts: state.contacts,
             },
             refusals: Refusals::default(),
-            peers: peers.map(|peer| (peer.key, peer)).collect(),
+            peers,
+            config,
             peer_states: PeerStates::new(),
             publishers: BTreeMap::new(),
             subscribers: BTreeMap::new(),
@@ -338,6 +349,9 @@ impl Control {
             }
             #[cfg(test)]
             Command::Panic => panic!("as the test wants it"),
+            Command::Reload { config, reply } => {
+                let _ = reply.send(self.reload(*config));
+            }
             Command::Leave { reply } => {
                 self.leaving = Some(reply);
                 self.controller.leave(now, &mut self.keys);
@@ -567,22 +581,38 @@ impl Control {
     }
 }
 
-/// Returns what the control plane need know of a configuration.
-fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
-    let peer = |peer: &Peer| thalweg_core::control::Peer {
+/// Returns a peer whose link is secure only if it is ciphered: where ciphers are given up for speed, what is confidential is still sealed
+/// from end to end.
+fn as_secured(peer: &Peer, config: &Config) -> Peer {
+    let mut peer = peer.clone();
+    peer.secure &= !config.tcp.plain.contains(&peer.key);
+    peer
+}
+
+/// Returns what the control plane need know of a peer.
+fn known(peer: &Peer) -> thalweg_core::control::Peer {
+    thalweg_core::control::Peer {
         key: peer.key,
         name: peer.name.clone(),
         trusted: peer.trusted,
         rate: peer.rate,
         secure: peer.secure,
-    };
+    }
+}
+
+/// Returns what the control plane need know of a configuration.
+fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let running = clock.now().saturating_since(Instant::ZERO);
     Settings {
         id,
         name: config.name.clone(),
         slots: config.slots,
-        peers: config.peers.iter().map(peer).collect(),
+        peers: config
+            .peers
+            .iter()
+            .map(|peer| known(&as_secured(peer, config)))
+            .collect(),
         weights: config.weights,
         since_1970: Duration::from(since_1970.unwrap_or_default()).saturating_sub(running),
     }

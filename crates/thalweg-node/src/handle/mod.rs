@@ -21,9 +21,11 @@ use thalweg_core::control;
 use thalweg_core::id::{NodeId, StreamName};
 use thalweg_core::session::Part;
 use thalweg_core::time::Instant;
+use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::control::{AdmissionError, Command, Input, InviteRequest, RouteError};
+use crate::config::Config;
+use crate::control::{AdmissionError, Command, Input, InviteRequest, Reloaded, RouteError};
 use crate::forward::Forwarder;
 use crate::status::Status;
 
@@ -170,6 +172,14 @@ impl Handle {
     /// Returns how the node, its links and its streams are; `None` if it has stopped.
     pub async fn status(&self) -> Option<Status> {
         self.ask(|reply| Command::Status { reply }).await
+    }
+
+    /// Has the node go by a configuration as far as it can while it runs, and returns what became of it.
+    ///
+    /// Fails   with the mistake, where a peer of it is this node itself; nothing is taken over then. None: the node has stopped
+    pub async fn reload(&self, config: Config) -> Option<Result<Reloaded, TextError>> {
+        let config = Box::new(config);
+        self.ask(|reply| Command::Reload { config, reply }).await
     }
 
     /// Says that the node leaves, and waits until no plan of others leads on from here any more.

@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 
 use super::{A, B, C, Duration, Fabric, LINK, StreamId, name, publication};
-use crate::control::{Note, PlanState, Publication};
+use crate::control::{Note, Peer, PlanState, Publication};
 use crate::id::NodeId;
 use crate::needs::Reliability;
 use crate::planner::Planner;
@@ -219,4 +219,35 @@ fn whose_way_breaks_goes_on_by_one_that_is_too_slow_until_there_is_a_better() {
     fabric.pass(Duration::from_secs(1));
     assert_eq!(fabric.way(A, stream).1, [A, C, B]);
     assert_eq!(lack(&fabric, stream), None);
+}
+
+#[test]
+fn peer_that_is_configured_anew_has_its_name_and_rate_on_the_map() {
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    let rate = Bitrate::from_kbps(2_000);
+    let peer = Peer {
+        key: B,
+        name: "base".parse().expect("a name"),
+        trusted: true,
+        rate: Some(rate),
+        secure: true,
+    };
+    fabric.at(A, |c, now, keys| c.handle_peer(peer.clone(), now, keys));
+    fabric.settle();
+    let told = |fabric: &Fabric, at| {
+        let record = fabric.node(at).controller.directory().record(A);
+        let there = record.and_then(|record| record.neighbour(B).copied());
+        there.expect("they are linked").rate
+    };
+    for at in [A, B] {
+        assert_eq!(told(&fabric, at), rate);
+    }
+    assert_eq!(fabric.node(A).controller.name_of(B), "base");
+    fabric.at(A, |c, now, keys| c.handle_peer_gone(B, now, keys));
+    fabric.settle();
+    assert_eq!(told(&fabric, B), Bitrate::ZERO);
+    assert!(
+        fabric.node(A).controller.link(B).is_some(),
+        "the link is its driver's"
+    );
 }

@@ -208,6 +208,14 @@ impl Gauge {
         gauge
     }
 
+    /// Takes in what the operator says now that the link carries; returns whether others are to be told something else.
+    pub fn set_ceiling(&mut self, ceiling: Option<Bitrate>) -> bool {
+        let before = self.told().rate;
+        self.ceiling = ceiling;
+        self.told_rate = band_of(self.reading().capacity);
+        self.told().rate != before
+    }
+
     /// Takes in a sample; returns whether others are to be told something else.
     ///
     /// Cost    O(samples of a window), no allocation once warm

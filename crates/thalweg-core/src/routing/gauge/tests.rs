@@ -508,3 +508,15 @@ fn a_link_that_is_full_is_not_doubted() {
     assert_eq!(link.pass(300, 400, Duration::from_secs(600)), 1);
     assert!(link.gauge.poll_timeout() > link.now + DOUBT - WINDOW);
 }
+
+#[test]
+fn rate_that_is_configured_later_is_told_at_once() {
+    let mut link = Direction::new(Some(8_000), 0, 1);
+    link.pass(8_000, 100, Duration::from_secs(4));
+    let rate = Bitrate::from_kbps(2_000);
+    assert!(link.gauge.set_ceiling(Some(rate)));
+    assert_eq!(link.gauge.told().rate, Some(rate));
+    assert!(!link.gauge.set_ceiling(Some(rate)));
+    assert!(link.gauge.set_ceiling(None));
+    assert_eq!(link.gauge.told().rate, None);
+}
