@@ -133,6 +133,17 @@ pub enum TransferError {
         /// What it is called.
         path: PathBuf,
     },
+    /// A file holds more or less than the length that it tells.
+    #[error(
+        "{} says that it has {said} bytes, and has more or fewer, as files of the system do: copy it with `cat` and send the copy",
+        shown(path)
+    )]
+    Length {
+        /// Which.
+        path: PathBuf,
+        /// What it says.
+        said: u64,
+    },
     /// A file is another than it was when it was hashed.
     #[error("{path} changed while it was being sent: send it again when nobody writes to it")]
     Changed {

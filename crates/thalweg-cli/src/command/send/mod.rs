@@ -216,6 +216,7 @@ fn code(error: &TransferError) -> Code {
         TransferError::Node(_)
         | TransferError::Folder { .. }
         | TransferError::NoFile { .. }
+        | TransferError::Length { .. }
         | TransferError::Name(_)
         | TransferError::Manifest(_)
         | TransferError::File { verb: "read", .. } => Code::BadInput,

@@ -1,10 +1,12 @@
 //! Files that are to be sent: opened, hashed once, and read again block by block.
 //!
 //! *The idea.* Hashing reads each file once, in blocks; nothing of it is kept but 32 bytes a block. What is read again to
-//! be sent is compared with that: so a file that somebody writes to meanwhile is found out before it leaves.
+//! be sent is compared with that: so a file that somebody writes to meanwhile is found out before it leaves. The length that a file
+//! tells is not believed either: of those in `/proc` it is 0, and of those in `/sys` 4096, whatever is in them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
@@ -16,6 +18,9 @@ use thalweg_core::transfer::{FileName, Manifest, tree};
 use thalweg_core::units::DataSize;
 
 use super::{Event, TransferError};
+
+#[cfg(test)]
+mod tests;
 
 /// Files with their manifest.
 #[derive(Debug)]
@@ -77,7 +82,7 @@ impl Files {
             let mut bytes = vec![0; place.bytes];
             let read = from.file.read_exact_at(&mut bytes, place.offset);
             // A file that was cut is one that changed.
-            let is_cut = |error: &std::io::Error| error.kind() == std::io::ErrorKind::UnexpectedEof;
+            let is_cut = |error: &std::io::Error| error.kind() == ErrorKind::UnexpectedEof;
             match read {
                 Err(error) if !is_cut(&error) => {
                     return Err(TransferError::file("read", &from.path, error));
@@ -116,6 +121,21 @@ impl Opened {
         })
     }
 
+    /// Returns why a file is not as long as it says: it changes, or is one of the system's whose length means nothing.
+    fn lies(&self) -> TransferError {
+        let path = self.path.clone();
+        let now = self.file.metadata().map(|about| about.len());
+        match now {
+            Ok(now) if now == self.size => TransferError::Length { path, said: now },
+            Ok(_) => TransferError::Changed { path },
+            Err(source) => TransferError::File {
+                verb: "read",
+                path,
+                source,
+            },
+        }
+    }
+
     /// Returns the file's hash, and appends those of its blocks if it has several.
     fn hash(
         &self,
@@ -132,7 +152,10 @@ impl Opened {
             let block = &mut buffer[..length as usize];
             self.file
                 .read_exact_at(block, offset)
-                .map_err(|source| TransferError::file("read", &self.path, source))?;
+                .map_err(|error| match error.kind() {
+                    ErrorKind::UnexpectedEof => self.lies(),
+                    _ => TransferError::file("read", &self.path, error),
+                })?;
             if self.size <= block_bytes {
                 whole = Some(tree::whole_hash(block));
             } else {
@@ -140,6 +163,11 @@ impl Opened {
             }
             offset += length;
             progress(length);
+        }
+        // What is beyond the length that was told would be left out in silence.
+        let beyond = self.file.read_at(&mut [0], self.size);
+        if beyond.map_err(|error| TransferError::file("read", &self.path, error))? > 0 {
+            return Err(self.lies());
         }
         let blocks = &hashes[first..];
         Ok(whole.unwrap_or_else(|| match blocks {
