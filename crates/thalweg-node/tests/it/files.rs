@@ -73,6 +73,7 @@ impl Ends {
             from: None,
             phrase: None,
             force: false,
+            keeps_modes: true,
         })
     }
 

@@ -42,6 +42,10 @@ could not take and goes on with the next; Ctrl-C ends it with 0.";
 /// Receive files that are sent to this node.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line and goes no further"
+)]
 pub struct Arguments {
     /// The phrase that the sender was given, such as 7-otter-lantern.
     #[arg(value_name = "PHRASE", num_args = 1.., conflicts_with_all = ["from", "stay"])]
@@ -58,6 +62,10 @@ pub struct Arguments {
     /// Replace files that have the same name.
     #[arg(long)]
     force: bool,
+
+    /// Give the files the mode and time of any new file here, not those that they have at their sender.
+    #[arg(long)]
+    no_modes: bool,
 
     /// Receive one transfer after the other, until Ctrl-C.
     #[arg(long)]
@@ -92,6 +100,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         folder: arguments.to.clone(),
         from: arguments.from.clone(),
         force: arguments.force,
+        keeps_modes: !arguments.no_modes,
     });
     loop {
         let bar = Bar::new("receiving");

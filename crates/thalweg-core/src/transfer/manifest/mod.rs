@@ -1,13 +1,14 @@
 //! What a transfer has: its files, their hashes, those of their blocks, and where each block lies.
 //!
 //! *The idea.* Blocks are numbered through all files in order; each file begins a block. What identifies the transfer
-//! is names, sizes and hashes of the files alone: so the same files have the same id whatever blocks they are cut into,
-//! and a transfer goes on after the path, and with it the best block, has changed.
+//! is names, sizes, modes and hashes of the files alone: so the same files have the same id whatever blocks they are cut into,
+//! and a transfer goes on after the path, and with it the best block, has changed. The mode is proved by the id, for a changed
+//! one would make a private file public; the time of the last change is not, so that two copies of one file are the same.
 //!
 //! ```text
-//! manifest = 1:u8  log₂ of the block:u8  count:(i) file*count  (hash:32)*
-//! file     = name:blob  size:(i)  hash:32
-//! id       = the first 16 bytes of BLAKE3("thalweg files v1" ‖ count:(i) file*count)
+//! manifest = 2:u8  log₂ of the block:u8  count:(i) (file  changed:i64)*count  (hash:32)*
+//! file     = name:blob  size:(i)  mode:u16  hash:32
+//! id       = the first 16 bytes of BLAKE3("thalweg files v2" ‖ count:(i) file*count)
 //! ```
 //!
 //! There is a hash for each block of each file that has more than one.
@@ -26,10 +27,10 @@ use crate::limits::{
 use crate::wire::{Reader, WireError, Write as _};
 
 /// The version of the format.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// What the id is a hash over begins with this.
-const CONTEXT: &[u8] = b"thalweg files v1";
+const CONTEXT: &[u8] = b"thalweg files v2";
 
 /// A file of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,8 +39,31 @@ pub struct File {
     pub name: FileName,
     /// Its length in bytes.
     pub size: u64,
+    /// Who may read, write and run it.
+    pub mode: Mode,
+    /// When it was changed last, in nanoseconds since the start of 1970.
+    pub changed: i64,
     /// Its BLAKE3 hash.
     pub hash: Hash,
+}
+
+/// Who may read, write and run a file: the nine bits of POSIX, and none of those that lend the owner's rights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mode(u16);
+
+impl Mode {
+    /// All of the bits.
+    const BITS: u16 = 0o777;
+
+    /// Returns the bits that a transfer keeps of those that a file has.
+    pub const fn of(bits: u32) -> Self {
+        Self(bits as u16 & Self::BITS)
+    }
+
+    /// Returns the bits.
+    pub const fn bits(self) -> u32 {
+        self.0 as u32
+    }
 }
 
 /// The files of a transfer and the hashes of their blocks, which fit together.
@@ -214,7 +238,11 @@ impl Manifest {
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         out.push(self.layout.block_bytes.trailing_zeros() as u8);
-        self.write_files(out);
+        out.varint(self.files.len() as u64);
+        for file in &self.files {
+            write_file(file, out);
+            out.extend_from_slice(&file.changed.to_be_bytes());
+        }
         for hash in &self.hashes {
             out.extend_from_slice(hash);
         }
@@ -223,9 +251,7 @@ impl Manifest {
     fn write_files(&self, out: &mut Vec<u8>) {
         out.varint(self.files.len() as u64);
         for file in &self.files {
-            out.blob(file.name.as_bytes());
-            out.varint(file.size);
-            out.extend_from_slice(&file.hash);
+            write_file(file, out);
         }
     }
 
@@ -248,11 +274,7 @@ impl Manifest {
         let count = reader.count("files", TRANSFER_FILES_MAX)?;
         let mut files = Vec::with_capacity(count);
         for _ in 0..count {
-            files.push(File {
-                name: FileName::new(reader.blob("name", TRANSFER_NAME_BYTES_MAX)?)?,
-                size: reader.varint("size")?,
-                hash: reader.array("hash")?,
-            });
+            files.push(read_file(&mut reader)?);
         }
         let count = reader.remaining() / 32;
         let mut hashes = Vec::with_capacity(count);
@@ -262,6 +284,34 @@ impl Manifest {
         reader.finish()?;
         Self::new(files, block_bytes, hashes)
     }
+}
+
+/// Appends what of a file identifies it.
+fn write_file(file: &File, out: &mut Vec<u8>) {
+    out.blob(file.name.as_bytes());
+    out.varint(file.size);
+    out.extend_from_slice(&file.mode.0.to_be_bytes());
+    out.extend_from_slice(&file.hash);
+}
+
+fn read_file(reader: &mut Reader<'_>) -> Result<File, ManifestError> {
+    let name = FileName::new(reader.blob("name", TRANSFER_NAME_BYTES_MAX)?)?;
+    let size = reader.varint("size")?;
+    let mode = u16::from_be_bytes(reader.array("mode")?);
+    if mode > Mode::BITS {
+        return Err(ManifestError::Wire(WireError::TooLarge {
+            what: "mode",
+            value: mode.into(),
+            limit: Mode::BITS.into(),
+        }));
+    }
+    Ok(File {
+        name,
+        size,
+        mode: Mode(mode),
+        hash: reader.array("hash")?,
+        changed: i64::from_be_bytes(reader.array("changed")?),
+    })
 }
 
 impl Layout {

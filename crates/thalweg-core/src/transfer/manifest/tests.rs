@@ -112,3 +112,44 @@ fn what_does_not_fit_together_is_no_manifest() {
     let more = Layout::new([u64::MAX, u64::MAX].into_iter(), 1024);
     assert!(matches!(more, Err(ManifestError::TooLarge { .. })));
 }
+
+#[test]
+fn mode_is_proved_by_the_id_and_the_time_is_not() {
+    let plain = manifest_of(&[("a", b"x")], 1024);
+    let with = |change: fn(&mut File)| {
+        let mut file = plain.files()[0].clone();
+        change(&mut file);
+        Manifest::new(vec![file], 1024, Vec::new()).expect("it fits")
+    };
+    let wider = with(|file| file.mode = Mode::of(0o755));
+    let later = with(|file| file.changed = i64::MIN);
+    assert_ne!(plain.id(), wider.id());
+    assert_eq!(plain.id(), later.id());
+    for manifest in [wider, later] {
+        let mut out = Vec::new();
+        manifest.encode(&mut out);
+        assert_eq!(Manifest::decode(&out), Ok(manifest));
+    }
+}
+
+#[test]
+fn modes_that_lend_rights_are_never_sent_and_refused() {
+    assert_eq!(Mode::of(0o107_755).bits(), 0o755);
+    let mut out = Vec::new();
+    manifest_of(&[("a", b"x")], 1024).encode(&mut out);
+    // Version, block, number of files, the name with its length, the size.
+    let at = 6;
+    assert_eq!(out[at..at + 2], [1, 0o244]);
+    out[at] = 0o4755_u16.to_be_bytes()[0];
+    let refused = Manifest::decode(&out);
+    assert!(
+        matches!(
+            refused,
+            Err(ManifestError::Wire(WireError::TooLarge {
+                what: "mode",
+                ..
+            }))
+        ),
+        "{refused:?}"
+    );
+}

@@ -13,6 +13,7 @@ use super::manifest::{File, Manifest};
 use super::name::FileName;
 use super::tree;
 use crate::random::SplitMix;
+use crate::transfer::manifest::Mode;
 
 /// Returns bytes that a seed determines.
 pub(super) fn bytes(count: usize, seed: u64) -> Vec<u8> {
@@ -32,6 +33,8 @@ pub(super) fn manifest_of(files: &[(&str, &[u8])], block_bytes: u64) -> Manifest
         File {
             name: FileName::new(name.as_bytes()).expect("a name"),
             size: bytes.len() as u64,
+            mode: Mode::of(0o644),
+            changed: 0,
             hash: tree::whole_hash(bytes),
         }
     };

@@ -5,6 +5,9 @@
 //! compares every block with its hash. When all are there, each is brought to the disk and moved to its name in one step
 //! which fails if somebody has that name; then the folder goes.
 //!
+//! Parts are nobody's but their owner's. What is whole gets the mode that it has at its sender, less what a new file here would not have
+//! by the umask, and so is never open to more than it was there; and its time.
+//!
 //! ```text
 //! DIR/thalweg-0f3a….part/manifest   written first, so that a later run knows what is there
 //! DIR/thalweg-0f3a….part/0, 1, …    ─► DIR/NAME
@@ -14,11 +17,14 @@
 mod tests;
 
 use std::ffi::OsStr;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, FileTimes, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 use thalweg_core::limits::TRANSFER_MANIFEST_BYTES_MAX;
 use thalweg_core::transfer::{Have, Manifest, Place, TransferId};
@@ -28,12 +34,16 @@ use super::{Event, TransferError};
 /// The manifest's name in a folder of parts.
 const MANIFEST: &str = "manifest";
 
+/// The name of a file there that is made to see which mode it gets.
+const PROBE: &str = "mode";
+
 /// Where the files of one transfer are, and will be.
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: PathBuf,
     parts: PathBuf,
     force: bool,
+    keeps_modes: bool,
     files: Vec<Part>,
 }
 
@@ -48,11 +58,12 @@ enum Part {
 
 impl Disk {
     /// Returns the disk of a transfer whose files go to a folder.
-    pub(super) fn new(folder: &Path, id: TransferId, force: bool) -> Self {
+    pub(super) fn new(folder: &Path, id: TransferId, force: bool, keeps_modes: bool) -> Self {
         Self {
             folder: folder.to_path_buf(),
             parts: folder.join(format!("thalweg-{id}.part")),
             force,
+            keeps_modes,
             files: Vec::new(),
         }
     }
@@ -149,7 +160,10 @@ impl Disk {
         let mut bytes = Vec::new();
         manifest.encode(&mut bytes);
         let path = self.parts.join(MANIFEST);
-        fs::create_dir_all(&self.parts)
+        let mut folder = DirBuilder::new();
+        folder.recursive(true).mode(0o700);
+        folder
+            .create(&self.parts)
             .and_then(|()| fs::write(&path, bytes))
             .map_err(|error| TransferError::file("write", &path, error))
     }
@@ -167,7 +181,12 @@ impl Disk {
     /// Brings every file to the disk and to its place, and takes the folder of parts away.
     ///
     /// Fails   a name that was taken meanwhile; a part that somebody has cut; a disk that cannot be written
-    pub(super) fn finish(&mut self, manifest: &Manifest) -> Result<(), TransferError> {
+    pub(super) fn finish(
+        &mut self,
+        manifest: &Manifest,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<(), TransferError> {
+        let allowed = self.allowed();
         for number in 0..self.files.len() {
             let Part::Here(file) = &self.files[number] else {
                 continue;
@@ -185,9 +204,15 @@ impl Disk {
                 )));
             }
             // An earlier run with other contents may have left more.
-            file.set_len(size)
-                .and_then(|()| file.sync_all())
-                .map_err(failed)?;
+            file.set_len(size).map_err(failed)?;
+            if let Err(error) = self.set_about(file, &manifest.files()[number], allowed) {
+                // Some file systems have no modes; the bytes are there all the same.
+                let path = super::shown(&path);
+                events(Event::Notice(format!(
+                    "the mode or the time of {path} cannot be set as it is at its sender: {error}"
+                )));
+            }
+            file.sync_all().map_err(failed)?;
             if let Err(error) = put(&from, &path, self.force) {
                 // Somebody may have made a file of this name meanwhile; if it is the same, it is as good.
                 if !self.is_in_place(manifest, number, &mut |_| {})? {
@@ -203,6 +228,42 @@ impl Disk {
         Ok(())
     }
 
+    /// Returns the bits that a new file here may have, by the umask.
+    fn allowed(&self) -> u32 {
+        let path = self.parts.join(PROBE);
+        // Left by a run that was killed.
+        let _ = fs::remove_file(&path);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o777);
+        let probe = options.open(&path).and_then(|probe| probe.metadata());
+        let _ = fs::remove_file(&path);
+        // Where none can be made, as on a full disk, a file is its owner's alone.
+        probe.map_or(0o700, |about| about.permissions().mode() & 0o777)
+    }
+
+    /// Gives a part the mode and the time that it is to have in its place.
+    fn set_about(
+        &self,
+        part: &File,
+        file: &thalweg_core::transfer::File,
+        allowed: u32,
+    ) -> io::Result<()> {
+        if !self.keeps_modes {
+            return part.set_permissions(Permissions::from_mode(allowed & 0o666));
+        }
+        part.set_permissions(Permissions::from_mode(file.mode.bits() & allowed))?;
+        let distance = Duration::from_nanos(file.changed.unsigned_abs());
+        let changed = if file.changed < 0 {
+            UNIX_EPOCH.checked_sub(distance)
+        } else {
+            UNIX_EPOCH.checked_add(distance)
+        };
+        match changed {
+            Some(changed) => part.set_times(FileTimes::new().set_modified(changed)),
+            None => Ok(()),
+        }
+    }
+
     fn place(&self, manifest: &Manifest, number: usize) -> PathBuf {
         let name = manifest.files()[number].name.as_bytes();
         self.folder.join(OsStr::from_bytes(name))
@@ -212,7 +273,7 @@ impl Disk {
 fn open_part(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
-    options.open(path)
+    options.mode(0o600).open(path)
 }
 
 /// Gives a file its name in one step.

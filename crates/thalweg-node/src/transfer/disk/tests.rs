@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use thalweg_core::transfer::manifest::Mode;
 use thalweg_core::transfer::{File, FileName, Manifest, tree};
 
 use super::*;
@@ -12,6 +13,8 @@ fn manifest(name: &str, bytes: &[u8]) -> Manifest {
     let file = File {
         name: FileName::new(name.as_bytes()).expect("a name"),
         size: bytes.len() as u64,
+        mode: Mode::of(0o644),
+        changed: 0,
         hash: tree::whole_hash(bytes),
     };
     Manifest::new(vec![file], 1024, hashes.collect()).expect("it fits")
@@ -28,7 +31,7 @@ fn write_all(disk: &Disk, manifest: &Manifest, bytes: &[u8]) {
 /// Returns a disk on which all of a file `a` has come, and is not in its place yet.
 fn received(folder: &Path, bytes: &[u8]) -> (Manifest, Disk) {
     let manifest = manifest("a", bytes);
-    let mut disk = Disk::new(folder, manifest.id(), false);
+    let mut disk = Disk::new(folder, manifest.id(), false, true);
     disk.open(&manifest, &mut |_| {}).expect("room");
     write_all(&disk, &manifest, bytes);
     (manifest, disk)
@@ -39,19 +42,19 @@ fn what_was_written_is_found_again_and_moved_when_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 5000];
     let manifest = manifest("a b\n\u{fe}", &bytes);
-    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false, true);
     assert!(disk.kept().is_none());
     assert_eq!(disk.open(&manifest, &mut |_| {}).expect("room").count(), 0);
     let place = manifest.layout().place(0).expect("it has one");
     disk.write(place, &bytes[..1024]).expect("room");
 
-    let mut again = Disk::new(folder.path(), manifest.id(), false);
+    let mut again = Disk::new(folder.path(), manifest.id(), false, true);
     assert_eq!(again.kept(), Some(manifest.clone()));
     let have = again.open(&manifest, &mut |_| {}).expect("room");
     assert!(have.contains(0) && have.count() == 1);
     assert!(!folder.path().join("a b\n\u{fe}").exists());
     write_all(&again, &manifest, &bytes);
-    again.finish(&manifest).expect("room");
+    again.finish(&manifest, &mut |_| {}).expect("room");
     assert_eq!(
         fs::read(folder.path().join("a b\n\u{fe}")).expect("it is there"),
         bytes
@@ -62,7 +65,7 @@ fn what_was_written_is_found_again_and_moved_when_whole() {
         "nothing else is left"
     );
 
-    let mut third = Disk::new(folder.path(), manifest.id(), false);
+    let mut third = Disk::new(folder.path(), manifest.id(), false, true);
     assert!(
         third
             .open(&manifest, &mut |_| {})
@@ -77,13 +80,13 @@ fn a_file_that_is_there_is_replaced_by_force_only() {
     let bytes = vec![7; 3000];
     let manifest = manifest("a", &bytes);
     fs::write(folder.path().join("a"), "mine").expect("room");
-    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false, true);
     let error = disk.open(&manifest, &mut |_| {}).expect_err("it is taken");
     assert!(error.to_string().contains("--force"), "{error}");
-    let mut disk = Disk::new(folder.path(), manifest.id(), true);
+    let mut disk = Disk::new(folder.path(), manifest.id(), true, true);
     disk.open(&manifest, &mut |_| {}).expect("room");
     write_all(&disk, &manifest, &bytes);
-    disk.finish(&manifest).expect("room");
+    disk.finish(&manifest, &mut |_| {}).expect("room");
     assert_eq!(
         fs::read(folder.path().join("a")).expect("it is there"),
         bytes
@@ -96,7 +99,10 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
     let bytes = vec![7; 3000];
     let (manifest, mut disk) = received(folder.path(), &bytes);
     fs::write(folder.path().join("a"), "mine").expect("room");
-    let error = disk.finish(&manifest).expect_err("it is taken").to_string();
+    let error = disk
+        .finish(&manifest, &mut |_| {})
+        .expect_err("it is taken")
+        .to_string();
     assert!(
         error.contains("/a exists and is another file") && error.contains("--force"),
         "{error}"
@@ -107,7 +113,7 @@ fn a_name_that_is_taken_meanwhile_is_not_overwritten() {
     );
     // The same file is as good as the one that has come.
     fs::write(folder.path().join("a"), &bytes).expect("room");
-    disk.finish(&manifest).expect("it is there");
+    disk.finish(&manifest, &mut |_| {}).expect("it is there");
 }
 
 #[test]
@@ -118,7 +124,10 @@ fn a_part_that_somebody_has_cut_is_not_filled_up_with_zeros() {
     let part = disk.parts().join("0");
     let cut = OpenOptions::new().write(true).open(part);
     cut.and_then(|part| part.set_len(1024)).expect("room");
-    let error = disk.finish(&manifest).expect_err("it is cut").to_string();
+    let error = disk
+        .finish(&manifest, &mut |_| {})
+        .expect_err("it is cut")
+        .to_string();
     assert!(error.contains("0 was cut"), "{error}");
     assert!(!folder.path().join("a").exists());
     // Another run finds out what is missing.
@@ -131,7 +140,7 @@ fn a_damaged_part_is_received_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let bytes = vec![7; 5000];
     let manifest = manifest("a", &bytes);
-    let mut disk = Disk::new(folder.path(), manifest.id(), false);
+    let mut disk = Disk::new(folder.path(), manifest.id(), false, true);
     disk.open(&manifest, &mut |_| {}).expect("room");
     write_all(&disk, &manifest, &bytes);
     let mut damaged = bytes.clone();
@@ -142,4 +151,69 @@ fn a_damaged_part_is_received_again() {
         have.missing(9).into_iter().flatten().collect::<Vec<_>>(),
         [1]
     );
+}
+
+/// Receives a file of this mode and time and returns its place.
+fn received_as(folder: &Path, mode: u32, changed: i64, keeps_modes: bool) -> PathBuf {
+    let file = File {
+        name: FileName::new(b"a").expect("a name"),
+        size: 5,
+        mode: Mode::of(mode),
+        changed,
+        hash: tree::whole_hash(b"bytes"),
+    };
+    let manifest = Manifest::new(vec![file], 1024, Vec::new()).expect("it fits");
+    let mut disk = Disk::new(folder, manifest.id(), false, keeps_modes);
+    disk.open(&manifest, &mut |_| {}).expect("room");
+    let part = fs::metadata(disk.parts().join("0")).expect("it is there");
+    assert_eq!(
+        part.permissions().mode() & 0o077,
+        0,
+        "a part is its owner's"
+    );
+    write_all(&disk, &manifest, b"bytes");
+    let mut notices = 0;
+    let finished = disk.finish(&manifest, &mut |_| notices += 1);
+    finished.expect("room");
+    assert_eq!(notices, 0);
+    folder.join("a")
+}
+
+#[test]
+fn mode_and_time_are_kept_and_never_wider() {
+    for (mode, changed) in [
+        (0o755, 1_577_836_800_123_456_789),
+        (0o600, -1),
+        (0o777, 0),
+        (0o444, 1),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = received_as(folder.path(), mode, changed, true);
+        let about = fs::metadata(&path).expect("it is there");
+        let there = about.permissions().mode() & 0o7777;
+        assert_eq!(there & !mode, 0, "{there:o} is wider than {mode:o}");
+        // No umask takes anything of its owner's.
+        assert_eq!(there & 0o700, mode & 0o700);
+        let there = about.modified().expect("Linux has it");
+        let there = match there.duration_since(UNIX_EPOCH) {
+            Ok(after) => after.as_nanos() as i128,
+            Err(before) => -(before.duration().as_nanos() as i128),
+        };
+        assert_eq!(there, changed.into());
+    }
+}
+
+#[test]
+fn without_modes_a_file_is_as_any_new_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = received_as(folder.path(), 0o700, 0, false);
+    let new = folder.path().join("new");
+    fs::write(&new, "").expect("room");
+    let mode = |path: &Path| {
+        fs::metadata(path)
+            .expect("it is there")
+            .permissions()
+            .mode()
+    };
+    assert_eq!(mode(&path), mode(&new));
 }

@@ -67,6 +67,8 @@ pub struct ReceiveOptions {
     pub phrase: Option<Phrase>,
     /// Whether files that are there are replaced.
     pub force: bool,
+    /// Whether files get the mode and the time that they have at their sender, or those of any new file here.
+    pub keeps_modes: bool,
 }
 
 /// What was received.
@@ -164,7 +166,7 @@ impl<'a> Transfer<'a> {
             stream: first,
             opener: None,
             receiver: Receiver::new(id, own, first),
-            disk: Disk::new(&options.folder, id, options.force),
+            disk: Disk::new(&options.folder, id, options.force, options.keeps_modes),
             found_at: clock.now(),
             clock,
             began_unix: None,
@@ -295,7 +297,7 @@ impl<'a> Transfer<'a> {
     ) -> Result<(), TransferError> {
         let mut wanted = lines.publisher.wanted_watch();
         self.receiver.handle_wanted(self.clock.now());
-        while !self.is_over()? {
+        while !self.is_over(events)? {
             let silence_max = match self.opener {
                 Some(_) => SILENCE_MAX,
                 None => StdDuration::MAX,
@@ -430,7 +432,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Returns whether there is nothing left to receive; what is whole is brought to its place first.
-    fn is_over(&mut self) -> Result<bool, TransferError> {
+    fn is_over(&mut self, events: &mut (dyn FnMut(Event) + Send)) -> Result<bool, TransferError> {
         if let Some(reason) = self.receiver.refusal() {
             let parts = self.disk.parts().display();
             return Err(TransferError::Ended(format!(
@@ -440,7 +442,7 @@ impl<'a> Transfer<'a> {
         if self.receiver.is_whole() {
             let manifest = self.receiver.manifest().expect("what is whole has one");
             let disk = &mut self.disk;
-            tokio::task::block_in_place(|| disk.finish(manifest))?;
+            tokio::task::block_in_place(|| disk.finish(manifest, events))?;
             self.ended_unix = Some(unix_now());
             self.receiver.finish(self.clock.now());
             return Ok(true);

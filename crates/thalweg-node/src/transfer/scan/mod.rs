@@ -8,12 +8,13 @@ use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use thalweg_core::transfer::manifest::{self, Layout};
+use thalweg_core::transfer::manifest::{self, Layout, Mode};
 use thalweg_core::transfer::{FileName, Manifest, tree};
 use thalweg_core::units::DataSize;
 
@@ -35,6 +36,8 @@ struct Opened {
     file: File,
     name: FileName,
     size: u64,
+    mode: Mode,
+    changed: i64,
 }
 
 impl Files {
@@ -63,6 +66,8 @@ impl Files {
             files.push(manifest::File {
                 name: file.name.clone(),
                 size: file.size,
+                mode: file.mode,
+                changed: file.changed,
                 hash,
             });
         }
@@ -116,6 +121,8 @@ impl Opened {
         Ok(Self {
             name: FileName::new(OsStr::as_bytes(name))?,
             size: about.len(),
+            mode: Mode::of(about.permissions().mode()),
+            changed: about.modified().map_or(0, since_1970),
             file,
             path,
         })
@@ -174,5 +181,16 @@ impl Opened {
             [] => tree::whole_hash(b""),
             blocks => tree::file_hash(blocks),
         }))
+    }
+}
+
+/// Returns a time as nanoseconds since the start of 1970; one that is centuries away as the nearest that there is.
+fn since_1970(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(after) => i64::try_from(after.as_nanos()).unwrap_or(i64::MAX),
+        Err(before) => {
+            let before = i64::try_from(before.duration().as_nanos());
+            before.map_or(i64::MIN, |before| -before)
+        }
     }
 }
