@@ -12,6 +12,7 @@ pub use thalweg_core::hop::BodyError;
 use thalweg_core::id::NodeId;
 
 use crate::close::CloseCode;
+pub use crate::endpoint::host::NoHost;
 
 /// What could not be done where a key file could not be made.
 pub(crate) const CREATE: &str = "create";
@@ -106,6 +107,17 @@ pub enum BindError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unreachable {
+    /// The name of its host stands for nothing now.
+    #[error(transparent)]
+    Unknown(NoHost),
+    /// Its address is one of a link of this machine, which a node that looks for paths by itself cannot use.
+    #[error(
+        "{addresses} is link-local: both nodes reach each other there with `confined = true` under [reach], or over TCP, with `tcp:` before it"
+    )]
+    LinkLocal {
+        /// What was to be tried.
+        addresses: String,
+    },
     /// Nobody answers there.
     #[error("no answer from {addresses}: timed out")]
     TimedOut {
@@ -180,7 +192,9 @@ impl Unreachable {
     /// Returns whether the peer has said so itself, or this node knows: another way to it would end alike.
     pub const fn is_answer(&self) -> bool {
         match self {
-            Self::TimedOut { .. }
+            Self::Unknown(_)
+            | Self::LinkLocal { .. }
+            | Self::TimedOut { .. }
             | Self::WrongKey { .. }
             | Self::NoAddress(_)
             | Self::Other { .. } => false,

@@ -45,7 +45,8 @@ pub use clock::Clock;
 pub use close::{CloseCode, StreamCode};
 pub use door::{AtDoor, Doorkeeper};
 pub use endpoint::{
-    Addresses, Endpoint, NoRelay, Options, PeerState, Reach, Relay, TcpOptions, check_relay_ca,
+    Addresses, Endpoint, Host, NoPlace, NoRelay, Options, PeerState, Place, Reach, Relay,
+    TcpOptions, check_relay_ca,
 };
 pub use error::{BindError, BodyError, ControlError, IdentityError, Unreachable};
 pub use identity::Identity;

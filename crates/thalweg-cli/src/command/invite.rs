@@ -9,6 +9,7 @@ use thalweg_core::admission::Rights;
 use thalweg_core::limits::{INVITATION_USES_MAX, TICKET_ADDRESSES_MAX, TICKET_TCP_MAX};
 use thalweg_core::time::Duration;
 use thalweg_net::endpoint::TCP_PREFIX;
+use thalweg_net::{NoPlace, Place};
 use thalweg_node::InviteRequest;
 use thalweg_node::fabric::ticket;
 
@@ -124,9 +125,18 @@ fn parse_address(text: &str) -> Result<Address, String> {
         Some(bare) => (Address::Tcp, bare),
         None => (Address::Udp, text),
     };
-    let address: SocketAddr = bare.parse().map_err(|_| {
-        "it is not an IP address and a port, such as 192.0.2.7:7400, or tcp:192.0.2.7:7400 for TCP"
-    })?;
+    let here_alone = |what: &str| {
+        format!(
+            "a ticket holds IP addresses that lead here from anywhere, and `{what}` is none: write one, such as 192.0.2.7:7400"
+        )
+    };
+    let address = match bare.parse().map_err(|error: NoPlace| error.to_string())? {
+        Place::Address(SocketAddr::V6(address)) if address.scope_id() != 0 => {
+            return Err(here_alone(bare));
+        }
+        Place::Address(address) => address,
+        Place::Host(_) => return Err(here_alone(bare)),
+    };
     if address.ip().is_unspecified() || address.port() == 0 {
         return Err(
             "nobody can dial that: name an address by which others reach this node, and its port"

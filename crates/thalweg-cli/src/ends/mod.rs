@@ -19,12 +19,27 @@ mod source;
 mod tests;
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use thalweg_net::error::NoHost;
+use thalweg_net::{NoPlace, Place};
+
 pub use sink::Sink;
 pub use source::Source;
+
+/// Options of ffmpeg's `udp://` that say how it reads and sends, and nothing of what: they are left aside.
+const MEANINGLESS: &[&str] = &[
+    "pkt_size",
+    "buffer_size",
+    "fifo_size",
+    "overrun_nonfatal",
+    "reuse",
+];
+
+/// How much of a word that is no end is shown.
+const SHOWN_MAX: usize = 80;
 
 /// What `--from` or `--to` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +61,17 @@ pub enum End {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEnd {
     /// No address and port after `udp://` or `rtp://`.
-    #[error(
-        "`{0}` has no address and port: write udp://127.0.0.1:5004, udp://[::1]:5004, or udp://:5004"
-    )]
-    Address(String),
+    #[error("{0}; write udp://127.0.0.1:5004, udp://[::1]:5004, or udp://:5004")]
+    Address(NoPlace),
+    /// Port 0, which stands for any.
+    #[error("port 0 is no port where something comes from or goes to: write another")]
+    NoPort,
+    /// A host that is not found.
+    #[error(transparent)]
+    Host(#[from] NoHost),
+    /// An option as ffmpeg has them, which would change what is read or sent.
+    #[error("`{0}` is an option that has no meaning here: leave it out")]
+    Option(String),
     /// A scheme that is not read here.
     #[error("`{0}` cannot be used here: use a file, `-`, udp://address:port or rtp://address:port")]
     Scheme(String),
@@ -62,10 +84,10 @@ impl FromStr for End {
     type Err = BadEnd;
 
     fn from_str(text: &str) -> Result<Self, BadEnd> {
-        let short = || text.chars().take(80).collect();
+        let short = || text.chars().take(SHOWN_MAX).collect();
         match text.split_once("://") {
             Some((scheme @ ("udp" | "rtp"), rest)) => Ok(Self::Datagrams {
-                address: address(rest).ok_or_else(|| BadEnd::Address(short()))?,
+                address: address(rest)?,
                 rtp: scheme == "rtp",
             }),
             Some(_) => Err(BadEnd::Scheme(short())),
@@ -76,15 +98,32 @@ impl FromStr for End {
     }
 }
 
-/// Reads `address:port`; players write `@` before it, and an absent address is every one of this machine's.
-fn address(text: &str) -> Option<SocketAddr> {
+/// Reads `address:port`; players write `@` before it, ffmpeg options behind it, and an absent address is every one of this machine's. A name
+/// is looked up once.
+fn address(text: &str) -> Result<SocketAddr, BadEnd> {
+    let (text, options) = text.split_once('?').unwrap_or((text, ""));
+    let options = options.split('&').filter(|option| !option.is_empty());
+    for option in options {
+        let (name, _) = option.split_once('=').unwrap_or((option, ""));
+        if !MEANINGLESS.contains(&name) {
+            return Err(BadEnd::Option(option.chars().take(SHOWN_MAX).collect()));
+        }
+    }
     let text = text.strip_prefix('@').unwrap_or(text);
     let text = text.strip_suffix('/').unwrap_or(text);
-    let address = match text.strip_prefix(':') {
-        Some(port) => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), port.parse().ok()?),
-        None => text.parse().ok()?,
+    let whole = match text.strip_prefix(':') {
+        Some(port) => format!("{}:{port}", Ipv4Addr::UNSPECIFIED),
+        None => text.into(),
     };
-    (address.port() != 0).then_some(address)
+    let address = match whole.parse().map_err(BadEnd::Address)? {
+        Place::Address(address) => address,
+        // The first is what others take who look it up.
+        Place::Host(host) => host.look_up_blocking()?[0],
+    };
+    if address.port() == 0 {
+        return Err(BadEnd::NoPort);
+    }
+    Ok(address)
 }
 
 impl fmt::Display for End {

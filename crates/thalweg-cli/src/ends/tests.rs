@@ -31,12 +31,32 @@ fn ends_are_files_pipes_and_addresses() {
 
 #[test]
 fn what_is_no_end_is_refused_with_what_would_be() {
-    for text in ["udp://", "udp://host:5004", "udp://1.2.3.4", "udp://:0"] {
-        assert!(
-            matches!(text.parse::<End>(), Err(BadEnd::Address(_))),
-            "{text}"
-        );
+    for (text, says) in [
+        ("udp://", "no port"),
+        ("udp://1.2.3.4", "no port"),
+        ("udp://1.2.3.4:70000", "above 65535"),
+        ("udp://::1:5004", "in brackets"),
+        ("udp:// 1.2.3.4:5004", "blank"),
+        ("udp://:0", "port 0"),
+        ("udp://no-such.invalid:5004", "cannot be looked up"),
+        ("udp://[fe80::1%no-such]:5004", "no interface"),
+        ("udp://1.2.3.4:5004?ttl=4", "`ttl=4` is an option"),
+        (
+            "udp://1.2.3.4:5004?pkt_size=1316&sources=1.2.3.5",
+            "`sources=1.2.3.5` is an option",
+        ),
+    ] {
+        let error = text.parse::<End>().expect_err(text).to_string();
+        assert!(error.contains(says), "{text}: {error}");
     }
+    let same = "127.0.0.1:5004".parse().ok();
+    assert_eq!(
+        datagrams("udp://127.0.0.1:5004?pkt_size=1316&buffer_size=65536"),
+        same
+    );
+    let local = datagrams("udp://localhost:5004").expect("every machine has it");
+    assert!(local.ip().is_loopback());
+    assert!(datagrams("udp://[fe80::1%lo]:5004").is_some());
     assert!(matches!("srt://a:1".parse::<End>(), Err(BadEnd::Scheme(_))));
     assert_eq!("".parse::<End>(), Err(BadEnd::Empty));
 }

@@ -3,8 +3,9 @@
 //! *The idea.* An address is one of UDP, on which QUIC is spoken; with `tcp:` before it, one of TCP; or the URL of a relay,
 //! which both ends dial and which passes QUIC's packets on by the peer's key.
 //!
-//! *What it does not do.* It looks up no name.
+//! *What it does not do.* It says nothing of how a name is written, or looked up: `host` does.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fs;
 use std::net::SocketAddr;
@@ -17,7 +18,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use thalweg_core::limits::RELAY_URL_BYTES_MAX;
 
-use crate::error::BindError;
+use super::host::Host;
+use crate::error::{BindError, Unreachable};
 use crate::file;
 
 /// What stands before an address of TCP.
@@ -35,6 +37,10 @@ pub struct Addresses {
     pub tcp: Vec<SocketAddr>,
     /// Over QUIC by relays, where the peer waits to be reached.
     pub relays: Vec<Relay>,
+    /// Over QUIC at what these names stand for, which is looked up at each dial.
+    pub hosts: Vec<Host>,
+    /// The same over TCP.
+    pub tcp_hosts: Vec<Host>,
 }
 
 /// A relay of iroh's, by its URL.
@@ -133,7 +139,51 @@ impl Addresses {
 
     /// Returns whether there is none at all.
     pub const fn is_empty(&self) -> bool {
-        self.udp.is_empty() && self.tcp.is_empty() && self.relays.is_empty()
+        let has_names = !self.hosts.is_empty() || !self.tcp_hosts.is_empty();
+        self.udp.is_empty() && self.tcp.is_empty() && self.relays.is_empty() && !has_names
+    }
+
+    /// Returns these addresses with those that the names stand for now in the place of the names.
+    ///
+    /// Fails   nothing is left then that could be dialled; a name that stands for nothing is passed over where something is
+    pub(crate) async fn looked_up(&self) -> Result<Cow<'_, Self>, Unreachable> {
+        if self.hosts.is_empty() && self.tcp_hosts.is_empty() {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut found = Self {
+            udp: self.udp.clone(),
+            tcp: self.tcp.clone(),
+            relays: self.relays.clone(),
+            ..Self::default()
+        };
+        let mut unknown = None;
+        for (hosts, addresses) in [
+            (&self.hosts, &mut found.udp),
+            (&self.tcp_hosts, &mut found.tcp),
+        ] {
+            for host in hosts {
+                match host.look_up().await {
+                    Ok(more) => addresses.extend(more),
+                    Err(error) => {
+                        tracing::debug!(%error, "a name is passed over");
+                        unknown = Some(error);
+                    }
+                }
+            }
+        }
+        match unknown {
+            Some(error) if found.is_empty() => Err(Unreachable::Unknown(error)),
+            _ => Ok(Cow::Owned(found)),
+        }
+    }
+
+    /// Returns whether QUIC would have nothing but link-local addresses, of which iroh drops the interface.
+    pub(crate) fn is_link_local_alone(&self) -> bool {
+        let is_local = |address: &SocketAddr| match address {
+            SocketAddr::V4(_) => false,
+            SocketAddr::V6(address) => address.ip().is_unicast_link_local(),
+        };
+        self.relays.is_empty() && !self.udp.is_empty() && self.udp.iter().all(is_local)
     }
 
     /// Returns whether nothing but TCP leads there.

@@ -112,6 +112,11 @@ pub(super) async fn connect(
     peer: NodeId,
     addresses: &Addresses,
 ) -> Result<Connection, Unreachable> {
+    if endpoint.0.confined.is_none() && addresses.is_link_local_alone() {
+        return Err(Unreachable::LinkLocal {
+            addresses: reason::list(&addresses.udp),
+        });
+    }
     let other = |reason: String| Unreachable::Other { peer, reason };
     let key = PublicKey::from_bytes(&peer.0).map_err(|error| other(error.to_string()))?;
     let target = addresses.target(key, endpoint.udp());
@@ -171,21 +176,29 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
     // What reached the peer last most likely does so again.
     let mut first = Transport::Quic;
     loop {
-        let dialled = if let Some(link) = endpoint.link(peer) {
-            Ok(link)
-        } else {
-            if last_reason.is_none() {
-                endpoint.set_state(peer, PeerState::Connecting);
-                endpoint.emit(LinkEvent::Connecting(peer));
-            }
-            once_introduced(&endpoint, peer, &addresses, first).await
+        if endpoint.link(peer).is_none() && last_reason.is_none() {
+            endpoint.set_state(peer, PeerState::Connecting);
+            endpoint.emit(LinkEvent::Connecting(peer));
+        }
+        // Names anew each time: they may stand for something else since, or for something at last.
+        let found = addresses.looked_up().await;
+        let dialled = match (endpoint.link(peer), &found) {
+            (Some(link), _) => Ok(link),
+            (None, Ok(found)) => once_introduced(&endpoint, peer, found, first).await,
+            (None, Err(reason)) => Err(reason.clone()),
         };
         match dialled {
             Ok(link) => {
                 endpoint.set_state(peer, PeerState::Up);
                 last_reason = None;
                 first = link.transport();
-                stay(&endpoint, &link, &addresses, seed).await;
+                stay(
+                    &endpoint,
+                    &link,
+                    found.as_deref().unwrap_or(&addresses),
+                    seed,
+                )
+                .await;
                 let lived = endpoint.clock().now().saturating_since(link.since());
                 if lived >= LASTING {
                     backoff.reset();

@@ -15,6 +15,7 @@ pub(crate) mod address;
 pub(crate) mod confined;
 mod dial;
 mod gate;
+pub(crate) mod host;
 pub(crate) mod reason;
 mod registry;
 mod roaming;
@@ -55,6 +56,7 @@ use crate::tcp;
 
 pub(crate) use self::address::Udp;
 pub use self::address::{Addresses, NoRelay, Relay, TCP_PREFIX, check_relay_ca};
+pub use self::host::{Host, NoPlace, Place};
 
 /// The protocol and its version, as the TLS handshake names it.
 pub const ALPN: &str = "thalweg/1";
@@ -409,7 +411,9 @@ impl Endpoint {
         peer: NodeId,
         addresses: impl Into<Addresses>,
     ) -> Result<Link, Unreachable> {
-        dial::once(self, peer, &addresses.into(), Transport::Quic).await
+        let addresses = addresses.into();
+        let found = addresses.looked_up().await?;
+        dial::once(self, peer, &found, Transport::Quic).await
     }
 
     /// Keeps a link with a peer: dials now, and again whenever the link is lost.

@@ -22,7 +22,7 @@ use thalweg_core::model::{NodeName, Weights};
 use thalweg_core::pace::Pacing;
 use thalweg_core::pace::settings::STANDBYS;
 use thalweg_core::units::Bitrate;
-use thalweg_net::{Relay, file};
+use thalweg_net::{Addresses, Host, Relay, file};
 use thalweg_world::text::{Format, TextError, error_at};
 
 pub(crate) use self::address::relays;
@@ -155,6 +155,10 @@ pub struct Peer {
     pub tcp_addresses: Vec<SocketAddr>,
     /// The relays by which it can be reached.
     pub relays: Vec<Relay>,
+    /// The names of hosts, or addresses with their interface's name, where to dial it over UDP.
+    pub hosts: Vec<Host>,
+    /// The same over TCP.
+    pub tcp_hosts: Vec<Host>,
     /// Whether it may connect.
     pub connect: bool,
     /// Whether it may see the plaintext of confidential streams.
@@ -163,6 +167,19 @@ pub struct Peer {
     pub secure: bool,
     /// What the link to it can carry, if that is known.
     pub rate: Option<Bitrate>,
+}
+
+impl Peer {
+    /// Returns where it can be dialled.
+    pub(crate) fn reach(&self) -> Addresses {
+        Addresses {
+            udp: self.addresses.clone(),
+            tcp: self.tcp_addresses.clone(),
+            relays: self.relays.clone(),
+            hosts: self.hosts.clone(),
+            tcp_hosts: self.tcp_hosts.clone(),
+        }
+    }
 }
 
 /// A configuration cannot be used.

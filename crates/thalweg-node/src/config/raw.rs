@@ -112,15 +112,16 @@ impl RawConfig {
 
     /// Fills in the defaults and checks what spans several keys.
     pub(super) fn resolve(
-        self,
+        mut self,
         text: &str,
         file: &str,
         folder: &Path,
     ) -> Result<Config, TextError> {
+        let unlistened = self.resolve_listen();
         let socket = self.socket.as_ref().map(|socket| folder.join(socket));
         let socket = socket.unwrap_or_else(|| socket_default(folder));
-        let fault = self
-            .first_fault()
+        let fault = unlistened
+            .or_else(|| self.first_fault())
             .or_else(|| self.shared_file(Path::new(file), folder))
             .or_else(|| fault_of_socket(&socket));
         if let Some((path, message)) = fault {
@@ -169,6 +170,17 @@ impl RawConfig {
                 file: file.to_owned(),
             })),
         })
+    }
+
+    /// Puts interfaces' numbers in the place of their names in what is listened on; returns the first that cannot be.
+    fn resolve_listen(&mut self) -> Option<(String, String)> {
+        for (place, address) in self.listen.iter_mut().flatten().enumerate() {
+            match address.clone().listened() {
+                Ok(listened) => *address = listened,
+                Err(message) => return Some((format!("listen[{place}]"), message)),
+            }
+        }
+        None
     }
 
     /// Returns the key path and the message of the first thing that is wrong.
@@ -397,6 +409,8 @@ impl RawPeer {
             addresses: addresses.udp,
             tcp_addresses: addresses.tcp,
             relays: addresses.relays,
+            hosts: addresses.hosts,
+            tcp_hosts: addresses.tcp_hosts,
             connect: self.connect.unwrap_or(true),
             trusted: self.trusted.unwrap_or(false),
             secure: self.secure.unwrap_or(true),

@@ -364,3 +364,59 @@ fn a_key_that_no_node_can_have_is_refused() {
         }
     }
 }
+
+/// Returns a configuration with a peer at this address.
+fn with_peer_at(address: &str) -> Result<Config, thalweg_world::text::TextError> {
+    let key = "11".repeat(32);
+    let text = format!(
+        "name = \"here\"\n[[peer]]\nname = \"there\"\nkey = \"{key}\"\naddresses = [\"{address}\"]\n"
+    );
+    Config::parse(&text, "node.toml", Path::new(""))
+}
+
+#[test]
+fn peers_are_named_by_host_and_by_link_local_address() {
+    for address in ["camera.example.org:7400", "[fe80::1%eth0]:7400"] {
+        let config = with_peer_at(address).expect("it is one");
+        assert_eq!(config.peers[0].hosts[0].to_string(), address);
+        let config = with_peer_at(&format!("tcp:{address}")).expect("it is one");
+        assert_eq!(config.peers[0].tcp_hosts[0].to_string(), address);
+    }
+    let config = with_peer_at("[fe80::1%2]:7400").expect("it is one");
+    assert_eq!(config.peers[0].addresses[0].to_string(), "[fe80::1%2]:7400");
+}
+
+#[test]
+fn wrong_address_is_told_what_it_lacks() {
+    for (address, says) in [
+        ("192.0.2.1", "no port"),
+        ("192.0.2.1:70000", "above 65535"),
+        ("2001:db8::1:7400", "in brackets"),
+        (" 192.0.2.1:7400", "blank"),
+        ("udp://192.0.2.1:7400", "without what ends in `://`"),
+    ] {
+        let error = with_peer_at(address).expect_err(address).to_string();
+        assert!(error.contains(says), "{error}");
+        assert!(
+            error.starts_with("node.toml:5: peer[0].addresses"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn node_listens_on_addresses_and_not_on_names() {
+    let listening = |address: &str| {
+        let text = format!("name = \"here\"\nlisten = [\"{address}\", \"127.0.0.1:7400\"]\n");
+        Config::parse(&text, "node.toml", Path::new(""))
+    };
+    let error = listening("localhost:7400").expect_err("a name").to_string();
+    assert!(error.contains("`localhost:7400` is a name"), "{error}");
+    let error = listening("[fe80::1%no-such]:7400").expect_err("no interface");
+    assert!(
+        error.to_string().contains("no interface `no-such`"),
+        "{error}"
+    );
+    let config = listening("[fe80::1%lo]:7400").expect("every Linux has it");
+    assert!(config.listen[0].to_string().starts_with("[fe80::1%"));
+}

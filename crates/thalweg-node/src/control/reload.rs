@@ -8,7 +8,6 @@
 
 use std::mem;
 
-use thalweg_net::Addresses;
 use thalweg_world::text::TextError;
 
 use super::{Control, as_secured, known};
@@ -100,7 +99,7 @@ impl Control {
             self.know(peer);
             reloaded.applied.push(format!("`rate` of peer `{name}`"));
         }
-        if reach(old) != reach(peer) {
+        if old.reach() != peer.reach() {
             self.peers.insert(peer.key, as_secured(peer, &self.config));
             self.dial(peer);
             reloaded
@@ -119,7 +118,7 @@ impl Control {
 
     /// Dials a peer where it is now, if it is to be dialled; a link that there is stays.
     fn dial(&self, peer: &Peer) {
-        let addresses = reach(peer);
+        let addresses = peer.reach();
         if peer.connect && (self.config.reach.mdns || !addresses.is_empty()) {
             // Any number that not all nodes have in common spreads retries apart.
             let seed = u64::from_be_bytes(peer.key.0[..8].try_into().expect("a key is longer"));
@@ -127,14 +126,6 @@ impl Control {
         } else {
             self.endpoint.forget(peer.key);
         }
-    }
-}
-
-fn reach(peer: &Peer) -> Addresses {
-    Addresses {
-        udp: peer.addresses.clone(),
-        tcp: peer.tcp_addresses.clone(),
-        relays: peer.relays.clone(),
     }
 }
 

@@ -105,6 +105,7 @@ impl Contact {
             udp: self.addresses.clone(),
             tcp: self.tcp_addresses.clone(),
             relays: self.relays.clone(),
+            ..Addresses::default()
         }
     }
 }

@@ -21,9 +21,9 @@ use thalweg_core::time::Duration;
 use thalweg_lift::packet::{POOL_BYTES_DEFAULT, Pool};
 use thalweg_net::task::Ended;
 use thalweg_net::{
-    Addresses, Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Failure, Failures,
-    Identity, IdentityError, Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples,
-    TcpOptions, Vital, check_relay_ca,
+    Admission, Arriving, AtDoor, BindError, Clock, Endpoint, Failure, Failures, Identity,
+    IdentityError, Link, LinkEvent, Options, Outcome, Receiver, Relay, Samples, TcpOptions, Vital,
+    check_relay_ca,
 };
 use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, watch};
@@ -459,11 +459,7 @@ fn dial(endpoint: &Endpoint, config: &Config, state: &State) {
         }
     }
     for (seed, peer) in (0..).zip(&config.peers) {
-        let addresses = Addresses {
-            udp: peer.addresses.clone(),
-            tcp: peer.tcp_addresses.clone(),
-            relays: peer.relays.clone(),
-        };
+        let addresses = peer.reach();
         if peer.connect && (config.reach.mdns || !addresses.is_empty()) {
             endpoint.keep_dialled(peer.key, addresses, seed);
         }

@@ -127,6 +127,8 @@ fn dialling(name: &str, address: SocketAddr) -> Peer {
         rate: None,
         tcp_addresses: Vec::new(),
         relays: Vec::new(),
+        hosts: Vec::new(),
+        tcp_hosts: Vec::new(),
     }
 }
 

@@ -143,6 +143,8 @@ fn peer(known: &Known<'_>) -> Peer {
         addresses: known.address.into_iter().collect(),
         tcp_addresses: Vec::new(),
         relays: Vec::new(),
+        hosts: Vec::new(),
+        tcp_hosts: Vec::new(),
         connect: true,
         trusted: known.trusted,
         secure: known.secure,

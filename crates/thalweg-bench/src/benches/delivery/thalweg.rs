@@ -146,6 +146,8 @@ fn peer(place: usize, addresses: Vec<std::net::SocketAddr>) -> anyhow::Result<Pe
         addresses,
         tcp_addresses: Vec::new(),
         relays: Vec::new(),
+        hosts: Vec::new(),
+        tcp_hosts: Vec::new(),
         connect: true,
         trusted: true,
         secure: true,

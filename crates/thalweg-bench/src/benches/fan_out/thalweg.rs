@@ -257,6 +257,8 @@ async fn node(
             addresses,
             tcp_addresses,
             relays: Vec::new(),
+            hosts: Vec::new(),
+            tcp_hosts: Vec::new(),
             connect: place == RELAY_PLACE || is_dialled,
             trusted: true,
             secure: true,

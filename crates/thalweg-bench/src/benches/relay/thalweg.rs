@@ -178,6 +178,8 @@ async fn node(
                 addresses: dialled.into_iter().map(|(_, address)| address).collect(),
                 tcp_addresses: Vec::new(),
                 relays: Vec::new(),
+                hosts: Vec::new(),
+                tcp_hosts: Vec::new(),
                 // Through the relay everybody has one neighbour, which is it.
                 connect: places.len() == 2 || [place, *other].contains(&RELAY_PLACE),
                 trusted: true,

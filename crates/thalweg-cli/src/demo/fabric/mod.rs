@@ -266,6 +266,8 @@ fn peers(
                 addresses: Vec::new(),
                 tcp_addresses: Vec::new(),
                 relays: Vec::new(),
+                hosts: Vec::new(),
+                tcp_hosts: Vec::new(),
                 connect: link.is_some(),
                 trusted,
                 secure: link.is_none_or(|link| link.secure),

@@ -367,6 +367,7 @@ async fn where_udp_is_blocked_the_link_goes_over_tcp_until_quic_gets_through() {
         udp: vec![firewall.address],
         tcp: b.endpoint.listening_tcp().to_vec(),
         relays: Vec::new(),
+        ..Addresses::default()
     };
     a.endpoint.keep_dialled(b.id(), addresses, 1);
     let link = next_link(&a, Transport::Tcp).await;
@@ -397,6 +398,7 @@ async fn who_answers_neither_way_is_reported_with_both_reasons() {
         udp: vec![udp],
         tcp: vec![tcp],
         relays: Vec::new(),
+        ..Addresses::default()
     };
     let refused = bounded(a.endpoint.dial(nobody, addresses)).await;
     let sentence = refused.expect_err("nobody is there").to_string();
