@@ -299,9 +299,9 @@ pub fn rtp(bytes: &[u8]) {
     while depacketizer.poll_payload().is_some() {}
 }
 
-/// An access unit of H.264 or H.265.
+/// An access unit of any codec.
 pub fn nal(bytes: &[u8]) {
-    for codec in [nal::Codec::H264, nal::Codec::H265] {
+    for codec in nal::Codec::ALL {
         nal::classify(codec, bytes);
     }
 }

@@ -1,14 +1,17 @@
-//! What a NAL unit stream (H.264, H.265) says about the importance of each access unit.
+//! What a video stream (H.264, H.265 and others with start codes) says about the importance of each access unit.
 //!
-//! The idea: scan for start codes, look at one or two header bytes of each NAL unit, and give the access unit the
-//! greatest [`Role`] of its parts. No slice is parsed: the NAL header was made so that a network can decide by it.
+//! The idea: scan for start codes, look at the header bytes behind each (`headers`), and give the access unit the greatest
+//! [`Role`] of its parts. No slice is parsed: the NAL header was made so that a network can decide by it. Where a decoder
+//! can begin is said in more ways than one (IDR, recovery point, sequence header, I picture); each is enough.
 //!
 //! What it does not do: decode, repair, split several access units in one buffer (they count as one).
 //!
 //! Sources: ITU-T H.264 §7.3.1, §7.4.1, Annex B; ITU-T H.265 §7.3.1.2, §7.4.2.2, Annex B.
 
+mod headers;
 mod role;
 mod scan;
+mod sei;
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +26,32 @@ pub enum Codec {
     H264,
     /// ITU-T H.265, HEVC.
     H265,
+    /// ITU-T H.266, VVC.
+    H266,
+    /// MPEG-1 and MPEG-2 video.
+    Mpeg2,
+    /// MPEG-4 part 2.
+    Mpeg4,
+    /// SMPTE 421M, VC-1.
+    Vc1,
+    /// AVS.
+    Avs,
 }
 
-/// What is known of an access unit from its NAL headers.
+impl Codec {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::H264,
+        Self::H265,
+        Self::H266,
+        Self::Mpeg2,
+        Self::Mpeg4,
+        Self::Vc1,
+        Self::Avs,
+    ];
+}
+
+/// What is known of an access unit from its headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Picture {
     /// The greatest role of its parts.
@@ -34,46 +60,14 @@ pub struct Picture {
     pub temporal: u8,
 }
 
-/// Classifies an access unit in Annex B form; `None` if it holds neither a slice nor a parameter set.
+/// Classifies an access unit with start codes; `None` if it holds neither a slice nor a parameter set.
 ///
 /// Cost    O(bytes), no allocation
 pub fn classify(codec: Codec, data: &[u8]) -> Option<Picture> {
     nal_units(data)
-        .filter_map(|unit| match codec {
-            Codec::H264 => classify_h264(unit),
-            Codec::H265 => classify_h265(unit),
-        })
+        .filter_map(|unit| headers::classify_unit(codec, unit))
         .reduce(|a, b| {
             // `Role` is ordered by what a receiver loses with it; a key picture outranks its own parameter sets.
             if a.role >= b.role { a } else { b }
         })
-}
-
-fn classify_h264(unit: &[u8]) -> Option<Picture> {
-    let &first = unit.first()?;
-    let reference = first >> 5 & 3 != 0;
-    let role = match first & 0x1f {
-        5 => Role::Key,
-        1..=4 | 19..=21 if reference => Role::Reference,
-        1..=4 | 19..=21 => Role::NonReference,
-        7 | 8 | 13 | 15 => Role::Parameter,
-        _ => return None,
-    };
-    Some(Picture { role, temporal: 0 })
-}
-
-fn classify_h265(unit: &[u8]) -> Option<Picture> {
-    let &[first, second, ..] = unit else {
-        return None;
-    };
-    let role = match first >> 1 & 0x3f {
-        16..=23 => Role::Key,
-        32..=34 => Role::Parameter,
-        // Of the trailing and leading pictures the even types are not referred to by their own sub-layer.
-        n @ 0..=15 if n % 2 == 0 => Role::NonReference,
-        0..=15 => Role::Reference,
-        _ => return None,
-    };
-    let temporal = (second & 7).saturating_sub(1);
-    Some(Picture { role, temporal })
 }

@@ -69,6 +69,44 @@ fn h265_access_units_have_their_roles() {
 }
 
 #[test]
+fn recovery_points_are_key_pictures() {
+    let slice = [0x41, 9];
+    let is = |sei: &[u8]| role_of(Codec::H264, &[sei, &slice]).map(|(role, _)| role);
+    assert_eq!(is(&[6, 6, 1, 0x84, 0x80]), Some(Role::Key));
+    // Behind another message, whose length is escaped: 255 and 2, with zeros that need a 3 between.
+    let mut long = vec![6, 5, 255, 2];
+    long.extend([0, 0, 3].repeat(128));
+    long.extend([7, 6, 1, 0x84, 0x80]);
+    assert_eq!(is(&long), Some(Role::Key));
+    // Other messages, and one that is cut short.
+    assert_eq!(is(&[6, 1, 1, 6, 0x80]), Some(Role::Reference));
+    assert_eq!(is(&[6, 5, 9, 6, 1]), Some(Role::Reference));
+    assert_eq!(is(&[6, 255]), Some(Role::Reference));
+    let h265 = |unit: &[u8]| role_of(Codec::H265, &[unit, &[2, 1, 7]]).map(|(role, _)| role);
+    assert_eq!(h265(&[39 << 1, 1, 6, 1, 0x84, 0x80]), Some(Role::Key));
+    assert_eq!(h265(&[39 << 1, 1, 1, 1, 0x84, 0x80]), Some(Role::Reference));
+}
+
+#[test]
+fn older_codecs_have_their_roles() {
+    let is = |codec, unit: &[u8]| role_of(codec, &[unit]).map(|(role, _)| role);
+    let picture = |kind: u8| [0, 0, kind << 3, 7];
+    let roles = [1, 2, 3].map(|kind| is(Codec::Mpeg2, &picture(kind)));
+    assert_eq!(
+        roles,
+        [Role::Key, Role::Reference, Role::NonReference].map(Some)
+    );
+    assert_eq!(is(Codec::Mpeg2, &[0xb3, 1]), Some(Role::Key));
+    assert_eq!(is(Codec::Mpeg2, &[0x01, 1]), None);
+    assert_eq!(is(Codec::Mpeg4, &[0xb6, 0x10]), Some(Role::Key));
+    assert_eq!(is(Codec::Mpeg4, &[0xb6, 0x90]), Some(Role::NonReference));
+    assert_eq!(is(Codec::Vc1, &[0x0e, 1]), Some(Role::Key));
+    assert_eq!(is(Codec::Avs, &[0xb6, 1]), Some(Role::Reference));
+    assert_eq!(is(Codec::H266, &[0, 8 << 3 | 1]), Some(Role::Key));
+    assert_eq!(is(Codec::H266, &[0, 2]), Some(Role::Reference));
+}
+
+#[test]
 fn the_importance_table_is_ordered() {
     let order = [
         Role::Programme.importance(0, 0),
@@ -109,6 +147,6 @@ proptest! {
         let naive: Vec<_> = naive.into_iter().filter_map(trim).collect();
         let found: Vec<_> = nal_units(&data).map(<[u8]>::to_vec).collect();
         prop_assert_eq!(found, naive);
-        let _ = (classify(Codec::H264, &data), classify(Codec::H265, &data));
+        let _ = Codec::ALL.map(|codec| classify(codec, &data));
     }
 }

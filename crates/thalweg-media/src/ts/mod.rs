@@ -121,7 +121,7 @@ impl AccessUnit {
         self.dts_90khz.or(self.pts_90khz)
     }
 
-    /// The video codec whose NAL units it holds, if it is one this crate understands.
+    /// The video codec that it holds, if it is one this crate understands.
     pub fn codec(&self) -> Option<Codec> {
         codec(self.stream_type)
     }
@@ -144,11 +144,16 @@ impl Programme {
     }
 }
 
-/// The codec of a stream type whose NAL units are understood.
+/// The codec of a stream type whose start codes are understood.
 fn codec(stream_type: u8) -> Option<Codec> {
     match stream_type {
+        0x01 | 0x02 => Some(Codec::Mpeg2),
+        0x10 => Some(Codec::Mpeg4),
         0x1b => Some(Codec::H264),
         0x24 => Some(Codec::H265),
+        0x33 => Some(Codec::H266),
+        0x42 => Some(Codec::Avs),
+        0xea => Some(Codec::Vc1),
         _ => None,
     }
 }
