@@ -44,6 +44,7 @@ fn clip_of(pictures: impl Iterator<Item = (u64, usize)>) -> BytesMut {
             random_access: picture % 10 == 0,
             aligned: true,
             damaged: false,
+            options: Bytes::new(),
             data: data.into(),
         })));
     }

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! What goes through: access units (PES payloads) of every stream that a PMT lists, with PTS and DTS; the facts of PAT
-//! and PMT; all other PIDs packet by packet. What does not: null packets, PCR values (made anew from DTS), and optional PES
-//! header fields other than PTS, DTS and alignment.
+//! and PMT; all other PIDs packet by packet; PES headers with their options. What does not: null packets, and PCR values,
+//! which the writer makes from DTS.
 //!
 //! Why not the crate `mpeg2ts` 0.6: its reader ends at the first packet that it does not expect (a PID not listed yet, a
 //! stray byte, a table of two packets), where we must go on; its writer leaves tables, clock and stuffing to the caller.
@@ -102,6 +102,9 @@ pub struct AccessUnit {
     pub aligned: bool,
     /// Parts of it were lost before it was read.
     pub damaged: bool,
+    /// Other options of the PES header as they were: its two bytes of flags, without those above, and the bytes behind the
+    /// times, stuffing included. Empty where none is set.
+    pub options: Bytes,
     /// The payload.
     pub data: Bytes,
 }

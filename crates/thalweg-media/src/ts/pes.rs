@@ -1,12 +1,28 @@
 //! The header of a PES packet.
 //!
-//! Sources: ISO/IEC 13818-1 §2.4.3.6, §2.4.3.7; table 2-22 for the streams without an optional header.
+//! The idea: times and alignment are read; every other option is kept as it came, with its stuffing. Teletext needs that:
+//! its header has a fixed length, so that data units fill transport packets exactly.
+//!
+//! Sources: ISO/IEC 13818-1 §2.4.3.6, §2.4.3.7; table 2-22 for the streams without an optional header; ETSI EN 300 472 §4.2
+//! (a header of 45 bytes for teletext).
+
+use bytes::Bytes;
 
 /// Bytes up to and with the packet length.
 pub(super) const HEAD_BYTES: usize = 6;
 
+/// Bits of the two flag bytes that are kept as they came: all but the marker, the alignment and the times.
+pub(super) const FIRST_KEPT: u8 = 0x3b;
+pub(super) const SECOND_KEPT: u8 = 0x3f;
+
+/// Bytes of options that a header has room for.
+pub(super) const OPTION_BYTES_MAX: usize = 255;
+
+/// Bytes of one timestamp.
+pub(super) const TIME_BYTES: usize = 5;
+
 /// What is kept of a PES header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) stream_id: u8,
     pub(super) aligned: bool,
@@ -14,6 +30,9 @@ pub(super) struct Header {
     pub(super) pts: Option<u64>,
     /// 33 bits.
     pub(super) dts: Option<u64>,
+    /// The other options: the two flag bytes as far as they are kept, then what follows the times, stuffing included.
+    /// Empty where none is set.
+    pub(super) options: Bytes,
     /// Where the payload begins.
     pub(super) bytes: usize,
 }
@@ -39,6 +58,7 @@ pub(super) fn read(packet: &[u8]) -> Option<Header> {
         aligned: false,
         pts: None,
         dts: None,
+        options: Bytes::new(),
         bytes: HEAD_BYTES,
     };
     if !has_options(stream_id) {
@@ -53,15 +73,17 @@ pub(super) fn read(packet: &[u8]) -> Option<Header> {
     }
     header.aligned = first & 0x04 != 0;
     header.bytes += 3 + options.len();
-    if second & 0x80 != 0 {
-        header.pts = options.first_chunk().copied().map(read_time);
-    }
-    if second & 0xc0 == 0xc0 {
-        header.dts = options
-            .get(5..)
-            .and_then(<[u8]>::first_chunk)
-            .copied()
-            .map(read_time);
+    let mut rest = options;
+    let mut time = |is_set: bool| {
+        let (time, tail) = rest.split_first_chunk().filter(|_| is_set)?;
+        rest = tail;
+        Some(read_time(*time))
+    };
+    header.pts = time(second & 0x80 != 0);
+    header.dts = time(second & 0xc0 == 0xc0);
+    let flags = [first & FIRST_KEPT, second & SECOND_KEPT];
+    if flags != [0, 0] || !rest.is_empty() {
+        header.options = [&flags, rest].concat().into();
     }
     Some(header)
 }
@@ -79,13 +101,16 @@ pub(super) fn write(header: &Header, data_bytes: usize) -> Vec<u8> {
             write_time(&mut options, 1, dts);
         }
     }
+    let mut first = 0x80 | u8::from(header.aligned) << 2;
+    if let [kept_first, kept_second, kept @ ..] = &header.options[..] {
+        first |= kept_first & FIRST_KEPT;
+        flags |= kept_second & SECOND_KEPT;
+        let room = OPTION_BYTES_MAX - options.len();
+        options.extend_from_slice(&kept[..kept.len().min(room)]);
+    }
     let mut rest = Vec::new();
     if has_options(header.stream_id) {
-        rest.extend_from_slice(&[
-            0x80 | u8::from(header.aligned) << 2,
-            flags,
-            options.len() as u8,
-        ]);
+        rest.extend_from_slice(&[first, flags, options.len() as u8]);
         rest.extend_from_slice(&options);
     }
     let len = u16::try_from(rest.len() + data_bytes).unwrap_or(0);
@@ -95,6 +120,7 @@ pub(super) fn write(header: &Header, data_bytes: usize) -> Vec<u8> {
     out
 }
 
+/// Whether a stream id has an optional header.
 fn has_options(stream_id: u8) -> bool {
     !matches!(stream_id, 0xbc | 0xbe | 0xbf | 0xf0..=0xf2 | 0xf8 | 0xff)
 }

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 
 use super::clock::Clock;
 use super::packet::{NULL_PID, PACKET_BYTES, Packet, SYNC};
@@ -441,6 +441,7 @@ impl Reader {
             random_access: pes.random_access,
             aligned: header.aligned,
             damaged: pes.damaged || whole.is_some_and(|len| len > end),
+            options: header.options.clone(),
             data: bytes.slice(header.bytes.min(end)..end),
         };
         // The decoding time leads: it is the one that goes up steadily.
@@ -491,6 +492,7 @@ impl Pes {
                 aligned: false,
                 pts: None,
                 dts: None,
+                options: Bytes::new(),
                 bytes: 0,
             }),
         }

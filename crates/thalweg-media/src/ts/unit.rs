@@ -10,8 +10,8 @@
 //!   programme      ts id u16 · network pid u16 (0x1fff: none) · number u16 · table pid u16 · clock pid u16
 //!                  · length u16 · descriptors · { pid u16 · stream type u8 · length u16 · descriptors } …
 //!   access unit    pid u16 · stream type u8 · stream id u8
-//!                  · flags u8 (1 pts · 2 dts · 4 random access · 8 aligned · 16 damaged)
-//!                  · [pts u64] · [dts u64] · data …
+//!                  · flags u8 (1 pts · 2 dts · 4 random access · 8 aligned · 16 damaged
+//!                  · 32 options) · [pts u64] · [dts u64] · [length u16 · options] · data …
 //!   packets        pid u16 · n · 188 bytes
 //! ```
 //!
@@ -21,7 +21,7 @@
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::packet::{NULL_PID, PACKET_BYTES, SYNC};
-use super::{AccessUnit, Elementary, Packets, Programme, Unit, section};
+use super::{AccessUnit, Elementary, Packets, Programme, Unit, pes, section};
 
 const VERSION: u8 = 1;
 const PROGRAMME: u8 = 0;
@@ -33,6 +33,7 @@ const DTS: u8 = 1 << 1;
 const RANDOM_ACCESS: u8 = 1 << 2;
 const ALIGNED: u8 = 1 << 3;
 const DAMAGED: u8 = 1 << 4;
+const OPTIONS: u8 = 1 << 5;
 
 /// Timestamps are bounded, so that arithmetic on them is: 2⁶² ticks are a million years.
 const TIME_90KHZ_MAX: u64 = 1 << 62;
@@ -78,7 +79,7 @@ pub fn encode(unit: &Unit) -> Bytes {
             encode_programme(programme, &mut out);
         }
         Unit::Access(unit) => {
-            out.reserve(unit.data.len() + 23);
+            out.reserve(unit.data.len() + unit.options.len() + 25);
             out.put_slice(&[VERSION, ACCESS]);
             encode_access(unit, &mut out);
         }
@@ -138,6 +139,7 @@ fn encode_access(unit: &AccessUnit, out: &mut BytesMut) {
         (unit.random_access, RANDOM_ACCESS),
         (unit.aligned, ALIGNED),
         (unit.damaged, DAMAGED),
+        (!unit.options.is_empty(), OPTIONS),
     ];
     out.put_u8(
         flags
@@ -148,6 +150,10 @@ fn encode_access(unit: &AccessUnit, out: &mut BytesMut) {
     );
     for time in [unit.pts_90khz, unit.dts_90khz].into_iter().flatten() {
         out.put_u64(time);
+    }
+    if !unit.options.is_empty() {
+        out.put_u16(unit.options.len() as u16);
+        out.put_slice(&unit.options);
     }
     out.put_slice(&unit.data);
 }
@@ -202,7 +208,7 @@ fn decode_access(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Acces
     let pid = rest.try_get_u16().map_err(|_| short())?;
     let mut byte = || rest.try_get_u8().map_err(|_| short());
     let (stream_type, stream_id, flags) = (byte()?, byte()?, byte()?);
-    if flags >= DAMAGED << 1 {
+    if flags >= OPTIONS << 1 {
         return Err(UnitError::Field { field: "flag" });
     }
     let mut time = |bit| match flags & bit {
@@ -214,6 +220,14 @@ fn decode_access(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Acces
         },
     };
     let (pts_90khz, dts_90khz) = (time(PTS)?, time(DTS)?);
+    let options = match flags & OPTIONS {
+        0 => Bytes::new(),
+        _ => take(&mut rest, short)?,
+    };
+    let times = usize::from(pts_90khz.is_some()) + usize::from(dts_90khz.is_some());
+    if flags & OPTIONS != 0 && !are_sound(&options, times) {
+        return Err(UnitError::Field { field: "option" });
+    }
     Ok(AccessUnit {
         pid: checked_pid(pid, "pid")?,
         stream_type,
@@ -223,6 +237,7 @@ fn decode_access(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Acces
         random_access: flags & RANDOM_ACCESS != 0,
         aligned: flags & ALIGNED != 0,
         damaged: flags & DAMAGED != 0,
+        options,
         data: rest,
     })
 }
@@ -241,13 +256,21 @@ fn decode_packets(mut rest: Bytes, short: impl Fn() -> UnitError) -> Result<Pack
     Ok(Packets { pid, data: rest })
 }
 
+/// Whether options of a PES header, beside so many times, are such as a header has.
+fn are_sound(options: &[u8], times: usize) -> bool {
+    let [first, second, rest @ ..] = options else {
+        return false;
+    };
+    first & !pes::FIRST_KEPT == 0
+        && second & !pes::SECOND_KEPT == 0
+        && rest.len() + times * pes::TIME_BYTES <= pes::OPTION_BYTES_MAX
+}
+
 /// Splits off bytes with their length before them.
 fn take(rest: &mut Bytes, short: impl Fn() -> UnitError) -> Result<Bytes, UnitError> {
     let len = usize::from(rest.try_get_u16().map_err(|_| short())?);
     if len > section::SECTION_BYTES_MAX {
-        return Err(UnitError::Field {
-            field: "length of descriptors",
-        });
+        return Err(UnitError::Field { field: "length" });
     }
     if len > rest.len() {
         return Err(short());

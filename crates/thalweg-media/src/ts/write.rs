@@ -157,10 +157,11 @@ impl Writer {
             aligned: unit.aligned,
             pts: unit.pts_90khz,
             dts: unit.dts_90khz,
+            options: unit.options.clone(),
             bytes: 0,
         };
         let mut head = pes::write(&header, unit.data.len());
-        // The first packet takes the header and the data's head together.
+        // The header and the data's head go together.
         let header_bytes = head.len();
         head.extend_from_slice(&unit.data[..unit.data.len().min(PACKET_BYTES)]);
         let adaptation = Adaptation {
@@ -170,11 +171,14 @@ impl Writer {
         };
         let counter = self.counters.entry(unit.pid).or_default();
         out.reserve((unit.data.len() / 184 + 3) * PACKET_BYTES);
-        let taken = packet::write(out, unit.pid, true, adaptation, counter, &head);
-        // A header has at most 19 bytes and a packet room for 176, so only data can be left.
-        let mut data = &unit.data[taken.saturating_sub(header_bytes)..];
+        let mut taken = packet::write(out, unit.pid, true, adaptation, counter, &head);
+        let none = Adaptation::default();
+        // Options may fill more than a packet; behind them there is a packet's worth of data, or all of it.
+        while taken < header_bytes {
+            taken += packet::write(out, unit.pid, false, none, counter, &head[taken..]);
+        }
+        let mut data = &unit.data[taken - header_bytes..];
         while !data.is_empty() {
-            let none = Adaptation::default();
             data = &data[packet::write(out, unit.pid, false, none, counter, data)..];
         }
     }

@@ -2,6 +2,7 @@
 //! the output obeys the standard's intervals and counters, and any bytes are survived by every decoder.
 
 mod adus;
+mod options;
 
 use bytes::Bytes;
 use proptest::prelude::*;
@@ -56,6 +57,7 @@ fn picture(index: u64) -> AccessUnit {
         random_access: index.is_multiple_of(12),
         aligned: true,
         damaged: false,
+        options: Bytes::new(),
         data: data.into(),
     }
 }
@@ -70,6 +72,7 @@ fn sound(index: u64) -> AccessUnit {
         random_access: true,
         aligned: false,
         damaged: false,
+        options: Bytes::new(),
         data: vec![index as u8; 300].into(),
     }
 }
