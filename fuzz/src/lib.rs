@@ -285,11 +285,12 @@ pub fn ts_unit(bytes: &[u8]) {
 
 /// RTP datagrams, each behind a byte that gives its length.
 pub fn rtp(bytes: &[u8]) {
-    let mut depacketizer = rtp::Depacketizer::new();
+    let (mut depacketizer, mut port) = (rtp::Depacketizer::new(), rtp::Port::new());
     let mut rest = bytes;
     while let Some((&length, tail)) = rest.split_first() {
         let (datagram, tail) = tail.split_at(usize::from(length).min(tail.len()));
-        rtp::Carriage::sniff(datagram);
+        port.push(datagram);
+        while port.poll_bytes().is_some() {}
         // A datagram that is refused says so; the next may be good.
         let _ = depacketizer.push(datagram);
         while depacketizer.poll_payload().is_some() {}

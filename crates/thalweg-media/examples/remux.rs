@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     fs::write(output, out)?;
     eprintln!(
         "{sent} units sent, {dropped} dropped, {} withheld",
-        subscriber.withheld()
+        subscriber.withheld().sum()
     );
     eprintln!("{:?}", publisher.counts());
     Ok(())

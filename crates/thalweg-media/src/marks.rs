@@ -14,6 +14,9 @@ pub struct Marks {
     pub media_time: MediaTime,
     /// When it must be decoded; what a source paces by. Not in the header.
     pub decode_time: MediaTime,
+    /// Which clock the decode time is of, where an input has several; differences mean something within one. Not in the
+    /// header.
+    pub clock: u16,
     /// How much it matters.
     pub importance: Importance,
     /// Its layer.
@@ -44,6 +47,7 @@ impl Marks {
         Self {
             media_time,
             decode_time: media_time,
+            clock: 0,
             importance: policy.importance(picture, layer, layers),
             layer,
             depends_on: u32::from(layer > 0),

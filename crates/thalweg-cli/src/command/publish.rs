@@ -1,8 +1,8 @@
 //! `thalweg publish NAME --from …`: a transport stream becomes a stream of the fabric.
 //!
 //! *The idea.* The source's first seconds are read ahead, for the planner wants a rate; then the stream is announced,
-//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is dropped, unless
-//! the stream is held.
+//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is kept for a
+//! moment and then dropped, unless the stream is held.
 //!
 //! *What it does not do.* It transcodes nothing, and opens no link: that is the node's, through its Unix socket.
 
@@ -26,13 +26,17 @@ use thalweg_node::{Outgoing, Publication};
 
 use crate::ends::{End, Source};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
-use crate::feed::Feed;
+use crate::feed::{Eye, Feed, nothing, stopped};
 use crate::input::{parse_rate, parse_time, whole};
 use crate::pace::{Pacer, Speed};
 use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
+
+/// How long a live source is kept back for a subscriber that waits for the stream: across a few hops it hears of the stream
+/// and is planned for within a second or two.
+const GREETING: std::time::Duration = std::time::Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -149,26 +153,27 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let mut shutdown = Shutdown::listen()?;
     let source = Source::open(from).await.or_code(source_code(from))?;
     let mut feed = Feed::new(source, arguments.repeat);
+    let mut eye = Eye::open(from);
     let rate = tokio::select! {
-        rate = feed.measure() => rate.with_context(|| format!("cannot read {from}"))?,
-        () = shutdown.asked() => return Ok(Code::Done),
+        rate = eye.measure(&mut feed) => rate.with_context(|| format!("cannot read {from}"))?,
+        () = shutdown.asked() => return stopped(from, &feed),
     };
     let Some(rate) = rate else {
-        return nothing(arguments, &feed);
+        return nothing(from, &feed);
     };
     let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
     let client = arguments.socket.connect().await?;
     let mut publisher = client.publish(publication).await.or_code(Code::Failed)?;
-    let stopped = tokio::select! {
-        ready = wait(arguments, &feed, &mut publisher) => { ready?; false }
+    let is_stopped = tokio::select! {
+        ready = wait(arguments, &mut feed, &mut publisher) => { ready?; false }
         () = shutdown.asked() => true,
     };
     let mut progress = Progress::start("publishing", false);
-    let sent = if stopped {
+    let sent = if is_stopped {
         Ok(())
     } else {
         tokio::select! {
-            sent = send(arguments, &mut feed, &mut publisher, &mut progress) => sent,
+            sent = send(arguments, &mut feed, &mut eye, &mut publisher, &mut progress) => sent,
             () = shutdown.asked() => Ok(()),
         }
     };
@@ -183,8 +188,9 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         }
     };
     let passed = progress.finish();
-    let summary = summary?;
+    let mut summary = summary?;
     tell(&passed, &summary);
+    summary["source"] = feed.trouble().json();
     if arguments.json {
         terminal::print(&format!("{summary}\n"))?;
     }
@@ -234,12 +240,15 @@ fn publication(arguments: &Arguments, needs: Needs, rate: Bitrate) -> Publicatio
 /// Waits for a subscriber, unless that makes no sense.
 async fn wait(
     arguments: &Arguments,
-    feed: &Feed,
+    feed: &mut Feed,
     publisher: &mut LocalPublisher,
 ) -> Result<(), Failure> {
     let is_held = arguments.hold.is_some();
-    if arguments.no_wait || is_held || feed.is_live() || publisher.is_wanted() {
+    if arguments.no_wait || is_held || publisher.is_wanted() {
         return Ok(());
+    }
+    if feed.is_live() {
+        return greet(feed, publisher).await;
     }
     terminal::tell(&format!(
         "nobody receives `{}` yet; waiting",
@@ -248,9 +257,20 @@ async fn wait(
     Ok(publisher.wanted().await?)
 }
 
+/// Keeps what a live source gives while a subscriber that waits for the stream hears of it and is planned for.
+async fn greet(feed: &mut Feed, publisher: &mut LocalPublisher) -> Result<(), Failure> {
+    tokio::select! {
+        wanted = publisher.wanted() => Ok(wanted?),
+        // What went wrong with the source is told when it is read on.
+        _ = feed.gather() => Ok(()),
+        () = tokio::time::sleep(GREETING) => Ok(()),
+    }
+}
+
 async fn send(
     arguments: &Arguments,
     feed: &mut Feed,
+    eye: &mut Eye,
     publisher: &mut LocalPublisher,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
@@ -262,13 +282,13 @@ async fn send(
     let mut pacer = Pacer::new(speed);
     let start = StdInstant::now();
     loop {
-        let unit = feed.next().await;
+        let unit = eye.next(feed, |sentence| progress.say(sentence)).await;
         let unit = unit.with_context(|| format!("cannot read on in {}", arguments.from))?;
         let Some((marks, payload)) = unit else {
             return Ok(());
         };
         let now = Instant::ZERO + start.elapsed().into();
-        let wait = pacer.wait(now, marks.decode_time);
+        let wait = pacer.wait(now, marks.clock, marks.decode_time);
         if wait > Duration::ZERO {
             tokio::time::sleep(wait.into()).await;
         }
@@ -286,19 +306,6 @@ fn outgoing(marks: Marks, payload: Bytes) -> Outgoing {
         depends_on: marks.depends_on,
         payload,
     }
-}
-
-/// Nothing in the source can be used.
-fn nothing(arguments: &Arguments, feed: &Feed) -> Outcome {
-    let trouble = feed.trouble().sentence().map(|found| format!(": {found}"));
-    fail(
-        Code::Failed,
-        format!(
-            "{} holds no MPEG-TS that can be sent{}",
-            arguments.from,
-            trouble.unwrap_or_else(|| ": it is empty".into())
-        ),
-    )
 }
 
 /// Says what became of everything.

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | a path | read once, or again and again | made anew |
 //! | `-` | standard input | standard output |
-//! | `udp://[address]:port` | bound; plain packets or RTP, told apart; a multicast group is joined | seven packets a datagram |
+//! | `udp://[address]:port` | bound; plain packets, cut anywhere, or RTP, told apart; a multicast group is joined | seven packets a datagram |
 //! | `rtp://[address]:port` | the same | the same in RTP |
 //!
 //! *What it does not do.* It waits for nothing but its end: pacing is [`crate::pace`]'s.
@@ -27,7 +27,7 @@ use thalweg_net::error::NoHost;
 use thalweg_net::{NoPlace, Place};
 
 pub use sink::Sink;
-pub use source::Source;
+pub use source::{Seen, Source};
 
 /// Options of ffmpeg's `udp://` that say how it reads and sends, and nothing of what: they are left aside.
 const MEANINGLESS: &[&str] = &[

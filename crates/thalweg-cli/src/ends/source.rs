@@ -1,4 +1,4 @@
-//! Transport stream bytes in.
+//! Transport stream bytes in, and what came instead of them.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use socket2::{Domain, Protocol, Socket, Type};
-use thalweg_media::rtp::{Carriage, Depacketizer};
+use thalweg_media::rtp::{Port, PortCounts};
 use tokio::fs::File;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncSeekExt as _, SeekFrom};
 use tokio::net::UdpSocket;
@@ -24,8 +24,27 @@ const RECEIVE_BYTES: usize = 4 << 20;
 /// A gap after which a live sender's reordering window is given up, so that the last packets are not kept back.
 const QUIET: Duration = Duration::from_millis(200);
 
-/// Where transport stream bytes come from.
-pub enum Source {
+/// How many of the first bytes are kept, to tell what they look like.
+const HEAD_BYTES: usize = 16;
+
+/// Where transport stream bytes come from, and what has come.
+pub struct Source {
+    input: Input,
+    seen: Seen,
+}
+
+/// What has come from a source, whatever it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Bytes, headers of RTP included.
+    pub bytes: u64,
+    /// The first of them.
+    pub head: Vec<u8>,
+    /// What has met a port, if it is one.
+    pub port: Option<PortCounts>,
+}
+
+enum Input {
     /// A file, which can be read again.
     File(File),
     /// A pipe.
@@ -34,27 +53,31 @@ pub enum Source {
     Datagrams(Datagrams),
 }
 
-/// A bound socket and what puts RTP in order.
-pub struct Datagrams {
+/// A bound socket and what tells its datagrams apart.
+struct Datagrams {
     socket: UdpSocket,
     buffer: Vec<u8>,
-    order: Depacketizer,
-    unknown: u64,
+    port: Port,
+    head: Vec<u8>,
 }
 
 impl Source {
     /// Opens an end for reading.
     pub async fn open(end: &End) -> anyhow::Result<Self> {
-        match end {
-            End::Standard => Ok(Self::Pipe(Box::new(tokio::io::stdin()))),
-            End::File(path) => open_file(path).await,
-            End::Datagrams { address, .. } => Ok(Self::Datagrams(Datagrams::bind(*address)?)),
-        }
+        let input = match end {
+            End::Standard => Input::Pipe(Box::new(tokio::io::stdin())),
+            End::File(path) => open_file(path).await?,
+            End::Datagrams { address, .. } => Input::Datagrams(Datagrams::bind(*address)?),
+        };
+        Ok(Self {
+            input,
+            seen: Seen::default(),
+        })
     }
 
     /// Returns whether it is live: its units are due when they come.
     pub fn is_live(&self) -> bool {
-        matches!(self, Self::Datagrams(_))
+        matches!(self.input, Input::Datagrams(_))
     }
 
     /// Returns the next bytes, or `None` at the end.
@@ -63,31 +86,48 @@ impl Source {
     ///
     /// May be dropped before it is ready without losing bytes.
     pub async fn read(&mut self) -> io::Result<Option<Bytes>> {
-        match self {
-            Self::File(file) => read_some(file).await,
-            Self::Pipe(pipe) => read_some(pipe).await,
-            Self::Datagrams(datagrams) => datagrams.read().await.map(Some),
+        let bytes = match &mut self.input {
+            Input::File(file) => read_some(file).await?,
+            Input::Pipe(pipe) => read_some(pipe).await?,
+            Input::Datagrams(datagrams) => return datagrams.read().await.map(Some),
+        };
+        if let Some(bytes) = &bytes {
+            keep_head(&mut self.seen.head, bytes);
+            self.seen.bytes += bytes.len() as u64;
         }
+        Ok(bytes)
     }
 
     /// Goes back to the beginning; returns whether that is possible.
     pub async fn rewind(&mut self) -> io::Result<bool> {
-        match self {
-            Self::File(file) => file.seek(SeekFrom::Start(0)).await.map(|_| true),
+        match &mut self.input {
+            Input::File(file) => file.seek(SeekFrom::Start(0)).await.map(|_| true),
             _ => Ok(false),
         }
     }
 
-    /// Returns how many datagrams were neither transport packets nor RTP.
-    pub fn unknown_datagrams(&self) -> u64 {
-        match self {
-            Self::Datagrams(datagrams) => datagrams.unknown,
-            _ => 0,
+    /// Returns what has come so far.
+    pub fn seen(&self) -> Seen {
+        match &self.input {
+            Input::Datagrams(datagrams) => {
+                let port = datagrams.port.counts();
+                Seen {
+                    bytes: port.bytes,
+                    head: datagrams.head.clone(),
+                    port: Some(port),
+                }
+            }
+            _ => self.seen.clone(),
         }
     }
 }
 
-async fn open_file(path: &Path) -> anyhow::Result<Source> {
+fn keep_head(head: &mut Vec<u8>, bytes: &[u8]) {
+    let room = HEAD_BYTES - head.len();
+    head.extend_from_slice(&bytes[..bytes.len().min(room)]);
+}
+
+async fn open_file(path: &Path) -> anyhow::Result<Input> {
     let name = path.display();
     let file = File::open(path)
         .await
@@ -99,9 +139,9 @@ async fn open_file(path: &Path) -> anyhow::Result<Source> {
         .file_type();
     anyhow::ensure!(!kind.is_dir(), "cannot read {name}: it is a directory");
     if kind.is_file() {
-        Ok(Source::File(file))
+        Ok(Input::File(file))
     } else {
-        Ok(Source::Pipe(Box::new(file)))
+        Ok(Input::Pipe(Box::new(file)))
     }
 }
 
@@ -119,30 +159,24 @@ impl Datagrams {
         Ok(Self {
             socket,
             buffer: vec![0; usize::from(u16::MAX)],
-            order: Depacketizer::new(),
-            unknown: 0,
+            port: Port::new(),
+            head: Vec::new(),
         })
     }
 
     async fn read(&mut self) -> io::Result<Bytes> {
         loop {
-            if let Some(payload) = self.order.poll_payload() {
-                return Ok(payload);
+            if let Some(bytes) = self.port.poll_bytes() {
+                return Ok(bytes);
             }
             let received = tokio::time::timeout(QUIET, self.socket.recv(&mut self.buffer)).await;
             let Ok(received) = received else {
-                self.order.flush();
-                if let Some(payload) = self.order.poll_payload() {
-                    return Ok(payload);
-                }
+                self.port.flush();
                 continue;
             };
             let datagram = &self.buffer[..received?];
-            match Carriage::sniff(datagram) {
-                Carriage::Plain => return Ok(Bytes::copy_from_slice(datagram)),
-                Carriage::Rtp if self.order.push(datagram).is_ok() => {}
-                _ => self.unknown += 1,
-            }
+            keep_head(&mut self.head, datagram);
+            self.port.push(datagram);
         }
     }
 }

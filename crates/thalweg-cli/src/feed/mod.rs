@@ -2,11 +2,17 @@
 //!
 //! *The idea.* Bytes go through `thalweg_media::ts::Publisher`; what comes out is given one by one. A file that is
 //! played again goes on in time where it ended, so that a player sees no seam. Before a stream is announced its first
-//! seconds are read ahead, for the planner wants its rate.
+//! seconds are read ahead, for the planner wants its rate. What comes and cannot be used is told: while it comes
+//! (`watch`), and at the end (`trouble`).
 //!
 //! *What it does not do.* It does not pace (`pace`) and knows no node.
 
-use std::collections::VecDeque;
+mod eye;
+mod looks;
+mod trouble;
+mod watch;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 
 use bytes::Bytes;
@@ -14,9 +20,13 @@ use thalweg_core::adu::MediaTime;
 use thalweg_core::time::Duration;
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_media::Marks;
-use thalweg_media::ts::Publisher;
+use thalweg_media::ts::{Lack, Publisher};
 
-use crate::ends::Source;
+pub use self::eye::{Eye, nothing, stopped};
+pub use self::trouble::Trouble;
+use self::watch::Sight;
+use crate::ends::{Seen, Source};
+use crate::pace::JUMP;
 
 #[cfg(test)]
 mod tests;
@@ -27,6 +37,12 @@ const AHEAD: Duration = Duration::from_secs(2);
 /// The most that is read ahead, should the stream carry no times.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
+/// The most that is read of a file or pipe in search of a first packet.
+const SEARCH_BYTES_MAX: u64 = 64 << 20;
+
+/// Units kept that come before any programme is known: the service information of a few hundred services.
+const EARLY_UNITS_MAX: usize = 64;
+
 /// Reads a source to its end, or without end.
 pub struct Feed {
     source: Source,
@@ -34,8 +50,12 @@ pub struct Feed {
     publisher: Publisher,
     ahead: VecDeque<(Marks, Bytes)>,
     stage: Stage,
-    /// Units of this pass; a file that has none is not read again.
-    given: u64,
+    /// Units since the source could be used.
+    units: u64,
+    /// Units that were dropped, since no programme was known.
+    early: u64,
+    /// Units that were dropped, since nobody received the stream yet.
+    unwanted: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,19 +68,28 @@ enum Stage {
     Ended,
 }
 
-/// What was wrong with the source, over all passes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
-    /// Bytes that belong to no packet.
-    pub skipped_bytes: u64,
-    /// Bytes after the last whole packet.
-    pub truncated_bytes: u64,
-    /// Packets that were missing, marked as damaged or impossible.
-    pub broken_packets: u64,
-    /// Datagrams that were neither transport packets nor RTP.
-    pub unknown_datagrams: u64,
-    /// Pictures and other units that are larger than an ADU may be, or of which too much was pending.
-    pub discarded_units: u64,
+/// How much of the medium has passed, each clock for itself.
+#[derive(Debug, Default)]
+struct Span {
+    /// By clock: the last time, and how much has passed without jumps.
+    clocks: BTreeMap<u16, (MediaTime, Duration)>,
+}
+
+impl Span {
+    fn handle_time(&mut self, clock: u16, time: MediaTime) {
+        let (last, passed) = self.clocks.entry(clock).or_insert((time, Duration::ZERO));
+        let step = Duration::from_micros(time.as_micros().saturating_sub(last.as_micros()));
+        if step <= JUMP {
+            *passed += step;
+        }
+        *last = time;
+    }
+
+    /// Returns what has passed by the clock that has gone the farthest.
+    fn longest(&self) -> Duration {
+        let passed = self.clocks.values().map(|(_, passed)| *passed);
+        passed.max().unwrap_or(Duration::ZERO)
+    }
 }
 
 impl Feed {
@@ -72,7 +101,9 @@ impl Feed {
             publisher: Publisher::new(),
             ahead: VecDeque::new(),
             stage: Stage::Reading,
-            given: 0,
+            units: 0,
+            early: 0,
+            unwanted: 0,
         }
     }
 
@@ -83,46 +114,95 @@ impl Feed {
 
     /// Returns what was wrong with the source so far.
     pub fn trouble(&self) -> Trouble {
-        let counts = self.publisher.counts();
         Trouble {
-            skipped_bytes: counts.skipped_bytes,
-            truncated_bytes: counts.truncated_bytes,
-            broken_packets: counts.continuity_errors + counts.damaged_packets,
-            unknown_datagrams: self.source.unknown_datagrams(),
-            discarded_units: counts.discarded_units,
+            counts: self.publisher.counts(),
+            port: self.source.seen().port.unwrap_or_default(),
+            missing_maps: self.publisher.missing_maps().collect(),
+            early_units: self.early,
+            unwanted_units: self.unwanted,
         }
+    }
+
+    /// Returns what has not come yet, without which nothing can be used.
+    pub fn lack(&self) -> Option<Lack> {
+        self.publisher.lack()
+    }
+
+    /// Returns what has come, and what was made of it.
+    pub fn sight(&self) -> Sight {
+        Sight {
+            seen: self.seen(),
+            trouble: self.trouble(),
+            lack: self.lack(),
+            units: self.units,
+        }
+    }
+
+    /// Returns what has come from the source, whatever it was.
+    pub fn seen(&self) -> Seen {
+        self.source.seen()
     }
 
     /// Reads ahead, and returns the rate of the stream so far; `None` if nothing is there that can be used.
     ///
     /// ```text
-    /// rate = Σ bytes / max(last decode − first decode, 1 s)
+    /// rate = Σ bytes / max(time passed by the clock that has gone the farthest, 1 s)
     /// ```
     ///
     /// Units   bit/s, payload framing included
+    ///
+    /// May be dropped before it is ready, and called again.
     pub async fn measure(&mut self) -> io::Result<Option<Bitrate>> {
-        let mut ahead = VecDeque::new();
+        let mut span = Span::default();
         let mut bytes = 0;
-        let mut times: Option<(MediaTime, MediaTime)> = None;
-        while let Some((marks, payload)) = self.next().await? {
-            bytes += payload.len() as u64;
-            let time = marks.decode_time;
-            // Tables come before the first time and carry none.
-            if time > MediaTime::default() {
-                let (first, _) = times.unwrap_or((time, time));
-                times = Some((first, time));
+        let mut at = 0;
+        loop {
+            while let Some((marks, payload)) = self.ahead.get(at) {
+                at += 1;
+                bytes += payload.len() as u64;
+                // Tables come before the first time and carry none.
+                if marks.decode_time > MediaTime::default() {
+                    span.handle_time(marks.clock, marks.decode_time);
+                }
             }
-            ahead.push_back((marks, payload));
-            if span(times) >= AHEAD || bytes >= AHEAD_BYTES_MAX {
+            let is_usable = self.lack().is_none();
+            if is_usable && (span.longest() >= AHEAD || bytes >= AHEAD_BYTES_MAX) {
                 break;
             }
+            if !is_usable && self.ahead.len() > EARLY_UNITS_MAX {
+                self.ahead.pop_front();
+                self.early += 1;
+                at -= 1;
+            }
+            match self.read_on().await? {
+                Some(unit) => self.ahead.push_back(unit),
+                None if is_usable => break,
+                None => return Ok(None),
+            }
         }
-        self.ahead = ahead;
-        if self.ahead.is_empty() {
-            return Ok(None);
-        }
-        let over = span(times).max(Duration::from_secs(1));
+        let over = span.longest().max(Duration::from_secs(1));
         Ok(Some(DataSize::from_bytes(bytes) / over))
+    }
+
+    /// Reads on without end and keeps what comes, the newest 8 MiB at most.
+    ///
+    /// May be dropped at any time without losing a unit.
+    ///
+    /// Fails   the source cannot be read; what was kept is there
+    pub async fn gather(&mut self) -> io::Result<()> {
+        let mut bytes: u64 = self.ahead.iter().map(|(_, kept)| kept.len() as u64).sum();
+        while let Some((marks, payload)) = self.read_on().await? {
+            bytes += payload.len() as u64;
+            self.ahead.push_back((marks, payload));
+            while bytes > AHEAD_BYTES_MAX {
+                let Some((_, oldest)) = self.ahead.pop_front() else {
+                    break;
+                };
+                bytes -= oldest.len() as u64;
+                self.unwanted += 1;
+            }
+        }
+        Ok(())
     }
 
     /// Gives the next unit, or `None` at the end.
@@ -132,68 +212,51 @@ impl Feed {
         if let Some(unit) = self.ahead.pop_front() {
             return Ok(Some(unit));
         }
+        self.read_on().await
+    }
+
+    /// Gives the next unit from the source.
+    async fn read_on(&mut self) -> io::Result<Option<(Marks, Bytes)>> {
         loop {
             if let Some(unit) = self.publisher.poll_adu() {
-                self.given += 1;
+                self.units += u64::from(self.lack().is_none());
                 return Ok(Some(unit));
             }
             match self.stage {
-                Stage::Reading => {
-                    if let Some(bytes) = self.source.read().await? {
+                Stage::Reading => match self.source.read().await? {
+                    Some(bytes) => {
                         self.publisher.push(&bytes);
-                    } else {
+                        if self.is_hopeless() {
+                            self.stage = Stage::Ended;
+                        }
+                    }
+                    None => {
                         self.publisher.finish();
                         self.stage = Stage::Read;
                     }
-                }
+                },
                 Stage::Read => self.turn().await?,
                 Stage::Ended => return Ok(None),
             }
         }
     }
 
-    /// Begins the next pass, where there is to be one.
+    /// Returns whether so much came of a file or pipe without a packet that none will come: a device has no end.
+    fn is_hopeless(&self) -> bool {
+        !self.is_live()
+            && self.lack() == Some(Lack::Packets)
+            && self.source.seen().bytes >= SEARCH_BYTES_MAX
+    }
+
+    /// Begins the next pass, where there is to be one; what cannot be used is not read again.
     async fn turn(&mut self) -> io::Result<()> {
-        if self.repeat && self.given > 0 && self.source.rewind().await? {
+        let is_usable = self.lack().is_none();
+        if self.repeat && is_usable && self.source.rewind().await? {
             self.publisher.begin_again();
-            self.given = 0;
             self.stage = Stage::Reading;
         } else {
             self.stage = Stage::Ended;
         }
         Ok(())
     }
-}
-
-impl Trouble {
-    /// Returns one sentence about everything that was wrong, or `None` if nothing was.
-    pub fn sentence(&self) -> Option<String> {
-        let parts: Vec<String> = [
-            (self.skipped_bytes, "bytes belong to no transport packet"),
-            (
-                self.truncated_bytes,
-                "bytes after the last whole packet are cut off",
-            ),
-            (self.broken_packets, "packets are missing or damaged"),
-            (
-                self.unknown_datagrams,
-                "datagrams are neither MPEG-TS nor RTP",
-            ),
-            (
-                self.discarded_units,
-                "units are left out, for an ADU has 8 MiB at most",
-            ),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
-    }
-}
-
-fn span(times: Option<(MediaTime, MediaTime)>) -> Duration {
-    times.map_or(Duration::ZERO, |(first, last)| {
-        Duration::from_micros(last.as_micros().saturating_sub(first.as_micros()))
-    })
 }

@@ -1,8 +1,9 @@
 //! When an access unit is due to leave, so that a file is sent as if it were live.
 //!
 //! *The idea.* The first unit anchors media time to the clock; every later one is due as long after the anchor as it
-//! lies behind it in the medium, divided by the speed. A stream whose clock jumps (an edit, a stream cut together) is
-//! anchored anew, for waiting out the jump would stop the picture.
+//! lies behind it in the medium, divided by the speed. A stream whose clock jumps (an edit, a stream cut together) gets a
+//! new anchor, for waiting out the jump would stop the picture. An input may have several clocks, one a programme: each
+//! has its own anchor, and a step from one to another is no jump.
 //!
 //! ```text
 //!   due = anchor + (decode − decode₀) / speed
@@ -10,6 +11,7 @@
 //!
 //! *What it does not do.* It does not wait: it is given the time and says how much longer.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use thalweg_core::adu::MediaTime;
@@ -20,7 +22,7 @@ mod tests;
 
 /// A step of the medium's clock beyond this is a jump, not a pause: MPEG-TS allows 0.7 s between timestamps
 /// (ISO/IEC 13818-1 §2.7.4), and a still picture may take a few times that.
-const JUMP: Duration = Duration::from_secs(10);
+pub const JUMP: Duration = Duration::from_secs(10);
 
 /// How fast media time passes, in clock time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,10 +39,18 @@ pub enum Speed {
 pub struct BadSpeed(String);
 
 /// Says when units are due.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Pacer {
     speed: Speed,
-    anchor: Option<(Instant, MediaTime)>,
+    /// By the clock of the medium.
+    anchors: BTreeMap<u16, Anchor>,
+}
+
+/// Where a clock of the medium stands.
+#[derive(Clone, Copy, Debug)]
+struct Anchor {
+    start: Instant,
+    origin: MediaTime,
     last: MediaTime,
 }
 
@@ -66,32 +76,36 @@ impl Pacer {
     pub fn new(speed: Speed) -> Self {
         Self {
             speed,
-            anchor: None,
-            last: MediaTime::default(),
+            anchors: BTreeMap::new(),
         }
     }
 
-    /// Returns how long a unit of this decoding time has still to wait.
+    /// Returns how long a unit of this decoding time, by this clock of the medium, has still to wait.
     ///
     /// A unit at the very start of the medium's clock does not anchor it: that is where tables stand that come before
     /// the first time, and most streams begin a second later.
-    pub fn wait(&mut self, now: Instant, decode: MediaTime) -> Duration {
+    pub fn wait(&mut self, now: Instant, clock: u16, decode: MediaTime) -> Duration {
         let Speed::Times(times) = self.speed else {
             return Duration::ZERO;
         };
-        if self.anchor.is_none() && decode == MediaTime::default() {
+        let anchor = self.anchors.get_mut(&clock);
+        if anchor.is_none() && decode == MediaTime::default() {
             return Duration::ZERO;
         }
-        let jumped = between(self.last, decode) > JUMP;
-        self.last = decode;
-        match self.anchor {
-            Some((start, origin)) if !jumped && decode >= origin => {
-                let span = between(origin, decode);
-                let due = start + Duration::from_secs_f64(span.as_secs_f64() / times);
+        match anchor {
+            Some(anchor) if between(anchor.last, decode) <= JUMP && decode >= anchor.origin => {
+                anchor.last = decode;
+                let span = between(anchor.origin, decode);
+                let due = anchor.start + Duration::from_secs_f64(span.as_secs_f64() / times);
                 due.saturating_since(now)
             }
             _ => {
-                self.anchor = Some((now, decode));
+                let anchor = Anchor {
+                    start: now,
+                    origin: decode,
+                    last: decode,
+                };
+                self.anchors.insert(clock, anchor);
                 Duration::ZERO
             }
         }

@@ -14,52 +14,76 @@ fn media(millis: u64) -> MediaTime {
 #[test]
 fn the_first_unit_leaves_at_once_wherever_the_medium_begins() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
-    assert_eq!(pacer.wait(at(7), media(900_000)), Duration::ZERO);
-    assert_eq!(pacer.wait(at(7), media(900_040)), Duration::from_millis(40));
+    assert_eq!(pacer.wait(at(7), 1, media(900_000)), Duration::ZERO);
+    assert_eq!(
+        pacer.wait(at(7), 1, media(900_040)),
+        Duration::from_millis(40)
+    );
 }
 
 #[test]
 fn lateness_is_made_up_not_added() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
-    pacer.wait(at(0), media(0));
-    assert_eq!(pacer.wait(at(100), media(40)), Duration::ZERO);
-    assert_eq!(pacer.wait(at(100), media(120)), Duration::from_millis(20));
+    pacer.wait(at(0), 1, media(0));
+    assert_eq!(pacer.wait(at(100), 1, media(40)), Duration::ZERO);
+    assert_eq!(
+        pacer.wait(at(100), 1, media(120)),
+        Duration::from_millis(20)
+    );
 }
 
 #[test]
 fn speed_divides_the_wait() {
     for (speed, wait_ms) in [(2.0, 500), (0.5, 2000)] {
         let mut pacer = Pacer::new(Speed::Times(speed));
-        pacer.wait(at(0), media(0));
+        pacer.wait(at(0), 1, media(0));
         assert_eq!(
-            pacer.wait(at(0), media(1000)),
+            pacer.wait(at(0), 1, media(1000)),
             Duration::from_millis(wait_ms)
         );
     }
     let mut pacer = Pacer::new(Speed::Max);
-    pacer.wait(at(0), media(0));
-    assert_eq!(pacer.wait(at(0), media(9_000)), Duration::ZERO);
+    pacer.wait(at(0), 1, media(0));
+    assert_eq!(pacer.wait(at(0), 1, media(9_000)), Duration::ZERO);
 }
 
 #[test]
 fn a_jump_anchors_anew_and_a_pause_does_not() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
-    pacer.wait(at(0), media(0));
-    assert_eq!(pacer.wait(at(0), media(10_000)), Duration::from_secs(10));
-    assert_eq!(pacer.wait(at(10_000), media(20_001)), Duration::ZERO);
+    pacer.wait(at(0), 1, media(0));
+    assert_eq!(pacer.wait(at(0), 1, media(10_000)), Duration::from_secs(10));
+    assert_eq!(pacer.wait(at(10_000), 1, media(20_001)), Duration::ZERO);
     assert_eq!(
-        pacer.wait(at(10_000), media(20_041)),
+        pacer.wait(at(10_000), 1, media(20_041)),
         Duration::from_millis(40)
     );
-    assert_eq!(pacer.wait(at(10_040), media(0)), Duration::ZERO);
+    assert_eq!(pacer.wait(at(10_040), 1, media(0)), Duration::ZERO);
 }
 
 #[test]
 fn tables_before_the_first_time_do_not_delay_it() {
     let mut pacer = Pacer::new(Speed::Times(1.0));
-    assert_eq!(pacer.wait(at(0), MediaTime::default()), Duration::ZERO);
-    assert_eq!(pacer.wait(at(0), media(0)), Duration::ZERO);
-    assert_eq!(pacer.wait(at(0), media(40)), Duration::from_millis(40));
+    assert_eq!(pacer.wait(at(0), 1, MediaTime::default()), Duration::ZERO);
+    assert_eq!(pacer.wait(at(0), 1, media(0)), Duration::ZERO);
+    assert_eq!(pacer.wait(at(0), 1, media(40)), Duration::from_millis(40));
+}
+
+#[test]
+fn each_clock_of_the_medium_is_paced_by_itself() {
+    let mut pacer = Pacer::new(Speed::Times(1.0));
+    let (near, far) = (|millis| media(millis), |millis| media(40_000_000 + millis));
+    assert_eq!(pacer.wait(at(0), 1, near(0)), Duration::ZERO);
+    assert_eq!(pacer.wait(at(0), 2, far(0)), Duration::ZERO);
+    for millis in [40, 80, 9_000] {
+        let wait = Duration::from_millis(millis);
+        assert_eq!(pacer.wait(at(0), 1, near(millis)), wait);
+        assert_eq!(pacer.wait(at(0), 2, far(millis)), wait);
+    }
+    // A jump of one clock is none of the other.
+    assert_eq!(pacer.wait(at(9_000), 1, near(60_000)), Duration::ZERO);
+    let wait = Duration::from_millis(40);
+    assert_eq!(pacer.wait(at(9_000), 2, far(9_040)), wait);
+    assert_eq!(pacer.wait(at(9_000), 1, near(60_040)), wait);
 }
 
 #[test]

@@ -67,6 +67,11 @@ impl Progress {
         tell_above(&self.bar, sentence);
     }
 
+    /// Returns what has passed.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
     /// Takes the line away and returns what has passed, and in what time.
     pub fn finish(self) -> String {
         self.bar.finish_and_clear();

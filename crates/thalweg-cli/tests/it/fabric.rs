@@ -143,6 +143,10 @@ impl Drop for Fabric {
     }
 }
 
+pub fn interrupt(child: &Child) {
+    signal(child, "INT");
+}
+
 pub fn terminate(child: &Child) {
     signal(child, "TERM");
 }

@@ -17,6 +17,7 @@ mod plan;
 mod program;
 mod signals;
 mod simulate;
+mod source;
 mod terminal;
 mod top;
 mod trace;

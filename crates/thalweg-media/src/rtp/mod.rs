@@ -1,21 +1,23 @@
 //! RTP, and MPEG-TS within it.
 //!
 //! The idea: [`Header`] reads and writes the fixed header; [`Depacketizer`] puts packets back in order within a small
-//! window and gives their payloads; [`Packetizer`] puts seven transport packets in each datagram; [`Carriage::sniff`]
-//! tells what a datagram on a plain UDP port is.
+//! window and gives their payloads; [`Packetizer`] puts seven transport packets in each datagram; [`Port`] tells what the
+//! datagrams at a UDP port are, and joins them.
 //!
-//! What it does not do: RTCP, SDP, jitter buffering by time (the window is of packets, for no clock is here).
+//! What it does not do: read RTCP or SDP; jitter buffering by time (the window is of packets, for no clock is here).
 //!
 //! Sources: RFC 3550 §5.1, A.1; RFC 2250 §2 (payload type 33); RFC 3551 §6.
 
 mod order;
 mod packet;
+mod port;
 
 #[cfg(test)]
 mod tests;
 
 pub use order::{Counts, Depacketizer, WINDOW_PACKETS};
 pub use packet::{Header, Packet, RtpError};
+pub use port::{Port, PortCounts};
 
 use crate::ts::PACKET_BYTES;
 
@@ -25,28 +27,10 @@ pub const PAYLOAD_TYPE_MP2T: u8 = 33;
 /// Transport packets in a datagram: seven make 1316 bytes, which fits an Ethernet frame with all headers.
 pub const PACKETS_PER_DATAGRAM: usize = 7;
 
-/// What a datagram on a port for MPEG-TS is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Carriage {
-    /// Transport packets and nothing else.
-    Plain,
-    /// An RTP packet.
-    Rtp,
-    /// Neither.
-    Unknown,
-}
-
-impl Carriage {
-    /// Tells what a datagram is: whole packets that begin with a sync byte, or version 2 in the top bits.
-    ///
-    /// The two cannot be mixed up: `0x47` would be RTP version 1.
-    pub fn sniff(datagram: &[u8]) -> Self {
-        match datagram.first() {
-            Some(0x47) if datagram.len().is_multiple_of(PACKET_BYTES) => Self::Plain,
-            Some(first) if first >> 6 == 2 && datagram.len() >= packet::FIXED_BYTES => Self::Rtp,
-            _ => Self::Unknown,
-        }
-    }
+/// Whether bytes are whole transport packets and nothing else.
+fn is_transport(bytes: &[u8]) -> bool {
+    let mut packets = bytes.chunks_exact(PACKET_BYTES);
+    !bytes.is_empty() && packets.remainder().is_empty() && packets.all(|packet| packet[0] == 0x47)
 }
 
 /// Puts transport packets into RTP packets.

@@ -1,8 +1,14 @@
 //! Packets of one source, back in order.
 //!
 //! The idea: packets ahead of their turn wait; when the window is full the missing ones are given up and counted. A new
-//! source id, or a jump too large to be loss, starts anew once two packets in a row agree on it: a stray one does not
-//! throw the stream over.
+//! source id, or a jump too large to be loss, is followed once two packets in a row agree on it: a stray one does not
+//! throw the stream over. Until then its packets are held, at most a window of them, and given in order when it is
+//! confirmed: a source that begins with a key picture loses nothing of it.
+//!
+//! ```text
+//!   A1 A2 A3 │ B7 (held) · B8 (confirms)  ─►  A1 A2 A3 B7 B8
+//!   A1 A2 A3 │ B7 (held) · A4 · A5        ─►  A1 A2 A3 A4 A5      B7 is counted as stray
+//! ```
 //!
 //! Sources: RFC 3550 A.1 (`MAX_DROPOUT`, `MAX_MISORDER`, `bad_seq`).
 
@@ -10,8 +16,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::PAYLOAD_TYPE_MP2T;
 use super::packet::{Packet, RtpError};
+use super::{PAYLOAD_TYPE_MP2T, is_transport};
 
 /// Packets that wait for a missing one before it is given up: at 1 Mbit/s the wait is 80 ms. A caller with a clock may
 /// give up sooner with [`Depacketizer::flush`].
@@ -32,8 +38,10 @@ pub struct Counts {
     pub lost: u64,
     /// Packets that came after others of higher number, in time.
     pub reordered: u64,
-    /// Packets that came twice, too late, or alone from elsewhere.
+    /// Packets that came twice or too late.
     pub late: u64,
+    /// Packets of another source, or far out of sequence, that nothing confirmed.
+    pub stray: u64,
     /// Times that a new source or sequence began.
     pub restarts: u64,
 }
@@ -42,13 +50,34 @@ pub struct Counts {
 #[derive(Debug, Clone, Default)]
 pub struct Depacketizer {
     ssrc: Option<u32>,
-    /// Source and number that would confirm a new sequence.
-    suspect: Option<(u32, u16)>,
+    /// A payload type other than 33 that carries transport packets here.
+    dynamic_type: Option<u8>,
+    suspect: Option<Suspect>,
     /// The next sequence number due, without wrap.
     due: u64,
     waiting: BTreeMap<u64, Bytes>,
     ready: VecDeque<Bytes>,
     counts: Counts,
+}
+
+/// A source or sequence that may be the next.
+#[derive(Debug, Clone)]
+struct Suspect {
+    ssrc: u32,
+    /// Sequence number and payload, as they came.
+    held: VecDeque<(u16, Bytes)>,
+    /// How many of them came since the last packet of the source that is followed.
+    streak: u32,
+}
+
+/// Where a packet belongs.
+enum Place {
+    /// To the source that is followed, with its full number.
+    Known(u64),
+    /// There too, but long over.
+    Over,
+    /// Elsewhere.
+    Foreign,
 }
 
 impl Depacketizer {
@@ -57,37 +86,47 @@ impl Depacketizer {
         Self::default()
     }
 
-    /// Takes a datagram of MPEG-TS in RTP.
+    /// Takes a datagram of MPEG-TS in RTP: of payload type 33, or of any other whose payloads are whole transport packets.
     ///
     /// Fails   [`RtpError`] if it is none; nothing changes then
     pub fn push(&mut self, datagram: &[u8]) -> Result<(), RtpError> {
         let Packet { header, payload } = Packet::read(datagram)?;
-        if header.payload_type != PAYLOAD_TYPE_MP2T {
+        let kind = header.payload_type;
+        if kind != PAYLOAD_TYPE_MP2T && is_transport(payload) {
+            self.dynamic_type = Some(kind);
+        }
+        if kind != PAYLOAD_TYPE_MP2T && self.dynamic_type != Some(kind) {
             return Err(RtpError::PayloadType {
-                found: header.payload_type,
+                found: kind,
                 expected: PAYLOAD_TYPE_MP2T,
             });
         }
-        let sequence = self.place(header.ssrc, header.sequence);
-        match sequence {
-            Some(sequence) if sequence >= self.due && !self.waiting.contains_key(&sequence) => {
-                let after = self
-                    .waiting
-                    .last_key_value()
-                    .is_some_and(|(&n, _)| n > sequence);
-                self.counts.reordered += u64::from(after);
-                self.waiting
-                    .insert(sequence, Bytes::copy_from_slice(payload));
+        let payload = Bytes::copy_from_slice(payload);
+        match self.place(header.ssrc, header.sequence) {
+            Place::Known(sequence) => {
+                if let Some(suspect) = &mut self.suspect {
+                    suspect.streak = 0;
+                }
+                self.wait(sequence, payload);
             }
-            _ => self.counts.late += 1,
+            Place::Over => self.counts.late += 1,
+            Place::Foreign if self.ssrc.is_none() => {
+                self.follow(header.ssrc, [(header.sequence, payload)].into());
+            }
+            Place::Foreign => self.hold(header.ssrc, header.sequence, payload),
         }
         self.release(WINDOW_PACKETS);
         Ok(())
     }
 
-    /// Says that no more packets come, or that none came for long: what waits is given.
+    /// Says that no more packets come, or that none came for long: what waits is given, and a source that nothing
+    /// contradicted is followed.
     pub fn flush(&mut self) {
         self.release(0);
+        if let Some(suspect) = self.suspect.take_if(|suspect| suspect.streak > 0) {
+            self.follow(suspect.ssrc, suspect.held);
+            self.release(0);
+        }
     }
 
     /// Gives the next payload in order.
@@ -105,28 +144,73 @@ impl Depacketizer {
         self.counts
     }
 
-    /// The full sequence number; `None` for one that is not to be taken.
-    fn place(&mut self, ssrc: u32, sequence: u16) -> Option<u64> {
+    fn place(&self, ssrc: u32, sequence: u16) -> Place {
         let ahead = sequence.wrapping_sub(self.due as u16);
         let behind = ahead.wrapping_neg();
-        let known = self.ssrc == Some(ssrc);
-        if known && ahead < DROPOUT_MAX {
-            return Some(self.due + u64::from(ahead));
+        if self.ssrc != Some(ssrc) {
+            Place::Foreign
+        } else if ahead < DROPOUT_MAX {
+            Place::Known(self.due + u64::from(ahead))
+        } else if behind <= MISORDER_MAX {
+            Place::Over
+        } else {
+            Place::Foreign
         }
-        if known && behind <= MISORDER_MAX {
-            return self.due.checked_sub(u64::from(behind));
+    }
+
+    fn wait(&mut self, sequence: u64, payload: Bytes) {
+        if self.waiting.contains_key(&sequence) {
+            self.counts.late += 1;
+            return;
         }
-        let confirmed = self.suspect.take() == Some((ssrc, sequence));
-        if self.ssrc.is_some() && !confirmed {
-            self.suspect = Some((ssrc, sequence.wrapping_add(1)));
-            return None;
+        let last = self.waiting.last_key_value();
+        self.counts.reordered += u64::from(last.is_some_and(|(&n, _)| n > sequence));
+        self.waiting.insert(sequence, payload);
+    }
+
+    /// Holds a packet of a source that is not followed, and follows it if that confirms it.
+    fn hold(&mut self, ssrc: u32, sequence: u16, payload: Bytes) {
+        let mut suspect = match self.suspect.take() {
+            Some(suspect) if suspect.is_near(ssrc, sequence) => suspect,
+            before => {
+                self.counts.stray += before.map_or(0, |before| before.held.len() as u64);
+                Suspect {
+                    ssrc,
+                    held: VecDeque::new(),
+                    streak: 0,
+                }
+            }
+        };
+        suspect.held.push_back((sequence, payload));
+        suspect.streak += 1;
+        if suspect.held.len() > WINDOW_PACKETS {
+            suspect.held.pop_front();
+            self.counts.stray += 1;
         }
+        if suspect.streak >= 2 {
+            self.follow(ssrc, suspect.held);
+        } else {
+            self.suspect = Some(suspect);
+        }
+    }
+
+    /// Follows another source from the first of these packets on.
+    fn follow(&mut self, ssrc: u32, packets: VecDeque<(u16, Bytes)>) {
         self.release(0);
         self.counts.restarts += u64::from(self.ssrc.is_some());
         self.ssrc = Some(ssrc);
-        // A multiple of 2^16 above all that was, so that full numbers keep going up.
-        self.due = (self.due | 0xffff) + 1 + u64::from(sequence);
-        Some(self.due)
+        let Some(&(origin, _)) = packets.front() else {
+            return;
+        };
+        let offset = |sequence: u16| i64::from(sequence.wrapping_sub(origin).cast_signed());
+        let first = packets.iter().map(|&(n, _)| offset(n)).min().unwrap_or(0);
+        // A multiple of 2^16 above all that was, so that full numbers keep going up, and a round more for what is before
+        // the first that came.
+        let base = (self.due | 0xffff) + 1 + (1 << 16) + u64::from(origin);
+        self.due = base.saturating_add_signed(first);
+        for (sequence, payload) in packets {
+            self.wait(base.saturating_add_signed(offset(sequence)), payload);
+        }
     }
 
     /// Gives what is in turn, and gives up missing packets while more than `window` wait.
@@ -142,5 +226,15 @@ impl Depacketizer {
                 self.ready.push_back(payload);
             }
         }
+    }
+}
+
+impl Suspect {
+    /// Whether a packet is of this source, and within a window of the last one held.
+    fn is_near(&self, ssrc: u32, sequence: u16) -> bool {
+        let last = self.held.back().map_or(sequence, |&(last, _)| last);
+        let step = sequence.wrapping_sub(last).cast_signed().unsigned_abs();
+        // The same packet twice confirms nothing.
+        self.ssrc == ssrc && step > 0 && usize::from(step) <= WINDOW_PACKETS
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The idea: [`Publisher`] reads units, frames each, and says of each what an ADU's header needs ([`Marks`]). An access
 //! unit of a reference or non-reference picture depends on the reference before it on its PID, which chains back to the
-//! key picture. [`Subscriber`] takes payloads in whatever subset arrives and writes a transport stream.
+//! key picture. The programme facts right before a key picture bear KEY: with them a receiver can begin. [`Subscriber`] takes payloads in whatever subset arrives and writes a transport stream.
 //!
 //! What it does not do: sequence, stream and deadline of an ADU are its caller's; so are pacing and reordering.
 
@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, MediaTime};
 
-use super::read::{Counts, Reader};
+use super::counts::Counts;
+use super::lack::Lack;
+use super::read::Reader;
 use super::seam::Seam;
 use super::unit::{self, UnitError};
-use super::write::Writer;
-use super::{AccessUnit, Unit, is_audio, is_video};
+use super::write::{Withheld, Writer};
+use super::{AccessUnit, Programme, Unit, is_audio, is_video};
 use crate::marks::Marks;
 use crate::nal::{Picture, Role, classify};
 
@@ -23,14 +25,32 @@ use crate::nal::{Picture, Role, classify};
 #[derive(Debug, Clone, Default)]
 pub struct Publisher {
     reader: Reader,
-    seam: Seam,
+    /// By programme number: each has a clock of its own.
+    seams: BTreeMap<u16, Seam>,
     /// What was met in passes before this one.
     before: Counts,
     /// ADUs given so far.
     given: u64,
     lanes: BTreeMap<u16, Lane>,
     last: (MediaTime, MediaTime),
+    /// The clock of the last timed unit.
+    clock: u16,
+    starts: Starts,
+    /// Whether a pass before this one could be used.
+    is_usable: bool,
 }
+
+/// The video PID whose key pictures a receiver begins with. One of several is enough, and more would each send the
+/// receiver on to the next.
+#[derive(Debug, Clone, Copy, Default)]
+struct Starts {
+    pid: Option<u16>,
+    /// Key pictures of other PIDs since its last.
+    others: u32,
+}
+
+/// Key pictures of other PIDs after which the PID is taken to have none any more.
+const OTHERS_MAX: u32 = 8;
 
 /// What a PID's next picture depends on.
 #[derive(Debug, Clone, Copy, Default)]
@@ -59,8 +79,19 @@ impl Publisher {
     /// last pass is finished and all its ADUs are polled.
     pub fn begin_again(&mut self) {
         self.before = self.counts();
+        self.is_usable |= self.reader.lack().is_none();
         self.reader = Reader::new();
-        self.seam.begin_again();
+        self.seams.values_mut().for_each(Seam::begin_again);
+    }
+
+    /// What has not come yet, without which nothing of the input can be used.
+    pub fn lack(&self) -> Option<Lack> {
+        self.reader.lack().filter(|_| !self.is_usable)
+    }
+
+    /// Programmes that are listed, with the PID on which their PMT is to come, of which none has come.
+    pub fn missing_maps(&self) -> impl Iterator<Item = (u16, u16)> {
+        self.reader.missing_maps()
     }
 
     /// What has been met so far.
@@ -70,35 +101,55 @@ impl Publisher {
 
     /// Gives the next ADU. `depends_on` counts ADUs in the order in which this gives them.
     pub fn poll_adu(&mut self) -> Option<(Marks, Bytes)> {
-        let mut unit = self.reader.poll_unit()?;
-        if let Unit::Access(unit) = &mut unit {
-            self.seam.apply(unit);
+        let mut timed = self.reader.poll_timed()?;
+        if let Unit::Access(unit) = &mut timed.unit {
+            let number = timed.clock.or_else(|| self.reader.programme_of(unit.pid));
+            let seam = self.seams.entry(number.unwrap_or(0)).or_default();
+            seam.apply(unit, timed.clock.is_some());
         }
-        let marks = self.mark(&unit);
+        let marks = self.mark(&timed.unit, timed.clock);
         self.given += 1;
-        Some((marks, unit::encode(&unit)))
+        Some((marks, unit::encode(&timed.unit)))
     }
 
-    fn mark(&mut self, unit: &Unit) -> Marks {
+    fn mark(&mut self, unit: &Unit, clock: Option<u16>) -> Marks {
+        self.clock = clock.unwrap_or(self.clock);
         let mut marks = Marks {
             media_time: self.last.0,
             decode_time: self.last.1,
+            clock: self.clock,
             ..Marks::default()
         };
         match unit {
-            Unit::Programme(_) => {
+            Unit::Programme(programme) => {
                 marks.importance = Role::Programme.importance(0, 0);
-                marks.flags = Flags::KEY;
+                if self.is_start(programme) {
+                    marks.flags = Flags::KEY;
+                }
             }
             Unit::Packets(_) => marks.importance = Role::Opaque.importance(0, 0),
-            Unit::Access(unit) => self.mark_access(unit, &mut marks),
+            Unit::Access(unit) => self.mark_access(unit, clock.is_some(), &mut marks),
         }
         self.last = (marks.media_time, marks.decode_time);
         marks
     }
 
-    fn mark_access(&mut self, unit: &AccessUnit, marks: &mut Marks) {
-        if let Some(decode) = unit.decode_90khz() {
+    /// Whether a receiver can begin with these facts: a key picture comes right behind, or there are no pictures at all.
+    fn is_start(&mut self, programme: &Programme) -> bool {
+        let mut streams = programme.streams.iter();
+        if !streams.any(|stream| is_video(stream.stream_type)) {
+            return true;
+        }
+        match self.reader.peek_unit() {
+            Some(Unit::Access(next)) if next.random_access && is_video(next.stream_type) => {
+                self.starts.handle_key(next.pid)
+            }
+            _ => false,
+        }
+    }
+
+    fn mark_access(&mut self, unit: &AccessUnit, is_timed: bool, marks: &mut Marks) {
+        if let Some(decode) = unit.decode_90khz().filter(|_| is_timed) {
             marks.decode_time = MediaTime::from_90khz(decode);
             marks.media_time = MediaTime::from_90khz(unit.pts_90khz.unwrap_or(decode));
         }
@@ -106,7 +157,6 @@ impl Publisher {
         let lane = self.lanes.entry(unit.pid).or_default();
         if role == Role::Key {
             *lane = Lane::default();
-            marks.flags = marks.flags.with(Flags::KEY);
         }
         marks.importance = role.importance(temporal, lane.since_key);
         if matches!(role, Role::Reference | Role::NonReference) {
@@ -121,6 +171,22 @@ impl Publisher {
         if matches!(role, Role::Key | Role::Reference) {
             lane.reference = Some(self.given);
         }
+    }
+}
+
+impl Starts {
+    /// Takes in a key picture; returns whether a receiver begins with it.
+    fn handle_key(&mut self, pid: u16) -> bool {
+        let is_chosen = self.pid.is_none_or(|chosen| chosen == pid);
+        if is_chosen || self.others >= OTHERS_MAX {
+            *self = Self {
+                pid: Some(pid),
+                others: 0,
+            };
+            return true;
+        }
+        self.others += 1;
+        false
     }
 }
 
@@ -167,8 +233,8 @@ impl Subscriber {
         Ok(self.writer.write(&unit::decode(payload)?))
     }
 
-    /// Units withheld since they came before their programme's facts or their first key picture.
-    pub fn withheld(&self) -> u64 {
+    /// Units that were not written, by cause.
+    pub fn withheld(&self) -> Withheld {
         self.writer.withheld()
     }
 }

@@ -1,11 +1,12 @@
 //! 33-bit timestamps without their wrap.
 //!
 //! The idea: each new value is taken as the one nearest to the last, so that a wrap goes on upwards and a step back
-//! stays a step back. One clock serves a whole programme, so that its streams wrap together.
+//! stays a step back. Each stream has one of its own, which begins where its programme's stands: streams wrap together,
+//! and one whose times are of another clock disturbs none.
 
 const WRAP: i64 = 1 << 33;
 
-/// The running clock of a programme.
+/// A running clock.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Clock {
     last: Option<i64>,

@@ -15,13 +15,17 @@
 //! Why not the crate `mpeg2ts` 0.6: its reader ends at the first packet that it does not expect (a PID not listed yet, a
 //! stray byte, a table of two packets), where we must go on; its writer leaves tables, clock and stuffing to the caller.
 //!
-//! What it does not do: 192- and 204-byte packets; descrambling; T-STD buffer model of the output (bytes are written
+//! What it does not do: descrambling; T-STD buffer model of the output (bytes are written
 //! as units come, at the rate they come).
 //!
 //! Sources: ISO/IEC 13818-1:2019 (H.222.0) §2.4; ETSI TS 101 154 (table and clock intervals).
 
 mod adu;
 mod clock;
+mod counts;
+mod frame;
+mod guide;
+mod lack;
 mod packet;
 mod pes;
 mod read;
@@ -34,9 +38,11 @@ mod write;
 mod tests;
 
 pub use adu::{Publisher, Subscriber};
+pub use counts::Counts;
+pub use lack::Lack;
 pub use packet::PACKET_BYTES;
-pub use read::{Counts, Reader};
-pub use write::Writer;
+pub use read::Reader;
+pub use write::{Withheld, Writer};
 
 use bytes::Bytes;
 
@@ -167,6 +173,11 @@ fn is_video(stream_type: u8) -> bool {
         stream_type,
         0x01 | 0x02 | 0x10 | 0x1b | 0x1e..=0x21 | 0x24 | 0x33 | 0x42 | 0xea
     )
+}
+
+/// Whether every picture of a stream type stands alone: JPEG 2000.
+fn is_all_intra(stream_type: u8) -> bool {
+    stream_type == 0x21
 }
 
 /// Whether a stream type is audio of any codec.

@@ -1,11 +1,11 @@
 //! The demultiplexer: bytes in slices of any size, units out.
 //!
-//! The idea: packets are cut from the bytes (searching for three sync bytes in a row where lost), each goes to the
-//! *lane* of its PID, and a lane emits a unit when it is whole. What is emitted does not depend on how the bytes were
+//! The idea: packets are cut from the bytes (`frame`), each goes to the *lane* of its PID, and a lane emits a unit when it
+//! is whole. What is emitted does not depend on how the bytes were
 //! sliced. Every byte that does not end in a unit is counted under the reason.
 //!
 //! ```text
-//!   bytes ─► sync ─► packet ─► lane(pid): tables   ─► Programme
+//!   bytes ─► frame ─► packet ─► lane(pid): tables   ─► Programme
 //!                                         elementary ─► AccessUnit
 //!                                         other      ─► Packets
 //! ```
@@ -22,9 +22,13 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::{Bytes, BytesMut};
 
 use super::clock::Clock;
-use super::packet::{NULL_PID, PACKET_BYTES, Packet, SYNC};
+use super::counts::Counts;
+use super::frame::Framer;
+use super::guide::{Guide, Standing, Step};
+use super::lack::Lack;
+use super::packet::{NULL_PID, PACKET_BYTES, Packet};
 use super::section::{self, Association};
-use super::{AccessUnit, Packets, Programme, Unit, is_video, pes, unit};
+use super::{AccessUnit, Packets, Programme, Unit, is_all_intra, is_video, pes, unit};
 use crate::nal::{Role, classify};
 
 /// Bytes held of units that are not whole yet, over all PIDs: two of the largest ADUs.
@@ -39,65 +43,28 @@ const BUNDLE_PACKETS_MAX: usize = 7;
 /// Media time between repetitions of programme facts, in 90 kHz ticks: one second.
 const REPEAT_90KHZ: u64 = 90_000;
 
-/// What the reader has met.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
-    /// Packets read, null packets included.
-    pub packets: u64,
-    /// Bytes passed over in search of packets.
-    pub skipped_bytes: u64,
-    /// Bytes after the last whole packet.
-    pub truncated_bytes: u64,
-    /// Packets whose counter did not follow.
-    pub continuity_errors: u64,
-    /// Packets sent twice.
-    pub duplicates: u64,
-    /// Packets marked as damaged, or with an impossible adaptation field.
-    pub damaged_packets: u64,
-    /// Packets without content.
-    pub null_packets: u64,
-    /// Packets of PIDs before it was known what they carry, or in the midst of a unit.
-    pub early_packets: u64,
-    /// Tables with a wrong CRC or form.
-    pub bad_tables: u64,
-    /// PES packets with an impossible header.
-    pub bad_units: u64,
-    /// Units given up because too much was pending.
-    pub discarded_units: u64,
-}
-
-impl Counts {
-    /// The sum of two.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        Self {
-            packets: self.packets + other.packets,
-            skipped_bytes: self.skipped_bytes + other.skipped_bytes,
-            truncated_bytes: self.truncated_bytes + other.truncated_bytes,
-            continuity_errors: self.continuity_errors + other.continuity_errors,
-            duplicates: self.duplicates + other.duplicates,
-            damaged_packets: self.damaged_packets + other.damaged_packets,
-            null_packets: self.null_packets + other.null_packets,
-            early_packets: self.early_packets + other.early_packets,
-            bad_tables: self.bad_tables + other.bad_tables,
-            bad_units: self.bad_units + other.bad_units,
-            discarded_units: self.discarded_units + other.discarded_units,
-        }
-    }
-}
-
 /// The demultiplexer.
 #[derive(Debug, Clone, Default)]
 pub struct Reader {
-    buffer: Vec<u8>,
-    start: usize,
-    synced: bool,
+    framer: Framer,
     lanes: BTreeMap<u16, Lane>,
     association: Association,
+    is_associated: bool,
     programmes: BTreeMap<u16, Listing>,
+    /// Whether anything of a stream that a PMT lists was given.
+    has_content: bool,
+    last_pid: Option<u16>,
     pending_bytes: usize,
-    units: VecDeque<Unit>,
+    units: VecDeque<Timed>,
     counts: Counts,
+}
+
+/// A unit, and what its time is to its programme.
+#[derive(Debug, Clone)]
+pub(super) struct Timed {
+    pub(super) unit: Unit,
+    /// The programme whose clock its time belongs to; `None` for a unit without one of its own.
+    pub(super) clock: Option<u16>,
 }
 
 /// What is known of a programme while reading it.
@@ -105,15 +72,16 @@ pub struct Reader {
 struct Listing {
     programme: Programme,
     clock: Clock,
+    guide: Guide,
     /// Media time when its facts were last given; `None` until the first timed unit after that.
     given_90khz: Option<u64>,
-    /// Whether its facts were given and no unit since.
-    fresh: bool,
 }
 
 /// What is pending on one PID.
 #[derive(Debug, Clone, Default)]
 struct Lane {
+    /// Its times; they are of the programme's clock, or of another.
+    clock: Option<Clock>,
     counter: Option<u8>,
     tables: section::Assembly,
     pes: Option<Pes>,
@@ -141,20 +109,14 @@ impl Reader {
 
     /// Takes in the next bytes.
     pub fn push(&mut self, bytes: &[u8]) {
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        self.buffer.extend_from_slice(bytes);
-        self.cut(3);
+        self.framer.push(bytes);
+        self.read(Framer::poll_packet);
     }
 
     /// Says that no more bytes come; what is pending is given as far as it is whole.
     pub fn finish(&mut self) {
-        // Fewer sync bytes in a row must do at the end.
-        self.cut(2);
-        self.cut(1);
-        self.counts.truncated_bytes += (self.buffer.len() - self.start) as u64;
-        self.start = self.buffer.len();
-        self.synced = false;
+        self.read(Framer::poll_last);
+        self.framer.finish();
         for pid in self.lanes.keys().copied().collect::<Vec<_>>() {
             self.finish_pes(pid);
             self.finish_bundle(pid);
@@ -163,12 +125,60 @@ impl Reader {
 
     /// Gives the next unit.
     pub fn poll_unit(&mut self) -> Option<Unit> {
+        self.poll_timed().map(|timed| timed.unit)
+    }
+
+    /// Gives the next unit with its clock.
+    pub(super) fn poll_timed(&mut self) -> Option<Timed> {
         self.units.pop_front()
+    }
+
+    /// The unit after that, if it is known already.
+    pub(super) fn peek_unit(&self) -> Option<&Unit> {
+        self.units.front().map(|timed| &timed.unit)
     }
 
     /// What has been met so far.
     pub fn counts(&self) -> Counts {
-        self.counts
+        let frames = self.framer.counts();
+        Counts {
+            skipped_bytes: frames.skipped_bytes,
+            truncated_bytes: frames.truncated_bytes,
+            framing_bytes: frames.framing_bytes,
+            sync_losses: frames.sync_losses,
+            ..self.counts
+        }
+    }
+
+    /// What has not come yet, without which nothing of the stream can be used.
+    pub fn lack(&self) -> Option<Lack> {
+        let counts = &self.counts;
+        let streams = |listing: &Listing| -> Vec<u16> {
+            let streams = listing.programme.streams.iter();
+            streams.map(|stream| stream.pid).collect()
+        };
+        Some(match () {
+            () if counts.packets == 0 => Lack::Packets,
+            () if counts.packets == counts.null_packets => Lack::Content,
+            () if !self.is_associated => Lack::Association {
+                broken: counts.bad_pats,
+            },
+            () if self.association.programmes.is_empty() => Lack::Programmes,
+            () if self.programmes.is_empty() => Lack::Maps {
+                pids: self.missing_maps().map(|(_, pid)| pid).collect(),
+                broken: counts.bad_pmts,
+            },
+            () if !self.has_content => Lack::Units {
+                pids: self.programmes.values().flat_map(streams).collect(),
+            },
+            () => return None,
+        })
+    }
+
+    /// Programmes that the PAT lists, with the PID of their PMT, of which no PMT has come.
+    pub fn missing_maps(&self) -> impl Iterator<Item = (u16, u16)> {
+        let listed = self.association.programmes.iter().copied();
+        listed.filter(|(number, _)| !self.programmes.contains_key(number))
     }
 
     /// The programmes known.
@@ -176,32 +186,26 @@ impl Reader {
         self.programmes.values().map(|listing| &listing.programme)
     }
 
-    /// Cuts packets off the buffer; `syncs` sync bytes in a row make a start.
-    fn cut(&mut self, syncs: usize) {
+    fn read(&mut self, poll: fn(&mut Framer) -> Option<[u8; PACKET_BYTES]>) {
         loop {
-            let rest = &self.buffer[self.start..];
-            if !self.synced {
-                let Some(at) = find_sync(rest, syncs) else {
-                    // What cannot be the first of the row any more is passed over.
-                    let keep = rest.len().min((syncs - 1) * PACKET_BYTES);
-                    let skip = rest.len() - keep;
-                    self.counts.skipped_bytes += skip as u64;
-                    self.start += skip;
-                    return;
-                };
-                self.counts.skipped_bytes += at as u64;
-                self.start += at;
-                self.synced = true;
-                continue;
+            let losses = self.framer.counts().sync_losses;
+            let raw = poll(&mut self.framer);
+            if self.framer.counts().sync_losses > losses {
+                self.handle_sync_loss();
             }
-            match rest.first_chunk::<PACKET_BYTES>() {
-                _ if rest.first().is_some_and(|&b| b != SYNC) => self.synced = false,
-                None => return,
-                Some(raw) => {
-                    let raw = *raw;
-                    self.start += PACKET_BYTES;
-                    self.handle_packet(&raw);
-                }
+            let Some(raw) = raw else {
+                return;
+            };
+            self.handle_packet(&raw);
+        }
+    }
+
+    /// Bytes are missing or too many in the packet before: it may be two halves of different ones.
+    fn handle_sync_loss(&mut self) {
+        if let Some(lane) = self.last_pid.and_then(|pid| self.lanes.get_mut(&pid)) {
+            lane.tables.reset();
+            if let Some(pes) = &mut lane.pes {
+                pes.damaged = true;
             }
         }
     }
@@ -215,6 +219,7 @@ impl Reader {
                 return;
             }
         };
+        self.last_pid = Some(packet.pid);
         if packet.pid == NULL_PID {
             self.counts.null_packets += 1;
             return;
@@ -271,23 +276,32 @@ impl Reader {
     }
 
     fn handle_pat(&mut self, section: &[u8]) {
-        let Some(association) = section::read_pat(section) else {
-            self.counts.bad_tables += 1;
-            return;
+        let association = match section::read_pat(section) {
+            Ok(Some(association)) => association,
+            Ok(None) => return,
+            Err(section::Broken) => {
+                self.counts.bad_pats += 1;
+                return;
+            }
         };
         let numbers = &association.programmes;
         self.programmes
             .retain(|number, _| numbers.iter().any(|(n, _)| n == number));
         self.association = association;
+        self.is_associated = true;
     }
 
     fn handle_pmt(&mut self, pid: u16, section: &[u8]) {
-        let Some(map) = section::read_pmt(section) else {
-            // A PMT's PID may carry private tables too; only a broken PMT is an error.
-            self.counts.bad_tables += u64::from(section.first() == Some(&2));
-            return;
+        let map = match section::read_pmt(section) {
+            Ok(Some(map)) => map,
+            Ok(None) => return,
+            Err(section::Broken) => {
+                self.counts.bad_pmts += 1;
+                return;
+            }
         };
         if !self.association.programmes.contains(&(map.number, pid)) {
+            self.counts.unlisted_pmts += 1;
             return;
         }
         let programme = Programme {
@@ -303,25 +317,26 @@ impl Reader {
             Some(listing) if listing.programme == programme => return,
             // What the framing cannot carry no subscriber could be told: reserved PIDs, a stream on its own table.
             _ if !unit::is_sound(&programme) => {
-                self.counts.bad_tables += 1;
+                self.counts.bad_pmts += 1;
                 return;
             }
             Some(listing) => {
                 listing.programme = programme;
-                (listing.fresh, listing.given_90khz) = (true, None);
+                listing.given_90khz = None;
             }
             None => {
                 let listing = Listing {
                     programme,
                     clock: Clock::default(),
+                    guide: Guide::default(),
                     given_90khz: None,
-                    fresh: true,
                 };
                 self.programmes.insert(map.number, listing);
             }
         }
         let programme = self.programmes[&map.number].programme.clone();
-        self.units.push_back(Unit::Programme(programme));
+        self.units
+            .push_back(Timed::untimed(Unit::Programme(programme)));
     }
 
     fn handle_elementary(&mut self, packet: &Packet<'_>, payload: &[u8]) {
@@ -414,7 +429,9 @@ impl Reader {
         }
         let data = core::mem::take(&mut lane.bundle).freeze();
         self.pending_bytes -= data.len();
-        self.units.push_back(Unit::Packets(Packets { pid, data }));
+        self.has_content |= self.stream(pid).is_some();
+        let unit = Unit::Packets(Packets { pid, data });
+        self.units.push_back(Timed::untimed(unit));
     }
 
     fn finish_pes(&mut self, pid: u16) {
@@ -428,11 +445,8 @@ impl Reader {
         };
         let whole = pes.whole_bytes();
         let end = whole.map_or(pes.bytes.len(), |len| len.min(pes.bytes.len()));
-        let Some(listing) = self.programmes.get_mut(&number) else {
-            return;
-        };
         let bytes = pes.bytes.freeze();
-        let mut unit = AccessUnit {
+        let unit = AccessUnit {
             pid,
             stream_type,
             stream_id: header.stream_id,
@@ -444,16 +458,35 @@ impl Reader {
             options: header.options.clone(),
             data: bytes.slice(header.bytes.min(end)..end),
         };
+        self.counts.damaged_units += u64::from(unit.damaged);
+        self.give_access(unit, &header, number);
+    }
+
+    /// Gives a unit its full times, and on.
+    fn give_access(&mut self, mut unit: AccessUnit, header: &pes::Header, number: u16) {
+        let lane = self.lanes.entry(unit.pid).or_default();
+        let Some(listing) = self.programmes.get_mut(&number) else {
+            return;
+        };
+        let clock = lane.clock.get_or_insert_with(|| listing.clock.clone());
         // The decoding time leads: it is the one that goes up steadily.
-        unit.dts_90khz = header.dts.map(|dts| listing.clock.unwrap(dts));
+        unit.dts_90khz = header.dts.map(|dts| clock.unwrap(dts));
         unit.pts_90khz = header.pts.map(|pts| match unit.dts_90khz {
             Some(dts) => Clock::at(dts).unwrap(pts),
-            None => listing.clock.unwrap(pts),
+            None => clock.unwrap(pts),
         });
         let picture = unit.codec().and_then(|codec| classify(codec, &unit.data));
-        unit.random_access |= picture.is_some_and(|picture| picture.role == Role::Key);
-        listing.repeat_before(&unit, &mut self.units);
-        self.units.push_back(Unit::Access(unit));
+        unit.random_access |= picture.is_some_and(|picture| picture.role == Role::Key)
+            || is_all_intra(unit.stream_type);
+        let step = listing.step(&unit);
+        let follows = step.is_some_and(Step::is_followed);
+        self.counts.stray_times += u64::from(step == Some(Step::Stray));
+        listing.repeat_before(&unit, follows, &mut self.units);
+        self.has_content = true;
+        self.units.push_back(Timed {
+            unit: Unit::Access(unit),
+            clock: follows.then_some(number),
+        });
     }
 
     fn is_table(&self, pid: u16) -> bool {
@@ -464,6 +497,11 @@ impl Reader {
     fn is_announced(&self) -> bool {
         let programmes = &self.association.programmes;
         !programmes.is_empty() && programmes.len() == self.programmes.len()
+    }
+
+    /// The number of the programme that lists a PID.
+    pub(super) fn programme_of(&self, pid: u16) -> Option<u16> {
+        self.stream(pid).map(|(number, _)| number)
     }
 
     /// Programme number and stream type of a listed PID.
@@ -499,28 +537,40 @@ impl Pes {
     }
 }
 
+impl Timed {
+    fn untimed(unit: Unit) -> Self {
+        Self { unit, clock: None }
+    }
+}
+
 impl Listing {
+    /// Goes on to a unit's time, if it has one and it is of the programme's clock.
+    fn step(&mut self, unit: &AccessUnit) -> Option<Step> {
+        let time = unit.decode_90khz()?;
+        let standing = Standing::of(&self.programme, unit.pid);
+        let step = self.guide.handle_time(unit.pid, standing, time);
+        if step.is_followed() {
+            self.clock = Clock::at(time);
+        }
+        Some(step)
+    }
+
     /// Repeats the programme's facts where a receiver may begin.
-    fn repeat_before(&mut self, unit: &AccessUnit, units: &mut VecDeque<Unit>) {
-        let now = unit.decode_90khz();
+    fn repeat_before(&mut self, unit: &AccessUnit, follows: bool, units: &mut VecDeque<Timed>) {
+        let now = unit.decode_90khz().filter(|_| follows);
         let key = unit.random_access && is_video(unit.stream_type);
         let due = match (self.given_90khz, now) {
             (Some(given), Some(now)) => now.abs_diff(given) >= REPEAT_90KHZ,
             _ => false,
         };
-        if (key || due) && !self.fresh {
-            units.push_back(Unit::Programme(self.programme.clone()));
+        if key || due {
+            // Also where they were just given: a receiver begins with the facts right before a key picture.
+            let facts = Unit::Programme(self.programme.clone());
+            units.push_back(Timed::untimed(facts));
             self.given_90khz = now;
         }
-        self.fresh = false;
         self.given_90khz = self.given_90khz.or(now);
     }
-}
-
-/// Where `syncs` sync bytes stand a packet apart.
-fn find_sync(bytes: &[u8], syncs: usize) -> Option<usize> {
-    let last = bytes.len().checked_sub((syncs - 1) * PACKET_BYTES)?;
-    (0..last).find(|&at| (0..syncs).all(|n| bytes[at + n * PACKET_BYTES] == SYNC))
 }
 
 /// Payload bytes from the pointer to the end of the section it points at, if that can be told.

@@ -1,8 +1,9 @@
 //! Timestamps that go on when a file is played again.
 //!
-//! The idea: remember the latest decoding time of any stream and the step that led to it; when the input begins
-//! anew, shift everything by as much as puts its first decoding time one step after that. All streams shift alike, so
-//! sound stays with its picture.
+//! The idea: remember the latest decoding time of a programme and the step that led to it; when the input is read again,
+//! shift everything by as much as puts its first decoding time one step after that. All streams of a programme shift
+//! alike, so sound stays with its picture. Times that are not of the programme's clock shift with the others and decide
+//! nothing.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ const STEP_90KHZ_MAX: u64 = 90_000;
 /// The step taken where none is known: a picture at 25 a second.
 const STEP_90KHZ: u64 = 3_600;
 
-/// Joins passes of one input.
+/// Joins passes of one programme.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Seam {
     shift: i64,
@@ -25,17 +26,21 @@ pub(super) struct Seam {
 }
 
 impl Seam {
-    /// Says that the input begins anew.
+    /// Says that the input is read again from its start.
     pub(super) fn begin_again(&mut self) {
         self.open = self.end > 0;
         self.lasts.clear();
     }
 
-    /// Shifts a unit's times into the present pass.
-    pub(super) fn apply(&mut self, unit: &mut AccessUnit) {
+    /// Shifts a unit's times into the present pass; `is_timed` says whether they are of the programme's clock.
+    pub(super) fn apply(&mut self, unit: &mut AccessUnit, is_timed: bool) {
         let Some(decode) = unit.decode_90khz() else {
             return;
         };
+        if !is_timed {
+            unit.shift_90khz(self.shift);
+            return;
+        }
         if core::mem::take(&mut self.open) {
             self.shift = self.end.cast_signed() - decode.cast_signed();
         }

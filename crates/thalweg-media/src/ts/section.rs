@@ -83,9 +83,15 @@ pub(super) struct Map {
     pub(super) streams: Vec<Elementary>,
 }
 
-/// Reads a PAT; `Ok(None)` for one that is not in force yet or not the first of several sections.
-pub(super) fn read_pat(section: &[u8]) -> Option<Association> {
-    let (id, body) = open(section, PAT_ID)?;
+/// The section is broken: its CRC is wrong, or its form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Broken;
+
+/// Reads a PAT; `None` for another table, or one that is not in force yet.
+pub(super) fn read_pat(section: &[u8]) -> Result<Option<Association>, Broken> {
+    let Some((id, body)) = open(section, PAT_ID)? else {
+        return Ok(None);
+    };
     let mut pat = Association {
         transport_stream_id: id,
         ..Association::default()
@@ -99,12 +105,18 @@ pub(super) fn read_pat(section: &[u8]) -> Option<Association> {
             pat.programmes.push((number, pid));
         }
     }
-    Some(pat)
+    Ok(Some(pat))
 }
 
-/// Reads a PMT.
-pub(super) fn read_pmt(section: &[u8]) -> Option<Map> {
-    let (number, body) = open(section, PMT_ID)?;
+/// Reads a PMT; `None` for another table, for a PMT's PID may carry private ones too, or one that is not in force yet.
+pub(super) fn read_pmt(section: &[u8]) -> Result<Option<Map>, Broken> {
+    let Some((number, body)) = open(section, PMT_ID)? else {
+        return Ok(None);
+    };
+    read_map(number, body).map(Some).ok_or(Broken)
+}
+
+fn read_map(number: u16, body: &[u8]) -> Option<Map> {
     let (&[p0, p1, l0, l1], rest) = body.split_first_chunk()?;
     let len = usize::from(u16::from_be_bytes([l0 & 0x0f, l1]));
     let (descriptors, mut rest) = rest.split_at_checked(len)?;
@@ -127,16 +139,20 @@ pub(super) fn read_pmt(section: &[u8]) -> Option<Map> {
     })
 }
 
-/// Checks a long section in force; gives its extension and its body between header and CRC.
-fn open(section: &[u8], table: u8) -> Option<(u16, &[u8])> {
+/// Checks a long section; gives its extension and its body between header and CRC, if it is of this table and in force.
+fn open(section: &[u8], table: u8) -> Result<Option<(u16, &[u8])>, Broken> {
     let &[id, syntax, _, e0, e1, version, _, _, ref rest @ ..] = section else {
-        return None;
+        return Err(Broken);
     };
-    let in_force = version & 1 == 1;
-    let body = rest.len().checked_sub(4)?;
-    let sound = crc::extend(crc::START, section) == 0;
-    (id == table && syntax & 0x80 != 0 && in_force && sound)
-        .then(|| (u16::from_be_bytes([e0, e1]), &rest[..body]))
+    if id != table {
+        return Ok(None);
+    }
+    let body = rest.len().checked_sub(4).ok_or(Broken)?;
+    if syntax & 0x80 == 0 || crc::extend(crc::START, section) != 0 {
+        return Err(Broken);
+    }
+    let is_in_force = version & 1 == 1;
+    Ok(is_in_force.then(|| (u16::from_be_bytes([e0, e1]), &rest[..body])))
 }
 
 /// Writes a PAT over programmes.

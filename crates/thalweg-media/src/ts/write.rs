@@ -2,9 +2,10 @@
 //!
 //! The idea: nothing of the input's packets is needed. Tables, continuity counters, clock references and stuffing are
 //! made anew from the units that arrive, so the output is whole whatever was lost, and whenever the receiver joined:
-//! before a programme's facts arrive nothing of it is written, and a video stream begins with a key picture. The clock
-//! is the decoding time less a lead ([`LEAD_90KHZ`]); it is sent with each unit of the clock's PID, and in packets of
-//! its own wherever units are more than 80 ms apart. A jump in time is marked as a discontinuity.
+//! before a programme's facts arrive nothing of it is written, and a video stream begins with a key picture, or without
+//! one when none has come for [`WAIT_90KHZ`]. The clock is the decoding time less a lead ([`LEAD_90KHZ`]) of the streams
+//! that it follows (`guide`); it is sent with each unit of the clock's PID, and in packets of its own wherever units are
+//! more than 80 ms apart. A jump in time is marked as a discontinuity.
 //!
 //! What it does not do: null packets, a constant rate.
 //!
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
+use super::guide::{Guide, Standing, Step};
 use super::packet::{self, Adaptation, NULL_PID, PACKET_BYTES};
 use super::{AccessUnit, Packets, Programme, Unit, is_video, pes, section};
 
@@ -28,9 +30,12 @@ const CLOCK_90KHZ: u64 = 7_200;
 /// Longest distance between tables, in 90 kHz ticks: 100 ms.
 const TABLES_90KHZ: u64 = 9_000;
 
-/// A step back of more than a second, or forward of more than ten, is a new time base.
-const BACK_90KHZ: u64 = 90_000;
-const FORWARD_90KHZ: u64 = 900_000;
+/// How long a video stream is withheld for want of a key picture, in 90 kHz ticks: 5 s. Key pictures are marked in more
+/// ways than one, or not at all where a picture is refreshed line by line: a decoder then finds its way by itself.
+pub const WAIT_90KHZ: u64 = 450_000;
+
+/// The same where units carry no times: five seconds of 50 pictures.
+const WAIT_UNITS: u32 = 250;
 
 /// Programmes written at a time; more are not believed.
 const PROGRAMMES_MAX: usize = 64;
@@ -42,7 +47,27 @@ pub struct Writer {
     counters: BTreeMap<u16, u8>,
     /// Version of the PAT, modulo 32.
     version: u8,
-    withheld: u64,
+    withheld: Withheld,
+}
+
+/// Units that could not be written, by cause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Withheld {
+    /// Their programme was not known yet.
+    pub without_tables: u64,
+    /// Their video had not begun: no key picture had come.
+    pub before_key: u64,
+    /// They belong to more programmes than are written.
+    pub crowded_out: u64,
+    /// Packets on the PID of a table, which the writer makes itself.
+    pub tables: u64,
+}
+
+impl Withheld {
+    /// Their sum.
+    pub fn sum(&self) -> u64 {
+        self.without_tables + self.before_key + self.crowded_out + self.tables
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -52,8 +77,11 @@ struct Lane {
     /// Decoding time at the last tables, and at the last clock reference.
     tables_90khz: Option<u64>,
     clock_90khz: Option<u64>,
+    guide: Guide,
     /// Video PIDs that have begun.
     begun: BTreeSet<u16>,
+    /// Those that have not: the time of the first unit withheld, and how many were.
+    waiting: BTreeMap<u16, (Option<u64>, u32)>,
 }
 
 /// What the clock does before a unit.
@@ -71,8 +99,8 @@ impl Writer {
         Self::default()
     }
 
-    /// Units that could not be written: their programme was unknown, or their video had not begun.
-    pub fn withheld(&self) -> u64 {
+    /// Units that could not be written, by cause.
+    pub fn withheld(&self) -> Withheld {
         self.withheld
     }
 
@@ -96,6 +124,8 @@ impl Writer {
                 lane.programme = programme.clone();
                 lane.version = (lane.version + 1) & 0x1f;
                 lane.begun.retain(|&pid| programme.stream(pid).is_some());
+                lane.waiting
+                    .retain(|&pid, _| programme.stream(pid).is_some());
             }
             None if !full => {
                 let lane = Lane {
@@ -103,12 +133,14 @@ impl Writer {
                     version: 0,
                     tables_90khz: None,
                     clock_90khz: None,
+                    guide: Guide::default(),
                     begun: BTreeSet::new(),
+                    waiting: BTreeMap::new(),
                 };
                 self.programmes.insert(number, lane);
             }
             None => {
-                self.withheld += 1;
+                self.withheld.crowded_out += 1;
                 return;
             }
         }
@@ -122,24 +154,33 @@ impl Writer {
             .iter_mut()
             .find(|(_, lane)| lane.programme.stream(unit.pid).is_some());
         let Some((&number, lane)) = found else {
-            self.withheld += 1;
+            self.withheld.without_tables += 1;
             return;
         };
         let key = unit.random_access && is_video(unit.stream_type);
-        if is_video(unit.stream_type) && !lane.begun.contains(&unit.pid) {
-            if !key {
-                self.withheld += 1;
-                return;
-            }
-            lane.begun.insert(unit.pid);
+        if is_video(unit.stream_type) && !key && !lane.may_begin(unit) {
+            self.withheld.before_key += 1;
+            return;
         }
-        let now = unit.decode_90khz();
+        if is_video(unit.stream_type) {
+            lane.begun.insert(unit.pid);
+            lane.waiting.remove(&unit.pid);
+        }
+        let standing = Standing::of(&lane.programme, unit.pid);
+        let step = unit
+            .decode_90khz()
+            .map(|time| lane.guide.handle_time(unit.pid, standing, time));
+        let now = unit
+            .decode_90khz()
+            .filter(|_| step.is_some_and(Step::is_followed));
         let due = match (lane.tables_90khz, now) {
             (Some(last), Some(now)) => now.abs_diff(last) >= TABLES_90KHZ,
             (None, Some(_)) => true,
             (_, None) => false,
         };
-        let tick = now.map_or_else(Tick::default, |now| lane.tick(now, unit.pid));
+        let tick = now.map_or_else(Tick::default, |now| {
+            lane.tick(now, unit.pid, step == Some(Step::Jump))
+        });
         let clock_pid = lane.programme.clock_pid;
         if key || due {
             lane.tables_90khz = now.or(lane.tables_90khz);
@@ -187,8 +228,12 @@ impl Writer {
         let table = |lane: &Lane| lane.programme.table_pid == packets.pid;
         // Reserved PIDs (service information) stand for themselves; others only beside a programme.
         let early = self.programmes.is_empty() && packets.pid >= 0x20;
-        if early || packets.pid == 0 || self.programmes.values().any(table) {
-            self.withheld += 1;
+        if early {
+            self.withheld.without_tables += 1;
+            return;
+        }
+        if packets.pid == 0 || self.programmes.values().any(table) {
+            self.withheld.tables += 1;
             return;
         }
         let counter = self.counters.entry(packets.pid).or_default();
@@ -237,17 +282,33 @@ impl Writer {
 }
 
 impl Lane {
+    /// Whether the video of a unit has begun, or has been withheld for as long as it may be.
+    fn may_begin(&mut self, unit: &AccessUnit) -> bool {
+        if self.begun.contains(&unit.pid) {
+            return true;
+        }
+        let now = unit.decode_90khz();
+        let (first, units) = self.waiting.entry(unit.pid).or_insert((now, 0));
+        *units += 1;
+        // A step back begins a new time base, from which the wait is counted.
+        match (*first, now) {
+            (Some(first), Some(now)) if now >= first => now - first >= WAIT_90KHZ,
+            (_, Some(now)) => {
+                *first = Some(now);
+                false
+            }
+            (_, None) => *units >= WAIT_UNITS,
+        }
+    }
+
     /// Moves the clock to a unit's decoding time.
-    fn tick(&mut self, now: u64, pid: u16) -> Tick {
+    fn tick(&mut self, now: u64, pid: u16, jump: bool) -> Tick {
         let mut tick = Tick::default();
         let clock_pid = self.programme.clock_pid;
         if clock_pid == NULL_PID {
             return tick;
         }
         let own = pid == clock_pid;
-        let jump = self
-            .clock_90khz
-            .is_some_and(|last| now + BACK_90KHZ < last || now > last + FORWARD_90KHZ);
         match self.clock_90khz {
             Some(last) if !jump => {
                 let mut at = last;

@@ -26,7 +26,9 @@ fn a_publisher_marks_what_depends_on_what() {
     for (at, (marks, payload)) in adus.iter().enumerate() {
         match kind(payload) {
             Unit::Access(unit) if unit.pid == VIDEO && unit.random_access => {
-                assert_eq!((marks.depends_on, marks.flags), (0, Flags::KEY));
+                // A receiver begins with the facts before it.
+                assert_eq!((marks.depends_on, marks.flags), (0, Flags::NONE));
+                assert_eq!(adus[at - 1].0.flags, Flags::KEY);
             }
             Unit::Access(unit) if unit.pid == VIDEO => {
                 let base = &adus[at - marks.depends_on as usize];

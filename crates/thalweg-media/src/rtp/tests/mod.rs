@@ -1,5 +1,7 @@
-//! Proves RTP: what is written is read, options are skipped, order is restored within the window, loss is counted, and
-//! any bytes are a packet or an error.
+//! Proves RTP: what is written is read, options are skipped, order is restored within the window, loss is counted, a new
+//! source loses nothing, and any bytes are a packet or an error.
+
+mod port;
 
 use proptest::prelude::*;
 
@@ -71,15 +73,6 @@ fn options_are_skipped() {
 }
 
 #[test]
-fn datagrams_are_told_apart() {
-    assert_eq!(Carriage::sniff(&transport(7)), Carriage::Plain);
-    assert_eq!(Carriage::sniff(&transport(1)[..187]), Carriage::Unknown);
-    assert_eq!(Carriage::sniff(&datagrams(7, 0)[0]), Carriage::Rtp);
-    assert_eq!(Carriage::sniff(&[0x80; 11]), Carriage::Unknown);
-    assert_eq!(Carriage::sniff(&[]), Carriage::Unknown);
-}
-
-#[test]
 fn order_is_restored_and_repeats_are_dropped() {
     let mut out = datagrams(49, 65_533);
     out.swap(1, 3);
@@ -126,10 +119,12 @@ fn what_waits_is_given_on_flush_and_before_a_new_source() {
         "one packet may be a stray"
     );
     depacketizer.push(&other[1]).expect("our own");
-    assert_eq!(drain(&mut depacketizer).len(), 14 * 188);
+    // What waited of the old one, and both of the new.
+    assert_eq!(drain(&mut depacketizer).len(), 21 * 188);
     let counts = depacketizer.counts();
-    assert_eq!((counts.lost, counts.late, counts.restarts), (1, 1, 1));
-    let mut foreign = out[0].clone();
+    assert_eq!((counts.lost, counts.late, counts.stray), (1, 0, 0));
+    assert_eq!(counts.restarts, 1);
+    let mut foreign = out[0][..100].to_vec();
     foreign[1] = 96;
     let refused = depacketizer.push(&foreign);
     assert!(matches!(
@@ -138,22 +133,96 @@ fn what_waits_is_given_on_flush_and_before_a_new_source() {
     ));
 }
 
+/// Seven packets a datagram of a source, from a number on.
+fn of_source(ssrc: u32, first: u16, packets: u8) -> Vec<Vec<u8>> {
+    Packetizer::new(ssrc, first).push(&transport(packets), 0)
+}
+
+#[test]
+fn new_source_loses_no_datagram() {
+    // A new source and number for each group, as some cameras draw them; the number wraps within the second.
+    let mut sent = of_source(1, 40, 21);
+    sent.extend(of_source(2, 65_535, 21));
+    sent.extend(of_source(3, 7, 14));
+    let mut depacketizer = Depacketizer::new();
+    for datagram in &sent {
+        depacketizer.push(datagram).expect("our own");
+    }
+    assert_eq!(drain(&mut depacketizer).len(), 56 * 188);
+    let counts = depacketizer.counts();
+    assert_eq!((counts.lost, counts.late, counts.stray), (0, 0, 0));
+    assert_eq!((counts.packets, counts.restarts), (8, 2));
+}
+
+#[test]
+fn held_datagrams_are_released_in_order() {
+    let mut depacketizer = Depacketizer::new();
+    let (old, new) = (of_source(1, 0, 21), of_source(2, 500, 28));
+    // The first two of the new source change places, and a late one of the old comes between.
+    for datagram in [
+        &old[0], &old[2], &new[1], &old[1], &new[0], &new[2], &new[3],
+    ] {
+        depacketizer.push(datagram).expect("our own");
+    }
+    depacketizer.flush();
+    let out = drain(&mut depacketizer);
+    assert_eq!(out, [transport(21), transport(28)].concat());
+    assert_eq!(depacketizer.counts().lost, 0);
+}
+
+#[test]
+fn stray_source_does_not_throw_stream_over() {
+    let (own, other) = (of_source(1, 0, 70), of_source(2, 900, 70));
+    let mut depacketizer = Depacketizer::new();
+    for (own, other) in own.iter().zip(&other) {
+        depacketizer.push(own).expect("our own");
+        depacketizer.push(other).expect("our own");
+    }
+    assert_eq!(drain(&mut depacketizer), transport(70));
+    let counts = depacketizer.counts();
+    assert_eq!((counts.packets, counts.restarts), (10, 0));
+    // A window of them is still held.
+    assert_eq!(counts.stray, 10 - WINDOW_PACKETS as u64);
+}
+
+#[test]
+fn silence_confirms_new_source() {
+    let mut depacketizer = Depacketizer::new();
+    depacketizer.push(&of_source(1, 0, 7)[0]).expect("our own");
+    depacketizer.push(&of_source(2, 9, 7)[0]).expect("our own");
+    assert_eq!(drain(&mut depacketizer).len(), 7 * 188);
+    depacketizer.flush();
+    assert_eq!(drain(&mut depacketizer).len(), 7 * 188);
+    assert_eq!(depacketizer.counts().stray, 0);
+}
+
+#[test]
+fn dynamic_type_with_whole_packets_is_taken() {
+    let mut depacketizer = Depacketizer::new();
+    for mut datagram in of_source(1, 0, 28) {
+        datagram[1] = 96;
+        depacketizer.push(&datagram).expect("transport packets");
+    }
+    assert_eq!(drain(&mut depacketizer), transport(28));
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_a_packet_or_an_error(
         datagrams in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..60), 0..50),
         head in any::<bool>(),
     ) {
-        let mut depacketizer = Depacketizer::new();
+        let (mut depacketizer, mut port) = (Depacketizer::new(), Port::new());
         for mut datagram in datagrams {
             if head && datagram.len() > 1 {
                 (datagram[0], datagram[1]) = (0x80, 33);
             }
             let _ = Packet::read(&datagram);
             let _ = depacketizer.push(&datagram);
-            let _ = Carriage::sniff(&datagram);
+            port.push(&datagram);
         }
         depacketizer.flush();
+        port.flush();
         drain(&mut depacketizer);
         prop_assert!(depacketizer.waiting_packets() == 0);
     }

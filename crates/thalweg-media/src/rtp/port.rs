@@ -1,0 +1,195 @@
+//! What comes at one UDP port: transport packets as they are, or in RTP, told apart datagram by datagram.
+//!
+//! The idea: a datagram that is certain decides for those that are not. Certain are whole transport packets, alone or
+//! behind an RTP header, of any payload type. A row of sync bytes within a datagram, and an RTP header whose number follows
+//! on the last of its source, are nearly so. A datagram that says nothing is a piece of what came before it: senders cut a
+//! transport stream where they like, as ffmpeg does at 1,472 bytes, so pieces are given on and joined by the reader, and a
+//! piece may begin with any bytes, those of an RTP header too.
+//!
+//! ```text
+//!                        plain so far           RTP so far           nothing yet
+//!   whole packets        plain                  plain                plain
+//!   RTP, whole packets   RTP                    RTP                  RTP
+//!   RTP, another payload plain, unless it       RTP if of a known    RTP if of type 33, plain with a row
+//!                        follows on the last    type, else foreign   of sync bytes, else foreign
+//!   RTCP                 plain                  control              control
+//!   anything else        plain                  plain with a row,    plain
+//!                                               else unknown
+//! ```
+//!
+//! What it does not do: read a socket or a clock; cut packets (`ts` does).
+//!
+//! Sources: RFC 3550 §5.1, §6.4; RFC 5761 §4 (RTCP beside RTP); RFC 2250 §2.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::order::{self, Depacketizer};
+use super::packet::{Header, Packet, RtpError};
+use super::{PAYLOAD_TYPE_MP2T, is_transport};
+use crate::ts::PACKET_BYTES;
+
+/// Sync bytes in a row that make a datagram a piece of a transport stream.
+const SYNCS: usize = 3;
+
+/// What a port has met.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PortCounts {
+    /// Datagrams of any kind.
+    pub datagrams: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// RTP packets whose payload is no MPEG-TS.
+    pub foreign: u64,
+    /// The payload type of the last of these.
+    pub foreign_type: Option<u8>,
+    /// Datagrams beside RTP that are neither RTP nor MPEG-TS.
+    pub unknown: u64,
+    /// Datagrams of RTCP.
+    pub control: u64,
+    /// What RTP has met.
+    pub rtp: order::Counts,
+}
+
+/// One port.
+#[derive(Debug, Clone, Default)]
+pub struct Port {
+    carriage: Option<Carriage>,
+    order: Depacketizer,
+    ready: VecDeque<Bytes>,
+    /// Source and number of the RTP header that would follow on the last one in a plain stream.
+    doubtful: Option<(u32, u16)>,
+    counts: PortCounts,
+}
+
+/// How transport packets come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Carriage {
+    Plain,
+    Rtp,
+}
+
+/// What one datagram says of itself.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Whole transport packets.
+    Transport,
+    /// Whole transport packets behind an RTP header.
+    RtpTransport,
+    /// Something else behind an RTP header.
+    OtherRtp(Header),
+    /// RTCP.
+    Control,
+    /// Nothing of these.
+    Unknown,
+}
+
+impl Port {
+    /// Makes a port at which nothing has come.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes in a datagram.
+    pub fn push(&mut self, datagram: &[u8]) {
+        self.counts.datagrams += 1;
+        self.counts.bytes += datagram.len() as u64;
+        let carriage = self.carriage;
+        match (sniff(datagram), carriage) {
+            (Kind::Transport, _) => self.push_plain(datagram),
+            (Kind::RtpTransport, _) => self.push_rtp(datagram),
+            (Kind::OtherRtp(header), Some(Carriage::Plain)) => {
+                if self.follows(&header) {
+                    self.push_rtp(datagram);
+                } else {
+                    self.push_plain(datagram);
+                }
+            }
+            (_, Some(Carriage::Plain)) => self.push_plain(datagram),
+            (Kind::OtherRtp(header), None)
+                if header.payload_type != PAYLOAD_TYPE_MP2T && has_row(datagram) =>
+            {
+                self.push_plain(datagram);
+            }
+            (Kind::OtherRtp(_), _) => self.push_rtp(datagram),
+            (Kind::Control, _) => self.counts.control += 1,
+            (Kind::Unknown, None) => self.push_plain(datagram),
+            (Kind::Unknown, _) if has_row(datagram) => self.push_plain(datagram),
+            (Kind::Unknown, _) => self.counts.unknown += 1,
+        }
+    }
+
+    /// Says that nothing came for long: what waits for a missing packet is given.
+    pub fn flush(&mut self) {
+        self.order.flush();
+        self.take_rtp();
+    }
+
+    /// Gives the next bytes of the transport stream.
+    pub fn poll_bytes(&mut self) -> Option<Bytes> {
+        self.ready.pop_front()
+    }
+
+    /// What has been met so far.
+    pub fn counts(&self) -> PortCounts {
+        PortCounts {
+            rtp: self.order.counts(),
+            ..self.counts
+        }
+    }
+
+    /// Whether a packet follows on the last that looked like RTP.
+    fn follows(&mut self, header: &Header) -> bool {
+        let next = (header.ssrc, header.sequence.wrapping_add(1));
+        self.doubtful.replace(next) == Some((header.ssrc, header.sequence))
+    }
+
+    fn push_plain(&mut self, datagram: &[u8]) {
+        self.carriage = Some(Carriage::Plain);
+        self.ready.push_back(Bytes::copy_from_slice(datagram));
+    }
+
+    fn push_rtp(&mut self, datagram: &[u8]) {
+        match self.order.push(datagram) {
+            Ok(()) => {
+                self.carriage = Some(Carriage::Rtp);
+                self.take_rtp();
+            }
+            Err(RtpError::PayloadType { found, .. }) => {
+                self.counts.foreign += 1;
+                self.counts.foreign_type = Some(found);
+            }
+            Err(_) => self.counts.unknown += 1,
+        }
+    }
+
+    fn take_rtp(&mut self) {
+        self.ready
+            .extend(core::iter::from_fn(|| self.order.poll_payload()));
+    }
+}
+
+/// Tells what a datagram is by itself. `0x47` in the first byte would be RTP version 1.
+fn sniff(datagram: &[u8]) -> Kind {
+    match Packet::read(datagram) {
+        _ if is_transport(datagram) => Kind::Transport,
+        Ok(packet) if is_transport(packet.payload) => Kind::RtpTransport,
+        _ if is_control(datagram) => Kind::Control,
+        Ok(packet) => Kind::OtherRtp(packet.header),
+        Err(_) => Kind::Unknown,
+    }
+}
+
+/// RTCP packets have types from 200 to 204 where RTP has marker and payload type.
+fn is_control(datagram: &[u8]) -> bool {
+    matches!(datagram, [first, 200..=204, ..] if first >> 6 == 2)
+}
+
+/// Whether sync bytes stand in a row somewhere, at the distance of any form of packets.
+fn has_row(datagram: &[u8]) -> bool {
+    [PACKET_BYTES, 192, 204].into_iter().any(|stride| {
+        let last = datagram.len().saturating_sub((SYNCS - 1) * stride);
+        (0..last).any(|at| (0..SYNCS).all(|n| datagram[at + n * stride] == 0x47))
+    })
+}

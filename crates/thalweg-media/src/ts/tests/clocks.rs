@@ -1,0 +1,158 @@
+//! Proves that each programme goes by its own clock, and that no stream of another clock moves it.
+
+use super::*;
+
+/// A programme of one picture stream, which bears the clock, and one of metadata.
+fn numbered(number: u16) -> Programme {
+    let pid = number << 8;
+    let stream = |pid, stream_type| Elementary {
+        pid,
+        stream_type,
+        descriptors: Bytes::new(),
+    };
+    Programme {
+        number,
+        table_pid: pid,
+        clock_pid: pid + 1,
+        network_pid: None,
+        streams: vec![stream(pid + 1, 0x1b), stream(pid + 2, 0x06)],
+        ..programme()
+    }
+}
+
+/// Picture `index` of a programme whose clock begins at `origin`.
+fn picture_of(number: u16, origin: u64, index: u64) -> Unit {
+    Unit::Access(AccessUnit {
+        pid: (number << 8) + 1,
+        pts_90khz: Some(origin + index * FRAME_90KHZ),
+        dts_90khz: None,
+        ..picture(index)
+    })
+}
+
+/// Metadata of another clock.
+fn stray(number: u16, time: u64) -> Unit {
+    Unit::Access(AccessUnit {
+        pid: (number << 8) + 2,
+        stream_type: 0x06,
+        stream_id: 0xbd,
+        pts_90khz: Some(time),
+        random_access: false,
+        ..sound(1)
+    })
+}
+
+/// Clock references of a PID in what was written, and how many jumps they make.
+fn jumps(bytes: &[u8], pid: u16) -> (usize, usize) {
+    let references: Vec<u64> = bytes
+        .chunks(PACKET_BYTES)
+        .filter(|raw| u16::from_be_bytes([raw[1] & 0x1f, raw[2]]) == pid)
+        .filter(|raw| raw[3] & 0x20 != 0 && raw[4] > 6 && raw[5] & 0x10 != 0)
+        .map(|raw| u64::from_be_bytes([0, 0, 0, raw[6], raw[7], raw[8], raw[9], raw[10]]) >> 7)
+        .collect();
+    let far = references
+        .windows(2)
+        .filter(|pair| pair[0].abs_diff(pair[1]) > 90_000);
+    (references.len(), far.count())
+}
+
+const A: u64 = 100 * 90_000;
+const B: u64 = 40_000 * 90_000;
+
+#[test]
+fn programmes_keep_their_own_clocks() {
+    let mut sent = vec![Unit::Programme(numbered(1)), Unit::Programme(numbered(2))];
+    for n in 0..100 {
+        sent.push(picture_of(1, A, n));
+        sent.push(picture_of(2, B, n));
+    }
+    let bytes = write(&sent);
+    for pid in [0x101, 0x201] {
+        let (references, jumps) = jumps(&bytes, pid);
+        assert!(references >= 90 && jumps == 0, "{references}, {jumps}");
+    }
+    let mut publisher = Publisher::new();
+    publisher.push(&bytes);
+    publisher.finish();
+    let marks: Vec<_> = core::iter::from_fn(|| publisher.poll_adu())
+        .map(|adu| adu.0)
+        .collect();
+    for (clock, origin) in [(1, A), (2, B)] {
+        let of_clock = marks.iter().filter(|marks| marks.clock == clock);
+        let times: Vec<_> = of_clock.map(|marks| marks.decode_time.as_90khz()).collect();
+        let pictures = times.iter().filter(|&&time| time >= origin).count();
+        assert!(pictures >= 100, "{clock}: {pictures}");
+    }
+    assert_eq!(publisher.counts().stray_times, 0);
+}
+
+#[test]
+fn stray_times_move_neither_clock_nor_pace() {
+    // Before the first picture, between the pictures, and at times that would be another round of the clock.
+    for far in [70_000 * 90_000, (1 << 33) - 1000, 0, A + 400_000] {
+        let mut sent = vec![Unit::Programme(numbered(1)), stray(1, far)];
+        for n in 0..100 {
+            sent.push(picture_of(1, A, n));
+            if n % 5 == 0 {
+                sent.push(stray(1, far + n * FRAME_90KHZ));
+            }
+        }
+        let bytes = write(&sent);
+        let (references, jumps) = jumps(&bytes, 0x101);
+        assert!(references >= 100 && jumps == 0, "{references}, {jumps}");
+        let mut publisher = Publisher::new();
+        let mut last = A;
+        for _ in 0..2 {
+            publisher.push(&bytes);
+            publisher.finish();
+            while let Some((marks, payload)) = publisher.poll_adu() {
+                let time = marks.decode_time.as_90khz();
+                let Ok(Unit::Access(_)) = unit::decode(&payload) else {
+                    continue;
+                };
+                // What comes before the first picture has no time yet.
+                assert!(
+                    time == 0 || (last..=last + 3700).contains(&time),
+                    "{far}: {time}"
+                );
+                last = last.max(time);
+            }
+            publisher.begin_again();
+        }
+        // A time that is near might be meant.
+        let strays = if far == A + 400_000 { 0 } else { 40 };
+        assert_eq!(publisher.counts().stray_times, strays, "{far}");
+    }
+}
+
+#[test]
+fn data_alone_moves_the_clock_after_a_while() {
+    let mut facts = numbered(1);
+    facts.streams.remove(0);
+    facts.clock_pid = 0x102;
+    let only = |facts: Programme, first: u64| {
+        let data = (0..400).map(|n| stray(1, A + n * FRAME_90KHZ));
+        let mut sent = vec![Unit::Programme(facts)];
+        sent.extend((0..first).map(|n| picture_of(1, B, n)));
+        sent.extend(data);
+        write(&sent)
+    };
+    // The only stream leads, also where it is data.
+    assert_eq!(jumps(&only(facts, 0), 0x102).1, 0);
+    // Where pictures have led and come no more, one jump follows, ten seconds later.
+    let (references, jumps) = jumps(&only(numbered(1), 25), 0x101);
+    assert!((70..150).contains(&references), "{references}");
+    assert_eq!(jumps, 1);
+}
+
+#[test]
+fn sound_moves_the_clock_while_pictures_are_lost() {
+    let mut writer = Writer::new();
+    writer.write(&Unit::Programme(programme()));
+    let mut bytes = writer.write(&Unit::Access(picture(0))).to_vec();
+    for n in 0..100 {
+        bytes.extend_from_slice(&writer.write(&Unit::Access(sound(n))));
+    }
+    let (references, jumps) = jumps(&bytes, VIDEO);
+    assert!(references >= 45 && jumps == 0, "{references}, {jumps}");
+}
