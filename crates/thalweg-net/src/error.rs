@@ -124,6 +124,24 @@ pub enum Unreachable {
         /// What was tried.
         addresses: String,
     },
+    /// Small packets reach the peer, and those that QUIC needs do not.
+    #[error(
+        "packets of 1,200 bytes, which QUIC needs, do not pass between here and {addresses}, smaller ones do: raise the MTU of the \
+         path, or give both nodes a `tcp:` address"
+    )]
+    Narrow {
+        /// What was tried.
+        addresses: String,
+    },
+    /// A node answers there, and its part of the handshake does not come.
+    #[error(
+        "a node answers at {addresses}, but its handshake does not come: it is too busy, or packets of 1,200 bytes do not pass from \
+         there to here; then raise the MTU of the path, or give both nodes a `tcp:` address"
+    )]
+    NoHandshake {
+        /// What was tried.
+        addresses: String,
+    },
     /// Somebody answers with another key.
     #[error("wrong key at {addresses}: the node there is not {peer}")]
     WrongKey {
@@ -195,6 +213,8 @@ impl Unreachable {
             Self::Unknown(_)
             | Self::LinkLocal { .. }
             | Self::TimedOut { .. }
+            | Self::Narrow { .. }
+            | Self::NoHandshake { .. }
             | Self::WrongKey { .. }
             | Self::NoAddress(_)
             | Self::Other { .. } => false,

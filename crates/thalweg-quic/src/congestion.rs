@@ -21,6 +21,7 @@ use noq_proto::congestion::{
     NewRenoConfig,
 };
 use thalweg_core::congestion::{Algorithm, Congestion, Controller};
+use thalweg_core::hop::narrow::Narrow;
 use thalweg_core::time::Instant;
 use thalweg_core::units::{Bitrate, DataSize};
 
@@ -93,6 +94,7 @@ struct Watched {
     times: Times,
     /// What was acknowledged and the watch has not been told.
     acked: Acked,
+    narrow: Narrow,
 }
 
 impl ControllerFactory for Watchful {
@@ -118,6 +120,7 @@ impl Watchful {
             watch,
             times,
             acked: Acked::default(),
+            narrow: Narrow::default(),
         }
     }
 }
@@ -151,16 +154,21 @@ impl QuicController for Watched {
         &mut self,
         now: Moment,
         sent: Moment,
-        bytes: u64,
+        size: u64,
         number: u64,
         app_limited: bool,
         rtt: &RttEstimator,
     ) {
-        self.inner
-            .on_ack(now, sent, bytes, number, app_limited, rtt);
-        let bytes = DataSize::from_bytes(bytes);
+        self.inner.on_ack(now, sent, size, number, app_limited, rtt);
+        let bytes = DataSize::from_bytes(size);
         self.acked
             .handle(bytes, self.times.at(sent), rtt.get().into());
+        // Nearly always there is no streak of losses that this could end.
+        if !self.narrow.is_clear() {
+            self.narrow.handle_acknowledged(number, packet_size(size));
+            let passage = self.narrow.passage(self.times.at(now));
+            self.watch.handle_passage(passage);
+        }
     }
 
     fn on_end_acks(
@@ -197,7 +205,10 @@ impl QuicController for Watched {
 
     fn on_packet_lost(&mut self, bytes: u16, number: u64, now: Moment) {
         self.inner.on_packet_lost(bytes, number, now);
-        self.watch.handle_lost(DataSize::from_bytes(bytes.into()));
+        let at = self.times.at(now);
+        self.narrow.handle_lost(at, number, bytes);
+        let size = DataSize::from_bytes(bytes.into());
+        self.watch.handle_lost(size, self.narrow.passage(at));
     }
 
     fn on_spurious_congestion_event(&mut self) {
@@ -234,6 +245,7 @@ impl QuicController for Watched {
             watch: self.watch.clone(),
             times: self.times,
             acked: self.acked,
+            narrow: self.narrow,
         })
     }
 
@@ -244,6 +256,11 @@ impl QuicController for Watched {
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
+}
+
+/// Returns the size of one packet, which UDP bounds.
+fn packet_size(bytes: u64) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
 }
 
 /// A controller of our own, as noq wants it.

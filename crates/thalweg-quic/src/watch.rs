@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
 use thalweg_core::congestion::Carried;
+use thalweg_core::hop::narrow::Passage;
 use thalweg_core::outbox::gate::{Gate, Path};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
@@ -54,6 +55,7 @@ struct State {
     latest: Duration,
     /// When the last acknowledgement came, or the first of what is in flight was sent if that was later.
     waiting_since: Option<Moment>,
+    passage: Passage,
     waker: Option<Waker>,
 }
 
@@ -101,6 +103,8 @@ pub struct Reading {
     pub has_been_full: bool,
     /// How many batches of acknowledgements have come.
     pub heard: u64,
+    /// Whether packets of the least size that QUIC needs pass.
+    pub passage: Passage,
 }
 
 impl Watch {
@@ -192,6 +196,7 @@ impl Watch {
             unsent: state.gate.unsent(),
             has_been_full: state.has_been_full,
             heard: self.heard(),
+            passage: state.passage,
         }
     }
 
@@ -224,8 +229,15 @@ impl Watch {
         self.lock().packet = packet;
     }
 
-    pub(crate) fn handle_lost(&self, packet: DataSize) {
-        self.lock().gate.handle_lost(packet);
+    pub(crate) fn handle_lost(&self, packet: DataSize, passage: Passage) {
+        let mut state = self.lock();
+        state.gate.handle_lost(packet);
+        state.passage = passage;
+    }
+
+    /// Takes in what is known of the path's room for full packets.
+    pub(crate) fn handle_passage(&self, passage: Passage) {
+        self.lock().passage = passage;
     }
 
     /// Takes in what is in flight at this time, and whether there was nothing more to send.

@@ -26,6 +26,8 @@ pub enum CloseCode {
     Overload,
     /// 7: the node has failed at this link, by a fault of its own.
     Fault,
+    /// 8: the path does not carry the packets that QUIC needs.
+    Narrow,
     /// Any other number.
     Other(u64),
 }
@@ -60,6 +62,7 @@ impl CloseCode {
             5 => Self::Duplicate,
             6 => Self::Overload,
             7 => Self::Fault,
+            8 => Self::Narrow,
             other => Self::Other(other),
         }
     }
@@ -74,6 +77,7 @@ impl CloseCode {
             Self::Duplicate => 5,
             Self::Overload => 6,
             Self::Fault => 7,
+            Self::Narrow => 8,
             Self::Other(other) => other,
         }
     }
@@ -117,6 +121,7 @@ impl fmt::Display for CloseCode {
             Self::Duplicate => f.write_str("duplicate connection"),
             Self::Overload => f.write_str("no room"),
             Self::Fault => f.write_str("node failed"),
+            Self::Narrow => f.write_str("path too small"),
             Self::Other(number) => write!(f, "close code {number}"),
         }
     }

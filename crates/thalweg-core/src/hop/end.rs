@@ -67,6 +67,12 @@ pub enum DownCause {
     /// Another connection with the same peer took its place.
     #[error("another connection with the same peer took its place")]
     Replaced,
+    /// Full packets vanished and small ones passed, so this end closed it.
+    #[error(
+        "packets of 1,200 bytes, which QUIC needs, do not pass any more, smaller ones do: raise the MTU of the path, or give both \
+         nodes a `tcp:` address"
+    )]
+    Narrow,
     /// Anything else that the QUIC stack says.
     #[error("{0}")]
     Other(String),

@@ -10,6 +10,7 @@
 mod code;
 mod end;
 pub mod lag;
+pub mod narrow;
 mod pieces;
 pub mod rank;
 pub mod sender;

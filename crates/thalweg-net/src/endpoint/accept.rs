@@ -14,12 +14,12 @@ use thalweg_core::time::Duration;
 use tokio::time::timeout;
 
 use super::registry::Verdict;
-use super::{Addresses, Endpoint, confined, reason};
+use super::{Addresses, Endpoint, confined, narrow, reason};
 use crate::admission::refusal;
 use crate::close::{CloseCode, ToVarInt as _};
 use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
-use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples};
+use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples, Transport};
 use crate::lobby::{Host, Lobby};
 use crate::task;
 use crate::tcp::Listener;
@@ -127,6 +127,10 @@ pub(crate) async fn establish(
     };
     let kept = settle(endpoint, &link);
     link.start(control);
+    if link.transport() == Transport::Quic {
+        let narrow = narrow::watch(endpoint.clone(), link.clone());
+        endpoint.0.vital.spawn("the task that watches for small paths", narrow);
+    }
     // A link whose end nobody sees would stay among the links for ever.
     let watching = watch(endpoint.clone(), link);
     let vital = &endpoint.0.vital;
@@ -176,7 +180,7 @@ fn settle(endpoint: &Endpoint, link: &Link) -> Option<Link> {
 
 /// Makes the end of a link known.
 async fn watch(endpoint: Endpoint, link: Link) {
-    let cause = link.closed().await;
+    let cause = link.why_closed().await;
     link.end();
     let registry = &endpoint.0.registry;
     let _announcing = registry

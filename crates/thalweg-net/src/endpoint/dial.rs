@@ -18,7 +18,7 @@ use thalweg_core::random::SplitMix;
 use tokio::sync::watch;
 use tokio::time::{Duration, timeout};
 
-use super::{ALPN, Addresses, Endpoint, PeerState, accept, reason, silence};
+use super::{ALPN, Addresses, Endpoint, PeerState, accept, narrow, reason, silence};
 use crate::close::CloseCode;
 use crate::door;
 use crate::error::Unreachable;
@@ -99,11 +99,14 @@ async fn over_quic(
         let connection = connect(endpoint, peer, addresses).await?;
         accept::establish(endpoint, Fresh::Quic(connection), true).await
     });
-    timeout(wait, dialled).await.unwrap_or_else(|_| {
-        Err(Unreachable::TimedOut {
-            addresses: reason::list_quic(addresses),
-        })
-    })
+    let test = narrow::Test::default();
+    tokio::select! {
+        dialled = timeout(wait, dialled) => match dialled {
+            Ok(Err(Unreachable::TimedOut { .. })) | Err(_) => Err(test.why_no_handshake(addresses)),
+            Ok(dialled) => dialled,
+        },
+        too_small = test.fails(endpoint, addresses) => Err(too_small),
+    }
 }
 
 /// Makes a connection over QUIC, which is no link yet.
@@ -192,30 +195,30 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
                 endpoint.set_state(peer, PeerState::Up);
                 last_reason = None;
                 first = link.transport();
-                stay(
-                    &endpoint,
-                    &link,
-                    found.as_deref().unwrap_or(&addresses),
-                    seed,
-                )
-                .await;
+                let dialled = found.as_deref().unwrap_or(&addresses);
+                stay(&endpoint, &link, dialled, seed).await;
+                if link.is_narrow() && endpoint.link(peer).is_none() {
+                    made_known(&endpoint, &link).await;
+                    if dialled.tcp.is_empty() {
+                        let addresses = reason::list_quic(dialled);
+                        let reason = Unreachable::Narrow { addresses };
+                        last_reason = Some(tell(&endpoint, peer, reason));
+                    } else {
+                        first = Transport::Tcp;
+                        continue;
+                    }
+                }
                 let lived = endpoint.clock().now().saturating_since(link.since());
                 if lived >= LASTING {
                     backoff.reset();
                     continue;
                 }
-                if endpoint.link(peer).is_none() {
+                if endpoint.link(peer).is_none() && last_reason.is_none() {
                     endpoint.set_state(peer, PeerState::Connecting);
                 }
             }
             Err(reason) if last_reason.as_ref() != Some(&reason) => {
-                tracing::warn!(peer = %peer.short(), %reason, "peer unreachable");
-                endpoint.set_state(peer, PeerState::Unreachable(reason.clone()));
-                endpoint.emit(LinkEvent::Unreachable {
-                    peer,
-                    reason: reason.clone(),
-                });
-                last_reason = Some(reason);
+                last_reason = Some(tell(&endpoint, peer, reason));
             }
             Err(_) => {}
         }
@@ -224,6 +227,23 @@ pub(crate) async fn keep(endpoint: Endpoint, peer: NodeId, addresses: Addresses,
         })
         .await;
     }
+}
+
+/// Waits until the end of a link has been made known, so that what is said of its peer next comes after it.
+async fn made_known(endpoint: &Endpoint, link: &Link) {
+    let registry = &endpoint.0.registry;
+    // The registry lives as long as the endpoint.
+    let _ = registry.changes().wait_for(|()| !registry.has(link)).await;
+    drop(registry.announcing.lock());
+}
+
+/// Makes known why a peer cannot be reached, and gives the reason back.
+fn tell(endpoint: &Endpoint, peer: NodeId, reason: Unreachable) -> Unreachable {
+    tracing::warn!(peer = %peer.short(), %reason, "peer unreachable");
+    endpoint.set_state(peer, PeerState::Unreachable(reason.clone()));
+    let told = reason.clone();
+    endpoint.emit(LinkEvent::Unreachable { peer, reason: told });
+    reason
 }
 
 /// Waits so long, unless there is a link with the peer, which may dial us meanwhile.

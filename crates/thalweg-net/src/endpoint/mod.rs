@@ -16,6 +16,7 @@ pub(crate) mod confined;
 mod dial;
 mod gate;
 pub(crate) mod host;
+mod narrow;
 pub(crate) mod reason;
 mod registry;
 mod roaming;
@@ -41,6 +42,7 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use self::confined::Confined;
+use self::narrow::Surveyor;
 use self::registry::Registry;
 use self::roaming::Network;
 use crate::admission::Admission;
@@ -164,6 +166,8 @@ struct Shared {
     vital: Vital,
     registry: Registry,
     network: Network,
+    reach: Reach,
+    surveyor: Surveyor,
     kept: Mutex<HashMap<NodeId, Kept>>,
     tcp: dial::Tcp,
     relays: Vec<Relay>,
@@ -273,6 +277,8 @@ impl Endpoint {
             vital: options.vital.clone(),
             registry: Registry::default(),
             network: Network::watch().await,
+            reach: options.reach,
+            surveyor: Surveyor::default(),
             kept: Mutex::default(),
             tcp: dial::Tcp {
                 session,

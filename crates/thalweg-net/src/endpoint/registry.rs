@@ -98,6 +98,14 @@ impl Registry {
             .cloned()
     }
 
+    /// Returns whether a link is the present one with its peer, closed or not.
+    pub(crate) fn has(&self, link: &Link) -> bool {
+        let present = self.lock();
+        present
+            .get(&link.peer())
+            .is_some_and(|present| present.is_same(link))
+    }
+
     /// Returns all links, in the order of their peers' keys.
     pub(crate) fn all(&self) -> Vec<Link> {
         let mut links: Vec<_> = self.lock().values().cloned().collect();

@@ -52,6 +52,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::Bytes;
 use iroh::endpoint::ConnectionError;
 use thalweg_core::adu::Header;
+use thalweg_core::hop::narrow::Passage;
 use thalweg_core::hop::sender::room::ROOM_KIB;
 use thalweg_core::hop::settings::{FRAMES_QUEUED_MAX, REASON_CHARS_MAX};
 use thalweg_core::id::NodeId;
@@ -136,6 +137,10 @@ struct Inner {
     counters: Counters,
     meter: Mutex<Meter>,
     silence: watch::Sender<Silence>,
+    /// Whether full packets pass, as of the last look.
+    passage: watch::Sender<Passage>,
+    /// Whether the link was closed because they do not.
+    is_narrow: AtomicBool,
 }
 
 /// A connection did not become a link.
@@ -184,6 +189,8 @@ impl Link {
             counters: Counters::default(),
             meter: Mutex::default(),
             silence: watch::Sender::default(),
+            passage: watch::Sender::default(),
+            is_narrow: AtomicBool::new(false),
         }));
         link.measure();
         Ok((link, incoming))

@@ -12,12 +12,17 @@
 //! *What it does not do.* It dials nobody (`endpoint`, `silence` does). It is too coarse to say when a stream should take another
 //! way: [`Pulse`] says that. A link over TCP is never silent here: it finds out by itself.
 
+use std::sync::atomic::Ordering;
+
+use iroh::endpoint::ConnectionError;
+use thalweg_core::hop::narrow::Passage;
 use thalweg_core::routing::gauge::SAMPLE_EVERY;
 use thalweg_core::routing::pulse::Pulse;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::DataSize;
 
-use super::Link;
+use super::{DownCause, Link, OpenError};
+use crate::close::CloseCode;
 
 /// How often the peer is asked for a word before it is believed to know nothing of the link: two of them may be lost.
 const ASKS: u32 = 3;
@@ -72,6 +77,43 @@ impl Link {
         self.0
             .silence
             .send_if_modified(|silence| silence.handle_look(now, received, waiting_since));
+        let passage = path.map_or(Passage::Open, |path| path.passage);
+        let is_other = |known: &mut Passage| std::mem::replace(known, passage) != passage;
+        self.0.passage.send_if_modified(is_other);
+    }
+
+    /// Waits until full packets seem to vanish on the path, and returns how sure that is.
+    pub(crate) async fn narrows(&self) -> Passage {
+        let is_doubted = |passage: &Passage| *passage != Passage::Open;
+        let mut watch = self.0.passage.subscribe();
+        // The sender lives as long as the link.
+        let passage = watch.wait_for(is_doubted).await;
+        passage.map_or(Passage::Open, |passage| *passage)
+    }
+
+    /// Closes a link whose path does not carry full packets, and says so.
+    pub(crate) fn leave_narrow(&self) {
+        self.0.is_narrow.store(true, Ordering::Relaxed);
+        self.close(CloseCode::Narrow, &DownCause::Narrow.to_string());
+    }
+
+    /// Returns whether this end or the peer has closed the link because its path does not carry full packets.
+    pub(crate) fn is_narrow(&self) -> bool {
+        let by_peer = || match self.0.connection.end() {
+            Some(OpenError::Quic(ConnectionError::ApplicationClosed(close))) => {
+                CloseCode::from_number(close.error_code.into_inner()) == CloseCode::Narrow
+            }
+            _ => false,
+        };
+        self.0.is_narrow.load(Ordering::Relaxed) || by_peer()
+    }
+
+    /// Waits until the connection has ended, and says why as exactly as this end knows.
+    pub(crate) async fn why_closed(&self) -> DownCause {
+        match self.closed().await {
+            DownCause::ByUs if self.is_narrow() => DownCause::Narrow,
+            cause => cause,
+        }
     }
 
     /// Returns whether nothing has come of what should have at the last look.

@@ -10,6 +10,7 @@ mod dialling;
 mod door;
 mod hostile;
 mod lan;
+mod narrow;
 mod node;
 mod shaping;
 mod shutdown;

@@ -1,0 +1,275 @@
+//! Proves that a path which is too small for QUIC is named, and left for TCP where there is an address of it, whether it was
+//! so from the start or became so; and that one which only became smaller than its link had found keeps the link.
+//!
+//! *How.* Two endpoints on loopback with a proxy between them that drops what is larger than it may be, each way by itself.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use thalweg_core::time::Duration;
+use thalweg_net::{
+    Addresses, Carriage, CloseCode, DownCause, Link, LinkEvent, Options, Outcome, PeerState, Reach,
+    Transport, Unreachable,
+};
+use tokio::net::UdpSocket;
+use tokio::task::AbortHandle;
+
+use crate::node::{Node, Seen, bounded, by, header, loopback, options, pattern};
+
+/// A UDP payload that every path carries which QUIC may use, and one that is too small for it.
+const WIDE: usize = 1_500;
+const SMALL: usize = 572;
+
+/// A proxy for UDP between one end that dials and another, with a largest payload each way.
+struct Proxy {
+    address: SocketAddr,
+    there_max: Arc<AtomicUsize>,
+    back_max: Arc<AtomicUsize>,
+    task: AbortHandle,
+}
+
+impl Proxy {
+    async fn start(to: SocketAddr) -> Self {
+        let near = UdpSocket::bind(loopback(1)).await.expect("a free port");
+        let address = near.local_addr().expect("it is bound");
+        let [there_max, back_max] = [WIDE, WIDE].map(|most| Arc::new(AtomicUsize::new(most)));
+        let most = [Arc::clone(&there_max), Arc::clone(&back_max)];
+        let task = tokio::spawn(run(near, to, most)).abort_handle();
+        Self {
+            address,
+            there_max,
+            back_max,
+            task,
+        }
+    }
+
+    fn set(&self, there: usize, back: usize) {
+        self.there_max.store(there, Ordering::Relaxed);
+        self.back_max.store(back, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Passes on what fits. Each sender has a socket of its own behind the proxy, as behind a NAT.
+async fn run(near: UdpSocket, to: SocketAddr, [there, back]: [Arc<AtomicUsize>; 2]) {
+    let near = Arc::new(near);
+    let mut far: Vec<(SocketAddr, Arc<UdpSocket>)> = Vec::new();
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        // An error is an ICMP answer to an earlier packet.
+        let Ok((bytes, from)) = near.recv_from(&mut buffer).await else {
+            continue;
+        };
+        let known = far.iter().find(|(address, _)| *address == from);
+        let socket = if let Some((_, socket)) = known {
+            Arc::clone(socket)
+        } else {
+            let socket = UdpSocket::bind(loopback(1)).await.expect("a free port");
+            let socket = Arc::new(socket);
+            far.push((from, Arc::clone(&socket)));
+            tokio::spawn(return_to(
+                Arc::clone(&socket),
+                Arc::clone(&near),
+                from,
+                Arc::clone(&back),
+            ));
+            socket
+        };
+        if bytes <= there.load(Ordering::Relaxed) {
+            let _ = socket.send_to(&buffer[..bytes], to).await;
+        }
+    }
+}
+
+async fn return_to(
+    far: Arc<UdpSocket>,
+    near: Arc<UdpSocket>,
+    to: SocketAddr,
+    most: Arc<AtomicUsize>,
+) {
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        if let Ok((bytes, _)) = far.recv_from(&mut buffer).await
+            && bytes <= most.load(Ordering::Relaxed)
+        {
+            let _ = near.send_to(&buffer[..bytes], to).await;
+        }
+    }
+}
+
+fn confined() -> Options {
+    let mut options = options(1);
+    options.reach = Reach::Configured;
+    // Only a path that is known to be too small is left for TCP in these tests.
+    options.tcp.head_start = Duration::from_secs(3_600);
+    options
+}
+
+/// Two nodes that admit each other, with a proxy before the second, which listens on TCP too.
+async fn pair() -> (Node, Node, Proxy) {
+    let a = Node::start_with(confined()).await;
+    let mut there = confined();
+    there.tcp.listen = vec![loopback(1)];
+    let b = Node::start_with(there).await;
+    a.admits(&b);
+    b.admits(&a);
+    let proxy = Proxy::start(b.address()).await;
+    (a, b, proxy)
+}
+
+async fn next_up(node: &Node) -> Link {
+    node.next(|seen| match seen {
+        Seen::Link(LinkEvent::Up(link)) => Some(link),
+        _ => None,
+    })
+    .await
+}
+
+async fn next_down(node: &Node) -> DownCause {
+    node.next(|seen| match seen {
+        Seen::Link(LinkEvent::Down { cause, .. }) => Some(cause),
+        _ => None,
+    })
+    .await
+}
+
+async fn next_reason(node: &Node) -> Unreachable {
+    node.next(|seen| match seen {
+        Seen::Link(LinkEvent::Unreachable { reason, .. }) => Some(reason),
+        _ => None,
+    })
+    .await
+}
+
+/// Gives a link ADUs of a full packet and a small one each, until it has ended.
+fn send_on(link: Link) {
+    tokio::spawn(async move {
+        let mut ticks = tokio::time::interval(std::time::Duration::from_millis(20));
+        for sequence in 0.. {
+            ticks.tick().await;
+            if link.is_closed() {
+                return;
+            }
+            let adu = link.send_adu(header(sequence), pattern(1_500), by(Carriage::Stream));
+            adu.detach();
+        }
+    });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_too_small_from_the_start_is_named() {
+    let (a, b, proxy) = pair().await;
+    proxy.set(SMALL, SMALL);
+    a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
+    let reason = next_reason(&a).await;
+    assert!(matches!(reason, Unreachable::Narrow { .. }), "{reason}");
+    let text = reason.to_string();
+    assert!(text.contains(&proxy.address.to_string()), "{text}");
+    assert!(text.contains("1,200 bytes"), "{text}");
+    assert!(matches!(
+        &a.endpoint.peers()[..],
+        [(_, PeerState::Unreachable(_))]
+    ));
+    // The path is mended: the next dial gets through.
+    proxy.set(WIDE, WIDE);
+    assert_eq!(next_up(&a).await.transport(), Transport::Quic);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_too_small_from_the_start_is_left_for_tcp() {
+    let (a, b, proxy) = pair().await;
+    proxy.set(SMALL, SMALL);
+    let addresses = Addresses {
+        udp: vec![proxy.address],
+        ..b.addresses()
+    };
+    a.endpoint.keep_dialled(b.id(), addresses, 1);
+    assert_eq!(next_up(&a).await.transport(), Transport::Tcp);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_that_becomes_too_small_ends_its_link_and_is_named() {
+    let (a, b, proxy) = pair().await;
+    a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
+    let link = next_up(&a).await;
+    proxy.set(SMALL, SMALL);
+    send_on(link);
+    assert_eq!(next_down(&a).await, DownCause::Narrow);
+    let reason = next_reason(&a).await;
+    assert!(matches!(reason, Unreachable::Narrow { .. }), "{reason}");
+    let there = next_down(&b).await;
+    let code = CloseCode::Narrow;
+    assert!(
+        matches!(&there, DownCause::ByPeer { code: by, .. } if *by == code),
+        "{there}"
+    );
+    proxy.set(WIDE, WIDE);
+    assert_eq!(next_up(&a).await.transport(), Transport::Quic);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_that_becomes_too_small_is_left_for_tcp() {
+    let (a, b, proxy) = pair().await;
+    let addresses = Addresses {
+        udp: vec![proxy.address],
+        ..b.addresses()
+    };
+    a.endpoint.keep_dialled(b.id(), addresses, 1);
+    let link = next_up(&a).await;
+    assert_eq!(link.transport(), Transport::Quic);
+    proxy.set(SMALL, SMALL);
+    send_on(link);
+    let link = next_up(&a).await;
+    assert_eq!(link.transport(), Transport::Tcp);
+    let adu = link.send_adu(header(0), pattern(100_000), by(Carriage::Stream));
+    assert_eq!(bounded(adu).await, Outcome::Acknowledged);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dialled_end_finds_its_own_way_too_small() {
+    let (a, b, proxy) = pair().await;
+    a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
+    next_up(&a).await;
+    let link = next_up(&b).await;
+    proxy.set(WIDE, SMALL);
+    send_on(link);
+    assert_eq!(next_down(&b).await, DownCause::Narrow);
+    let there = next_down(&a).await;
+    assert!(matches!(there, DownCause::ByPeer { .. }), "{there}");
+    let reason = next_reason(&a).await;
+    assert!(matches!(reason, Unreachable::Narrow { .. }), "{reason}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn path_that_becomes_smaller_than_was_found_keeps_its_link() {
+    let (a, b, proxy) = pair().await;
+    a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
+    let link = next_up(&a).await;
+    // Whatever size the link has found by now, a full packet of QUIC's least still passes.
+    for most in [1_252, 1_200] {
+        proxy.set(most, most);
+        for sequence in 0..20 {
+            let adu = link.send_adu(header(sequence), pattern(20_000), by(Carriage::Stream));
+            assert_eq!(bounded(adu).await, Outcome::Acknowledged, "{most} bytes");
+        }
+    }
+    assert!(a.endpoint.links()[0].is_same(&link));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn handshake_that_does_not_come_back_is_told_from_silence() {
+    let (a, b, proxy) = pair().await;
+    proxy.set(WIDE, SMALL);
+    a.endpoint.keep_dialled(b.id(), &[proxy.address], 1);
+    let reason = next_reason(&a).await;
+    assert!(
+        matches!(reason, Unreachable::NoHandshake { .. }),
+        "{reason}"
+    );
+}
