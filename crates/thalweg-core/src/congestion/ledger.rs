@@ -159,6 +159,15 @@ impl Ledger {
     pub(super) fn handle_lost(&mut self, number: u64, size: DataSize) {
         self.in_flight = self.in_flight.saturating_sub(size.as_bytes());
         self.take(number);
+        self.order.handle_lost(number);
+    }
+
+    /// Takes in that all packets that were given up have come after all. When the last of them came the transport does not say: not
+    /// before the last packet that was sent or acknowledged.
+    pub(super) fn handle_spurious(&mut self) {
+        let last_sent = self.packets.back().map(|packet| packet.sent);
+        let known = last_sent.map_or(self.delivered_at, |sent| sent.max(self.delivered_at));
+        self.order.handle_spurious(known);
     }
 
     /// Takes in what time it is.

@@ -305,6 +305,7 @@ impl Controller {
     /// Takes in that the packets of the last loss had only been late.
     pub fn handle_spurious_loss(&mut self) {
         self.losses.forgive();
+        self.ledger.handle_spurious();
         if let Some((window, cubic)) = self.undo.take() {
             self.set_window(self.window.max(window));
             if let (Some(cubic), Phase::Compete(compete)) = (cubic, &mut self.phase) {

@@ -10,7 +10,12 @@
 //!
 //! The greatest such lateness of the last rounds is how much of a delay is jitter. A line that keeps the order has none.
 //!
-//! *What it does not do.* It sees no jitter that keeps the order, and of what a transport gave up only the least.
+//! A transport gives a packet up when three later ones have come, and does not say when such a packet comes after all: only that
+//! all of them have. Without those, only what one or two packets overtook would be seen late, which is least where jitter is widest.
+//! So with that word the last that was given up is late by the time since a later one came.
+//!
+//! *What it does not do.* It sees no jitter that keeps the order, and of what a transport gave up only what comes while nothing
+//! else is missing.
 //!
 //! *Sources.* RFC 8985 §6.2 (a reordering window that follows what is seen); Arun, Alizadeh, Balakrishnan: "Starvation in
 //! End-to-End Congestion Control", SIGCOMM 2022 (who goes by delays must bear as much of them as is jitter).
@@ -32,6 +37,8 @@ pub(super) struct Order {
     /// The greatest lateness of this span of rounds, and of the one before.
     late: [Duration; 2],
     rounds: u32,
+    /// When a packet came that had left after the last one that was given up.
+    given_up: Option<Instant>,
 }
 
 impl Default for Order {
@@ -41,6 +48,7 @@ impl Default for Order {
             latest: 0,
             late: [Duration::ZERO; 2],
             rounds: 0,
+            given_up: None,
         }
     }
 }
@@ -57,6 +65,21 @@ impl Order {
         }
     }
 
+    /// Takes in that the transport gives a packet up.
+    pub(super) fn handle_lost(&mut self, number: u64) {
+        let overtook = self.marks.iter().filter(|mark| mark.0 > number);
+        let first = overtook.map(|mark| mark.1).min();
+        // Of several the last counts: whichever of them comes last, it is late by this at least.
+        self.given_up = self.given_up.max(first);
+    }
+
+    /// Takes in that all packets that were given up have come, the last of them not before this moment.
+    pub(super) fn handle_spurious(&mut self, now: Instant) {
+        if let Some(first) = self.given_up.take() {
+            self.late[0] = self.late[0].max(now.saturating_since(first));
+        }
+    }
+
     /// Takes in the newest packet of a batch.
     pub(super) fn handle_newest(&mut self, now: Instant, number: u64) {
         if number > self.marks[self.latest].0 {
@@ -68,6 +91,7 @@ impl Order {
     /// Takes in that packets are numbered anew.
     pub(super) fn forget_numbers(&mut self) {
         self.marks = [(0, Instant::ZERO); MARKS];
+        self.given_up = None;
     }
 
     /// Takes in that a round trip has ended.

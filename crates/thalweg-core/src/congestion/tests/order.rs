@@ -47,6 +47,33 @@ fn what_comes_after_a_later_one_is_late_by_that() {
 }
 
 #[test]
+fn given_up_packet_that_comes_is_late_by_the_first_that_overtook_it() {
+    let mut order = Order::default();
+    order.handle_newest(at(20), 1);
+    order.handle_newest(at(22), 5);
+    order.handle_newest(at(30), 6);
+    order.handle_spurious(at(40));
+    assert_eq!(order.late(), ms(0), "nothing was given up");
+    order.handle_lost(2);
+    order.handle_spurious(at(90));
+    assert_eq!(order.late(), ms(68));
+    // It is said once, and of several the last that was given up is late by less for certain.
+    order.handle_spurious(at(500));
+    assert_eq!(order.late(), ms(68));
+    order.handle_newest(at(100), 9);
+    order.handle_lost(4);
+    order.handle_lost(8);
+    order.handle_spurious(at(150));
+    assert_eq!(order.late(), ms(68));
+    order.handle_lost(8);
+    order.handle_spurious(at(180));
+    assert_eq!(order.late(), ms(80));
+    order.forget_numbers();
+    order.handle_spurious(at(900));
+    assert_eq!(order.late(), ms(80), "numbered anew");
+}
+
+#[test]
 fn jitter_that_overtakes_is_no_queue_even_for_few_packets() {
     for packets in [3, 5, 10] {
         let mut path = Path::new(Bitrate::from_kbps(100_000), ms(20));
