@@ -129,7 +129,10 @@ pub(crate) async fn establish(
     link.start(control);
     if link.transport() == Transport::Quic {
         let narrow = narrow::watch(endpoint.clone(), link.clone());
-        endpoint.0.vital.spawn("the task that watches for small paths", narrow);
+        endpoint
+            .0
+            .vital
+            .spawn_ending("the task that watches for small paths", narrow);
     }
     // A link whose end nobody sees would stay among the links for ever.
     let watching = watch(endpoint.clone(), link);
