@@ -146,7 +146,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         );
     }
     let needs = needs(arguments);
-    if let Some((key, why)) = needs.hold_fault() {
+    if let Some((key, why)) = needs.fault() {
         let option = key.replace('_', "-");
         return fail(Code::BadInput, format!("--{option}: {why}"));
     }

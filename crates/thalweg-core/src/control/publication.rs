@@ -10,6 +10,7 @@ use crate::model::{Layer, UTILITY_TOLERANCE};
 use crate::needs::Needs;
 use crate::planner::Planner;
 use crate::session::Part;
+use crate::units::Bitrate;
 
 /// A stream that is to be published.
 #[derive(Clone, Debug)]
@@ -50,10 +51,23 @@ impl Publication {
     pub(super) fn fault(&self, node: NodeId, given: Option<&[Part]>) -> Option<String> {
         let layers = self.layers.len();
         let utility: f64 = self.layers.iter().map(|layer| layer.utility).sum();
+        let lame = self.layers.iter().position(|layer| {
+            // Not "below", for what is no number is not either.
+            layer.rate == Bitrate::ZERO || !(layer.utility >= 0.0)
+        });
         let why = if layers == 0 || layers > LAYERS_MAX {
             format!("it has {layers} layers; a stream has 1 to {LAYERS_MAX}")
-        } else if (utility - 1.0).abs() > UTILITY_TOLERANCE {
+        } else if let Some(lame) = lame {
+            let Layer { rate, utility } = self.layers[lame];
+            format!(
+                "its layer {lame} has a rate of {rate} and a utility of {utility}: the rate is above 0, the utility is not below"
+            )
+        } else if !((utility - 1.0).abs() <= UTILITY_TOLERANCE) {
             format!("the utilities of its layers sum to {utility}, not to 1")
+        } else if let Some(ratio) = self.pack_ratio.filter(|ratio| !is_ratio(*ratio)) {
+            format!(
+                "its pack ratio is {ratio}: it is packed size over plain size, so a number above 0"
+            )
         } else if self.needs.confidential && self.planner.is_none() {
             "a confidential stream needs a planner, for without a plan nothing is sealed".into()
         } else if self.needs.confidential && given.is_some() {
@@ -66,11 +80,15 @@ impl Publication {
                 "the plan that is given has more than {PATH_NODES_MAX} nodes, or a node with more than {ADAPTERS_PER_NODE_MAX} adapters"
             )
         } else {
-            let (key, why) = self.needs.hold_fault()?;
+            let (key, why) = self.needs.fault()?;
             format!("its need `{key}`: {why}")
         };
         Some(why)
     }
+}
+
+fn is_ratio(ratio: f64) -> bool {
+    ratio.is_finite() && ratio > 0.0
 }
 
 /// Returns whether a plan does not fit the messages that deploy it.

@@ -45,7 +45,7 @@ pub struct StreamName(String);
 /// The text cannot be a stream's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a stream name: use 1 to {STREAM_NAME_BYTES_MAX} of the characters a-z A-Z 0-9 . _ - and / between parts"
+    "`{0}` is not a stream name: use 1 to {STREAM_NAME_BYTES_MAX} of the characters a-z A-Z 0-9 . _ - and / between parts, of which none is `.` or `..`"
 )]
 pub struct BadStreamName(String);
 
@@ -69,7 +69,7 @@ impl FromStr for StreamName {
         let whole = text.len() <= STREAM_NAME_BYTES_MAX
             && text
                 .split('/')
-                .all(|part| !part.is_empty() && part.chars().all(allowed));
+                .all(|part| !matches!(part, "" | "." | "..") && part.chars().all(allowed));
         if whole {
             Ok(Self(text.to_string()))
         } else {

@@ -12,6 +12,7 @@ fn names_are_accepted_up_to_their_edge() {
         "cam",
         "survey/radar",
         "a/b/c.d_e-f",
+        "a/.b/..c",
         &"x".repeat(STREAM_NAME_BYTES_MAX),
     ] {
         assert!(good.parse::<StreamName>().is_ok(), "{good}");
@@ -22,6 +23,11 @@ fn names_are_accepted_up_to_their_edge() {
         "a//b",
         "/a",
         "a/",
+        ".",
+        "..",
+        "a/../b",
+        "./a",
+        "a/..",
         "a b",
         "é",
         &"x".repeat(STREAM_NAME_BYTES_MAX + 1),

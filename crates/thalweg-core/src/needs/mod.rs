@@ -143,8 +143,17 @@ impl Needs {
         !is_none(&self.hold)
     }
 
+    /// Returns which key makes no sense, and why.
+    pub fn fault(&self) -> Option<(&'static str, String)> {
+        if self.deadline == Duration::ZERO {
+            let why = "nothing arrives in no time: write how long an ADU is of use, or \"never\"";
+            return Some(("deadline", why.into()));
+        }
+        self.hold_fault()
+    }
+
     /// Returns which key is wrong about what is to be held, and why.
-    pub fn hold_fault(&self) -> Option<(&'static str, String)> {
+    fn hold_fault(&self) -> Option<(&'static str, String)> {
         if !self.is_held() {
             return None;
         }

@@ -11,11 +11,12 @@ use super::super::planning::Planning;
 use super::super::{Note, Notice, Output, PlanState, Publication, PublishError, Subscription};
 use super::{A, B, C, D, Fabric, LINK, name, publication};
 use crate::id::Epoch;
-use crate::model::{Catalogue, Declaration, Snapshot};
+use crate::model::{Catalogue, Declaration, Layer, Snapshot};
 use crate::planner::{self, Planner, Policy};
 use crate::routing::UNREACHED_MAX;
 use crate::session::{LEASE, Part, RENEW};
 use crate::time::{Duration, Instant};
+use crate::units::Bitrate;
 
 #[test]
 fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
@@ -353,6 +354,50 @@ fn what_cannot_be_published_says_why() {
     assert!(invalid(publish(publication(None, false), Some(vec![long]))));
     assert_eq!(publish(good.clone(), None), Ok(()));
     assert_eq!(publish(good, None), Err(PublishError::Taken(name())));
+}
+
+#[test]
+fn publication_that_makes_no_sense_is_refused_with_the_reason() {
+    let mut fabric = Fabric::default();
+    fabric.start(A, Duration::ZERO);
+    let good = || publication(None, false);
+    let layer = |rate, utility| Layer {
+        rate: Bitrate::from_bps(rate),
+        utility,
+    };
+    let layers = |layers: &[Layer]| Publication {
+        layers: layers.to_vec(),
+        ..good()
+    };
+    let packed = |ratio| Publication {
+        pack_ratio: Some(ratio),
+        ..good()
+    };
+    let mut late = good();
+    late.needs.deadline = Duration::ZERO;
+    let wrong = [
+        (layers(&[layer(0, 1.0)]), "layer 0"),
+        (layers(&[layer(1, 2.0), layer(1, -1.0)]), "layer 1"),
+        (layers(&[layer(1, f64::NAN)]), "layer 0"),
+        (layers(&[layer(1, f64::INFINITY)]), "sum to"),
+        (layers(&[layer(1, 0.5)]), "sum to 0.5"),
+        (packed(-1.0), "pack ratio is -1"),
+        (packed(0.0), "pack ratio"),
+        (packed(f64::NAN), "pack ratio"),
+        (packed(f64::INFINITY), "pack ratio"),
+        (late, "deadline"),
+    ];
+    for (publication, word) in wrong {
+        let result = fabric.at(A, |c, now, keys| c.publish(publication, None, now, keys));
+        let refused = result.expect_err(word).to_string();
+        assert!(refused.contains(word), "{word}: {refused}");
+    }
+    let fine = Publication {
+        pack_ratio: Some(1.2),
+        ..layers(&[layer(1, 1.0), layer(1, 0.0)])
+    };
+    let result = fabric.at(A, |c, now, keys| c.publish(fine, None, now, keys));
+    assert!(result.is_ok(), "{result:?}");
 }
 
 #[test]

@@ -15,7 +15,6 @@ use super::{
     Change, Link, LinkChange, NodeName, Stream, Traffic, UTILITY_TOLERANCE, Weights, World,
 };
 use crate::limits::{LAYERS_MAX, WORLD_LINKS_MAX, WORLD_NODES_MAX, WORLD_STREAMS_MAX};
-use crate::time::Duration;
 use crate::units::Bitrate;
 
 /// Frames a second of a stream at most: a thousand times a video's.
@@ -127,13 +126,8 @@ impl World {
         }
         check_layers(faults, path, stream);
         self.check_states(faults, path, stream);
-        if stream.needs.deadline == Duration::ZERO {
-            let message =
-                "nothing arrives in no time: write how long an ADU is of use, or \"never\"";
-            faults.add(format!("{path}.needs.deadline"), message.to_string());
-        }
         check_traffic(faults, &format!("{path}.traffic"), &stream.traffic);
-        if let Some((key, why)) = stream.needs.hold_fault() {
+        if let Some((key, why)) = stream.needs.fault() {
             faults.add(format!("{path}.needs.{key}"), why);
         }
         if let Some(ratio) = stream.pack_ratio {

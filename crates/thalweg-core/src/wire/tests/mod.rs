@@ -273,7 +273,7 @@ prop_compose! {
 }
 
 fn names() -> impl Strategy<Value = StreamName> {
-    "[a-z0-9._-]{1,20}(/[a-z0-9]{1,9}){0,3}".prop_map(|name| name.parse().expect("made so"))
+    "[a-z0-9._-]{0,19}[a-z0-9](/[a-z0-9]{1,9}){0,3}".prop_map(|name| name.parse().expect("made so"))
 }
 
 fn nodes() -> impl Strategy<Value = NodeId> {
