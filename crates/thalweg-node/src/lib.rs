@@ -15,6 +15,7 @@
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |
 //! | [`transfer`] | files, sent and received over the local socket |
+//! | `waiting` | connections that ask for nothing yet |
 //! | `admin` | health, metrics and status over HTTP |
 //! | [`status`] | how a node is, as data |
 //!
@@ -34,6 +35,7 @@ pub mod node;
 pub mod program;
 pub mod status;
 pub mod transfer;
+mod waiting;
 
 pub use config::{Config, ConfigError, DEFAULT_CONFIG};
 pub use control::{

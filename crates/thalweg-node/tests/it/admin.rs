@@ -37,22 +37,43 @@ async fn get_as(host: &str, address: SocketAddr, path: &str) -> (u16, String) {
     (status, body.to_string())
 }
 
+/// Connects and says a part of what would be a question, and no more.
+async fn dribble(address: SocketAddr) -> TcpStream {
+    let mut stream = TcpStream::connect(address).await.expect("it listens");
+    stream.write_all(b"GET /hea").await.expect("it reads");
+    stream
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_takes_a_place_and_asks_nothing_gives_it_back() {
+async fn connections_that_dribble_hold_up_no_question() {
     let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
     let api = node.api.expect("it is served");
-    let mut silent = Vec::new();
-    for _ in 0..64 {
-        let mut stream = TcpStream::connect(api).await.expect("it listens");
-        stream.write_all(b"GET /hea").await.expect("it reads");
-        silent.push(stream);
-    }
-    // Every place is taken until those are found to ask nothing.
-    let mut answer = String::new();
-    for stream in &mut silent {
-        stream.read_to_string(&mut answer).await.expect("it ends");
+    let mut dribbling = Vec::new();
+    for round in 0..130 {
+        dribbling.push(dribble(api).await);
+        if round % 20 == 0 {
+            assert_eq!(get(api, "/healthz").await, (200, "ok\n".to_string()));
+        }
     }
     assert_eq!(get(api, "/healthz").await, (200, "ok\n".to_string()));
+    // The oldest have lost their places to those that came after; the others do when their time is over.
+    let mut answer = String::new();
+    for stream in &mut dribbling[..60] {
+        // What was cut off with something unread may say so.
+        let _ = stream.read_to_string(&mut answer).await;
+    }
+    assert_eq!(answer, "");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connection_that_asks_nothing_ends() {
+    let node = fabric::start_with("solo", &[], |config| config.api = Some(ANY_PORT.into())).await;
+    let mut stream = dribble(node.api.expect("it is served")).await;
+    let mut answer = String::new();
+    let ended = stream.read_to_string(&mut answer);
+    let ended = tokio::time::timeout(fabric::PATIENCE, ended).await;
+    ended.expect("in time").expect("it ends");
     node.stop().await;
 }
 
