@@ -27,8 +27,11 @@ use crate::id::{Epoch, StreamId};
 use crate::limits::{REPLAY_ADUS_MAX, REPLAY_BYTES_MAX, REPLAY_GROUPS_MAX, REPLAY_TOTAL_BYTES_MAX};
 use crate::time::{Duration, Instant};
 
+mod opening;
 #[cfg(test)]
 mod tests;
+
+pub use opening::{OPENING_MAX, Opening};
 
 /// A stream and the plan under which its ADUs come; at its source, where they come under none, [`Epoch`] 0.
 pub type Plan = (StreamId, Epoch);

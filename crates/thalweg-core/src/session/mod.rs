@@ -359,7 +359,7 @@ impl Session {
         let epoch = pending.epoch;
         let begins = core::mem::take(&mut pending.begins);
         pending.has_carried = true;
-        let is_replayed = begins && self.is_recast && pending.graft.is_none();
+        let is_replayed = begins && pending.graft.is_none();
         sink.has_begun = true;
         let before = sink.active.replace(pending);
         if let Some(mut before) = before {

@@ -9,6 +9,7 @@
 
 mod arrivals;
 mod hold;
+mod opening;
 mod outlet;
 mod pulse;
 #[cfg(test)]

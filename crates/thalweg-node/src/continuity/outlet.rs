@@ -27,6 +27,7 @@ use thalweg_core::event::DropCause;
 use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use thalweg_core::mailbox::Held;
 use thalweg_core::needs::{Needs, Reliability};
+use thalweg_core::replay::Opening;
 use thalweg_core::session::{Awaited, Hold, Keep, Sinkward};
 use thalweg_core::time::Duration;
 use thalweg_core::trace::Trace;
@@ -52,6 +53,8 @@ pub(crate) struct Outlet {
     /// What is held, if the stream is; then nothing else here has anything to do.
     pub(super) holding: Option<Holding>,
     state: Mutex<State>,
+    /// Told when the opening was given to a sink, or is over.
+    pub(super) opened: Notify,
     /// The sequence after that of the last ADU that began to be given, before it was looked under which plans.
     next: AtomicU64,
     /// Held while ADUs are put on their way.
@@ -60,8 +63,11 @@ pub(crate) struct Outlet {
     acknowledged: Notify,
 }
 
-struct State {
+pub(super) struct State {
     keep: Keep,
+    pub(super) opening: Opening,
+    /// An ADU has been given.
+    pub(super) has_opened: bool,
     awaited: Awaited,
     orders: VecDeque<Order>,
     plans: Vec<Plan>,
@@ -73,6 +79,8 @@ impl State {
     fn new(needs: &Needs) -> Self {
         Self {
             keep: Keep::new(needs),
+            opening: Opening::default(),
+            has_opened: false,
             awaited: Awaited::default(),
             orders: VecDeque::new(),
             plans: Vec::new(),
@@ -164,6 +172,7 @@ impl Outlet {
             wait: needs.waits(),
             holding,
             state: Mutex::new(State::new(needs)),
+            opened: Notify::new(),
             next: AtomicU64::new(0),
             turn: TurnMutex::new(()),
             acknowledged: Notify::new(),
@@ -236,7 +245,7 @@ impl Outlet {
     }
 
     /// Sends an ADU under every plan in force; without one it is dropped, and counted, unless the stream is held.
-    pub(crate) async fn give(&self, adu: Adu) {
+    pub(crate) async fn give(self: &Arc<Self>, adu: Adu) {
         if let Some(holding) = &self.holding {
             return self.hold(holding, adu);
         }
@@ -247,10 +256,7 @@ impl Outlet {
         if self.is_shared {
             self.forwarder.keep_given(&adu);
         }
-        if plans.is_empty() {
-            self.counts.dropped(DropCause::NoSubscriber);
-            self.unplanned.refused(&adu.header, DropCause::NoSubscriber);
-        }
+        self.open(&adu, !plans.is_empty());
         let trace = self.trace(&adu);
         self.until_room(&plans, &adu).await;
         for plan in &plans {
@@ -412,7 +418,11 @@ impl Outlet {
         };
         let adus = match &order {
             Order::Resend { from, .. } => state.keep.take(from, now),
-            Order::Replay { .. } => self.forwarder.given(self.stream),
+            Order::Replay { .. } => {
+                let opening = state.opening.replay(now);
+                self.opened.notify_waiters();
+                self.forwarder.given_after(opening, self.stream)
+            }
         };
         Step::GiveFirst(plan, adus, sink)
     }
@@ -485,7 +495,7 @@ impl Outlet {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // No code that can panic runs under this lock.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

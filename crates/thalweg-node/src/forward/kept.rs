@@ -96,6 +96,17 @@ impl Forwarder {
             .group_and((stream, Epoch(0)), self.clock.now(), || {})
     }
 
+    /// Returns what a sink begins with whose plan has come into force: the opening of the stream as far as
+    /// that is of use, and then the newest group.
+    pub(crate) fn given_after(&self, opening: Vec<Adu>, stream: StreamId) -> Vec<Adu> {
+        let group = self.given(stream);
+        let start = group.first().map(|adu| adu.header.sequence);
+        let is_before = |adu: &Adu| start.is_none_or(|start| adu.header.sequence < start);
+        let mut all: Vec<Adu> = opening.into_iter().filter(is_before).collect();
+        all.extend(group);
+        all
+    }
+
     /// Forgets what is kept of a stream that was published here.
     pub(crate) fn forget_given(&self, stream: StreamId) {
         self.kept.forget((stream, Epoch(0)));

@@ -280,3 +280,5 @@ impl Drop for Publisher {
         }
     }
 }
+        // A stream may be over before the plan of a sink that waits for it is in force.
+        outlet.opened().await;

@@ -164,16 +164,19 @@ fn a_sink_that_was_restarted_begins_anew() {
 }
 
 #[test]
-fn a_stream_that_must_be_whole_begins_with_what_comes() {
+fn stream_that_must_be_whole_is_replayed_to_its_first_plan() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     let mut whole = publication(None, false);
     whole.needs = Needs {
         reliability: Reliability::Full,
         ..whole.needs
     };
-    fabric.publish(A, whole);
+    let stream = fabric.publish(A, whole);
     fabric.subscribe(B);
-    assert_eq!(replays(&fabric, A), []);
+    // Its source keeps the opening of it, and no group after that.
+    assert_eq!(fabric.node(A).replays, [(stream, Epoch(1))]);
+    fabric.pass(LEASE);
+    assert_eq!(fabric.node(A).replays.len(), 1);
 }
 
 #[test]
