@@ -121,6 +121,9 @@ impl Flags {
     pub const DISCARDABLE: Self = Self(1 << 3);
     /// The producer sends nothing after it.
     pub const END: Self = Self(1 << 4);
+    /// The end of a stream whose producer went away without ending it: nothing follows, and the stream is not
+    /// complete.
+    pub const CUT_OFF: Self = Self::END.with(Self::DISCARDABLE);
     /// Which [`Mark`] it bears on this hop, in two bits.
     pub const MARK: Self = Self(0b11 << Mark::SHIFT);
 

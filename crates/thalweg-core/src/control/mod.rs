@@ -47,6 +47,7 @@ mod admission;
 mod configure;
 mod continuity;
 mod deploy;
+mod drain;
 mod flood;
 mod graft;
 mod keys;
@@ -98,7 +99,7 @@ pub use part::{Installation, Secrets};
 pub use planning::{Planning, Solved, Words};
 pub use publication::{Publication, PublishError};
 pub use route::{Alternative, HopNow, Ways};
-pub use sequel::Sequel;
+pub use sequel::{EndCause, Sequel};
 pub use sink::Subscription;
 pub use source::{PlanState, SinkPlan, Source};
 

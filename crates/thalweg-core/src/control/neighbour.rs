@@ -234,7 +234,11 @@ impl Controller {
         // Announced without the right, they would cost this node its place on every map.
         let may_publish = self.roll.may(self.id(), Rights::PUBLISH);
         let streams = self.sources.values();
-        let streams = streams.filter(|source| may_publish && source.is_open());
+        let streams = streams.filter(|source| may_publish && source.is_announced());
+        let mut streams: Vec<&super::Source> = streams.collect();
+        // A node that looks for the name takes the first, and a stream that drains is of no use to a new
+        // sink.
+        streams.sort_by_key(|source| !source.is_open());
         Record {
             node: self.id(),
             sequence: self.own_record.sequence,
@@ -245,6 +249,7 @@ impl Controller {
                 .map(|(peer, gauge)| self.neighbour(*peer, gauge))
                 .collect(),
             streams: streams
+                .into_iter()
                 .take(STREAMS_PER_NODE_MAX)
                 .map(super::Source::announced)
                 .collect(),

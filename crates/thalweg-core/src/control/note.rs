@@ -158,6 +158,11 @@ pub enum Note {
         /// Its name.
         stream: StreamName,
     },
+    /// A program that publishes a stream is gone; what it gave drains.
+    Draining {
+        /// Its name.
+        stream: StreamName,
+    },
     /// A program's stream is withdrawn.
     Unpublished {
         /// Its name.
@@ -299,6 +304,8 @@ pub enum Notice {
     Waiting,
     /// Its publisher is gone.
     Gone,
+    /// Its producer went away without ending it, and all that came of it has been read.
+    CutOff,
     /// This node does not belong to its fabric any more.
     Expelled,
     /// Its source cannot serve us now, or not as it should.
@@ -320,6 +327,9 @@ impl Notice {
             Self::Gone => {
                 format!("the publisher of `{name}` is gone; waiting for it to come back")
             }
+            Self::CutOff => format!(
+                "the producer of `{name}` died before it ended the stream; waiting for the next"
+            ),
             Self::Expelled => format!(
                 "this node's own grant has expired or was revoked, so nobody serves `{name}` to it: `thalweg join` with a new ticket"
             ),

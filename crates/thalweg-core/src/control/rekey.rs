@@ -73,8 +73,9 @@ impl Controller {
         if self.trusts(node) {
             return;
         }
-        let open = self.sources.values_mut().filter(|source| source.is_open());
-        for source in open.filter(|source| source.keys.is_held_by(node)) {
+        let announced = self.sources.values_mut();
+        let announced = announced.filter(|source| source.is_announced());
+        for source in announced.filter(|source| source.keys.is_held_by(node)) {
             source.session.handle_exposed(now);
         }
     }

@@ -31,10 +31,19 @@ use crate::wire::control::Body;
 /// for what is missing before it, too.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
+/// How a stream came to its end, as its last ADU says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndCause {
+    /// Its producer ended it: it is complete.
+    Finished,
+    /// Its producer went away: the next of its name is waited for.
+    CutOff,
+}
+
 /// What comes after the end of a stream, for who has read that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequel {
-    /// The stream of another producer.
+    /// The stream of another producer, which is there or is waited for.
     GoesOn,
     /// Nothing.
     Over,
@@ -45,8 +54,9 @@ pub enum Sequel {
 /// Producers that were silent, and are asked whether they serve.
 #[derive(Debug)]
 pub(super) struct Probe {
-    /// The stream after which.
+    /// The stream after which, and how it ended.
     ended: StreamId,
+    cause: EndCause,
     asked: Vec<(NodeId, StreamId)>,
     /// When to ask again.
     ask: Instant,
@@ -67,18 +77,19 @@ impl Controller {
     pub fn handle_ended(
         &mut self,
         name: &StreamName,
-        ended: StreamId,
+        (ended, cause): (StreamId, EndCause),
         now: Instant,
         keys: &mut dyn Keys,
     ) -> Sequel {
-        if let Some(Subscription::Found { stream, .. }) = self.subscription(name)
-            && stream != ended
-        {
-            return Sequel::GoesOn;
-        }
         let Some(wanted) = self.wanted.get(name) else {
             return Sequel::Over;
         };
+        match wanted.subscription {
+            Subscription::Found { stream, .. } if stream != ended => return Sequel::GoesOn,
+            // One that reads faster has come here before, or the source has withdrawn it meanwhile.
+            Subscription::Waiting if cause == EndCause::CutOff => return Sequel::GoesOn,
+            Subscription::Found { .. } | Subscription::Waiting => {}
+        }
         if wanted.probe.is_some() {
             return Sequel::Unsure;
         }
@@ -95,9 +106,16 @@ impl Controller {
         };
         let asked: Vec<_> = others.into_iter().filter(may_be_back).collect();
         if asked.is_empty() {
-            return Sequel::Over;
+            return match cause {
+                EndCause::Finished => Sequel::Over,
+                EndCause::CutOff => {
+                    self.wait_after(name, ended, now, keys);
+                    self.settle(now, keys);
+                    Sequel::GoesOn
+                }
+            };
         }
-        self.begin_probe(name, ended, asked, now, keys);
+        self.begin_probe(name, (ended, cause), asked, now, keys);
         self.settle(now, keys);
         Sequel::Unsure
     }
@@ -126,10 +144,22 @@ impl Controller {
         }
     }
 
-    fn begin_probe(
+    /// Has a name waited for whose last producer went away.
+    fn wait_after(
         &mut self,
         name: &StreamName,
         ended: StreamId,
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
+        self.go_on_after(name, ended);
+        self.resolve(name, now, keys);
+    }
+
+    fn begin_probe(
+        &mut self,
+        name: &StreamName,
+        (ended, cause): (StreamId, EndCause),
         asked: Vec<(NodeId, StreamId)>,
         now: Instant,
         keys: &mut dyn Keys,
@@ -142,6 +172,7 @@ impl Controller {
         if let Some(wanted) = self.wanted.get_mut(name) {
             wanted.probe = Some(Probe {
                 ended,
+                cause,
                 asked,
                 ask: now,
                 until: now + ANSWER_WITHIN,
@@ -201,7 +232,7 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let goes_on = sequel == Sequel::GoesOn;
+        let goes_on = sequel == Sequel::GoesOn || probe.cause == EndCause::CutOff;
         if goes_on {
             self.go_on_after(name, probe.ended);
         }

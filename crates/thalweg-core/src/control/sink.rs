@@ -222,8 +222,12 @@ impl Controller {
             wanted.subscription = Subscription::Waiting;
             // There is nobody to be asked, also when a way comes up again.
             (wanted.ask, wanted.is_cut_off) = (Instant::NEVER, false);
-            let notice = Notice::Gone;
-            self.outputs.push_back(Output::Notice { name, notice });
+            // Each reader that has come to the end of it knows.
+            let is_read = before.is_some_and(|(_, stream)| wanted.ended.contains(&stream));
+            if !is_read {
+                let notice = Notice::Gone;
+                self.outputs.push_back(Output::Notice { name, notice });
+            }
         }
     }
 

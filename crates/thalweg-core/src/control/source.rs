@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::admission::no_right;
+use super::drain::Stage;
 use super::neighbour::stream_id;
 use super::planning::Words;
 use super::rekey::StreamKeys;
@@ -47,7 +48,7 @@ pub struct Source {
     pub(super) grafts: BTreeMap<Epoch, usize>,
     /// What became of its ADUs.
     pub(super) book: Book,
-    is_open: bool,
+    pub(super) stage: Stage,
 }
 
 /// What is known of the plan for one sink.
@@ -143,7 +144,7 @@ impl Source {
 
     /// Returns whether its publisher is still there.
     pub const fn is_open(&self) -> bool {
-        self.is_open
+        matches!(self.stage, Stage::Open)
     }
 
     /// Returns the plans that ADUs are to be sent under, each with those that bring them to sinks.
@@ -172,7 +173,7 @@ impl Source {
     }
 
     pub(super) fn is_over(&self) -> bool {
-        !self.is_open && self.session.poll_timeout().is_never()
+        !self.is_announced() && self.session.poll_timeout().is_never()
     }
 
     pub(super) fn announced(&self) -> Announced {
@@ -196,6 +197,7 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) -> Result<StreamId, PublishError> {
+        self.make_room(&publication.needs, now, keys);
         self.check(&publication, given.as_deref())?;
         let name = publication.name.clone();
         let random = |error: super::KeysError| PublishError::Invalid {
@@ -220,7 +222,7 @@ impl Controller {
             paths: BTreeMap::new(),
             grafts: BTreeMap::new(),
             book: Book::default(),
-            is_open: true,
+            stage: Stage::Open,
         };
         self.sources.insert(stream, source);
         self.note(Note::Published { stream: name });
@@ -235,15 +237,14 @@ impl Controller {
             let why = no_right("this node", Rights::PUBLISH);
             return Err(PublishError::Invalid { name: name(), why });
         }
-        let open = || self.sources.values().filter(|source| source.is_open);
-        if open().any(|source| source.publication.name == publication.name) {
+        let mut open = self.sources.values().filter(|source| source.is_open());
+        if open.any(|source| source.publication.name == publication.name) {
             return Err(PublishError::Taken(name()));
         }
-        if open().count() >= STREAMS_PER_NODE_MAX {
+        let (streams, held) = self.announced_load();
+        if streams >= STREAMS_PER_NODE_MAX {
             return Err(PublishError::TooMany(STREAMS_PER_NODE_MAX));
         }
-        let held = open().map(|source| &source.publication.needs);
-        let held: u64 = held.map(held_bytes).sum();
         if held + held_bytes(&publication.needs) > HOLD_TOTAL_BYTES_MAX.as_bytes() {
             let why = format!(
                 "it is to be held, and this node's streams may hold {HOLD_TOTAL_BYTES_MAX} together: give it a smaller `hold_size`"
@@ -258,10 +259,11 @@ impl Controller {
 
     /// Withdraws a stream.
     pub fn unpublish(&mut self, stream: StreamId, now: Instant, keys: &mut dyn Keys) {
-        let Some(source) = self.sources.get_mut(&stream) else {
+        let announced = self.sources.get_mut(&stream);
+        let Some(source) = announced.filter(|source| source.is_announced()) else {
             return;
         };
-        source.is_open = false;
+        source.stage = Stage::Withdrawn;
         source.session.handle_close(now);
         let name = source.publication.name.clone();
         self.note(Note::Unpublished { stream: name });
@@ -293,7 +295,8 @@ impl Controller {
             self.note(Note::SubscribeRefused { sink });
             return self.send_routed(way, refusal(stream, &reason), keys);
         }
-        let Some(source) = self.sources.get_mut(&stream).filter(|s| s.is_open) else {
+        let takes = |source: &&mut Source| source.takes(sink, now);
+        let Some(source) = self.sources.get_mut(&stream).filter(takes) else {
             let refuse = refusal(stream, "this node does not publish the stream (any more)");
             return self.send_routed(way, refuse, keys);
         };
@@ -547,7 +550,7 @@ impl Controller {
 }
 
 /// Returns how much payload a stream may have held.
-fn held_bytes(needs: &Needs) -> u64 {
+pub(super) fn held_bytes(needs: &Needs) -> u64 {
     if needs.is_held() {
         needs.hold_size.as_bytes()
     } else {

@@ -307,12 +307,14 @@ impl Directory {
         self.publishers(name).next()
     }
 
-    /// Returns the nodes that publish a stream of this name, ordered by key.
+    /// Returns the nodes that publish a stream of this name, ordered by key, each with every stream of the
+    /// name that it announces, in its record's order: the open one first, then those that drain.
     pub fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, &Announced)> {
-        self.publishing.iter().filter_map(move |node| {
-            let streams = &self.record(*node)?.streams;
-            let stream = streams.iter().find(|stream| stream.name == *name)?;
-            Some((*node, stream))
+        self.publishing.iter().flat_map(move |node| {
+            let streams = self.record(*node).map(|record| &record.streams[..]);
+            let streams = streams.unwrap_or_default().iter();
+            let streams = streams.filter(move |stream| stream.name == *name);
+            streams.map(move |stream| (*node, stream))
         })
     }
 

@@ -247,8 +247,18 @@ fn drops(lift: &Lift) -> DropCounts {
 }
 
 /// Returns an ADU that says that a stream has ended; its sequence is the number of those before it.
-pub fn end(mut header: Header) -> Adu {
-    header.flags = Flags::END;
+pub fn end(header: Header) -> Adu {
+    last(header, Flags::END)
+}
+
+/// Returns what tells the subscribers that the producer of a stream went away without ending it: nothing
+/// follows.
+pub fn cut_off(header: Header) -> Adu {
+    last(header, Flags::CUT_OFF)
+}
+
+fn last(mut header: Header, flags: Flags) -> Adu {
+    header.flags = flags;
     header.deadline = Instant::NEVER;
     Adu {
         header,

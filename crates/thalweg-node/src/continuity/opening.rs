@@ -52,6 +52,12 @@ impl Outlet {
         }
     }
 
+    /// Returns of how many ADUs, the last, it is not known that they have ended on this node.
+    pub(crate) fn unsettled(&self) -> u64 {
+        let awaited = self.lock().opening.awaited() as u64;
+        self.counts().under_way().max(awaited)
+    }
+
     fn count_lost(&self) {
         for header in self.lock().opening.take_lost() {
             self.lose(&header);

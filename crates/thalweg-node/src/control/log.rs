@@ -19,6 +19,9 @@ pub(super) fn log(controller: &Controller, note: Note) {
             );
         }
         Note::Published { stream } => info!(%stream, "published"),
+        Note::Draining { stream } => {
+            info!(%stream, "publisher gone; what it gave is still carried");
+        }
         Note::Unpublished { stream } => info!(%stream, "unpublished"),
         Note::NoPlan { sink, reason } => {
             debug!(sink = %controller.name_of(sink), %reason, "no plan");

@@ -38,7 +38,9 @@ use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
-use thalweg_core::control::{Controller, Installation, Output, Planning, Secrets, Settings, Ways};
+use thalweg_core::control::{
+    Controller, EndCause, Installation, Output, Planning, Secrets, Settings, Ways,
+};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_core::routing::pulse::Hearing;
 use thalweg_core::session::Part;
@@ -106,6 +108,10 @@ pub(crate) enum Command {
         given: Option<Vec<Part>>,
         reply: oneshot::Sender<Result<Published, PublishError>>,
     },
+    /// The program that publishes a stream is gone: its name is free, and what it gave is still carried.
+    Drain {
+        stream: StreamId,
+    },
     Unpublish {
         stream: StreamId,
     },
@@ -113,10 +119,11 @@ pub(crate) enum Command {
         name: StreamName,
         mailbox: Mailbox,
     },
-    /// A stream has come to its end in a mailbox; answers whether its name goes on, with another producer's.
+    /// A stream has come to its end in a mailbox; answers whether its name goes on, with another producer's
+    /// that is there or waited for.
     Ended {
         name: StreamName,
-        stream: StreamId,
+        ended: (StreamId, EndCause),
         reply: oneshot::Sender<bool>,
     },
     Status {
@@ -334,15 +341,10 @@ impl Control {
                 // A publisher that has gone meanwhile closes its watch, which the next tick sees.
                 let _ = reply.send(published);
             }
+            Command::Drain { stream } => self.drain_stream(stream),
             Command::Unpublish { stream } => self.unpublish(stream),
             Command::Subscribe { name, mailbox } => self.subscribe(name, mailbox),
-            Command::Ended {
-                name,
-                stream,
-                reply,
-            } => {
-                self.ended(name, stream, reply);
-            }
+            Command::Ended { name, ended, reply } => self.ended(name, ended, reply),
             Command::Status { reply } => {
                 self.count_all();
                 let _ = reply.send(self.status());
@@ -516,6 +518,7 @@ impl Control {
                     name,
                     reading,
                 } => {
+                    self.close_publisher(stream);
                     self.forwarder.ledger.forget_account(stream, Epoch(0));
                     self.forwarder.forget_given(stream);
                     log::log_closed(&self.controller, &name, &reading);

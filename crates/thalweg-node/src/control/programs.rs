@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, Weak};
 
-use thalweg_core::control::{Output, Sequel, Subscription};
+use thalweg_core::control::{EndCause, Output, Sequel, Subscription};
 use thalweg_core::id::{Epoch, StreamId, StreamName};
 use thalweg_core::session::{Given, Part, Sinkward};
 use tokio::sync::{oneshot, watch};
@@ -93,6 +93,18 @@ impl Control {
         })
     }
 
+    /// Frees the name of a stream whose program is gone; its publisher still has what it was given carried.
+    pub(super) fn drain_stream(&mut self, stream: StreamId) {
+        let now = self.now();
+        self.controller.drain(stream, now, &mut self.keys);
+    }
+
+    /// Lets go of a publisher whose stream is over; one that still drains sees that its node has no room for
+    /// it.
+    pub(super) fn close_publisher(&mut self, stream: StreamId) {
+        self.publishers.remove(&stream);
+    }
+
     pub(super) fn unpublish(&mut self, stream: StreamId) {
         let now = self.now();
         self.publishers.remove(&stream);
@@ -154,13 +166,13 @@ impl Control {
     pub(super) fn ended(
         &mut self,
         name: StreamName,
-        stream: StreamId,
+        ended: (StreamId, EndCause),
         reply: oneshot::Sender<bool>,
     ) {
         let now = self.now();
         let sequel = self
             .controller
-            .handle_ended(&name, stream, now, &mut self.keys);
+            .handle_ended(&name, ended, now, &mut self.keys);
         // A subscriber that has gone meanwhile waits for nothing.
         let _ = match sequel {
             Sequel::GoesOn => reply.send(true),

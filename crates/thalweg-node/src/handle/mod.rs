@@ -72,6 +72,14 @@ pub enum PublishError {
         /// The limit.
         limit: usize,
     },
+    /// What is said of an ADU makes no sense.
+    #[error("ADU {sequence} is refused: {why}")]
+    BadAdu {
+        /// Its number in the stream.
+        sequence: u64,
+        /// What is wrong.
+        why: String,
+    },
     /// The node has stopped.
     #[error("the node has stopped")]
     Stopped,
@@ -135,6 +143,7 @@ impl Handle {
         given: Option<Vec<Part>>,
     ) -> Result<Publisher, PublishError> {
         let (name, needs) = (publication.name.clone(), publication.needs);
+        let layers = publication.layers.len();
         let published = self
             .ask(|reply| Command::Publish {
                 publication,
@@ -143,7 +152,7 @@ impl Handle {
             })
             .await;
         let published = published.ok_or(PublishError::Stopped)??;
-        Ok(Publisher::new(self.clone(), name, needs, published))
+        Ok(Publisher::new(self.clone(), name, needs, layers, published))
     }
 
     /// Subscribes to a stream, which need not exist yet.

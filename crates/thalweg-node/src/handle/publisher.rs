@@ -45,6 +45,7 @@ pub struct Publisher {
     needs: Needs,
     published: Published,
     sequence: u64,
+    layers: usize,
     finished: bool,
 }
 
@@ -77,11 +78,42 @@ pub struct PublishSummary {
     pub ledger: LedgerStatus,
 }
 
+impl Outgoing {
+    /// Checks what a program says of its ADU of this number, on a stream of so many layers: nobody after this
+    /// does.
+    fn check(&self, sequence: u64, layers: usize) -> Result<(), PublishError> {
+        let (bytes, limit) = (self.payload.len(), ADU_PAYLOAD_BYTES_MAX);
+        if bytes > limit {
+            return Err(PublishError::TooLarge { bytes, limit });
+        }
+        let own = Flags::KEY.with(Flags::DISCARDABLE);
+        let why = if self.flags.without(own) != Flags::NONE {
+            format!(
+                "its flags are {:#x}: a producer sets KEY ({:#x}) and DISCARDABLE ({:#x}), nodes set the others, and `finish` ends a stream",
+                self.flags.bits(),
+                Flags::KEY.bits(),
+                Flags::DISCARDABLE.bits()
+            )
+        } else if usize::from(self.layer) >= layers {
+            format!("it is of layer {}, and the stream has {layers}", self.layer)
+        } else if u64::from(self.depends_on) > sequence {
+            format!(
+                "it depends on the ADU {} before it, and there are {sequence}",
+                self.depends_on
+            )
+        } else {
+            return Ok(());
+        };
+        Err(PublishError::BadAdu { sequence, why })
+    }
+}
+
 impl Publisher {
     pub(super) const fn new(
         handle: Handle,
         name: StreamName,
         needs: Needs,
+        layers: usize,
         published: Published,
     ) -> Self {
         Self {
@@ -90,6 +122,7 @@ impl Publisher {
             needs,
             published,
             sequence: 0,
+            layers,
             finished: false,
         }
     }
@@ -143,10 +176,7 @@ impl Publisher {
     ///
     /// Waits while too many are under way; what has a deadline ends by it, so such a wait is short.
     pub async fn send(&mut self, outgoing: Outgoing) -> Result<Sequence, PublishError> {
-        let (bytes, limit) = (outgoing.payload.len(), ADU_PAYLOAD_BYTES_MAX);
-        if bytes > limit {
-            return Err(PublishError::TooLarge { bytes, limit });
-        }
+        outgoing.check(self.sequence, self.layers)?;
         let sequence = Sequence(self.sequence);
         let header = Header {
             stream: self.published.stream,
@@ -240,21 +270,50 @@ impl Publisher {
         usual.max(self.needs.hold)
     }
 
+    /// Returns how many ADUs, the first, need not be given again if the node is lost now: the next node has
+    /// them, or they are given up. It may be more that have ended, for they end in any order.
+    pub(crate) fn settled(&self) -> u64 {
+        self.sequence
+            .saturating_sub(self.published.outlet.unsettled())
+    }
+
+    /// Returns what frees the stream's name though the stream still ends, for when its program is gone.
+    pub(crate) fn release(&self) -> impl Future<Output = ()> + Send + use<> {
+        let inputs = self.handle.inputs.clone();
+        let stream = self.published.stream;
+        async move {
+            // A node that has stopped has no names.
+            let _ = inputs.send(Input::Command(Command::Drain { stream })).await;
+        }
+    }
+
     /// Ends the stream: waits for what is under way and for its sinks' word, tells the subscribers, and withdraws the
     /// announcement.
-    pub async fn finish(mut self) -> PublishSummary {
-        let outlet = std::sync::Arc::clone(&self.published.outlet);
-        let counts = outlet.counts();
-        // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
-        let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
-        let header = Header::new(self.published.stream, Sequence(self.sequence));
-        // A sink that has stopped reading holds up its end like anything else.
-        let ended = tokio::time::timeout(FINISH_MAX, self.carry(route::end(header))).await;
-        if matches!(ended, Ok(Ok(()))) {
-            let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
-            outlet.settled(self.linger()).await;
-            let flushed = self.handle.forwarder.flush(self.published.stream);
-            let _ = tokio::time::timeout(FINISH_MAX, flushed).await;
+    pub async fn finish(self) -> PublishSummary {
+        let end = route::end(self.header());
+        self.end(end).await
+    }
+
+    /// Leaves the stream without ending it: its name is free at once, what was given is still carried to the
+    /// sinks that it has, and its subscribers are told that it is not complete, and wait for the next of its
+    /// name.
+    pub async fn cut_off(self) -> PublishSummary {
+        self.release().await;
+        let end = route::cut_off(self.header());
+        self.end(end).await
+    }
+
+    /// Returns the header of the ADU that follows.
+    const fn header(&self) -> Header {
+        Header::new(self.published.stream, Sequence(self.sequence))
+    }
+
+    async fn end(mut self, end: Adu) -> PublishSummary {
+        let mut plans = self.plans();
+        tokio::select! {
+            () = self.drain(end) => {}
+            // The node has withdrawn the stream, for others lack its room.
+            _ = plans.wait_for(|_| false) => {}
         }
         // Asked before the stream is withdrawn, for its accounts go with it.
         let summary = self.settled_summary().await;
@@ -265,6 +324,24 @@ impl Publisher {
         // A node that has stopped has withdrawn it already.
         let _ = self.handle.inputs.send(Input::Command(command)).await;
         summary
+    }
+
+    /// Waits until the sinks have what was given, and its end, or for as long as that is waited for.
+    async fn drain(&self, end: Adu) {
+        let outlet = std::sync::Arc::clone(&self.published.outlet);
+        let counts = outlet.counts();
+        // A stream may be over before the plan of a sink that waits for it is in force.
+        outlet.opened().await;
+        // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
+        let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+        // A sink that has stopped reading holds up its end like anything else.
+        let ended = tokio::time::timeout(FINISH_MAX, self.carry(end)).await;
+        if matches!(ended, Ok(Ok(()))) {
+            let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
+            outlet.settled(self.linger()).await;
+            let flushed = self.handle.forwarder.flush(self.published.stream);
+            let _ = tokio::time::timeout(FINISH_MAX, flushed).await;
+        }
     }
 }
 
@@ -280,5 +357,3 @@ impl Drop for Publisher {
         }
     }
 }
-        // A stream may be over before the plan of a sink that waits for it is in force.
-        outlet.opened().await;

@@ -1,9 +1,12 @@
 //! The subscriber's end of a stream.
 //!
-//! *The idea.* A stream that has come to its end is the end for who reads it, unless another node publishes the name too: the
-//! node knows, and is asked. What comes in sequence is in it already in its mailbox, whose [`Inbox`] this reads.
+//! *The idea.* A stream that has come to its end is the end for who reads it, unless another node publishes
+//! the name too: the node knows, and is asked. A stream that was cut off is no end: its reader is told, and
+//! waits for the next of its name. What comes in sequence is in it already in its mailbox, whose [`Inbox`]
+//! this reads.
 
 use thalweg_core::adu::{Adu, Flags};
+use thalweg_core::control::{EndCause, Notice};
 use thalweg_core::id::{NodeId, StreamId};
 use thalweg_core::mailbox::END_PATIENCE;
 use thalweg_core::time::Instant;
@@ -23,8 +26,8 @@ pub struct Subscriber {
     ending: Option<Ending>,
     /// Where the node is asked whether the name goes on.
     inputs: mpsc::Sender<Input>,
-    /// The stream that has come to its end, until it is known whether another goes on.
-    ended: Option<StreamId>,
+    /// The stream that has come to its end, and how, until it is known whether another goes on.
+    ended: Option<(StreamId, EndCause)>,
     /// Its answer, when it has been asked.
     answer: Option<oneshot::Receiver<bool>>,
 }
@@ -42,6 +45,7 @@ pub enum SubscriberEvent {
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     stream: StreamId,
+    cause: EndCause,
     total: u64,
     /// When it is given up at the earliest: [`Inbox::poll_ended`] knows whether more is worth waiting for.
     give_up: Instant,
@@ -81,14 +85,29 @@ impl Subscriber {
         self.inbox.discarded()
     }
 
-    /// Returns the next ADU or notice; `None` when the stream has ended and no other of its name is there, or the node has stopped.
+    /// Returns whether the stream has ended, and not just its node stopped, where nothing more comes.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Returns the next ADU or notice; `None` when its producer has ended the stream and no other of its name
+    /// is there, or the node has stopped. After a stream whose producer went away without ending it, the next
+    /// of its name is waited for.
     pub async fn recv(&mut self) -> Option<SubscriberEvent> {
         loop {
-            if let Some(stream) = self.ended {
-                if !self.goes_on(stream).await {
-                    return None;
+            if let Some(ended) = self.ended {
+                match self.goes_on(ended).await {
+                    Some(true) => self.ended = None,
+                    Some(false) => return None,
+                    None => {
+                        self.ended = None;
+                        return None;
+                    }
                 }
-                self.ended = None;
+                if ended.1 == EndCause::CutOff {
+                    let notice = Notice::CutOff.sentence(&self.options.name);
+                    return Some(SubscriberEvent::Notice(notice));
+                }
             }
             match self.inbox.poll(self.clock.now()) {
                 Some(Mail::Adu(adu, _)) => {
@@ -105,7 +124,7 @@ impl Subscriber {
                 None => {}
             }
             if self.is_over() {
-                self.ended = self.ending.take().map(|ending| ending.stream);
+                self.ended = self.ending.take().map(|one| (one.stream, one.cause));
                 continue;
             }
             if self.inbox.is_over() {
@@ -121,15 +140,22 @@ impl Subscriber {
 
     /// Takes an ADU as it comes; as they arrive, the end is kept until what it counts has come, or is waited for no longer.
     fn take(&mut self, adu: Adu) -> Option<Adu> {
-        let is_end = adu.header.flags.contains(Flags::END);
+        let flags = adu.header.flags;
+        let is_end = flags.contains(Flags::END);
+        let cause = if flags.contains(Flags::CUT_OFF) {
+            EndCause::CutOff
+        } else {
+            EndCause::Finished
+        };
         if is_end && self.options.in_sequence {
-            self.ended = Some(adu.header.stream);
+            self.ended = Some((adu.header.stream, cause));
             return None;
         }
         if is_end {
             let give_up = self.clock.now() + END_PATIENCE;
             self.ending = Some(Ending {
                 stream: adu.header.stream,
+                cause,
                 total: adu.header.sequence.0,
                 give_up,
             });
@@ -143,27 +169,18 @@ impl Subscriber {
         Some(adu)
     }
 
-    /// Asks the node whether the name goes on after this stream.
-    async fn goes_on(&mut self, stream: StreamId) -> bool {
+    /// Asks the node whether the name goes on after this stream; a node that has stopped does not know.
+    async fn goes_on(&mut self, ended: (StreamId, EndCause)) -> Option<bool> {
         if self.answer.is_none() {
             let (reply, answer) = oneshot::channel();
             let name = self.options.name.clone();
-            let command = Command::Ended {
-                name,
-                stream,
-                reply,
-            };
-            if self.inputs.send(Input::Command(command)).await.is_err() {
-                return false;
-            }
+            let command = Command::Ended { name, ended, reply };
+            self.inputs.send(Input::Command(command)).await.ok()?;
             self.answer = Some(answer);
         }
-        let Some(answer) = &mut self.answer else {
-            return false;
-        };
-        let goes_on = answer.await.unwrap_or(false);
+        let goes_on = self.answer.as_mut()?.await;
         self.answer = None;
-        goes_on
+        goes_on.ok()
     }
 
     fn is_over(&self) -> bool {

@@ -14,9 +14,12 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
+use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
 use crate::control::{InviteRequest, TraceEvent};
 use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+
+/// How long it is waited for why a node closes a connection; it says so before it does.
+const LAST_WORD_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// A connection with the node of this machine, for one thing.
 pub struct Client {
@@ -31,9 +34,11 @@ pub struct LocalPublisher {
     clock: Clock,
     sequence: u64,
     wanted: watch::Receiver<bool>,
+    settled: watch::Receiver<u64>,
     sendable: watch::Receiver<Option<Bitrate>>,
     losses: watch::Receiver<serde_json::Value>,
-    answer: JoinHandle<Result<serde_json::Value, LocalError>>,
+    /// What the node says last; none once that has been told.
+    answer: Option<JoinHandle<Result<serde_json::Value, LocalError>>>,
 }
 
 /// Subscribes through the node.
@@ -178,10 +183,12 @@ impl Client {
         frame::write_message(&mut self.write, &Message::Publish(request)).await?;
         self.accepted().await?;
         let (tell_wanted, wanted) = watch::channel(false);
+        let (tell_settled, settled) = watch::channel(0);
         let (tell_sendable, sendable) = watch::channel(None);
         let (tell_losses, losses) = watch::channel(serde_json::Value::Array(Vec::new()));
         let tell = Tell {
             wanted: tell_wanted,
+            settled: tell_settled,
             sendable: tell_sendable,
             losses: tell_losses,
         };
@@ -191,9 +198,10 @@ impl Client {
             clock: self.clock,
             sequence: 0,
             wanted,
+            settled,
             sendable,
             losses,
-            answer,
+            answer: Some(answer),
         })
     }
 
@@ -233,7 +241,7 @@ impl Client {
 
     async fn next(&mut self) -> Result<Frame, LocalError> {
         let clock = self.clock;
-        let frame = frame::read(&mut self.read, || clock.now()).await?;
+        let frame = frame::read(&mut self.read, Expected::Answers, || clock.now()).await?;
         Ok(frame.ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?)
     }
 }
@@ -247,6 +255,28 @@ impl LocalPublisher {
     /// Returns a watch on whether anybody receives the stream.
     pub fn wanted_watch(&self) -> watch::Receiver<bool> {
         self.wanted.clone()
+    }
+
+    /// Returns how many ADUs, the first, need not be given again should the node be lost: the next node has
+    /// them, or they are given up.
+    pub fn settled(&self) -> u64 {
+        *self.settled.borrow()
+    }
+
+    /// Waits until the node has gone away, or takes no more of the stream; returns why. May be dropped while
+    /// it waits.
+    pub async fn gone(&mut self) -> LocalError {
+        let gone = LocalError::Gone(io::ErrorKind::ConnectionReset.into());
+        let Some(answer) = &mut self.answer else {
+            return gone;
+        };
+        let told = answer.await;
+        self.answer = None;
+        match told {
+            Ok(Err(error)) => error,
+            // A summary that was not asked for, or a task that was cut off.
+            Ok(Ok(_)) | Err(_) => gone,
+        }
     }
 
     /// Returns a watch on what the first links of the stream can send, for an encoder that follows it; none while it is not
@@ -282,15 +312,35 @@ impl LocalPublisher {
             header,
             payload: outgoing.payload,
         };
-        frame::write_adu(&mut self.write, &adu, self.clock.now()).await?;
+        let written = frame::write_adu(&mut self.write, &adu, self.clock.now()).await;
+        if let Err(error) = written {
+            return Err(self.why(error).await);
+        }
         self.sequence += 1;
         Ok(sequence)
     }
 
+    /// Returns why the node takes no more: what it said last, or what became of its socket.
+    async fn why(&mut self, error: io::Error) -> LocalError {
+        let Some(answer) = self.answer.take() else {
+            return error.into();
+        };
+        let told = tokio::time::timeout(LAST_WORD_MAX, answer).await;
+        match told {
+            Ok(Ok(Err(refused @ LocalError::Refused(_)))) => refused,
+            _ => error.into(),
+        }
+    }
+
     /// Ends the stream and returns what became of it, in the shape of [`crate::PublishSummary`].
     pub async fn finish(mut self) -> Result<serde_json::Value, LocalError> {
-        frame::write_message(&mut self.write, &Message::Finish).await?;
-        self.answer
+        let written = frame::write_message(&mut self.write, &Message::Finish).await;
+        if let Err(error) = written {
+            return Err(self.why(error).await);
+        }
+        let gone = || LocalError::Gone(io::ErrorKind::ConnectionReset.into());
+        let answer = self.answer.take().ok_or_else(gone)?;
+        answer
             .await
             .map_err(|error| LocalError::Gone(io::Error::other(error)))?
     }
@@ -299,6 +349,7 @@ impl LocalPublisher {
 /// Where it is written what a node says to a publisher.
 struct Tell {
     wanted: watch::Sender<bool>,
+    settled: watch::Sender<u64>,
     sendable: watch::Sender<Option<Bitrate>>,
     losses: watch::Sender<serde_json::Value>,
 }
@@ -310,9 +361,12 @@ async fn listen(
     tell: Tell,
 ) -> Result<serde_json::Value, LocalError> {
     loop {
-        match frame::read(&mut read, || clock.now()).await? {
+        match frame::read(&mut read, Expected::Answers, || clock.now()).await? {
             Some(Frame::Message(Message::Wanted { wanted: now })) => {
                 tell.wanted.send_replace(now);
+            }
+            Some(Frame::Message(Message::Settled { adus })) => {
+                tell.settled.send_replace(adus);
             }
             Some(Frame::Message(Message::Sendable { bits_per_second })) => {
                 tell.sendable
@@ -322,6 +376,9 @@ async fn listen(
                 tell.losses.send_replace(losses);
             }
             Some(Frame::Message(Message::Summary { summary })) => return Ok(summary),
+            Some(Frame::Message(Message::Refused { reason })) => {
+                return Err(LocalError::Refused(reason));
+            }
             Some(other) => return Err(unexpected(&other)),
             None => return Err(LocalError::Gone(io::ErrorKind::UnexpectedEof.into())),
         }

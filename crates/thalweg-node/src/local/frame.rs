@@ -19,8 +19,38 @@ use crate::control::TraceEvent;
 const KIND_MESSAGE: u8 = 0;
 const KIND_ADU: u8 = 1;
 
-/// A status of a large network is the largest message: 64 times what a control frame may have.
+/// A status of a large network is the largest message of a node: 64 times what a control frame may have.
 const MESSAGE_BYTES_MAX: usize = 64 * CONTROL_BYTES_MAX;
+
+/// The largest message of a program: a publication is, with as many layers and as long a name as there may
+/// be.
+const REQUEST_BYTES_MAX: usize = 64 << 10;
+
+/// Which frames may come, as whoever reads knows the other side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Expected {
+    /// A program's requests, and no ADUs.
+    Requests,
+    /// A program's ADUs, and the end of its stream.
+    Stream,
+    /// Whatever a node says.
+    Answers,
+}
+
+impl Expected {
+    /// Returns how long a frame of this kind may be.
+    fn limit(self, kind: u8) -> Result<usize, String> {
+        match (kind, self) {
+            (KIND_MESSAGE, Self::Answers) => Ok(MESSAGE_BYTES_MAX),
+            (KIND_MESSAGE, Self::Requests | Self::Stream) => Ok(REQUEST_BYTES_MAX),
+            (KIND_ADU, Self::Stream | Self::Answers) => {
+                Ok(ADU_HEADER_BYTES_MAX + ADU_PAYLOAD_BYTES_MAX)
+            }
+            (KIND_ADU, Self::Requests) => Err("an ADU came, and nothing is published".into()),
+            _ => Err(format!("frame kind {kind} is unknown")),
+        }
+    }
+}
 
 /// What the two processes say to each other beside ADUs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -64,6 +94,9 @@ pub(super) enum Message {
     Taken { reason: String },
     /// Node: whether anybody receives the published stream.
     Wanted { wanted: bool },
+    /// Node: how many ADUs of the published stream, the first, need not be given again should the node be
+    /// lost.
+    Settled { adus: u64 },
     /// Node: what the first links of the published stream can send, once that has moved; none if it is not known.
     Sendable { bits_per_second: Option<u64> },
     /// Node: what of the published stream did not arrive, once that has changed: sums, in the shape of a summary's.
@@ -149,9 +182,10 @@ async fn write(out: &mut (impl AsyncWrite + Unpin), kind: u8, parts: &[&[u8]]) -
 
 /// Reads the next frame; `None` where the other side has closed between two frames.
 ///
-/// Fails   bytes that are no frame, or more than a frame may have
+/// Fails   with `InvalidData` at bytes that are no frame that is expected, or more than such a frame may have
 pub(super) async fn read(
     from: &mut (impl AsyncRead + Unpin),
+    expected: Expected,
     now: impl Fn() -> Instant,
 ) -> io::Result<Option<Frame>> {
     let kind = match from.read_u8().await {
@@ -160,11 +194,7 @@ pub(super) async fn read(
         Err(error) => return Err(error),
     };
     let length = from.read_u32().await? as usize;
-    let limit = match kind {
-        KIND_MESSAGE => MESSAGE_BYTES_MAX,
-        KIND_ADU => ADU_HEADER_BYTES_MAX + ADU_PAYLOAD_BYTES_MAX,
-        _ => return Err(malformed(format!("frame kind {kind} is unknown"))),
-    };
+    let limit = expected.limit(kind).map_err(malformed)?;
     if length > limit {
         return Err(malformed(format!(
             "a frame of {length} bytes is above the limit of {limit}"

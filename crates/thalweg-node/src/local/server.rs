@@ -17,14 +17,17 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tracing::debug;
 
-use super::frame::{self, Frame, Message, PublishRequest, TicketRequest};
+use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
 use crate::control::{InviteRequest, RouteError, TraceError};
 use crate::handle::{
-    FINISH_MAX, Handle, Outgoing, Publication, Publisher, SubscribeOptions, SubscriberEvent,
+    FINISH_MAX, Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher,
+    SubscribeOptions, SubscriberEvent,
 };
 use crate::node::NodeError;
+use crate::waiting::{LAST_CHANCE, WaitingPlace, WaitingRoom};
 
 /// How long nobody is let in after that failed; and how often it is looked whether a program is gone that has written more than is
 /// read.
@@ -32,6 +35,22 @@ const PAUSE: StdDuration = StdDuration::from_millis(100);
 
 /// What a program is answered when the node's control part is gone.
 const STOPPED: &str = "the node has stopped";
+
+/// How often a publisher is told what of its stream need not be given again.
+const SETTLED_EVERY: StdDuration = StdDuration::from_millis(100);
+
+/// How long a program may take to say what it wants, from when it has connected.
+const FIRST_FRAME_MAX: StdDuration = StdDuration::from_secs(10);
+
+/// How long a program may leave an answer unread.
+const ANSWER_MAX: StdDuration = StdDuration::from_secs(30);
+
+/// How long a program may leave unread why it is refused.
+const REFUSAL_MAX: StdDuration = StdDuration::from_secs(1);
+
+/// Connections at once of which nothing whole has come; of more the oldest ends. Those of programs that
+/// publish, subscribe or wait for an answer are not among them.
+const WAITING_MAX: usize = 64;
 
 type In = BufReader<OwnedReadHalf>;
 type Out = BufWriter<OwnedWriteHalf>;
@@ -80,12 +99,14 @@ impl Server {
     /// Serves until told to stop; then lets publishers end their streams, and waits for them.
     pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
+        let mut waiting = WaitingRoom::new(WAITING_MAX);
         loop {
             tokio::select! {
                 accepted = self.listener.accept() => match accepted {
                     Ok((stream, _)) => {
-                        let serving = serve(stream, self.handle.clone(), stopping.clone());
-                        connections.spawn(alone(serving));
+                        let place = waiting.enter();
+                        let (handle, stopping) = (self.handle.clone(), stopping.clone());
+                        connections.spawn(alone(serve(stream, handle, stopping, place)));
                     }
                     Err(error) => {
                         debug!(%error, "local connection not accepted");
@@ -124,12 +145,12 @@ pub(crate) fn is_socket(path: &Path) -> Result<bool, NodeError> {
     }
 }
 
-/// Waits until the program at the other end has been gone for so long as the end of its stream is waited for.
-async fn gone(read: &OwnedReadHalf) {
+/// Waits until the program at the other end is gone, or will say nothing more.
+async fn closed(read: &OwnedReadHalf) {
     loop {
         match read.ready(Interest::READABLE).await {
             Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(PAUSE).await,
-            Ok(_) | Err(_) => return tokio::time::sleep(FINISH_MAX).await,
+            Ok(_) | Err(_) => return,
         }
     }
 }
@@ -139,25 +160,74 @@ async fn stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
-async fn serve(stream: UnixStream, handle: Handle, stopping: watch::Receiver<bool>) {
+async fn serve(
+    stream: UnixStream,
+    handle: Handle,
+    stopping: watch::Receiver<bool>,
+    place: WaitingPlace,
+) {
     let (read, write) = stream.into_split();
     let (mut read, mut write) = (BufReader::new(read), BufWriter::new(write));
-    if let Err(error) = answer(&mut read, &mut write, handle, stopping).await {
+    let first = match first_frame(&mut read, &handle, place).await {
+        Ok(Ok(first)) => first,
+        Ok(Err(error)) if is_wrong(&error) => return refuse(write, error.to_string()).await,
+        Ok(Err(error)) => return debug!(%error, "local connection ended"),
+        Err(reason) => return refuse(write, reason).await,
+    };
+    let answered = match first {
+        Some(Frame::Message(Message::Publish(request))) => {
+            publish(read, write, &handle, request, stopping).await
+        }
+        first => answer(first, &mut read, &mut write, handle, stopping).await,
+    };
+    if let Err(error) = answered {
         debug!(%error, "local connection ended");
     }
 }
 
+/// Reads what a program wants.
+///
+/// Fails   with why it is not waited for any longer
+async fn first_frame(
+    read: &mut In,
+    handle: &Handle,
+    mut place: WaitingPlace,
+) -> Result<io::Result<Option<Frame>>, String> {
+    let first = frame::read(read, Expected::Requests, || handle.now());
+    tokio::pin!(first);
+    tokio::select! {
+        first = tokio::time::timeout(FIRST_FRAME_MAX, &mut first) => {
+            first.map_err(|_| "nothing whole was asked within 10 s".to_string())
+        }
+        () = place.wanted_back() => {
+            let first = tokio::time::timeout(LAST_CHANCE, &mut first).await;
+            first.map_err(|_| "too many connections ask for nothing".to_string())
+        }
+    }
+}
+
+/// Returns whether a program sent what makes no sense, and did not just go away.
+fn is_wrong(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::InvalidData
+}
+
+/// Says to a program why its connection ends.
+async fn refuse(mut write: Out, reason: String) {
+    debug!(reason, "local connection refused");
+    let refusal = Message::Refused { reason };
+    // A program that reads nothing cannot be told.
+    let _ = tokio::time::timeout(REFUSAL_MAX, frame::write_message(&mut write, &refusal)).await;
+}
+
 async fn answer(
+    first: Option<Frame>,
     read: &mut In,
     write: &mut Out,
     handle: Handle,
     stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
-    match frame::read(read, || handle.now()).await? {
+    match first {
         None => Ok(()),
-        Some(Frame::Message(Message::Publish(request))) => {
-            publish(read, write, &handle, request, stopping).await
-        }
         Some(Frame::Message(Message::Subscribe { name, in_sequence })) => {
             let options = SubscribeOptions { name, in_sequence };
             subscribe(read, write, &handle, options, stopping).await
@@ -169,14 +239,14 @@ async fn answer(
                 },
                 None => no(false, STOPPED.into()),
             };
-            frame::write_message(write, &answer).await
+            reply(write, &answer).await
         }
         Some(Frame::Message(Message::Invite(request))) => {
             let answer = match invite(&handle, request).await {
                 Ok(ticket) => Message::Ticket { ticket },
                 Err(reason) => Message::Refused { reason },
             };
-            frame::write_message(write, &answer).await
+            reply(write, &answer).await
         }
         Some(Frame::Message(Message::Route { from, to, stream })) => {
             let answer = match handle.route(&from, &to, stream).await {
@@ -189,7 +259,7 @@ async fn answer(
                     no(is_unknown, error.to_string())
                 }
             };
-            frame::write_message(write, &answer).await
+            reply(write, &answer).await
         }
         Some(Frame::Message(Message::Trace { name, every_ms })) => {
             let every = Duration::from_millis(every_ms);
@@ -200,15 +270,20 @@ async fn answer(
                 Ok(text) => Message::Notice { text },
                 Err(error) => no(error.is_unknown(), error.to_string()),
             };
-            frame::write_message(write, &answer).await
+            reply(write, &answer).await
         }
         Some(_) => {
             let reason =
                 "the first frame is neither publish, subscribe, status, invite, revoke, route nor trace"
                     .to_string();
-            frame::write_message(write, &Message::Refused { reason }).await
+            reply(write, &Message::Refused { reason }).await
         }
     }
+}
+
+/// Writes an answer, which the program is to read.
+async fn reply(write: &mut Out, answer: &Message) -> io::Result<()> {
+    tokio::time::timeout(ANSWER_MAX, frame::write_message(write, answer)).await?
 }
 
 /// Returns what says no.
@@ -235,9 +310,19 @@ async fn invite(handle: &Handle, request: TicketRequest) -> Result<String, Strin
     ticket.map_err(|error| error.to_string())
 }
 
+/// How a program came to the end of what it gives.
+enum Left {
+    /// It has ended its stream.
+    Finished,
+    /// It is gone, or the node stops.
+    Gone,
+    /// It said something that makes no sense.
+    Wrong(String),
+}
+
 async fn publish(
-    read: &mut In,
-    write: &mut Out,
+    mut read: In,
+    mut write: Out,
     handle: &Handle,
     request: PublishRequest,
     stopping: watch::Receiver<bool>,
@@ -249,7 +334,7 @@ async fn publish(
     let refused = |reason: String| Message::Refused { reason };
     let planner = match planner {
         Ok(planner) => planner,
-        Err(error) => return frame::write_message(write, &refused(error.to_string())).await,
+        Err(error) => return frame::write_message(&mut write, &refused(error.to_string())).await,
     };
     let publication = Publication {
         name: request.name,
@@ -267,15 +352,52 @@ async fn publish(
             } else {
                 refused(reason)
             };
-            return frame::write_message(write, &answer).await;
+            return frame::write_message(&mut write, &answer).await;
         }
     };
-    frame::write_message(write, &Message::Accepted).await?;
-    let carried = carry(read, write, &mut publisher, handle, stopping).await;
-    // However the program ended, what it gave before is brought to its end.
-    let summary = serde_json::to_value(publisher.finish().await)?;
-    carried?;
-    frame::write_message(write, &Message::Summary { summary }).await
+    let carried = match frame::write_message(&mut write, &Message::Accepted).await {
+        Ok(()) => carry(&mut read, &mut write, &mut publisher, handle, stopping).await,
+        Err(error) => Err(error),
+    };
+    // However the program ended, what it gave before is brought to its sinks.
+    match carried {
+        Ok(Left::Finished) => {
+            let summary = finish(&read, publisher).await;
+            let summary = serde_json::to_value(summary)?;
+            frame::write_message(&mut write, &Message::Summary { summary }).await
+        }
+        Ok(Left::Wrong(reason)) => {
+            // Both halves are closed before the stream ends, so that the program does not go on writing
+            // meanwhile.
+            refuse(write, reason).await;
+            drop(read);
+            publisher.cut_off().await;
+            Ok(())
+        }
+        Ok(Left::Gone) => {
+            drop((read, write));
+            publisher.cut_off().await;
+            Ok(())
+        }
+        Err(error) => {
+            drop((read, write));
+            publisher.cut_off().await;
+            Err(error)
+        }
+    }
+}
+
+/// Ends a stream; its name is free as soon as its program waits for that no more.
+async fn finish(read: &In, publisher: Publisher) -> PublishSummary {
+    let release = publisher.release();
+    let finished = publisher.finish();
+    tokio::pin!(finished);
+    tokio::select! {
+        summary = &mut finished => return summary,
+        () = closed(read.get_ref()) => {}
+    }
+    release.await;
+    finished.await
 }
 
 /// Puts the client's ADUs on the stream until it finishes, goes away, or the node stops.
@@ -285,58 +407,86 @@ async fn carry(
     publisher: &mut Publisher,
     handle: &Handle,
     mut stopping: watch::Receiver<bool>,
-) -> io::Result<()> {
+) -> io::Result<Left> {
     let mut plans = publisher.plans();
     let (mut sendable, mut losses) = (publisher.sendable(), publisher.losses());
     let mut wanted = false;
+    let (mut settled, mut look) = (0, Instant::now() + SETTLED_EVERY);
     loop {
         tell_wanted(write, &mut plans, &mut wanted).await?;
         let next = {
             // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
-            let next = frame::read(read, || handle.now());
+            let next = frame::read(read, Expected::Stream, || handle.now());
             tokio::pin!(next);
             loop {
                 tokio::select! {
                     biased;
-                    next = &mut next => break next?,
+                    () = tokio::time::sleep_until(look) => {
+                        look = Instant::now() + SETTLED_EVERY;
+                        tell_settled(write, publisher.settled(), &mut settled).await?;
+                    }
+                    next = &mut next => break next,
                     changed = plans.changed() => {
                         if changed.is_err() {
-                            return Ok(());
+                            return Ok(Left::Gone);
                         }
                         tell_wanted(write, &mut plans, &mut wanted).await?;
                     }
                     rate = sendable.changed() => {
                         let Ok(rate) = rate else {
-                            return Ok(());
+                            return Ok(Left::Gone);
                         };
                         let bits_per_second = rate.map(Bitrate::as_bps);
                         frame::write_message(write, &Message::Sendable { bits_per_second }).await?;
                     }
                     sums = losses.changed() => {
                         let Ok(sums) = sums else {
-                            return Ok(());
+                            return Ok(Left::Gone);
                         };
                         let losses = serde_json::to_value(sums)?;
                         frame::write_message(write, &Message::Losses { losses }).await?;
                     }
-                    () = stopped(&mut stopping) => return Ok(()),
+                    () = stopped(&mut stopping) => return Ok(Left::Gone),
                 }
             }
         };
-        match next {
-            Some(Frame::Adu(adu)) => tokio::select! {
-                given = give(publisher, adu) => given?,
-                // A sink that reads nothing holds it up for as long as it likes.
-                () = gone(read.get_ref()) => return Ok(()),
-                () = stopped(&mut stopping) => return Ok(()),
-            },
-            Some(Frame::Message(_)) | None => return Ok(()),
+        let given = match next {
+            Ok(Some(Frame::Adu(adu))) => {
+                let gone = gone(read.get_ref(), publisher.release());
+                tokio::select! {
+                    given = give(publisher, adu) => given,
+                    // A sink that reads nothing holds it up for as long as it likes.
+                    () = gone => return Ok(Left::Gone),
+                    () = stopped(&mut stopping) => return Ok(Left::Gone),
+                }
+            }
+            Ok(Some(Frame::Message(Message::Finish))) => return Ok(Left::Finished),
+            Ok(Some(Frame::Message(_))) => {
+                let why = "a publisher gives ADUs and says that its stream ends, nothing else";
+                return Ok(Left::Wrong(why.into()));
+            }
+            Ok(None) => return Ok(Left::Gone),
+            Err(error) if is_wrong(&error) => return Ok(Left::Wrong(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        match given {
+            Ok(()) => {}
+            Err(PublishError::Stopped) => return Ok(Left::Gone),
+            Err(error) => return Ok(Left::Wrong(error.to_string())),
         }
     }
 }
 
+/// Frees the name of a stream as soon as its program is gone, and waits for as long as the end of a stream is
+/// waited for.
+async fn gone(read: &OwnedReadHalf, release: impl Future<Output = ()>) {
+    closed(read).await;
+    release.await;
+    tokio::time::sleep(FINISH_MAX).await;
+}
+
 /// Puts an ADU of the client's on the stream.
-async fn give(publisher: &mut Publisher, adu: Adu) -> io::Result<()> {
+async fn give(publisher: &mut Publisher, adu: Adu) -> Result<(), PublishError> {
     let outgoing = Outgoing {
         media_time: adu.header.media_time,
         importance: adu.header.importance,
@@ -345,8 +495,16 @@ async fn give(publisher: &mut Publisher, adu: Adu) -> io::Result<()> {
         depends_on: adu.header.depends_on,
         payload: adu.payload,
     };
-    publisher.send(outgoing).await.map_err(io::Error::other)?;
-    Ok(())
+    publisher.send(outgoing).await.map(drop)
+}
+
+/// Tells the client how much of its stream need not be given again, when that is more than it was told last.
+async fn tell_settled(write: &mut Out, adus: u64, told: &mut u64) -> io::Result<()> {
+    if adus <= *told {
+        return Ok(());
+    }
+    *told = adus;
+    frame::write_message(write, &Message::Settled { adus }).await
 }
 
 /// Tells the client whether anybody receives its stream, when that is another than it was told last.
@@ -379,7 +537,7 @@ async fn subscribe(
     let mut subscriber = handle.subscribe_as(options, program).await;
     frame::write_message(write, &Message::Accepted).await?;
     let mut told = None;
-    let gone = frame::read(read, || handle.now());
+    let gone = frame::read(read, Expected::Requests, || handle.now());
     tokio::pin!(gone);
     loop {
         tokio::select! {
@@ -397,12 +555,13 @@ async fn subscribe(
                 Some(SubscriberEvent::Notice(text)) => {
                     frame::write_message(write, &Message::Notice { text }).await?;
                 }
-                None => break,
+                None if subscriber.has_ended() => break,
+                // The stream has not ended: the program sees its node go, and asks again when it is back.
+                None => return Ok(()),
             },
             () = stopped(&mut stopping) => {
                 let text = "the node stops".to_string();
-                frame::write_message(write, &Message::Notice { text }).await?;
-                break;
+                return frame::write_message(write, &Message::Notice { text }).await;
             }
         }
     }
@@ -433,7 +592,7 @@ async fn trace(
     };
     let source = tracer.source().to_string();
     frame::write_message(write, &Message::Tracing { source }).await?;
-    let gone = frame::read(read, || handle.now());
+    let gone = frame::read(read, Expected::Requests, || handle.now());
     tokio::pin!(gone);
     loop {
         let event = tokio::select! {

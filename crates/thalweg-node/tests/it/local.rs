@@ -4,13 +4,16 @@
 use bytes::Bytes;
 use serde_json::json;
 use thalweg_core::adu::{Flags, Importance, MediaTime};
+use thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
 use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::units::Bitrate;
 use thalweg_net::Identity;
 use thalweg_node::config::Config;
 use thalweg_node::local::{Client, LocalError, LocalPublisher};
-use thalweg_node::{Node, NodeError, Outgoing, Publication, SubscribeOptions, SubscriberEvent};
+use thalweg_node::{
+    Node, NodeError, Outgoing, Publication, SubscribeOptions, Subscriber, SubscriberEvent,
+};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
@@ -211,8 +214,196 @@ async fn what_is_no_socket_stays_where_a_socket_should_be() {
     assert_eq!(std::fs::read(&key).expect("it is there"), b"a secret");
 }
 
+/// A node with a socket, and another that subscribes to `x` there.
+struct Pair {
+    _folder: tempfile::TempDir,
+    socket: std::path::PathBuf,
+    one: fabric::Running,
+    two: fabric::Running,
+    subscriber: Subscriber,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("a.sock");
+        let one = fabric::start_with("a", &[fabric::trusted("b", None)], |config| {
+            config.socket = Some(socket.clone());
+        })
+        .await;
+        let two = fabric::start("b", &[fabric::trusted("a", Some(one.address))]).await;
+        let options = SubscribeOptions {
+            name: "x".parse().expect("a name"),
+            in_sequence: true,
+        };
+        let subscriber = two.handle.subscribe(options).await;
+        Self {
+            _folder: folder,
+            socket,
+            one,
+            two,
+            subscriber,
+        }
+    }
+
+    async fn publish(&self) -> LocalPublisher {
+        let client = Client::connect(&self.socket).await.expect("it listens");
+        client.publish(publication("x")).await.expect("accepted")
+    }
+
+    /// Returns the numbers of the ADUs that come before the subscriber hears that their producer died.
+    async fn numbers_before_death(&mut self) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        loop {
+            let event = tokio::time::timeout(PATIENCE, self.subscriber.recv()).await;
+            match event.expect("in time").expect("the stream has not ended") {
+                SubscriberEvent::Adu(adu) => numbers.push(adu.header.sequence.0),
+                SubscriberEvent::Notice(text) if text.contains("died") => return numbers,
+                SubscriberEvent::Notice(_) => {}
+            }
+        }
+    }
+
+    async fn stop(self) {
+        self.two.stop().await;
+        self.one.stop().await;
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_stops_brings_its_publishers_streams_to_their_end() {
+async fn killed_publisher_is_no_end_and_its_name_is_free() {
+    let mut pair = Pair::start().await;
+    for round in 0..3 {
+        let mut publisher = pair.publish().await;
+        for number in 0..20 {
+            let sent = publisher.send(outgoing(number)).await;
+            sent.expect("the node runs");
+        }
+        // All that was given arrives, and nothing of the next before it.
+        drop(publisher);
+        let numbers = pair.numbers_before_death().await;
+        assert_eq!(numbers, (0..20).collect::<Vec<_>>(), "round {round}");
+    }
+    let mut publisher = pair.publish().await;
+    publisher.send(outgoing(0)).await.expect("the node runs");
+    publisher.finish().await.expect("a summary");
+    let end = async {
+        while let Some(event) = pair.subscriber.recv().await {
+            let is_notice = matches!(event, SubscriberEvent::Notice(_));
+            assert!(is_notice || pair.subscriber.discarded() == 0, "{event:?}");
+        }
+    };
+    let ended = tokio::time::timeout(PATIENCE, end).await;
+    ended.expect("a stream that was finished ends");
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn producer_that_breaks_the_rules_is_told_and_is_no_end() {
+    let mut pair = Pair::start().await;
+    let with = |change: fn(&mut Outgoing)| {
+        let mut wrong = outgoing(1);
+        change(&mut wrong);
+        wrong
+    };
+    let wrong = [
+        (with(|adu| adu.flags = Flags::SEALED), "flags"),
+        (with(|adu| adu.flags = Flags::PACKED), "flags"),
+        (with(|adu| adu.flags = Flags::END), "flags"),
+        (with(|adu| adu.flags = Flags::MARK), "flags"),
+        (with(|adu| adu.layer = 1), "layer 1"),
+        (with(|adu| adu.depends_on = 2), "depends on"),
+        (
+            with(|adu| adu.payload = vec![0; ADU_PAYLOAD_BYTES_MAX + 1].into()),
+            "limit",
+        ),
+    ];
+    for (wrong, word) in wrong {
+        let mut publisher = pair.publish().await;
+        let right = publisher.send(outgoing(0)).await;
+        right.expect("the node runs");
+        let refused = async {
+            // The node may read it after it was written whole.
+            if let Err(error) = publisher.send(wrong).await {
+                return error;
+            }
+            publisher.gone().await
+        };
+        let refused = tokio::time::timeout(PATIENCE, refused).await;
+        let refused = refused.expect("in time");
+        let is_refusal = matches!(&refused, LocalError::Refused(why) if why.contains(word));
+        assert!(is_refusal, "{word}: {refused}");
+        assert_eq!(pair.numbers_before_death().await, [0], "{word}");
+    }
+    pair.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_are_no_frame_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("a.sock");
+    let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
+    let message = |text: &str| {
+        let length = u32::try_from(text.len()).expect("short").to_be_bytes();
+        [&[0], &length[..], text.as_bytes()].concat()
+    };
+    let publish = |name: &str, more: &str| {
+        let needs = r#"{"deadline": "0 ms"}"#;
+        let needs = if more == "deadline" { needs } else { "{}" };
+        let layers = r#"[{"rate": "1 Mbit/s", "utility": 1.0}]"#;
+        let ratio = if more == "ratio" { "-1" } else { "null" };
+        message(&format!(
+            r#"{{"publish": {{"name": "{name}", "needs": {needs}, "layers": {layers}, "pack_ratio": {ratio}, "planner": null}}}}"#
+        ))
+    };
+    let wrong = [
+        (vec![9, 0, 0, 0, 0], "kind 9"),
+        (vec![0, 255, 255, 255, 255], "limit"),
+        (vec![1, 0, 0, 0, 4, 1, 2, 3, 4], "nothing is published"),
+        (message("{}}"), "column"),
+        (message("\"finish\""), "first frame"),
+        (publish("a/../b", ""), "stream name"),
+        (publish("", ""), "stream name"),
+        (publish("a", "deadline"), "deadline"),
+        (publish("a", "ratio"), "pack ratio"),
+    ];
+    for (bytes, word) in wrong {
+        let mut stream = UnixStream::connect(&socket).await.expect("it listens");
+        stream.write_all(&bytes).await.expect("it reads");
+        let mut answer = Vec::new();
+        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut answer)).await;
+        end.expect("the node closes in time").expect("in order");
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.contains("refused"), "{word}: {answer}");
+        assert!(answer.contains(word), "{word}: {answer}");
+    }
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_that_dribble_hold_up_no_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("a.sock");
+    let node = fabric::start_with("a", &[], |config| config.socket = Some(socket.clone())).await;
+    let mut dribbling = Vec::new();
+    for _ in 0..130 {
+        let mut stream = UnixStream::connect(&socket).await.expect("it listens");
+        stream.write_all(&[0, 0, 0]).await.expect("it reads");
+        dribbling.push(stream);
+    }
+    let client = Client::connect(&socket).await.expect("it listens");
+    client.status().await.expect("it answers");
+    // The oldest are told that others ask.
+    let mut answer = Vec::new();
+    let end = tokio::time::timeout(PATIENCE, dribbling[0].read_to_end(&mut answer)).await;
+    end.expect("in time").expect("in order");
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.contains("too many"), "{answer}");
+    node.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn node_that_stops_leaves_its_publishers_streams_cut_off() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("a.sock");
     let one = fabric::start_with("a", &[fabric::trusted("b", None)], |config| {
@@ -245,18 +436,20 @@ async fn a_node_that_stops_brings_its_publishers_streams_to_their_end() {
     }
     let (report, summary) = tokio::join!(one.stop(), publisher.finish());
     assert_eq!(report.unacknowledged, 0);
-    // The summary arrives, unless the node was gone before it was asked for.
-    assert!(
-        !matches!(summary, Err(LocalError::Refused(_))),
-        "{summary:?}"
-    );
+    // The stream is finished if that was said before the node stopped.
+    let is_finished = summary.is_ok();
     let end = async {
         while let Some(event) = subscriber.recv().await {
-            assert!(matches!(event, SubscriberEvent::Notice(_)), "{event:?}");
+            let SubscriberEvent::Notice(text) = event else {
+                panic!("{event:?}");
+            };
+            if !is_finished && text.contains("died") {
+                return;
+            }
         }
+        assert!(is_finished, "a stream that was cut off does not end");
     };
-    tokio::time::timeout(PATIENCE, end)
-        .await
-        .expect("the subscriber sees the end");
+    let heard = tokio::time::timeout(PATIENCE, end).await;
+    heard.expect("the subscriber hears of it");
     two.stop().await;
 }

@@ -6,6 +6,7 @@
 mod accounts;
 mod admission;
 mod crowd;
+mod drains;
 mod flood;
 mod grafts;
 mod hostile;

@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::sink::REFUSED_FOR;
-use super::super::{Note, Notice, Sequel, Subscription};
+use super::super::{EndCause, Note, Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication, wire};
 use crate::id::{Epoch, StreamId};
 use crate::routing::pulse::Hearing;
@@ -50,7 +50,9 @@ fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_
 
 /// The end of a stream has been read at C.
 fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
-    let sequel = fabric.at(C, |c, now, keys| c.handle_ended(&name(), stream, now, keys));
+    let sequel = fabric.at(C, |c, now, keys| {
+        c.handle_ended(&name(), (stream, EndCause::Finished), now, keys)
+    });
     fabric.settle();
     sequel
 }

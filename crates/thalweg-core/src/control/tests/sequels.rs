@@ -5,7 +5,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::super::sequel::ANSWER_WITHIN;
-use super::super::{Notice, Sequel, Subscription};
+use super::super::{EndCause, Notice, Sequel, Subscription};
 use super::{A, B, C, D, E, Fabric, NodeId, name, publication};
 use crate::id::{Epoch, StreamId};
 use crate::mailbox::{Held, News};
@@ -33,7 +33,9 @@ fn sequels(fabric: &Fabric) -> &[bool] {
 
 /// The end of a stream has been read at C.
 fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
-    let sequel = fabric.at(C, |c, now, keys| c.handle_ended(&name(), stream, now, keys));
+    let sequel = fabric.at(C, |c, now, keys| {
+        c.handle_ended(&name(), (stream, EndCause::Finished), now, keys)
+    });
     fabric.settle();
     sequel
 }

@@ -317,11 +317,14 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    /// Tells why the sender does not send; that it is not there yet, or not any more, is found otherwise.
-    fn tell(&self, text: &str, events: &mut (dyn FnMut(Event) + Send)) {
+    /// Tells why the sender does not send; that it is not there yet, or not any more by the map, is found
+    /// otherwise.
+    fn tell(&mut self, text: &str, events: &mut (dyn FnMut(Event) + Send)) {
         if let Some((_, why)) = text.split_once(&format!("cannot serve `{}` now: ", self.name)) {
             let sender = &self.sender.1;
             events(Event::Notice(format!("{sender} cannot send now: {why}")));
+        } else if text == thalweg_core::control::Notice::CutOff.sentence(&self.name) {
+            self.tell_stop(events);
         } else {
             tracing::debug!(%text, "files");
         }

@@ -1,0 +1,145 @@
+//! Proves that the name of a producer that died is free at once, that what it gave still goes to its sinks,
+//! and that those wait for the next of its name.
+
+use alloc::vec::Vec;
+
+use super::super::{EndCause, Notice, PublishError, Sequel, Subscription};
+use super::{A, B, C, D, Fabric, name, publication};
+use crate::id::{NodeId, StreamId};
+use crate::needs::Needs;
+use crate::replay::OPENING_MAX;
+use crate::session::RENEW;
+use crate::time::Duration;
+
+fn found(fabric: &Fabric, sink: NodeId) -> Option<StreamId> {
+    match fabric.node(sink).controller.subscription(&name()) {
+        Some(Subscription::Found { stream, .. }) => Some(stream),
+        _ => None,
+    }
+}
+
+fn drain(fabric: &mut Fabric, stream: StreamId) {
+    fabric.at(A, |c, now, keys| c.drain(stream, now, keys));
+    fabric.settle();
+}
+
+fn read_end(fabric: &mut Fabric, stream: StreamId, cause: EndCause) -> Sequel {
+    let sequel = fabric.at(C, |c, now, keys| {
+        c.handle_ended(&name(), (stream, cause), now, keys)
+    });
+    fabric.settle();
+    sequel
+}
+
+/// A publishes for C, and its program dies.
+fn orphaned() -> (Fabric, StreamId) {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
+    fabric.subscribe(C);
+    let stream = fabric.publish(A, publication(None, false));
+    assert_eq!(found(&fabric, C), Some(stream));
+    drain(&mut fabric, stream);
+    (fabric, stream)
+}
+
+#[test]
+fn drained_stream_leaves_its_name_free_and_keeps_its_sinks() {
+    let (mut fabric, dead) = orphaned();
+    let next = fabric.publish(A, publication(None, false));
+    assert_ne!(next, dead);
+    // Renewals of the sink go on, and so does its plan, for what was given may take as long as it takes.
+    fabric.pass(RENEW + RENEW);
+    assert_eq!(found(&fabric, C), Some(dead));
+    assert_eq!(fabric.way(A, dead).1, [A, B, C]);
+    // A sink that comes now is not for what is over.
+    fabric.subscribe(D);
+    assert_eq!(found(&fabric, D), Some(next));
+}
+
+#[test]
+fn cut_off_stream_goes_on_with_the_next_of_its_name() {
+    let (mut fabric, dead) = orphaned();
+    let next = fabric.publish(A, publication(None, false));
+    assert_eq!(
+        read_end(&mut fabric, dead, EndCause::CutOff),
+        Sequel::GoesOn
+    );
+    assert_eq!(found(&fabric, C), Some(next));
+    assert_eq!(fabric.way(A, next).1, [A, B, C]);
+    // The dead one is announced until its end has settled, and is not taken again.
+    fabric.pass(RENEW + RENEW);
+    assert_eq!(found(&fabric, C), Some(next));
+}
+
+#[test]
+fn cut_off_stream_is_waited_for_until_the_next_comes() {
+    let (mut fabric, dead) = orphaned();
+    for reader in 0..2 {
+        let sequel = read_end(&mut fabric, dead, EndCause::CutOff);
+        assert_eq!(sequel, Sequel::GoesOn, "reader {reader}");
+    }
+    assert_eq!(found(&fabric, C), None);
+    fabric.at(A, |c, now, keys| c.unpublish(dead, now, keys));
+    fabric.pass(Duration::from_secs(1));
+    // Each reader says so itself, when it has come to the end.
+    assert!(!fabric.node(C).notices.contains(&Notice::Gone));
+    let next = fabric.publish(D, publication(None, false));
+    assert_eq!(found(&fabric, C), Some(next), "of another node");
+}
+
+#[test]
+fn finished_stream_is_over_though_its_program_is_gone() {
+    let (mut fabric, stream) = orphaned();
+    let sequel = read_end(&mut fabric, stream, EndCause::Finished);
+    assert_eq!(sequel, Sequel::Over);
+}
+
+#[test]
+fn draining_stream_takes_no_new_sink() {
+    let (mut fabric, _) = orphaned();
+    fabric.pass(OPENING_MAX);
+    fabric.subscribe(D);
+    let refused = |notice: &Notice| matches!(notice, Notice::Refused { .. });
+    assert!(fabric.node(D).notices.iter().any(refused));
+}
+
+#[test]
+fn stream_that_dies_at_once_reaches_the_sink_that_waits() {
+    let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
+    let stream = fabric.at(A, |c, now, keys| {
+        let stream = c.publish(publication(None, false), None, now, keys);
+        let stream = stream.expect("the name is free");
+        c.drain(stream, now, keys);
+        stream
+    });
+    fabric.subscribe(C);
+    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+}
+
+#[test]
+fn draining_streams_give_way_to_live_publishers() {
+    let held = |megabytes: u64| {
+        let mut publication = publication(None, false);
+        publication.needs = Needs {
+            hold: Duration::from_secs(60),
+            hold_size: crate::units::DataSize::from_bytes(megabytes << 20),
+            ..Needs::default()
+        };
+        publication
+    };
+    let mut fabric = Fabric::linked(&[[A, B]]);
+    let mut dead = Vec::new();
+    for _ in 0..4 {
+        let stream = fabric.publish(A, held(256));
+        drain(&mut fabric, stream);
+        dead.push(stream);
+        fabric.pass(Duration::from_secs(1));
+    }
+    // All that may be held is, and the name is free nevertheless.
+    let next = fabric.publish(A, held(256));
+    let announced = |stream| fabric.node(A).controller.source(stream);
+    assert!(announced(dead[0]).is_none_or(|source| !source.is_announced()));
+    assert!(announced(dead[1]).is_some_and(super::super::Source::is_announced));
+    let taken = fabric.at(A, |c, now, keys| c.publish(held(1), None, now, keys));
+    assert_eq!(taken, Err(PublishError::Taken(name())));
+    assert!(fabric.node(A).controller.source(next).is_some());
+}
