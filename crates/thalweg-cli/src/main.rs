@@ -1,9 +1,10 @@
 //! The one binary, `thalweg`: the daemon and everything a person does with it.
 //!
-//! *The idea.* Each subcommand is one file under `command/`, which reads its arguments, calls a library and prints.
-//! What is worth testing lives in a room of its own: [`ends`] (where media comes from and goes to), [`feed`] (media
-//! units from a source), [`pace`] (when a unit is due), [`demo`] (two fabrics side by side). A command ends in an
-//! [`exit::Code`] or an [`exit::Failure`], which is one sentence on standard error and a documented exit code.
+//! *The idea.* Each subcommand is one file under `command/`, which reads its arguments, calls a library and
+//! prints. What is worth testing lives in a room of its own: [`ends`] (where media comes from and goes to),
+//! [`feed`] (media units from a source), [`pace`] (when a unit is due), [`lasting`] (what outlives its node),
+//! [`demo`] (two fabrics side by side). A command ends in an [`exit::Code`] or an [`exit::Failure`], which is
+//! one sentence on standard error and a documented exit code.
 //!
 //! *What it does not do.* It plans, carries and parses nothing itself: `thalweg-core`, `thalweg-node`,
 //! `thalweg-media` do.
@@ -14,6 +15,7 @@ mod ends;
 mod exit;
 mod feed;
 mod input;
+mod lasting;
 mod log;
 mod pace;
 mod progress;

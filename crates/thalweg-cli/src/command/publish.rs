@@ -21,13 +21,14 @@ use thalweg_core::planner::Planner;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::units::{Bitrate, DataSize};
 use thalweg_media::Marks;
-use thalweg_node::local::LocalPublisher;
+use thalweg_node::local::LocalError;
 use thalweg_node::{Outgoing, Publication};
 
 use crate::ends::{End, Source};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::{Eye, Feed, nothing, stopped};
 use crate::input::{parse_rate, parse_time, whole};
+use crate::lasting::{Lasting, LastingPublisher};
 use crate::pace::{Pacer, Speed};
 use crate::progress::{self, Progress};
 use crate::shutdown::Shutdown;
@@ -118,6 +119,9 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    lasting: Lasting,
+
+    #[command(flatten)]
     socket: Socket,
 }
 
@@ -162,10 +166,13 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         return nothing(from, &feed);
     };
     let publication = publication(arguments, needs, arguments.bitrate.unwrap_or(rate));
-    let client = arguments.socket.connect().await?;
-    let mut publisher = client.publish(publication).await.or_code(Code::Failed)?;
+    let waits = waits(arguments, &feed);
+    let mut publisher = tokio::select! {
+        publisher = open(arguments, publication, waits) => publisher?,
+        () = shutdown.asked() => return Ok(Code::Done),
+    };
     let is_stopped = tokio::select! {
-        ready = wait(arguments, &mut feed, &mut publisher) => { ready?; false }
+        ready = wait(arguments, waits, &mut feed, &mut publisher) => { ready?; false }
         () = shutdown.asked() => true,
     };
     let mut progress = Progress::start("publishing", false);
@@ -237,18 +244,41 @@ fn publication(arguments: &Arguments, needs: Needs, rate: Bitrate) -> Publicatio
     }
 }
 
-/// Waits for a subscriber, unless that makes no sense.
+async fn open(
+    arguments: &Arguments,
+    publication: Publication,
+    waits: bool,
+) -> Result<LastingPublisher, Failure> {
+    let socket = arguments.socket.path()?;
+    let publisher = LastingPublisher::publish(socket, publication, arguments.lasting, waits).await;
+    publisher.map_err(|error| {
+        let code = match error {
+            LocalError::Connect { .. } => Code::NoNode,
+            _ => Code::Failed,
+        };
+        let error = error.into();
+        Failure { code, error }
+    })
+}
+
+/// Returns whether the source waits for a subscriber, which makes no sense for all.
+fn waits(arguments: &Arguments, feed: &Feed) -> bool {
+    !arguments.no_wait && arguments.hold.is_none() && !feed.is_live()
+}
+
 async fn wait(
     arguments: &Arguments,
+    waits: bool,
     feed: &mut Feed,
-    publisher: &mut LocalPublisher,
+    publisher: &mut LastingPublisher,
 ) -> Result<(), Failure> {
-    let is_held = arguments.hold.is_some();
-    if arguments.no_wait || is_held || publisher.is_wanted() {
+    if arguments.no_wait || arguments.hold.is_some() || publisher.is_wanted() {
         return Ok(());
     }
-    if feed.is_live() {
+    if !waits {
         return greet(feed, publisher).await;
+    }
+        return Ok(());
     }
     terminal::tell(&format!(
         "nobody receives `{}` yet; waiting",
@@ -258,7 +288,7 @@ async fn wait(
 }
 
 /// Keeps what a live source gives while a subscriber that waits for the stream hears of it and is planned for.
-async fn greet(feed: &mut Feed, publisher: &mut LocalPublisher) -> Result<(), Failure> {
+async fn greet(feed: &mut Feed, publisher: &mut LastingPublisher) -> Result<(), Failure> {
     tokio::select! {
         wanted = publisher.wanted() => Ok(wanted?),
         // What went wrong with the source is told when it is read on.
@@ -271,7 +301,7 @@ async fn send(
     arguments: &Arguments,
     feed: &mut Feed,
     eye: &mut Eye,
-    publisher: &mut LocalPublisher,
+    publisher: &mut LastingPublisher,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
     let speed = if feed.is_live() {
@@ -282,7 +312,14 @@ async fn send(
     let mut pacer = Pacer::new(speed);
     let start = StdInstant::now();
     loop {
-        let unit = eye.next(feed, |sentence| progress.say(sentence)).await;
+        let unit = tokio::select! {
+            biased;
+            unit = eye.next(feed, |sentence| progress.say(sentence)) => unit,
+            error = publisher.gone() => {
+                publisher.go_on_after(error).await?;
+                continue;
+            }
+        };
         let unit = unit.with_context(|| format!("cannot read on in {}", arguments.from))?;
         let Some((marks, payload)) = unit else {
             return Ok(());

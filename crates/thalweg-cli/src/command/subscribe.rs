@@ -7,16 +7,18 @@
 
 use std::fmt::Write as _;
 
+use bytes::Bytes;
 use clap::Args;
 use serde_json::json;
-use thalweg_core::adu::Adu;
-use thalweg_core::id::StreamName;
+use thalweg_core::adu::{Adu, Header};
+use thalweg_core::id::{Sequence, StreamId, StreamName};
 use thalweg_media::ts::{Subscriber as Remux, Withheld};
-use thalweg_node::local::LocalSubscriber;
+use thalweg_node::local::{Client, LocalError, LocalSubscriber};
 use thalweg_node::{SubscribeOptions, SubscriberEvent};
 
 use crate::ends::{End, Sink};
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
+use crate::lasting::{self, Backoff, Lasting};
 use crate::progress::Progress;
 use crate::shutdown::Shutdown;
 use crate::socket::Socket;
@@ -28,7 +30,7 @@ Examples:
   thalweg subscribe truck/cam1 --to - | ffplay -
   thalweg subscribe truck/cam1 --to udp://127.0.0.1:5004    # then: vlc udp://@:5004
 
-It waits when nobody publishes the stream yet. Ctrl-C ends it; what was written is whole.";
+It waits when nobody publishes the stream yet, when its producer dies, and when the node goes away\nuntil it is back (not with --no-reconnect). Ctrl-C ends it; what was written is whole.";
 
 /// Receive a stream as MPEG-TS into a file, a pipe or UDP.
 #[derive(Debug, Args)]
@@ -46,6 +48,9 @@ pub struct Arguments {
     json: bool,
 
     #[command(flatten)]
+    lasting: Lasting,
+
+    #[command(flatten)]
     socket: Socket,
 }
 
@@ -56,6 +61,29 @@ struct Left {
     written: u64,
     /// Payloads that are no media units.
     unreadable: u64,
+    /// What a node that went away had given up as missing, or would have given meanwhile, as far as is known.
+    missing: u64,
+    /// The stream of the ADU that came last, and its number.
+    last: Option<(StreamId, Sequence)>,
+}
+
+impl Left {
+    /// Takes in that an ADU came, and returns whether it is new: a node that is back gives the newest again.
+    /// The first after it was away says what is missing.
+    fn is_new(&mut self, header: &Header, is_back: &mut bool) -> bool {
+        let known = self.last.filter(|(stream, _)| *stream == header.stream);
+        if let Some((_, last)) = known {
+            if header.sequence <= last {
+                return false;
+            }
+            if *is_back {
+                self.missing += header.sequence.0 - last.0 - 1;
+            }
+        }
+        *is_back = false;
+        self.last = Some((header.stream, header.sequence));
+        true
+    }
 }
 
 /// Receives until the stream ends or somebody asks to stop.
@@ -72,12 +100,26 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         name: arguments.name.clone(),
         in_sequence: true,
     };
-    let mut subscriber = client.subscribe(options).await.or_code(Code::Failed)?;
+    let subscriber = client.subscribe(options.clone()).await;
+    let mut subscriber = subscriber.or_code(Code::Failed)?;
     let mut progress = Progress::start("receiving", matches!(arguments.to, End::Standard));
     let mut remux = Remux::new();
     let mut left = Left::default();
     let received = tokio::select! {
-        received = receive(&mut subscriber, &mut sink, &mut remux, &mut progress, &mut left) => received,
+        received = async {
+            loop {
+                let received =
+                    receive(&mut subscriber, &mut sink, &mut remux, &mut progress, &mut left).await;
+                match received {
+                    Err(Stop::Gone(_)) if !arguments.lasting.no_reconnect => {
+                        subscriber = again(arguments, &options, &progress).await?;
+                    }
+                    Err(Stop::Gone(error)) => return Err(error.into()),
+                    Err(Stop::Failed(failure)) => return Err(failure),
+                    Ok(()) => return Ok(()),
+                }
+            }
+        } => received,
         () = shutdown.asked() => Ok(()),
     };
     let finished = sink.finish();
@@ -86,7 +128,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
     let withheld = remux.withheld();
     terminal::tell(&format!(
         "received {passed}; missing {}, unreadable {}, {}",
-        subscriber.skipped(),
+        subscriber.skipped() + left.missing,
         left.unreadable,
         in_words(&withheld)
     ));
@@ -94,7 +136,7 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         let report = json!({
             "adus": counts.adus,
             "bytes": counts.bytes,
-            "missing": subscriber.skipped(),
+            "missing": subscriber.skipped() + left.missing,
             "unreadable": left.unreadable,
             "withheld": {
                 "without_tables": withheld.without_tables,
@@ -133,31 +175,87 @@ fn in_words(withheld: &Withheld) -> String {
     text
 }
 
+/// Why nothing more comes, though the stream has not ended.
+enum Stop {
+    /// The node is gone, and may be back.
+    Gone(LocalError),
+    /// It cannot be written, or the node says no.
+    Failed(Failure),
+}
+
 async fn receive(
     subscriber: &mut LocalSubscriber,
     sink: &mut Sink,
     remux: &mut Remux,
     progress: &mut Progress,
     left: &mut Left,
-) -> Result<(), Failure> {
-    while let Some(event) = subscriber.recv().await? {
+) -> Result<(), Stop> {
+    let mut is_back = true;
+    loop {
+        let event = match subscriber.recv().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return Ok(()),
+            Err(error) if lasting::is_gone(&error) => return Err(Stop::Gone(error)),
+            Err(error) => return Err(Stop::Failed(error.into())),
+        };
         match event {
             SubscriberEvent::Notice(notice) => progress.say(&notice),
             SubscriberEvent::Adu(Adu { header, payload }) => {
-                progress.count(payload.len());
-                match remux.handle_payload(&payload) {
-                    Ok(packets) if packets.is_empty() => {}
-                    Ok(packets) => {
-                        sink.write(&packets, header.media_time.as_90khz()).await?;
-                        left.written += packets.len() as u64;
-                    }
-                    Err(error) => {
-                        left.unreadable += 1;
-                        tracing::debug!(%error, "an ADU is no media unit");
-                    }
+                if left.is_new(&header, &mut is_back) {
+                    progress.count(payload.len());
+                    let written = write(sink, remux, left, &header, &payload).await;
+                    written.map_err(Stop::Failed)?;
                 }
             }
         }
     }
+}
+
+async fn write(
+    sink: &mut Sink,
+    remux: &mut Remux,
+    left: &mut Left,
+    header: &Header,
+    payload: &Bytes,
+) -> Result<(), Failure> {
+    match remux.handle_payload(payload) {
+        Ok(packets) if packets.is_empty() => {}
+        Ok(packets) => {
+            sink.write(&packets, header.media_time.as_90khz()).await?;
+            left.written += packets.len() as u64;
+        }
+        Err(error) => {
+            left.unreadable += 1;
+            tracing::debug!(%error, "an ADU is no media unit");
+        }
+    }
     Ok(())
+}
+
+/// Subscribes again when the node is back.
+async fn again(
+    arguments: &Arguments,
+    options: &SubscribeOptions,
+    progress: &Progress,
+) -> Result<LocalSubscriber, Failure> {
+    let socket = arguments.socket.path()?;
+    lasting::tell_gone(&socket, |sentence| progress.say(sentence));
+    let mut backoff = Backoff::new();
+    loop {
+        backoff.wait().await;
+        let subscribed = async {
+            Client::connect(&socket)
+                .await?
+                .subscribe(options.clone())
+                .await
+        };
+        match subscribed.await {
+            Ok(subscriber) => {
+                lasting::tell_back(&socket, |sentence| progress.say(sentence));
+                return Ok(subscriber);
+            }
+            Err(error) if lasting::is_gone(&error) => tracing::debug!(%error, "not back"),
+            Err(error) => return Err(error.into()),
+        }
+    }
 }

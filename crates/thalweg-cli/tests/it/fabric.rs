@@ -152,7 +152,7 @@ pub fn terminate(child: &Child) {
 }
 
 /// A program that ends with the test, however that ends.
-struct Ending(Child);
+pub struct Ending(pub Child);
 
 impl Drop for Ending {
     fn drop(&mut self) {

@@ -10,6 +10,7 @@ mod fabric;
 mod files;
 mod inbox;
 mod input;
+mod lasting;
 mod lone;
 mod ls;
 mod output;

@@ -1,0 +1,65 @@
+//! Proves what is given again when a node is back: what is not settled, within its bound, and as the
+//! beginning of a stream.
+
+use bytes::Bytes;
+use thalweg_core::adu::{Flags, Importance, MediaTime};
+
+use super::*;
+
+fn outgoing(number: u64, depends_on: u32, bytes: usize) -> Outgoing {
+    Outgoing {
+        media_time: MediaTime::from_micros(number),
+        importance: Importance(1),
+        layer: 0,
+        flags: Flags::NONE,
+        depends_on,
+        payload: Bytes::from(vec![0; bytes]),
+    }
+}
+
+fn times(kept: &mut Kept) -> Vec<u64> {
+    let again = kept.begin_again();
+    again.iter().map(|one| one.media_time.as_micros()).collect()
+}
+
+#[test]
+fn kept_adus_are_those_that_are_not_settled() {
+    let mut kept = Kept::default();
+    for number in 0..10 {
+        kept.push(outgoing(number, 0, 100));
+    }
+    kept.settle(7);
+    // An older word changes nothing.
+    kept.settle(3);
+    assert_eq!((times(&mut kept), kept.bytes), (vec![7, 8, 9], 300));
+    // Numbers are those of the new stream now.
+    kept.settle(1);
+    kept.push(outgoing(10, 0, 100));
+    assert_eq!(times(&mut kept), [8, 9, 10]);
+}
+
+#[test]
+fn kept_adus_depend_on_nothing_of_a_former_stream() {
+    let mut kept = Kept::default();
+    for number in 0..4 {
+        kept.push(outgoing(number, u32::from(number > 0), 1));
+    }
+    kept.settle(2);
+    let again = kept.begin_again();
+    let depends: Vec<u32> = again.iter().map(|one| one.depends_on).collect();
+    assert_eq!(depends, [0, 1]);
+    assert_eq!(kept.push(outgoing(4, 3, 1)).depends_on, 0);
+    assert_eq!(kept.push(outgoing(5, 3, 1)).depends_on, 3);
+}
+
+#[test]
+fn kept_adus_have_a_bound_in_bytes() {
+    let mut kept = Kept::default();
+    for number in 0..5 {
+        kept.push(outgoing(number, 0, KEPT_BYTES_MAX / 3));
+    }
+    assert!(kept.bytes <= KEPT_BYTES_MAX);
+    assert_eq!((kept.first, kept.dropped), (2, 2));
+    kept.settle(1);
+    assert_eq!(kept.dropped, 1, "one of them was settled");
+}

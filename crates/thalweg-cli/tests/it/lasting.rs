@@ -1,0 +1,169 @@
+//! Proves that publishers and subscribers outlive each other and their nodes.
+//!
+//! *How.* Real processes, killed without a word. Whatever goes on is seen by what the subscriber has written:
+//! that grows.
+
+use std::path::{Path, PathBuf};
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use crate::fabric::{Ending, Fabric, PATIENCE, make_clip, terminate};
+use crate::program::Run;
+
+const PUBLISH: [&str; 5] = ["publish", "bikes", "--from", "clip.ts", "--loop"];
+const SUBSCRIBE: [&str; 4] = ["subscribe", "bikes", "--to", "out.ts"];
+
+/// A clip that is published at the camera and subscribed to at the relay.
+struct Show {
+    fabric: Fabric,
+    publish: Ending,
+    subscribe: Ending,
+}
+
+impl Show {
+    fn start() -> Self {
+        let fabric = Fabric::start();
+        make_clip(fabric.path());
+        let subscribe = Ending(fabric.spawn(&SUBSCRIBE, "relay"));
+        let publish = Ending(fabric.spawn(&PUBLISH, "camera"));
+        let show = Self {
+            fabric,
+            publish,
+            subscribe,
+        };
+        show.goes_on("it begins");
+        show
+    }
+
+    fn written(&self) -> PathBuf {
+        self.fabric.path().join("out.ts")
+    }
+
+    /// Waits until more has come.
+    fn goes_on(&self, when: &str) {
+        let before = length(&self.written());
+        let begun = Instant::now();
+        while length(&self.written()) <= before {
+            assert!(begun.elapsed() < PATIENCE, "nothing comes: {when}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn kill_publisher(&mut self) {
+        self.publish.0.kill().expect("it runs");
+        self.publish.0.wait().expect("it ends");
+    }
+}
+
+fn length(file: &Path) -> u64 {
+    std::fs::metadata(file).map_or(0, |file| file.len())
+}
+
+/// Ends a program that is still there, and returns what it said.
+fn end(mut ending: Ending) -> Run {
+    let is_there = ending.0.try_wait().expect("it is ours").is_none();
+    if is_there {
+        terminate(&ending.0);
+    }
+    let run = Run(output(&mut ending.0)).exits(0);
+    assert!(is_there, "it has ended: {}", run.err());
+    run
+}
+
+fn output(child: &mut Child) -> std::process::Output {
+    use std::io::Read as _;
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let mut err = child.stderr.take().expect("it is piped");
+    err.read_to_end(&mut stderr).expect("readable");
+    let mut out = child.stdout.take().expect("it is piped");
+    out.read_to_end(&mut stdout).expect("readable");
+    std::process::Output {
+        status: child.wait().expect("it ends"),
+        stdout,
+        stderr,
+    }
+}
+
+#[test]
+fn publisher_and_subscriber_go_on_when_their_nodes_are_back() {
+    let mut show = Show::start();
+    show.fabric.crash("camera");
+    show.goes_on("the publisher's node was killed");
+    show.fabric.crash("relay");
+    show.goes_on("the subscriber's node was killed");
+    show.fabric.restart("relay", || {});
+    show.goes_on("the subscriber's node was restarted");
+    let published = end(show.publish).err();
+    let received = end(show.subscribe).err();
+    for (who, said) in [("publish", &published), ("subscribe", &received)] {
+        for word in ["is gone; trying again", "is back"] {
+            assert!(said.contains(word), "{who}: {said}");
+        }
+    }
+}
+
+#[test]
+fn killed_publisher_is_followed_by_the_next_at_once() {
+    let mut show = Show::start();
+    show.kill_publisher();
+    show.publish = Ending(show.fabric.spawn(&PUBLISH, "camera"));
+    // What the killed one gave last may come yet, and then comes what the next gives.
+    for _ in 0..5 {
+        show.goes_on("the publisher was killed");
+    }
+    let received = end(show.subscribe).err();
+    assert!(received.contains("died before it ended"), "{received}");
+    end(show.publish);
+}
+
+#[test]
+fn name_is_free_while_the_node_of_a_sink_is_silent() {
+    let mut show = Show::start();
+    show.fabric.signal("relay", "STOP");
+    show.kill_publisher();
+    let again = [
+        "publish",
+        "bikes",
+        "--from",
+        "clip.ts",
+        "--no-wait",
+        "--rate",
+        "max",
+    ];
+    let run = show.fabric.run(&again, "camera").exits(0);
+    assert!(!run.err().contains("already"), "{}", run.err());
+    show.fabric.signal("relay", "CONT");
+}
+
+#[test]
+fn name_that_stays_taken_is_waited_for_and_told() {
+    let show = Show::start();
+    let run = show.fabric.run(&PUBLISH, "camera").exits(1);
+    for word in ["publishes `bikes` already", "waiting 5 s"] {
+        assert!(run.err().contains(word), "{}", run.err());
+    }
+}
+
+#[test]
+fn scripts_end_with_their_node() {
+    let mut show = Show::start();
+    let script = |arguments: &[&str], node: &str| {
+        let arguments = [arguments, &["--no-reconnect"]].concat();
+        Ending(show.fabric.spawn(&arguments, node))
+    };
+    let mut waiting = [
+        script(&["subscribe", "nothing", "--to", "none.ts"], "viewer"),
+        script(&["publish", "other", "--from", "clip.ts"], "viewer"),
+    ];
+    // Both have been let in once the map shows the one's stream, which comes after the other.
+    let begun = Instant::now();
+    while !show.fabric.status("viewer").to_string().contains("other") {
+        assert!(begun.elapsed() < PATIENCE, "it is not published");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    show.fabric.crash("viewer");
+    for ending in &mut waiting {
+        let run = Run(output(&mut ending.0)).exits(1);
+        assert!(run.err().contains("the node went away"), "{}", run.err());
+    }
+}
