@@ -278,8 +278,6 @@ async fn wait(
     if !waits {
         return greet(feed, publisher).await;
     }
-        return Ok(());
-    }
     terminal::tell(&format!(
         "nobody receives `{}` yet; waiting",
         arguments.name

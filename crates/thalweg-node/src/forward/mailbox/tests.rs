@@ -4,7 +4,7 @@ use bytes::Bytes;
 use thalweg_core::adu::Header;
 use thalweg_core::id::Sequence;
 use thalweg_core::limits::{MAILBOX_ADUS_MAX, MAILBOX_BYTES_MAX};
-use thalweg_core::mailbox::{PATIENCE_ONCE, TAKE_GRACE};
+use thalweg_core::mailbox::{PATIENCE_ONCE, START_PATIENCE, TAKE_GRACE};
 
 use super::*;
 use crate::forward::{Account, StreamCounts};
@@ -92,9 +92,10 @@ fn stopped_subscriber_costs_another_nothing() {
         "{waiting:?}"
     );
     drop(stopped);
+    // One of two missed each, but for what waited when it left.
     let (delivered, dropped) = rig.counted();
-    assert_eq!(delivered, 0, "one of two missed each");
-    assert_eq!(dropped.iter().map(|(_, count)| count).sum::<u64>(), many);
+    assert!(delivered <= most, "{delivered}");
+    assert_eq!(dropped, [("expired", many - delivered)]);
 }
 
 #[test]
@@ -155,11 +156,11 @@ fn adu_before_a_subscriber_began_is_no_loss() {
     for sequence in [2, 4] {
         post(sequence, Instant::ZERO);
     }
-    assert_eq!(taken(&other, late), [2]);
+    assert_eq!(taken(&other, Instant::ZERO + START_PATIENCE), [2]);
     // The first waits for it, the other has begun with a later one.
     post(1, Instant::ZERO);
     assert_eq!(taken(&one, Instant::ZERO), [0, 1, 2]);
-    assert_eq!(taken(&other, late + PATIENCE_ONCE), [4]);
+    assert_eq!(taken(&other, late), [4]);
     assert_eq!(rig.counted(), (4, vec![]));
     post(3, Instant::ZERO);
     assert_eq!(
