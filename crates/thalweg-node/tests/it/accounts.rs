@@ -177,7 +177,9 @@ async fn datagrams_that_the_line_loses_are_lost_on_the_way() {
     let name = "cam".parse().expect("a name");
     let in_sequence = false;
     let options = SubscribeOptions { name, in_sequence };
-    let _subscriber = nodes[2].handle.subscribe(options).await;
+    let mut subscriber = nodes[2].handle.subscribe(options).await;
+    // What nobody takes in time is lost where the subscriber is.
+    tokio::spawn(async move { while subscriber.recv().await.is_some() {} });
     let publisher = nodes[0]
         .handle
         .publish(publication(Reliability::None))

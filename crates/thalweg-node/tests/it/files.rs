@@ -18,7 +18,7 @@ use thalweg_core::model::Layer;
 use thalweg_core::needs::{Needs, Order, Reliability};
 use thalweg_core::transfer::message::State;
 use thalweg_core::transfer::tree::whole_hash;
-use thalweg_core::transfer::{File, FileName, Manifest, Parcel, Receipt, TransferId};
+use thalweg_core::transfer::{File, FileName, Manifest, Mode, Parcel, Receipt, TransferId};
 use thalweg_core::units::Bitrate;
 use thalweg_node::local::{Client, LocalPublisher, LocalSubscriber};
 use thalweg_node::transfer::{self, Event, Inbox, ReceiveOptions, SendOptions};
@@ -169,6 +169,8 @@ fn manifest() -> Manifest {
     let file = File {
         name: FileName::new(b"survey").expect("a name"),
         size: BYTES.len() as u64,
+        mode: Mode::of(0o644),
+        changed: 0,
         hash: whole_hash(BYTES),
     };
     Manifest::new(vec![file], 1_024, Vec::new()).expect("it fits together")

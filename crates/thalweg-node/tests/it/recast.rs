@@ -233,7 +233,10 @@ async fn who_joins_in_a_pause_begins_with_the_newest_key_adu() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn between_what_is_kept_and_what_is_live_nothing_is_missing_nor_comes_twice() {
     let (source, _hub, sinks) = fork(&["ann", "bob", "eve"]).await;
-    let publisher = source.handle.publish(publication()).await;
+    let mut publication = publication();
+    // They read at the end: what has a deadline is dropped that nobody takes in time.
+    publication.needs.deadline = Duration::NEVER;
+    let publisher = source.handle.publish(publication).await;
     let mut publisher = publisher.expect("it is published");
     let mut subscribers = vec![subscribe(&sinks[0]).await];
     are_active(&source, 1).await;
@@ -377,7 +380,7 @@ async fn when_a_producer_is_gone_its_sink_goes_on_with_the_newest_key_of_the_one
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_does_not_read_misses_what_others_get_where_sinks_say_what_they_lack() {
+async fn program_that_reads_late_holds_up_no_other() {
     const MANY: u64 = 12_000;
     // In sequence it is waited a minute for what is lacking before the end, if nothing is behind that: on a busy machine the quick
     // one may lack it too.
@@ -416,10 +419,9 @@ async fn who_does_not_read_misses_what_others_get_where_sinks_say_what_they_lack
     assert!(ann.is_sorted(), "in the order of the stream");
     assert_eq!(of_hub("received").await, MANY + 1, "one copy, and the end");
     let dropped = of_hub("overflow").await;
-    assert!(dropped > 0, "eve cannot have had room for all");
     let eve = received(&mut eve).await;
-    assert!(eve.is_sorted() && eve.len() < ann.len());
-    // Who is quick misses nothing but what its own queue had no room for.
+    assert!(eve.is_sorted());
+    // Each has all but what its own queue before the link had no room for.
     let lacking = 2 * MANY - (ann.len() + eve.len()) as u64;
     assert_eq!(lacking, dropped);
     finished.await.expect("no panic");
