@@ -14,8 +14,8 @@ pub struct Marks {
     pub media_time: MediaTime,
     /// When it must be decoded; what a source paces by. Not in the header.
     pub decode_time: MediaTime,
-    /// Which clock the decode time is of, where an input has several; differences mean something within one. Not in the
-    /// header.
+    /// Which clock the decode time is of, where an input has several; differences mean something within one.
+    /// Not in the header.
     pub clock: u16,
     /// How much it matters.
     pub importance: Importance,

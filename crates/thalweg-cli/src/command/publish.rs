@@ -1,8 +1,8 @@
 //! `thalweg publish NAME --from …`: a transport stream becomes a stream of the fabric.
 //!
 //! *The idea.* The source's first seconds are read ahead, for the planner wants a rate; then the stream is announced,
-//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is kept for a
-//! moment and then dropped, unless the stream is held.
+//! and units leave when they are due. Without a subscriber nothing is sent: the file waits, a live source is
+//! kept for a moment and then dropped, unless the stream is held.
 //!
 //! *What it does not do.* It transcodes nothing, and opens no link: that is the node's, through its Unix socket.
 
@@ -35,8 +35,8 @@ use crate::shutdown::Shutdown;
 use crate::socket::Socket;
 use crate::terminal;
 
-/// How long a live source is kept back for a subscriber that waits for the stream: across a few hops it hears of the stream
-/// and is planned for within a second or two.
+/// How long a live source is kept back for a subscriber that waits for the stream: across a few hops it hears
+/// of the stream and is planned for within a second or two.
 const GREETING: std::time::Duration = std::time::Duration::from_secs(3);
 
 const EXAMPLES: &str = "\
@@ -285,7 +285,8 @@ async fn wait(
     Ok(publisher.wanted().await?)
 }
 
-/// Keeps what a live source gives while a subscriber that waits for the stream hears of it and is planned for.
+/// Keeps what a live source gives while a subscriber that waits for the stream hears of it and is planned
+/// for.
 async fn greet(feed: &mut Feed, publisher: &mut LastingPublisher) -> Result<(), Failure> {
     tokio::select! {
         wanted = publisher.wanted() => Ok(wanted?),

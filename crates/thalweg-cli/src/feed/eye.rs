@@ -1,7 +1,8 @@
 //! A feed with an eye on it: units as they come, and a word to the person at the terminal when none do.
 //!
-//! *The idea.* Each wait for a unit is cut into pieces of a few seconds, and after each `watch` says what there is to say. At
-//! the end a source of which nothing could be used is a failure that says what came instead.
+//! *The idea.* Each wait for a unit is cut into pieces of a few seconds, and after each `watch` says what
+//! there is to say. At the end a source of which nothing could be used is a failure that says what came
+//! instead.
 //!
 //! *What it does not do.* It decides nothing of that; `watch` and `trouble` do.
 
@@ -20,22 +21,33 @@ use crate::ends::End;
 use crate::exit::{Code, Outcome, fail};
 use crate::terminal;
 
+/// How long the medium's own time is waited for once units come: streams without times have none.
+const UNTIMED: Duration = Duration::from_secs(5);
+
 /// Watches a feed.
 pub struct Eye {
     start: Instant,
+    /// When the first usable unit was seen.
+    usable: Option<Duration>,
     watch: Watch,
 }
 
 impl Eye {
     /// Begins to watch what comes from an end.
     pub fn open(from: &End) -> Self {
+        let name = match from {
+            End::Standard => "standard input".to_owned(),
+            _ => from.to_string(),
+        };
         Self {
             start: Instant::now(),
-            watch: Watch::new(from.to_string(), Duration::ZERO),
+            usable: None,
+            watch: Watch::new(name, Duration::ZERO),
         }
     }
 
-    /// Measures the rate of a feed; see [`Feed::measure`].
+    /// Measures the rate of a feed; see [`Feed::measure`]. Where units say nothing of time, by the
+    /// clock here.
     pub async fn measure(&mut self, feed: &mut Feed) -> io::Result<Option<Bitrate>> {
         self.watch.begin(self.start.elapsed());
         loop {
@@ -51,6 +63,13 @@ impl Eye {
             }
             if let Some(rate) = rate {
                 return rate;
+            }
+            let now = self.start.elapsed();
+            if feed.units() > 0 {
+                let passed = now - *self.usable.get_or_insert(now);
+                if passed >= UNTIMED {
+                    return Ok(Some(feed.rate_over(passed.into())));
+                }
             }
         }
     }
@@ -85,7 +104,7 @@ impl Eye {
     }
 }
 
-/// Ends a run whose source gave nothing that can be used.
+/// Ends a run in which the source gave nothing that can be used.
 pub fn nothing(from: &End, feed: &Feed) -> Outcome {
     let trouble = feed.trouble().sentence();
     let trouble = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));

@@ -2,8 +2,8 @@
 //!
 //! *The idea.* Bytes go through `thalweg_media::ts::Publisher`; what comes out is given one by one. A file that is
 //! played again goes on in time where it ended, so that a player sees no seam. Before a stream is announced its first
-//! seconds are read ahead, for the planner wants its rate. What comes and cannot be used is told: while it comes
-//! (`watch`), and at the end (`trouble`).
+//! seconds are read ahead, for the planner wants its rate. What comes and cannot be used is told: while it
+//! comes (`watch`), and at the end (`trouble`).
 //!
 //! *What it does not do.* It does not pace (`pace`) and knows no node.
 
@@ -143,6 +143,17 @@ impl Feed {
         self.source.seen()
     }
 
+    /// Returns how many units have come since the source could be used.
+    pub fn units(&self) -> u64 {
+        self.units
+    }
+
+    /// Returns the rate of what was read ahead, if it came within a time.
+    pub fn rate_over(&self, time: Duration) -> Bitrate {
+        let bytes = self.ahead.iter().map(|(_, payload)| payload.len() as u64);
+        DataSize::from_bytes(bytes.sum()) / time.max(Duration::from_secs(1))
+    }
+
     /// Reads ahead, and returns the rate of the stream so far; `None` if nothing is there that can be used.
     ///
     /// ```text
@@ -241,7 +252,8 @@ impl Feed {
         }
     }
 
-    /// Returns whether so much came of a file or pipe without a packet that none will come: a device has no end.
+    /// Returns whether so much came of a file or pipe without a packet that none will come: a device has no
+    /// end.
     fn is_hopeless(&self) -> bool {
         !self.is_live()
             && self.lack() == Some(Lack::Packets)

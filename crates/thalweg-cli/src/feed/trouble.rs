@@ -1,7 +1,8 @@
 //! What was wrong with a source, in words and for scripts.
 //!
-//! *The idea.* Every count of the readers (packets, tables, units, RTP, datagrams) that means that something was missing or
-//! left out has a phrase; what is not zero is said. For scripts all counts are given, zero or not.
+//! *The idea.* Every count of the readers (packets, tables, units, RTP, datagrams) that means that something
+//! was missing or left out has a phrase; what is not zero is said. For scripts all counts are given, zero or
+//! not.
 
 use serde_json::{Value, json};
 use thalweg_media::rtp::PortCounts;

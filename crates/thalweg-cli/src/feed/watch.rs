@@ -1,7 +1,8 @@
 //! Says when a source gives nothing, or nothing that can be used, and when it does again.
 //!
-//! *The idea.* While units are waited for, the source is looked at every few seconds, and whenever one has come. What has
-//! come since the last unit tells what to say. The same thing is said once; another thing is said when it is seen.
+//! *The idea.* While units are waited for, the source is looked at every few seconds, and whenever one has
+//! come. What has come since the last unit tells what to say. The same thing is said once; another thing is
+//! said when it is seen.
 //!
 //! ```text
 //!   a unit since   ─► nothing to say, or after a silence: "… works"
@@ -19,8 +20,12 @@ use super::looks::look;
 use super::trouble::Trouble;
 use crate::ends::Seen;
 
-/// How long nothing usable comes before that is said: a person who waits wonders after three seconds.
+/// How long nothing usable comes before that is said: a person wonders after three seconds. Each
+/// silence that ended doubles it, for a source may be sparse by nature.
 const PATIENCE: Duration = Duration::from_millis(2_500);
+
+/// The longest patience.
+const PATIENCE_MAX: Duration = Duration::from_mins(1);
 
 /// What is seen of a source at one moment.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +56,8 @@ pub struct Watch {
     name: String,
     /// When to look again.
     due: Duration,
+    /// How long after that.
+    patience: Duration,
     /// What there was at the last unit.
     before: Sight,
     said: Option<Said>,
@@ -62,6 +69,7 @@ impl Watch {
         Self {
             name,
             due: now + PATIENCE,
+            patience: PATIENCE,
             before: Sight::default(),
             said: None,
         }
@@ -74,16 +82,17 @@ impl Watch {
 
     /// Says that units are waited for from now on.
     pub fn begin(&mut self, now: Duration) {
-        self.due = now + PATIENCE;
+        self.due = now + self.patience;
     }
 
-    /// Looks at the source, when a unit has come or when patience is over; returns what there is to say. Units that were
-    /// read ahead come though none is new in the sight.
+    /// Looks at the source, when a unit has come or when patience is over; returns what there is to say.
+    /// Units that were read ahead come though none is new in the sight.
     pub fn look(&mut self, now: Duration, sight: Sight, has_unit: bool) -> Option<String> {
-        self.due = now + PATIENCE;
+        self.due = now + self.patience;
         if has_unit || sight.units > self.before.units {
             self.before = sight;
             self.said.take()?;
+            self.patience = (self.patience * 2).min(PATIENCE_MAX);
             return Some(format!("MPEG-TS comes from {}", self.name));
         }
         let (said, what) = self.describe(&sight);

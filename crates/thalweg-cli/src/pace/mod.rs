@@ -1,9 +1,9 @@
 //! When an access unit is due to leave, so that a file is sent as if it were live.
 //!
 //! *The idea.* The first unit anchors media time to the clock; every later one is due as long after the anchor as it
-//! lies behind it in the medium, divided by the speed. A stream whose clock jumps (an edit, a stream cut together) gets a
-//! new anchor, for waiting out the jump would stop the picture. An input may have several clocks, one a programme: each
-//! has its own anchor, and a step from one to another is no jump.
+//! lies behind it in the medium, divided by the speed. Where the clock of a stream jumps (an edit, a stream cut
+//! together) gets a new anchor, for waiting out the jump would stop the picture. An input may have several
+//! clocks, one a programme: each has its own anchor, and a step from one to another is no jump.
 //!
 //! ```text
 //!   due = anchor + (decode − decode₀) / speed

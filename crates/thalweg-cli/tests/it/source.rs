@@ -1,4 +1,5 @@
-//! Proves that a source which gives nothing usable is told and fails, and that a live one loses nothing at its start.
+//! Proves that a source which gives nothing usable is told and fails, and that a live one loses nothing at
+//! its start.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{Ipv4Addr, UdpSocket};

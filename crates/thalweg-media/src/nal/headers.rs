@@ -2,9 +2,9 @@
 //!
 //! The idea: a function a codec, from the first bytes behind a start code to a [`Picture`].
 //!
-//! Sources: ITU-T H.264 table 7-1; ITU-T H.265 table 7-1; ITU-T H.266 table 5; ISO/IEC 11172-2 §2.4.2 and ITU-T H.262
-//! §6.2, table 6-1 (MPEG-1, MPEG-2); ISO/IEC 14496-2 §6.2.1, table 6-3 (MPEG-4); SMPTE 421M Annex E (VC-1); GY/T 299.1
-//! (AVS).
+//! Sources: ITU-T H.264 table 7-1; ITU-T H.265 table 7-1; ITU-T H.266 table 5; ISO/IEC 11172-2 §2.4.2 and
+//! ITU-T H.262 §6.2, table 6-1 (MPEG-1, MPEG-2); ISO/IEC 14496-2 §6.2.1, table 6-3 (MPEG-4); SMPTE 421M Annex
+//! E (VC-1); GY/T 299.1 (AVS).
 
 use super::sei::has_recovery_point;
 use super::{Codec, Picture, Role};

@@ -1,8 +1,10 @@
-//! What a video stream (H.264, H.265 and others with start codes) says about the importance of each access unit.
+//! What a video stream (H.264, H.265 and others with start codes) says about the importance of each access
+//! unit.
 //!
-//! The idea: scan for start codes, look at the header bytes behind each (`headers`), and give the access unit the greatest
-//! [`Role`] of its parts. No slice is parsed: the NAL header was made so that a network can decide by it. Where a decoder
-//! can begin is said in more ways than one (IDR, recovery point, sequence header, I picture); each is enough.
+//! The idea: scan for start codes, look at the header bytes behind each (`headers`), and give the access unit
+//! the greatest [`Role`] of its parts. No slice is parsed: the NAL header was made so that a network can
+//! decide by it. Where a decoder can begin is said in more ways than one (IDR, recovery point, sequence
+//! header, I picture); each is enough.
 //!
 //! What it does not do: decode, repair, split several access units in one buffer (they count as one).
 //!

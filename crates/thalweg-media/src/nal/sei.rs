@@ -1,13 +1,14 @@
 //! Supplemental enhancement information: whether it marks a recovery point.
 //!
-//! The idea: messages follow one another, each with its type and length in bytes of which 255 means "and more"; the one
-//! sought is payload type 6, which H.264, H.265 and H.266 share. From there on a decoder gets a whole picture, though it
-//! knows nothing of what came before: encoders that refresh line by line, or begin groups with other than IDR pictures,
-//! mark nothing else.
+//! The idea: messages follow one another, each with its type and length in bytes of which 255 means "and
+//! more"; the one sought is payload type 6, which H.264, H.265 and H.266 share. From there on a decoder gets
+//! a whole picture, though it knows nothing of what came before: encoders that refresh line by line, or begin
+//! groups with other than IDR pictures, mark nothing else.
 //!
 //! What it does not do: tell after how many pictures the picture is whole.
 //!
-//! Sources: ITU-T H.264 §7.3.2.3.1, §D.1.8; ITU-T H.265 §7.3.5, §D.2.8; §7.4.1 of both (emulation prevention).
+//! Sources: ITU-T H.264 §7.3.2.3.1, §D.1.8; ITU-T H.265 §7.3.5, §D.2.8; §7.4.1 of both (emulation
+//! prevention).
 
 const RECOVERY_POINT: u32 = 6;
 
@@ -26,7 +27,7 @@ pub(super) fn has_recovery_point(messages: &[u8]) -> bool {
     false
 }
 
-/// A number whose bytes of 255 are added up to the first that is less.
+/// A number: the sum of bytes up to the first that is not 255.
 fn number(bytes: &mut impl Iterator<Item = u8>) -> Option<u32> {
     let mut sum = 0u32;
     loop {

@@ -73,7 +73,7 @@ fn recovery_points_are_key_pictures() {
     let slice = [0x41, 9];
     let is = |sei: &[u8]| role_of(Codec::H264, &[sei, &slice]).map(|(role, _)| role);
     assert_eq!(is(&[6, 6, 1, 0x84, 0x80]), Some(Role::Key));
-    // Behind another message, whose length is escaped: 255 and 2, with zeros that need a 3 between.
+    // Behind another message, of an escaped length: 255 and 2, with zeros that need a 3 between.
     let mut long = vec![6, 5, 255, 2];
     long.extend([0, 0, 3].repeat(128));
     long.extend([7, 6, 1, 0x84, 0x80]);

@@ -1,10 +1,11 @@
 //! RTP, and MPEG-TS within it.
 //!
 //! The idea: [`Header`] reads and writes the fixed header; [`Depacketizer`] puts packets back in order within a small
-//! window and gives their payloads; [`Packetizer`] puts seven transport packets in each datagram; [`Port`] tells what the
-//! datagrams at a UDP port are, and joins them.
+//! window and gives their payloads; [`Packetizer`] puts seven transport packets in each datagram; [`Port`]
+//! tells what the datagrams at a UDP port are, and joins them.
 //!
-//! What it does not do: read RTCP or SDP; jitter buffering by time (the window is of packets, for no clock is here).
+//! What it does not do: read RTCP or SDP; jitter buffering by time (the window is of packets, for no clock is
+//! here).
 //!
 //! Sources: RFC 3550 §5.1, A.1; RFC 2250 §2 (payload type 33); RFC 3551 §6.
 

@@ -1,9 +1,9 @@
 //! Packets of one source, back in order.
 //!
 //! The idea: packets ahead of their turn wait; when the window is full the missing ones are given up and counted. A new
-//! source id, or a jump too large to be loss, is followed once two packets in a row agree on it: a stray one does not
-//! throw the stream over. Until then its packets are held, at most a window of them, and given in order when it is
-//! confirmed: a source that begins with a key picture loses nothing of it.
+//! source id, or a jump too large to be loss, is followed once two packets in a row agree on it: a stray one
+//! does not throw the stream over. Until then its packets are held, at most a window of them, and given in
+//! order when it is confirmed: a source that begins with a key picture loses nothing of it.
 //!
 //! ```text
 //!   A1 A2 A3 │ B7 (held) · B8 (confirms)  ─►  A1 A2 A3 B7 B8
@@ -86,7 +86,8 @@ impl Depacketizer {
         Self::default()
     }
 
-    /// Takes a datagram of MPEG-TS in RTP: of payload type 33, or of any other whose payloads are whole transport packets.
+    /// Takes a datagram of MPEG-TS in RTP: of payload type 33, or of any other where payloads are whole
+    /// transport packets.
     ///
     /// Fails   [`RtpError`] if it is none; nothing changes then
     pub fn push(&mut self, datagram: &[u8]) -> Result<(), RtpError> {
@@ -119,8 +120,8 @@ impl Depacketizer {
         Ok(())
     }
 
-    /// Says that no more packets come, or that none came for long: what waits is given, and a source that nothing
-    /// contradicted is followed.
+    /// Says that no more packets come, or that none came for long: what waits is given, and a source that
+    /// nothing contradicted is followed.
     pub fn flush(&mut self) {
         self.release(0);
         if let Some(suspect) = self.suspect.take_if(|suspect| suspect.streak > 0) {
@@ -204,8 +205,8 @@ impl Depacketizer {
         };
         let offset = |sequence: u16| i64::from(sequence.wrapping_sub(origin).cast_signed());
         let first = packets.iter().map(|&(n, _)| offset(n)).min().unwrap_or(0);
-        // A multiple of 2^16 above all that was, so that full numbers keep going up, and a round more for what is before
-        // the first that came.
+        // A multiple of 2^16 above all that was, so that full numbers keep going up, and a round more for
+        // what is before the first that came.
         let base = (self.due | 0xffff) + 1 + (1 << 16) + u64::from(origin);
         self.due = base.saturating_add_signed(first);
         for (sequence, payload) in packets {

@@ -1,10 +1,11 @@
 //! What comes at one UDP port: transport packets as they are, or in RTP, told apart datagram by datagram.
 //!
-//! The idea: a datagram that is certain decides for those that are not. Certain are whole transport packets, alone or
-//! behind an RTP header, of any payload type. A row of sync bytes within a datagram, and an RTP header whose number follows
-//! on the last of its source, are nearly so. A datagram that says nothing is a piece of what came before it: senders cut a
-//! transport stream where they like, as ffmpeg does at 1,472 bytes, so pieces are given on and joined by the reader, and a
-//! piece may begin with any bytes, those of an RTP header too.
+//! The idea: a datagram that is certain decides for those that are not. Certain are whole transport packets,
+//! alone or behind an RTP header, of any payload type. A row of sync bytes within a datagram, and an RTP
+//! header with the number next to the last of its source, are nearly so. A datagram that says nothing is a
+//! piece of what came before it: senders cut a transport stream where they like, as ffmpeg does at 1,472
+//! bytes, so pieces are given on and joined by the reader, and a piece may begin with any bytes, those of an
+//! RTP header too.
 //!
 //! ```text
 //!                        plain so far           RTP so far           nothing yet
@@ -40,7 +41,7 @@ pub struct PortCounts {
     pub datagrams: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// RTP packets whose payload is no MPEG-TS.
+    /// RTP packets with another payload than MPEG-TS.
     pub foreign: u64,
     /// The payload type of the last of these.
     pub foreign_type: Option<u8>,
@@ -95,28 +96,32 @@ impl Port {
     pub fn push(&mut self, datagram: &[u8]) {
         self.counts.datagrams += 1;
         self.counts.bytes += datagram.len() as u64;
-        let carriage = self.carriage;
-        match (sniff(datagram), carriage) {
-            (Kind::Transport, _) => self.push_plain(datagram),
-            (Kind::RtpTransport, _) => self.push_rtp(datagram),
-            (Kind::OtherRtp(header), Some(Carriage::Plain)) => {
-                if self.follows(&header) {
-                    self.push_rtp(datagram);
-                } else {
-                    self.push_plain(datagram);
-                }
-            }
-            (_, Some(Carriage::Plain)) => self.push_plain(datagram),
-            (Kind::OtherRtp(header), None)
-                if header.payload_type != PAYLOAD_TYPE_MP2T && has_row(datagram) =>
-            {
-                self.push_plain(datagram);
-            }
-            (Kind::OtherRtp(_), _) => self.push_rtp(datagram),
-            (Kind::Control, _) => self.counts.control += 1,
-            (Kind::Unknown, None) => self.push_plain(datagram),
-            (Kind::Unknown, _) if has_row(datagram) => self.push_plain(datagram),
-            (Kind::Unknown, _) => self.counts.unknown += 1,
+        match sniff(datagram) {
+            Kind::RtpTransport => self.push_rtp(datagram),
+            Kind::OtherRtp(header) if self.is_rtp(&header, datagram) => self.push_rtp(datagram),
+            kind if self.is_plain(kind, datagram) => self.push_plain(datagram),
+            Kind::Control => self.counts.control += 1,
+            _ => self.counts.unknown += 1,
+        }
+    }
+
+    /// Whether a packet that looks like RTP is, and no piece of a plain stream.
+    fn is_rtp(&mut self, header: &Header, datagram: &[u8]) -> bool {
+        match self.carriage {
+            Some(Carriage::Plain) => self.follows(header),
+            Some(Carriage::Rtp) => true,
+            None => header.payload_type == PAYLOAD_TYPE_MP2T || !has_row(datagram),
+        }
+    }
+
+    /// Whether a datagram that is no RTP is a piece of a plain stream.
+    fn is_plain(&self, kind: Kind, datagram: &[u8]) -> bool {
+        match (kind, self.carriage) {
+            (Kind::Transport, _)
+            | (_, Some(Carriage::Plain))
+            | (Kind::OtherRtp(_) | Kind::Unknown, None) => true,
+            (Kind::Unknown, _) => has_row(datagram),
+            _ => false,
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! The idea: [`Publisher`] reads units, frames each, and says of each what an ADU's header needs ([`Marks`]). An access
 //! unit of a reference or non-reference picture depends on the reference before it on its PID, which chains back to the
-//! key picture. The programme facts right before a key picture bear KEY: with them a receiver can begin. [`Subscriber`] takes payloads in whatever subset arrives and writes a transport stream.
+//! key picture. The programme facts right before a key picture bear KEY: with them a receiver can begin.
+//! [`Subscriber`] takes payloads in whatever subset arrives and writes a transport stream.
 //!
 //! What it does not do: sequence, stream and deadline of an ADU are its caller's; so are pacing and reordering.
 
@@ -40,8 +41,8 @@ pub struct Publisher {
     is_usable: bool,
 }
 
-/// The video PID whose key pictures a receiver begins with. One of several is enough, and more would each send the
-/// receiver on to the next.
+/// The video PID with the key pictures that a receiver begins with. One of several is enough, and more would each
+/// send the receiver on to the next.
 #[derive(Debug, Clone, Copy, Default)]
 struct Starts {
     pid: Option<u16>,
@@ -134,7 +135,8 @@ impl Publisher {
         marks
     }
 
-    /// Whether a receiver can begin with these facts: a key picture comes right behind, or there are no pictures at all.
+    /// Whether a receiver can begin with these facts: a key picture comes right behind, or there are no
+    /// pictures at all.
     fn is_start(&mut self, programme: &Programme) -> bool {
         let mut streams = programme.streams.iter();
         if !streams.any(|stream| is_video(stream.stream_type)) {

@@ -1,8 +1,8 @@
 //! 33-bit timestamps without their wrap.
 //!
 //! The idea: each new value is taken as the one nearest to the last, so that a wrap goes on upwards and a step back
-//! stays a step back. Each stream has one of its own, which begins where its programme's stands: streams wrap together,
-//! and one whose times are of another clock disturbs none.
+//! stays a step back. Each stream has one of its own, which begins where its programme's stands: streams wrap
+//! together, and one with times of another clock disturbs none.
 
 const WRAP: i64 = 1 << 33;
 

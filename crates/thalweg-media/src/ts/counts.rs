@@ -1,7 +1,7 @@
 //! What a reader has met, counted.
 //!
-//! The idea: every byte, packet, table and unit that does not go on is counted under its reason, and [`Counts::each`] gives
-//! all counts by name, so that no caller can forget one.
+//! The idea: every byte, packet, table and unit that does not go on is counted under its reason, and
+//! [`Counts::each`] gives all counts by name, so that no caller can forget one.
 
 /// What the reader has met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,7 +16,7 @@ pub struct Counts {
     pub framing_bytes: u64,
     /// Times that a packet did not begin where the one before it ended.
     pub sync_losses: u64,
-    /// Packets whose counter did not follow.
+    /// Packets that did not follow on by their counter.
     pub continuity_errors: u64,
     /// Packets sent twice.
     pub duplicates: u64,
@@ -38,7 +38,7 @@ pub struct Counts {
     pub damaged_units: u64,
     /// Units given up because too much was pending.
     pub discarded_units: u64,
-    /// Units whose times are of another clock than their programme's; they are given all the same.
+    /// Units with times of another clock than their programme's; they are given all the same.
     pub stray_times: u64,
 }
 

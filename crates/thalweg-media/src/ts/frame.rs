@@ -1,10 +1,11 @@
 //! Transport packets cut from a stream of bytes.
 //!
-//! The idea: a row of sync bytes, equally far apart, is where packets begin. Their distance tells the format: 188 bytes,
-//! 192 with an arrival time of 4 bytes before each packet (M2TS, as Blu-ray and AVCHD write it), or 204 with 16 bytes of
-//! Reed-Solomon code behind it (DVB). Once a row is found, packets follow one another without a search until one does not
-//! begin with a sync byte. What comes out does not depend on how the bytes were sliced, so slices need not end where
-//! packets do: pieces of a datagram, a pipe or a file are joined.
+//! The idea: a row of sync bytes, equally far apart, is where packets begin. Their distance tells the format:
+//! 188 bytes, 192 with an arrival time of 4 bytes before each packet (M2TS, as Blu-ray and AVCHD write it),
+//! or 204 with 16 bytes of Reed-Solomon code behind it (DVB). Once a row is found, packets follow one another
+//! without a search until one does not begin with a sync byte. What comes out does not depend on how the
+//! bytes were sliced, so slices need not end where packets do: pieces of a datagram, a pipe or a file are
+//! joined.
 //!
 //! ```text
 //!   188   │47 …………………│47 …………………│47 …………………│
@@ -14,7 +15,8 @@
 //!
 //! What it does not do: correct errors by the Reed-Solomon code; read the arrival times.
 //!
-//! Sources: ISO/IEC 13818-1 §2.4.3.2; ETSI EN 300 421 §4.4.2 (204 bytes); the Blu-ray Disc format, AV basics (192 bytes).
+//! Sources: ISO/IEC 13818-1 §2.4.3.2; ETSI EN 300 421 §4.4.2 (204 bytes); the Blu-ray Disc format, AV basics
+//! (192 bytes).
 
 use super::packet::{PACKET_BYTES, SYNC};
 
@@ -124,23 +126,16 @@ impl Framer {
     fn search(&mut self, syncs: usize) -> bool {
         let rest = &self.buffer[self.start..];
         let found = find_row(rest, syncs, self.stride);
-        let skip = match found {
-            Some((at, stride)) => {
-                self.stride = stride;
-                // The frame of a 192-byte packet begins before its sync byte.
-                let stamp = if stride == 192 {
-                    at.min(STAMP_BYTES)
-                } else {
-                    0
-                };
-                self.counts.framing_bytes += stamp as u64;
-                self.start += stamp;
-                at - stamp
-            }
-            None => {
-                let keep = (syncs - 1) * STRIDE_BYTES_MAX + STAMP_BYTES;
-                rest.len().saturating_sub(keep)
-            }
+        let skip = if let Some((at, stride)) = found {
+            self.stride = stride;
+            // The frame of a 192-byte packet begins before its sync byte.
+            let stamp = STAMP_BYTES.min(if stride == 192 { at } else { 0 });
+            self.counts.framing_bytes += stamp as u64;
+            self.start += stamp;
+            at - stamp
+        } else {
+            let keep = (syncs - 1) * STRIDE_BYTES_MAX + STAMP_BYTES;
+            rest.len().saturating_sub(keep)
         };
         self.counts.skipped_bytes += skip as u64;
         self.start += skip;

@@ -1,9 +1,9 @@
 //! The time of a programme: which of its streams' times its clock follows.
 //!
-//! The idea: one stream leads, as a rule the one that carries the clock reference. The clock goes to every time of it,
-//! over jumps too. Sound and pictures beside it move the clock forward as long as they are near it. Whatever else carries
-//! times (teletext, metadata) is believed only when nothing better has come for long: its times are often of another
-//! clock, and would throw the picture over.
+//! The idea: one stream leads, as a rule the one that carries the clock reference. The clock goes to every
+//! time of it, over jumps too. Sound and pictures beside it move the clock forward as long as they are near
+//! it. Whatever else carries times (teletext, metadata) is believed only when nothing better has come for
+//! long: its times are often of another clock, and would throw the picture over.
 //!
 //! ```text
 //!   leading   any time           ─► follow, or jump if it is far away
@@ -21,8 +21,8 @@ use super::{Programme, is_audio, is_video};
 const BACK_90KHZ: u64 = 90_000;
 const FORWARD_90KHZ: u64 = 900_000;
 
-/// How far ahead of the clock media beside the leading stream may move it: half a second, for sound is interleaved with
-/// its picture more closely than that.
+/// How far ahead of the clock media beside the leading stream may move it: half a second, for sound is
+/// interleaved with its picture more closely than that.
 const NEAR_90KHZ: u64 = 45_000;
 
 /// How much a stream's credentials count.

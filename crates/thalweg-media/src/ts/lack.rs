@@ -1,7 +1,7 @@
 //! What a transport stream still lacks before anything of it can be used.
 //!
-//! The idea: packets, then the PAT, then a PMT, then a unit of a stream that it lists; the first of these that has not come
-//! is what a person must hear of.
+//! The idea: packets, then the PAT, then a PMT, then a unit of a stream that it lists; the first of these
+//! that has not come is what a person must hear of.
 
 use std::fmt;
 

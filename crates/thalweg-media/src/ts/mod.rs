@@ -9,8 +9,8 @@
 //! ```
 //!
 //! What goes through: access units (PES payloads) of every stream that a PMT lists, with PTS and DTS; the facts of PAT
-//! and PMT; all other PIDs packet by packet; PES headers with their options. What does not: null packets, and PCR values,
-//! which the writer makes from DTS.
+//! and PMT; all other PIDs packet by packet; PES headers with their options. What does not: null packets, and
+//! PCR values, which the writer makes from DTS.
 //!
 //! Why not the crate `mpeg2ts` 0.6: its reader ends at the first packet that it does not expect (a PID not listed yet, a
 //! stray byte, a table of two packets), where we must go on; its writer leaves tables, clock and stuffing to the caller.
@@ -26,6 +26,7 @@ mod counts;
 mod frame;
 mod guide;
 mod lack;
+mod lane;
 mod packet;
 mod pes;
 mod read;
@@ -108,8 +109,8 @@ pub struct AccessUnit {
     pub aligned: bool,
     /// Parts of it were lost before it was read.
     pub damaged: bool,
-    /// Other options of the PES header as they were: its two bytes of flags, without those above, and the bytes behind the
-    /// times, stuffing included. Empty where none is set.
+    /// Other options of the PES header as they were: its two bytes of flags, without those above, and the
+    /// bytes behind the times, stuffing included. Empty where none is set.
     pub options: Bytes,
     /// The payload.
     pub data: Bytes,
@@ -153,7 +154,7 @@ impl Programme {
     }
 }
 
-/// The codec of a stream type whose start codes are understood.
+/// The codec of a stream type, if its start codes are understood.
 fn codec(stream_type: u8) -> Option<Codec> {
     match stream_type {
         0x01 | 0x02 => Some(Codec::Mpeg2),

@@ -1,10 +1,10 @@
 //! The header of a PES packet.
 //!
-//! The idea: times and alignment are read; every other option is kept as it came, with its stuffing. Teletext needs that:
-//! its header has a fixed length, so that data units fill transport packets exactly.
+//! The idea: times and alignment are read; every other option is kept as it came, with its stuffing. Teletext
+//! needs that: its header has a fixed length, so that data units fill transport packets exactly.
 //!
-//! Sources: ISO/IEC 13818-1 §2.4.3.6, §2.4.3.7; table 2-22 for the streams without an optional header; ETSI EN 300 472 §4.2
-//! (a header of 45 bytes for teletext).
+//! Sources: ISO/IEC 13818-1 §2.4.3.6, §2.4.3.7; table 2-22 for the streams without an optional header; ETSI
+//! EN 300 472 §4.2 (a header of 45 bytes for teletext).
 
 use bytes::Bytes;
 
@@ -30,8 +30,8 @@ pub(super) struct Header {
     pub(super) pts: Option<u64>,
     /// 33 bits.
     pub(super) dts: Option<u64>,
-    /// The other options: the two flag bytes as far as they are kept, then what follows the times, stuffing included.
-    /// Empty where none is set.
+    /// The other options: the two flag bytes as far as they are kept, then what follows the times, stuffing
+    /// included. Empty where none is set.
     pub(super) options: Bytes,
     /// Where the payload begins.
     pub(super) bytes: usize,

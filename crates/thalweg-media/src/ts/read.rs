@@ -1,8 +1,8 @@
 //! The demultiplexer: bytes in slices of any size, units out.
 //!
-//! The idea: packets are cut from the bytes (`frame`), each goes to the *lane* of its PID, and a lane emits a unit when it
-//! is whole. What is emitted does not depend on how the bytes were
-//! sliced. Every byte that does not end in a unit is counted under the reason.
+//! The idea: packets are cut from the bytes (`frame`), each goes to the *lane* of its PID, and a lane emits a
+//! unit when it is whole. What is emitted does not depend on how the bytes were sliced. Every byte that does
+//! not end in a unit is counted under the reason.
 //!
 //! ```text
 //!   bytes ─► frame ─► packet ─► lane(pid): tables   ─► Programme
@@ -13,19 +13,22 @@
 //! A PES packet of open length (most video) ends where the next one begins, which would make every picture late by
 //! one. But a multiplexer fills up the last packet of a unit with stuffing, and has no reason to do so before: stuffing
 //! ends it. Should more follow all the same, it is given as a unit without a time, and nothing is lost. Programme facts are repeated before every key picture and every second of media time,
-//! so that a receiver that joins late, or lost them, can begin.
+//! so that a receiver that joins late, or lost them, can begin. What comes before its table does is held, and
+//! read as if it came behind it.
 //!
 //! Bounds: [`PENDING_BYTES_MAX`] over all lanes; beyond it all that is pending is discarded and counted.
+//! [`HELD_PACKETS_MAX`] before their tables; beyond it the oldest go, counted.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use super::clock::Clock;
 use super::counts::Counts;
 use super::frame::Framer;
 use super::guide::{Guide, Standing, Step};
 use super::lack::Lack;
+use super::lane::{Lane, Pes, section_bytes};
 use super::packet::{NULL_PID, PACKET_BYTES, Packet};
 use super::section::{self, Association};
 use super::{AccessUnit, Packets, Programme, Unit, is_all_intra, is_video, pes, unit};
@@ -33,6 +36,10 @@ use crate::nal::{Role, classify};
 
 /// Bytes held of units that are not whole yet, over all PIDs: two of the largest ADUs.
 pub const PENDING_BYTES_MAX: usize = 2 * thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX;
+
+/// Packets held of PIDs that no table has named yet: 1.5 MB, a second of 12 Mbit/s, for tables come ten times
+/// a second.
+pub const HELD_PACKETS_MAX: usize = 8192;
 
 /// The largest unit made of a PES packet: what its framing leaves of an ADU.
 const UNIT_BYTES_MAX: usize = thalweg_core::limits::ADU_PAYLOAD_BYTES_MAX - 64;
@@ -54,6 +61,7 @@ pub struct Reader {
     /// Whether anything of a stream that a PMT lists was given.
     has_content: bool,
     last_pid: Option<u16>,
+    held: VecDeque<[u8; PACKET_BYTES]>,
     pending_bytes: usize,
     units: VecDeque<Timed>,
     counts: Counts,
@@ -63,7 +71,7 @@ pub struct Reader {
 #[derive(Debug, Clone)]
 pub(super) struct Timed {
     pub(super) unit: Unit,
-    /// The programme whose clock its time belongs to; `None` for a unit without one of its own.
+    /// The programme that its time belongs to, by its clock; `None` for a unit without one of its own.
     pub(super) clock: Option<u16>,
 }
 
@@ -75,30 +83,6 @@ struct Listing {
     guide: Guide,
     /// Media time when its facts were last given; `None` until the first timed unit after that.
     given_90khz: Option<u64>,
-}
-
-/// What is pending on one PID.
-#[derive(Debug, Clone, Default)]
-struct Lane {
-    /// Its times; they are of the programme's clock, or of another.
-    clock: Option<Clock>,
-    counter: Option<u8>,
-    tables: section::Assembly,
-    pes: Option<Pes>,
-    /// Stream id of a unit that stuffing has ended.
-    stuffed: Option<u8>,
-    bundle: BytesMut,
-    /// Bytes of the section that the bundle begins with, and how many of them are there.
-    section: Option<(usize, usize)>,
-}
-
-#[derive(Debug, Clone, Default)]
-struct Pes {
-    /// For the rest of a unit whose end was seen too soon: it has no header.
-    rest_of: Option<u8>,
-    random_access: bool,
-    damaged: bool,
-    bytes: BytesMut,
 }
 
 impl Reader {
@@ -117,6 +101,8 @@ impl Reader {
     pub fn finish(&mut self) {
         self.read(Framer::poll_last);
         self.framer.finish();
+        self.counts.early_packets += self.held.len() as u64;
+        self.held.clear();
         for pid in self.lanes.keys().copied().collect::<Vec<_>>() {
             self.finish_pes(pid);
             self.finish_bundle(pid);
@@ -222,9 +208,39 @@ impl Reader {
         self.last_pid = Some(packet.pid);
         if packet.pid == NULL_PID {
             self.counts.null_packets += 1;
-            return;
+        } else if self.is_early(packet.pid) {
+            self.hold(raw);
+        } else {
+            self.handle_content(&packet);
         }
-        if !self.follows(&packet) {
+    }
+
+    /// Whether it is not known yet what a PID carries. PIDs below 0x20 have a meaning of their own.
+    fn is_early(&self, pid: u16) -> bool {
+        let is_known = pid < 0x20 || self.is_announced() || self.is_table(pid);
+        !is_known && self.stream(pid).is_none()
+    }
+
+    fn hold(&mut self, raw: &[u8; PACKET_BYTES]) {
+        if self.held.len() >= HELD_PACKETS_MAX {
+            self.held.pop_front();
+            self.counts.early_packets += 1;
+        }
+        self.held.push_back(*raw);
+    }
+
+    /// Reads what was held, as far as a table that has just come says what it is.
+    fn release(&mut self) {
+        for raw in core::mem::take(&mut self.held) {
+            match Packet::read(&raw) {
+                Some(packet) if !self.is_early(packet.pid) => self.handle_content(&packet),
+                _ => self.held.push_back(raw),
+            }
+        }
+    }
+
+    fn handle_content(&mut self, packet: &Packet<'_>) {
+        if !self.follows(packet) {
             return;
         }
         let Some(payload) = packet.payload else {
@@ -234,9 +250,9 @@ impl Reader {
         match (table, packet.scrambled, self.stream(packet.pid)) {
             // Nobody can read a scrambled PAT, and the writer makes one of its own.
             (_, true, _) if packet.pid == 0 => self.counts.damaged_packets += 1,
-            (true, false, _) => self.handle_table(&packet, payload),
-            (false, false, Some(_)) => self.handle_elementary(&packet, payload),
-            _ => self.handle_other(&packet, payload),
+            (true, false, _) => self.handle_table(packet, payload),
+            (false, false, Some(_)) => self.handle_elementary(packet, payload),
+            _ => self.handle_other(packet, payload),
         }
     }
 
@@ -289,6 +305,7 @@ impl Reader {
             .retain(|number, _| numbers.iter().any(|(n, _)| n == number));
         self.association = association;
         self.is_associated = true;
+        self.release();
     }
 
     fn handle_pmt(&mut self, pid: u16, section: &[u8]) {
@@ -337,6 +354,7 @@ impl Reader {
         let programme = self.programmes[&map.number].programme.clone();
         self.units
             .push_back(Timed::untimed(Unit::Programme(programme)));
+        self.release();
     }
 
     fn handle_elementary(&mut self, packet: &Packet<'_>, payload: &[u8]) {
@@ -383,11 +401,6 @@ impl Reader {
     }
 
     fn handle_other(&mut self, packet: &Packet<'_>, payload: &[u8]) {
-        // Before the tables are known, a PID above the reserved ones may be anything: half a picture, most likely.
-        if packet.pid >= 0x20 && !self.is_announced() {
-            self.counts.early_packets += 1;
-            return;
-        }
         if packet.starts {
             self.finish_bundle(packet.pid);
         }
@@ -513,30 +526,6 @@ impl Reader {
     }
 }
 
-impl Pes {
-    /// The length it must have, if its header says.
-    fn whole_bytes(&self) -> Option<usize> {
-        match self.rest_of {
-            None => pes::whole_bytes(&self.bytes),
-            Some(_) => None,
-        }
-    }
-
-    fn header(&self) -> Option<pes::Header> {
-        match self.rest_of {
-            None => pes::read(&self.bytes),
-            Some(stream_id) => Some(pes::Header {
-                stream_id,
-                aligned: false,
-                pts: None,
-                dts: None,
-                options: Bytes::new(),
-                bytes: 0,
-            }),
-        }
-    }
-}
-
 impl Timed {
     fn untimed(unit: Unit) -> Self {
         Self { unit, clock: None }
@@ -570,17 +559,5 @@ impl Listing {
             self.given_90khz = now;
         }
         self.given_90khz = self.given_90khz.or(now);
-    }
-}
-
-/// Payload bytes from the pointer to the end of the section it points at, if that can be told.
-fn section_bytes(payload: &[u8]) -> Option<usize> {
-    let (&pointer, rest) = payload.split_first()?;
-    match rest.get(usize::from(pointer)..)? {
-        [_, high, low, ..] => {
-            let len = usize::from(u16::from_be_bytes([high & 0x0f, *low]));
-            Some(1 + usize::from(pointer) + 3 + len)
-        }
-        _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! Timestamps that go on when a file is played again.
 //!
-//! The idea: remember the latest decoding time of a programme and the step that led to it; when the input is read again,
-//! shift everything by as much as puts its first decoding time one step after that. All streams of a programme shift
-//! alike, so sound stays with its picture. Times that are not of the programme's clock shift with the others and decide
-//! nothing.
+//! The idea: remember the latest decoding time of a programme and the step that led to it; when the input is
+//! read again, shift everything by as much as puts its first decoding time one step after that. All streams
+//! of a programme shift alike, so sound stays with its picture. Times that are not of the programme's clock
+//! shift with the others and decide nothing.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ impl Seam {
         self.lasts.clear();
     }
 
-    /// Shifts a unit's times into the present pass; `is_timed` says whether they are of the programme's clock.
+    /// Shifts a unit's times into the present pass; `is_timed` says whether they are of the programme's
+    /// clock.
     pub(super) fn apply(&mut self, unit: &mut AccessUnit, is_timed: bool) {
         let Some(decode) = unit.decode_90khz() else {
             return;

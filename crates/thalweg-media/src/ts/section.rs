@@ -108,7 +108,8 @@ pub(super) fn read_pat(section: &[u8]) -> Result<Option<Association>, Broken> {
     Ok(Some(pat))
 }
 
-/// Reads a PMT; `None` for another table, for a PMT's PID may carry private ones too, or one that is not in force yet.
+/// Reads a PMT; `None` for another table, for a PMT's PID may carry private ones too, or one that is not in
+/// force yet.
 pub(super) fn read_pmt(section: &[u8]) -> Result<Option<Map>, Broken> {
     let Some((number, body)) = open(section, PMT_ID)? else {
         return Ok(None);
@@ -139,7 +140,8 @@ fn read_map(number: u16, body: &[u8]) -> Option<Map> {
     })
 }
 
-/// Checks a long section; gives its extension and its body between header and CRC, if it is of this table and in force.
+/// Checks a long section; gives its extension and its body between header and CRC, if it is of this table and
+/// in force.
 fn open(section: &[u8], table: u8) -> Result<Option<(u16, &[u8])>, Broken> {
     let &[id, syntax, _, e0, e1, version, _, _, ref rest @ ..] = section else {
         return Err(Broken);

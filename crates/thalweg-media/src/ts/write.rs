@@ -2,10 +2,11 @@
 //!
 //! The idea: nothing of the input's packets is needed. Tables, continuity counters, clock references and stuffing are
 //! made anew from the units that arrive, so the output is whole whatever was lost, and whenever the receiver joined:
-//! before a programme's facts arrive nothing of it is written, and a video stream begins with a key picture, or without
-//! one when none has come for [`WAIT_90KHZ`]. The clock is the decoding time less a lead ([`LEAD_90KHZ`]) of the streams
-//! that it follows (`guide`); it is sent with each unit of the clock's PID, and in packets of its own wherever units are
-//! more than 80 ms apart. A jump in time is marked as a discontinuity.
+//! before a programme's facts arrive nothing of it is written, and a video stream begins with a key picture,
+//! or without one when none has come for [`WAIT_90KHZ`]. The clock is the decoding time less a lead
+//! ([`LEAD_90KHZ`]) of the streams that it follows (`guide`); it is sent with each unit of the clock's PID,
+//! and in packets of its own wherever units are more than 80 ms apart. A jump in time is marked as a
+//! discontinuity.
 //!
 //! What it does not do: null packets, a constant rate.
 //!
@@ -30,8 +31,9 @@ const CLOCK_90KHZ: u64 = 7_200;
 /// Longest distance between tables, in 90 kHz ticks: 100 ms.
 const TABLES_90KHZ: u64 = 9_000;
 
-/// How long a video stream is withheld for want of a key picture, in 90 kHz ticks: 5 s. Key pictures are marked in more
-/// ways than one, or not at all where a picture is refreshed line by line: a decoder then finds its way by itself.
+/// How long a video stream is withheld for want of a key picture, in 90 kHz ticks: 5 s. Key pictures are
+/// marked in more ways than one, or not at all where a picture is refreshed line by line: a decoder then
+/// finds its way by itself.
 pub const WAIT_90KHZ: u64 = 450_000;
 
 /// The same where units carry no times: five seconds of 50 pictures.

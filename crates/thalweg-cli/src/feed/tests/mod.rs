@@ -1,4 +1,5 @@
-//! Proves the feed on a clip made here: units come in order, a repeated file goes on in time, trouble is told.
+//! Proves the feed on a clip made here: units come in order, a repeated file goes on in time, trouble is
+//! told.
 
 mod silence;
 
@@ -39,7 +40,7 @@ fn clip_of(pictures: impl Iterator<Item = (u64, usize)>) -> BytesMut {
     clip
 }
 
-/// One picture of a PID, whose clock begins at `origin`.
+/// One picture of a PID on a clock that begins at `origin`.
 fn picture_of(pid: u16, picture: u64, bytes: usize, origin: u64) -> Unit {
     let kind = if picture % 10 == 0 { 0x65 } else { 0x41 };
     let mut data = vec![0, 0, 0, 1, kind];

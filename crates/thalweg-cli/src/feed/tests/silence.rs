@@ -53,6 +53,25 @@ fn silence_is_told_once_and_so_is_its_end() {
 }
 
 #[test]
+fn sparse_source_is_told_less_and_less() {
+    let mut watch = Watch::new("-".into(), at(0));
+    let (mut now, mut said) = (at(0), 0);
+    // A unit each ten seconds, for an hour.
+    for unit in 1..360 {
+        let next = at(unit * 10_000);
+        watch.begin(now);
+        while now + watch.patience(now) < next {
+            now += watch.patience(now);
+            let silence = watch.look(now, port(unit, 0, None, unit - 1), false);
+            said += u32::from(silence.is_some());
+        }
+        now = next;
+        watch.look(now, port(unit, 0, None, unit), true);
+    }
+    assert!((1..=3).contains(&said), "{said}");
+}
+
+#[test]
 fn what_comes_instead_is_told_by_its_kind() {
     let mut watch = Watch::new("udp://:5004".into(), at(0));
     let mut look = |sight| watch.look(at(0), sight, false).expect("another kind");

@@ -1,5 +1,5 @@
-//! Proves RTP: what is written is read, options are skipped, order is restored within the window, loss is counted, a new
-//! source loses nothing, and any bytes are a packet or an error.
+//! Proves RTP: what is written is read, options are skipped, order is restored within the window, loss is
+//! counted, a new source loses nothing, and any bytes are a packet or an error.
 
 mod port;
 

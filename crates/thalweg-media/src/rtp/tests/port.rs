@@ -1,4 +1,5 @@
-//! Proves that what comes at a port is told apart, and that pieces of a stream are given whatever they begin with.
+//! Proves that what comes at a port is told apart, and that pieces of a stream are given whatever they begin
+//! with.
 
 use super::*;
 
@@ -14,7 +15,7 @@ fn port_of<'a>(datagrams: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, PortC
     (out, port.counts())
 }
 
-/// Packets whose bytes behind the first four are the head of an RTP packet, over and over.
+/// Packets filled, behind their first four bytes, with the head of an RTP packet over and over.
 fn confusing(packets: u8) -> Vec<u8> {
     let mut bytes = transport(packets);
     for packet in bytes.chunks_mut(PACKET_BYTES) {

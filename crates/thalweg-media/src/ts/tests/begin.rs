@@ -1,4 +1,5 @@
-//! Proves where a receiver can begin: at each kind of key picture that a stream may have, after a wait where it has none.
+//! Proves where a receiver can begin: at each kind of key picture that a stream may have, after a wait where
+//! it has none.
 
 use super::*;
 
@@ -159,11 +160,12 @@ fn video_without_key_pictures_begins_after_a_wait() {
 fn facts_without_a_key_picture_are_no_start() {
     let mut publisher = Publisher::new();
     // A key picture each 12, at 25 a second, and facts each second besides.
-    let sent: Vec<_> = (0..60)
+    let sent: Vec<_> = (0..60_u64)
         .map(|n| {
-            let index = if n == 0 || n == 40 { 0 } else { 1 };
+            let index = u64::from(n != 0 && n != 40);
             let mut unit = picture(index);
-            unit.shift_90khz(((n as i64) - index as i64) * FRAME_90KHZ.cast_signed());
+            let shift = n.cast_signed() - index.cast_signed();
+            unit.shift_90khz(shift * FRAME_90KHZ.cast_signed());
             Unit::Access(unit)
         })
         .collect();

@@ -20,7 +20,7 @@ fn numbered(number: u16) -> Programme {
     }
 }
 
-/// Picture `index` of a programme whose clock begins at `origin`.
+/// Picture `index` of a programme on a clock that begins at `origin`.
 fn picture_of(number: u16, origin: u64, index: u64) -> Unit {
     Unit::Access(AccessUnit {
         pid: (number << 8) + 1,
@@ -84,6 +84,32 @@ fn programmes_keep_their_own_clocks() {
         assert!(pictures >= 100, "{clock}: {pictures}");
     }
     assert_eq!(publisher.counts().stray_times, 0);
+}
+
+#[test]
+fn programmes_read_again_go_on_each_in_its_time() {
+    let mut sent = vec![Unit::Programme(numbered(1)), Unit::Programme(numbered(2))];
+    for n in 0..50 {
+        sent.push(picture_of(1, A, n));
+        sent.push(picture_of(2, B, n));
+    }
+    let bytes = write(&sent);
+    let mut publisher = Publisher::new();
+    let mut times: std::collections::BTreeMap<u16, Vec<u64>> = std::collections::BTreeMap::new();
+    for _ in 0..3 {
+        publisher.push(&bytes);
+        publisher.finish();
+        while let Some((_, payload)) = publisher.poll_adu() {
+            if let Ok(Unit::Access(unit)) = unit::decode(&payload) {
+                times.entry(unit.pid).or_default().extend(unit.pts_90khz);
+            }
+        }
+        publisher.begin_again();
+    }
+    for (pid, origin) in [(0x101, A), (0x201, B)] {
+        let expected: Vec<u64> = (0..150).map(|n| origin + n * FRAME_90KHZ).collect();
+        assert_eq!(times[&pid], expected, "{pid:#x}");
+    }
 }
 
 #[test]

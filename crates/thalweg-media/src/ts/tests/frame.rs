@@ -1,5 +1,6 @@
 //! Proves that packets are found in every frame they come in, and that missing tables are named.
 
+use super::read::HELD_PACKETS_MAX;
 use super::*;
 
 /// The same packets with an arrival time of four bytes before each.
@@ -109,7 +110,7 @@ fn missing_tables_are_named() {
     };
     let mut broken = all.clone();
     for raw in broken.chunks_mut(PACKET_BYTES) {
-        raw[20] ^= u8::from(raw[1] & 0x1f == 0 && raw[2] == 0);
+        raw[20] ^= u8::from(raw[1].trailing_zeros() >= 5 && raw[2] == 0);
     }
     assert_eq!(lack(b"no transport stream"), Some(Lack::Packets));
     let null = foreign(NULL_PID, false, 0, &[0; 184]).repeat(5);
@@ -143,4 +144,35 @@ fn table_not_yet_in_force_is_no_error() {
     payload.resize(184, 0xff);
     let (_, counts) = read(&foreign(0, true, 0, &payload).repeat(1), 188);
     assert_eq!((counts.packets, counts.bad_pats), (1, 0));
+}
+
+#[test]
+fn packets_before_their_tables_are_held() {
+    let sent = units(30);
+    let bytes = write(&sent);
+    let is_table = |raw: &&[u8]| matches!((raw[1] & 0x1f, raw[2]), (0 | 0x10, 0));
+    let tables: Vec<&[u8]> = bytes.chunks(PACKET_BYTES).filter(is_table).collect();
+    let content = bytes.chunks(PACKET_BYTES).filter(|raw| !is_table(raw));
+    let content: Vec<&[u8]> = content.collect();
+    // Tables in the midst, in either order.
+    for (first, second) in [(0, 1), (1, 0)] {
+        let (before, after) = content.split_at(content.len() / 2);
+        let two = [tables[first], tables[second]];
+        let late = [before, &two, after].concat().concat();
+        let (got, counts) = read(&late, 1000);
+        assert!(of_pid(&got, VIDEO) == of_pid(&sent, VIDEO), "{counts:?}");
+        assert!(of_pid(&got, AUDIO) == of_pid(&sent, AUDIO), "{counts:?}");
+        assert_eq!((counts.early_packets, counts.continuity_errors), (0, 0));
+    }
+    let long = content.concat().repeat(50);
+    let mut reader = Reader::new();
+    reader.push(&long);
+    let packets = long.len() / PACKET_BYTES;
+    assert!(packets > HELD_PACKETS_MAX);
+    assert_eq!(
+        reader.counts().early_packets,
+        (packets - HELD_PACKETS_MAX) as u64
+    );
+    reader.finish();
+    assert_eq!(reader.counts().early_packets, packets as u64);
 }

@@ -198,7 +198,9 @@ fn garbage_is_skipped_and_counted() {
         // The packet before the garbage might have been two halves.
         let mut pictures = of_pid(&got, VIDEO);
         assert!(pictures.iter().filter(|unit| unit.damaged).count() <= 1);
-        pictures.iter_mut().for_each(|unit| unit.damaged = false);
+        for unit in &mut pictures {
+            unit.damaged = false;
+        }
         assert!(pictures == of_pid(&sent, VIDEO));
         assert_eq!((counts.skipped_bytes, counts.truncated_bytes), (883, 100));
         assert_eq!(counts.sync_losses, 1);

@@ -28,7 +28,7 @@ fn options_of_a_header_are_kept() {
         let sent = [Unit::Programme(facts), Unit::Access(text.clone())];
         let bytes = write(&sent);
         let (got, counts) = read(&bytes, 188);
-        assert_eq!(of_pid(&got, 0x102), [text.clone()]);
+        assert_eq!(of_pid(&got, 0x102), std::slice::from_ref(&text));
         assert_eq!(counts.bad_units, 0);
         let framed = unit::encode(&sent[1]);
         assert_eq!(unit::decode(&framed), Ok(sent[1].clone()));
