@@ -24,7 +24,7 @@ use thalweg_media::Marks;
 use thalweg_node::local::LocalError;
 use thalweg_node::{Outgoing, Publication};
 
-use crate::ends::{End, Source};
+use crate::ends::End;
 use crate::exit::{Code, Failure, OrCode as _, Outcome, fail};
 use crate::feed::{Eye, Feed, nothing, stopped};
 use crate::input::{parse_rate, parse_time, whole};
@@ -155,9 +155,12 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         return fail(Code::BadInput, format!("--{option}: {why}"));
     }
     let mut shutdown = Shutdown::listen()?;
-    let source = Source::open(from).await.or_code(source_code(from))?;
-    let mut feed = Feed::new(source, arguments.repeat);
     let mut eye = Eye::open(from);
+    let source = tokio::select! {
+        source = eye.source(from) => source.or_code(source_code(from))?,
+        () = shutdown.asked() => return Ok(Code::Done),
+    };
+    let mut feed = Feed::new(source, arguments.repeat);
     let rate = tokio::select! {
         rate = eye.measure(&mut feed) => rate.with_context(|| format!("cannot read {from}"))?,
         () = shutdown.asked() => return stopped(from, &feed),

@@ -50,7 +50,7 @@ enum Input {
     /// A pipe.
     Pipe(Box<dyn AsyncRead + Send + Unpin>),
     /// Datagrams.
-    Datagrams(Datagrams),
+    Datagrams(Box<Datagrams>),
 }
 
 /// A bound socket and what tells its datagrams apart.
@@ -67,7 +67,9 @@ impl Source {
         let input = match end {
             End::Standard => Input::Pipe(Box::new(tokio::io::stdin())),
             End::File(path) => open_file(path).await?,
-            End::Datagrams { address, .. } => Input::Datagrams(Datagrams::bind(*address)?),
+            End::Datagrams { address, .. } => {
+                Input::Datagrams(Box::new(Datagrams::bind(*address)?))
+            }
         };
         Ok(Self {
             input,

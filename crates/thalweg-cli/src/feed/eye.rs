@@ -7,6 +7,7 @@
 //! *What it does not do.* It decides nothing of that; `watch` and `trouble` do.
 
 use std::io;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use thalweg_media::ts::Lack;
 use super::Feed;
 use super::looks::look;
 use super::watch::Watch;
-use crate::ends::End;
+use crate::ends::{End, Source};
 use crate::exit::{Code, Outcome, fail};
 use crate::terminal;
 
@@ -35,15 +36,26 @@ pub struct Eye {
 impl Eye {
     /// Begins to watch what comes from an end.
     pub fn open(from: &End) -> Self {
-        let name = match from {
-            End::Standard => "standard input".to_owned(),
-            _ => from.to_string(),
-        };
         Self {
             start: Instant::now(),
             usable: None,
-            watch: Watch::new(name, Duration::ZERO),
+            watch: Watch::new(name(from), Duration::ZERO),
         }
+    }
+
+    /// Opens the end; a pipe opens only when another program writes to it, which is told.
+    pub async fn source(&self, from: &End) -> anyhow::Result<Source> {
+        let mut open = pin!(Source::open(from));
+        let patience = self.watch.patience(self.start.elapsed());
+        tokio::select! {
+            source = &mut open => return source,
+            () = tokio::time::sleep(patience) => {}
+        }
+        let from = name(from);
+        terminal::tell(&format!(
+            "{from} is a pipe that no program writes to yet; waiting"
+        ));
+        open.await
     }
 
     /// Measures the rate of a feed; see [`Feed::measure`]. Where units say nothing of time, by the
@@ -66,7 +78,7 @@ impl Eye {
             }
             let now = self.start.elapsed();
             if feed.units() > 0 {
-                let passed = now - *self.usable.get_or_insert(now);
+                let passed = now.saturating_sub(*self.usable.get_or_insert(now));
                 if passed >= UNTIMED {
                     return Ok(Some(feed.rate_over(passed.into())));
                 }
@@ -104,6 +116,14 @@ impl Eye {
     }
 }
 
+/// What an end is called in a sentence.
+fn name(from: &End) -> String {
+    match from {
+        End::Standard => "standard input".to_owned(),
+        _ => from.to_string(),
+    }
+}
+
 /// Ends a run in which the source gave nothing that can be used.
 pub fn nothing(from: &End, feed: &Feed) -> Outcome {
     let trouble = feed.trouble().sentence();
@@ -121,7 +141,10 @@ pub fn nothing(from: &End, feed: &Feed) -> Outcome {
     };
     fail(
         Code::Failed,
-        format!("{from} holds no MPEG-TS that can be sent: {what}{trouble}"),
+        format!(
+            "{} holds no MPEG-TS that can be sent: {what}{trouble}",
+            name(from)
+        ),
     )
 }
 
@@ -131,7 +154,8 @@ pub fn stopped(from: &End, feed: &Feed) -> Outcome {
         Some(_) if feed.seen().bytes > 0 => nothing(from, feed),
         _ => {
             terminal::tell(&format!(
-                "nothing was published: too little has come from {from}"
+                "nothing was published: too little has come from {}",
+                name(from)
             ));
             Ok(Code::Done)
         }

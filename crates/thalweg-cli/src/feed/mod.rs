@@ -234,18 +234,17 @@ impl Feed {
                 return Ok(Some(unit));
             }
             match self.stage {
-                Stage::Reading => match self.source.read().await? {
-                    Some(bytes) => {
+                Stage::Reading => {
+                    if let Some(bytes) = self.source.read().await? {
                         self.publisher.push(&bytes);
                         if self.is_hopeless() {
                             self.stage = Stage::Ended;
                         }
-                    }
-                    None => {
+                    } else {
                         self.publisher.finish();
                         self.stage = Stage::Read;
                     }
-                },
+                }
                 Stage::Read => self.turn().await?,
                 Stage::Ended => return Ok(None),
             }

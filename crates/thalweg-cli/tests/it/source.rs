@@ -33,7 +33,7 @@ fn clip() -> Vec<u8> {
         }))
         .to_vec();
     for picture in 0..250_u64 {
-        let is_key = picture % 25 == 0;
+        let is_key = picture.is_multiple_of(25);
         let mut data = vec![0, 0, 0, 1, if is_key { 0x65 } else { 0x41 }];
         data.resize(900, picture as u8 | 1);
         clip.extend_from_slice(&writer.write(&Unit::Access(AccessUnit {
@@ -133,6 +133,26 @@ fn port_without_mpeg_ts_is_told_while_it_waits() {
     err.read_to_string(&mut rest).expect("text");
     assert!(rest.contains("no MPEG-TS that can be sent"), "{rest}");
     assert_eq!(publish.wait().expect("it ends").code(), Some(1));
+}
+
+#[test]
+fn pipe_without_a_writer_is_told_and_can_be_left() {
+    let folder = tempdir().expect("a directory");
+    let mut made = std::process::Command::new("mkfifo");
+    made.current_dir(folder.path()).arg("pipe");
+    assert!(made.status().expect("mkfifo is everywhere").success());
+    let mut command = thalweg(folder.path());
+    command.args(["publish", "cam", "--from", "pipe", "--node", "gone.sock"]);
+    let mut publish = command
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it was built");
+    let mut err = BufReader::new(publish.stderr.take().expect("it is piped"));
+    let mut line = String::new();
+    err.read_line(&mut line).expect("text");
+    assert!(line.contains("no program writes to yet"), "{line}");
+    interrupt(&publish);
+    assert_eq!(publish.wait().expect("it ends").code(), Some(0));
 }
 
 #[test]

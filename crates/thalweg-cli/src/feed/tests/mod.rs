@@ -42,7 +42,11 @@ fn clip_of(pictures: impl Iterator<Item = (u64, usize)>) -> BytesMut {
 
 /// One picture of a PID on a clock that begins at `origin`.
 fn picture_of(pid: u16, picture: u64, bytes: usize, origin: u64) -> Unit {
-    let kind = if picture % 10 == 0 { 0x65 } else { 0x41 };
+    let kind = if picture.is_multiple_of(10) {
+        0x65
+    } else {
+        0x41
+    };
     let mut data = vec![0, 0, 0, 1, kind];
     data.resize(bytes, picture as u8 | 1);
     Unit::Access(AccessUnit {
@@ -51,7 +55,7 @@ fn picture_of(pid: u16, picture: u64, bytes: usize, origin: u64) -> Unit {
         stream_id: 0xe0,
         pts_90khz: Some(origin + picture * FRAME_90KHZ),
         dts_90khz: None,
-        random_access: picture % 10 == 0,
+        random_access: picture.is_multiple_of(10),
         aligned: true,
         damaged: false,
         options: Bytes::new(),
