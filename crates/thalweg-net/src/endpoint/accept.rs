@@ -21,14 +21,26 @@ use crate::door::{self, DOOR_ALPN, NO_PLACE};
 use crate::error::Unreachable;
 use crate::link::{DownCause, Fresh, Link, LinkEvent, OpenError, Samples, Transport};
 use crate::lobby::{Host, Lobby};
-use crate::task;
+use crate::task::{self, Vital};
 use crate::tcp::Listener;
 
 /// How long a duplicate connection may take to deliver what was sent on it.
 const DUPLICATE_GRACE: Duration = Duration::from_secs(5);
 
+/// Starts the standing tasks.
+pub(super) fn begin(endpoint: &Endpoint, listener: Option<Listener>, vital: &Vital) {
+    if let Some(listener) = listener {
+        let accepting = run_tcp(endpoint.clone(), listener);
+        vital.spawn("the task that accepts links over TCP", accepting);
+    }
+    vital.spawn("the task that accepts links", run(endpoint.clone()));
+    vital.spawn("the task that measures links", measure(endpoint.clone()));
+    let enforcing = enforce(endpoint.clone());
+    vital.spawn("the task that ends refused links", enforcing);
+}
+
 /// Accepts connections until the endpoint shuts down.
-pub(crate) async fn run(endpoint: Endpoint) {
+async fn run(endpoint: Endpoint) {
     let lobby = Lobby::new();
     loop {
         let incoming = tokio::select! {
@@ -56,7 +68,7 @@ pub(crate) async fn run(endpoint: Endpoint) {
 }
 
 /// Accepts sessions over TCP until the endpoint shuts down.
-pub(crate) async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
+async fn run_tcp(endpoint: Endpoint, mut listener: Listener) {
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -199,7 +211,7 @@ async fn watch(endpoint: Endpoint, link: Link) {
 /// Measures every link and tells what comes of it, until the endpoint shuts down.
 ///
 /// All in one pass: links of a node that has hundreds lie in no cache any more, and each who came by would wait for them anew.
-pub(crate) async fn measure(endpoint: Endpoint) {
+async fn measure(endpoint: Endpoint) {
     let mut ticks = tokio::time::interval(SAMPLE_EVERY.into());
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -219,7 +231,7 @@ pub(crate) async fn measure(endpoint: Endpoint) {
 }
 
 /// Closes links with those who are no longer admitted, until the endpoint shuts down.
-pub(crate) async fn enforce(endpoint: Endpoint) {
+async fn enforce(endpoint: Endpoint) {
     let mut changes = endpoint.admission().changes();
     loop {
         tokio::select! {

@@ -293,16 +293,7 @@ impl Endpoint {
             shutting_down: watch::Sender::new(false),
         }));
         let vital = &options.vital;
-        if let Some(listener) = listener {
-            let accepting = accept::run_tcp(endpoint.clone(), listener);
-            vital.spawn("the task that accepts links over TCP", accepting);
-        }
-        let accepting = accept::run(endpoint.clone());
-        vital.spawn("the task that accepts links", accepting);
-        let measuring = accept::measure(endpoint.clone());
-        vital.spawn("the task that measures links", measuring);
-        let enforcing = accept::enforce(endpoint.clone());
-        vital.spawn("the task that ends refused links", enforcing);
+        accept::begin(&endpoint, listener, vital);
         if let Some(mdns) = mdns {
             // Without it the node goes on: mDNS ends where the network has none.
             let discovering = discovery::run(endpoint.clone(), mdns);

@@ -80,6 +80,10 @@ impl Listener {
     }
 
     /// The same, with a door for those who are not admitted, and with what hears of a task that fails.
+    #[expect(
+        clippy::unused_async,
+        reason = "its sockets and tasks are the runtime's, which a caller that awaits it has"
+    )]
     pub(crate) async fn bind_with(
         options: Options,
         addresses: &[SocketAddr],
