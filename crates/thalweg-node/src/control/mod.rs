@@ -70,6 +70,7 @@ use keys::NodeKeys;
 use neighbour::PeerStates;
 use programs::Publishing;
 use refusals::Refusals;
+use reload::{as_secured, known};
 use trace::Tracers;
 
 /// How often it is looked what was counted, and which programs have left without a word, when nothing happens.
@@ -581,25 +582,6 @@ impl Control {
         let now = self.now();
         self.controller
             .handle_installed(stream, epoch, result, now, &mut self.keys);
-    }
-}
-
-/// Returns a peer whose link is secure only if it is ciphered: where ciphers are given up for speed, what is confidential is still sealed
-/// from end to end.
-fn as_secured(peer: &Peer, config: &Config) -> Peer {
-    let mut peer = peer.clone();
-    peer.secure &= !config.tcp.plain.contains(&peer.key);
-    peer
-}
-
-/// Returns what the control plane need know of a peer.
-fn known(peer: &Peer) -> thalweg_core::control::Peer {
-    thalweg_core::control::Peer {
-        key: peer.key,
-        name: peer.name.clone(),
-        trusted: peer.trusted,
-        rate: peer.rate,
-        secure: peer.secure,
     }
 }
 

@@ -10,7 +10,7 @@ use std::mem;
 
 use thalweg_world::text::TextError;
 
-use super::{Control, as_secured, known};
+use super::Control;
 use crate::config::{Config, Peer};
 
 /// What became of a configuration that was read again.
@@ -126,6 +126,25 @@ impl Control {
         } else {
             self.endpoint.forget(peer.key);
         }
+    }
+}
+
+/// Returns a peer whose link is secure only if it is ciphered: where ciphers are given up for speed, what is confidential is still sealed
+/// from end to end.
+pub(super) fn as_secured(peer: &Peer, config: &Config) -> Peer {
+    let mut peer = peer.clone();
+    peer.secure &= !config.tcp.plain.contains(&peer.key);
+    peer
+}
+
+/// Returns what the control plane need know of a peer.
+pub(super) fn known(peer: &Peer) -> thalweg_core::control::Peer {
+    thalweg_core::control::Peer {
+        key: peer.key,
+        name: peer.name.clone(),
+        trusted: peer.trusted,
+        rate: peer.rate,
+        secure: peer.secure,
     }
 }
 
