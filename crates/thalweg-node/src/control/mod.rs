@@ -31,6 +31,7 @@ mod reload;
 mod report;
 mod route;
 mod trace;
+mod traffic;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,6 +73,7 @@ use programs::Publishing;
 use refusals::Refusals;
 use reload::{as_secured, known};
 use trace::Tracers;
+use traffic::Traffic;
 
 /// How often it is looked what was counted, and which programs have left without a word, when nothing happens.
 const TICK: Duration = Duration::from_millis(250);
@@ -195,6 +197,7 @@ pub(crate) struct Control {
     sequels: Vec<(StreamName, oneshot::Sender<bool>)>,
     tracers: Tracers,
     hindrances: Hindrances,
+    traffic: Traffic,
     /// Who waits until nothing passes this node any more.
     leaving: Option<oneshot::Sender<()>>,
 }
@@ -239,6 +242,7 @@ impl Control {
             sequels: Vec::new(),
             tracers: Tracers::default(),
             hindrances: Hindrances::new(),
+            traffic: Traffic::default(),
             leaving: None,
         }
     }
@@ -451,6 +455,9 @@ impl Control {
         let announced = records.flat_map(|record| record.streams.iter().map(|stream| stream.id));
         let now = self.now();
         self.forwarder.ledger.sweep(now, || announced.collect());
+        let routes = self.forwarder.routes();
+        self.traffic
+            .handle_look(routes.iter().map(Arc::as_ref), now);
     }
 
     fn handle_timeout(&mut self) {

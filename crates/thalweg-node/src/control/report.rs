@@ -1,6 +1,7 @@
 //! The status of the node, read off the control plane and the data path.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use thalweg_core::control::{SinkPlan, Source};
 use thalweg_core::id::{NodeId, StreamId, StreamName};
@@ -85,7 +86,14 @@ impl Control {
 
     fn link_statuses(&self) -> Vec<LinkStatus> {
         let up = self.forwarder.links();
-        let mut links: Vec<LinkStatus> = up.iter().map(|link| self.up(link)).collect();
+        let (routes, now) = (self.forwarder.routes(), self.now());
+        let up_now = up.iter().map(|link| LinkStatus {
+            traffic: self
+                .traffic
+                .of(link.peer(), routes.iter().map(Arc::as_ref), now),
+            ..self.up(link)
+        });
+        let mut links: Vec<LinkStatus> = up_now.collect();
         let configured = self.peers.values().filter(|peer| peer.connect);
         let configured = configured.map(|peer| peer.key);
         // Those that are dialled because this node has joined by them are in no configuration.
@@ -144,6 +152,7 @@ impl Control {
             trusted: self.controller.trusts(key),
             adus: self.forwarder.ledger.exposure(key).reading(),
             outbox: None,
+            traffic: Vec::new(),
         }
     }
 
@@ -151,10 +160,9 @@ impl Control {
         let stats = link.stats();
         let gauge = self.controller.link(link.peer());
         let reading = gauge.map(Gauge::reading);
-        let measured = reading.filter(|reading| reading.is_measured);
         LinkStatus {
             jitter_ms: reading.map(|reading| reading.jitter.as_millis_f64()),
-            measured_bps: measured.and_then(|reading| Some(reading.capacity?.as_bps())),
+            measured_bps: reading.and_then(|reading| Some(reading.measured?.as_bps())),
             headroom_bps: reading.and_then(|reading| Some(reading.headroom?.as_bps())),
             told_bps: gauge.and_then(|gauge| Some(gauge.told().rate?.as_bps())),
             addresses: stats

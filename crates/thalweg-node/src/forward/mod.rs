@@ -38,7 +38,7 @@ use tokio::sync::watch;
 
 use crate::continuity::Arrivals;
 
-pub(crate) use account::Account;
+pub(crate) use account::{Account, Passed};
 use cast::{Branches, Casts};
 use kept::Kept;
 use lag::Lagging;
@@ -298,7 +298,7 @@ impl Forwarder {
         let (came, carriage) = (header.mark(), carriage(route, &header, payload.bytes()));
         let is_acknowledged = carriage != Carriage::Datagram;
         route.account.paint(&mut header, is_acknowledged);
-        route.counts.sent();
+        route.counts.handed_on();
         route.account.sent(came, &header, &mut payload);
         let options = SendOptions {
             order: route.part.order(),

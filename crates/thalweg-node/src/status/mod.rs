@@ -131,6 +131,47 @@ pub struct LinkStatus {
     pub adus: Exposure,
     /// What waits to be sent over it; nothing if there is no link, or it has no outbox.
     pub outbox: Option<OutboxStatus>,
+    /// What streams asked of it in the last seconds and what was dropped of that here, those that asked for most first.
+    pub traffic: Vec<TrafficStatus>,
+}
+
+/// What a stream asked of a link in the last seconds, and what was dropped of that on this node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrafficStatus {
+    /// The stream's name.
+    pub stream: String,
+    /// Over how long this was counted.
+    pub seconds: f64,
+    /// The payloads handed to the link.
+    pub asked_bps: u64,
+    /// ADUs that were to go over the link.
+    pub adus: u64,
+    /// Of those, dropped.
+    pub dropped: Vec<LossOnLink>,
+    /// The same by importance, the least first, in bands of 32.
+    pub by_importance: Vec<BandTraffic>,
+}
+
+/// ADUs that were dropped before a link, or on it, for one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct LossOnLink {
+    /// Why.
+    pub cause: &'static str,
+    /// The least and the largest importance of the band.
+    pub importance: [u8; 2],
+    /// How many.
+    pub adus: u64,
+}
+
+/// ADUs of one band of importance that were to go over a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct BandTraffic {
+    /// The least and the largest importance of the band.
+    pub importance: [u8; 2],
+    /// How many.
+    pub adus: u64,
+    /// How many of those were dropped.
+    pub dropped: u64,
 }
 
 /// A stream that somebody publishes.

@@ -4,6 +4,7 @@ mod accounts;
 mod admin;
 mod admission;
 mod chain;
+mod contention;
 mod continuity;
 mod fabric;
 mod files;

@@ -1,7 +1,9 @@
 //! `thalweg ls`: the nodes, links and streams that the node of this machine knows, once or again and again.
 
+mod trouble;
 mod watch;
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::io;
 
@@ -69,7 +71,10 @@ fn describe(status: &Value, colour: Colour) -> String {
     text.push_str(&or_none(&links(status), colour));
     let _ = writeln!(text, "\n{}", head("streams"));
     text.push_str(&or_none(&streams(status), colour));
-    text.push_str(&waiting(status));
+    let trouble = trouble::describe(status);
+    if !trouble.is_empty() {
+        let _ = write!(text, "\n{}\n{trouble}", head("trouble"));
+    }
     for plan in list(&status["plans"]) {
         let _ = writeln!(
             text,
@@ -155,8 +160,17 @@ fn links(status: &Value) -> Vec<[String; 10]> {
     rows
 }
 
-fn streams(status: &Value) -> Vec<[String; 7]> {
-    let titles = ["name", "from", "to", "rate", "layers", "sent", "delivered"];
+fn streams(status: &Value) -> Vec<[String; 8]> {
+    let titles = [
+        "name",
+        "from",
+        "to",
+        "rate",
+        "layers",
+        "sent",
+        "delivered",
+        "dropped",
+    ];
     let mut rows = vec![titles.map(String::from)];
     for stream in list(&status["streams"]) {
         let sinks: Vec<String> = list(&stream["sinks"]).iter().map(word).collect();
@@ -168,33 +182,21 @@ fn streams(status: &Value) -> Vec<[String; 7]> {
             stream["layers"].to_string(),
             stream["counts"]["sent"].to_string(),
             stream["counts"]["delivered"].to_string(),
+            dropped(&stream["counts"]["dropped"]),
         ]);
     }
     rows
 }
 
-/// Says which streams wait, for which subscribers.
-fn waiting(status: &Value) -> String {
-    let mut text = String::new();
-    for stream in list(&status["streams"]) {
-        let held_up = &stream["held_up"];
-        let by: Vec<String> = list(&held_up["by"]).iter().map(word).collect();
-        if by.is_empty() {
-            continue;
-        }
-        let _ = writeln!(
-            text,
-            "{} waits for {}, which takes less than comes or cannot be reached: {} s, {} MiB kept; `publish --wait-at-most` bounds it",
-            word(&stream["name"]),
-            by.join(", "),
-            number(&held_up["seconds"], |seconds| format!("{seconds:.0}")),
-            number(&held_up["kept_bytes"], |bytes| format!(
-                "{:.1}",
-                bytes / 1_048_576.0
-            )),
-        );
-    }
-    text
+/// Returns the causes of what was dropped here, the most frequent first.
+fn dropped(causes: &Value) -> String {
+    let causes = causes.as_object().into_iter().flatten();
+    let mut causes: Vec<(&str, u64)> = causes
+        .map(|(cause, adus)| (cause.as_str(), adus.as_u64().unwrap_or(0)))
+        .collect();
+    causes.sort_by_key(|(_, adus)| Reverse(*adus));
+    let named = causes.iter().map(|(cause, adus)| format!("{adus} {cause}"));
+    named.collect::<Vec<_>>().join(", ")
 }
 
 fn or_none<const N: usize>(rows: &[[String; N]], colour: Colour) -> String {

@@ -120,8 +120,8 @@ pub struct Reading {
     pub loss: Ratio,
     /// What it carries: measured, or what the operator says; none if neither is known.
     pub capacity: Option<Bitrate>,
-    /// Whether the capacity was measured.
-    pub is_measured: bool,
+    /// What it was measured to carry, also where the operator says less.
+    pub measured: Option<Bitrate>,
     /// What left over the last window.
     pub used: Bitrate,
     /// What is left of the capacity.
@@ -296,7 +296,7 @@ impl Gauge {
             jitter: Duration::from_nanos(self.jitter_nanos as u64),
             loss: self.loss,
             capacity,
-            is_measured: self.capacity.is_some(),
+            measured: self.capacity,
             used: self.used,
             headroom: capacity.map(|rate| Bitrate::from_bps(headroom(rate))),
         }

@@ -282,7 +282,7 @@ fn what_is_left_of_it_is_known() {
     let mut link = Direction::new(Some(4_000), 0, 1);
     link.pass(4_000, 1_000, LONG);
     let reading = link.gauge.reading();
-    assert!(!reading.is_measured && reading.capacity == Some(Bitrate::from_kbps(4_000)));
+    assert!(reading.measured.is_none() && reading.capacity == Some(Bitrate::from_kbps(4_000)));
     assert_eq!(reading.headroom, Some(Bitrate::from_kbps(3_000)));
     assert_eq!((reading.rtt, reading.jitter), (RTT, Duration::ZERO));
 }

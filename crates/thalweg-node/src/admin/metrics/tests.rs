@@ -29,6 +29,7 @@ fn link(name: &str, outbox: Option<OutboxStatus>) -> LinkStatus {
         trusted: true,
         adus: Exposure::default(),
         outbox,
+        traffic: Vec::new(),
     }
 }
 

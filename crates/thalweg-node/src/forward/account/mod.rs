@@ -36,6 +36,8 @@ pub(crate) struct Account {
     sent: Marked,
     left: Marked,
     failed: Marked,
+    /// The bytes of the payloads handed to the next link.
+    bytes: AtomicU64,
     delivered: Row,
     dropped: [Row; DropCause::ALL.len()],
     /// At the source: those that the sink says that it has, and those that were given again under another plan.
@@ -54,6 +56,17 @@ pub(crate) struct Account {
     passing: Mutex<Map<u64, Passing>>,
 }
 
+/// What a plan asked of its next link, and what was dropped of that here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Bytes of payloads handed to the link.
+    pub(crate) bytes: u64,
+    /// ADUs that were to go over it, by band.
+    pub(crate) given: [u64; BANDS],
+    /// Of those, given up, by cause and band.
+    pub(crate) dropped: [[u64; BANDS]; DropCause::ALL.len()],
+}
+
 /// An ADU that was sent on before it was whole.
 #[derive(Debug)]
 struct Passing {
@@ -62,6 +75,35 @@ struct Passing {
     came: Mark,
     /// Why it was given up, if it was.
     failed: Option<(Header, DropCause)>,
+}
+
+impl Passed {
+    /// Returns how many ADUs were to go over the link.
+    pub(crate) fn adus(&self) -> u64 {
+        self.given.iter().sum()
+    }
+
+    /// Adds what was counted of another plan.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.join(other, u64::saturating_add);
+    }
+
+    /// Leaves what was counted since the counters were these.
+    pub(crate) fn subtract(&mut self, before: &Self) {
+        self.join(before, u64::saturating_sub);
+    }
+
+    fn join(&mut self, other: &Self, with: impl Fn(u64, u64) -> u64) {
+        self.bytes = with(self.bytes, other.bytes);
+        let own = self
+            .given
+            .iter_mut()
+            .chain(self.dropped.iter_mut().flatten());
+        let others = other.given.iter().chain(other.dropped.iter().flatten());
+        for (own, other) in own.zip(others) {
+            *own = with(*own, *other);
+        }
+    }
 }
 
 impl Account {
@@ -172,6 +214,7 @@ impl Account {
             }
             Payload::Whole(_) => {}
         }
+        self.bytes.fetch_add(payload.bytes() as u64, Relaxed);
         self.count_marked(&self.sent, header);
     }
 
@@ -256,6 +299,25 @@ impl Account {
     pub(crate) fn changed(&self, now: Instant) -> Option<Counts> {
         let has_changed = self.has_changed.swap(false, Relaxed);
         has_changed.then(|| self.counts(now))
+    }
+
+    /// Returns what the plan has asked of its next link, and what was dropped of that: also what did not get as far as the link.
+    pub(crate) fn passed(&self) -> Passed {
+        let row = |row: &Row| -> [u64; BANDS] { std::array::from_fn(|at| row[at].load(Relaxed)) };
+        let sum = |rows: &Marked, at: usize| -> u64 {
+            rows.iter().map(|row| row[at].load(Relaxed)).sum()
+        };
+        let dropped: [[u64; BANDS]; _] = std::array::from_fn(|at| row(&self.dropped[at]));
+        let given = std::array::from_fn(|at| {
+            let all: u64 = dropped.iter().map(|row| row[at]).sum();
+            let before = all.saturating_sub(sum(&self.failed, at));
+            sum(&self.sent, at) + before
+        });
+        Passed {
+            bytes: self.bytes.load(Relaxed),
+            given,
+            dropped,
+        }
     }
 
     /// Returns the counters.

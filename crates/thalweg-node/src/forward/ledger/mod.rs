@@ -1,7 +1,8 @@
 //! What became of every ADU on this node, counted by stream and cause.
 //!
-//! *The idea.* Each stream has one row of counters which its routes share; what was sent either ends in an outcome or
-//! is still under way, so `sent = acknowledged + departed + dropped after sending + under way` at any time.
+//! *The idea.* Each stream has one row of counters which its routes share. What is handed to a link is under way until the link
+//! reports an outcome: then it was sent, or dropped. So `sent = acknowledged + departed`, and an ADU that expired in the outbox never
+//! counts as sent.
 //!
 //! Beside it each plan has an [`Account`], of which the source is told.
 //!
@@ -34,7 +35,6 @@ use rows::Rows;
 #[derive(Debug, Default)]
 pub(crate) struct StreamCounts {
     received: AtomicU64,
-    sent: AtomicU64,
     acknowledged: AtomicU64,
     departed: AtomicU64,
     delivered: AtomicU64,
@@ -52,7 +52,7 @@ pub(crate) struct StreamCounts {
 pub struct StreamReading {
     /// ADUs that came from another node.
     pub received: u64,
-    /// ADUs handed to a link.
+    /// ADUs that left over a link: the acknowledged and the departed ones.
     pub sent: u64,
     /// ADUs that the next node has whole.
     pub acknowledged: u64,
@@ -60,7 +60,7 @@ pub struct StreamReading {
     pub departed: u64,
     /// ADUs given to subscribers on this node.
     pub delivered: u64,
-    /// ADUs that were sent and whose fate is not known yet.
+    /// ADUs that wait in an outbox, or were sent and whose fate is not known yet.
     pub under_way: u64,
     /// ADUs that went no further, by cause.
     pub dropped: BTreeMap<&'static str, u64>,
@@ -206,8 +206,8 @@ impl StreamCounts {
         self.received.fetch_add(1, Relaxed);
     }
 
-    pub(crate) fn sent(&self) {
-        self.sent.fetch_add(1, Relaxed);
+    /// An ADU is handed to a link.
+    pub(crate) fn handed_on(&self) {
         self.under_way.fetch_add(1, Relaxed);
     }
 
@@ -219,7 +219,7 @@ impl StreamCounts {
         self.dropped[cause.index()].fetch_add(1, Relaxed);
     }
 
-    /// Counts what became of an ADU that was sent.
+    /// Counts what became of an ADU that was handed to a link.
     pub(crate) fn ended(&self, outcome: Outcome) {
         match (outcome, outcome.drop_cause()) {
             (_, Some(cause)) => self.dropped(cause),
@@ -282,11 +282,13 @@ impl StreamCounts {
         let dropped = DropCause::ALL
             .iter()
             .map(|cause| (cause.name(), count(cause)));
+        let acknowledged = self.acknowledged.load(Relaxed);
+        let departed = self.departed.load(Relaxed);
         StreamReading {
             received: self.received.load(Relaxed),
-            sent: self.sent.load(Relaxed),
-            acknowledged: self.acknowledged.load(Relaxed),
-            departed: self.departed.load(Relaxed),
+            sent: acknowledged + departed,
+            acknowledged,
+            departed,
             delivered: self.delivered.load(Relaxed),
             under_way: self.under_way(),
             dropped: dropped.filter(|(_, count)| *count > 0).collect(),

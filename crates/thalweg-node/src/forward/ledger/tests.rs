@@ -32,7 +32,7 @@ fn over(ledger: &Ledger) -> Vec<u64> {
 fn the_counters_of_a_stream_are_kept_for_a_while_after_its_end() {
     let ledger = Ledger::default();
     let row = ledger.row(StreamId(1), &name("a"));
-    row.sent();
+    row.handed_on();
     sweep(&ledger, at(0));
     drop(row);
     sweep(&ledger, at(1_000));
@@ -96,4 +96,23 @@ fn of_many_short_streams_the_last_to_end_are_kept() {
     );
     assert!(ledger.find(StreamId(many)).is_some());
     drop(live);
+}
+
+#[test]
+fn expired_adu_does_not_count_as_sent() {
+    let ledger = Ledger::default();
+    let row = ledger.row(StreamId(1), &name("a"));
+    for outcome in [
+        Outcome::Acknowledged,
+        Outcome::Departed,
+        Outcome::Expired,
+        Outcome::Expired,
+    ] {
+        row.handed_on();
+        row.ended(outcome);
+    }
+    row.handed_on();
+    let reading = row.reading();
+    assert_eq!((reading.sent, reading.under_way), (2, 1));
+    assert_eq!(reading.dropped["expired"], 2);
 }

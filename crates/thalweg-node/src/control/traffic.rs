@@ -1,0 +1,154 @@
+//! What streams lately asked of each link, and what was dropped of it: why one stream suffers beside another.
+//!
+//! *The idea.* The counters of a plan on this node only grow ([`Account`](crate::forward::Account)). They are remembered every
+//! [`SPAN`], and the difference to the mark before the last is what happened in the last one to two spans, or since a plan that is
+//! younger was seen first. So it costs one reading per plan every few seconds, and nothing per ADU.
+//!
+//! *What it does not do.* It counts nothing itself, and knows this node's links alone: what happened on others is in the stream's
+//! ledger at its source.
+
+use std::collections::BTreeMap;
+
+use thalweg_core::event::DropCause;
+use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::ledger::Band;
+use thalweg_core::time::{Duration, Instant};
+
+use crate::forward::{Passed, Route};
+use crate::status::{BandTraffic, LossOnLink, TrafficStatus};
+
+/// How far two marks are apart. Two spans are as long as losses and latencies of links are counted over.
+const SPAN: Duration = Duration::from_secs(5);
+
+/// A plan that is younger has nothing to say yet.
+const SPAN_MIN: Duration = Duration::from_millis(500);
+
+/// A plan on this node.
+type Plan = (StreamId, Epoch);
+
+/// The counters of all plans as they were.
+#[derive(Debug, Default)]
+pub(super) struct Traffic {
+    /// The last mark of each plan, and the one before.
+    marks: BTreeMap<Plan, [Mark; 2]>,
+    turned: Instant,
+}
+
+#[derive(Clone, Debug)]
+struct Mark {
+    at: Instant,
+    passed: Passed,
+}
+
+/// What one stream asked of a link, of all its plans.
+struct Sum {
+    since: Instant,
+    passed: Passed,
+}
+
+impl Traffic {
+    /// Takes a look at the counters of these routes: remembers those of new ones, and every [`SPAN`] those of all.
+    pub(super) fn handle_look<'a>(
+        &mut self,
+        routes: impl Iterator<Item = &'a Route>,
+        now: Instant,
+    ) {
+        let is_due = now >= self.turned + SPAN;
+        let mut before = std::mem::take(&mut self.marks);
+        for route in routes {
+            let plan = plan(route);
+            let mark = || Mark {
+                at: now,
+                passed: route.account.passed(),
+            };
+            let marks = match before.remove(&plan) {
+                Some([_, last]) if is_due => [last, mark()],
+                Some(marks) => marks,
+                None => [mark(), mark()],
+            };
+            self.marks.insert(plan, marks);
+        }
+        if is_due {
+            self.turned = now;
+        }
+    }
+
+    /// Returns what streams asked of the link to a neighbour, those that asked for most first.
+    pub(super) fn of<'a>(
+        &self,
+        next: NodeId,
+        routes: impl Iterator<Item = &'a Route>,
+        now: Instant,
+    ) -> Vec<TrafficStatus> {
+        let mut streams: BTreeMap<String, Sum> = BTreeMap::new();
+        for route in routes.filter(|route| route.installation().next == Some(next)) {
+            let Some([before, _]) = self.marks.get(&plan(route)) else {
+                continue;
+            };
+            let (since, mut passed) = (before.at, route.account.passed());
+            if now.saturating_since(since) < SPAN_MIN {
+                continue;
+            }
+            passed.subtract(&before.passed);
+            let name = route.installation().name.to_string();
+            let sum = streams.entry(name).or_insert_with(|| Sum {
+                since,
+                passed: Passed::default(),
+            });
+            sum.since = sum.since.min(since);
+            sum.passed.add(&passed);
+        }
+        let mut traffic: Vec<_> = streams
+            .into_iter()
+            .filter(|(_, sum)| sum.passed.adus() > 0)
+            .map(|(stream, sum)| status(stream, &sum, now))
+            .collect();
+        traffic.sort_by(|one, other| other.asked_bps.cmp(&one.asked_bps));
+        traffic
+    }
+}
+
+fn plan(route: &Route) -> Plan {
+    let part = route.installation();
+    (part.stream, part.epoch)
+}
+
+fn status(stream: String, sum: &Sum, now: Instant) -> TrafficStatus {
+    let seconds = now.saturating_since(sum.since).as_secs_f64();
+    let Passed {
+        bytes,
+        given,
+        dropped,
+    } = &sum.passed;
+    let bands = || Band::all().map(|band| (band.index(), band));
+    let causes = DropCause::ALL.into_iter();
+    let losses = causes.flat_map(|cause| {
+        let row = dropped[cause.index()];
+        let bands = bands().filter(move |(at, _)| row[*at] > 0);
+        bands.map(move |(at, band)| LossOnLink {
+            cause: cause.name(),
+            importance: importances(band),
+            adus: row[at],
+        })
+    });
+    let by_importance = bands().filter(|(at, _)| given[*at] > 0);
+    TrafficStatus {
+        stream,
+        seconds,
+        asked_bps: (*bytes as f64 * 8.0 / seconds) as u64,
+        adus: sum.passed.adus(),
+        dropped: losses.collect(),
+        by_importance: by_importance
+            .map(|(at, band)| BandTraffic {
+                importance: importances(band),
+                adus: given[at],
+                dropped: dropped.iter().map(|row| row[at]).sum(),
+            })
+            .collect(),
+    }
+}
+
+fn importances(band: Band) -> [u8; 2] {
+    let importances = band.importances();
+    [*importances.start(), *importances.end()]
+}
