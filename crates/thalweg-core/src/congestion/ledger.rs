@@ -162,8 +162,8 @@ impl Ledger {
         self.order.handle_lost(number);
     }
 
-    /// Takes in that all packets that were given up have come after all. When the last of them came the transport does not say: not
-    /// before the last packet that was sent or acknowledged.
+    /// Takes in that all packets that were given up have come after all. When the last of them came the
+    /// transport does not say: not before the last packet that was sent or acknowledged.
     pub(super) fn handle_spurious(&mut self) {
         let last_sent = self.packets.back().map(|packet| packet.sent);
         let known = last_sent.map_or(self.delivered_at, |sent| sent.max(self.delivered_at));

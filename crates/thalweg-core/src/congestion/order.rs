@@ -10,12 +10,13 @@
 //!
 //! The greatest such lateness of the last rounds is how much of a delay is jitter. A line that keeps the order has none.
 //!
-//! A transport gives a packet up when three later ones have come, and does not say when such a packet comes after all: only that
-//! all of them have. Without those, only what one or two packets overtook would be seen late, which is least where jitter is widest.
-//! So with that word the last that was given up is late by the time since a later one came.
+//! A transport gives a packet up when three later ones have come, and does not say when such a packet comes
+//! after all: only that all of them have. Without those, only what one or two packets overtook would be seen
+//! late, which is least where jitter is widest. So with that word the last that was given up is late by the
+//! time since a later one came.
 //!
-//! *What it does not do.* It sees no jitter that keeps the order, and of what a transport gave up only what comes while nothing
-//! else is missing.
+//! *What it does not do.* It sees no jitter that keeps the order, and of what a transport gave up only what
+//! comes while nothing else is missing.
 //!
 //! *Sources.* RFC 8985 §6.2 (a reordering window that follows what is seen); Arun, Alizadeh, Balakrishnan: "Starvation in
 //! End-to-End Congestion Control", SIGCOMM 2022 (who goes by delays must bear as much of them as is jitter).

@@ -1,9 +1,10 @@
 //! Paths that are too small for QUIC: found, named, and left.
 //!
-//! *The idea.* Every packet of a QUIC handshake fills 1,200 bytes (RFC 9000 §14.1), and so does whatever a link has much of.
-//! Where such packets vanish and smaller ones pass, a dial times out as if nobody listened, and a link that was up before
-//! looks alive and delivers nothing. A test tells the two apart from a blocked or cut path: a QUIC node answers a packet of a
-//! version that nobody speaks with the list of its versions (RFC 9000 §6). So the address is asked in small packets and in full ones.
+//! *The idea.* Every packet of a QUIC handshake fills 1,200 bytes (RFC 9000 §14.1), and so does whatever a
+//! link has much of. Where such packets vanish and smaller ones pass, a dial times out as if nobody listened,
+//! and a link that was up before looks alive and delivers nothing. A test tells the two apart from a blocked
+//! or cut path: a QUIC node answers a packet of a version that nobody speaks with the list of its versions
+//! (RFC 9000 §6). So the address is asked in small packets and in full ones.
 //!
 //! ```text
 //! no handshake after 1 s ──┐                       ┌─ small answered, full not ─► too small: TCP, or say so
@@ -11,10 +12,11 @@
 //! link: silent for 1 s ────┘                       └─ anything else ─► go on as before
 //! ```
 //!
-//! A link is left without a test where acknowledgements prove it (`core::hop::narrow`), as behind a NAT that lets no test in.
+//! A link is left without a test where acknowledgements prove it (`core::hop::narrow`), as behind a NAT that
+//! lets no test in.
 //!
-//! *What it does not do.* The test covers the way there and not the way back: there each end watches its own packets. Over a relay
-//! nothing is tested.
+//! *What it does not do.* The test covers the way there and not the way back: there each end watches its own
+//! packets. Over a relay nothing is tested.
 //!
 //! *Sources.* RFC 9000 §6, §14, §17.2.1; noq-proto 1.4 `endpoint.rs`, which answers small packets too.
 
@@ -42,8 +44,10 @@ const HANDSHAKE_WAIT: StdDuration = StdDuration::from_secs(1);
 /// How long a link is silent before its path is tested.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// How long a path that passed a test is left in peace.
-const PAUSE: StdDuration = StdDuration::from_secs(5);
+/// How long a path that passed a test is left in peace; where nothing was answered, as on one that is cut,
+/// twice as long each time.
+const PAUSE_MIN: StdDuration = StdDuration::from_secs(1);
+const PAUSE_MAX: StdDuration = StdDuration::from_secs(8);
 
 /// How often each size is asked. At 30 % loss each way all full packets fail by chance once in 200 tests.
 const ASKS: u8 = 8;
@@ -66,7 +70,8 @@ const NO_VERSION: [u8; 4] = [0x5a, 0x6a, 0x7a, 0x8a];
 /// The first byte of a packet with a long header and the fixed bit.
 const LONG_HEADER: u8 = 0xc0;
 
-/// The sockets from which paths are tested, one a family. They are kept, for a peer remembers each address that it hears.
+/// The sockets from which paths are tested, one a family. They are kept, for a peer remembers each address
+/// that it hears.
 #[derive(Debug, Default)]
 pub(super) struct Surveyor(Mutex<[Option<UdpSocket>; 2]>);
 
@@ -127,6 +132,7 @@ pub(super) async fn watch(endpoint: Endpoint, link: Link) {
 
 /// Waits until the path of a link is known to be too small.
 async fn narrows(endpoint: &Endpoint, link: &Link) {
+    let mut pause = PAUSE_MIN;
     loop {
         let passage = tokio::select! {
             passage = link.narrows() => passage,
@@ -141,10 +147,16 @@ async fn narrows(endpoint: &Endpoint, link: &Link) {
             _ => None,
         });
         let addresses: Vec<_> = addresses.take(1).collect();
-        if answers(endpoint, &addresses).await.is_too_small() {
+        let answers = answers(endpoint, &addresses).await;
+        if answers.is_too_small() {
             return;
         }
-        sleep(PAUSE).await;
+        sleep(pause).await;
+        pause = if answers == Answers::default() {
+            PAUSE_MAX.min(pause * 2)
+        } else {
+            PAUSE_MIN
+        };
     }
 }
 

@@ -1,7 +1,9 @@
-//! Proves that a path which is too small for QUIC is named, and left for TCP where there is an address of it, whether it was
-//! so from the start or became so; and that one which only became smaller than its link had found keeps the link.
+//! Proves that a path which is too small for QUIC is named, and left for TCP where there is an address of it,
+//! whether it was so from the start or became so; and that one which only became smaller than its link had
+//! found keeps the link.
 //!
-//! *How.* Two endpoints on loopback with a proxy between them that drops what is larger than it may be, each way by itself.
+//! *How.* Two endpoints on loopback with a proxy between them that drops what is larger than it may be, each
+//! way by itself.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

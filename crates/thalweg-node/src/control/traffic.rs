@@ -1,11 +1,12 @@
 //! What streams lately asked of each link, and what was dropped of it: why one stream suffers beside another.
 //!
-//! *The idea.* The counters of a plan on this node only grow ([`Account`](crate::forward::Account)). They are remembered every
-//! [`SPAN`], and the difference to the mark before the last is what happened in the last one to two spans, or since a plan that is
-//! younger was seen first. So it costs one reading per plan every few seconds, and nothing per ADU.
+//! *The idea.* The counters of a plan on this node only grow ([`Account`](crate::forward::Account)). They are
+//! remembered every [`SPAN`], and the difference to the mark before the last is what happened in the last one
+//! to two spans, or since a plan that is younger was seen first. So it costs one reading per plan every few
+//! seconds, and nothing per ADU.
 //!
-//! *What it does not do.* It counts nothing itself, and knows this node's links alone: what happened on others is in the stream's
-//! ledger at its source.
+//! *What it does not do.* It counts nothing itself, and knows this node's links alone: what happened on
+//! others is in the stream's ledger at its source.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +48,8 @@ struct Sum {
 }
 
 impl Traffic {
-    /// Takes a look at the counters of these routes: remembers those of new ones, and every [`SPAN`] those of all.
+    /// Takes a look at the counters of these routes: remembers those of new ones, and every [`SPAN`] those of
+    /// all.
     pub(super) fn handle_look<'a>(
         &mut self,
         routes: impl Iterator<Item = &'a Route>,

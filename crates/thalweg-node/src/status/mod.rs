@@ -131,7 +131,8 @@ pub struct LinkStatus {
     pub adus: Exposure,
     /// What waits to be sent over it; nothing if there is no link, or it has no outbox.
     pub outbox: Option<OutboxStatus>,
-    /// What streams asked of it in the last seconds and what was dropped of that here, those that asked for most first.
+    /// What streams asked of it in the last seconds and what was dropped of that here, those that asked for
+    /// most first.
     pub traffic: Vec<TrafficStatus>,
 }
 

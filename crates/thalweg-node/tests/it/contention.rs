@@ -1,5 +1,5 @@
-//! Proves that a node says why a stream suffers: which streams share a link, what was dropped for which cause and of which importance,
-//! and that what expired in the outbox does not count as sent.
+//! Proves that a node says why a stream suffers: which streams share a link, what was dropped for which cause
+//! and of which importance, and that what expired in the outbox does not count as sent.
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -267,8 +267,9 @@ fn packets_that_overtake_each_other_are_no_queue() {
     }
 }
 
-/// Of four seeds 8.4 % of the ADUs were late or not there: jitter that is wider than what three packets overtake was taken for a
-/// queue. What the transport had given up and what came after all says how wide it is.
+/// Of four seeds 8.4 % of the ADUs were late or not there: jitter that is wider than what three packets
+/// overtake was taken for a queue. What the transport had given up and what came after all says how wide it
+/// is.
 #[test]
 fn jitter_wider_than_three_packets_is_no_queue() {
     let text = include_str!("../../../../worlds/scattered.toml");

@@ -1,9 +1,10 @@
 //! Paths on which full packets vanish while small ones pass.
 //!
-//! *The idea.* QUIC needs paths that carry datagrams of 1,200 bytes (RFC 9000 §14) and cannot send less in one packet where
-//! it has more to send. On a path that became smaller than that, acknowledgements and the tails of ADUs still pass, so the
-//! link looks alive, and nothing that needs a full packet ever arrives. The transport reports each packet that was
-//! acknowledged or lost, with its size. A **streak** of lost full packets ends as soon as one that was sent later is acknowledged:
+//! *The idea.* QUIC needs paths that carry datagrams of 1,200 bytes (RFC 9000 §14) and cannot send less in
+//! one packet where it has more to send. On a path that became smaller than that, acknowledgements and the
+//! tails of ADUs still pass, so the link looks alive, and nothing that needs a full packet ever arrives. The
+//! transport reports each packet that was acknowledged or lost, with its size. A **streak** of lost full
+//! packets ends as soon as one that was sent later is acknowledged:
 //!
 //! ```text
 //! sent       1200  350  1200  350  1200  350
@@ -11,27 +12,28 @@
 //!            lost  ✓    ✓     ✓    lost  ✓     chance: the second full packet ended the streak
 //! ```
 //!
-//! Packets above 1,200 bytes are not counted: the transport's own search lowers the packet size to that (RFC 8899 §4.4).
+//! Packets above 1,200 bytes are not counted: the transport's own search lowers the packet size to that (RFC
+//! 8899 §4.4).
 //!
-//! *What it does not do.* It says nothing of a path on which small packets are lost as well; that is an outage or congestion.
-//! It ends no link: the driver does.
+//! *What it does not do.* It says nothing of a path on which small packets are lost as well; that is an
+//! outage or congestion. It ends no link: the driver does.
 //!
 //! *Sources.* RFC 8899 §4.4 (black hole detection); noq-proto 1.4 `connection/mtud.rs`.
 
 use super::settings::MTU_BYTES_MIN;
 use crate::time::{Duration, Instant};
 
-/// A packet of at least this size counts as full. Half of the least that every path must carry: whatever is smaller says
-/// more about the path's room for small packets.
+/// A packet of at least this size counts as full. Half of the least that every path must carry: whatever is
+/// smaller says more about the path's room for small packets.
 const FULL_BYTES_MIN: u16 = MTU_BYTES_MIN / 2;
 
 /// Full packets lost in a row before a path is suspected: at 30 % random loss one streak in 1,400 is as long.
+/// However short the time: where all that is sent is full, their loss is found all at once, when a small
+/// packet is acknowledged at last.
 const SUSPECT_LOST: u32 = 6;
 
-/// How long a streak must last before a path is suspected: longer than a burst on a radio link.
-const SUSPECT_AFTER: Duration = Duration::from_millis(500);
-
-/// Full packets lost in a row before small packets that pass are proof: at 30 % random loss one streak in 1.9 million.
+/// Full packets lost in a row before small packets that pass are proof: at 30 % random loss one streak in 1.9
+/// million.
 const CERTAIN_LOST: u32 = 12;
 
 /// How long such a streak must last.
@@ -119,9 +121,10 @@ impl Narrow {
             streak.small_passed >= CERTAIN_PASSED
                 && streak.small_passed / CERTAIN_PASSED >= streak.small_lost
         });
-        if passes && self.lasts(now, CERTAIN_LOST, CERTAIN_AFTER) {
+        let is_long = |streak: Streak| now >= streak.since + CERTAIN_AFTER;
+        if passes && self.has_lost(CERTAIN_LOST) && self.0.is_some_and(is_long) {
             Passage::Narrow
-        } else if self.lasts(now, SUSPECT_LOST, SUSPECT_AFTER) {
+        } else if self.has_lost(SUSPECT_LOST) {
             Passage::Suspect
         } else {
             Passage::Open
@@ -133,9 +136,8 @@ impl Narrow {
         self.0.is_none()
     }
 
-    fn lasts(&self, now: Instant, lost: u32, after: Duration) -> bool {
-        self.0
-            .is_some_and(|streak| streak.lost >= lost && now >= streak.since + after)
+    fn has_lost(&self, packets: u32) -> bool {
+        self.0.is_some_and(|streak| streak.lost >= packets)
     }
 }
 

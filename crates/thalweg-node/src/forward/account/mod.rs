@@ -301,7 +301,8 @@ impl Account {
         has_changed.then(|| self.counts(now))
     }
 
-    /// Returns what the plan has asked of its next link, and what was dropped of that: also what did not get as far as the link.
+    /// Returns what the plan has asked of its next link, and what was dropped of that: also what did not get
+    /// as far as the link.
     pub(crate) fn passed(&self) -> Passed {
         let row = |row: &Row| -> [u64; BANDS] { std::array::from_fn(|at| row[at].load(Relaxed)) };
         let sum = |rows: &Marked, at: usize| -> u64 {

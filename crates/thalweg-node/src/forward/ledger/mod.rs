@@ -1,8 +1,8 @@
 //! What became of every ADU on this node, counted by stream and cause.
 //!
-//! *The idea.* Each stream has one row of counters which its routes share. What is handed to a link is under way until the link
-//! reports an outcome: then it was sent, or dropped. So `sent = acknowledged + departed`, and an ADU that expired in the outbox never
-//! counts as sent.
+//! *The idea.* Each stream has one row of counters which its routes share. What is handed to a link is under
+//! way until the link reports an outcome: then it was sent, or dropped. So `sent = acknowledged + departed`,
+//! and an ADU that expired in the outbox never counts as sent.
 //!
 //! Beside it each plan has an [`Account`], of which the source is told.
 //!

@@ -1,9 +1,9 @@
 //! What is wrong and why, below the tables of `thalweg ls`: streams that lose ADUs or
 //! wait, and links beside their configured rate.
 //!
-//! *The idea.* A table has a number for each stream; which stream takes from which, and what was dropped for it, is a sentence.
-//! Only what is in trouble is named. What happened on this node's links is of the last seconds; what the source of a stream knows
-//! of other nodes is all since the stream began.
+//! *The idea.* A table has a number for each stream; which stream takes from which, and what was dropped for
+//! it, is a sentence. Only what is in trouble is named. What happened on this node's links is of the last
+//! seconds; what the source of a stream knows of other nodes is all since the stream began.
 //!
 //! *What it does not do.* It measures nothing, and keeps a terminal's width only as far as 80 columns.
 
