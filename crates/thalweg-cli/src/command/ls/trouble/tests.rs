@@ -115,3 +115,19 @@ fn loss_on_another_node_names_that_node() {
         ],
     );
 }
+
+#[test]
+fn waiting_stream_names_the_subscriber_that_holds_it_up() {
+    let held_up = json!({"by": ["base"], "seconds": 31.4, "kept_bytes": 16_777_216});
+    let status = json!({
+        "node": {"name": "camera"}, "links": [],
+        "streams": [{"name": "truck/cam1", "held_up": held_up}, {"name": "truck/cam2"}],
+    });
+    assert_lines(
+        &describe(&status),
+        &[
+            "truck/cam1 waits for base for 31 s, which takes less than comes or cannot be",
+            "    reached; 16.0 MiB are kept. `publish --wait-at-most` bounds the wait.",
+        ],
+    );
+}
