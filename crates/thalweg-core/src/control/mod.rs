@@ -80,7 +80,7 @@ use alloc::vec::Vec;
 use bytes::Bytes;
 
 use crate::admission::{Rights, Roll};
-use crate::id::{Epoch, NodeId, StreamId, StreamName};
+use crate::id::{Epoch, NodeId, Sequence, StreamId, StreamName};
 use crate::ledger::Reading;
 use crate::mailbox::Held;
 use crate::model::{NodeName, Weights};
@@ -213,6 +213,13 @@ pub enum Output {
         to: Epoch,
         /// The plan to send it under: that one, or the one that it is grafted on.
         under: Epoch,
+    },
+    /// Of a wanted stream nothing more comes of what is lacking below a sequence.
+    GivenUp {
+        /// Which stream.
+        stream: StreamId,
+        /// The first sequence that may still come.
+        below: Sequence,
     },
     /// The sink of these plans of a published stream has said what it has; that need not be kept.
     Acknowledged {

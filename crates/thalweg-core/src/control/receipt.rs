@@ -17,12 +17,12 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use super::source::Life;
-use super::{Controller, Note, Output};
-use crate::id::{Epoch, NodeId, StreamId};
+use super::{Controller, Keys, Note, Output};
+use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::mailbox::{Held, News};
 use crate::needs::Reliability;
 use crate::time::{Duration, Instant};
-use crate::wire::control::Said;
+use crate::wire::control::{Body, Said};
 use crate::wire::receipt::Receipt;
 
 /// How often a sink says what has come at most.
@@ -272,6 +272,39 @@ impl Controller {
             in_order,
             held,
         });
+    }
+
+    /// Takes in below which sequence nothing more comes of what a sink lacks, though it has later ones: the sink is told once.
+    pub fn tell_given_up(
+        &mut self,
+        (stream, sink): (StreamId, NodeId),
+        below: Sequence,
+        keys: &mut dyn Keys,
+    ) {
+        let Some(source) = self.sources.get_mut(&stream) else {
+            return;
+        };
+        let mut active = source.session.active();
+        let in_force = active.find(|(served, _)| *served == sink);
+        let path = in_force.and_then(|(_, epoch)| source.paths.get(&epoch).cloned());
+        let plan = source.sinks.get_mut(&sink);
+        let Some((path, plan)) = path.zip(plan.filter(|plan| plan.given_up < below)) else {
+            return;
+        };
+        plan.given_up = below;
+        self.send_routed(path, Body::GivenUp { stream, below }, keys);
+    }
+
+    /// Takes in that of a stream that ends here nothing more comes of what is lacking below a sequence.
+    pub(super) fn handle_given_up(&mut self, from: NodeId, stream: StreamId, below: Sequence) {
+        let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
+        let mut parts = self
+            .parts
+            .range(of_stream)
+            .map(|(_, part)| part.installation());
+        if parts.any(|part| part.source == from && part.next.is_none()) {
+            self.outputs.push_back(Output::GivenUp { stream, below });
+        }
     }
 
     /// Nothing needs to be kept for a sink.

@@ -91,6 +91,7 @@ impl Controller {
             } => self.handle_tracing(from, stream, sinks, reason),
             Body::Traced(traced) => self.handle_traced(from, traced, now, keys),
             Body::Leave { stream } => self.handle_leave(from, stream, now),
+            Body::GivenUp { stream, below } => self.handle_given_up(from, stream, below),
             Body::Prepare(prepare) => self.handle_prepare(from, route, prepare, now, keys),
             Body::Renew { stream, epochs } => {
                 self.handle_renew(from, route, (stream, &epochs), now, keys);

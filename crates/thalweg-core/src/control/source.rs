@@ -69,6 +69,8 @@ pub struct SinkPlan {
     /// When the sink began to note what comes, by its clock, and the newest plan under which it has said so; one that was
     /// restarted says another time.
     pub(super) since: Option<(u64, Epoch)>,
+    /// Below which sequence it was told that nothing more comes.
+    pub(super) given_up: Sequence,
     /// How many plannings were asked for; the result of an earlier one is not taken.
     pub(super) plannings: u64,
 }
@@ -313,6 +315,7 @@ impl Controller {
             deploying: None,
             way: Vec::new(),
             since: None,
+            given_up: Sequence(0),
             plannings: 0,
         };
         let plan = source.sinks.entry(sink).or_insert_with(waiting);

@@ -15,6 +15,7 @@
 //! *Sources.* RFC 3550 §A.8 on playout; docs/protocol.md §7.
 
 use alloc::collections::BTreeMap;
+use core::ops::Range;
 
 use crate::adu::{Adu, Flags};
 use crate::id::Epoch;
@@ -68,6 +69,9 @@ pub const BEGIN_ADUS: u64 = 16;
 /// The number of a stream's first plan.
 pub const FIRST_PLAN: Epoch = Epoch(1);
 
+/// Ranges of sequences of which it is remembered that they never come: what lies in further ones is waited for.
+const GONE_RANGES_MAX: usize = 64;
+
 /// How long the end of a stream waits for ADUs that are still missing, since one came.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -105,6 +109,8 @@ pub struct Resequencer {
     overtaken: Option<Instant>,
     skipped: u64,
     late: u64,
+    /// What never comes, of what is missing: by its first sequence, none touching another.
+    gone: BTreeMap<u64, u64>,
 }
 
 /// An ADU that waits.
@@ -204,11 +210,51 @@ impl Resequencer {
             return None;
         }
         let gap = self.next.map_or(0, |next| sequence - next);
-        let patient = self.patience(first) > now && self.waiting.len() <= MAILBOX_ADUS_MAX;
+        let is_gone = self.next.is_some_and(|next| self.is_gone(next..sequence));
+        let patient =
+            !is_gone && self.patience(first) > now && self.waiting.len() <= MAILBOX_ADUS_MAX;
         if gap > 0 && patient {
             return None;
         }
         self.take_waiting()
+    }
+
+    /// Takes in that these sequences never come, if they have not: what waits behind them alone waits no longer.
+    ///
+    /// Cost    O(log ranges), and of those that touch
+    pub fn handle_gone(&mut self, gone: Range<u64>) {
+        let from = self.next.map_or(gone.start, |next| gone.start.max(next));
+        if from >= gone.end {
+            return;
+        }
+        let (mut start, mut end) = (from, gone.end);
+        let before = self
+            .gone
+            .range(..=start)
+            .next_back()
+            .map(|(at, to)| (*at, *to));
+        if let Some((at, to)) = before.filter(|(_, to)| *to >= start) {
+            (start, end) = (at, end.max(to));
+        }
+        while let Some((at, to)) = self
+            .gone
+            .range(start..=end)
+            .next()
+            .map(|(at, to)| (*at, *to))
+        {
+            self.gone.remove(&at);
+            end = end.max(to);
+        }
+        self.gone.insert(start, end);
+        if self.gone.len() > GONE_RANGES_MAX {
+            self.gone.pop_last();
+        }
+    }
+
+    /// Returns whether none of these comes.
+    fn is_gone(&self, missing: Range<u64>) -> bool {
+        let before = self.gone.range(..=missing.start).next_back();
+        missing.is_empty() || before.is_some_and(|(_, to)| *to >= missing.end)
     }
 
     /// Returns the first that waits, whatever is missing before it.
@@ -219,17 +265,19 @@ impl Resequencer {
             None => self.first = sequence,
         }
         self.next = Some(sequence + 1);
+        self.gone.retain(|_, to| *to > sequence);
         self.left = adu.header.epoch;
         Some(adu)
     }
 
     /// Returns when a gap, or the start, is given up; `NEVER` if nothing waits.
     pub fn poll_timeout(&self) -> Instant {
-        let Some((_, first)) = self.waiting.first_key_value() else {
+        let Some((sequence, first)) = self.waiting.first_key_value() else {
             return Instant::NEVER;
         };
         match (self.next, self.start) {
             (None, Some(start)) => start,
+            (Some(next), _) if self.is_gone(next..*sequence) => first.came,
             _ => self.patience(first),
         }
     }

@@ -255,3 +255,26 @@ proptest! {
         prop_assert_eq!(left, (0..50).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn gap_that_never_fills_is_not_waited_for() {
+    let mut resequencer = Resequencer::default();
+    for sequence in [0, 3, 6, 9] {
+        resequencer.handle_adu(adu(sequence, Instant::NEVER), true, Instant::ZERO);
+    }
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
+    resequencer.handle_gone(2..3);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [], "1 may come");
+    assert!(resequencer.poll_timeout() > Instant::ZERO);
+    resequencer.handle_gone(1..2);
+    assert_eq!(resequencer.poll_timeout(), Instant::ZERO);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [3]);
+    resequencer.handle_gone(0..7);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [6]);
+    // One that comes after all has its place if that has not passed.
+    resequencer.handle_gone(0..8);
+    resequencer.handle_adu(adu(7, Instant::NEVER), true, Instant::ZERO);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO), [7]);
+    assert_eq!(drain(&mut resequencer, Instant::ZERO + PATIENCE), [9]);
+    assert_eq!(resequencer.skipped(), 5);
+}

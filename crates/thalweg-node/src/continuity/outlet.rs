@@ -317,13 +317,14 @@ impl Outlet {
         }
     }
 
-    /// Takes in what a sink has, for which these plans are; returns how many it lacks of what went by the one that keeps their order.
+    /// Takes in what a sink has, for which these plans are; returns how many it lacks of what went by the one that keeps
+    /// their order, and below which sequence nothing more comes of what it lacks.
     pub(crate) fn acknowledge(
         &self,
         (sink, epochs): (NodeId, &[Epoch]),
         in_order: Option<Epoch>,
         held: &Held,
-    ) -> u64 {
+    ) -> (u64, Option<Sequence>) {
         let now = self.forwarder.clock.now();
         self.lock()
             .awaited
@@ -333,7 +334,10 @@ impl Outlet {
                 }
             });
         if let Some(holding) = &self.holding {
-            return Self::handle_receipt(holding, sink, in_order, held, now);
+            return (
+                Self::handle_receipt(holding, sink, in_order, held, now),
+                None,
+            );
         }
         let mut state = self.lock();
         state.keep.handle_receipt(epochs, held);
@@ -341,9 +345,10 @@ impl Outlet {
             state.keep.take_up(epochs);
         }
         let missing = in_order.map_or(0, |plan| state.keep.missing(plan, held, now));
+        let given_up = state.keep.given_up_below(epochs, held);
         drop(state);
         self.acknowledged.notify_waiters();
-        missing
+        (missing, given_up)
     }
 
     /// Counts an ADU that is given for a sink by the plans whose ways are broken and by which it went before.

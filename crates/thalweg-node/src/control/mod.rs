@@ -511,6 +511,9 @@ impl Control {
                 Output::BegunAnew { stream, former } => {
                     self.forwarder.arrivals.begin_anew(stream, former);
                 }
+                Output::GivenUp { stream, below } => {
+                    self.forwarder.mailboxes.handle_given_up(stream, below);
+                }
                 Output::GoesOn { stream } => self.forwarder.arrivals.go_on(stream),
                 Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
                 Output::Found { name, .. } => self.found(&name),

@@ -220,10 +220,15 @@ impl Control {
                 in_order,
                 held,
             } => {
-                let missing = self.tell_publisher(stream, |publishing| {
+                let told = self.tell_publisher(stream, |publishing| {
                     let outlet = &publishing.outlet;
                     outlet.acknowledge((sink, &epochs), in_order, &held)
                 });
+                let (missing, given_up) = told.unzip();
+                if let Some(below) = given_up.flatten() {
+                    let of = (stream, sink);
+                    self.controller.tell_given_up(of, below, &mut self.keys);
+                }
                 if let (Some(epoch), Some(missing)) = (in_order, missing) {
                     let now = self.forwarder.clock.now();
                     self.controller

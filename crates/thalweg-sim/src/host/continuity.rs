@@ -6,7 +6,7 @@
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::StreamCode;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
 use thalweg_core::mailbox::{Held, News};
 use thalweg_core::routing::pulse::{Pulse, Sign};
 use thalweg_core::time::Instant;
@@ -96,7 +96,8 @@ impl Host {
         self.received.remove(&stream);
     }
 
-    /// A sink has said what it has; returns how many it lacks of what went by a plan that keeps their order.
+    /// A sink has said what it has; returns how many it lacks of what went by a plan that keeps their order, and below which sequence
+    /// nothing more comes of what it lacks.
     pub(super) fn acknowledge(
         &mut self,
         stream: StreamId,
@@ -104,27 +105,28 @@ impl Host {
         in_order: Option<Epoch>,
         held: &Held,
         watch: &Watch<'_>,
-    ) -> u64 {
+    ) -> (u64, Option<Sequence>) {
         let now = self.now(watch);
-        let publishers = self.publishers.iter_mut();
-        let of_stream = publishers.filter(|publisher| publisher.stream() == stream);
+        let mut publishers = self.publishers.iter_mut();
+        let of_stream = publishers.find(|publisher| publisher.stream() == stream);
         let mut had = Vec::new();
-        let missing = of_stream.map(|publisher| {
+        let word = of_stream.map(|publisher| {
             let awaited = &mut publisher.awaited;
             awaited.handle_receipt(epochs, held, |epoch, band| had.push((epoch, band)));
             if let Some(hold) = &mut publisher.hold {
                 hold.handle_receipt(sink, held);
-                return in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
+                let missing = in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
+                return (missing, None);
             }
             publisher.keep.handle_receipt(epochs, held);
             if publisher.keep.handle_word(sink, held, now) {
                 publisher.keep.take_up(epochs);
             }
-            in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now))
+            let missing = in_order.map_or(0, |plan| publisher.keep.missing(plan, held, now));
+            (missing, publisher.keep.given_up_below(epochs, held))
         });
-        let missing = missing.sum();
         self.count_had(stream, &had, now);
-        missing
+        word.unwrap_or_default()
     }
 
     /// Keeps an ADU that is given, for the sinks of these plans, if it goes to another node and matters there; of its own plan it is

@@ -68,6 +68,7 @@ impl Host {
             | Output::Acknowledged { .. } => self.direct(output, watch),
             Output::BegunAnew { stream, former } => self.begin_anew(stream, former),
             Output::GoesOn { stream } => self.go_on(stream),
+            Output::GivenUp { stream, below } => self.handle_given_up(stream, below, watch),
             Output::Forgotten { stream } => self.forget_received(stream),
             Output::Found { name, stream } => self.found(&name, stream, watch),
             Output::Notice { name, notice } => {
@@ -110,7 +111,12 @@ impl Host {
                 in_order,
                 held,
             } => {
-                let missing = self.acknowledge(stream, (sink, &epochs), in_order, &held, watch);
+                let (missing, given_up) =
+                    self.acknowledge(stream, (sink, &epochs), in_order, &held, watch);
+                if let Some(below) = given_up {
+                    let of = (stream, sink);
+                    self.controller.tell_given_up(of, below, &mut self.keys);
+                }
                 if let Some(epoch) = in_order {
                     let now = self.now(watch);
                     self.controller

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use thalweg_core::adu::{Adu, Flags};
 use thalweg_core::event::DropCause;
-use thalweg_core::id::StreamId;
+use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::ledger::Counts;
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
 use thalweg_core::mailbox::{Coming, END_PATIENCE, Ending, Resequencer};
@@ -109,6 +109,22 @@ impl Host {
         watch.model.handle_found((self.place, at), stream);
         for copy in std::mem::take(&mut subscriber.waiting).into_values() {
             watch.dropped(self.place, Some(copy), DropCause::Cancelled);
+        }
+    }
+
+    /// Waits no longer for what is lacking of a stream below a sequence.
+    pub(super) fn handle_given_up(
+        &mut self,
+        stream: StreamId,
+        below: Sequence,
+        watch: &mut Watch<'_>,
+    ) {
+        // What came before is compared first.
+        self.serve_subscribers(watch);
+        let mut readers = self.subscribers.iter_mut();
+        if let Some(reader) = readers.find(|reader| reader.stream == Some(stream)) {
+            reader.resequencer.handle_gone(0..below.0);
+            watch.model.handle_given_up((self.place, reader.at), below);
         }
     }
 

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::control::Installation;
-use thalweg_core::id::{Epoch, NodeId, StreamId};
+use thalweg_core::id::{Epoch, NodeId, Sequence, StreamId};
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
 use thalweg_core::mailbox::{
     BACKLOG_BYTES, BEGIN_ADUS, BEGIN_PATIENCE, END_PATIENCE, FIRST_PLAN, OVERTAKEN_LEAST,
@@ -80,6 +80,8 @@ struct Turns {
     overtaken: Option<Instant>,
     /// What has had its turn.
     given: BTreeSet<u64>,
+    /// Below this nothing more comes.
+    given_up: u64,
     /// Until when one who joins in the middle waits for earlier ones.
     start: Option<Instant>,
     has_ended: bool,
@@ -122,6 +124,12 @@ impl Model {
             stream: Some(stream),
             ..Reader::default()
         };
+    }
+
+    /// Takes in that a subscriber's node has heard below which sequence nothing more comes.
+    pub fn handle_given_up(&mut self, reader: ReaderId, below: Sequence) {
+        let reader = self.readers.entry(reader).or_default();
+        reader.turns.given_up = reader.turns.given_up.max(below.0);
     }
 
     /// Takes in that a node is gone, with its parts and its subscribers.
@@ -277,7 +285,7 @@ impl Turns {
             } else if is_joining {
                 self.start.is_some_and(|start| start <= now)
             } else {
-                self.until(&first) <= now
+                sequence <= self.given_up || self.until(&first) <= now
             };
             if !may_go {
                 break;

@@ -486,7 +486,7 @@ impl Node {
             Output::BegunAnew { stream, former } => self.anew.push((stream, former)),
             Output::GoesOn { stream } => self.goes_on.push(stream),
             Output::Sequel { goes_on, .. } => self.sequels.push(goes_on),
-            Output::Forgotten { .. } | Output::Holding { .. } => {}
+            Output::Forgotten { .. } | Output::Holding { .. } | Output::GivenUp { .. } => {}
             Output::Notice { notice, .. } => self.notices.push(notice),
             Output::Closed {
                 stream, reading, ..

@@ -23,6 +23,7 @@
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
+use core::ops::Range;
 
 #[cfg(test)]
 mod tests;
@@ -134,6 +135,10 @@ impl<T> Mailbox<T> {
             return Err((token, Refusal::Out(coming)));
         }
         if !self.make_room(&header, adu.payload.len() as u64, (reliability, is_short)) {
+            // Its node has it and takes it no second time, so nobody is to wait for it here.
+            self.handle_gone(header.sequence.0..header.sequence.0 + 1);
+            // In sequence it is counted with what is missing.
+            self.dropped_here += u64::from(self.resequencer.is_none());
             return Err((token, Refusal::Full));
         }
         self.adus += 1;
@@ -263,6 +268,13 @@ impl<T> Mailbox<T> {
         self.adus -= 1;
         self.bytes -= adu.payload.len() as u64;
         self.is_given_up &= self.is_over(false);
+    }
+
+    /// Takes in that these sequences of the stream never come: nothing waits for them any more.
+    pub fn handle_gone(&mut self, gone: Range<u64>) {
+        if let Some(resequencer) = &mut self.resequencer {
+            resequencer.handle_gone(gone);
+        }
     }
 
     /// Puts in a sentence, if there is room.

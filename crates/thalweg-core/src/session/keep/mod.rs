@@ -14,7 +14,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use crate::adu::{Adu, Flags};
-use crate::id::{Epoch, NodeId};
+use crate::id::{Epoch, NodeId, Sequence};
 use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX, OUTBOX_BYTES_MAX};
 use crate::mailbox::{BACKLOG_BYTES, Held, PATIENCE_MAX};
 use crate::needs::{Needs, Reliability};
@@ -233,6 +233,21 @@ impl Keep {
             now < kept.until && kept.plans.contains(&plan) && held.lacks(sequence)
         });
         missing.count() as u64
+    }
+
+    /// Returns below which sequence nothing is kept for the sink of these plans, if it lacks something there though it has later ones:
+    /// that was given up.
+    ///
+    /// Only where a producer waits: elsewhere what is not kept may be under way.
+    /// Cost    O(kept · plans)
+    pub fn given_up_below(&self, epochs: &[Epoch], held: &Held) -> Option<Sequence> {
+        let first = held.ranges.first()?.start;
+        let mut kept = self.kept.iter();
+        let is_for_it = |kept: &Kept| kept.plans.iter().any(|plan| epochs.contains(plan));
+        let lowest = kept.find(|(_, kept)| is_for_it(kept));
+        let below = lowest.map_or(self.given, |(sequence, _)| *sequence);
+        // What lies before the first range is lacking as a whole, and of that alone it is known.
+        (self.is_lossless && held.floor < below).then_some(Sequence(below.min(first)))
     }
 
     /// Gives out what went by these plans and is still worth sending, by sequence, and keeps it no longer for their sinks.

@@ -10,6 +10,7 @@ use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX, RECEIPT_RANGES_MAX};
 use crate::mailbox::Held;
+use crate::needs::Needs;
 use crate::needs::Reliability::{self, Full, UntilDeadline};
 use crate::time::{Duration, Instant};
 
@@ -255,4 +256,55 @@ fn at_whatever_pace_the_end_waits_for_ten_minutes() {
         let until = Instant::ZERO + until;
         assert_eq!(burst.poll_acknowledged(patience), until);
     }
+}
+
+#[test]
+fn producer_waits_for_a_sink_until_it_is_given_up() {
+    let wait = Duration::from_secs(40);
+    let needs = Needs {
+        wait_at_most: wait,
+        ..Needs::default()
+    };
+    let mut keep = Keep::new(&needs);
+    let [stuck, well] = [Epoch(1), Epoch(2)];
+    let give = |keep: &mut Keep, sequence, now| {
+        let one = adu(1, sequence, 1 << 20);
+        keep.handle_given(&one, &[stuck, well], UntilDeadline, now);
+    };
+    for sequence in 0..16 {
+        assert!(!keep.is_pressed());
+        give(&mut keep, sequence, Instant::ZERO);
+    }
+    assert!(keep.is_pressed(), "16 MiB are kept");
+    let all = Held {
+        floor: 16,
+        ranges: Vec::new(),
+    };
+    keep.handle_receipt(&[well], &all);
+    assert!(keep.is_pressed(), "one has all, the other nothing");
+    assert_eq!(keep.hindered_by(), [stuck]);
+    assert_eq!(keep.poll_timeout(), Instant::ZERO + wait);
+    keep.expire(Instant::ZERO + wait);
+    assert!(!keep.is_pressed());
+    let later = Instant::ZERO + wait;
+    give(&mut keep, 16, later);
+    assert_eq!(
+        keep.take(&[stuck], later).len(),
+        0,
+        "nothing is kept for it"
+    );
+    // What it lacks was given up, so it need not be waited for.
+    let behind = Held {
+        floor: 3,
+        ranges: core::iter::once(16..17).collect(),
+    };
+    assert_eq!(keep.given_up_below(&[stuck], &behind), Some(Sequence(16)));
+    assert_eq!(keep.given_up_below(&[stuck], &all), None);
+    keep.take_up(&[stuck]);
+    give(&mut keep, 17, later);
+    assert_eq!(
+        keep.take(&[stuck], later).len(),
+        1,
+        "it is waited for again"
+    );
 }

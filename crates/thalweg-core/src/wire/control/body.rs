@@ -96,6 +96,13 @@ pub enum Body {
         /// Which stream.
         stream: StreamId,
     },
+    /// Nothing more comes of what the sink lacks below a sequence: it was given up.
+    GivenUp {
+        /// Which stream.
+        stream: StreamId,
+        /// The first sequence that may still come.
+        below: Sequence,
+    },
     /// It gives copies from now on.
     Casting {
         /// Which stream.
@@ -181,6 +188,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Traced(traced) => (13, &traced.stream),
         Body::Renew { stream, .. } => (14, stream),
         Body::Lacking { stream, .. } => (15, stream),
+        Body::GivenUp { stream, .. } => (18, stream),
     };
     out.push(kind);
     out.extend_from_slice(&stream.0.to_be_bytes());
@@ -205,6 +213,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
                 Feed::Until(sequence) => out.varint(sequence.0),
             }
         }
+        Body::GivenUp { below, .. } => out.varint(below.0),
         Body::Trace { every, .. } => out.varint(every.as_millis().min(EVERY_MS_MAX)),
         Body::Tracing { sinks, reason, .. } => {
             out.varint(u64::from(*sinks));
@@ -331,6 +340,10 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
         15 => Body::Lacking {
             stream,
             epochs: epochs(&mut reader)?,
+        },
+        18 => Body::GivenUp {
+            stream,
+            below: Sequence(reader.varint("sequence")?),
         },
         kind => return Err(WireError::Kind(u64::from(kind))),
     };

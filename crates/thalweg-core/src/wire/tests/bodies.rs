@@ -37,6 +37,10 @@ pub(super) fn any_body() -> impl Strategy<Value = Body> {
         (ids.clone(), feeds()).prop_map(|(id, feed)| cast(id, feed)),
         ids.clone()
             .prop_map(|(stream, epoch)| Body::Casting { stream, epoch }),
+        (any::<u64>(), 0..1_u64 << 62).prop_map(|(stream, below)| Body::GivenUp {
+            stream: StreamId(stream),
+            below: Sequence(below),
+        }),
         ids.prop_map(|(stream, _)| Body::Leave { stream }),
         prop_oneof![renewal_bodies(), trace_bodies()],
     ]

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamId};
+use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::limits::{MAILBOX_SHARE_BYTES, MAILBOXES_BYTES_MAX};
 use thalweg_core::mailbox::{self, Refusal};
 use thalweg_core::needs::Reliability;
@@ -169,6 +169,12 @@ impl Mailbox {
             put,
             Some(Ok(()) | Err(Refusal::Out(mailbox::Coming::Twice)))
         )
+    }
+
+    /// Waits no longer for what is lacking below a sequence.
+    pub(super) fn handle_given_up(&self, below: Sequence) {
+        self.shared.state().mailbox.handle_gone(0..below.0);
+        self.shared.mail.notify_one();
     }
 
     /// Drops what nobody has taken in time.

@@ -14,7 +14,7 @@ mod tests;
 use std::sync::Arc;
 
 use thalweg_core::adu::Adu;
-use thalweg_core::id::{NodeId, StreamId};
+use thalweg_core::id::{NodeId, Sequence, StreamId};
 use thalweg_core::needs::Reliability;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_net::Clock;
@@ -81,6 +81,13 @@ impl Mailboxes {
         }
         delivery.count_if_lasting(is_in, now);
         is_in
+    }
+
+    /// Takes in that of a stream nothing more comes of what is lacking below a sequence.
+    pub(crate) fn handle_given_up(&self, stream: StreamId, below: Sequence) {
+        for mailbox in self.of(stream) {
+            mailbox.handle_given_up(below);
+        }
     }
 
     /// Returns whether a stream is held up by a mailbox here.
