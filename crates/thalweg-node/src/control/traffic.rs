@@ -8,6 +8,7 @@
 //! *What it does not do.* It counts nothing itself, and knows this node's links alone: what happened on
 //! others is in the stream's ledger at its source.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use thalweg_core::event::DropCause;
@@ -105,7 +106,7 @@ impl Traffic {
             .filter(|(_, sum)| sum.passed.adus() > 0)
             .map(|(stream, sum)| status(stream, &sum, now))
             .collect();
-        traffic.sort_by(|one, other| other.asked_bps.cmp(&one.asked_bps));
+        traffic.sort_by_key(|stream| Reverse(stream.asked_bps));
         traffic
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! *What it does not do.* It measures nothing, and keeps a terminal's width only as far as 80 columns.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use serde_json::Value;
@@ -210,7 +211,7 @@ fn causes(pairs: &[(String, u64)]) -> String {
             None => sums.push((cause, *adus)),
         }
     }
-    sums.sort_by(|one, other| other.1.cmp(&one.1));
+    sums.sort_by_key(|(_, adus)| Reverse(*adus));
     let named: Vec<_> = sums
         .iter()
         .map(|(cause, adus)| format!("{adus} {cause}"))

@@ -24,7 +24,7 @@ fn stream(name: &str, asked_bps: u64, [low, high]: [[u64; 2]; 2]) -> Value {
     })
 }
 
-fn link(traffic: &[Value], rates: Value) -> Value {
+fn link(traffic: &[Value], rates: &Value) -> Value {
     let mut link = json!({"name": "relay", "sent_bps": 3_960_000, "traffic": traffic});
     for (key, value) in rates.as_object().expect("an object") {
         link[key] = value.clone();
@@ -46,7 +46,7 @@ fn losing_stream_names_causes_importance_and_the_other_stream() {
         stream("truck/cam2", 3_000_000, [[1_000, 0], [500, 0]]),
     ];
     assert_lines(
-        &describe(&link(&traffic, json!({"measured_bps": 4_010_000}))),
+        &describe(&link(&traffic, &json!({"measured_bps": 4_010_000}))),
         &[
             "truck/cam1 to relay: 63 % of 1500 ADUs dropped here in the last 8 s (880",
             "    expired, 60 pre-empted); importance 0–127: 88 %, 128–255: 12 %. The link",
@@ -60,7 +60,7 @@ fn losing_stream_names_causes_importance_and_the_other_stream() {
 fn stream_that_loses_alone_has_no_other_stream() {
     let traffic = [stream("cam", 3_000_000, [[10, 5], [10, 5]])];
     assert_lines(
-        &describe(&link(&traffic, json!({}))),
+        &describe(&link(&traffic, &json!({}))),
         &[
             "cam to relay: 50 % of 20 ADUs dropped here in the last 8 s (5 expired, 5",
             "    pre-empted). The link sends 4.0 Mbit/s; 3.0 Mbit/s are asked of it (cam",
@@ -73,7 +73,7 @@ fn stream_that_loses_alone_has_no_other_stream() {
 fn streams_that_lose_nothing_are_not_named() {
     let traffic = [stream("cam", 3_000_000, [[10, 0], [10, 0]])];
     assert_eq!(
-        describe(&link(&traffic, json!({"rate_bps": 4_000_000}))),
+        describe(&link(&traffic, &json!({"rate_bps": 4_000_000}))),
         ""
     );
 }
@@ -82,14 +82,14 @@ fn streams_that_lose_nothing_are_not_named() {
 fn link_beside_its_rate_says_what_the_rate_does() {
     let measured = json!({"rate_bps": 2_000_000, "sent_bps": 1_900_000, "measured_bps": 9_300_000});
     assert_lines(
-        &describe(&link(&[], measured)),
+        &describe(&link(&[], &measured)),
         &[
             "link to relay: carries 9.3 Mbit/s, but plans are held to its `rate` of",
             "    2.0 Mbit/s: raise `rate`, or leave it out, to use more.",
         ],
     );
     assert_lines(
-        &describe(&link(&[], json!({"rate_bps": 2_000_000}))),
+        &describe(&link(&[], &json!({"rate_bps": 2_000_000}))),
         &[
             "link to relay: sends 4.0 Mbit/s, more than its `rate` of 2.0 Mbit/s. Plans count",
             "    on no more than `rate`; it does not slow the link.",
