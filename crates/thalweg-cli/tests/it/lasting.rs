@@ -93,8 +93,9 @@ fn publisher_and_subscriber_go_on_when_their_nodes_are_back() {
     show.goes_on("the subscriber's node was killed");
     show.fabric.restart("relay", || {});
     show.goes_on("the subscriber's node was restarted");
-    let published = end(show.publish).err();
+    // The other way round the subscriber would have come to the end.
     let received = end(show.subscribe).err();
+    let published = end(show.publish).err();
     for (who, said) in [("publish", &published), ("subscribe", &received)] {
         for word in ["is gone; trying again", "is back"] {
             assert!(said.contains(word), "{who}: {said}");
