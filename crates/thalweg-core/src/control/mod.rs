@@ -179,12 +179,17 @@ pub enum Output {
         /// Whether to begin, and with what. What has begun is not begun again.
         feed: Feed,
     },
-    /// What is kept of a published stream since its newest key ADU is given under this plan, at once and before anything new.
+    /// What is kept of a published stream, its opening or what came since its newest key ADU, is given under
+    /// this plan, at once and before anything new.
     Replay {
         /// Which stream.
         stream: StreamId,
+        /// The sink.
+        sink: NodeId,
         /// The plan, in force for a sink that begins with it.
         to: Epoch,
+        /// Whether the sink has waited for the stream, and so begins with its opening; others with the newest key ADU.
+        has_waited: bool,
     },
     /// From now on the publisher sends each ADU under these plans, and drops it if there are none.
     Active {

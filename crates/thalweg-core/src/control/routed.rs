@@ -75,7 +75,9 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         match body {
-            Body::Subscribe { stream } => self.handle_subscribe(from, route, stream, now, keys),
+            Body::Subscribe { stream, has_waited } => {
+                self.handle_subscribe(from, route, (stream, has_waited), now, keys);
+            }
             Body::Unsubscribe { stream } => {
                 if let Some(source) = self.sources.get_mut(&stream) {
                     source.session.handle_unsubscribe(from, now);

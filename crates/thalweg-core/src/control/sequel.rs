@@ -215,7 +215,11 @@ impl Controller {
         if probe.ask <= now {
             probe.ask = now + ASK_AGAIN;
             for (source, stream) in &probe.asked {
-                self.send_to(*source, Body::Subscribe { stream: *stream }, now, keys);
+                let subscribe = Body::Subscribe {
+                    stream: *stream,
+                    has_waited: false,
+                };
+                self.send_to(*source, subscribe, now, keys);
             }
         }
         if let Some(wanted) = self.wanted.get_mut(name) {

@@ -59,6 +59,10 @@ pub(super) struct Wanted {
     way: Vec<NodeId>,
     /// When it was to be asked last, there was no way to it.
     is_cut_off: bool,
+    /// Nobody published it when that was looked up last.
+    waits: bool,
+    /// The stream that was found came when it was waited for.
+    has_waited: bool,
     /// The streams of this name that have come to their ends here and are announced still: none is taken again.
     pub(super) ended: Vec<StreamId>,
     /// Who is asked whether it goes on after the stream that was found.
@@ -96,12 +100,17 @@ impl Controller {
             unanswered: None,
             way: Vec::new(),
             is_cut_off: false,
+            waits: false,
+            has_waited: false,
             ended: Vec::new(),
             probe: None,
             refusals: Vec::new(),
         };
-        self.wanted.insert(name, wanted);
+        self.wanted.insert(name.clone(), wanted);
         self.resolve_wanted(now, keys);
+        if let Some(wanted) = self.wanted.get_mut(&name) {
+            wanted.waits = wanted.subscription == Subscription::Waiting;
+        }
         self.settle(now, keys);
     }
 
@@ -207,6 +216,11 @@ impl Controller {
         }
         let name = name.clone();
         if let Some((source, stream)) = published {
+            // The next stream of a producer that died has begun while the end of the one before was on its way.
+            let follows = before
+                .is_some_and(|(producer, last)| producer == source && wanted.ended.contains(&last));
+            let is_new = wanted.stream != Some(stream);
+            wanted.has_waited = is_new && (core::mem::take(&mut wanted.waits) || follows);
             let begins = wanted.find(source, stream, now).is_none();
             wanted.unanswered = Some(now);
             let mut refusals = wanted.refusals.iter();
@@ -220,6 +234,7 @@ impl Controller {
             self.leave_producer(before, has_refused, keys);
         } else {
             wanted.subscription = Subscription::Waiting;
+            wanted.waits = true;
             // There is nobody to be asked, also when a way comes up again.
             (wanted.ask, wanted.is_cut_off) = (Instant::NEVER, false);
             // Each reader that has come to the end of it knows.
@@ -274,7 +289,7 @@ impl Controller {
             return;
         };
         wanted.ask = now + if is_served { RENEW } else { ASK_AGAIN };
-        let unanswered = wanted.unanswered;
+        let (unanswered, has_waited) = (wanted.unanswered, wanted.has_waited);
         let is_unheard = unanswered.is_some_and(|since| since + PATIENCE <= now);
         let known = wanted.way.clone();
         let is_whole = |way: &[NodeId]| {
@@ -296,7 +311,7 @@ impl Controller {
             }
         }
         if let Some(way) = way {
-            self.send_routed(way, Body::Subscribe { stream }, keys);
+            self.send_routed(way, Body::Subscribe { stream, has_waited }, keys);
         }
     }
 

@@ -71,6 +71,8 @@ pub struct SinkPlan {
     pub(super) since: Option<(u64, Epoch)>,
     /// Below which sequence it was told that nothing more comes.
     pub(super) given_up: Sequence,
+    /// Whether it asked for the stream before that was announced, and so begins with its first ADU.
+    has_waited: bool,
     /// How many plannings were asked for; the result of an earlier one is not taken.
     pub(super) plannings: u64,
 }
@@ -287,7 +289,7 @@ impl Controller {
         &mut self,
         sink: NodeId,
         route: &[NodeId],
-        stream: StreamId,
+        (stream, has_waited): (StreamId, bool),
         now: Instant,
         keys: &mut dyn Keys,
     ) {
@@ -316,6 +318,7 @@ impl Controller {
             way: Vec::new(),
             since: None,
             given_up: Sequence(0),
+            has_waited,
             plannings: 0,
         };
         let plan = source.sinks.entry(sink).or_insert_with(waiting);
@@ -441,8 +444,18 @@ impl Controller {
                     under,
                 });
             }
-            session::Output::Replay { to, .. } => {
-                self.outputs.push_back(Output::Replay { stream, to });
+            session::Output::Replay { sink, to } => {
+                let plan = self
+                    .sources
+                    .get(&stream)
+                    .and_then(|source| source.sinks.get(&sink));
+                let has_waited = plan.is_some_and(|plan| plan.has_waited);
+                self.outputs.push_back(Output::Replay {
+                    stream,
+                    sink,
+                    to,
+                    has_waited,
+                });
             }
             session::Output::Failed {
                 sink,

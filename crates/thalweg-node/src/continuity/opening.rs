@@ -19,7 +19,7 @@ impl Outlet {
         let now = self.forwarder.clock.now();
         let mut state = self.lock();
         let is_first = !std::mem::replace(&mut state.has_opened, true);
-        let is_kept = state.opening.handle_given(adu, now);
+        let is_kept = state.opening.handle_given(adu, has_plan, now);
         drop(state);
         if is_first {
             let (outlet, until) = (Arc::downgrade(self), now + OPENING_MAX);

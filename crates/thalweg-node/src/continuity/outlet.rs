@@ -119,10 +119,15 @@ pub(crate) enum Order {
         /// Under which plan it is to be given.
         under: Epoch,
     },
-    /// What came since the newest key ADU, for a sink that begins with this plan.
+    /// The opening of the stream, or what came since the newest key ADU, for a sink that begins with this
+    /// plan.
     Replay {
+        /// The sink.
+        sink: NodeId,
         /// The plan.
         to: Epoch,
+        /// Whether the sink has waited for the stream.
+        has_waited: bool,
     },
 }
 
@@ -407,7 +412,7 @@ impl Outlet {
             Order::Resend {
                 to, under, sink, ..
             } => (to, under, Some(sink)),
-            Order::Replay { to } => (to, to, None),
+            Order::Replay { to, .. } => (to, to, None),
         };
         let mut served = state.plans.iter().flat_map(|plan| &plan.serves);
         let known = served.find(|served| served.epoch == to).copied();
@@ -423,8 +428,14 @@ impl Outlet {
         };
         let adus = match &order {
             Order::Resend { from, .. } => state.keep.take(from, now),
-            Order::Replay { .. } => {
-                let opening = state.opening.replay(now);
+            Order::Replay {
+                sink, has_waited, ..
+            } => {
+                let opening = if *has_waited {
+                    state.opening.replay(*sink, now)
+                } else {
+                    Vec::new()
+                };
                 self.opened.notify_waiters();
                 self.forwarder.given_after(opening, self.stream)
             }

@@ -191,7 +191,19 @@ impl Control {
     /// Tells a publisher what of its stream is to be given, to whom, and what is not to be kept any more.
     pub(super) fn direct(&mut self, output: Output) {
         match output {
-            Output::Replay { stream, to } => self.order(stream, Order::Replay { to }),
+            Output::Replay {
+                stream,
+                sink,
+                to,
+                has_waited,
+            } => {
+                let order = Order::Replay {
+                    sink,
+                    to,
+                    has_waited,
+                };
+                self.order(stream, order);
+            }
             Output::Active { stream, given } => {
                 self.tell_publisher(stream, |publishing| publishing.next = Some(given));
             }

@@ -94,7 +94,7 @@ impl Host {
     /// Does what concerns a stream that is published here.
     fn direct(&mut self, output: Output, watch: &mut Watch<'_>) {
         match output {
-            Output::Replay { stream, to } => self.give_kept(stream, to, watch),
+            Output::Replay { stream, to, .. } => self.give_kept(stream, to, watch),
             Output::Active { stream, given } => self.activate(stream, given, watch),
             Output::Holding { stream, sinks } => self.hold_for(stream, &sinks, watch),
             Output::Resend {

@@ -116,6 +116,20 @@ fn stream_that_dies_at_once_reaches_the_sink_that_waits() {
 }
 
 #[test]
+fn opening_is_for_sinks_that_waited_and_for_those_of_the_dead() {
+    let (mut fabric, dead) = orphaned();
+    let next = fabric.publish(A, publication(None, false));
+    read_end(&mut fabric, dead, EndCause::CutOff);
+    fabric.subscribe(D);
+    assert_eq!(
+        (found(&fabric, C), found(&fabric, D)),
+        (Some(next), Some(next))
+    );
+    // C waited for both, and D found the second where it was.
+    assert_eq!(fabric.node(A).openings, [(dead, C), (next, C)]);
+}
+
+#[test]
 fn draining_streams_give_way_to_live_publishers() {
     let held = |megabytes: u64| {
         let mut publication = publication(None, false);

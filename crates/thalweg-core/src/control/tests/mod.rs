@@ -163,6 +163,8 @@ struct Node {
     casting: BTreeMap<(StreamId, Epoch), Option<Sequence>>,
     /// The plans that were first given what is kept.
     replays: Vec<(StreamId, Epoch)>,
+    /// Those for sinks that had waited.
+    openings: Vec<(StreamId, NodeId)>,
     found: Vec<(StreamName, StreamId)>,
     notices: Vec<Notice>,
     notes: Vec<Note>,
@@ -217,6 +219,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         given: BTreeMap::new(),
         casting: BTreeMap::new(),
         replays: Vec::new(),
+        openings: Vec::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
         anew: Vec::new(),
@@ -480,7 +483,15 @@ impl Node {
                 epoch,
                 feed,
             } => self.cast((stream, epoch), feed),
-            Output::Replay { stream, to } => self.replays.push((stream, to)),
+            Output::Replay {
+                stream,
+                sink,
+                to,
+                has_waited,
+            } => {
+                self.replays.push((stream, to));
+                self.openings.extend(has_waited.then_some((stream, sink)));
+            }
             Output::Found { name, stream } => self.found.push((name, stream)),
             // Of drivers: what is held, and what came, is theirs to keep.
             Output::BegunAnew { stream, former } => self.anew.push((stream, former)),

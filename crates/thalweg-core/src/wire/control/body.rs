@@ -36,6 +36,8 @@ pub enum Body {
     Subscribe {
         /// Which stream.
         stream: StreamId,
+        /// Whether the sink has waited for the stream since before it was announced, and so begins with its first ADU.
+        has_waited: bool,
     },
     /// Ends a subscription.
     Unsubscribe {
@@ -163,7 +165,11 @@ pub struct Prepare {
 pub fn encode_body(body: &Body) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
     let (kind, stream) = match body {
-        Body::Subscribe { stream } => (0, stream),
+        Body::Subscribe {
+            stream,
+            has_waited: false,
+        } => (0, stream),
+        Body::Subscribe { stream, .. } => (17, stream),
         Body::Unsubscribe { stream } => (1, stream),
         Body::Prepare(prepare) if prepare.base.is_some() => (9, &prepare.stream),
         Body::Prepare(prepare) => (2, &prepare.stream),
@@ -296,7 +302,10 @@ pub fn decode_body(bytes: &[u8]) -> Result<Body, WireError> {
     let kind = reader.byte("kind")?;
     let stream = StreamId(u64::from_be_bytes(reader.array("stream")?));
     let body = match kind {
-        0 => Body::Subscribe { stream },
+        0 | 17 => Body::Subscribe {
+            stream,
+            has_waited: kind == 17,
+        },
         1 => Body::Unsubscribe { stream },
         2 => Body::Prepare(prepare(&mut reader, stream)?),
         3 => Body::Ready {

@@ -20,8 +20,8 @@ prop_compose! {
 pub(super) fn any_body() -> impl Strategy<Value = Body> {
     let ids = (any::<u64>(), any::<u32>()).prop_map(|(s, e)| (StreamId(s), Epoch(e)));
     prop_oneof![
-        ids.clone()
-            .prop_map(|(stream, _)| Body::Subscribe { stream }),
+        (ids.clone(), any::<bool>())
+            .prop_map(|((stream, _), has_waited)| Body::Subscribe { stream, has_waited }),
         ids.clone()
             .prop_map(|(stream, _)| Body::Unsubscribe { stream }),
         prepares().prop_map(Body::Prepare),
