@@ -14,7 +14,7 @@
 //!
 //! *Sources.* docs/recast.md §7.
 
-use super::source::{Source, held_bytes};
+use super::source::Source;
 use super::{Controller, Keys, Note};
 use crate::id::{NodeId, StreamId};
 use crate::limits::{HOLD_TOTAL_BYTES_MAX, STREAMS_PER_NODE_MAX};
@@ -94,5 +94,14 @@ impl Controller {
         self.note(Note::Draining { stream: name });
         self.announce(now, keys);
         self.settle(now, keys);
+    }
+}
+
+/// Returns how much payload a stream may have held.
+pub(super) fn held_bytes(needs: &Needs) -> u64 {
+    if needs.is_held() {
+        needs.hold_size.as_bytes()
+    } else {
+        0
     }
 }

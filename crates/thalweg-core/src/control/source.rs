@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use core::cmp::Ordering;
 
 use super::admission::no_right;
-use super::drain::Stage;
+use super::drain::{Stage, held_bytes};
 use super::neighbour::stream_id;
 use super::planning::Words;
 use super::rekey::StreamKeys;
@@ -562,15 +562,6 @@ impl Controller {
             source.told_sinks.clone_from(&sinks);
             self.outputs.push_back(Output::Holding { stream, sinks });
         }
-    }
-}
-
-/// Returns how much payload a stream may have held.
-pub(super) fn held_bytes(needs: &Needs) -> u64 {
-    if needs.is_held() {
-        needs.hold_size.as_bytes()
-    } else {
-        0
     }
 }
 
