@@ -22,7 +22,7 @@ use crate::id::{Epoch, NodeId, StreamId};
 use crate::ledger::Place;
 use crate::session::Feed;
 use crate::time::Instant;
-use crate::wire::control::{Body, Branch, Message, Said};
+use crate::wire::control::{Body, Branch, Message, Prepare, Said};
 
 impl Source {
     /// Returns the nodes whose counters the account of a plan has: all of its path, or those that have a part of it, behind
@@ -137,5 +137,15 @@ impl Controller {
             Said::Receipt(receipt) => self.take_receipt(receipt),
             Said::Advice(advice) => self.take_advice(from, advice, now),
         }
+    }
+}
+
+/// Returns the message for a node that is the first with a part of a plan, if it is grafted there.
+pub(super) fn grafted(prepare: Prepare, route: &[NodeId], base: Option<Epoch>) -> Prepare {
+    let here = route.last().copied().filter(|_| base.is_some());
+    Prepare {
+        previous: here.unwrap_or(prepare.previous),
+        base,
+        ..prepare
     }
 }

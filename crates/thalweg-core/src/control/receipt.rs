@@ -287,12 +287,15 @@ impl Controller {
         let mut active = source.session.active();
         let in_force = active.find(|(served, _)| *served == sink);
         let path = in_force.and_then(|(_, epoch)| source.paths.get(&epoch).cloned());
+        drop(active);
         let plan = source.sinks.get_mut(&sink);
-        let Some((path, plan)) = path.zip(plan.filter(|plan| plan.given_up < below)) else {
+        let Some(plan) = plan.filter(|plan| plan.given_up < below) else {
             return;
         };
-        plan.given_up = below;
-        self.send_routed(path, Body::GivenUp { stream, below }, keys);
+        if let Some(path) = path {
+            plan.given_up = below;
+            self.send_routed(path, Body::GivenUp { stream, below }, keys);
+        }
     }
 
     /// Takes in that of a stream that ends here nothing more comes of what is lacking below a sequence.

@@ -8,6 +8,7 @@ use core::cmp::Ordering;
 
 use super::admission::no_right;
 use super::drain::{Stage, held_bytes};
+use super::graft::grafted;
 use super::neighbour::stream_id;
 use super::planning::Words;
 use super::rekey::StreamKeys;
@@ -22,7 +23,7 @@ use crate::limits::{
 use crate::needs::{Needs, Reliability};
 use crate::session::{self, Given, Part, Session, Sinkward};
 use crate::time::{Duration, Instant};
-use crate::wire::control::{Body, Prepare};
+use crate::wire::control::Body;
 use crate::wire::record::Announced;
 
 /// A stream that this node publishes, or has published a moment ago.
@@ -583,16 +584,6 @@ fn session(needs: &Needs) -> Session {
 /// Returns whether a body forgets a plan of this stream.
 fn is_about(body: &Body, stream: StreamId) -> bool {
     matches!(body, Body::Release { stream: of, .. } if *of == stream)
-}
-
-/// Returns the message for a node that is the first with a part of a plan, if it is grafted there.
-fn grafted(prepare: Prepare, route: &[NodeId], base: Option<Epoch>) -> Prepare {
-    let here = route.last().copied().filter(|_| base.is_some());
-    Prepare {
-        previous: here.unwrap_or(prepare.previous),
-        base,
-        ..prepare
-    }
 }
 
 /// Returns the answer to a subscription that cannot be served.

@@ -35,19 +35,17 @@ mod traffic;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration as StdDuration, SystemTime, UNIX_EPOCH};
+use std::time::Duration as StdDuration;
 
 use bytes::Bytes;
 use thalweg_core::admission::UnixTime;
-use thalweg_core::control::{
-    Controller, EndCause, Installation, Output, Planning, Secrets, Settings, Ways,
-};
+use thalweg_core::control::{Controller, EndCause, Installation, Output, Planning, Secrets, Ways};
 use thalweg_core::id::{Epoch, NodeId, StreamId, StreamName};
 use thalweg_core::routing::pulse::Hearing;
 use thalweg_core::session::Part;
 use thalweg_core::time::{Duration, Instant};
 use thalweg_core::wire::control::accounted;
-use thalweg_net::{Admission, AtDoor, Clock, CloseCode, Endpoint, Identity, LinkEvent, Samples};
+use thalweg_net::{Admission, AtDoor, CloseCode, Endpoint, Identity, LinkEvent, Samples};
 use thalweg_world::text::TextError;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, warn};
@@ -71,7 +69,7 @@ use keys::NodeKeys;
 use neighbour::PeerStates;
 use programs::Publishing;
 use refusals::Refusals;
-use reload::{as_secured, known};
+use reload::{as_secured, settings};
 use trace::Tracers;
 use traffic::Traffic;
 
@@ -592,23 +590,5 @@ impl Control {
         let now = self.now();
         self.controller
             .handle_installed(stream, epoch, result, now, &mut self.keys);
-    }
-}
-
-/// Returns what the control plane need know of a configuration.
-fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let running = clock.now().saturating_since(Instant::ZERO);
-    Settings {
-        id,
-        name: config.name.clone(),
-        slots: config.slots,
-        peers: config
-            .peers
-            .iter()
-            .map(|peer| known(&as_secured(peer, config)))
-            .collect(),
-        weights: config.weights,
-        since_1970: Duration::from(since_1970.unwrap_or_default()).saturating_sub(running),
     }
 }

@@ -7,7 +7,12 @@
 //! *What it does not do.* It reads no file: who asks has read and checked it.
 
 use std::mem;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use thalweg_core::control::Settings;
+use thalweg_core::id::NodeId;
+use thalweg_core::time::{Duration, Instant};
+use thalweg_net::Clock;
 use thalweg_world::text::TextError;
 
 use super::Control;
@@ -171,4 +176,22 @@ fn fixed(old: &Config, new: &Config) -> [(&'static str, bool); 11] {
         ("[fabric]", old.fabric != new.fabric),
         ("[weights]", old.weights != new.weights),
     ]
+}
+
+/// Returns what the control plane need know of a configuration.
+pub(super) fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let running = clock.now().saturating_since(Instant::ZERO);
+    Settings {
+        id,
+        name: config.name.clone(),
+        slots: config.slots,
+        peers: config
+            .peers
+            .iter()
+            .map(|peer| known(&as_secured(peer, config)))
+            .collect(),
+        weights: config.weights,
+        since_1970: Duration::from(since_1970.unwrap_or_default()).saturating_sub(running),
+    }
 }
