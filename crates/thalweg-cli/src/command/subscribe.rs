@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use thalweg_core::adu::{Adu, Header};
 use thalweg_core::id::{Sequence, StreamId, StreamName};
 use thalweg_media::ts::{Subscriber as Remux, Withheld};
@@ -133,19 +133,8 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         in_words(&withheld)
     ));
     if arguments.json {
-        let report = json!({
-            "adus": counts.adus,
-            "bytes": counts.bytes,
-            "missing": subscriber.skipped() + left.missing,
-            "unreadable": left.unreadable,
-            "withheld": {
-                "without_tables": withheld.without_tables,
-                "before_key": withheld.before_key,
-                "crowded_out": withheld.crowded_out,
-                "tables": withheld.tables,
-            },
-            "written_bytes": left.written,
-        });
+        let missing = subscriber.skipped() + left.missing;
+        let report = report((counts.adus, counts.bytes, missing), &left, &withheld);
         terminal::print(&format!("{report}\n"))?;
     }
     received?;
@@ -158,6 +147,23 @@ pub async fn run(arguments: &Arguments) -> Outcome {
         return fail(Code::Failed, sentence);
     }
     Ok(Code::Done)
+}
+
+/// What came, what is missing and what was left out, for programs.
+fn report((adus, bytes, missing): (u64, u64, u64), left: &Left, withheld: &Withheld) -> Value {
+    json!({
+        "adus": adus,
+        "bytes": bytes,
+        "missing": missing,
+        "unreadable": left.unreadable,
+        "withheld": {
+            "without_tables": withheld.without_tables,
+            "before_key": withheld.before_key,
+            "crowded_out": withheld.crowded_out,
+            "tables": withheld.tables,
+        },
+        "written_bytes": left.written,
+    })
 }
 
 /// What was withheld, and why: what every subscription tells, and of the rest what happened.

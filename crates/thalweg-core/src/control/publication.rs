@@ -52,8 +52,7 @@ impl Publication {
         let layers = self.layers.len();
         let utility: f64 = self.layers.iter().map(|layer| layer.utility).sum();
         let lame = self.layers.iter().position(|layer| {
-            // Not "below", for what is no number is not either.
-            layer.rate == Bitrate::ZERO || !(layer.utility >= 0.0)
+            layer.rate == Bitrate::ZERO || layer.utility.is_nan() || layer.utility < 0.0
         });
         let why = if layers == 0 || layers > LAYERS_MAX {
             format!("it has {layers} layers; a stream has 1 to {LAYERS_MAX}")
@@ -62,7 +61,7 @@ impl Publication {
             format!(
                 "its layer {lame} has a rate of {rate} and a utility of {utility}: the rate is above 0, the utility is not below"
             )
-        } else if !((utility - 1.0).abs() <= UTILITY_TOLERANCE) {
+        } else if utility.is_nan() || (utility - 1.0).abs() > UTILITY_TOLERANCE {
             format!("the utilities of its layers sum to {utility}, not to 1")
         } else if let Some(ratio) = self.pack_ratio.filter(|ratio| !is_ratio(*ratio)) {
             format!(

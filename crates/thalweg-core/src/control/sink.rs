@@ -83,6 +83,7 @@ struct Refusal {
 
 impl Controller {
     /// Wants a stream, which need not exist yet, until [`Controller::unsubscribe`]; wanting it twice is wanting it.
+    #[expect(clippy::needless_pass_by_value, reason = "it is kept, under its name")]
     pub fn subscribe(&mut self, name: StreamName, now: Instant, keys: &mut dyn Keys) {
         if self.wanted.contains_key(&name) {
             return;

@@ -445,19 +445,7 @@ impl Controller {
                     under,
                 });
             }
-            session::Output::Replay { sink, to } => {
-                let plan = self
-                    .sources
-                    .get(&stream)
-                    .and_then(|source| source.sinks.get(&sink));
-                let has_waited = plan.is_some_and(|plan| plan.has_waited);
-                self.outputs.push_back(Output::Replay {
-                    stream,
-                    sink,
-                    to,
-                    has_waited,
-                });
-            }
+            session::Output::Replay { sink, to } => self.replay(stream, sink, to),
             session::Output::Failed {
                 sink,
                 epoch,
@@ -474,6 +462,18 @@ impl Controller {
             }
             session::Output::Gone { sink } => self.gone(stream, sink),
         }
+    }
+
+    fn replay(&mut self, stream: StreamId, sink: NodeId, to: Epoch) {
+        let source = self.sources.get(&stream);
+        let plan = source.and_then(|source| source.sinks.get(&sink));
+        let has_waited = plan.is_some_and(|plan| plan.has_waited);
+        self.outputs.push_back(Output::Replay {
+            stream,
+            sink,
+            to,
+            has_waited,
+        });
     }
 
     fn gone(&mut self, stream: StreamId, sink: NodeId) {

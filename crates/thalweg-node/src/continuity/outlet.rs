@@ -186,13 +186,12 @@ impl Outlet {
 
     /// Waits until its producer may give another ADU, with so many under way, if it can wait.
     pub(crate) async fn room(&self, window: u64) {
-        match &self.holding {
+        if let Some(holding) = &self.holding {
             // What is held is the store's to send; only that must not overflow while it is being emptied.
-            Some(holding) => holding.eased().await,
-            None => {
-                self.counts.settled(window).await;
-                self.keep_eased().await;
-            }
+            holding.eased().await;
+        } else {
+            self.counts.settled(window).await;
+            self.keep_eased().await;
         }
         self.mailboxes_eased().await;
     }

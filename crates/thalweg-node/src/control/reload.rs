@@ -51,12 +51,11 @@ impl Control {
             }
         }
         for peer in &mut config.peers {
-            match before.iter().find(|old| old.key == peer.key) {
-                Some(old) => self.change_peer(old, peer, &mut reloaded),
-                None => {
-                    self.add_peer(peer);
-                    reloaded.applied.push(format!("peer `{}` added", peer.name));
-                }
+            if let Some(old) = before.iter().find(|old| old.key == peer.key) {
+                self.change_peer(old, peer, &mut reloaded);
+            } else {
+                self.add_peer(peer);
+                reloaded.applied.push(format!("peer `{}` added", peer.name));
             }
         }
         self.config.peers = config.peers;

@@ -217,16 +217,9 @@ impl Node {
             given,
         };
         let options = Options {
-            listen: config.listen.clone(),
-            reach: config.reach.packets,
-            mdns: config.reach.mdns,
-            relays: relays(&config, &state),
-            relay_ca: config.reach.relay_ca.clone(),
-            congestion: config.congestion,
-            tcp: tcp(&config.tcp),
             doorkeeper: state.fabric.map(|_| door),
             vital: vital.clone(),
-            ..Options::new(identity.clone(), admission)
+            ..options(&config, &state, Options::new(identity.clone(), admission))
         };
         let endpoint = Endpoint::bind(options, Arc::new(inlet), clock).await?;
         let handle = Handle {
@@ -393,6 +386,20 @@ fn tcp(config: &Tcp) -> TcpOptions {
         standbys: config.connections.saturating_sub(1),
         plain: config.plain.iter().copied().collect(),
         ..TcpOptions::default()
+    }
+}
+
+/// Returns what a configuration says of the endpoint, and the rest as it is given.
+fn options(config: &Config, state: &State, rest: Options) -> Options {
+    Options {
+        listen: config.listen.clone(),
+        reach: config.reach.packets,
+        mdns: config.reach.mdns,
+        relays: relays(config, state),
+        relay_ca: config.reach.relay_ca.clone(),
+        congestion: config.congestion,
+        tcp: tcp(&config.tcp),
+        ..rest
     }
 }
 

@@ -254,15 +254,12 @@ impl Host {
         let is_pressed = self.is_pressed(self.publishers[at].stream);
         let publisher = &mut self.publishers[at];
         let is_settled = publisher.under_way == 0 && !is_held;
-        publisher.is_held = match &publisher.hold {
-            Some(hold) => hold.is_pressed(),
-            None => {
-                publisher.keep.expire(now);
-                waits
-                    || publisher.under_way > publisher.room
-                    || publisher.keep.is_pressed()
-                    || is_pressed
-            }
+        publisher.is_held = if let Some(hold) = &publisher.hold {
+            hold.is_pressed()
+        } else {
+            publisher.keep.expire(now);
+            let is_full = publisher.under_way > publisher.room || publisher.keep.is_pressed();
+            waits || is_full || is_pressed
         };
         match publisher.stage {
             Stage::Sending if publisher.is_held => false,

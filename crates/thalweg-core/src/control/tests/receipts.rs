@@ -46,14 +46,8 @@ fn to_who_leaves_and_comes_back_at_once_what_it_had_is_new_and_is_given_again() 
     fabric.nodes.get_mut(&B).expect("linked").anew.clear();
     for is_ended in [false, true] {
         let held = held.clone();
-        fabric.at(B, |c, now, _| {
-            c.handle_held(
-                stream,
-                held,
-                if is_ended { News::Ended } else { News::Usual },
-                now,
-            )
-        });
+        let news = if is_ended { News::Ended } else { News::Usual };
+        fabric.at(B, |c, now, _| c.handle_held(stream, held, news, now));
         fabric.at(B, |c, now, keys| c.unsubscribe(&name(), now, keys));
         fabric.settle();
         fabric.subscribe(B);

@@ -164,7 +164,16 @@ pub struct Prepare {
 /// Returns the body in the form that is signed.
 pub fn encode_body(body: &Body) -> Vec<u8> {
     let mut out = Vec::with_capacity(128);
-    let (kind, stream) = match body {
+    let (kind, stream) = kind(body);
+    out.push(kind);
+    out.extend_from_slice(&stream.0.to_be_bytes());
+    encode_rest(body, &mut out);
+    out
+}
+
+/// Returns the number of a body's kind, and its stream.
+const fn kind(body: &Body) -> (u8, &StreamId) {
+    match body {
         Body::Subscribe {
             stream,
             has_waited: false,
@@ -195,9 +204,11 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Renew { stream, .. } => (14, stream),
         Body::Lacking { stream, .. } => (15, stream),
         Body::GivenUp { stream, .. } => (18, stream),
-    };
-    out.push(kind);
-    out.extend_from_slice(&stream.0.to_be_bytes());
+    }
+}
+
+/// Writes what follows the stream.
+fn encode_rest(body: &Body, out: &mut Vec<u8>) {
     match body {
         Body::Subscribe { .. } | Body::Unsubscribe { .. } | Body::Leave { .. } => {}
         Body::Ready { epoch, .. } | Body::Release { epoch, .. } | Body::Casting { epoch, .. } => {
@@ -225,7 +236,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
             out.varint(u64::from(*sinks));
             out.blob(truncated(reason).as_bytes());
         }
-        Body::Traced(traced) => trace::encode_traced(traced, &mut out),
+        Body::Traced(traced) => trace::encode_traced(traced, out),
         Body::Refuse { epoch, reason, .. } => {
             out.varint(u64::from(epoch.0));
             out.blob(truncated(reason).as_bytes());
@@ -233,10 +244,9 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Prepare(prepare) => {
             let base = prepare.base.iter();
             base.for_each(|base| out.varint(u64::from(base.0)));
-            encode_prepare(prepare, &mut out);
+            encode_prepare(prepare, out);
         }
     }
-    out
 }
 
 /// Cuts a sentence to the limit, at a character.

@@ -196,8 +196,10 @@ fn mode_and_time_are_kept_and_never_wider() {
         assert_eq!(there & 0o700, mode & 0o700);
         let there = about.modified().expect("Linux has it");
         let there = match there.duration_since(UNIX_EPOCH) {
-            Ok(after) => after.as_nanos() as i128,
-            Err(before) => -(before.duration().as_nanos() as i128),
+            Ok(after) => i128::try_from(after.as_nanos()).expect("it is of this age"),
+            Err(before) => {
+                -i128::try_from(before.duration().as_nanos()).expect("it is of this age")
+            }
         };
         assert_eq!(there, changed.into());
     }
