@@ -5,7 +5,7 @@
 //! *What it does not do.* The fate of an ADU is no error: it is an [`Outcome`](crate::link::Outcome).
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
 
 pub use thalweg_core::hop::BodyError;
@@ -101,6 +101,18 @@ pub enum BindError {
     /// The QUIC endpoint did not start for another reason.
     #[error("the network endpoint does not start: {0}")]
     Endpoint(String),
+}
+
+impl BindError {
+    /// Finds the address that is to blame, which iroh does not say.
+    pub(crate) fn find(listen: &[SocketAddr], error: &iroh::endpoint::BindError) -> Self {
+        let blamed = listen.iter().find_map(|address| {
+            let source = UdpSocket::bind(address).err()?;
+            let address = *address;
+            Some(Self::Listen { address, source })
+        });
+        blamed.unwrap_or_else(|| Self::Endpoint(format!("{error:#}")))
+    }
 }
 
 /// A peer cannot be reached, and why.

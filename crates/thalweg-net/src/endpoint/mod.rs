@@ -26,7 +26,7 @@ mod tests;
 pub(crate) mod transport;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -262,7 +262,7 @@ impl Endpoint {
         let iroh = builder
             .bind()
             .await
-            .map_err(|error| bind_error(&options.listen, &error))?;
+            .map_err(|error| BindError::find(&options.listen, &error))?;
         let endpoint = Self(Arc::new(Shared {
             iroh,
             confined,
@@ -585,18 +585,4 @@ fn routes(listen: &[SocketAddr], reach: Reach) -> Result<Vec<(SocketAddr, BindOp
         .collect::<Result<_, _>>()?;
     routes.sort_by_key(|(_, opts)| opts.is_default_route());
     Ok(routes)
-}
-
-/// Finds the address that is to blame, which iroh does not say.
-fn bind_error(listen: &[SocketAddr], error: &iroh::endpoint::BindError) -> BindError {
-    listen
-        .iter()
-        .find_map(|address| match UdpSocket::bind(address) {
-            Ok(_) => None,
-            Err(source) => Some(BindError::Listen {
-                address: *address,
-                source,
-            }),
-        })
-        .unwrap_or_else(|| BindError::Endpoint(format!("{error:#}")))
 }

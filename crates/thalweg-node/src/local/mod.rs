@@ -21,6 +21,7 @@
 mod client;
 mod frame;
 mod server;
+mod ticket;
 
 pub use client::{Client, LocalError, LocalPublisher, LocalSubscriber, LocalTracer};
 pub(crate) use server::{Server, is_socket};

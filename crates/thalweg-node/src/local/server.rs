@@ -5,7 +5,6 @@ use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration as StdDuration;
 
-use thalweg_core::admission::Rights;
 use thalweg_core::adu::Adu;
 use thalweg_core::id::{Epoch, StreamName};
 use thalweg_core::planner::Planner;
@@ -20,8 +19,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::debug;
 
-use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest};
-use crate::control::{InviteRequest, RouteError, TraceError};
+use super::frame::{self, Expected, Frame, Message, PublishRequest};
+use super::ticket::invite;
+use crate::control::{RouteError, TraceError};
 use crate::handle::{
     FINISH_MAX, Handle, Outgoing, Publication, PublishError, PublishSummary, Publisher,
     SubscribeOptions, SubscriberEvent,
@@ -293,21 +293,6 @@ const fn no(is_unknown: bool, reason: String) -> Message {
     } else {
         Message::Refused { reason }
     }
-}
-
-async fn invite(handle: &Handle, request: TicketRequest) -> Result<String, String> {
-    let rights = request.rights.parse::<Rights>();
-    let seconds = request.lasts_seconds;
-    let request = InviteRequest {
-        rights: rights.map_err(|error| error.to_string())?,
-        uses: request.uses,
-        open_for: Duration::from_secs(request.open_for_seconds),
-        lasts: seconds.map_or(Duration::NEVER, Duration::from_secs),
-        addresses: request.addresses,
-        tcp_addresses: request.tcp_addresses,
-    };
-    let ticket = handle.invite(request).await;
-    ticket.map_err(|error| error.to_string())
 }
 
 /// How a program came to the end of what it gives.
