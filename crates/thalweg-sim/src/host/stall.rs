@@ -24,7 +24,8 @@ const SOCKET_DATAGRAMS_MAX: usize = 256;
 /// A further program that receives every stream which ends on its node.
 #[derive(Debug, Default)]
 pub(super) struct Stalled {
-    mailboxes: BTreeMap<StreamId, Mailbox<()>>,
+    /// The token of an ADU is what its stream promises.
+    mailboxes: BTreeMap<StreamId, Mailbox<Reliability>>,
     /// It takes what comes.
     is_resumed: bool,
 }
@@ -55,7 +56,7 @@ impl Host {
         let mailbox = stalled.mailboxes.entry(adu.header.stream);
         let mailbox = mailbox.or_insert_with(|| Mailbox::new(true));
         // What it misses is its own affair.
-        let _ = mailbox.put(adu.clone(), (), (reliability, false), now);
+        let _ = mailbox.put(adu.clone(), reliability, (reliability, false), now);
         while mailbox.poll_dropped().is_some() {}
         let most = MAILBOX_BYTES_MAX.as_bytes() + MAILBOX_EXCESS_BYTES_MAX.as_bytes();
         let (_, bytes) = mailbox.size();
@@ -74,8 +75,9 @@ impl Host {
         };
         for mailbox in stalled.mailboxes.values_mut() {
             while let Some(mail) = mailbox.take(now) {
-                if let Mail::Adu(adu, ()) = mail
+                if let Mail::Adu(adu, reliability) = mail
                     && adu.header.deadline + TAKE_GRACE < now
+                    && !reliability.is_ordered()
                 {
                     watch.violate(place, None, "an ADU is taken after its deadline");
                 }
