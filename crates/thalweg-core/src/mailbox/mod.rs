@@ -209,14 +209,19 @@ impl Resequencer {
         if self.next.is_none() && sequence > 0 && self.start.is_some_and(|start| start > now) {
             return None;
         }
-        let gap = self.next.map_or(0, |next| sequence - next);
-        let is_gone = self.next.is_some_and(|next| self.is_gone(next..sequence));
-        let patient =
-            !is_gone && self.patience(first) > now && self.waiting.len() <= MAILBOX_ADUS_MAX;
-        if gap > 0 && patient {
+        if let Some(next) = self.next
+            && sequence > next
+            && self.is_waited_for(next..sequence, first, now)
+        {
             return None;
         }
         self.take_waiting()
+    }
+
+    /// Returns whether what is missing before one that waits may come in time.
+    fn is_waited_for(&self, missing: Range<u64>, first: &Waiting, now: Instant) -> bool {
+        let is_full = self.waiting.len() > MAILBOX_ADUS_MAX;
+        !is_full && self.patience(first) > now && !self.is_gone(missing)
     }
 
     /// Takes in that these sequences never come, if they have not: what waits behind them alone waits no longer.
@@ -265,7 +270,9 @@ impl Resequencer {
             None => self.first = sequence,
         }
         self.next = Some(sequence + 1);
-        self.gone.retain(|_, to| *to > sequence);
+        if !self.gone.is_empty() {
+            self.gone.retain(|_, to| *to > sequence);
+        }
         self.left = adu.header.epoch;
         Some(adu)
     }
