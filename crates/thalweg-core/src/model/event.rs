@@ -54,6 +54,8 @@ pub enum NodeAction {
     Stall,
     /// That program takes what comes, from now on.
     Resume,
+    /// The programs on it that publish are killed, and started again at once under the same names.
+    Republish,
     /// From now on it takes what it is to pass on, ADUs and control, and does nothing with it; or with this share of the ADUs,
     /// and passes on the rest and all control.
     Withhold(Ratio),
@@ -105,6 +107,7 @@ enum Deed {
     Thaw,
     Stall,
     Resume,
+    Republish,
     Withhold,
 }
 
@@ -154,6 +157,7 @@ impl Deed {
             (Self::Thaw, None) => NodeAction::Thaw,
             (Self::Stall, None) => NodeAction::Stall,
             (Self::Resume, None) => NodeAction::Resume,
+            (Self::Republish, None) => NodeAction::Republish,
         };
         if action == NodeAction::Withhold(Ratio::ZERO) {
             return Err(String::from(
@@ -173,6 +177,7 @@ impl Deed {
             NodeAction::Thaw => (Self::Thaw, None),
             NodeAction::Stall => (Self::Stall, None),
             NodeAction::Resume => (Self::Resume, None),
+            NodeAction::Republish => (Self::Republish, None),
             NodeAction::Withhold(share) => (
                 Self::Withhold,
                 Some(share).filter(|share| *share < Ratio::ONE),

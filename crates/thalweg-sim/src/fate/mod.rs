@@ -31,6 +31,9 @@ use thalweg_core::time::{Duration, Instant};
 pub use conclude::{Conclusion, End};
 pub use copies::Doubled;
 
+/// How long a link lives whose other end is silent: docs/protocol.md §2.
+const LINK_LIFE: Duration = Duration::from_secs(8);
+
 /// How long after an ADU has come, or has not, its source has heard of it: docs/ledger.md §2.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
 
@@ -131,6 +134,10 @@ pub struct Fates {
     downs: BTreeMap<(usize, usize), Instant>,
     /// When nodes were last gone.
     gone: BTreeMap<usize, Instant>,
+    /// When nodes were last frozen.
+    frozen: BTreeMap<usize, Instant>,
+    /// Nodes that were frozen for longer than a link lives.
+    outlived: BTreeSet<usize>,
     /// Where a plan has copies of another's ADUs, and of which.
     grafts: BTreeMap<(StreamId, Epoch), (Epoch, usize)>,
     /// When the copies that a plan has of another's ADUs ended, unless they began again.
@@ -383,6 +390,25 @@ impl Fates {
     /// Returns whether a node has been gone.
     pub fn was_gone(&self, node: usize) -> bool {
         self.gone.contains_key(&node)
+    }
+
+    /// Takes in that a node is frozen.
+    pub fn handle_frozen(&mut self, node: usize, now: Instant) {
+        self.frozen.entry(node).or_insert(now);
+    }
+
+    /// Takes in that a node goes on.
+    pub fn handle_thawed(&mut self, node: usize, now: Instant) {
+        let since = self.frozen.remove(&node);
+        if since.is_some_and(|since| since + LINK_LIFE <= now) {
+            self.outlived.insert(node);
+        }
+    }
+
+    /// Returns whether a node was frozen for longer than a link lives: its neighbours dropped their links meanwhile, and with
+    /// these the reports on them.
+    pub fn was_outlived(&self, node: usize) -> bool {
+        self.outlived.contains(&node)
     }
 
     /// Returns whether a link has been down.

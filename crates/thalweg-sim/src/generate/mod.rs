@@ -2,9 +2,10 @@
 //!
 //! *The idea.* A machine that works in the worlds that we think of may fail in those that we do not. A seed determines a
 //! network of two to eight nodes, links from a LAN's to a bad radio's, streams of every combination of needs, and
-//! weather: steps of the rate, outages, nodes that crash, stop and start. Most defects show within seconds; what is renewed, looked
-//! at in windows or given up after half a minute takes a [`Length::Minute`]. What is made is a [`World`] like any other,
-//! sound by its own rules, so a seed that finds a defect can be written to a file and looked at.
+//! weather: steps of the rate, outages, nodes that crash, stop and start, processes that are frozen, publishers that are killed and subscribers that
+//! stop reading. Most defects show within seconds; renewals, windows and outages that are longer than a lease take a
+//! [`Length::Minute`]. A generated world is a [`World`] like any other, sound by its own rules, so a seed that finds a
+//! defect can be written to a file and read.
 //!
 //! *What it does not do.* It runs nothing. The same seed makes the same world only as long as this file does not change;
 //! what a seed found is kept as a test of what it found.
@@ -23,6 +24,9 @@ use thalweg_core::units::{Bitrate, Ratio};
 
 /// Nodes of a made-up world at most: enough for a ring with a detour, few enough for two milliseconds of planning.
 const NODES_MAX: u64 = 8;
+
+/// A long outage or pause: longer than any lease, shorter than the wait of a stream without a deadline.
+const LONG: Duration = Duration::from_secs(40);
 
 /// What tells a world's dice from those that are thrown while it runs, which have the same seed.
 const GENERATOR: u64 = 0x7468_616c_7765_6731;
@@ -148,30 +152,61 @@ fn events(names: &[NodeName], links: &[Link], length: Duration, dice: &mut Split
     for _ in 0..dice.next_below(4) {
         let time = Duration::from_millis(500 + dice.next_below(length.as_millis() - 500));
         let later = time + Duration::from_millis(200 + dice.next_below(2_000));
-        match dice.next_below(6) {
-            0..=2 => events.push(step(links, time, dice)),
-            3 | 4 => {
-                let ends = links[dice.next_below(links.len() as u64) as usize]
-                    .ends
-                    .clone();
-                let up = |time, up| Event {
-                    time,
-                    change: Change::Link {
-                        ends: ends.clone(),
-                        set: LinkChange {
-                            up: Some(up),
-                            ..LinkChange::default()
-                        },
-                    },
-                };
-                events.push(up(time, false));
-                events.push(up(later, true));
-            }
-            _ => events.extend(absence(names, time, later, dice)),
+        // What is longer than a lease needs a world that is longer still.
+        let long = (length > LONG).then_some(time + LONG);
+        match (dice.next_below(10), long) {
+            (0..=2, _) => events.push(step(links, time, dice)),
+            (3 | 4, _) => events.extend(outage(links, time, later, dice)),
+            (5, _) => events.extend(absence(names, time, later, dice)),
+            (7, Some(end)) => events.extend(outage(links, time, end, dice)),
+            (8, Some(end)) => events.extend(pause(names, time, end, dice)),
+            (9, _) => events.push(republication(names, time, dice)),
+            _ => events.extend(pause(names, time, later, dice)),
         }
     }
     events.sort_by_key(|event| event.time);
     events
+}
+
+/// A link that is down between two times.
+fn outage(links: &[Link], start: Duration, end: Duration, dice: &mut SplitMix) -> [Event; 2] {
+    let link = &links[dice.next_below(links.len() as u64) as usize];
+    [(start, false), (end, true)].map(|(time, up)| Event {
+        time,
+        change: Change::Link {
+            ends: link.ends.clone(),
+            set: LinkChange {
+                up: Some(up),
+                ..LinkChange::default()
+            },
+        },
+    })
+}
+
+/// A process that is stopped and goes on with what it had: the node's own, or those of its subscribers.
+fn pause(names: &[NodeName], start: Duration, end: Duration, dice: &mut SplitMix) -> [Event; 2] {
+    let name = &names[dice.next_below(names.len() as u64) as usize];
+    let actions = match dice.next_below(2) {
+        0 => [NodeAction::Freeze, NodeAction::Thaw],
+        _ => [NodeAction::Stall, NodeAction::Resume],
+    };
+    [(start, actions[0]), (end, actions[1])].map(|(time, action)| Event {
+        time,
+        change: Change::Node {
+            name: name.clone(),
+            action,
+        },
+    })
+}
+
+/// Programs that publish on a node, killed and started again.
+fn republication(names: &[NodeName], time: Duration, dice: &mut SplitMix) -> Event {
+    let name = names[dice.next_below(names.len() as u64) as usize].clone();
+    let action = NodeAction::Republish;
+    Event {
+        time,
+        change: Change::Node { name, action },
+    }
 }
 
 /// A link that becomes narrower, wider, slower or worse.

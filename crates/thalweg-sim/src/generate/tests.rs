@@ -53,5 +53,5 @@ fn every_combination_of_needs_and_every_event_occurs() {
         sizes.into_iter().collect::<Vec<_>>(),
         (2..=8).collect::<Vec<_>>()
     );
-    assert_eq!(events.len(), 4 + 3, "{events:?}");
+    assert_eq!(events.len(), 4 + 8, "{events:?}");
 }

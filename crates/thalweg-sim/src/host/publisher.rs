@@ -13,7 +13,7 @@
 
 use std::collections::BTreeSet;
 
-use thalweg_core::adu::{Adu, Header, Mark};
+use thalweg_core::adu::{Adu, Flags, Header, Mark};
 use thalweg_core::control::Publication;
 use thalweg_core::event::DropCause;
 use thalweg_core::hop::OrderedId;
@@ -23,7 +23,7 @@ use thalweg_core::session::{Awaited, Given, Hold, Keep};
 use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::route::{self, window};
 
-use super::Host;
+use super::{Host, Phase};
 use crate::clock::Clock;
 use crate::fate::{Copy, Sent};
 use crate::traffic::{self, Due, Producer};
@@ -67,6 +67,8 @@ pub(super) struct Publisher {
     /// The next has to wait, until an outcome comes.
     is_held: bool,
     stage: Stage,
+    /// Its program was killed: the stream's end says so.
+    is_killed: bool,
     /// What its sinks have not acknowledged.
     pub(super) keep: Keep,
     /// What went by each plan and is not acknowledged.
@@ -193,6 +195,7 @@ impl Host {
             payload_bytes: 0,
             is_held: false,
             stage: Stage::Sending,
+            is_killed: false,
             keep: Keep::new(&stream.needs),
             awaited: Awaited::default(),
             hold: Hold::new(&stream.needs),
@@ -222,6 +225,29 @@ impl Host {
         {
             publisher.under_way = publisher.under_way.saturating_add_signed(change);
         }
+    }
+
+    /// Kills the programs that publish here and starts them again: what the dead ones gave drains, and the streams of the new
+    /// ones have the same names.
+    pub fn handle_republish(&mut self, watch: &mut Watch<'_>) {
+        // A node that stops takes no publisher.
+        if self.phase != Phase::Running {
+            return;
+        }
+        let now = self.now(watch);
+        let mut killed = Vec::new();
+        for publisher in &mut self.publishers {
+            if publisher.stage == Stage::Sending {
+                publisher.stage = Stage::Settling(now + FINISH_MAX);
+                publisher.is_killed = true;
+                killed.push((publisher.at, publisher.stream));
+            }
+        }
+        for (at, stream) in killed {
+            self.controller.drain(stream, now, &mut self.keys);
+            self.publish(at, watch);
+        }
+        self.settle(watch);
     }
 
     /// Tells the publishers to give nothing more.
@@ -279,7 +305,10 @@ impl Host {
                 let linger = publisher.linger(watch);
                 publisher.stage = Stage::Ending(now, linger);
                 let header = Header::new(publisher.stream, Sequence(publisher.given));
-                let end = route::end(header);
+                let mut end = route::end(header);
+                if publisher.is_killed {
+                    end.header.flags = Flags::CUT_OFF;
+                }
                 self.carry(at, &end, None, watch);
                 self.publishers[at].keep.handle_ended(now);
                 true

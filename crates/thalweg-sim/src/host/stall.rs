@@ -93,8 +93,9 @@ impl Host {
     }
 
     /// Stands still from now on.
-    pub fn handle_freeze(&mut self) {
+    pub fn handle_freeze(&mut self, watch: &mut Watch<'_>) {
         self.frozen.get_or_insert_default();
+        watch.fates.handle_frozen(self.place, watch.now);
     }
 
     /// Keeps a datagram if the host stands still; gives it back if not.
@@ -113,6 +114,7 @@ impl Host {
         let Some(Frozen(waiting)) = self.frozen.take() else {
             return;
         };
+        watch.fates.handle_thawed(self.place, watch.now);
         // Timers are looked at first: they are long due, and the sockets are read by tasks that those wake.
         self.handle_timeout(watch);
         for (from, parcel) in waiting {

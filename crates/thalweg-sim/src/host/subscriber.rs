@@ -8,17 +8,21 @@
 use std::collections::BTreeMap;
 
 use thalweg_core::adu::{Adu, Flags};
+use thalweg_core::control::EndCause;
 use thalweg_core::event::DropCause;
 use thalweg_core::id::{Sequence, StreamId};
 use thalweg_core::ledger::Counts;
 use thalweg_core::limits::MAILBOX_ADUS_MAX;
 use thalweg_core::mailbox::{Coming, END_PATIENCE, Ending, Resequencer};
 use thalweg_core::needs::{Order, Reliability};
-use thalweg_core::time::Instant;
+use thalweg_core::time::{Duration, Instant};
 
 use super::Host;
 use crate::fate::Copy;
 use crate::watch::Watch;
+
+/// How often a stream that was cut off is looked at until it has been read.
+const END_LOOK: Duration = Duration::from_millis(100);
 
 /// A subscriber at work.
 #[derive(Debug)]
@@ -36,16 +40,19 @@ pub(super) struct Subscriber {
     /// Whether the rest is worth waiting for.
     ending: Ending,
     has_ended: bool,
+    /// The program that published the stream was killed: its end has come, and is to be looked at then, until it has been read.
+    cut_off: Option<Instant>,
     /// What it was given since the model was asked last.
     given: Vec<u64>,
 }
 
 impl Subscriber {
     pub(super) fn poll_timeout(&self) -> Instant {
+        let end = self.cut_off.unwrap_or(Instant::NEVER);
         if self.has_ended || !self.in_sequence {
-            return Instant::NEVER;
+            return end;
         }
-        self.resequencer.poll_timeout()
+        self.resequencer.poll_timeout().min(end)
     }
 
     /// Whether all has come that the end of the stream announced, or is not waited for any more.
@@ -74,6 +81,7 @@ impl Host {
             known: None,
             ending: Ending::default(),
             has_ended: false,
+            cut_off: None,
             given: Vec::new(),
         });
         self.controller
@@ -106,6 +114,7 @@ impl Host {
         subscriber.known = None;
         subscriber.ending = Ending::default();
         subscriber.has_ended = false;
+        subscriber.cut_off = None;
         watch.model.handle_found((self.place, at), stream);
         for copy in std::mem::take(&mut subscriber.waiting).into_values() {
             watch.dropped(self.place, Some(copy), DropCause::Cancelled);
@@ -159,6 +168,9 @@ impl Host {
             now,
         );
         let is_end = adu.header.flags.contains(Flags::END);
+        if adu.header.flags.contains(Flags::CUT_OFF) {
+            reader.cut_off = Some(now);
+        }
         let sequence = adu.header.sequence.0;
         if reader.in_sequence {
             let is_sent_again = reliability.is_sent_again();
@@ -222,6 +234,25 @@ impl Host {
                     "the model delivers {expected:?} of `{name}` and the machine {given:?}"
                 );
                 watch.violate(self.place, None, what);
+            }
+        }
+        self.follow_cut_off(watch);
+    }
+
+    /// Goes on with the next stream of a name where the one before was cut off, and has been read.
+    fn follow_cut_off(&mut self, watch: &Watch<'_>) {
+        let now = self.now(watch);
+        for reader in &mut self.subscribers {
+            if reader.cut_off.is_none_or(|look| look > now) {
+                continue;
+            }
+            let is_over = reader.is_over(now);
+            reader.cut_off = (!is_over).then_some(now + END_LOOK);
+            if let Some(stream) = reader.stream.filter(|_| is_over) {
+                let name = &watch.world.streams[reader.at].name;
+                let ended = (stream, EndCause::CutOff);
+                self.controller
+                    .handle_ended(name, ended, now, &mut self.keys);
             }
         }
     }

@@ -76,7 +76,10 @@ impl Run<'_> {
     pub(super) fn check_accounts(&mut self) {
         let mut places = 0..self.hosts.len();
         // What they had to tell, or to pass on of what others tell, is gone with them.
-        let is_told = !self.withholds() && places.all(|place| !self.watch.fates.was_gone(place));
+        let is_told = !self.withholds()
+            && places.all(|place| {
+                !self.watch.fates.was_gone(place) && !self.watch.fates.was_outlived(place)
+            });
         for (at, tell) in self.tells().into_iter().enumerate() {
             // What was on a link that went down is told when it is back, unless the plan has been released by then; and of what
             // comes when it has been, nothing is told.

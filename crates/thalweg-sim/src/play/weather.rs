@@ -61,7 +61,7 @@ impl Run<'_> {
             NodeAction::Freeze => {
                 if let Some(host) = &mut self.hosts[place] {
                     self.watch.note(Happening::at(Kind::Freeze, place));
-                    host.handle_freeze();
+                    host.handle_freeze(&mut self.watch);
                 }
             }
             NodeAction::Thaw => {
@@ -77,6 +77,13 @@ impl Run<'_> {
                     self.watch
                         .note(Happening::at(Kind::Stall, place).numbers(u64::from(is_resumed), 0));
                     host.handle_stall(is_resumed, &mut self.watch);
+                    self.serve(place);
+                }
+            }
+            NodeAction::Republish => {
+                if let Some(host) = &mut self.hosts[place] {
+                    self.watch.note(Happening::at(Kind::Republish, place));
+                    host.handle_republish(&mut self.watch);
                     self.serve(place);
                 }
             }

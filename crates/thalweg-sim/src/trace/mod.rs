@@ -75,6 +75,8 @@ pub enum Kind {
     Thaw = 23,
     /// A further program on a node takes nothing from now on, or takes what comes: `a` is 0 or 1.
     Stall = 24,
+    /// The programs that publish on a node are killed and started again.
+    Republish = 25,
 }
 
 /// One thing that happens.
@@ -221,6 +223,7 @@ fn write_line(text: &mut String, time: Instant, happening: Happening, names: &[N
         | Kind::Stop
         | Kind::Crash
         | Kind::Withhold
+        | Kind::Republish
         | Kind::Freeze
         | Kind::Thaw
         | Kind::LinkUp

@@ -267,3 +267,21 @@ fn stalled_recorder_costs_the_viewer_nothing() {
         assert!(waited > Some(2_000.0), "{waited:?}, seed {seed}");
     }
 }
+
+#[test]
+fn killed_publisher_starts_again_at_once() {
+    let world = recast_world!("republish");
+    for seed in 0..2 {
+        let played = run_by_law(&world, seed);
+        for stream in &played.report.streams {
+            // The simulator's publisher does not keep a stream's opening: what it gives before its first plan is lost, and told.
+            let unplanned = stream.by_cause.get("no-subscriber").copied().unwrap_or(0);
+            let most = if stream.sink == "desk" { 100 } else { 600 };
+            assert!(unplanned < most, "{stream:?}, seed {seed}");
+            // What has a deadline cannot wait for the frozen recorder.
+            if stream.stream.as_str() == "cam/samples" || stream.sink == "desk" {
+                assert_eq!(stream.delivered + unplanned, stream.sent, "{stream:?}");
+            }
+        }
+    }
+}

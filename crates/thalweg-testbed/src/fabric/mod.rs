@@ -140,7 +140,13 @@ impl<'n> Fabric<'n> {
                 NodeAction::Stop | NodeAction::Crash | NodeAction::Freeze | NodeAction::Thaw,
                 None,
             )
-            | (NodeAction::Withhold(_) | NodeAction::Stall | NodeAction::Resume, _) => {}
+            | (
+                NodeAction::Withhold(_)
+                | NodeAction::Stall
+                | NodeAction::Resume
+                | NodeAction::Republish,
+                _,
+            ) => {}
         }
         Ok(false)
     }

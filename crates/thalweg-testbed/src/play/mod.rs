@@ -296,6 +296,16 @@ fn remarks_before(world: &World) -> Vec<String> {
         } => Some(name),
         _ => None,
     });
+    let republished = world.events.iter().filter_map(|event| match &event.change {
+        Change::Node {
+            name,
+            action: NodeAction::Republish,
+        } => Some(name),
+        _ => None,
+    });
+    let publishing = named(republished.collect()).map(|of| {
+        format!("the programs that publish on {of} live on: publishers that are killed are the simulator's")
+    });
     let reading = named(stalled.collect()).map(|of| {
         format!("no further program receives on {of}: those that take nothing are the simulator's")
     });
@@ -305,7 +315,12 @@ fn remarks_before(world: &World) -> Vec<String> {
     let passing = named(withholding.collect()).map(|of| {
         format!("what {of} is to pass on is passed on: nodes that withhold it are the simulator's")
     });
-    clocks.into_iter().chain(passing).chain(reading).collect()
+    clocks
+        .into_iter()
+        .chain(passing)
+        .chain(reading)
+        .chain(publishing)
+        .collect()
 }
 
 fn links(network: &Network) -> Vec<LinkReport> {
