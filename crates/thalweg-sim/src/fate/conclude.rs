@@ -334,8 +334,11 @@ impl Fates {
     /// Whether the link was down, or one of its ends gone, since a hop began.
     fn is_cut(&self, hop: &Hop) -> bool {
         let since = |at: Option<&Instant>| at.is_some_and(|at| *at >= hop.handed);
-        since(self.downs.get(&(hop.from, hop.to)))
-            || since(self.gone.get(&hop.from))
+        since(
+            self.downs
+                .get(&(hop.from, hop.to))
+                .and_then(|downs| downs.last()),
+        ) || since(self.gone.get(&hop.from))
             || since(self.gone.get(&hop.to))
     }
 

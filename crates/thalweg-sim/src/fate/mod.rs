@@ -131,7 +131,7 @@ pub struct Fates {
     /// When an ADU was handed to a link, or arrived, last.
     moved: Instant,
     /// When links went down, by sender and receiver.
-    downs: BTreeMap<(usize, usize), Instant>,
+    downs: BTreeMap<(usize, usize), Vec<Instant>>,
     /// When nodes were last gone.
     gone: BTreeMap<usize, Instant>,
     /// When nodes were last frozen.
@@ -383,8 +383,9 @@ impl Fates {
 
     /// Takes in that a link is down at one of its ends.
     pub fn handle_down(&mut self, from: usize, to: usize, now: Instant) {
-        self.downs.insert((from, to), now);
-        self.downs.insert((to, from), now);
+        for ends in [(from, to), (to, from)] {
+            self.downs.entry(ends).or_default().push(now);
+        }
     }
 
     /// Returns whether a node has been gone.
@@ -456,7 +457,7 @@ impl Fates {
         let hops = || attempts.clone().flat_map(|attempt| &attempt.hops);
         let last = hops().map(|hop| hop.handed).max().unwrap_or(Instant::NEVER);
         let down = |hop: &Hop| self.downs.get(&(hop.from, hop.to));
-        hops().any(|hop| down(hop).is_some_and(|at| *at >= last))
+        hops().any(|hop| down(hop).is_some_and(|at| at.iter().any(|at| *at >= last)))
     }
 
     /// Takes in that a plan is removed from a node.
@@ -479,9 +480,21 @@ impl Fates {
             let passages = self.streams[stream].passages.iter().flatten();
             let attempts = passages.filter_map(|passage| passage.attempts.get(epoch));
             let mut hops = attempts.flat_map(|attempt| &attempt.hops);
-            hops.any(|hop| hop.is_whole && hop.came + TOLD_AFTER >= *released)
+            hops.any(|hop| {
+                hop.is_whole
+                    && (hop.came + TOLD_AFTER >= *released || self.was_muted(hop, *released))
+            })
         };
         released.any(late)
+    }
+
+    /// Returns whether a link went down before what came over it was reported, and stayed so until the plan was released.
+    fn was_muted(&self, hop: &Hop, released: Instant) -> bool {
+        let downs = self.downs.get(&(hop.from, hop.to)).into_iter().flatten();
+        let unnoticed = LINK_LIFE + TOLD_AFTER;
+        downs
+            .copied()
+            .any(|down| hop.came <= down && down <= hop.came + unnoticed && down <= released)
     }
 
     /// Takes in that a node leaves: from then on it is no sink, for whoever knows.
