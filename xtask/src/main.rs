@@ -7,6 +7,7 @@
 //! workspace (its test replays the fuzz corpora, and for that its dev-dependencies name the decoders' crates).
 
 mod debian;
+mod dist;
 mod figures;
 mod fuzz;
 mod instructions;
@@ -47,8 +48,8 @@ pub const COMMANDS: &[Command] = &[
     },
     Command {
         name: "tidy",
-        arguments: "",
-        flags: &[],
+        arguments: "[--draw]",
+        flags: &["--draw"],
         about: "Tests the house itself: dependency directions, purity, ratchets, explained dependencies, documents",
         run: tidy::run,
     },
@@ -72,6 +73,20 @@ pub const COMMANDS: &[Command] = &[
         flags: &["--install"],
         about: "Lists the relays of others that benchmarks compare with; --install brings those that have a package",
         run: peers::run,
+    },
+    Command {
+        name: "dist",
+        arguments: "",
+        flags: &[],
+        about: "Builds `thalweg` as it is shipped: the profile `dist` with jemalloc, stripped",
+        run: dist::run,
+    },
+    Command {
+        name: "bench",
+        arguments: "ID… [--json] [--quick] [--compare OLD.json]",
+        flags: dist::BENCH_FLAGS,
+        about: "Builds the benchmarks as the program is shipped and runs the named ones; --list names them",
+        run: dist::bench,
     },
     Command {
         name: "testbed",
@@ -146,8 +161,9 @@ fn dispatch(arguments: &[String]) -> Result<(), Failure> {
         print!("{}", help());
         return Err(Failure::Misuse("a command is missing".into()));
     };
-    // The testbed has a help of its own, and its command after `--` may have one too.
-    let is_for_us = name != "testbed" && rest.iter().any(|a| a == "--help" || a == "-h");
+    // The testbed and the benchmarks have a help of their own, and its command after `--` may have one too.
+    let is_for_us = !["testbed", "bench"].contains(&name.as_str())
+        && rest.iter().any(|a| a == "--help" || a == "-h");
     if matches!(name.as_str(), "--help" | "-h" | "help") || is_for_us {
         print!("{}", help());
         return Ok(());

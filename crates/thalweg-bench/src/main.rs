@@ -48,19 +48,19 @@ const WORSE: u8 = 3;
     name = "thalweg-bench",
     args_conflicts_with_subcommands = true,
     after_help = "Examples:
-  cargo run --release -p thalweg-bench -- --list
-  cargo run --release -p thalweg-bench -- BM-D1
-  cargo run --release -p thalweg-bench -- lift --json > lift.jsonl
-  cargo run --release -p thalweg-bench -- lift --compare lift.jsonl
-  cargo run --release -p thalweg-bench -- --compare old.jsonl --with new.jsonl
-  cargo run --release -p thalweg-bench -- IC
-  cargo run --release -p thalweg-bench -- delivery --quick
-  cargo run --release -p thalweg-bench -- figures lift.jsonl --out figures
-  cargo run --release -p thalweg-bench -- relay --install-peers
-  cargo run --release -p thalweg-bench -- relay --peers socat,zenohd --json
+  cargo xtask bench --list
+  cargo xtask bench BM-D1
+  cargo xtask bench lift --json > lift.jsonl
+  cargo xtask bench lift --compare lift.jsonl
+  cargo xtask bench --compare old.jsonl --with new.jsonl
+  cargo xtask bench IC
+  cargo xtask bench delivery --quick
+  cargo xtask bench figures lift.jsonl --out figures
+  cargo xtask bench relay --install-peers
+  cargo xtask bench relay --peers socat,zenohd --json
 
 Every value is a median; `spread` is the distance of the quartiles in the value's own unit, `n` the number of samples.
-Build with --release, or the figures mean nothing.
+Figures are reported from a build by the profile `dist` only, which is what is shipped; --quick runs in any.
 
 Exit codes: 0 measured; 1 a measurement failed; 2 the command line was wrong, or a file of figures; 3 it was compared,
 and a metric is worse by more than either run's spread."
@@ -214,7 +214,11 @@ fn dispatch(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let old = old.transpose().map_err(misuse)?;
     let new = match &arguments.with {
         Some(path) => report::read(path).map_err(misuse)?,
-        None => run(&chosen(arguments, old.as_deref())?, arguments).map_err(Failure::Broken)?,
+        None => {
+            let benches = chosen(arguments, old.as_deref())?;
+            check_profile(arguments)?;
+            run(&benches, arguments).map_err(Failure::Broken)?
+        }
     };
     Ok(old.map_or(ExitCode::SUCCESS, |old| {
         show_changes(&old, &new, arguments.json)
@@ -277,12 +281,24 @@ fn unknown(word: &str) -> String {
     format!("no benchmark or group is called `{word}`{meant}; --list shows them")
 }
 
-fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>> {
-    if cfg!(debug_assertions) {
-        eprintln!(
-            "thalweg-bench: this is a debug build; figures of a release build are what counts"
-        );
+/// Refuses to report figures of another build than what is shipped; with `--quick` they are shown, and said to be of another.
+fn check_profile(arguments: &Arguments) -> Result<(), Failure> {
+    let (profile, reported) = (report::PROFILE, report::REPORTED);
+    if profile == reported {
+        return Ok(());
     }
+    if arguments.quick || arguments.instructions {
+        eprintln!(
+            "thalweg-bench: built by the profile `{profile}`: this shows that it runs; figures to report come from `{reported}` (cargo xtask bench)"
+        );
+        return Ok(());
+    }
+    Err(Failure::Misuse(format!(
+        "built by the profile `{profile}`, and figures are reported from `{reported}` only: run `cargo xtask bench ID`, or add --quick to see that it runs"
+    )))
+}
+
+fn run(benches: &[&Bench], arguments: &Arguments) -> anyhow::Result<Vec<Figure>> {
     let settings = Settings {
         samples: if arguments.quick { 5 } else { 201 },
         is_quick: arguments.quick,

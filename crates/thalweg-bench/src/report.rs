@@ -34,7 +34,16 @@ pub(crate) struct Figure {
     /// Distance of the quartiles, in the same unit.
     #[serde(deserialize_with = "number_or_null")]
     pub(crate) spread: f64,
+    /// The profile by which the bench was built; older files do not name it.
+    #[serde(default)]
+    pub(crate) profile: Cow<'static, str>,
 }
+
+/// The profile by which this program is built: `dist`, `release` or `debug`.
+pub(crate) const PROFILE: &str = env!("THALWEG_PROFILE");
+
+/// The profile of what is shipped, and of every figure that is reported.
+pub(crate) const REPORTED: &str = "dist";
 
 /// JSON has no NaN: it is written as `null`.
 fn number_or_null<'de, D: serde::Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
@@ -67,6 +76,7 @@ impl Figure {
             ratio: None,
             n: summary.n,
             spread: summary.spread,
+            profile: Cow::Borrowed(PROFILE),
         }
     }
 

@@ -8,7 +8,10 @@
 
 use anyhow::Context as _;
 use thalweg_node::program::stderr::Lines;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::exit::{Code, Failure, OrCode as _};
 use crate::terminal::Colour;
@@ -24,25 +27,27 @@ pub enum Default {
     Daemon,
 }
 
-/// Starts logging to standard error; `filter` is in the syntax of `tracing_subscriber::EnvFilter`.
+/// Starts logging to standard error; `filter` is in the syntax of `tracing_subscriber::filter::Targets`: `info`, or
+/// `thalweg_node=debug,iroh=off`.
 pub fn start(filter: Option<&str>, default: Default) -> Result<(), Failure> {
     let filter = filter.unwrap_or(match default {
         Default::Command => "error,iroh=off,thalweg=warn",
         Default::Demo => "error,iroh=off,thalweg::demo=warn",
         Default::Daemon => thalweg_node::program::LOG,
     });
-    let filter = EnvFilter::try_new(filter)
+    let filter = filter
+        .parse::<Targets>()
         .with_context(|| {
             format!("`{filter}` is not a log filter; try `info` or `thalweg_node=debug`")
         })
         .or_code(Code::BadInput)?;
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| Lines)
         // It would say so on standard error, and panic where that cannot be written.
         .log_internal_errors(false)
         .with_ansi(Colour::of_stderr().is_on())
         .with_target(default == Default::Command)
-        .init();
+        .with_filter(filter);
+    tracing_subscriber::registry().with(lines).init();
     Ok(())
 }

@@ -18,7 +18,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::{Failure, debian, place};
+use crate::{Failure, debian, dist, place};
 use ratchet::{Counts, Kind, Ratchet, Tools};
 
 /// Where the counts are written down.
@@ -90,23 +90,7 @@ fn tools() -> Result<Tools, Failure> {
 
 /// Builds the benchmark program, without nodes and sockets, and returns where cargo put it.
 pub fn build() -> Result<PathBuf, Failure> {
-    let mut cargo = place::cargo();
-    cargo.args([
-        "build",
-        "--release",
-        "--locked",
-        "--package=thalweg-bench",
-        "--no-default-features",
-        "--message-format=json",
-    ]);
-    println!("$ {}", place::show(&cargo));
-    let messages = place::output(&mut cargo)?;
-    let mut programs = messages
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|value| value["target"]["name"] == "thalweg-bench");
-    let path = programs.find_map(|value| value["executable"].as_str().map(PathBuf::from));
-    path.ok_or_else(|| Failure::Broken("thalweg-bench builds no program of its name".into()))
+    dist::build(&["thalweg-bench"], &[], "thalweg-bench")
 }
 
 fn count(program: &PathBuf) -> Result<Counts, Failure> {

@@ -23,9 +23,7 @@ impl Testbed {
         let program = std::env::current_exe()?.with_file_name("thalweg-testbed");
         if !program.is_file() {
             let path = program.display();
-            bail!(
-                "{path} is missing: build it with `cargo build --release -p thalweg-cli -p thalweg-testbed`"
-            );
+            bail!("{path} is missing: `cargo xtask bench` builds it");
         }
         Ok(Self(program))
     }

@@ -23,6 +23,10 @@ use thalweg_node::{Node, Outgoing, Publication, SubscribeOptions, SubscriberEven
 use thalweg_testbed::system::clock;
 use tokio::runtime::Runtime;
 use tokio::time::sleep;
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use super::{AGE_MAX, LENGTH_BYTES, PACE};
 use crate::peers::process::Process;
@@ -193,12 +197,13 @@ pub(crate) fn sinks(over: Over, sinks: u32, port: u16) -> anyhow::Result<()> {
 
 /// Returns what nodes and clients run on: as many threads as there are processors; from now on this program logs as the daemon.
 pub(super) fn runtime() -> std::io::Result<Runtime> {
-    tracing_subscriber::fmt()
-        .with_env_filter(LOG)
+    let filter: Targets = LOG.parse().expect("the daemon starts with it");
+    let lines = tracing_subscriber::fmt::layer()
         .with_ansi(false)
         // Its words are made as a daemon's are, and read by nobody: standard error is for what goes wrong here.
         .with_writer(std::io::sink)
-        .init();
+        .with_filter(filter);
+    tracing_subscriber::registry().with(lines).init();
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

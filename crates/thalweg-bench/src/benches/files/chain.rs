@@ -124,7 +124,7 @@ impl<'n> Chain<'n> {
         let thalweg = std::env::current_exe()?.with_file_name("thalweg");
         if !thalweg.is_file() {
             let path = thalweg.display();
-            bail!("{path} is missing: build it with `cargo build --release -p thalweg-cli`");
+            bail!("{path} is missing: `cargo xtask bench` builds it");
         }
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

@@ -24,7 +24,7 @@ impl Testbed {
         let program = std::env::current_exe()?.with_file_name("thalweg-testbed");
         if !program.is_file() {
             bail!(
-                "{} is missing: build it with `cargo build --release -p thalweg-cli -p thalweg-testbed`",
+                "{} is missing: `cargo xtask bench` builds it",
                 program.display()
             );
         }
