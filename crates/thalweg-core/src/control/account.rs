@@ -1,13 +1,16 @@
-//! What became of streams' ADUs: each node of a plan tells the one before, and the source adds up.
+//! Accounts: each node of a plan reports to the one before what became of a stream's ADUs, and the
+//! source sums up.
 //!
-//! *The idea.* One [`Account`] for each part that is installed here, for as long as the part is. Reports go to the part's
-//! `previous` and are taken from its `next` only: who may send a plan's ADUs here hears what became of them, and nobody
-//! else is asked. When the source's own part goes, its account is summed into the stream's [`Book`].
+//! *The idea.* There is one [`Account`] for each installed part, for as long as the part exists.
+//! Reports go to the part's `previous` and are accepted from its `next` only: the node that sends a
+//! plan's ADUs here learns what became of them, and no other. When the source's own part is
+//! released, its account is added to the stream's [`Book`].
 //!
-//! A mark ends for all sinks of a stream at once, so their words come in crowds. A node of many accounts says the first of them at
-//! once, and what is due within [`ROUND`] of that together: one packet where there would be hundreds.
+//! A mark ends for all sinks of a stream at once, so their reports arrive in bursts. A node with
+//! many accounts sends the first report at once, and batches those due within [`ROUND`] of it: one
+//! packet instead of hundreds.
 //!
-//! *What it does not do.* It counts nothing: the driver gives what its data path has counted.
+//! *What it does not do.* It counts nothing: the driver supplies the counters of its data path.
 //!
 //! *Sources.* docs/ledger.md; docs/protocol.md §4.3.
 
@@ -21,19 +24,21 @@ use crate::time::{Duration, Instant};
 use crate::wire::account::Report;
 use crate::wire::control::Said;
 
-/// A node of more accounts than this speaks of them in rounds.
+/// A node with more accounts than this reports in rounds.
 pub(super) const ACCOUNTS_FEW: usize = 16;
 
-/// How far apart those are: little beside [`SETTLE`](crate::ledger::SETTLE), for each node of a path may add as much.
+/// Interval of rounds: small compared with [`SETTLE`](crate::ledger::SETTLE), as each node of a
+/// path may add as much.
 pub(super) const ROUND: Duration = Duration::from_millis(10);
 
 impl Controller {
-    /// Takes in what the data path has counted of a plan since its part was installed.
+    /// Handles the counters of a plan since its part was installed.
     ///
-    /// With [`Epoch`] 0: what a producer on this node gave under no plan. A driver says this now and then, at once when another
-    /// mark is counted or the end of a stream is copied, of those that are due ([`Controller::accounts_due`]) before
-    /// [`Controller::handle_timeout`], and whenever a frame is an account ([`crate::wire::control::accounted`]) before it hands
-    /// that over.
+    /// [`Epoch`] 0 stands for what a producer on this node sent under no plan. The driver calls
+    /// this periodically; at once when another mark is counted or the end of a stream is copied;
+    /// for the due accounts ([`Controller::accounts_due`]) before [`Controller::handle_timeout`];
+    /// and for the plan of an account frame ([`crate::wire::control::accounted`]) before it hands
+    /// the frame over.
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
         let rtt = self.next_rtt(stream, epoch);
         let counted = self.accounts.change((stream, epoch), |account| {
@@ -44,7 +49,7 @@ impl Controller {
         });
         if counted.is_some() {
             if self.sources.contains_key(&stream) {
-                self.continuity.withholders.handle_left(now);
+                self.continuity.withholders.handle_sent(now);
             }
             self.report(stream, epoch, now);
         } else if let Some(source) = self.sources.get_mut(&stream).filter(|_| epoch.0 == 0) {
@@ -53,14 +58,14 @@ impl Controller {
         self.note_losses(stream, epoch, now);
     }
 
-    /// Returns the round trip to the next node of a plan, with what it is wont to vary by.
+    /// Returns the round trip to the next node of a plan, plus its usual jitter.
     fn next_rtt(&self, stream: StreamId, epoch: Epoch) -> Option<Duration> {
         let next = self.parts.get(&(stream, epoch))?.installation().next?;
         let reading = self.links.get(&next)?.reading();
         Some(reading.rtt + reading.jitter).filter(|rtt| *rtt != Duration::ZERO)
     }
 
-    /// Tells the accounts of all that goes to a neighbour that it does not answer, or answers again.
+    /// Informs the accounts of all plans to a neighbour that it is silent, or answers again.
     pub(super) fn silence_accounts(&mut self, peer: NodeId, is_silent: bool, now: Instant) {
         for (plan, part) in &self.parts {
             if part.installation().next == Some(peer) {
@@ -70,8 +75,8 @@ impl Controller {
         }
     }
 
-    /// Has the accounts of plans of this node's go by what their sinks say that they have as well: their ways are broken, or what
-    /// more the nodes behind tell is not waited for.
+    /// Bases the accounts of these plans also on the sinks' receipts: their paths are broken, or
+    /// further reports of the nodes are not awaited.
     pub fn go_by_receipts(&mut self, stream: StreamId, plans: &[Epoch]) {
         for epoch in plans {
             self.accounts
@@ -91,8 +96,8 @@ impl Controller {
         Some(source.book.reading(self.id(), plans))
     }
 
-    /// Returns whether it is known how much of a stream that this node publishes was given by these plans, which brought its end
-    /// to their sinks: the nodes that copied it have said so.
+    /// Returns whether the caster nodes have reported how much of a published stream was sent by
+    /// these plans, which brought its end to their sinks.
     ///
     /// Cost    O(counters of those plans)
     pub fn knows_given(&self, stream: StreamId, plans: &[Epoch]) -> bool {
@@ -107,11 +112,11 @@ impl Controller {
         if part.is_none_or(|part| part.installation().next != Some(from)) {
             return self.note(Note::AccountAstray { from });
         }
-        self.take_report(from, report, now);
+        self.apply_report(from, report, now);
     }
 
-    /// Takes in an account of a node that it is known to be of.
-    pub(super) fn take_report(&mut self, from: NodeId, report: &Report, now: Instant) {
+    /// Handles a report from a node that is known to be the right one.
+    pub(super) fn apply_report(&mut self, from: NodeId, report: &Report, now: Instant) {
         let key = (report.stream, report.epoch);
         let taken = self
             .accounts
@@ -125,7 +130,7 @@ impl Controller {
         self.note_losses(report.stream, report.epoch, now);
     }
 
-    /// Begins the account of a part, unless it goes on.
+    /// Opens the account of a part, unless it is open.
     pub(super) fn open_account(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
@@ -142,12 +147,12 @@ impl Controller {
         } else {
             Place::Sink
         };
-        // The time of day, so that a restarted node's is larger.
+        // Wall-clock time (ms), so that it is larger after a restart.
         let since = self.settings.since_1970.as_millis() + now.as_nanos() / 1_000_000;
         self.begin_account((stream, epoch), place, since, now);
     }
 
-    /// Begins the account of a plan, unless it goes on.
+    /// Opens the account of a plan, unless it is open.
     pub(super) fn begin_account(
         &mut self,
         plan: (StreamId, Epoch),
@@ -159,7 +164,7 @@ impl Controller {
             .begin(plan, || Account::new(place, since, now));
     }
 
-    /// Ends the account of a part that is gone.
+    /// Closes the account of a part that is gone.
     pub(super) fn close_account(&mut self, stream: StreamId, epoch: Epoch) {
         let account = self.accounts.end((stream, epoch));
         let Some(source) = self.sources.get_mut(&stream) else {
@@ -174,13 +179,13 @@ impl Controller {
         source.grafts.remove(&epoch);
     }
 
-    /// Tells the node before again what it may have forgotten.
+    /// Repeats to the previous node what it may have forgotten.
     pub(super) fn refresh_account(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         self.accounts
             .change((stream, epoch), |account| account.refresh(now));
     }
 
-    /// The end of a stream has come, which ends here: there is no more to wait for.
+    /// Handles the end of a stream that ends here: nothing more is awaited.
     pub(super) fn end_accounts(&mut self, stream: StreamId, now: Instant) {
         let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
         for (plan, part) in self.parts.range(of_stream) {
@@ -191,19 +196,19 @@ impl Controller {
         }
     }
 
-    /// Tells a neighbour that there is a link with again all that it is to know.
+    /// Repeats all reports for a neighbour that is linked again.
     pub(super) fn refresh_accounts(&mut self, peer: NodeId, now: Instant) {
         let of_peer = self
             .parts
             .keys()
-            .filter(|(stream, epoch)| self.way_up(*stream, *epoch) == Some(peer));
+            .filter(|(stream, epoch)| self.upstream(*stream, *epoch) == Some(peer));
         let of_peer: Vec<_> = of_peer.copied().collect();
         for (stream, epoch) in of_peer {
             self.refresh_account(stream, epoch, now);
         }
     }
 
-    /// Returns the plans of which [`Controller::handle_timeout`] would now say or conclude something.
+    /// Returns the plans for which [`Controller::handle_timeout`] would act now.
     ///
     /// Cost    O(plans), or O(1) while there is none
     pub fn accounts_due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
@@ -216,7 +221,7 @@ impl Controller {
         self.accounts.poll_timeout().max(self.next_round())
     }
 
-    /// Gives every account its time.
+    /// Handles the accounts that are due.
     pub(super) fn handle_accounts(&mut self, now: Instant) {
         if self.accounts.poll_timeout() > now || !self.is_round(now) {
             return;
@@ -228,30 +233,30 @@ impl Controller {
             self.report(stream, epoch, now);
             self.note_losses(stream, epoch, now);
         }
-        self.accounts.handle_turn();
+        self.accounts.update_due();
     }
 
-    /// Returns when the next round may begin: of few accounts each is its own.
+    /// Returns when the next round may begin; with few accounts each report is a round of its own.
     fn next_round(&self) -> Instant {
         if self.accounts.len() > ACCOUNTS_FEW {
-            self.round + ROUND
+            self.last_round + ROUND
         } else {
             Instant::ZERO
         }
     }
 
-    /// Returns whether accounts may be spoken of now, in a round that has just begun or in the next.
+    /// Returns whether reports may be sent now: in a round that has just begun, or in the next.
     fn is_round(&self, now: Instant) -> bool {
-        now <= self.round || now >= self.next_round()
+        now <= self.last_round || now >= self.next_round()
     }
 
-    /// Tells the node before what is due; between two rounds it stays due until the next.
+    /// Sends the due report to the previous node; between two rounds it stays due.
     fn report(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let key = (stream, epoch);
         if !self.parts.contains_key(&key) || !self.is_round(now) {
             return;
         }
-        let previous = self.way_up(stream, epoch);
+        let previous = self.upstream(stream, epoch);
         let is_heard = previous.is_some_and(|previous| self.links.contains_key(&previous));
         let report = self.accounts.change(key, |account| {
             if is_heard {
@@ -262,12 +267,12 @@ impl Controller {
             }
         });
         if let Some(report) = report.flatten() {
-            self.round = now;
-            self.tell_up(Said::Account(report));
+            self.last_round = now;
+            self.send_upstream(Said::Account(report));
         }
     }
 
-    /// Says now and then that a stream of this node's loses ADUs, if this plan of it has lost more.
+    /// Notes now and then that a stream of this node loses ADUs, if this plan has lost more.
     fn note_losses(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
@@ -278,7 +283,8 @@ impl Controller {
         if has_lost_more == Some(true) {
             source.book.handle_loss();
         }
-        // To add up all plans for each word of one of them took half of what a source of 200 sinks computed.
+        // Summing up all plans for each report took half of the CPU time of a source with 200
+        // sinks.
         if !source.book.is_note_due(now) {
             return;
         }

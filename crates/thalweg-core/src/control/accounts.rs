@@ -1,7 +1,7 @@
-//! The accounts of the parts that run here, and when the first of them has something to say.
+//! The accounts of the parts on this node, and when the next one is due.
 //!
-//! *The idea.* An account gets another time whenever it is changed, so none is handed out to be changed: who changes one says how
-//! ([`Accounts::change`]), and its time is noted behind him.
+//! *The idea.* Every change of an account may change its timeout. So no mutable reference leaves
+//! this table: changes go through [`Accounts::change`], which updates the earliest timeout.
 //!
 //! *What it does not do.* It knows no part and no neighbour.
 
@@ -28,7 +28,7 @@ impl Accounts {
         self.of_plan.get(&plan)
     }
 
-    /// Begins the account of a plan, unless it goes on.
+    /// Opens the account of a plan, unless it is open.
     pub(super) fn begin(&mut self, plan: (StreamId, Epoch), new: impl FnOnce() -> Account) {
         if let Entry::Vacant(place) = self.of_plan.entry(plan) {
             let account = place.insert(new());
@@ -36,7 +36,7 @@ impl Accounts {
         }
     }
 
-    /// Takes the account of a plan that is over.
+    /// Removes and returns the account of a plan that is over.
     pub(super) fn end(&mut self, plan: (StreamId, Epoch)) -> Option<Account> {
         self.of_plan.remove(&plan)
     }
@@ -53,7 +53,7 @@ impl Accounts {
         Some(result)
     }
 
-    /// Returns the plans whose accounts are due.
+    /// Returns the plans with due accounts.
     ///
     /// Cost    O(plans), or O(1) before [`Accounts::poll_timeout`]
     pub(super) fn due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
@@ -63,13 +63,13 @@ impl Accounts {
         due.map(|(plan, _)| *plan)
     }
 
-    /// Takes in that each that was due had its turn.
-    pub(super) fn handle_turn(&mut self) {
+    /// Recomputes the earliest timeout after all due accounts have been handled.
+    pub(super) fn update_due(&mut self) {
         self.due
             .look(self.of_plan.values().map(Account::poll_timeout));
     }
 
-    /// Returns when to look whether one is due: never later than the first is.
+    /// Returns a time no later than the first timeout of an account.
     pub(super) fn poll_timeout(&self) -> Instant {
         debug_assert!(
             self.due

@@ -1,9 +1,11 @@
-//! Who may do what, as the control plane heeds it: grants and revocations in, floods out, strangers' words refused.
+//! Rights in the control plane: grants and revocations are checked, applied and flooded; messages
+//! without the right are refused.
 //!
-//! *The idea.* Grants and warrants are flooded like records, and before them on every new link, so a record never comes
-//! before the grant of its node. Who is taken off the roll is forgotten at once: record, parts, subscriptions. The driver
-//! learns by [`Controller::poll_admission`] whom to let connect, whom to cut, and when there is something to keep over a
-//! restart.
+//! *The idea.* Grants and warrants are flooded like records, and are sent before them on every new
+//! link, so a record never arrives before the grant of its node. A node that is removed from the
+//! roll is forgotten at once: its record, parts and subscriptions. [`Controller::poll_admission`]
+//! reports to the driver which nodes may connect, which links to cut, and when to save the roll for
+//! a restart.
 
 use alloc::format;
 use alloc::string::String;
@@ -19,26 +21,26 @@ use crate::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Warran
 use crate::wire::control::Message;
 use crate::wire::record::Record;
 
-/// How far a grant begins before it is made, so that a node whose clock is a little behind takes it.
+/// How far before the present a grant begins, so that a node with a slow clock accepts it.
 pub const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Something about admission for the driver to do.
+/// A change of admission for the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AdmissionChange {
     /// The node may connect.
     Enrolled(NodeId),
-    /// The node may not connect any more: cut its link.
+    /// The node may no longer connect: cut its link.
     Expelled(NodeId),
-    /// This node's own grant, or what is revoked, is not what it was: keep it over a restart.
+    /// This node's own grant or the revocations changed: save them for a restart.
     Keep,
 }
 
-/// A grant or revocation cannot be made here.
+/// A grant or revocation cannot be issued here.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotIssued {
-    /// There is no owner.
+    /// The fabric has no owner.
     #[error(
         "this node's fabric has no owner: set `owner` under [fabric], or join one with a ticket"
     )]
@@ -48,27 +50,27 @@ pub enum NotIssued {
         "this node may not invite or revoke: it is not the owner, and its grant does not include `invite`"
     )]
     NotIssuer,
-    /// This node may not grant that much.
-    #[error("this node may not grant `{excess}`: its own grant does not let it")]
+    /// This node may not grant these rights.
+    #[error("this node may not grant `{excess}`: its own grant does not include that right")]
     Beyond {
-        /// What is too much.
+        /// The rights in excess.
         excess: Rights,
     },
     /// The node has no grant of this node's.
     #[error("{name} has no grant that this node may revoke: {why}")]
     Nothing {
-        /// Who, for people.
+        /// The node, for display.
         name: String,
-        /// Why not.
+        /// The reason.
         why: &'static str,
     },
-    /// What was made is not taken by this node itself.
+    /// This node itself refuses what it made.
     #[error(transparent)]
     Unfit(#[from] Unfit),
 }
 
 impl Controller {
-    /// Returns the control plane of a node of a fabric, with what it knows of the fabric's members.
+    /// Returns the control plane of a node of a fabric, with the members that it knows.
     pub fn in_fabric(settings: Settings, roll: Roll, now: Instant, keys: &mut dyn Keys) -> Self {
         let mut controller = Self::empty(settings);
         let owner = roll.fabric();
@@ -82,7 +84,7 @@ impl Controller {
         controller
     }
 
-    /// Returns who may do what.
+    /// Returns the roll of members.
     pub const fn roll(&self) -> &Roll {
         &self.roll
     }
@@ -92,14 +94,14 @@ impl Controller {
         UnixTime::since_1970(self.since_1970(now))
     }
 
-    /// Returns what the driver is to do about admission next.
+    /// Returns the next change of admission for the driver.
     pub fn poll_admission(&mut self) -> Option<AdmissionChange> {
         self.admissions.pop_front()
     }
 
-    /// Takes in a credential that came by another way than a link.
+    /// Handles a credential that came by other means than a link.
     ///
-    /// Fails   what does not hold, and says why
+    /// Fails   an invalid credential, with the reason
     pub fn handle_credential(
         &mut self,
         credential: Credential,
@@ -111,7 +113,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Returns what this node may grant others.
+    /// Returns the rights that this node may grant.
     pub fn grantable(&self) -> Rights {
         let own = self.roll.rights(self.id());
         if self.roll.fabric() == Some(self.id()) {
@@ -123,8 +125,8 @@ impl Controller {
         }
     }
 
-    /// Returns the serial of the next grant of a node: above the one before, above all that were revoked, and growing with
-    /// the time of day.
+    /// Returns the serial of the next grant of a node: above its last grant and revocation, and
+    /// growing with the time of day.
     pub fn next_serial(&self, node: NodeId, now: Instant) -> u64 {
         let micros = self.since_1970(now).as_micros();
         let revoked = self.roll.revoked_serial(node);
@@ -136,7 +138,7 @@ impl Controller {
         micros.max(above).min(VARINT_MAX)
     }
 
-    /// Says whether this node may grant these rights.
+    /// Checks that this node may grant these rights.
     pub fn check_grantable(&self, rights: Rights) -> Result<(), NotIssued> {
         let owner = self.roll.fabric().ok_or(NotIssued::NoOwner)?;
         if owner != self.id() && self.own_delegation().is_none() {
@@ -148,7 +150,7 @@ impl Controller {
         }
     }
 
-    /// Makes a grant, takes it in and floods it.
+    /// Makes a grant, applies and floods it.
     pub fn grant(
         &mut self,
         node: NodeId,
@@ -161,7 +163,7 @@ impl Controller {
         self.check_grantable(rights)?;
         let (fabric, delegation) = (self.roll.fabric(), self.own_delegation().cloned());
         let at = self.unix_time(now);
-        // What a delegate grants ends with its own grant at the latest.
+        // A delegate's grants end with its own grant at the latest.
         let ends = delegation.as_ref().map(|own| own.content.expiry);
         let content = Grant {
             fabric: fabric.ok_or(NotIssued::NoOwner)?,
@@ -176,7 +178,7 @@ impl Controller {
             grant: sign(content, keys),
             delegation,
         };
-        // A grant of the same serial is there already if a ticket is redeemed again: then that one is given.
+        // A ticket that is redeemed again finds a grant of the same serial: that one is returned.
         self.roll.check(&credential, at, &verify(keys))?;
         self.handle_credential(credential.clone(), now, keys)?;
         let kept = self.roll.credential(node).filter(|kept| {
@@ -186,7 +188,7 @@ impl Controller {
         Ok(kept.cloned().unwrap_or(credential))
     }
 
-    /// Revokes all grants of a node that this node may revoke, and floods that.
+    /// Revokes all grants of a node that this node may revoke, and floods the revocation.
     pub fn revoke(
         &mut self,
         node: NodeId,
@@ -204,7 +206,9 @@ impl Controller {
         }
         let granted = self.roll.credential(node).map(|c| &c.grant.content);
         if self.id() != owner && granted.is_none_or(|grant| grant.issuer != self.id()) {
-            return Err(nothing("a delegate revokes what it has granted itself"));
+            return Err(nothing(
+                "a delegate can revoke only the grants that it issued",
+            ));
         }
         let serial = self.next_serial(node, now);
         let serial = granted.map_or(serial, |grant| serial.max(grant.serial));
@@ -218,12 +222,12 @@ impl Controller {
             delegation: self.own_delegation().cloned(),
             revocation: sign(content, keys),
         };
-        self.take_warrant(None, warrant, now, keys)?;
+        self.apply_warrant(None, warrant, now, keys)?;
         self.settle(now, keys);
         Ok(())
     }
 
-    /// Takes in a credential that a neighbour passes on.
+    /// Handles a credential from a neighbour.
     pub(super) fn handle_grant_frame(
         &mut self,
         from: NodeId,
@@ -237,7 +241,7 @@ impl Controller {
         }
     }
 
-    /// Takes in a warrant that a neighbour passes on.
+    /// Handles a warrant from a neighbour.
     pub(super) fn handle_revocation_frame(
         &mut self,
         from: NodeId,
@@ -246,13 +250,13 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         let node = warrant.revocation.content.node;
-        if let Err(error) = self.take_warrant(Some(from), warrant, now, keys) {
+        if let Err(error) = self.apply_warrant(Some(from), warrant, now, keys) {
             self.note(Note::RevocationRefused { from, node, error });
         }
     }
 
-    /// Tells a new neighbour who is revoked and who belongs to the fabric, before any record.
-    pub(super) fn tell_roll(&mut self, peer: NodeId) {
+    /// Sends a new neighbour all revocations and grants, before any record.
+    pub(super) fn send_membership(&mut self, peer: NodeId) {
         let warrants = self.roll.warrants().cloned().map(Message::Revocation);
         let credentials = self.roll.members().map(|(_, c)| Message::Grant(c.clone()));
         let messages: Vec<Message> = warrants.chain(credentials).collect();
@@ -261,7 +265,7 @@ impl Controller {
         }
     }
 
-    /// Returns why a record is not taken, although it is signed, if it is not.
+    /// Returns why a signed record is refused, if it is.
     pub(super) fn check_record(&self, from: NodeId, record: &Record) -> Option<Note> {
         let node = record.node;
         if !self.roll.admits(node) {
@@ -272,7 +276,7 @@ impl Controller {
             .then_some(Note::RecordExceeds { from, node })
     }
 
-    /// Takes off the roll whose time is over.
+    /// Expels members with expired grants.
     pub(super) fn expire_grants(&mut self, now: Instant) {
         if self.grants_timeout() > now {
             return;
@@ -281,13 +285,13 @@ impl Controller {
         self.expel(expelled, now);
     }
 
-    /// Returns when the time of a member is over.
+    /// Returns when the first grant expires.
     pub(super) fn grants_timeout(&self) -> Instant {
         let expiry = self.roll.poll_timeout();
         if expiry == UnixTime::NEVER {
             return Instant::NEVER;
         }
-        // An expiry is a whole second, and this is the first moment of it.
+        // An expiry is a whole second; this is its first nanosecond.
         let nanos = expiry.seconds().saturating_mul(1_000_000_000);
         let since_start = nanos.saturating_sub(self.settings.since_1970.as_nanos());
         Instant::from_nanos(since_start.min(Instant::NEVER.as_nanos() - 1))
@@ -318,12 +322,12 @@ impl Controller {
             rights: self.roll.rights(node),
         });
         if before != self.roll.rights(node) {
-            self.heed_rights(node, now);
+            self.handle_rights_change(node, now);
         }
         Ok(())
     }
 
-    fn take_warrant(
+    fn apply_warrant(
         &mut self,
         from: Option<NodeId>,
         warrant: Warrant,
@@ -352,23 +356,23 @@ impl Controller {
         for node in expelled {
             self.admissions.push_back(AdmissionChange::Expelled(node));
             self.note(Note::Expelled { node });
-            self.heed_rights(node, now);
+            self.handle_rights_change(node, now);
         }
     }
 
-    /// Forgets what a node has here by rights that it has not any more.
-    fn heed_rights(&mut self, node: NodeId, now: Instant) {
+    /// Removes what a node has here by rights that it no longer has.
+    fn handle_rights_change(&mut self, node: NodeId, now: Instant) {
         self.is_changed = true;
         let rights = self.roll.rights(node);
         if node == self.id() {
-            // What it announces depends on them.
+            // The streams that it may announce depend on them.
             self.own_record.made = None;
             if !self.roll.admits(node) {
-                self.tell_wanted(&Notice::Expelled);
+                self.notify_wanted(&Notice::Expelled);
             }
             return;
         }
-        self.heed_exposure(node, now);
+        self.handle_key_exposure(node, now);
         if !rights.contains(Rights::PUBLISH) {
             let installed = self
                 .parts
@@ -408,7 +412,7 @@ impl Controller {
     }
 }
 
-/// Returns why a subscription is not served, if the sink may not subscribe.
+/// Returns the reason to refuse a node that lacks a right.
 pub(super) fn no_right(name: &str, right: Rights) -> String {
     let short: String = name.chars().take(NODE_NAME_BYTES_MAX).collect();
     format!("the grant of {short} does not include `{right}`")

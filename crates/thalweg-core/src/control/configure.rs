@@ -1,10 +1,10 @@
-//! What the owner says anew of the nodes that this one knows, while it runs.
+//! Changes of the configured peers while the node runs.
 //!
-//! *The idea.* A peer is what the configuration says of it: a name, trust, the rate of the link. All of it is asked when it matters, so a
-//! peer is put in the place of the one before, and what rests on it is made again: the gauge of its link, this node's record, the plans
-//! of its sources.
+//! *The idea.* A peer is what the configuration says of it: name, trust, rate of the link. All of
+//! it is read when it matters, so a changed peer replaces the old one, and what depends on it is
+//! recomputed: the gauge of its link, this node's record, the plans of its sources.
 //!
-//! *What it does not do.* It lets nobody in and dials nobody: that is the driver's.
+//! *What it does not do.* It admits no node and dials none: the driver does.
 
 use super::{Controller, Keys, Peer};
 use crate::id::NodeId;
@@ -12,14 +12,14 @@ use crate::time::Instant;
 use crate::units::Bitrate;
 
 impl Controller {
-    /// Takes in what the owner says now of a node, which may be new.
+    /// Handles the configuration of a new or changed peer.
     pub fn handle_peer(&mut self, peer: Peer, now: Instant, keys: &mut dyn Keys) {
         let (key, rate) = (peer.key, peer.rate);
         self.peers.insert(key, peer);
         self.configure_link(key, rate, now, keys);
     }
 
-    /// Takes in that the owner says nothing more of a node.
+    /// Handles the removal of a peer from the configuration.
     pub fn handle_peer_gone(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
         if self.peers.remove(&peer).is_some() {
             self.configure_link(peer, None, now, keys);

@@ -1,23 +1,27 @@
-//! Streams that go on when a way breaks: who does not answer, what is sent again.
+//! Continuity: streams go on when a path breaks. This file tracks silent links and nodes, and what
+//! plans avoid.
 //!
-//! *The idea.* Three small machines, one for each place of a path. A **sink** tells what it has ([`receipt`](super::receipt)). A **node** whose next one falls silent tells the node before (an advice).
-//! The **source** remembers for a while between whom there was silence, plans around it if there is another way, and has
-//! what was sent by the broken one and is not acknowledged sent again.
+//! *The idea.* Each role on a path has its task. The **sink** reports what it has
+//! ([`receipt`](super::receipt)). A **node** with a silent next node sends an advice towards the
+//! source. The **source** remembers the silent link for a while, plans around it if there is
+//! another path, and resends what went by the broken one and is not acknowledged.
 //!
 //! ```text
-//! source ◄── advice ── relay ─ ✂ ─ relay      sink        keep away from that node; if there is no other way, from that
-//! source ══ Prepare, Ready with a receipt ══════ sink     link; if there is none, from nothing
+//! source ◄── advice ── relay ─ ✂ ─ relay         sink    avoid that node; if no path is left, that link;
+//! source ══ Prepare, Ready with a receipt ══════ sink    if none is left then, nothing
 //! source ══ what is not acknowledged, again ════ sink
 //! ```
 //!
-//! Before it falls silent it is doubted: that goes the same way, and the source has the plan that it would take made ready.
+//! A neighbour is *doubtful* before it is silent. A doubt travels the same way, and the source then
+//! prepares the plan that it would switch to.
 //!
-//! A suspicion holds for a while from the last word of it ([`Suspects`]). So a way that comes and goes is left once, and comes
-//! back into favour only after it has been quiet so long; the move back is a planned one. Meanwhile the node that found the
-//! silence measures the link's round trip anew, so that the move is decided on what the link is like since.
+//! A suspicion holds for a while after the last report of silence ([`Suspects`]). So a stream
+//! leaves a flapping link once, and returns only after the link has been quiet for that time, in a
+//! planned move. Meanwhile the node that found the silence measures the link's round trip again, so
+//! that the move is decided on fresh values.
 //!
-//! *What it does not do.* It keeps no ADU ([`Keep`](crate::session::Keep)) and does not find silence
-//! ([`Pulse`](crate::routing::pulse::Pulse)): the driver has both.
+//! *What it does not do.* It stores no ADU ([`Keep`](crate::session::Keep)) and does not detect
+//! silence ([`Pulse`](crate::routing::pulse::Pulse)): the driver has both.
 //!
 //! *Sources.* docs/continuity.md; docs/protocol.md §4.4, §4.5; spec RA-12, RA-13.
 
@@ -25,7 +29,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::producer::{SilentProducers, TELL_AFTER};
+use super::producer::{SILENCE_REPORT_DELAY, SilentProducers};
 use super::receipt::Receivings;
 use super::suspects::{SUSPECT_HOLD, Suspects};
 use super::withhold::Withholders;
@@ -39,74 +43,77 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::Said;
 use crate::wire::receipt::Advice;
 
-/// How long a doubt is remembered: as long as silence takes to follow it, on links whose round trip is below 1.5 s.
+/// How long a doubt is remembered: as long as silence takes to follow it on links with a round trip
+/// below 1.5 s.
 pub const DOUBT_HOLD: Duration = Duration::from_secs(2);
 
-/// How often a link is doubted at most: a plan that stands by for nothing is told to each of its nodes, and taken back, which
-/// is 0.8 kB on its first link. So after each doubt that was wrong the next is heeded after twice as long, until that is a few
-/// thousandths of 150 kbit/s.
+/// Minimum time between two doubts of a link that are acted on.
+///
+/// A needless standby plan is sent to each of its nodes and released again, which costs 0.8 kB on
+/// its first link. After each false doubt the time doubles, up to [`DOUBT_EVERY_MAX`], where the
+/// cost is a few thousandths of 150 kbit/s.
 pub(super) const DOUBT_EVERY: Duration = Duration::from_secs(5);
 
-/// The longest of these times.
+/// The maximum of that time.
 pub(super) const DOUBT_EVERY_MAX: Duration = Duration::from_secs(40);
 
-/// How often silence is told again while it lasts.
+/// Interval at which continuing silence is reported again.
 pub const ADVISE_EVERY: Duration = Duration::from_secs(2);
 
-/// How long ago a node has said that there is silence at most, if there still is.
-const SAID_AGAIN: Duration = Duration::from_millis(2_500);
+/// Age at which a report of silence counts as over: silence that lasts is reported more often.
+const SILENCE_FRESH: Duration = Duration::from_millis(2_500);
 
 const _: () = assert!(
-    SAID_AGAIN.as_nanos() > ADVISE_EVERY.as_nanos(),
-    "it says so again before"
+    SILENCE_FRESH.as_nanos() > ADVISE_EVERY.as_nanos(),
+    "lasting silence is reported again before its last report counts as over"
 );
 
-/// What a planning keeps away from.
+/// What a planning avoids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Avoid {
     /// Nodes that did not answer.
     Nodes,
-    /// The links over which they did not.
+    /// The links over which they did not answer.
     Links,
-    /// The links over which they do not now: elsewhere somebody did not for a moment.
+    /// Only the links that are silent now; others were silent for a moment.
     Silent,
-    /// Nothing: there is no other way.
+    /// Nothing: there is no other path.
     Nothing,
 }
 
-/// What is known of silences and of what has come.
+/// Silent links and nodes, and what this node has received.
 #[derive(Debug, Default)]
 pub(super) struct Continuity {
-    /// Who does not hear from whom.
+    /// Directed links (from, to) on which `to` does not answer.
     suspects: Suspects,
-    /// Who was not heard from, by anybody, and until when plans keep away from it.
+    /// Nodes that some neighbour did not hear from, and until when plans avoid them.
     unheard: BTreeMap<NodeId, Instant>,
-    /// Who was doubted by whom.
+    /// Directed links that are doubted.
     doubts: BTreeMap<(NodeId, NodeId), Doubt>,
-    /// Nodes that take what they are given and bring nothing.
+    /// Nodes that accept traffic and pass none on.
     pub(super) withholders: Withholders,
     /// Producers that do not answer.
     pub(super) silent_producers: SilentProducers,
-    /// Nodes that have said that they leave, and until when that is remembered.
+    /// Nodes that have reported that they leave, and until when that is remembered.
     leaving: BTreeMap<NodeId, Instant>,
-    /// Neighbours that do not answer, and when to say so again.
+    /// Silent neighbours, and when to report them again.
     silent: BTreeMap<NodeId, Instant>,
     /// Streams that end here.
     pub(super) receivings: Receivings,
 }
 
-/// A doubt that silence has not followed.
+/// A doubt that was not followed by silence.
 #[derive(Clone, Copy, Debug, Default)]
 struct Doubt {
-    /// When the next is heeded.
+    /// When the next doubt is acted on.
     again: Instant,
-    /// How long after it that is.
+    /// The wait that led to that time.
     wait: Duration,
 }
 
 impl Avoid {
-    /// Returns what to keep away from if that was too much.
-    pub(super) const fn less(self) -> Option<Self> {
+    /// Returns the next less cautious level.
+    pub(super) const fn relaxed(self) -> Option<Self> {
         match self {
             Self::Nodes => Some(Self::Links),
             Self::Links => Some(Self::Silent),
@@ -115,19 +122,20 @@ impl Avoid {
         }
     }
 
-    /// Returns whether it keeps away also from what may be well.
+    /// Returns whether it also avoids what may be working.
     pub(super) const fn is_cautious(self) -> bool {
         matches!(self, Self::Nodes | Self::Links)
     }
 }
 
 impl Continuity {
-    /// Keeps plans away from a node until then; returns whether that is news.
-    pub(super) fn keep_away(&mut self, node: NodeId, until: Instant) -> bool {
+    /// Makes plans avoid a node until then; returns whether that is news.
+    pub(super) fn avoid_until(&mut self, node: NodeId, until: Instant) -> bool {
         self.leaving.insert(node, until).is_none()
     }
 
-    /// Takes in a doubt; returns whether there is anything to do: the link is not suspected, and was not doubted of late.
+    /// Records a doubt; returns whether to act on it: the link is not suspected, and was not
+    /// doubted recently.
     fn is_new_doubt(&mut self, link: (NodeId, NodeId), now: Instant) -> bool {
         self.doubts
             .retain(|_, doubt| doubt.again + doubt.wait > now);
@@ -141,9 +149,9 @@ impl Continuity {
         is_new
     }
 
-    /// Has plans lead elsewhere until then, or for as long as they were to before.
-    fn go_around(&mut self, link: (NodeId, NodeId), until: Instant) {
-        self.suspects.keep_away(link, until);
+    /// Makes plans avoid a link and its far node until then, or longer if they already do.
+    fn avoid_link(&mut self, link: (NodeId, NodeId), until: Instant) {
+        self.suspects.avoid_until(link, until);
         let of_node = self.unheard.entry(link.1).or_default();
         *of_node = until.max(*of_node);
     }
@@ -160,7 +168,7 @@ impl Continuity {
 }
 
 impl Controller {
-    /// Takes in what a neighbour is taken for from now on.
+    /// Handles a change of what a neighbour's replies show ([`Hearing`]).
     pub fn handle_hearing(
         &mut self,
         peer: NodeId,
@@ -174,7 +182,7 @@ impl Controller {
                 let link = (self.id(), peer);
                 if is_linked && self.continuity.is_new_doubt(link, now) {
                     self.note(Note::Doubtful { peer });
-                    self.advise_all(peer, true, now);
+                    self.advise_about(peer, true, now);
                     self.settle(now, keys);
                 }
             }
@@ -184,9 +192,11 @@ impl Controller {
                     gauge.handle_silence();
                 }
                 self.silence_accounts(peer, true, now);
-                self.continuity.silent.insert(peer, now + TELL_AFTER);
+                self.continuity
+                    .silent
+                    .insert(peer, now + SILENCE_REPORT_DELAY);
                 self.note(Note::Silent { peer });
-                self.advise_all(peer, false, now);
+                self.advise_about(peer, false, now);
                 self.settle(now, keys);
             }
             Hearing::Silent | Hearing::Answering => self.forget_silence(peer, now),
@@ -198,8 +208,8 @@ impl Controller {
         self.silence_accounts(peer, false, now);
     }
 
-    /// Does what is due.
-    pub(super) fn time_continuity(&mut self, now: Instant) {
+    /// Handles what is due.
+    pub(super) fn handle_continuity_timeout(&mut self, now: Instant) {
         let Continuity {
             suspects,
             unheard,
@@ -219,17 +229,17 @@ impl Controller {
             })
             .collect();
         for peer in due {
-            self.advise_all(peer, false, now);
-            self.tell_source_silent(peer, now);
+            self.advise_about(peer, false, now);
+            self.report_source_silent(peer, now);
         }
         self.is_changed |= self.continuity.silent_producers.expire(now);
-        self.time_withholders(now);
+        self.handle_withholder_timeout(now);
         self.forget_held();
-        self.tell_due_receipts(now);
+        self.send_due_receipts(now);
     }
 
-    /// Says of every plan that leads to a silent or doubtful neighbour that it is.
-    fn advise_all(&mut self, peer: NodeId, is_doubt: bool, now: Instant) {
+    /// Reports a silent or doubtful neighbour to the sources of all plans that lead to it.
+    fn advise_about(&mut self, peer: NodeId, is_doubt: bool, now: Instant) {
         let parts = self.parts.iter();
         let leading = parts.filter(|(_, part)| part.installation().next == Some(peer));
         let leading: Vec<(StreamId, Epoch)> = leading.map(|(key, _)| *key).collect();
@@ -238,7 +248,7 @@ impl Controller {
         }
     }
 
-    /// Tells the node before that the one after does not answer, if it does not.
+    /// Reports the next node of a plan as silent, if it is.
     pub(super) fn advise_if_silent(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
@@ -249,7 +259,8 @@ impl Controller {
         }
     }
 
-    /// Tells the node before that the one after does not answer, or is doubted.
+    /// Sends an advice about the next node of a plan towards the source, or acts on it at the
+    /// source.
     fn advise(&mut self, (stream, epoch): (StreamId, Epoch), is_doubt: bool, now: Instant) {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
@@ -263,29 +274,30 @@ impl Controller {
                     distance: 0,
                     is_doubt,
                 };
-                self.tell_up(Said::Advice(advice));
+                self.send_upstream(Said::Advice(advice));
             }
-            Some(next) if is_doubt => self.make_ready(self.id(), next, now),
+            Some(next) if is_doubt => self.prepare_standby(self.id(), next, now),
             Some(next) => self.suspect(self.id(), next, now),
             None => {}
         }
     }
 
     pub(super) fn handle_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
-        let Some(is_source) = self.comes_right(from, advice.stream, advice.epoch) else {
+        let Some(is_source) = self.check_next(from, advice.stream, advice.epoch) else {
             return self.note(Note::AdviceAstray { from });
         };
         let distance = advice.distance + 1;
         if is_source {
-            return self.take_advice(from, Advice { distance, ..advice }, now);
+            return self.apply_advice(from, Advice { distance, ..advice }, now);
         }
         if usize::from(distance) < PATH_NODES_MAX - 1 {
-            self.tell_up(Said::Advice(Advice { distance, ..advice }));
+            self.send_upstream(Said::Advice(Advice { distance, ..advice }));
         }
     }
 
-    /// Takes in an advice of a node so far behind the first that has a part of the plan.
-    pub(super) fn take_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
+    /// Handles an advice of a node at a distance (hops) from the first node with a part of the
+    /// plan.
+    pub(super) fn apply_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
         let source = self.sources.get(&advice.stream);
         let path = source.and_then(|source| source.paths.get(&advice.epoch));
         let start = source.and_then(|source| source.grafts.get(&advice.epoch));
@@ -293,40 +305,41 @@ impl Controller {
         match path.and_then(|path| path.get(at..at + 2)) {
             Some(&[from, to]) if !advice.is_doubt => self.suspect(from, to, now),
             Some(&[from, to]) if self.continuity.is_new_doubt((from, to), now) => {
-                self.make_ready(from, to, now);
+                self.prepare_standby(from, to, now);
             }
             Some(_) => {}
             None => self.note(Note::AdviceAstray { from }),
         }
     }
 
-    /// Keeps streams away from where there is silence.
+    /// Makes streams avoid a silent link.
     fn suspect(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + SUSPECT_HOLD;
         self.continuity.doubts.remove(&(from, to));
         self.continuity.suspects.insert((from, to), now);
-        self.continuity.go_around((from, to), until);
+        self.continuity.avoid_link((from, to), until);
         for source in self.sources.values_mut() {
             source.session.handle_suspect(from, to, until);
         }
     }
 
-    /// Has plans made ready that keep away from where there may be silence.
-    fn make_ready(&mut self, from: NodeId, to: NodeId, now: Instant) {
+    /// Has standby plans prepared that avoid a doubtful link.
+    fn prepare_standby(&mut self, from: NodeId, to: NodeId, now: Instant) {
         let until = now + DOUBT_HOLD;
-        self.continuity.go_around((from, to), until);
+        self.continuity.avoid_link((from, to), until);
         for source in self.sources.values_mut() {
             source.session.handle_doubt(from, to, until);
         }
     }
 
-    /// Returns whether this node is the source of a plan, if its next one is the one that speaks.
-    pub(super) fn comes_right(&self, from: NodeId, stream: StreamId, epoch: Epoch) -> Option<bool> {
+    /// Returns whether this node is the source of a plan, provided that the sender is the plan's
+    /// next node.
+    pub(super) fn check_next(&self, from: NodeId, stream: StreamId, epoch: Epoch) -> Option<bool> {
         let part = self.parts.get(&(stream, epoch))?.installation();
         (part.next == Some(from)).then_some(part.source == self.id())
     }
 
-    /// Returns whether a planning for a sink does without a link.
+    /// Returns whether a planning for a sink avoids a link.
     ///
     /// Cost    O(log suspects)
     pub(super) fn is_avoided(
@@ -363,24 +376,24 @@ impl Controller {
             || is_suspect(far, near)
     }
 
-    /// Returns whether there is silence on a link that is suspected: this node knows of its own, of others by how long ago they said
-    /// it last, which they do again and again.
+    /// Returns whether a suspected link is silent now. This node knows that of its own links; for
+    /// others it goes by the age of the last report, which is repeated every [`ADVISE_EVERY`].
     fn is_silent_now(&self, near: NodeId, far: NodeId, now: Instant) -> bool {
-        let said = self.continuity.suspects.said((near, far));
+        let reported = self.continuity.suspects.last_silence((near, far));
         if near == self.id() {
-            return said.is_some() && self.continuity.silent.contains_key(&far);
+            return reported.is_some() && self.continuity.silent.contains_key(&far);
         }
-        said.is_some_and(|said| said + SAID_AGAIN > now)
+        reported.is_some_and(|reported| reported + SILENCE_FRESH > now)
     }
 
-    /// Returns whether there was silence on a link of late, and it may be another since.
+    /// Returns whether a link was silent recently, so that its properties may have changed.
     pub(super) fn was_silent(&self, [near, far]: [NodeId; 2]) -> bool {
         let suspects = &self.continuity.suspects;
-        suspects.said((near, far)).is_some() || suspects.said((far, near)).is_some()
+        suspects.last_silence((near, far)).is_some() || suspects.last_silence((far, near)).is_some()
     }
 
-    /// Returns what a planning for a sink can keep away from, as far as the map tells.
-    pub(super) fn avoid_most(&self, sink: NodeId, now: Instant) -> Avoid {
+    /// Returns how much a planning for a sink can avoid such that the map still has a path.
+    pub(super) fn strictest_avoid(&self, sink: NodeId, now: Instant) -> Avoid {
         let Continuity {
             suspects,
             withholders,
@@ -391,12 +404,12 @@ impl Controller {
             return Avoid::Nothing;
         }
         let levels = [Avoid::Nodes, Avoid::Links, Avoid::Silent].into_iter();
-        let mut open = levels.filter(|avoid| self.way_avoiding(sink, *avoid, now).is_some());
+        let mut open = levels.filter(|avoid| self.path_avoiding(sink, *avoid, now).is_some());
         open.next().unwrap_or(Avoid::Nothing)
     }
 
-    /// Returns a way of the fewest hops to a sink.
-    pub(super) fn way_avoiding(
+    /// Returns a path to a sink with the fewest hops.
+    pub(super) fn path_avoiding(
         &self,
         sink: NodeId,
         avoid: Avoid,

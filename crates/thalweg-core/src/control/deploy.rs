@@ -1,9 +1,11 @@
-//! From a wish for a plan to its messages: planned, drafted, and one part written for each node.
+//! From a wanted plan to its messages: planned, drafted, and one `Prepare` for each node.
 //!
-//! *The idea.* The session says for whom a plan is wanted. It is made by the planner, by its program, or by the fewest hops,
-//! and comes back as parts, which the session deploys: where it can, grafted on the plan of another sink.
+//! *The idea.* The session says for which sink it wants a plan. The plan comes from the planner,
+//! from the publishing program, or from a fewest-hops search. Its parts go back to the session,
+//! which deploys them, grafted on the plan of another sink where that is possible.
 //!
-//! *What it does not do.* It does not say when ([`crate::session`]) and solves nothing ([`crate::planner`]).
+//! *What it does not do.* It does not decide when to plan ([`crate::session`]) and solves nothing
+//! ([`crate::planner`]).
 //!
 //! *Sources.* docs/protocol.md §5; docs/recast.md.
 
@@ -23,7 +25,7 @@ use crate::time::Instant;
 use crate::wire::control::Prepare;
 
 impl Controller {
-    /// Takes in the result of an [`Output::Plan`].
+    /// Handles the result of an [`Output::Plan`].
     pub fn handle_solved(&mut self, solved: Solved, now: Instant, keys: &mut dyn Keys) {
         let Planning {
             stream,
@@ -39,8 +41,9 @@ impl Controller {
         let drafted = solved
             .into_parts()
             .map(|(parts, words)| (parts, Some(words)));
-        // Who keeps away from what may be well finds nothing sooner than it must.
-        if let (Err(_), Some(less)) = (&drafted, avoid.less()) {
+        // A planning that avoids links which may be working retries with less before it reports a
+        // failure.
+        if let (Err(_), Some(less)) = (&drafted, avoid.relaxed()) {
             self.plan_avoiding(stream, sink, less, now, keys);
             return self.settle(now, keys);
         }
@@ -48,7 +51,7 @@ impl Controller {
         self.settle(now, keys);
     }
 
-    /// Plans for a sink, or has it planned, by a way on which all answer if there is one.
+    /// Plans for a sink, or requests a planning, avoiding silent nodes as far as possible.
     pub(super) fn plan(
         &mut self,
         stream: StreamId,
@@ -56,7 +59,7 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let avoid = self.avoid_most(sink, now);
+        let avoid = self.strictest_avoid(sink, now);
         self.plan_avoiding(stream, sink, avoid, now, keys);
     }
 
@@ -79,12 +82,13 @@ impl Controller {
         let Some(source) = self.sources.get(&stream) else {
             return;
         };
-        let unplanned = match (&source.given, source.publication.planner) {
-            (Some(parts), _) => self.given(parts, sink),
+        let unplanned = match (&source.fixed_plan, source.publication.planner) {
+            (Some(parts), _) => self.fixed_plan(parts, sink),
             (None, Some(planner)) if sink != self.id() => {
                 match Map::new(self, &source.publication, sink, avoid, now) {
                     Ok(map) => {
-                        // Who keeps away from what may be well does not take for that what is too slow.
+                        // A cautious planning does not prefer a path that is too slow to one that
+                        // may be silent.
                         let is_served = source.session.is_served(sink, now);
                         let may_stretch = !is_served && !avoid.is_cautious();
                         let planning = Planning {
@@ -107,7 +111,7 @@ impl Controller {
         self.handle_draft(stream, sink, drafted, now, keys);
     }
 
-    /// Gives the parts of a plan to the session, or remembers why there are none.
+    /// Hands the parts of a plan to the session, or records why there are none.
     fn handle_draft(
         &mut self,
         stream: StreamId,
@@ -145,7 +149,7 @@ impl Controller {
                         self.note(Note::TooSlow { sink, reason });
                     }
                 } else {
-                    source.note_kept(sink, words);
+                    source.handle_kept(sink, words);
                 }
             }
             Err(reason) => {
@@ -156,7 +160,8 @@ impl Controller {
                     .and_then(|plan| plan.reason.as_ref());
                 let is_news = known != Some(&reason);
                 self.fail(stream, sink, &reason, keys);
-                // A sink of a stream that is held may be out of reach for hours.
+                // The sink of a held stream may be out of reach for hours: the reason is noted
+                // once.
                 if is_news {
                     self.note(Note::NoPlan { sink, reason });
                 }
@@ -164,19 +169,19 @@ impl Controller {
         }
     }
 
-    /// Returns the way that the program has given; it leads to one sink.
-    fn given(&self, parts: &[Part], sink: NodeId) -> Result<Vec<Part>, String> {
+    /// Returns the plan that the program supplied; it leads to one sink.
+    fn fixed_plan(&self, parts: &[Part], sink: NodeId) -> Result<Vec<Part>, String> {
         if parts.last().map(|part| part.node) != Some(sink) {
             let sink = self.name_of(sink);
-            return Err(format!("the plan that was given does not end at {sink}"));
+            return Err(format!("the given plan does not end at {sink}"));
         }
         Ok(parts.to_vec())
     }
 
-    /// Returns the unplanned way: the fewest hops, nothing on the way.
+    /// Returns an unplanned path: the fewest hops, no adapters.
     fn shortest(&self, sink: NodeId, avoid: Avoid, now: Instant) -> Result<Vec<Part>, String> {
-        let path = self.way_avoiding(sink, avoid, now);
-        let path = path.ok_or_else(|| format!("no way to {}", self.name_of(sink)))?;
+        let path = self.path_avoiding(sink, avoid, now);
+        let path = path.ok_or_else(|| format!("no path to {}", self.name_of(sink)))?;
         let part = |node| Part {
             node,
             adapters: Vec::new(),
@@ -201,7 +206,7 @@ impl Controller {
         let envelope = match envelope.transpose() {
             Ok(envelope) => {
                 if envelope.is_some() {
-                    source.keys.note_holder(node);
+                    source.keys.add_holder(node);
                 }
                 envelope
             }
@@ -246,8 +251,9 @@ impl Controller {
 }
 
 impl Source {
-    /// A plan was found that is deployed already: whatever stood in the way since does not any more.
-    fn note_kept(&mut self, sink: NodeId, words: Option<Words>) {
+    /// Handles a planning that found the deployed plan again: the reason of an earlier failure no
+    /// longer holds.
+    fn handle_kept(&mut self, sink: NodeId, words: Option<Words>) {
         let mut active = self.session.active();
         let in_force = active.find(|(node, _)| *node == sink);
         let Some(plan) = self.sinks.get_mut(&sink) else {

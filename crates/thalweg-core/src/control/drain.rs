@@ -1,16 +1,17 @@
-//! Streams whose program is gone: what it gave drains, and their names are free.
+//! Draining streams: the publisher is gone, and what it sent still reaches the sinks.
 //!
-//! *The idea.* A stream is announced until what was given has reached its sinks, or is given up; for as long
-//! they keep their plans. Its name is taken only while its program is there: another may publish it
-//! meanwhile, as another stream. The sinks of the first come to its end, which says that it was cut off
-//! ([`sequel`](super::sequel)), and take the next.
+//! *The idea.* A stream is announced until what was sent has reached its sinks or is dropped; so
+//! long, they keep their plans. Its name is taken only while its program is connected: another
+//! program may publish it meanwhile, as another stream. The sinks of the first reach its end, which
+//! marks it as cut off ([`sequel`](super::sequel)), and switch to the next.
 //!
 //! ```text
-//! open ─► program gone: draining ─► settled, or room is wanted: withdrawn ─► over
-//!   └──────── finished ─────────────────────────────────────────┘
+//! open ─► program gone: draining ─► settled, or room is needed: withdrawn ─► over
+//!   └──────── finished ──────────────────────────────────────────┘
 //! ```
 //!
-//! *What it does not do.* It does not know what has settled: the driver withdraws the stream then.
+//! *What it does not do.* It does not know when the stream has settled: the driver withdraws it
+//! then.
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -22,27 +23,27 @@ use crate::needs::Needs;
 use crate::replay::OPENING_MAX;
 use crate::time::Instant;
 
-/// How far a published stream is from its end.
+/// The stages of a published stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// Its publisher is there.
+    /// Its publisher is connected.
     Open,
-    /// Its publisher's program is gone since then: what it gave is still carried to the sinks that the stream
-    /// has, and another program may publish the name.
+    /// Its publisher is gone since then. What it sent goes to the sinks that the stream has, and
+    /// another program may publish the name.
     Draining(Instant),
     /// It is withdrawn.
     Withdrawn,
 }
 
 impl Source {
-    /// Returns whether the stream stands in this node's record: its publisher is there, or what it gave still
-    /// drains.
+    /// Returns whether the stream stands in this node's record: it is open or drains.
     pub(super) const fn is_announced(&self) -> bool {
         !matches!(self.stage, Stage::Withdrawn)
     }
 
-    /// Returns whether a sink is served that asks now. What a program gave that died soon is for the sinks that waited for it.
-    pub(super) fn takes(&self, sink: NodeId, now: Instant) -> bool {
+    /// Returns whether a sink that asks now is served. Shortly after the publisher is gone new
+    /// sinks are served too: what a short-lived program sent is for the sinks that waited for it.
+    pub(super) fn accepts(&self, sink: NodeId, now: Instant) -> bool {
         match self.stage {
             Stage::Open => true,
             Stage::Draining(since) => self.sinks.contains_key(&sink) || now < since + OPENING_MAX,
@@ -59,7 +60,7 @@ impl Source {
 }
 
 impl Controller {
-    /// Returns how many streams this node announces, and how much payload they may have held.
+    /// Returns how many streams this node announces, and how many payload bytes they may hold.
     pub(super) fn announced_load(&self) -> (usize, u64) {
         let announced = self.sources.values().filter(|one| one.is_announced());
         announced.fold((0, 0), |(streams, held), source| {
@@ -67,8 +68,8 @@ impl Controller {
         })
     }
 
-    /// Withdraws those streams that have drained for longest, where a publisher that is there would lack
-    /// their room.
+    /// Withdraws the streams that have drained longest, if a new publisher would otherwise lack
+    /// room.
     pub(super) fn make_room(&mut self, needs: &Needs, now: Instant, keys: &mut dyn Keys) {
         loop {
             let (streams, held) = self.announced_load();
@@ -83,8 +84,8 @@ impl Controller {
         }
     }
 
-    /// Takes in that the program that published a stream is gone: the stream's name is free, what was given
-    /// is still carried to its sinks.
+    /// Handles the disconnection of a stream's publisher: the name is free, and what was sent
+    /// drains.
     pub fn drain(&mut self, stream: StreamId, now: Instant, keys: &mut dyn Keys) {
         let Some(source) = self.sources.get_mut(&stream).filter(|one| one.is_open()) else {
             return;
@@ -97,7 +98,7 @@ impl Controller {
     }
 }
 
-/// Returns how much payload a stream may have held.
+/// Returns how many payload bytes a stream may hold.
 pub(super) fn held_bytes(needs: &Needs) -> u64 {
     if needs.is_held() {
         needs.hold_size.as_bytes()

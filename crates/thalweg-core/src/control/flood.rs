@@ -1,28 +1,31 @@
-//! Records on their way to all neighbours: one by one while they come seldom, together while they come in a swarm.
+//! Flooding of records to all neighbours: one by one while they are rare, batched while they come
+//! in bursts.
 //!
-//! *The idea.* A record goes to every neighbour but the one that it came from. What that costs is less its bytes than the
-//! sending: a write, a packet and a call of the system for each neighbour, however small the record. A node of many links is
-//! where that adds up, and where records come in swarms, as when hundreds of nodes have joined it and all have measured for
-//! the first time. So it passes on what comes alone at once, and what follows within a span together, when the span is over.
+//! *The idea.* A record goes to every neighbour except the one that it came from. The cost is less
+//! its bytes than the sends: a write, a packet and a system call for each neighbour, however small
+//! the record. This adds up at a node with many links when records come in bursts, as when hundreds
+//! of nodes have joined and all have measured for the first time. So such a node floods an isolated
+//! record at once, and batches what follows within a time span.
 //!
 //! ```text
 //!  records that come   a  b c   d e f        g                          h
 //!                      │  └┬────┘ └┬─────────┘                          │
-//!  what is passed on   a   bcd     efg                                  h
+//!  what is flooded     a   bcd     efg                                  h
 //! ```
 //!
-//! | what a record says | it waits, after the last | at 200 links |
+//! | content of a record | minimum time after the last batch | at 200 links |
 //! |---|---|---|
-//! | a link or a stream is gone, a link can be listened to, a stream is published, the node has another key | not at all | |
-//! | a link has come or become worse, or anything else | [`SOON`] a link | 50 ms |
-//! | links are better than they were, or all is as it was | [`LATE`] a link | 500 ms |
+//! | a link or stream is gone, a link became insecure, a stream is new, the node has a new key | none | |
+//! | a link is new or has become worse, or anything else | [`SOON`] per link | 50 ms |
+//! | links have improved, or nothing has changed | [`LATE`] per link | 500 ms |
 //!
-//! The last is what has been watched for ten seconds before it is told (`routing::gauge`), or is told for nothing but that the
-//! node lives. What goes at once takes along what waits; so does whatever else is sent to a neighbour, which therefore never
-//! knows of less than it would have without this.
+//! The last row was observed for ten seconds before it was announced (`routing::gauge`), or only
+//! shows that the node is alive. An urgent record takes the waiting ones along. So does any other
+//! message to a neighbour: batching never leaves a neighbour with less knowledge than a later
+//! message needs.
 //!
-//! *What it does not do.* It makes no frame of several records: who drives the node writes what goes to a neighbour at one
-//! moment in one piece.
+//! *What it does not do.* It makes no frame of several records: the driver writes what goes to a
+//! neighbour at one moment in one piece.
 //!
 //! *Sources.* docs/routing.md §2.
 
@@ -37,50 +40,50 @@ use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 use crate::wire::record::{Neighbour, Record};
 
-/// A node of more links than this gathers what it passes on.
+/// A node with more links than this batches records.
 pub(super) const LINKS_FEW: usize = 16;
 
-/// For each of its links it waits so long between two sendings, which makes 4,000 a second of them, whatever comes.
+/// Minimum interval of batches per link: at most 4,000 sends a second, whatever comes.
 pub(super) const SOON: Duration = Duration::from_micros(250);
 
-/// The same before what nobody waits for: 400 a second.
+/// The same for records that are not urgent: 400 sends a second.
 pub(super) const LATE: Duration = Duration::from_micros(2_500);
 
-/// How long a record may wait to be passed on.
+/// How long a record may wait for a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Haste {
-    /// Not at all.
+    /// No delay.
     Now,
-    /// A little.
+    /// For [`SOON`] per link.
     Soon,
-    /// Until something else goes, or for ten times as long.
+    /// For [`LATE`] per link, or until another message goes.
     Late,
 }
 
-/// What has been flooded and has not gone to all neighbours.
+/// Records that have not been sent to all neighbours.
 #[derive(Debug)]
 pub(super) struct Flood {
-    /// In the order in which it came.
+    /// In order of arrival.
     waiting: BTreeMap<u64, Waiting>,
-    /// Where the record of each node is among that: a newer one takes its place at the end.
+    /// The position of each node's record in `waiting`; a newer one moves to the end.
     places: BTreeMap<NodeId, u64>,
-    /// Up to where each neighbour has been sent it, if it has been sent something since the last time that all were.
-    told: BTreeMap<NodeId, u64>,
+    /// The position up to which a neighbour has been sent records, if ahead of the last batch.
+    sent_up_to: BTreeMap<NodeId, u64>,
     next: u64,
-    /// When all neighbours were sent something last.
+    /// When the last batch was sent.
     last: Option<Instant>,
-    /// When what waits goes.
+    /// When the next batch is sent.
     due: Instant,
 }
 
-/// A record that waits.
+/// A record that waits for a batch.
 #[derive(Debug)]
 struct Waiting {
     node: NodeId,
     sequence: u64,
     frame: Bytes,
-    /// Which neighbours have sent it.
-    had_by: Vec<NodeId>,
+    /// The neighbours that sent it.
+    known_by: Vec<NodeId>,
 }
 
 impl Default for Flood {
@@ -88,7 +91,7 @@ impl Default for Flood {
         Self {
             waiting: BTreeMap::new(),
             places: BTreeMap::new(),
-            told: BTreeMap::new(),
+            sent_up_to: BTreeMap::new(),
             next: 0,
             last: None,
             due: Instant::NEVER,
@@ -97,7 +100,7 @@ impl Default for Flood {
 }
 
 impl Flood {
-    /// Returns when what waits is to be passed on.
+    /// Returns when the next batch is to be sent.
     pub(super) const fn poll_timeout(&self) -> Instant {
         self.due
     }
@@ -109,50 +112,50 @@ impl Flood {
         self.next += 1;
     }
 
-    /// Takes in that a neighbour has a record already.
+    /// Handles a neighbour that already has a record.
     pub(super) fn handle_known(&mut self, node: NodeId, sequence: u64, peer: NodeId) {
         let place = self.places.get(&node);
         let waiting = place.and_then(|place| self.waiting.get_mut(place));
         if let Some(waiting) = waiting.filter(|waiting| waiting.sequence == sequence) {
-            waiting.had_by.push(peer);
+            waiting.known_by.push(peer);
         }
     }
 
-    /// Takes in that a neighbour is told, or has been, all that is known.
-    pub(super) fn handle_told(&mut self, peer: NodeId) {
+    /// Handles a neighbour that has been sent, or is being sent, all records.
+    pub(super) fn handle_synced(&mut self, peer: NodeId) {
         if !self.waiting.is_empty() {
-            self.told.insert(peer, self.next);
+            self.sent_up_to.insert(peer, self.next);
         }
     }
 
-    /// Forgets a record that does not belong here any more.
+    /// Removes a record that no longer belongs here.
     pub(super) fn remove(&mut self, node: NodeId) {
         let place = self.places.remove(&node);
         place.map(|place| self.waiting.remove(&place));
     }
 
-    /// Returns what waits for a neighbour.
-    fn of(&self, peer: NodeId) -> impl Iterator<Item = Output> + '_ {
-        let from = self.told.get(&peer).copied().unwrap_or(0);
+    /// Returns the waiting records for a neighbour.
+    fn waiting_for(&self, peer: NodeId) -> impl Iterator<Item = Output> + '_ {
+        let from = self.sent_up_to.get(&peer).copied().unwrap_or(0);
         let waiting = self.waiting.range(from..).map(|(_, waiting)| waiting);
-        let lacking = waiting.filter(move |waiting| !waiting.had_by.contains(&peer));
+        let lacking = waiting.filter(move |waiting| !waiting.known_by.contains(&peer));
         lacking.map(move |waiting| Output::Send {
             to: peer,
             frame: waiting.frame.clone(),
         })
     }
 
-    /// Begins anew: all neighbours have everything.
+    /// Handles the end of a batch: all neighbours have everything.
     fn clear(&mut self, now: Instant) {
         self.waiting.clear();
         self.places.clear();
-        self.told.clear();
+        self.sent_up_to.clear();
         (self.last, self.due) = (Some(now), Instant::NEVER);
     }
 }
 
 impl Haste {
-    /// Returns how long what a record says may wait, behind the one before of its node.
+    /// Returns how long a record may wait, compared with the one before of its node.
     pub(super) fn of(before: Option<&Record>, after: &Record) -> Self {
         let Some(before) = before else {
             return if after.streams.is_empty() {
@@ -185,18 +188,18 @@ impl Haste {
 }
 
 impl Controller {
-    /// Returns how long what a record says may wait to be passed on from here.
+    /// Returns how long a record may wait to be flooded from here.
     pub(super) fn haste(&self, record: &Record) -> Haste {
         let before = self.directory.record(record.node);
         let is_old = before.is_some_and(|before| before.sequence >= record.sequence);
-        // Most of what comes in a swarm is known by then, and is not passed on at all.
+        // Most records of a burst are known already, and are not flooded at all.
         if is_old || self.links.len() <= LINKS_FEW {
             return Haste::Now;
         }
         Haste::of(before, record)
     }
 
-    /// Passes a record on to all neighbours but the one that sent it; at once, or with others.
+    /// Floods a record to all neighbours but the one that sent it, at once or batched.
     pub(super) fn flood(
         &mut self,
         (node, sequence): (NodeId, u64),
@@ -209,7 +212,7 @@ impl Controller {
             node,
             sequence,
             frame,
-            had_by: from.into_iter().collect(),
+            known_by: from.into_iter().collect(),
         });
         let links = self.links.len();
         let pace = match haste {
@@ -220,32 +223,33 @@ impl Controller {
         let span = Duration::from_nanos(pace.as_nanos() * links as u64);
         match self.flood.last.map(|last| last + span) {
             Some(due) if due > now => self.flood.due = self.flood.due.min(due),
-            _ => self.pour(now),
+            _ => self.flush(now),
         }
     }
 
-    /// Passes on what has waited for long enough.
-    pub(super) fn time_flood(&mut self, now: Instant) {
+    /// Sends the batch that is due.
+    pub(super) fn handle_flood_timeout(&mut self, now: Instant) {
         if self.flood.due <= now {
-            self.pour(now);
+            self.flush(now);
         }
     }
 
-    fn pour(&mut self, now: Instant) {
+    fn flush(&mut self, now: Instant) {
         for peer in self.links.keys() {
-            self.outputs.extend(self.flood.of(*peer));
+            self.outputs.extend(self.flood.waiting_for(*peer));
         }
         self.flood.clear(now);
     }
 
-    /// Sends a neighbour what waits for it, before something else.
-    pub(super) fn pour_to(&mut self, peer: NodeId) {
-        self.outputs.extend(self.flood.of(peer));
-        self.flood.handle_told(peer);
+    /// Sends a neighbour its waiting records, ahead of another message.
+    pub(super) fn flush_to(&mut self, peer: NodeId) {
+        self.outputs.extend(self.flood.waiting_for(peer));
+        self.flood.handle_synced(peer);
     }
 }
 
-/// Whether a link is in any way worse than it was; to know its rate is worse than not to.
+/// Returns whether a link is worse than before in any respect. A known rate counts as worse than an
+/// unknown one.
 fn is_worse(was: &Neighbour, is: &Neighbour) -> bool {
     let rate = |link: &Neighbour| Some(link.rate).filter(|rate| *rate != Bitrate::ZERO);
     let is_slower = match (rate(was), rate(is)) {

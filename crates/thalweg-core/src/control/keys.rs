@@ -1,9 +1,10 @@
-//! What the control plane needs of cryptography and of chance.
+//! The cryptography and randomness that the control plane needs.
 //!
-//! *The idea.* Deciding needs signatures, digests, random numbers and sealed keys, and knows nothing of how they are
-//! made. A node implements [`Keys`] with its key file and a cipher library; a simulator implements it with a seed.
+//! *The idea.* Decisions need signatures, digests, random numbers and sealed keys, but not how they
+//! are made. A node implements [`Keys`] with its key file and a cipher library, a simulator with a
+//! seed.
 //!
-//! *What it does not do.* It holds no secret; the machines pass through what they are given.
+//! *What it does not do.* It holds no secret; the state machines pass on what they are given.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -11,24 +12,24 @@ use core::fmt;
 use crate::id::{NodeId, StreamId};
 use crate::wire::control::SIGNATURE_BYTES;
 
-/// What the control plane of one node needs of cryptography and of chance.
+/// The cryptography and randomness that one node's control plane needs.
 pub trait Keys {
-    /// Signs as this node.
+    /// Signs a message as this node.
     fn sign(&mut self, message: &[u8]) -> [u8; SIGNATURE_BYTES];
 
-    /// Returns whether a node has signed a message.
+    /// Returns whether the signature of a message is valid for its signer.
     fn verify(&self, signer: NodeId, message: &[u8], signature: &[u8; SIGNATURE_BYTES]) -> bool;
 
-    /// Returns the first eight bytes of a digest that nobody can make collide on purpose: BLAKE3 on the wire.
+    /// Returns the first eight bytes of a collision-resistant digest: BLAKE3 on the wire.
     fn digest(&self, message: &[u8]) -> [u8; 8];
 
     /// Fills a buffer with random bytes.
     fn random(&mut self, bytes: &mut [u8]) -> Result<(), KeysError>;
 
-    /// Returns the key with which others seal what only this node may read.
+    /// Returns this node's public X25519 key, to which other nodes seal envelopes.
     fn box_key(&self) -> [u8; 32];
 
-    /// Seals a stream's key for the node that has this box key.
+    /// Seals a stream's key to a node's box key.
     fn seal_key(
         &mut self,
         content: &KeyContent,
@@ -36,7 +37,7 @@ pub trait Keys {
         context: KeyContext,
     ) -> Result<Vec<u8>, KeysError>;
 
-    /// Opens an envelope that was sealed for this node.
+    /// Opens an envelope that was sealed to this node.
     fn open_key(&self, envelope: &[u8], context: KeyContext) -> Result<KeyContent, KeysError>;
 }
 
@@ -49,7 +50,7 @@ pub struct KeyContent {
     pub key: [u8; 32],
 }
 
-/// Whom and what an envelope is for; another context does not open it.
+/// The source and stream that an envelope is bound to; it opens in no other context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyContext {
     /// The node that publishes the stream.
@@ -58,17 +59,17 @@ pub struct KeyContext {
     pub stream: StreamId,
 }
 
-/// A key cannot be drawn, sealed or opened.
+/// A key could not be drawn, sealed or opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeysError {
-    /// There is no chance to be had.
-    #[error("the system gives no random numbers")]
+    /// The system has no random numbers.
+    #[error("the system supplies no random numbers")]
     Random,
-    /// The addressee announces something that is no box key.
-    #[error("the box key of the addressee is no X25519 key")]
+    /// The addressee announces an invalid box key.
+    #[error("the box key of the addressee is not an X25519 key")]
     BoxKey,
-    /// The envelope is not for us, or was changed.
+    /// The envelope is for another node or context, or was changed.
     #[error("the envelope was not made for this node, source and stream, or was damaged")]
     Unauthentic,
 }

@@ -1,11 +1,13 @@
-//! Leaving in good order: the sources of the plans that pass this node are told, and plan around it while it still carries.
+//! Orderly departure: this node notifies the sources of the plans that pass it, and they plan
+//! around it while it still carries.
 //!
 //! ```text
-//! this node ── Leave ──► source           keeps away from this node, as from one that does not answer, but sends nothing again
-//!           ◄─ Release ─ source           once the plans around it are in force, and nothing is under way by the old ones
+//! this node ── Leave ──► source           avoids this node as if it were silent, but resends nothing
+//!           ◄─ Release ─ source           once plans around it are in force and the old ones are drained
 //! ```
 //!
-//! *What it does not do.* It waits for nobody: the driver does, until [`Controller::is_passed`] is false or too long.
+//! *What it does not do.* It does not wait: the driver does, until [`Controller::is_passed`] is
+//! false or too long.
 //!
 //! *Sources.* docs/recast.md §5; docs/protocol.md §6.7.
 
@@ -19,7 +21,8 @@ use crate::time::Instant;
 use crate::wire::control::Body;
 
 impl Controller {
-    /// Tells the sources of the streams that pass this node, or end here, that it leaves; from now on it takes no new part.
+    /// Notifies the sources of the streams that pass this node, or end here, that it leaves; it
+    /// refuses new parts from now on.
     pub fn leave(&mut self, now: Instant, keys: &mut dyn Keys) {
         self.is_leaving = true;
         let parts = self.parts.values().map(super::part::Part::installation);
@@ -27,25 +30,26 @@ impl Controller {
         let told: BTreeSet<(NodeId, StreamId)> =
             others.map(|part| (part.source, part.stream)).collect();
         for (source, stream) in told {
-            if let Some(way) = self.directory.path(self.id(), source) {
-                self.send_routed(way, Body::Leave { stream }, keys);
+            if let Some(path) = self.directory.path(self.id(), source) {
+                self.send_routed(path, Body::Leave { stream }, keys);
             }
         }
         self.settle(now, keys);
     }
 
-    /// Returns whether a part of another's plan here leads on to another node.
+    /// Returns whether a part of another node's plan leads on from here.
     pub fn is_passed(&self) -> bool {
         let mut parts = self.parts.values().map(super::part::Part::installation);
         parts.any(|part| part.source != self.id() && part.next.is_some())
     }
 
-    /// Returns whether this node has said that it leaves.
+    /// Returns whether this node has announced that it leaves.
     pub(super) const fn is_leaving(&self) -> bool {
         self.is_leaving
     }
 
-    /// Takes in that a node of a plan of this stream leaves: plans go around it, and if it is a sink it is none any more.
+    /// Handles the departure of a node on a plan of this stream: plans avoid it, and if it is a
+    /// sink, its subscription ends.
     pub(super) fn handle_leave(&mut self, from: NodeId, stream: StreamId, now: Instant) {
         let source = self.sources.get(&stream);
         let mut paths = source.iter().flat_map(|source| source.paths.values());
@@ -53,7 +57,7 @@ impl Controller {
             return;
         }
         let until = now + SUSPECT_HOLD;
-        let is_news = self.continuity.keep_away(from, until);
+        let is_news = self.continuity.avoid_until(from, until);
         if let Some(source) = self.sources.get_mut(&stream) {
             source.session.handle_unsubscribe(from, now);
         }

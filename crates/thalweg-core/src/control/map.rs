@@ -1,19 +1,18 @@
 //! From the directory to the planner's input, and from its plan back to nodes by key.
 //!
-//! *The idea.* The planner speaks in names, the network in keys. A [`Map`] is made for one planning: it names every
-//! node once (two nodes of one name are told apart by their keys) and keeps both directions.
+//! *The idea.* The planner uses names, the network keys. A [`Map`] is made for one planning: it
+//! gives every node a unique name (nodes of the same name are told apart by their keys) and maps
+//! both ways. Trust follows the grants, or the source's configuration where there are none. Slots,
+//! rates and security come from signed records.
 //!
-//! Trust is what is granted, or the source's own configuration where nothing is; who may not relay is on the map of its
-//! own streams only; slots, rates and what is secure come from the signed records. Of two ends
-//! that say different things about a link, the more careful is believed: the planner knows one rate of a link, so one that
-//! carries less one way is planned with that.
+//! *Unknown rates.* A measured rate that is no longer valid is used for as long as a plan exists
+//! with it. If none does, the link counts as unlimited, like one that was never measured: a stream
+//! without any other path then measures it.
 //!
-//! Of a link whose rate is known no more, what it was is believed for as long as there is a way with that. If there is none the link
-//! is taken to carry anything, like one that was never measured: so the stream that has no other way is what measures it anew.
-//!
-//! Of a stream that can do without a part of it, for it has a deadline and is not sent until it arrives, something comes also where
-//! all ways were measured as too slow: it is planned as if they carried twice as much, or four times, until there is a plan, and
-//! what does not fit is given up by importance. What an operator says is never stretched.
+//! *Stretching.* If all paths were measured as too slow, a stream that tolerates loss (it has a
+//! deadline, and is not sent until it arrives) is planned as if they carried 2, 4, … times as much,
+//! until there is a plan; what does not fit is dropped by importance. Rates set by an operator are
+//! never stretched.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -32,27 +31,27 @@ use crate::time::{Duration, Instant};
 use crate::units::{Bitrate, Ratio};
 use crate::wire::record::Neighbour;
 
-/// What a link of unknown rate is taken to carry: more than any stream, so that the unknown does not stop it.
+/// The rate assumed for a link of unknown rate: more than any stream needs.
 const RATE_UNKNOWN: Bitrate = Bitrate::from_kbps(1_000_000);
 
-/// So often what was measured is doubled at most, to find a way for a stream that it is too slow for.
+/// Maximum number of doublings of measured rates in [`Map::stretch`].
 const DOUBLINGS_MAX: u32 = 10;
 
-/// The planner's input, with the way back to keys.
+/// The planner's input, with the way back from names to keys.
 #[derive(Clone, Debug)]
 pub(super) struct Map {
     pub(super) snapshot: Snapshot,
     keys: BTreeMap<NodeName, NodeId>,
-    /// Links that are planned with what they carried formerly, by their places, and what else is known of them.
+    /// Links planned with a former rate: index, and the rate that is known now.
     former: Vec<(usize, Bitrate)>,
-    /// Links of which it was measured that they carry no more, by their places.
+    /// Links with a measured rate: index.
     measured: Vec<usize>,
 }
 
 impl Map {
-    /// Draws the map for a stream of this node's and one sink.
+    /// Makes the map for a stream of this node and one sink.
     ///
-    /// Fails   a sentence that says which node is not on the map
+    /// Fails   if a node is not on the map; the sentence names it
     pub(super) fn new(
         control: &Controller,
         publication: &Publication,
@@ -64,9 +63,10 @@ impl Map {
         Self::between(control, publication, control.id(), sink, is_taken)
     }
 
-    /// Draws the map for a stream between two nodes, as this node sees them, with these links only.
+    /// Makes the map for a stream between two nodes, as this node sees them, restricted to the
+    /// links of `is_taken`.
     ///
-    /// Fails   a sentence that says which node is not on the map
+    /// Fails   if a node is not on the map; the sentence names it
     pub(super) fn between(
         control: &Controller,
         publication: &Publication,
@@ -78,17 +78,18 @@ impl Map {
         let mut places = BTreeMap::new();
         let mut keys = BTreeMap::new();
         let (mut former, mut measured) = (Vec::new(), Vec::new());
-        let may_stand =
+        // A node without the right to relay is on the map of its own streams only.
+        let may_appear =
             |node| node == sink || node == source || control.roll.may(node, Rights::RELAY);
         let records = || control.directory.records();
-        for record in records().filter(|record| may_stand(record.node)) {
+        for record in records().filter(|record| may_appear(record.node)) {
             let name = unique(&keys, &control.name_of(record.node), record.node);
             let trusted = record.node == source || control.trusts(record.node);
             let index = topology.add_node(name.clone(), record.slots, trusted);
             places.insert(record.node, (index, name.clone()));
             keys.insert(name, record.node);
         }
-        let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_stand) && is_taken(ends);
+        let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_appear) && is_taken(ends);
         let links = control.directory.links();
         let links = links.filter(|link| link.is_for([source, sink]));
         for link in links.filter(|link| is_open([link.near.node, link.far.node])) {
@@ -138,7 +139,7 @@ impl Map {
         })
     }
 
-    /// Plans, with what links carried formerly only if there is a plan with that.
+    /// Plans with the former rates of links, then without them if there is no plan.
     ///
     /// Cost    that of [`planner::plan`], at most twice
     pub(super) fn plan(&mut self, policy: Policy) -> (Plan, Vec<Shortfall>) {
@@ -153,13 +154,14 @@ impl Map {
         planner::plan(&self.snapshot, &policy)
     }
 
-    /// Plans a stream for which all ways were measured as too slow, and which can do without what does not fit: by the way that is
-    /// the least too slow, within a factor of two. To be asked when there is no plan.
+    /// Plans a stream that tolerates loss where all measured paths are too slow: by the least slow
+    /// path, within a factor of two. For use when there is no plan.
     ///
     /// Cost    that of [`planner::plan`], at most five times
     pub(super) fn stretch(&mut self, policy: Policy) -> Option<Plan> {
         let needs = &self.snapshot.stream.needs;
-        // What must come whole would wait for ever longer, and what is held waits at the source.
+        // A stream that must arrive whole would fall behind without bound, and a held one waits at
+        // the source.
         let is_to_wait = needs.deadline.is_never() || needs.reliability.is_ordered();
         if is_to_wait || needs.is_held() || self.measured.is_empty() {
             return None;
@@ -177,7 +179,8 @@ impl Map {
             plan.feasible.then_some(plan)
         };
         let mut best = plan_at(DOUBLINGS_MAX)?;
-        // More is never worse: the least that is enough lies above `low`, at `high` or below.
+        // Feasibility grows with the rate, so this is a binary search: `low` is too little, `high`
+        // is enough.
         let (mut low, mut high) = (0, DOUBLINGS_MAX);
         while high - low > 1 {
             let middle = low.midpoint(high);
@@ -196,7 +199,7 @@ impl Map {
 
     /// Returns the parts of a plan, node by node.
     ///
-    /// Fails   a sentence about what no node can run, or which node is gone
+    /// Fails   a sentence that names an adapter that no node can run, or a node that is gone
     pub(super) fn parts(&self, plan: &Plan) -> Result<Vec<Part>, String> {
         if let Some(adapter) = plan.declared_adapter() {
             return Err(format!(
@@ -225,7 +228,8 @@ impl Map {
     }
 }
 
-/// Returns the name, or the name with a piece of the key if another node has it or it is no name.
+/// Returns the name, made unique with a piece of the key if another node has it or it is no valid
+/// name.
 fn unique(taken: &BTreeMap<NodeName, NodeId>, name: &str, node: NodeId) -> NodeName {
     let plain = name.parse().ok().filter(|name| !taken.contains_key(name));
     plain.unwrap_or_else(|| {
@@ -238,10 +242,12 @@ fn unique(taken: &BTreeMap<NodeName, NodeId>, name: &str, node: NodeId) -> NodeN
     })
 }
 
-/// Returns a link as the planner knows it, from what its ends say of it.
+/// Returns a link as the planner sees it, from the records of both ends.
 ///
-/// Both measure the same round trip. The first that an end sees is too long where it was busy, so the shorter is believed; but after a
-/// silence an end that did not hear it goes on telling for half a minute how long it was.
+/// The planner knows one rate per link, so the lower of the two counts, as does the less secure
+/// end. Both ends measure the same round trip. An end that was busy measures too much at first, so
+/// the shorter value counts. After a silence, an end that did not notice it announces the old value
+/// for half a minute, so then the longer one counts.
 fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour, was_silent: bool) -> Edge {
     let known = [there.rate, back.rate]
         .into_iter()
@@ -260,7 +266,8 @@ fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour, was_silent: b
     edge
 }
 
-/// Returns whether the rate that a link is planned with was measured, and no operator says the same.
+/// Returns whether the rate that a link is planned with was measured, and is not also configured at
+/// an end.
 fn is_measured(ends: [&Neighbour; 2], rate: Bitrate) -> bool {
     let mut sayers = ends.into_iter().filter(|end| end.rate == rate).peekable();
     sayers.peek().is_some() && sayers.all(|end| end.is_measured)

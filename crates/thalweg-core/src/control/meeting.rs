@@ -1,15 +1,17 @@
-//! Two nodes that become neighbours: each tells the other what of the map it lacks.
+//! New neighbours: each sends the other the records that it lacks.
 //!
-//! *The idea.* Who knows few records sends them. Who knows many says which, and is asked for those that are missing or older: a
-//! link that comes back after a minute costs some records, not all that there are.
+//! *The idea.* A node that knows few records sends them. Otherwise it sends a summary of their
+//! numbers, and is asked for those that are missing or older: a link that returns after a minute
+//! costs some records, not all.
 //!
 //! ```text
-//! link up ── Summary: whose records, their numbers ──► ── Lack: of whom ──► ── Record … ──►      both ways at once
+//! link up ── Summary: nodes, record numbers ──► ── Lack: nodes ──► ── Record … ──►    in both directions
 //! ```
 //!
-//! Who does not answer within [`ANSWER_MAX`] is sent all: it may be of an earlier version, which knows no summary.
+//! A neighbour that does not answer within [`ANSWER_MAX`] is sent all records: it may run an
+//! earlier version without summaries.
 //!
-//! *What it does not do.* It compares no maps afterwards: what is new is flooded.
+//! *What it does not do.* It compares no maps later: new records are flooded.
 //!
 //! *Sources.* docs/protocol.md §5, "Meeting"; docs/routing.md §2.
 
@@ -23,19 +25,19 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::Message;
 use crate::wire::summary::{Lack, Prefix, Summary};
 
-/// Up to so many records are sent as they are, a round trip sooner: some 6 kB.
-pub(super) const FEW: usize = 16;
+/// Up to this many records (some 6 kB) are sent without a summary, which saves a round trip.
+pub(super) const RECORDS_FEW: usize = 16;
 
-/// How long an answer is waited for.
+/// How long an answer is awaited.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(2);
 
-/// New neighbours that were told what is known.
+/// New neighbours that were sent a summary.
 #[derive(Debug, Default)]
 pub(super) struct Meetings(BTreeMap<NodeId, Meeting>);
 
 #[derive(Debug)]
 struct Meeting {
-    /// How many answers are still to come.
+    /// The number of answers still awaited.
     summaries: usize,
     due: Instant,
 }
@@ -46,12 +48,12 @@ impl Meetings {
         dues.min().unwrap_or(Instant::NEVER)
     }
 
-    /// Takes in that there is no link any more.
+    /// Handles the loss of a link.
     pub(super) fn remove(&mut self, peer: NodeId) {
         self.0.remove(&peer);
     }
 
-    /// Takes in an answer; returns whether one was to come.
+    /// Handles an answer; returns whether one was awaited.
     fn handle_answer(&mut self, peer: NodeId) -> bool {
         let Some(meeting) = self.0.get_mut(&peer) else {
             return false;
@@ -65,16 +67,16 @@ impl Meetings {
 }
 
 impl Controller {
-    /// Tells a new neighbour what is known.
-    pub(super) fn meet(&mut self, peer: NodeId, now: Instant) {
+    /// Sends a new neighbour the records, or their summary.
+    pub(super) fn send_directory(&mut self, peer: NodeId, now: Instant) {
         let records = self.directory.sequences();
         let mut records: Vec<(Prefix, u64)> = records
             .map(|(node, sequence)| (Prefix::from(node), sequence))
             .collect();
-        // Of two whose keys begin alike both are sent, if the first is lacked.
+        // If two keys share a prefix, both records are sent when one is lacking.
         records.dedup_by_key(|(prefix, _)| *prefix);
-        if records.len() <= FEW {
-            return self.tell_all(peer);
+        if records.len() <= RECORDS_FEW {
+            return self.send_all_records(peer);
         }
         let summaries = records.chunks(SUMMARY_NODES_MAX);
         let meeting = Meeting {
@@ -88,21 +90,21 @@ impl Controller {
         }
     }
 
-    fn tell_all(&mut self, peer: NodeId) {
+    fn send_all_records(&mut self, peer: NodeId) {
         let known = self.directory.signed().map(super::neighbour::frame);
         let sends = known.map(|frame| Output::Send { to: peer, frame });
         self.outputs.extend(sends);
     }
 
-    /// Sends all to those that do not answer.
-    pub(super) fn time_meetings(&mut self, now: Instant) {
+    /// Sends all records to the neighbours that did not answer.
+    pub(super) fn handle_meeting_timeout(&mut self, now: Instant) {
         let due = self
             .meetings
             .0
             .extract_if(.., |_, meeting| meeting.due <= now);
         let due: Vec<NodeId> = due.map(|(peer, _)| peer).collect();
         for peer in due {
-            self.tell_all(peer);
+            self.send_all_records(peer);
         }
     }
 

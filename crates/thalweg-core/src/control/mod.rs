@@ -1,41 +1,43 @@
-//! The control plane of a node: one machine that owns what is decided, and decides it.
+//! The control plane of a node: one sans-IO state machine that owns the decisions.
 //!
-//! *The idea.* Frames of neighbours, links that come and go, and what programs ask for go into a [`Controller`] and are
-//! handled to their end; frames to send, parts of plans to install and words for people come out. The driver gives it
-//! time, links and [`Keys`] and does what it says: a node with sockets, a simulator with a queue of events.
+//! *The idea.* Frames from neighbours, link events and requests of local programs go into a
+//! [`Controller`], which handles each of them completely. Frames to send, parts of plans to install
+//! and notices come out. The driver supplies the clock, the links and [`Keys`], and carries out the
+//! outputs: a node does so with sockets, a simulator with an event queue.
 //!
 //! ```text
-//!  handle_link_up, handle_link_down, handle_frame ─┐                  ┌─► Send, Note
-//!  publish, subscribe, …                          ─┤   Controller     ├─► Install, Remove      → the data path
-//!  handle_installed, handle_solved, handle_counts ─┤                  ├─► Plan                 → the planner
-//!  handle_timeout                                 ─┘                  └─► Active, Found, Notice → programs
+//!  handle_link_up, handle_frame, …    ─┐                  ┌─► Send, Note
+//!  publish, subscribe, …              ─┤    Controller    ├─► Install, Remove      → data path
+//!  handle_installed, handle_solved, … ─┤                  ├─► Plan                 → planner
+//!  handle_timeout                     ─┘                  └─► Active, Found, Notice → programs
 //! ```
 //!
 //! | file | what it decides |
 //! |---|---|
-//! | `neighbour` | own record, whose record is believed |
+//! | `neighbour` | this node's record, which records are accepted |
 //! | `flood` | when records go on to other neighbours |
-//! | `admission` | who may do what: grants, revocations |
+//! | `meeting` | what a new neighbour is sent of the directory |
+//! | `admission` | rights: grants, revocations |
 //! | `routed` | signed envelopes along a route |
-//! | `source` | published streams: who wants them, their sessions |
-//! | `deploy` | from a wish for a plan to its messages |
-//! | `graft` | plans that are fed by copies of another's ADUs |
+//! | `source`, `publication`, `drain` | published streams, their sinks and sessions, the end of a publisher |
+//! | `deploy` | from a wanted plan to its `Prepare` messages |
+//! | `graft` | plans that are fed by copies of another plan's ADUs |
 //! | `sink` | wanted streams: finding the source, subscribing |
-//! | `sequel` | what comes after the end of one |
-//! | `part` | what others' plans may install here, and until when |
-//! | `account` | what became of streams' ADUs, told from node to node towards the source |
-//! | `continuity` | who does not answer, what is sent again |
+//! | `sequel` | what follows the end of a wanted stream |
+//! | `part` | which parts of other nodes' plans are installed here, and their leases |
+//! | `account`, `accounts` | reports of what became of ADUs, node by node towards the source |
+//! | `continuity`, `suspects` | silent neighbours and links, which plans avoid them |
+//! | `withhold`, `producer` | nodes that pass nothing on; producers that are silent |
 //! | `receipt` | what sinks have, and what sources need not keep |
-//! | `leave` | a node that goes in good order is planned around |
+//! | `leave`, `rekey`, `configure` | orderly departure, stream keys, changed configuration |
 //! | `map`, `planning` | from the directory to the planner's input and back |
-//! | `trace` | what hops cost: who asks, what sinks tell |
-//! | `route` | what way a stream would take, for whoever asks |
-//! | `due` | when the first of many things is to be looked at |
-//! | `keys`, `note` | what it asks of cryptography; what it tells people |
+//! | `trace` | what hops cost: the nodes that ask, the stamps of sinks |
+//! | `route` | which path a stream would take |
+//! | `keys`, `note` | what it needs of cryptography; events for logs and programs |
 //!
-//! Two outputs want an answer: [`Output::Install`] is answered by [`Controller::handle_installed`] and
-//! [`Output::Plan`] by [`Controller::handle_solved`], for both take what the machine does not have. All else wants
-//! none. What a node sends to itself (a source that is also a sink, its own part of a plan) stays inside.
+//! Two outputs need an answer: [`Output::Install`] is answered by [`Controller::handle_installed`]
+//! and [`Output::Plan`] by [`Controller::handle_solved`]. Messages of a node to itself (a source
+//! that is also a sink, its own part of a plan) stay inside.
 //!
 //! *What it does not do.* No ADU passes through here; that is `thalweg_lift::route`.
 //!
@@ -112,200 +114,207 @@ use part::{Part, Pending};
 use sink::Wanted;
 use trace::Traces;
 
-/// What a node is, as its owner configured it.
+/// The configuration of a node.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its key.
+    /// Its public key.
     pub id: NodeId,
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: NodeName,
     /// How many adapters plans may run here for each stream.
     pub slots: u32,
-    /// The nodes that it knows.
+    /// The nodes that the configuration names.
     pub peers: Vec<Peer>,
     /// The weights of the planner's cost.
     pub weights: Weights,
-    /// The time of day at [`Instant::ZERO`], since the start of 1970: it keeps numbers growing across restarts.
+    /// Wall-clock time at [`Instant::ZERO`], since 1970. Sequence numbers derived from it keep
+    /// growing across restarts.
     pub since_1970: Duration,
 }
 
-/// A node that this one knows, as its owner configured it.
+/// A node that the configuration names.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peer {
-    /// Its key.
+    /// Its public key.
     pub key: NodeId,
-    /// Its name, for people.
+    /// Its name, for display.
     pub name: NodeName,
     /// Whether it may see the plaintext of confidential streams.
     pub trusted: bool,
-    /// What the link to it can carry, if that is known.
+    /// The configured rate of the link to it, if any.
     pub rate: Option<Bitrate>,
-    /// Whether nobody else can listen on the way to it.
+    /// Whether the path to it is safe from eavesdroppers.
     pub secure: bool,
 }
 
-/// Something for the driver to do.
+/// An action for the driver.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Send a control frame to a neighbour, behind those before it; there is a link, or was a moment ago.
+    /// Send a control frame to a neighbour, after those before it. The link is up, or was a moment
+    /// ago.
     Send {
-        /// To whom.
+        /// The neighbour.
         to: NodeId,
         /// The frame.
         frame: Bytes,
     },
-    /// Make a plan and give it to [`Controller::handle_solved`].
+    /// Solve a planning and hand the result to [`Controller::handle_solved`].
     Plan(Planning),
-    /// Install a part of a plan in the place of the one before, and say to [`Controller::handle_installed`] how it went.
+    /// Install a part of a plan, replacing the one before, and report the outcome to
+    /// [`Controller::handle_installed`].
     Install {
         /// The part.
         installation: Installation,
-        /// What its adapters are made of.
+        /// Key and random bits for its adapters.
         secrets: Secrets,
     },
-    /// Forget a part of a plan.
+    /// Remove a part of a plan.
     Remove {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
     },
-    /// Begin or cease to give a plan that is grafted here copies of what arrives for its base.
+    /// Start or stop copying what arrives for a base into the plan that is grafted on it here.
     Cast {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plan.
+        /// The grafted plan.
         epoch: Epoch,
-        /// Whether to begin, and with what. What has begun is not begun again.
+        /// What to copy. Repeating a feed that is already running has no effect.
         feed: Feed,
     },
-    /// What is kept of a published stream, its opening or what came since its newest key ADU, is given under
-    /// this plan, at once and before anything new.
+    /// Send the stored part of a published stream under this plan, at once and before anything new:
+    /// its opening, or everything since its newest key ADU.
     Replay {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
         /// The sink.
         sink: NodeId,
-        /// The plan, in force for a sink that begins with it.
+        /// The plan, now in force for a sink that had none before.
         to: Epoch,
-        /// Whether the sink has waited for the stream, and so begins with its opening; others with the newest key ADU.
+        /// Whether the sink waited for the stream: then it gets the opening, otherwise everything
+        /// since the newest key ADU.
         has_waited: bool,
     },
     /// From now on the publisher sends each ADU under these plans, and drops it if there are none.
     Active {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Which plans, each with those that bring its ADUs to sinks.
+        /// The plans, each with the plans in force that it feeds.
         given: Vec<Given>,
     },
-    /// A published stream that is held has these sinks from now on, and these plans are in force for them.
+    /// A held stream now has these sinks, with these plans in force.
     Holding {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// All its sinks, by their keys.
+        /// All its sinks, ordered by key.
         sinks: Vec<Sinkward>,
     },
-    /// What went by these plans and is kept is sent again, at once and before anything new; what still waits under them for
-    /// a link of this node is given up.
+    /// Resend what was sent under these plans and is still kept, at once and before anything new,
+    /// and discard what still waits under them for a link of this node.
     Resend {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Their sink.
+        /// The sink of these plans.
         sink: NodeId,
-        /// The plans whose ways are broken.
+        /// The plans with broken paths.
         from: Vec<Epoch>,
-        /// The plan in force for their sink.
+        /// The plan in force for the sink.
         to: Epoch,
-        /// The plan to send it under: that one, or the one that it is grafted on.
+        /// The plan to send under: `to`, or the root that it is grafted on.
         under: Epoch,
     },
-    /// Of a wanted stream nothing more comes of what is lacking below a sequence.
+    /// Nothing more arrives of what a wanted stream lacks below a sequence.
     GivenUp {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// The first sequence that may still come.
+        /// The first sequence that may still arrive.
         below: Sequence,
     },
-    /// The sink of these plans of a published stream has said what it has; that need not be kept.
+    /// A receipt of a published stream's sink arrived; what it names need not be kept.
     Acknowledged {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
         /// The sink.
         sink: NodeId,
         /// All plans for that sink.
         epochs: Vec<Epoch>,
-        /// The one in force, if ADUs come in order by it and none may be left out: how many it lacks of those is to be told
-        /// ([`Controller::handle_missing`]).
+        /// The plan in force, if its ADUs arrive in order and none may be left out. The driver then
+        /// reports how many of them the sink lacks ([`Controller::handle_missing`]).
         in_order: Option<Epoch>,
         /// What the sink has.
         held: Held,
     },
-    /// A wanted stream is published, for the first time or anew, and then its sequences start at zero; or it is known again
-    /// after it could not be reached, and who has begun with it goes on.
+    /// A wanted stream is published. Either it is new, and its sequences start at zero, or it was
+    /// out of reach and is known again, and programs that have begun with it go on.
     Found {
         /// The stream's name.
         name: StreamName,
         /// The stream.
         stream: StreamId,
     },
-    /// Tell those who want a stream how it is.
+    /// A notice for the programs that want a stream.
     Notice {
         /// The stream's name.
         name: StreamName,
-        /// What to tell them.
+        /// The notice.
         notice: Notice,
     },
-    /// What comes after a stream that has ended here is known now, to all who were [`Sequel::Unsure`] of it.
+    /// What follows a stream that has ended here is now known, for every reader that was told
+    /// [`Sequel::Unsure`].
     Sequel {
         /// The stream's name.
         name: StreamName,
         /// Whether it goes on, with the stream of another producer.
         goes_on: bool,
     },
-    /// To those who want a stream here from now on nothing of it has come; what has is held nevertheless
-    /// ([`Seen::begin_anew`](crate::mailbox::Seen::begin_anew)).
+    /// The programs that want a stream from now on start without what has arrived of it before,
+    /// though receipts still name that ([`Seen::begin_anew`](crate::mailbox::Seen::begin_anew)).
     BegunAnew {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// The last plan of those who have left, if it may bring something yet: that is not theirs.
+        /// The last plan made for the programs that left, if it may still bring something: that is
+        /// not for the new ones.
         former: Option<Epoch>,
     },
-    /// What was said to be of those who have left is theirs who want the stream: its source does not know that anybody left.
+    /// What was held to belong to programs that have left belongs to those that want the stream
+    /// now: its source never learned that any left.
     GoesOn {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
     },
-    /// Nothing is remembered any more of what has come of a stream that ended here.
+    /// Discard what is remembered of the ADUs received of a stream that ended here.
     Forgotten {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
     },
-    /// A stream that this node published is over; this is what became of its ADUs.
+    /// A stream that this node published is over.
     Closed {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
         /// Its name.
         name: StreamName,
-        /// What became of them.
+        /// The final account of its ADUs.
         reading: Reading,
     },
-    /// From now on mark ADUs of a published stream, for somebody wants to know what hops cost them.
+    /// Mark ADUs of a published stream for tracing from now on.
     Trace {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
         /// How often, and until when.
         marking: Marking,
     },
-    /// What the source of a stream says to this node's wish to trace it.
+    /// The source of a stream answered this node's request to trace it.
     Tracing {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
         /// How many sinks it has, or why it is not traced.
         answer: Result<u32, String>,
     },
-    /// What hops cost one ADU of a stream that this node traces, with the nodes of its way.
+    /// The trace of one ADU, with the nodes of its path.
     Traced(Traced),
-    /// Write down what happened.
+    /// An event for the log.
     Note(Note),
 }
 
@@ -315,37 +324,38 @@ pub struct Controller {
     settings: Settings,
     peers: BTreeMap<NodeId, Peer>,
     links: BTreeMap<NodeId, Gauge>,
-    /// When the first of them is to be doubted.
-    doubts: Due,
+    /// When the first gauge of a link is due.
+    gauges_due: Due,
     directory: Directory,
     roll: Roll,
     admissions: VecDeque<AdmissionChange>,
     own_record: OwnRecord,
     flood: Flood,
-    /// The map or what is published has changed, and sources and sinks have not heard of it.
+    /// The map or the set of published streams has changed; sources and sinks are updated by
+    /// `settle`.
     is_changed: bool,
     sources: BTreeMap<StreamId, Source>,
     wanted: BTreeMap<StreamName, Wanted>,
     parts: BTreeMap<(StreamId, Epoch), Part>,
-    /// When the first of their leases ends.
-    lapses: Due,
+    /// When the first lease of a part ends.
+    leases_due: Due,
     pending: BTreeMap<(StreamId, Epoch), Pending>,
-    /// What became of the ADUs of each part.
+    /// The accounts of all plans with a part here.
     accounts: Accounts,
-    /// When they were spoken of last: if they are many, in rounds.
-    round: Instant,
+    /// When a report was last sent; a node with many accounts reports in rounds.
+    last_round: Instant,
     continuity: Continuity,
     meetings: Meetings,
     traces: Traces,
-    /// It has said that it leaves.
+    /// This node has announced that it leaves.
     is_leaving: bool,
-    /// What this node sends to itself, with the route it would have taken.
+    /// Messages of this node to itself, with the route that they would have taken.
     to_self: VecDeque<(Vec<NodeId>, Body)>,
     outputs: VecDeque<Output>,
 }
 
 impl Controller {
-    /// Returns the control plane of a node that has no links yet, in a fabric without an owner.
+    /// Returns the control plane of a node without links, in a fabric without an owner.
     pub fn new(settings: Settings, now: Instant, keys: &mut dyn Keys) -> Self {
         Self::in_fabric(settings, Roll::open(), now, keys)
     }
@@ -356,7 +366,7 @@ impl Controller {
             peers: peers.map(|peer| (peer.key, peer.clone())).collect(),
             settings,
             links: BTreeMap::new(),
-            doubts: Due::default(),
+            gauges_due: Due::default(),
             directory: Directory::default(),
             roll: Roll::open(),
             admissions: VecDeque::new(),
@@ -366,10 +376,10 @@ impl Controller {
             sources: BTreeMap::new(),
             wanted: BTreeMap::new(),
             parts: BTreeMap::new(),
-            lapses: Due::default(),
+            leases_due: Due::default(),
             pending: BTreeMap::new(),
             accounts: Accounts::default(),
-            round: Instant::ZERO,
+            last_round: Instant::ZERO,
             continuity: Continuity::default(),
             meetings: Meetings::default(),
             traces: Traces::default(),
@@ -384,23 +394,23 @@ impl Controller {
         self.settings.id
     }
 
-    /// Returns what is known of all nodes.
+    /// Returns the directory of all known nodes.
     pub const fn directory(&self) -> &Directory {
         &self.directory
     }
 
-    /// Returns the neighbours that there are links with, and what is known of these.
+    /// Returns the neighbours that are linked, each with the gauge of its link.
     pub fn links(&self) -> impl Iterator<Item = (NodeId, &Gauge)> {
         self.links.iter().map(|(peer, gauge)| (*peer, gauge))
     }
 
-    /// Returns what is known of the link with a neighbour.
+    /// Returns the gauge of the link to a neighbour.
     pub fn link(&self, peer: NodeId) -> Option<&Gauge> {
         self.links.get(&peer)
     }
 
-    /// Returns whether this node lets another see plaintext of its streams: by its grant, or where there are none by
-    /// this node's configuration.
+    /// Returns whether a node may see the plaintext of this node's streams: by its grant, or by
+    /// this node's configuration in a fabric without an owner.
     pub fn trusts(&self, node: NodeId) -> bool {
         let configured = || self.peers.get(&node).is_some_and(|peer| peer.trusted);
         node == self.id()
@@ -410,7 +420,7 @@ impl Controller {
             }
     }
 
-    /// Returns the name of a node, for people.
+    /// Returns the display name of a node.
     pub fn name_of(&self, node: NodeId) -> String {
         if node == self.id() {
             return self.settings.name.to_string();
@@ -423,7 +433,7 @@ impl Controller {
         configured.or_else(recorded).unwrap_or_else(|| node.short())
     }
 
-    /// Takes in a control frame of a neighbour.
+    /// Handles a control frame of a neighbour.
     pub fn handle_frame(&mut self, from: NodeId, frame: &[u8], now: Instant, keys: &mut dyn Keys) {
         match wire::decode(frame) {
             Ok(Message::Record { record, signature }) => {
@@ -448,41 +458,42 @@ impl Controller {
         self.settle(now, keys);
     }
 
-    /// Does what is due: leases that end, records and subscriptions to renew, plans to send again.
+    /// Handles everything that is due: leases that end, records and subscriptions to renew, plans
+    /// to resend.
     pub fn handle_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
         self.expire_parts(now);
         self.expire_grants(now);
         self.handle_accounts(now);
-        self.time_continuity(now);
-        self.time_meetings(now);
-        self.time_flood(now);
+        self.handle_continuity_timeout(now);
+        self.handle_meeting_timeout(now);
+        self.handle_flood_timeout(now);
         if self.refresh_at() <= now {
             self.announce(now, keys);
         }
-        self.time_gauges(now, keys);
+        self.handle_gauge_timeout(now, keys);
         self.is_changed |= self.directory.handle_timeout(self.id(), now);
-        self.time_probes(now, keys);
+        self.handle_probe_timeout(now, keys);
         self.renew_wanted(now, keys);
         self.settle(now, keys);
     }
 
     /// Returns when [`Controller::handle_timeout`] has something to do.
     ///
-    /// Cost    O(streams that are published or wanted here)
+    /// Cost    O(streams published or wanted here)
     pub fn poll_timeout(&self) -> Instant {
         debug_assert!(
-            self.doubts
+            self.gauges_due
                 .holds(self.links.values().map(Gauge::poll_timeout))
                 && self
-                    .lapses
-                    .holds(self.parts.values().map(|part| part.lapse)),
-            "who gives a thing a time says so"
+                    .leases_due
+                    .holds(self.parts.values().map(|part| part.expiry)),
+            "every change of a timer updates its `Due`"
         );
         let sessions = self.sources.values().map(|s| s.session.poll_timeout());
         let asks = self.wanted.values().map(Wanted::poll_timeout);
         let due = sessions.chain(asks).min();
         due.unwrap_or(Instant::NEVER)
-            .min(self.lapses.at())
+            .min(self.leases_due.at())
             .min(self.accounts_timeout())
             .min(self.refresh_at())
             .min(self.directory.poll_timeout())
@@ -493,12 +504,12 @@ impl Controller {
             .min(self.flood.poll_timeout())
     }
 
-    /// Returns what the driver is to do next.
+    /// Returns the next action for the driver.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
-    /// Handles what an input has set off, until nothing is left but outputs.
+    /// Handles the consequences of an input until only outputs are left.
     fn settle(&mut self, now: Instant, keys: &mut dyn Keys) {
         loop {
             if core::mem::take(&mut self.is_changed) {
@@ -521,8 +532,8 @@ impl Controller {
 
     fn send(&mut self, to: NodeId, message: &Message) {
         if self.links.contains_key(&to) {
-            // It may rest on what they say.
-            self.pour_to(to);
+            // The message may rest on records that still wait: they go first.
+            self.flush_to(to);
             let frame = wire::encode(message).into();
             self.outputs.push_back(Output::Send { to, frame });
         }

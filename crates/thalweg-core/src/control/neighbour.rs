@@ -1,4 +1,4 @@
-//! Neighbours: links that come and go, this node's own record, and the flooding of everybody's.
+//! Neighbours: links that come and go, this node's own record, and the records of all nodes.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -20,26 +20,26 @@ use crate::wire::VARINT_MAX;
 use crate::wire::control::{self as wire, Message, SIGNATURE_BYTES};
 use crate::wire::record::{self, Announced, Neighbour, Record};
 
-/// What precedes a record under its signature, so that it can be taken for nothing else.
+/// Domain separator in front of a record under its signature.
 const RECORD_CONTEXT: &[u8] = b"thalweg record v1";
 
-/// What precedes what a stream's id is a digest of.
+/// Domain separator in front of what a stream id is a digest of.
 const STREAM_CONTEXT: &[u8] = b"thalweg stream v1";
 
-/// A node of more links than [`LINKS_FEW`] does not tell of each that comes or goes at once: for each of its links it waits so
-/// long between two such records.
+/// Minimum interval between two records about new or lost links, per link, for a node with more
+/// than [`LINKS_FEW`] links.
 const LINK_PACE: Duration = Duration::from_millis(2);
 
-/// When this node's record was made, and its number.
+/// State of this node's own record.
 #[derive(Debug)]
 pub(super) struct OwnRecord {
     sequence: u64,
-    /// None: it is to be made at once.
+    /// When it was last made; `None` to make it at once.
     pub(super) made: Option<Instant>,
     cadence: Cadence,
-    /// Something that was measured is to be told, and how much that matters.
+    /// The urgency of a measurement that the record does not yet show.
     measured: Option<Urgency>,
-    /// When links that came or went are to be told of.
+    /// When new or lost links are to be announced.
     links_due: Instant,
 }
 
@@ -56,7 +56,7 @@ impl Default for OwnRecord {
 }
 
 impl Controller {
-    /// Takes in that there is a link with a neighbour: it is told what is known and it lacks.
+    /// Handles a new link: the neighbour is sent the grants and records that it lacks.
     pub fn handle_link_up(
         &mut self,
         peer: NodeId,
@@ -66,15 +66,15 @@ impl Controller {
     ) {
         let rate = self.peers.get(&peer).and_then(|peer| peer.rate);
         self.links.insert(peer, Gauge::new(rate, sample, now));
-        self.flood.handle_told(peer);
-        self.tell_roll(peer);
-        self.meet(peer, now);
+        self.flood.handle_synced(peer);
+        self.send_membership(peer);
+        self.send_directory(peer, now);
         self.announce_links(now, keys);
         self.refresh_accounts(peer, now);
         self.settle(now, keys);
     }
 
-    /// Takes in that there is no link with a neighbour any more.
+    /// Handles the loss of a link.
     pub fn handle_link_down(&mut self, peer: NodeId, now: Instant, keys: &mut dyn Keys) {
         self.forget_silence(peer, now);
         self.meetings.remove(peer);
@@ -84,10 +84,12 @@ impl Controller {
         }
     }
 
-    /// Takes in what was read off a link, at [`gauge::SAMPLE_EVERY`](crate::routing::gauge::SAMPLE_EVERY) while it carries
-    /// anything; a new record says so where it matters.
+    /// Handles a reading of a link's counters, which the driver takes every
+    /// [`gauge::SAMPLE_EVERY`](crate::routing::gauge::SAMPLE_EVERY) while the link carries
+    /// anything. A change that matters is announced in a new record.
     ///
-    /// `at` is when it was read, from which rates are reckoned: who drives may come to say it a moment later.
+    /// `at` is when the reading was taken; rates are computed from it, as the driver may deliver it
+    /// a moment later.
     pub fn handle_link_sample(
         &mut self,
         peer: NodeId,
@@ -99,44 +101,45 @@ impl Controller {
             return;
         };
         let is_news = gauge.handle_sample(sample, at);
-        self.doubts.handle(gauge.poll_timeout());
+        self.gauges_due.handle(gauge.poll_timeout());
         if is_news {
             let urgency = self.urgency(peer);
             self.own_record.measured = self.own_record.measured.max(Some(urgency));
-            self.tell_measured(now, keys);
+            self.announce_measured(now, keys);
             self.settle(now, keys);
         }
     }
 
-    /// Doubts what was measured long ago, and tells what was not to be told so soon.
-    pub(super) fn time_gauges(&mut self, now: Instant, keys: &mut dyn Keys) {
-        if self.doubts.at() <= now && self.doubt_links(now) {
-            // A stream that has left it for another comes back by this word alone.
+    /// Handles stale measurements, and announces what the rate limit held back.
+    pub(super) fn handle_gauge_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
+        if self.gauges_due.at() <= now && self.expire_low_rates(now) {
+            // A stream that left this link for another can only return after this announcement.
             self.own_record.measured = Some(Urgency::Stream);
         }
-        self.tell_measured(now, keys);
+        self.announce_measured(now, keys);
         if self.own_record.links_due <= now {
             self.announce(now, keys);
         }
     }
 
-    /// Returns when [`Controller::time_gauges`] has something to do.
+    /// Returns when [`Controller::handle_gauge_timeout`] has something to do.
     pub(super) fn gauges_timeout(&self) -> Instant {
-        let due = self.doubts.at().min(self.own_record.links_due);
-        due.min(self.tell_at().unwrap_or(Instant::NEVER))
+        let due = self.gauges_due.at().min(self.own_record.links_due);
+        due.min(self.measured_due().unwrap_or(Instant::NEVER))
     }
 
-    /// Takes links that were told to be slow at their old word again, where it is time; returns whether there is one.
-    fn doubt_links(&mut self, now: Instant) -> bool {
+    /// Discards low rates that were measured long ago ([`Gauge::handle_timeout`]); returns whether
+    /// an announced value changes.
+    fn expire_low_rates(&mut self, now: Instant) -> bool {
         let gauges = self.links.values_mut();
         let is_news = gauges.fold(false, |any, gauge| gauge.handle_timeout(now) | any);
-        self.doubts
+        self.gauges_due
             .look(self.links.values().map(Gauge::poll_timeout));
         is_news
     }
 
-    /// Returns when what was measured may be told, if there is any.
-    fn tell_at(&self) -> Option<Instant> {
+    /// Returns when a pending measurement may be announced, if there is one.
+    fn measured_due(&self) -> Option<Instant> {
         let urgency = self.own_record.measured?;
         Some(
             self.own_record
@@ -145,7 +148,7 @@ impl Controller {
         )
     }
 
-    /// Returns who waits for what the link with a neighbour is like.
+    /// Returns which use of the link to a neighbour waits for its measurements.
     fn urgency(&self, peer: NodeId) -> Urgency {
         let is_taken = |part: &Installation| part.next == Some(peer);
         if self.installations().any(is_taken) {
@@ -157,21 +160,21 @@ impl Controller {
         }
     }
 
-    /// Takes in that a stream is about to take a link, and so whoever waits to tell of one does not wait so long.
-    pub(super) fn hasten_measured(&mut self) {
+    /// Handles a stream that is about to use a link: pending measurements get the highest urgency.
+    pub(super) fn raise_measured_urgency(&mut self) {
         self.own_record.measured = self.own_record.measured.map(|_| Urgency::Stream);
     }
 
-    fn tell_measured(&mut self, now: Instant, keys: &mut dyn Keys) {
-        if self.tell_at().is_some_and(|at| at <= now) {
+    fn announce_measured(&mut self, now: Instant, keys: &mut dyn Keys) {
+        if self.measured_due().is_some_and(|at| at <= now) {
             let interval = self.record_interval();
             self.own_record.cadence.handle_told(interval, now);
             self.announce(now, keys);
         }
     }
 
-    /// Returns when this node repeats its record: between half of the interval and half as much again after the last, so
-    /// that nodes which started together do not speak together for long.
+    /// Returns when this node repeats its record: 0.5 to 1.5 intervals after the last. The jitter
+    /// keeps nodes that started together from announcing together for long.
     pub(super) fn refresh_at(&self) -> Instant {
         let Some(made) = self.own_record.made else {
             return Instant::ZERO;
@@ -188,13 +191,13 @@ impl Controller {
         cadence::interval(self.directory.size())
     }
 
-    /// Tells of links that have come or gone: at once, or together with others if there are many.
+    /// Announces links that have come or gone: at once, or batched on a node with many links.
     ///
-    /// A record names all links of its node. Were each of 200 links that come up in a second told at once, 200 neighbours would
-    /// be given 200 records of up to 200 links each, and have no time for anything else.
+    /// A record names all links of its node. Were each of 200 links that come up within a second
+    /// announced at once, 200 neighbours would be sent 200 records of up to 200 links each.
     fn announce_links(&mut self, now: Instant, keys: &mut dyn Keys) {
         let links = self.links.len();
-        if links > NEIGHBOURS_MAX && self.names_as_before() {
+        if links > NEIGHBOURS_MAX && self.names_same_neighbours() {
             return;
         }
         let pace = Duration::from_nanos(LINK_PACE.as_nanos() * links as u64);
@@ -225,19 +228,20 @@ impl Controller {
         self.own_record.measured = None;
         self.own_record.links_due = Instant::NEVER;
         self.own_record.made = Some(now);
-        // The time of day keeps the number growing across restarts; a clock set back is outrun by one.
+        // Wall-clock time keeps the number growing across restarts; a clock that was set back is
+        // outrun by one.
         let since_1970 = self.settings.since_1970.as_micros();
         let micros = since_1970.saturating_add(now.as_nanos() / 1_000);
         let next = self.own_record.sequence.saturating_add(1);
         self.own_record.sequence = micros.max(next).min(VARINT_MAX);
         let neighbours = self.named().into_iter();
-        // Announced without the right, they would cost this node its place on every map.
+        // Without the right to publish, a record with streams would be refused on every map.
         let may_publish = self.roll.may(self.id(), Rights::PUBLISH);
         let streams = self.sources.values();
         let streams = streams.filter(|source| may_publish && source.is_announced());
         let mut streams: Vec<&super::Source> = streams.collect();
-        // A node that looks for the name takes the first, and a stream that drains is of no use to a new
-        // sink.
+        // A node that looks up the name takes the first match, and a stream that drains is of no
+        // use to a new sink.
         streams.sort_by_key(|source| !source.is_open());
         Record {
             node: self.id(),
@@ -256,28 +260,28 @@ impl Controller {
         }
     }
 
-    /// Returns which of its links this node's record names, ordered by key.
+    /// Returns which links this node's record names, ordered by key.
     ///
-    /// Of more than a record holds those of neighbours who carry for others come first, for over a link that one end does not
-    /// name only the other end is reached (`routing`). Among equals who was named stays, so that the map does not change with
-    /// each that comes.
+    /// If there are more than a record holds, links to neighbours with many links come first: a
+    /// link that only one end names leads to the other end only (`routing`). Among equals, links
+    /// that are already named stay, so that the map does not change with each new link.
     ///
     /// Cost    O(links · log links)
     fn named(&self) -> Vec<(&NodeId, &Gauge)> {
         let mut named: Vec<_> = self.links.iter().collect();
         if named.len() > NEIGHBOURS_MAX {
-            let before = self.names_before();
-            named.sort_by_cached_key(|(peer, _)| {
-                (self.rank_of_end(**peer), !before.contains(*peer))
-            });
+            let before = self.named_before();
+            named
+                .sort_by_cached_key(|(peer, _)| (self.relay_rank(**peer), !before.contains(*peer)));
             named.truncate(NEIGHBOURS_MAX);
             named.sort_by_key(|(peer, _)| **peer);
         }
         named
     }
 
-    /// Returns how little others need a way over a neighbour: 0 for a hub, 1 for who has another link, 2 for who has none.
-    fn rank_of_end(&self, node: NodeId) -> u8 {
+    /// Returns how little others depend on a path through a neighbour: 0 for a hub, 1 with another
+    /// link, 2 without.
+    fn relay_rank(&self, node: NodeId) -> u8 {
         let links = self.directory.record(node);
         match links.map_or(0, |record| record.neighbours.len()) {
             0 | 1 => 2,
@@ -286,16 +290,16 @@ impl Controller {
         }
     }
 
-    fn names_before(&self) -> BTreeSet<NodeId> {
+    fn named_before(&self) -> BTreeSet<NodeId> {
         let before = self.directory.record(self.id()).into_iter();
         let named = before.flat_map(|record| &record.neighbours);
         named.map(|there| there.node).collect()
     }
 
-    /// Returns whether this node's record would name whom it names already.
-    fn names_as_before(&self) -> bool {
+    /// Returns whether a new record would name the same neighbours as the present one.
+    fn names_same_neighbours(&self) -> bool {
         let named = self.named().into_iter().map(|(peer, _)| *peer);
-        named.eq(self.names_before())
+        named.eq(self.named_before())
     }
 
     fn neighbour(&self, node: NodeId, gauge: &Gauge) -> Neighbour {
@@ -328,8 +332,8 @@ impl Controller {
             record: bytes,
             signature,
         };
-        // A network of many ways brings each record over several of them, and its signature costs more to verify than all else that
-        // is done with it.
+        // In a mesh, each record arrives over several paths, and verifying its signature costs more
+        // than everything else together.
         if self.directory.has(node, &signed) {
             return self.flood.handle_known(node, record.sequence, from);
         }
@@ -341,28 +345,28 @@ impl Controller {
             return self.note(Note::RecordBorrows { node, stream });
         }
         if node == self.id() {
-            return self.outrun(record.sequence, now, keys);
+            return self.outrun_old_record(record.sequence, now, keys);
         }
         if let Some(refusal) = self.check_record(from, &record) {
             return self.note(refusal);
         }
         let haste = self.haste(&record);
         let (of, frame) = ((node, record.sequence), frame(&signed));
-        let rank = self.rank_of_end(node);
+        let rank = self.relay_rank(node);
         let news = self.directory.handle_record(record, signed, now);
         match news {
             News::Changed | News::Refreshed => self.flood(of, frame, Some(from), haste, now),
             News::Old => self.flood.handle_known(of.0, of.1, from),
             News::Full => {}
         }
-        if self.links.len() > NEIGHBOURS_MAX && self.rank_of_end(node) != rank {
+        if self.links.len() > NEIGHBOURS_MAX && self.relay_rank(node) != rank {
             self.announce_links(now, keys);
         }
         self.is_changed |= news == News::Changed;
     }
 
-    /// A record of this node from before a restart, with a larger number than ours, must not stand.
-    fn outrun(&mut self, sequence: u64, now: Instant, keys: &mut dyn Keys) {
+    /// Outruns a record of this node from before a restart, if that has a larger number.
+    fn outrun_old_record(&mut self, sequence: u64, now: Instant, keys: &mut dyn Keys) {
         if sequence > self.own_record.sequence {
             self.own_record.sequence = sequence;
             self.announce(now, keys);
@@ -370,7 +374,8 @@ impl Controller {
     }
 }
 
-/// Returns the name of a stream whose id is not that of the record's node, name and start.
+/// Returns the name of a stream with an id other than the digest of the record's node, name and
+/// start.
 pub(super) fn borrowed_stream<'a>(record: &'a Record, keys: &dyn Keys) -> Option<&'a StreamName> {
     let own = |stream: &Announced| stream_id(record.node, &stream.name, stream.start, keys);
     let borrowed = record
@@ -380,9 +385,9 @@ pub(super) fn borrowed_stream<'a>(record: &'a Record, keys: &dyn Keys) -> Option
     borrowed.map(|stream| &stream.name)
 }
 
-/// Returns the eight bytes of a stream on the wire.
+/// Returns the eight bytes that identify a stream on the wire.
 ///
-/// They depend on the source's key, so no other node can announce, and so plan, a stream of this id.
+/// They depend on the source's key, so no other node can announce, or plan, a stream with this id.
 pub(super) fn stream_id(
     node: NodeId,
     name: &StreamName,

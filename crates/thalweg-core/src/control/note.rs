@@ -1,7 +1,8 @@
-//! What is worth telling: notes for an operator's log, and notices for subscribers.
+//! Events worth reporting: notes for the operator's log, and notices for subscribers.
 //!
-//! *The idea.* The machines do not log; they say what happened, and the driver writes it down with the fields and at
-//! the level that suit it. A simulator counts notes, or prints them with the virtual time.
+//! *The idea.* The state machines do not log. They emit a note, and the driver writes it with the
+//! fields and at the level that suit it. A simulator counts notes, or prints them with the virtual
+//! time.
 
 use alloc::format;
 use alloc::string::String;
@@ -18,260 +19,266 @@ use super::KeysError;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Note {
-    /// A neighbour sent a frame that means nothing.
+    /// A frame of a neighbour could not be decoded.
     FrameRefused {
         /// The neighbour.
         from: NodeId,
         /// What is wrong with it.
         error: WireError,
     },
-    /// A neighbour sent a record that means nothing.
+    /// A record from a neighbour could not be decoded.
     RecordRefused {
         /// The neighbour.
         from: NodeId,
         /// What is wrong with it.
         error: WireError,
     },
-    /// A record does not bear its node's signature.
+    /// A record does not carry the signature of its node.
     RecordForged {
         /// The neighbour that it came from.
         from: NodeId,
-        /// Whose record it is said to be.
+        /// The node that the record names.
         node: NodeId,
     },
-    /// A record announces a stream whose id is not derived from its node.
+    /// A record announces a stream with an id that does not derive from its node's key.
     RecordBorrows {
-        /// Whose record it is.
+        /// The node of the record.
         node: NodeId,
         /// The stream.
         stream: StreamName,
     },
-    /// An envelope came from, or to, a node that its route does not name there.
+    /// The route of an envelope does not match the neighbour that it came from, or this node.
     EnvelopeAstray {
         /// The neighbour that it came from.
         from: NodeId,
     },
-    /// An envelope does not bear its sender's signature.
+    /// An envelope does not carry the signature of its sender.
     EnvelopeForged {
-        /// Who is said to have sent it.
+        /// The sender that it names.
         sender: NodeId,
     },
-    /// An envelope holds what means nothing.
+    /// The body of an envelope could not be decoded.
     EnvelopeRefused {
-        /// Who sent it.
+        /// The sender.
         sender: NodeId,
         /// What is wrong with it.
         error: WireError,
     },
-    /// A neighbour passed on a grant that does not hold.
+    /// A neighbour passed on an invalid grant.
     GrantRefused {
         /// The neighbour.
         from: NodeId,
-        /// Whose grant it is said to be.
+        /// The node that the grant is for.
         node: NodeId,
         /// What is wrong with it.
         error: Unfit,
     },
-    /// A neighbour passed on a revocation that does not hold.
+    /// A neighbour passed on an invalid revocation.
     RevocationRefused {
         /// The neighbour.
         from: NodeId,
-        /// Whose grants it is to end.
+        /// The node that loses its grants.
         node: NodeId,
         /// What is wrong with it.
         error: Unfit,
     },
-    /// A record is of a node that no grant is known of.
+    /// A record is of a node without a known grant.
     RecordUngranted {
         /// The neighbour that it came from.
         from: NodeId,
-        /// Whose record it is.
+        /// The node of the record.
         node: NodeId,
     },
-    /// A record announces streams, and its node may not publish.
+    /// A record announces streams, and its node has no right to publish.
     RecordExceeds {
         /// The neighbour that it came from.
         from: NodeId,
-        /// Whose record it is.
+        /// The node of the record.
         node: NodeId,
     },
-    /// An envelope is of a node that no grant is known of.
+    /// An envelope is of a node without a known grant.
     EnvelopeUngranted {
         /// The neighbour that it came from.
         from: NodeId,
-        /// Who sent it.
+        /// The sender.
         sender: NodeId,
     },
-    /// A node asked for a stream, and may not subscribe.
+    /// A node without the right to subscribe asked for a stream.
     SubscribeRefused {
-        /// Which node.
+        /// The node.
         sink: NodeId,
     },
-    /// A node asked for a stream that has as many sinks as it may have.
+    /// A node asked for a stream that already has the maximum number of sinks.
     SinksFull {
-        /// Which node.
+        /// The node.
         sink: NodeId,
     },
-    /// A node belongs to the fabric, from now on or with other rights than before.
+    /// A node joined the fabric, or its rights changed.
     Enrolled {
-        /// Which node.
+        /// The node.
         node: NodeId,
-        /// What it may do.
+        /// Its rights.
         rights: Rights,
     },
-    /// A node belongs to the fabric no more.
+    /// A node no longer belongs to the fabric.
     Expelled {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
-    /// An account came from a node that a plan does not go on to, or of a plan that is not installed here.
+    /// A report came from a node that is not next on the plan, or for a plan that is not installed
+    /// here.
     AccountAstray {
         /// The neighbour.
         from: NodeId,
     },
-    /// Something of a grafted plan came from a node that its base does not go on to, or is of a plan that is not grafted there.
+    /// A message about a grafted plan came from a node that is not next on its base, or the plan is
+    /// not grafted there.
     BranchAstray {
         /// The neighbour.
         from: NodeId,
     },
-    /// A node of a plan of this node's leaves in good order.
+    /// A node on a plan of this node leaves in good order.
     Leaving {
-        /// Which node.
+        /// The node.
         node: NodeId,
     },
-    /// An account cannot be true.
+    /// A report contradicts what is known.
     AccountDisbelieved {
         /// The neighbour.
         from: NodeId,
         /// What is wrong with it.
         error: Disbelief,
     },
-    /// A stream of this node's loses ADUs, most of them so; said once in a while.
+    /// A stream of this node loses ADUs; repeated at most every
+    /// [`NOTE_EVERY`](crate::ledger::NOTE_EVERY).
     Losing {
         /// Its name.
         stream: StreamName,
-        /// Where, why, of what importance, and how many since this was said last.
+        /// The most frequent loss: node, cause, importance, and the count since the last such note.
         loss: Loss,
     },
-    /// A program publishes a stream.
+    /// A program published a stream.
     Published {
         /// Its name.
         stream: StreamName,
     },
-    /// A program that publishes a stream is gone; what it gave drains.
+    /// The program that published a stream is gone; what it sent drains.
     Draining {
         /// Its name.
         stream: StreamName,
     },
-    /// A program's stream is withdrawn.
+    /// A stream was withdrawn.
     Unpublished {
         /// Its name.
         stream: StreamName,
     },
     /// A source has no plan for a sink.
     NoPlan {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A source serves a sink by a way that was measured as too slow for the stream.
+    /// A source serves a sink over a path that was measured as too slow for the stream.
     TooSlow {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Why there is no better.
+        /// Why there is no better plan.
         reason: String,
     },
-    /// A neighbour has not answered for a while, and may yet: other ways are made ready.
+    /// A neighbour has not answered for a while: standby plans are prepared.
     Doubtful {
-        /// Which neighbour.
+        /// The neighbour.
         peer: NodeId,
     },
-    /// A neighbour does not answer what it is sent.
+    /// A neighbour does not answer.
     Silent {
-        /// Which neighbour.
+        /// The neighbour.
         peer: NodeId,
     },
-    /// Nodes take what leads on to another, and nothing comes of it, or a part does not: they are kept away from.
+    /// Nodes accept traffic for another node, and none or only part of it gets there: plans avoid
+    /// them.
     Withholding {
-        /// Which nodes: one of them does.
+        /// The suspects, one or more of which withhold.
         nodes: Vec<NodeId>,
-        /// What was to get there.
+        /// The node that the traffic was for.
         end: NodeId,
     },
-    /// Stamps came from a node that is no sink of the plan, or are not one for each of its nodes; or from a source that this
-    /// node has not asked.
+    /// Stamps came from a node that is not the sink of the plan, or do not match its nodes; or from
+    /// a source that this node has not asked.
     TraceAstray {
-        /// From whom.
+        /// The sender.
         from: NodeId,
     },
-    /// A receipt came of a plan that does not go on there.
+    /// A receipt came from a node that is not next on the plan.
     ReceiptAstray {
-        /// From whom.
+        /// The sender.
         from: NodeId,
     },
-    /// An advice came of a plan that does not go on there.
+    /// An advice came from a node that is not next on the plan.
     AdviceAstray {
-        /// From whom.
+        /// The sender.
         from: NodeId,
     },
-    /// It was said of a plan, from where none of its ADUs come, that its source does not answer.
+    /// A node reported a silent source of a plan, and is not previous on that plan.
     SilenceAstray {
-        /// From whom.
+        /// The sender.
         from: NodeId,
     },
-    /// A node said what it lacks that was not told what there is, or has said so.
+    /// A node named the records that it lacks without being sent a summary, or twice.
     LackAstray {
-        /// From whom.
+        /// The sender.
         from: NodeId,
     },
-    /// The producer of a wanted stream does not answer, and another of that name is taken that does.
+    /// The producer of a wanted stream does not answer, and another producer of that name takes
+    /// over.
     ProducerSilent {
-        /// Which stream.
+        /// The stream.
         stream: StreamName,
         /// Its producer.
         producer: NodeId,
     },
-    /// What the sink of a plan has not acknowledged is sent again.
+    /// What the sink of a plan has not acknowledged is resent.
     Resending {
-        /// Which stream.
+        /// The stream.
         stream: StreamId,
-        /// Under which plan.
+        /// The plan that it is resent under.
         to: Epoch,
     },
-    /// A stream of this node has another key: one that had the key before may not have it any more.
+    /// A stream of this node has a new key: a node that had the former key has lost the right to
+    /// it.
     Rekeyed {
-        /// Which.
+        /// The stream.
         stream: StreamName,
         /// The number of the key.
         key_epoch: u32,
     },
-    /// A stream's key could not be sealed for a node.
+    /// The key of a stream could not be sealed for a node.
     KeyNotSealed {
-        /// For whom.
+        /// The node.
         node: NodeId,
-        /// Why.
+        /// The reason.
         error: KeysError,
     },
     /// All nodes of a plan are ready, and ADUs travel under it.
     PlanInForce {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
     },
-    /// A plan could not be deployed, or runs no more; another is made.
+    /// A plan could not be deployed, or no longer runs; another is made.
     DeploymentFailed {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// A sink's subscription ended.
+    /// The subscription of a sink ended.
     SinkGone {
-        /// Which sink.
+        /// The sink.
         sink: NodeId,
     },
     /// A wanted stream has a plan that ends here.
@@ -279,42 +286,42 @@ pub enum Note {
         /// Its name.
         stream: StreamName,
     },
-    /// A part of a plan runs here from now on.
+    /// A part of a plan is now installed here.
     PartInstalled {
         /// The stream's name.
         stream: StreamName,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
         /// The adapters.
         adapters: Vec<String>,
     },
-    /// A part was not renewed and is forgotten.
+    /// The lease of a part was not renewed, and the part is removed.
     PartExpired {
         /// The stream's name.
         stream: StreamName,
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
     },
 }
 
-/// What a subscriber is told of its subscription.
+/// A notice to the subscribers of a stream on this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// Nobody publishes the stream yet.
+    /// No node publishes the stream yet.
     Waiting,
     /// Its publisher is gone.
     Gone,
-    /// Its producer went away without ending it, and all that came of it has been read.
+    /// Its producer went away without ending it, and the reader has reached the last ADU.
     CutOff,
-    /// This node does not belong to its fabric any more.
+    /// This node no longer belongs to its fabric.
     Expelled,
-    /// Its source cannot serve us now, or not as it should.
+    /// Its source does not serve this node now, or not fully.
     Refused {
         /// The source's name.
         source: String,
-        /// Why, as the source says.
+        /// The reason, in the words of the source.
         reason: String,
-        /// Whether there is a plan in force, by which what fits may come.
+        /// Whether a plan is in force, so that what fits may still arrive.
         is_served: bool,
     },
 }
@@ -331,7 +338,7 @@ impl Notice {
                 "the producer of `{name}` died before it ended the stream; waiting for the next"
             ),
             Self::Expelled => format!(
-                "this node's own grant has expired or was revoked, so nobody serves `{name}` to it: `thalweg join` with a new ticket"
+                "this node's grant has expired or was revoked, so no node serves `{name}` to it: run `thalweg join` with a new ticket"
             ),
             Self::Refused {
                 source,
@@ -339,7 +346,7 @@ impl Notice {
                 is_served,
             } => {
                 let meanwhile = if *is_served {
-                    "going on with what comes"
+                    "still delivering what arrives"
                 } else {
                     "waiting"
                 };

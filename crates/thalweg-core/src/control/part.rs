@@ -1,8 +1,8 @@
-//! The parts of plans that run on this node: who may install one, how many, and until when.
+//! The parts of plans on this node: which may be installed, how many, and for how long.
 //!
-//! *The idea.* The table here is the truth; a driver's routes are its mirror. A part that is to be installed is given
-//! out as an [`Installation`] with its [`Secrets`], the driver says how that went, and only then is the source
-//! answered. Each part has a lease, and is removed when nobody renews it.
+//! *The idea.* This table is authoritative; the driver's routes mirror it. A part to install goes
+//! out as an [`Installation`] with its [`Secrets`], the driver reports the outcome, and only then
+//! the source is answered. Each part has a lease, and is removed when the source does not renew it.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -21,10 +21,10 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::{Body, Prepare};
 use crate::wire::record::Record;
 
-/// A lease still holds at its end and has lapsed right after.
-const LAPSE: Duration = Duration::from_nanos(1);
+/// A lease is still valid at its last instant and has expired one nanosecond later.
+const PAST_LEASE: Duration = Duration::from_nanos(1);
 
-/// One node's part of one plan of one stream: all that the data path needs, but secrets.
+/// One node's part of one plan of one stream: all that the data path needs, except secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installation {
     /// The stream's name.
@@ -33,40 +33,40 @@ pub struct Installation {
     pub stream: StreamId,
     /// The plan.
     pub epoch: Epoch,
-    /// The stream's source, whose plan it is.
+    /// The stream's source, which made the plan.
     pub source: NodeId,
-    /// The node that ADUs come from; this one at the source, and where the plan is grafted.
+    /// The node that ADUs come from; this one at the source and where the plan is grafted.
     pub previous: NodeId,
     /// The node that they go to; `None` at the sink.
     pub next: Option<NodeId>,
     /// The adapters of this node, in order.
     pub adapters: Vec<String>,
-    /// What happens to what is lost or late.
+    /// How lost and late ADUs are treated.
     pub reliability: Reliability,
-    /// In which order ADUs leave.
+    /// The order in which ADUs leave.
     pub order: Order,
-    /// How much of a full link it gets beside others.
+    /// Its share of a full link relative to other streams.
     pub weight: NonZeroU8,
     /// Whether ADUs may arrive here unsealed.
     pub plaintext: bool,
-    /// The plan of which this one has copies of what arrives here, if it is grafted here.
+    /// The plan from which this one is copied, if it is grafted here.
     pub base: Option<Epoch>,
 }
 
-/// What the adapters of a part are made of beside their words.
+/// What the adapters of a part need besides their words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Secrets {
     /// The stream's key, if an adapter seals or opens.
     pub key: Option<KeyContent>,
-    /// Random bits, drawn for this installation alone, that tell its sealers from all others.
+    /// Random bits of this installation alone, which set its sealers' nonces apart from all others.
     pub instance: u64,
 }
 
-/// A part in the table.
+/// An installed part.
 #[derive(Debug)]
 pub(super) struct Part {
     installation: Installation,
-    pub(super) lapse: Instant,
+    pub(super) expiry: Instant,
 }
 
 impl Part {
@@ -79,17 +79,17 @@ impl Part {
 #[derive(Debug)]
 pub(super) struct Pending {
     installation: Installation,
-    /// The way to the source.
-    way: Vec<NodeId>,
+    /// The route back to the source.
+    route_back: Vec<NodeId>,
 }
 
 impl Controller {
-    /// Returns the parts that run here, ordered by stream and plan.
+    /// Returns the installed parts, ordered by stream and plan.
     pub fn installations(&self) -> impl Iterator<Item = &Installation> {
         self.parts.values().map(|part| &part.installation)
     }
 
-    /// Takes in how an [`Output::Install`] went; a reason is told to the source.
+    /// Handles the outcome of an [`Output::Install`]; a failure is reported to the source.
     pub fn handle_installed(
         &mut self,
         stream: StreamId,
@@ -99,13 +99,16 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         let Some(pending) = self.pending.remove(&(stream, epoch)) else {
-            // Released before the driver was done: nobody asks for it any more, so nothing may stay.
+            // Released before the driver was done: it must not stay.
             if !self.parts.contains_key(&(stream, epoch)) {
                 self.outputs.push_back(Output::Remove { stream, epoch });
             }
             return;
         };
-        let Pending { installation, way } = pending;
+        let Pending {
+            installation,
+            route_back,
+        } = pending;
         if result.is_ok() {
             self.note(Note::PartInstalled {
                 stream: installation.name.clone(),
@@ -114,17 +117,17 @@ impl Controller {
             });
             let part = Part {
                 installation,
-                lapse: now + LEASE + LAPSE,
+                expiry: now + LEASE + PAST_LEASE,
             };
             if part.installation.next.is_some() {
-                self.hasten_measured();
+                self.raise_measured_urgency();
             }
-            self.lapses.handle(part.lapse);
+            self.leases_due.handle(part.expiry);
             self.parts.insert((stream, epoch), part);
             self.open_account(stream, epoch, now);
             self.advise_if_silent(stream, epoch, now);
         }
-        self.answer((stream, epoch), way, result, now, keys);
+        self.answer((stream, epoch), route_back, result, now, keys);
         self.settle(now, keys);
     }
 
@@ -136,7 +139,7 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let (name, way) = ((prepare.stream, prepare.epoch), reversed(route));
+        let (name, route_back) = ((prepare.stream, prepare.epoch), reversed(route));
         let envelope = prepare.envelope.clone();
         let installation = Installation::new(from, prepare);
         let admitted = self.admit(&installation);
@@ -146,13 +149,13 @@ impl Controller {
             self.renew(name, now);
         }
         if admitted.is_err() || is_here {
-            return self.answer(name, way, admitted, now, keys);
+            return self.answer(name, route_back, admitted, now, keys);
         }
         if let Some(pending) = self.pending.get_mut(&name) {
-            // Sent again before the driver is done: the answer to the first is the answer to both. What differs is
-            // left unanswered, and sent again when it can be.
+            // Sent again before the driver is done: one answer serves both. A different part under
+            // the same epoch stays unanswered; the source resends it until it can be installed.
             if pending.installation == installation {
-                pending.way = way;
+                pending.route_back = route_back;
             }
             return;
         }
@@ -162,13 +165,19 @@ impl Controller {
                     installation: installation.clone(),
                     secrets,
                 });
-                self.pending.insert(name, Pending { installation, way });
+                self.pending.insert(
+                    name,
+                    Pending {
+                        installation,
+                        route_back,
+                    },
+                );
             }
-            Err(reason) => self.answer(name, way, Err(reason), now, keys),
+            Err(reason) => self.answer(name, route_back, Err(reason), now, keys),
         }
     }
 
-    /// Renews parts of the sender's plans, if they may still be here; says which there are not.
+    /// Renews parts of the sender's plans, and reports to the sender which it lacks.
     pub(super) fn handle_renew(
         &mut self,
         from: NodeId,
@@ -177,13 +186,13 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let way = reversed(route);
+        let route_back = reversed(route);
         let mut lacking = Vec::new();
         for &epoch in epochs {
             let name = (stream, epoch);
             let part = self.parts.get(&name).map(Part::installation);
             let Some(part) = part.filter(|part| part.source == from) else {
-                // One that is being installed is answered when it is.
+                // A part that is being installed is answered when it is.
                 if !self.pending.contains_key(&name) {
                     lacking.push(epoch);
                 }
@@ -192,53 +201,55 @@ impl Controller {
             match self.admit(part) {
                 Ok(()) => {
                     self.renew(name, now);
-                    self.go_on_by(name, now);
-                    self.served_by(name, &way, now, keys);
+                    self.confirm_former(name, now);
+                    self.handle_kept_up(name, &route_back, now, keys);
                 }
-                refused => self.answer(name, way.clone(), refused, now, keys),
+                refused => self.answer(name, route_back.clone(), refused, now, keys),
             }
         }
         if !lacking.is_empty() {
             let epochs = lacking;
-            self.send_routed(way, Body::Lacking { stream, epochs }, keys);
+            self.send_routed(route_back, Body::Lacking { stream, epochs }, keys);
         }
     }
 
-    /// A part's lease begins anew, and what is said of it is said again: whoever is told may have forgotten it.
+    /// Renews a part's lease, and repeats its report, as the previous node may have restarted.
     fn renew(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
         if let Some(part) = self.parts.get_mut(&(stream, epoch)) {
-            part.lapse = now + LEASE + LAPSE;
+            part.expiry = now + LEASE + PAST_LEASE;
             self.refresh_account(stream, epoch, now);
         }
     }
 
-    /// The source keeps up a plan by this way; if that ends here, it is told what is held.
-    fn served_by(
+    /// Handles the sign that the source keeps up a plan by this route. If the plan ends here, its
+    /// sink reports what it has.
+    fn handle_kept_up(
         &mut self,
         (stream, epoch): (StreamId, Epoch),
-        way: &[NodeId],
+        route_back: &[NodeId],
         now: Instant,
         keys: &mut dyn Keys,
     ) {
         let part = self.parts.get(&(stream, epoch)).map(Part::installation);
         if let Some(part) = part.filter(|part| part.next.is_none()) {
-            self.take_up_asked(part.source, (stream, epoch), now, keys);
-            self.note_served(stream, way);
-            self.tell_held(stream, epoch, now);
+            self.adopt_asked(part.source, (stream, epoch), now, keys);
+            self.mark_served(stream, route_back);
+            self.send_receipt(stream, epoch, now);
         }
     }
 
     fn answer(
         &mut self,
         (stream, epoch): (StreamId, Epoch),
-        way: Vec<NodeId>,
+        route_back: Vec<NodeId>,
         result: Result<(), String>,
         now: Instant,
         keys: &mut dyn Keys,
     ) {
         if result.is_ok() {
-            // Before the answer, so that the source knows what to send again when it changes plans.
-            self.served_by((stream, epoch), &way, now, keys);
+            // The receipt goes first, so that the source knows what to resend when it changes
+            // plans.
+            self.handle_kept_up((stream, epoch), &route_back, now, keys);
         }
         let body = match result {
             Ok(()) => Body::Ready { stream, epoch },
@@ -248,10 +259,11 @@ impl Controller {
                 reason,
             },
         };
-        self.send_routed(way, body, keys);
+        self.send_routed(route_back, body, keys);
     }
 
-    /// Only who publishes a stream may install its plans, and only as many adapters as there are slots.
+    /// Checks that the source publishes the stream, and that rights, slots and limits allow the
+    /// part.
     fn admit(&self, asked: &Installation) -> Result<(), String> {
         let publishes = |record: &Record| record.streams.iter().any(|s| s.id == asked.stream);
         if !self.directory.record(asked.source).is_some_and(publishes) {
@@ -263,14 +275,14 @@ impl Controller {
             return Err(no_right("this node", Rights::RELAY));
         }
         let is_fed_here = asked.previous == self.id() && asked.source != self.id();
-        // A base is older than what is grafted on it, so no ADU goes round.
+        // A base is older than its grafts, so no ADU goes in circles.
         if is_fed_here != asked.base.is_some() || asked.base.is_some_and(|b| b >= asked.epoch) {
-            return Err("a plan is grafted on itself, or on none".to_string());
+            return Err("invalid graft: the plan is grafted on itself or on no plan".to_string());
         }
         let (adapters, slots) = (asked.adapters.len(), self.settings.slots as usize);
         if adapters > slots {
             return Err(format!(
-                "{adapters} adapters are asked for, and this node has {slots} slots"
+                "{adapters} adapters are requested, but this node has {slots} slots"
             ));
         }
         let key = (asked.stream, asked.epoch);
@@ -295,7 +307,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Forgets a part, if it is the sender's own.
+    /// Removes a part, if the sender is its source.
     pub(super) fn handle_release(&mut self, from: NodeId, stream: StreamId, epoch: Epoch) {
         let name = (stream, epoch);
         let is_own = |installation: &Installation| installation.source == from;
@@ -314,21 +326,22 @@ impl Controller {
             self.parts.remove(&name);
             self.close_account(stream, epoch);
             self.outputs.push_back(Output::Remove { stream, epoch });
-            self.note_unserved(stream);
+            self.mark_unserved(stream);
         } else if from == self.id() {
-            // Of a plan that was never installed here there is nothing but its path.
+            // A plan that was never installed here has left only its path.
             self.close_account(stream, epoch);
         }
     }
 
-    /// Forgets the parts whose leases have ended.
+    /// Removes the parts with expired leases.
     pub(super) fn expire_parts(&mut self, now: Instant) {
-        if now < self.lapses.at() {
+        if now < self.leases_due.at() {
             return;
         }
-        let ended = self.parts.extract_if(.., |_, part| part.lapse <= now);
+        let ended = self.parts.extract_if(.., |_, part| part.expiry <= now);
         let ended: Vec<_> = ended.collect();
-        self.lapses.look(self.parts.values().map(|part| part.lapse));
+        self.leases_due
+            .look(self.parts.values().map(|part| part.expiry));
         for ((stream, epoch), part) in ended {
             self.close_account(stream, epoch);
             let name = part.installation.name;
@@ -337,7 +350,7 @@ impl Controller {
                 stream: name,
                 epoch,
             }));
-            self.note_unserved(stream);
+            self.mark_unserved(stream);
         }
     }
 }
@@ -361,7 +374,7 @@ impl Installation {
     }
 }
 
-/// Opens the stream's key if the part needs it, and draws what tells its sealers apart.
+/// Opens the stream's key if the part needs it, and draws its instance bits.
 fn draw_secrets(
     installation: &Installation,
     envelope: Option<&[u8]>,
@@ -386,7 +399,7 @@ fn draw_secrets(
     })
 }
 
-/// Returns whether one of a part's adapters needs the stream's key.
+/// Returns whether an adapter of a part needs the stream's key.
 pub(super) fn needs_key(adapters: &[String]) -> bool {
     let keyed = |word: &String| matches!(word.split(':').next(), Some("seal" | "open"));
     adapters.iter().any(keyed)

@@ -1,8 +1,8 @@
-//! One planning, taken out of the machine: the planner's input, and its result on the way back.
+//! One planning as a value: the planner's input, and the result on its way back.
 //!
-//! *The idea.* Planning is pure, and the one thing here that takes long. So it is given out as a value: the driver
-//! calls [`Planning::solve`] (where and when it likes, with a watch in its hand) and returns the [`Solved`]. What it
-//! left out, the time taken and the words for people, costs a simulator nothing.
+//! *The idea.* Planning is pure, and the only slow computation here. So it is handed out as a
+//! value: the driver calls [`Planning::solve`] where and when it likes, and returns the [`Solved`].
+//! The optional parts, the elapsed time and the explanation, cost a simulator nothing.
 
 use alloc::boxed::Box;
 use alloc::format;
@@ -17,41 +17,41 @@ use crate::planner::{self, Plan, Policy, Shortfall, report::Report};
 use crate::session::Part;
 use crate::time::Duration;
 
-/// A plan that is to be made.
+/// A plan to be made.
 #[derive(Clone, Debug)]
 pub struct Planning {
     pub(super) stream: StreamId,
     pub(super) sink: NodeId,
-    /// Which of the sink's plannings it is: the map may have changed again meanwhile.
+    /// The number of this planning for its sink: a newer one supersedes it.
     pub(super) number: u64,
     pub(super) map: Box<Map>,
     pub(super) policy: Policy,
-    /// What it was told to keep away from.
+    /// What it avoids.
     pub(super) avoid: Avoid,
-    /// Whether a way that is too slow is better than none: the sink has none.
+    /// Whether a path that is too slow is acceptable, as the sink has none.
     pub(super) may_stretch: bool,
 }
 
-/// A plan that was made, or why there is none.
+/// The result of a planning.
 #[derive(Clone, Debug)]
 pub struct Solved {
     pub(super) planning: Planning,
     plan: Plan,
-    /// Whether it is by a way that is too slow.
+    /// Whether its path is too slow.
     is_stretched: bool,
     shortfalls: Vec<Shortfall>,
     elapsed: Duration,
     explanation: Option<String>,
 }
 
-/// A plan in force as people read it.
+/// A plan in force, for display.
 #[derive(Clone, Debug)]
 pub struct Words {
-    /// The plan in numbers.
+    /// The plan as numbers.
     pub report: Report,
-    /// The plan in sentences, if the driver had it explained.
+    /// The plan in sentences, if the driver asked for them.
     pub explanation: Option<String>,
-    /// Why only a part of the stream comes by it, as a sentence, if the way is too slow for it.
+    /// Why only a part of the stream arrives, as a sentence, if the path is too slow.
     pub lack: Option<String>,
 }
 
@@ -61,7 +61,7 @@ impl Planning {
         self.stream
     }
 
-    /// Returns the node that it is planned for.
+    /// Returns the sink that is planned for.
     pub const fn sink(&self) -> NodeId {
         self.sink
     }
@@ -71,9 +71,11 @@ impl Planning {
         &self.map.snapshot
     }
 
-    /// Plans; with the standard adapters only if the best plan wants one that is declared, for no node can run it.
+    /// Computes a plan. If the best one needs a declared adapter, which no node can run, it plans
+    /// with the standard adapters only.
     ///
-    /// Where there is no plan for what links were measured to carry, and the sink has no way yet, by one that is too slow.
+    /// If the measured rates allow no plan and the sink has no path yet, it accepts one that is too
+    /// slow.
     ///
     /// Cost    that of [`planner::plan`], at most nine times
     pub fn solve(mut self) -> Solved {
@@ -105,23 +107,24 @@ impl Solved {
         &self.plan
     }
 
-    /// Adds how long planning took.
+    /// Records how long planning took.
     pub const fn set_elapsed(&mut self, elapsed: Duration) {
         self.elapsed = elapsed;
     }
 
-    /// Adds the plan in sentences, for [`Words::explanation`].
+    /// Adds the explanation in sentences, for [`Words::explanation`].
     ///
     /// Cost    tens of plans
     pub fn explain(&mut self) {
-        // Of one that is too slow the words would be of what was not measured.
+        // A stretched plan would be explained with rates that were never measured.
         if self.plan.feasible && !self.is_stretched {
             let explanation = planner::explain(&self.planning.map.snapshot, &self.plan);
             self.explanation = Some(explanation);
         }
     }
 
-    /// Returns the parts to deploy with the words about them, or a sentence that says what stands in the way.
+    /// Returns the parts to deploy with their description, or a sentence with the reason for the
+    /// failure.
     pub(super) fn into_parts(self) -> Result<(Vec<Part>, Words), String> {
         let lack = || {
             let ways: Vec<String> = self.shortfalls.iter().map(ToString::to_string).collect();
@@ -130,7 +133,7 @@ impl Solved {
         if !self.plan.feasible {
             return Err(lack());
         }
-        let lack = (self.is_stretched).then(|| format!("what fits is sent, for {}", lack()));
+        let lack = (self.is_stretched).then(|| format!("only a part is sent: {}", lack()));
         let parts = self.planning.map.parts(&self.plan)?;
         let report = Report::new(&self.plan, &self.shortfalls, self.elapsed);
         let explanation = self.explanation;

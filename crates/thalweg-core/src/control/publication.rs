@@ -1,4 +1,4 @@
-//! A stream that a program publishes, and why it may not.
+//! A stream that a program publishes, and why it may be refused.
 
 use alloc::format;
 use alloc::string::String;
@@ -12,42 +12,43 @@ use crate::planner::Planner;
 use crate::session::Part;
 use crate::units::Bitrate;
 
-/// A stream that is to be published.
+/// A stream to be published.
 #[derive(Clone, Debug)]
 pub struct Publication {
     /// Its name; no other stream of this node has it.
     pub name: StreamName,
-    /// What it requires.
+    /// Its requirements.
     pub needs: Needs,
-    /// Its layers, the base first; their utilities sum to 1.
+    /// Its layers, base first; their utilities sum to 1.
     pub layers: Vec<Layer>,
-    /// Packed size over plain size, if it is known; 1 for what does not compress.
+    /// Packed size over plain size, if known; 1 for what does not compress.
     pub pack_ratio: Option<f64>,
-    /// Who plans; `None` for the shortest path without adapters.
+    /// The planner; `None` for the shortest path without adapters.
     pub planner: Option<Planner>,
 }
 
 /// A stream cannot be published.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PublishError {
-    /// The node publishes a stream of this name already.
+    /// The node already publishes a stream of this name.
     #[error("this node publishes `{0}` already: stop the other publisher or choose another name")]
     Taken(StreamName),
-    /// The node publishes as many streams as a node may.
-    #[error("this node publishes {0} streams already, which is the limit")]
+    /// The node publishes the maximum number of streams.
+    #[error("this node already publishes {0} streams, the maximum")]
     TooMany(usize),
-    /// The description of the stream makes no sense.
+    /// The stream is not well-formed.
     #[error("`{name}` cannot be published: {why}")]
     Invalid {
-        /// Which stream.
+        /// The stream.
         name: StreamName,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
 
 impl Publication {
-    /// Returns what is wrong with the description, published by `node` and perhaps with a plan that is given.
+    /// Returns what is wrong with the publication by `node`, and with the supplied plan if there is
+    /// one.
     pub(super) fn fault(&self, node: NodeId, given: Option<&[Part]>) -> Option<String> {
         let layers = self.layers.len();
         let utility: f64 = self.layers.iter().map(|layer| layer.utility).sum();
@@ -59,24 +60,24 @@ impl Publication {
         } else if let Some(lame) = lame {
             let Layer { rate, utility } = self.layers[lame];
             format!(
-                "its layer {lame} has a rate of {rate} and a utility of {utility}: the rate is above 0, the utility is not below"
+                "its layer {lame} has a rate of {rate} and a utility of {utility}: the rate must be above 0, the utility at least 0"
             )
         } else if utility.is_nan() || (utility - 1.0).abs() > UTILITY_TOLERANCE {
             format!("the utilities of its layers sum to {utility}, not to 1")
         } else if let Some(ratio) = self.pack_ratio.filter(|ratio| !is_ratio(*ratio)) {
             format!(
-                "its pack ratio is {ratio}: it is packed size over plain size, so a number above 0"
+                "its pack ratio is {ratio}: packed size over plain size must be a number above 0"
             )
         } else if self.needs.confidential && self.planner.is_none() {
-            "a confidential stream needs a planner, for without a plan nothing is sealed".into()
+            "a confidential stream needs a planner: without a plan nothing is sealed".into()
         } else if self.needs.confidential && given.is_some() {
-            "a confidential stream is planned here, for nobody checks that a given plan seals it"
+            "a confidential stream takes no given plan: nothing checks that the plan seals it"
                 .into()
         } else if given.is_some_and(|parts| parts.first().map(|part| part.node) != Some(node)) {
-            "the plan that is given does not begin at this node".into()
+            "the given plan does not begin at this node".into()
         } else if given.is_some_and(is_too_long) {
             format!(
-                "the plan that is given has more than {PATH_NODES_MAX} nodes, or a node with more than {ADAPTERS_PER_NODE_MAX} adapters"
+                "the given plan has more than {PATH_NODES_MAX} nodes, or a node with more than {ADAPTERS_PER_NODE_MAX} adapters"
             )
         } else {
             let (key, why) = self.needs.fault()?;
@@ -90,7 +91,7 @@ fn is_ratio(ratio: f64) -> bool {
     ratio.is_finite() && ratio > 0.0
 }
 
-/// Returns whether a plan does not fit the messages that deploy it.
+/// Returns whether a plan exceeds the limits of the messages that deploy it.
 fn is_too_long(parts: &[Part]) -> bool {
     let long = |part: &Part| part.adapters.len() > ADAPTERS_PER_NODE_MAX;
     parts.len() > PATH_NODES_MAX || parts.iter().any(long)

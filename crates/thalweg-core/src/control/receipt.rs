@@ -1,22 +1,24 @@
-//! What sinks say that they have, and what sources make of it.
+//! Receipts: sinks report what they have received, and sources stop keeping it.
 //!
-//! *The idea.* A **sink** tells what it has (a receipt), now and then, and before it says that a plan is installed. The **source** need
-//! not keep that any more. Who begins with a stream that comes here yet is given what plans of his own bring, and nothing of
-//! those before him:
+//! *The idea.* A **sink** sends a receipt now and then, and before it answers that a plan is
+//! installed. The **source** need not keep what the receipt names. Programs that join a stream that
+//! is still arriving for earlier ones get what their own plans bring, and nothing of the plans
+//! before:
 //!
 //! ```text
-//! viewers leave ── Unsubscribe ─✂            plans up to `former` bring what is not acknowledged yet: of those who have left
-//! one comes ────── Unsubscribe, Subscribe ─► source: a plan of his own, which brings the newest group first
+//! viewers leave ── Unsubscribe ─✂            what plans up to `former` still bring is not for new viewers
+//! one comes ────── Unsubscribe, Subscribe ─► source: a new plan, which begins with the newest group
 //! ```
 //!
-//! *What it does not do.* It keeps no set of what has come: the driver does, and is told what is whose.
+//! *What it does not do.* It keeps no set of received sequences: the driver does, and learns here
+//! what belongs to which programs.
 //!
 //! *Sources.* docs/continuity.md §3; docs/recast.md §6; docs/protocol.md §4.4.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use super::source::Life;
+use super::source::Incarnation;
 use super::{Controller, Keys, Note, Output};
 use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::mailbox::{Held, News};
@@ -25,28 +27,30 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::{Body, Said};
 use crate::wire::receipt::Receipt;
 
-/// How often a sink says what has come at most.
+/// Minimum interval of a sink's receipts for a stream.
 const RECEIPT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a word of the source may be under way that it said before it heard that viewers have left.
-const CROSSING: Duration = Duration::from_secs(2);
+/// How long a message of the source may be in flight that it sent before it learned that viewers
+/// have left.
+const IN_FLIGHT_MAX: Duration = Duration::from_secs(2);
 
-/// What this node, as a sink, has of streams.
+/// What this node has received, as a sink.
 #[derive(Debug, Default)]
 pub(super) struct Receivings(BTreeMap<StreamId, Receiving>);
 
-/// What this node, as a sink, has of a stream.
+/// What this node has received of a stream, as a sink.
 #[derive(Debug)]
 struct Receiving {
     since: u64,
     held: Held,
-    /// Whether the end of the stream has come, and all before it or what did in time.
+    /// Whether the end of the stream has arrived, and everything before it that will.
     is_ended: bool,
-    /// The last plan of those who have left, which may bring something yet: nothing of it is for who comes after them.
+    /// The last plan of programs that left, if it may still bring something: none of that is for
+    /// their successors.
     former: Option<Epoch>,
-    /// Since when that is so to those who have come.
+    /// Since when that holds for the successors.
     begun: Option<Instant>,
-    told: Option<Instant>,
+    sent_at: Option<Instant>,
     due: Instant,
 }
 
@@ -58,8 +62,9 @@ impl Receivings {
 }
 
 impl Controller {
-    /// Takes in what has come of a stream that ends here; the driver says this when it says what it has counted, and
-    /// before [`Controller::handle_installed`]. Much is told at once, and so is the end of a stream, and what became of its ADUs with it.
+    /// Handles what has arrived of a stream that ends here. The driver calls this together with its
+    /// counts, and before [`Controller::handle_installed`]. Large progress and the end of a stream
+    /// are reported at once, the end with the final counts.
     pub fn handle_held(&mut self, stream: StreamId, held: Held, news: News, now: Instant) {
         let is_ended = news == News::Ended;
         if is_ended {
@@ -71,13 +76,15 @@ impl Controller {
             return;
         }
         receiving.held = held;
-        let earliest = receiving.told.map_or(now, |told| told + RECEIPT_EVERY);
+        let earliest = receiving
+            .sent_at
+            .map_or(now, |sent_at| sent_at + RECEIPT_EVERY);
         let due = match news {
             News::Usual => earliest.max(now),
             News::Much | News::Ended => now,
         };
         receiving.due = receiving.due.min(due);
-        self.tell_due_receipts(now);
+        self.send_due_receipts(now);
     }
 
     fn receiving(&mut self, stream: StreamId, now: Instant) -> &mut Receiving {
@@ -89,13 +96,13 @@ impl Controller {
             is_ended: false,
             former: None,
             begun: None,
-            told: None,
+            sent_at: None,
             due: Instant::NEVER,
         })
     }
 
-    /// Tells the node before, on the way of a plan that ends here, what has come of its stream.
-    pub(super) fn tell_held(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+    /// Sends a receipt towards the source, by a plan that ends here.
+    pub(super) fn send_receipt(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
         };
@@ -104,7 +111,7 @@ impl Controller {
         if is_source {
             return;
         }
-        receiving.told = Some(now);
+        receiving.sent_at = Some(now);
         receiving.due = Instant::NEVER;
         let receipt = Receipt {
             stream,
@@ -112,11 +119,11 @@ impl Controller {
             since: receiving.since,
             held: receiving.held.clone(),
         };
-        self.tell_up(Said::Receipt(receipt));
+        self.send_upstream(Said::Receipt(receipt));
     }
 
-    /// Sends the receipts that are due, each by the way of the newest plan.
-    pub(super) fn tell_due_receipts(&mut self, now: Instant) {
+    /// Sends the due receipts, each by the newest plan with a link to its previous node.
+    pub(super) fn send_due_receipts(&mut self, now: Instant) {
         let receivings = self.continuity.receivings.0.iter_mut();
         let due = receivings.filter(|(_, receiving)| receiving.due <= now);
         let due: Vec<StreamId> = due
@@ -130,17 +137,17 @@ impl Controller {
             let ending = self.parts.range(of_stream).rev();
             let mut reached = ending.filter(|(_, part)| {
                 let part = part.installation();
-                let before = self.way_up(stream, part.epoch);
+                let before = self.upstream(stream, part.epoch);
                 part.next.is_none() && before.is_some_and(|peer| self.links.contains_key(&peer))
             });
             if let Some((_, epoch)) = reached.next().map(|(key, _)| *key) {
-                self.tell_held(stream, epoch, now);
+                self.send_receipt(stream, epoch, now);
             }
         }
     }
 
-    /// Forgets what came of streams that no plan brings here any more and nobody here wants: who waits for a way to come back
-    /// remembers what has come, however long that takes.
+    /// Forgets the streams that no plan brings here any more and no local program wants. What a
+    /// waiting subscriber has received is remembered, however long the outage lasts.
     pub(super) fn forget_held(&mut self) {
         let (parts, wanted) = (&self.parts, &self.wanted);
         let receivings = &mut self.continuity.receivings.0;
@@ -153,7 +160,7 @@ impl Controller {
         self.outputs.extend(outputs);
     }
 
-    /// Takes in that nobody here wants a stream any more, of which plans may bring something yet.
+    /// Handles the end of local interest in a stream of which plans may still bring something.
     pub(super) fn leave_received(&mut self, stream: StreamId, now: Instant) {
         let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
         let pending = self.pending.range(of_stream);
@@ -164,14 +171,15 @@ impl Controller {
         }
     }
 
-    /// Takes in that the first program here wants a stream, which plans may bring already: for programs that have left, or
-    /// because the node was restarted. What came then was given to nobody who wants it now, and its source knows that it came. Returns
-    /// whether the source may not know that anybody has left.
-    ///
-    /// Of a stream that has come to its end here the last group would come once more, to who waits for the next to begin.
-    pub(super) fn begin_anew(&mut self, stream: StreamId, now: Instant) -> bool {
+    /// Handles the first local program that wants a stream. Plans may already bring it: for
+    /// programs that have left, or because the node restarted. What arrived then went to no present
+    /// program, and its source counts it as received. Returns whether the source may not know that
+    /// the earlier programs left.
+    pub(super) fn begin_received(&mut self, stream: StreamId, now: Instant) -> bool {
         let mut former = None;
         if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
+            // The last group of a stream that has ended here would be delivered once more, to
+            // programs that wait for the next stream.
             if receiving.is_ended {
                 return false;
             }
@@ -182,24 +190,26 @@ impl Controller {
         former.is_some()
     }
 
-    /// Takes in that those who want a stream begin once more with one that they have left, by this plan. If that is one of those
-    /// before, its source has heard neither of the leaving nor of the coming, and what it brings is theirs.
-    pub(super) fn begin_again(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
+    /// Handles the return of programs to a stream that they left, by this plan. If the plan is one
+    /// from before, its source knows neither of the leaving nor of the return, and what it brings
+    /// is theirs.
+    pub(super) fn restart_received(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
         if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
             receiving.former = receiving.former.filter(|former| *former < epoch);
         }
-        self.begin_anew(stream, now);
+        self.begin_received(stream, now);
     }
 
-    /// Returns whether the end of a stream has come here.
+    /// Returns whether the end of a stream has arrived here.
     pub(super) fn has_ended(&self, stream: StreamId) -> bool {
         let receiving = self.continuity.receivings.0.get(&stream);
         receiving.is_some_and(|receiving| receiving.is_ended)
     }
 
-    /// Takes in that the source keeps up a plan that ends here. If it has made none since others came in the place of those who have
-    /// left, it knows of no leaving: the word was lost, and the plan is theirs.
-    pub(super) fn go_on_by(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
+    /// Handles a renewal of a plan that ends here. A source that has made no plan since new
+    /// programs replaced those that left does not know of the leaving: the message was lost, and
+    /// the plan belongs to the new ones.
+    pub(super) fn confirm_former(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
         let newest = self.newest_ending(stream);
         let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) else {
             return;
@@ -208,22 +218,22 @@ impl Controller {
             .former
             .is_some_and(|former| epoch <= former && newest <= Some(former));
         let begun = receiving.begun.filter(|_| is_former);
-        if begun.is_some_and(|begun| begun + CROSSING <= now) {
+        if begun.is_some_and(|begun| begun + IN_FLIGHT_MAX <= now) {
             receiving.former = None;
             self.outputs.push_back(Output::GoesOn { stream });
         }
     }
 
     pub(super) fn handle_receipt(&mut self, from: NodeId, receipt: Receipt) {
-        match self.comes_right(from, receipt.stream, receipt.epoch) {
+        match self.check_next(from, receipt.stream, receipt.epoch) {
             None => self.note(Note::ReceiptAstray { from }),
-            Some(true) => self.take_receipt(receipt),
-            Some(false) => self.tell_up(Said::Receipt(receipt)),
+            Some(true) => self.apply_receipt(receipt),
+            Some(false) => self.send_upstream(Said::Receipt(receipt)),
         }
     }
 
-    /// Takes in what the sink of a plan of this node's has.
-    pub(super) fn take_receipt(&mut self, receipt: Receipt) {
+    /// Handles a receipt for a plan of this node.
+    pub(super) fn apply_receipt(&mut self, receipt: Receipt) {
         let Receipt {
             stream,
             epoch,
@@ -238,22 +248,23 @@ impl Controller {
             return;
         };
         let plan = source.sinks.get_mut(&sink);
-        let life = plan.map_or(Life::Same, |plan| plan.handle_since(since, epoch));
-        if life == Life::Former {
+        let incarnation = plan.map_or(Incarnation::Same, |plan| plan.handle_since(since, epoch));
+        if incarnation == Incarnation::Former {
             return;
         }
-        if life == Life::Next {
+        if incarnation == Incarnation::Next {
             source.session.handle_restarted(sink);
         }
-        // What a restarted sink had is gone with it, and it begins anew: with what is held for it, if that is.
-        if life == Life::Next && !source.publication.needs.is_held() {
+        // What a restarted sink had is gone with it. It begins again, with what is held for it if
+        // the stream is held.
+        if incarnation == Incarnation::Next && !source.publication.needs.is_held() {
             self.acknowledge_all(stream, sink);
         } else {
             self.acknowledge(stream, sink, held);
         }
     }
 
-    /// What a sink has need not be kept for it.
+    /// Reports to the driver what a sink has.
     fn acknowledge(&mut self, stream: StreamId, sink: NodeId, held: Held) {
         let Some(source) = self.sources.get(&stream) else {
             return;
@@ -274,7 +285,8 @@ impl Controller {
         });
     }
 
-    /// Takes in below which sequence nothing more comes of what a sink lacks, though it has later ones: the sink is told once.
+    /// Handles the sequence below which nothing is kept of what a sink lacks, though it has later
+    /// ADUs; the sink is notified once.
     pub fn tell_given_up(
         &mut self,
         (stream, sink): (StreamId, NodeId),
@@ -298,7 +310,7 @@ impl Controller {
         }
     }
 
-    /// Takes in that of a stream that ends here nothing more comes of what is lacking below a sequence.
+    /// Handles the source's notice that nothing more arrives of what is lacking below a sequence.
     pub(super) fn handle_given_up(&mut self, from: NodeId, stream: StreamId, below: Sequence) {
         let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
         let mut parts = self
@@ -310,7 +322,7 @@ impl Controller {
         }
     }
 
-    /// Nothing needs to be kept for a sink.
+    /// Reports to the driver that nothing needs to be kept for a sink.
     pub(super) fn acknowledge_all(&mut self, stream: StreamId, sink: NodeId) {
         self.acknowledge(stream, sink, Held::everything());
     }

@@ -1,7 +1,9 @@
-//! The keys of a stream: which plan is of which, who had the present one, and when there is another.
+//! The keys of a stream: which plan uses which, which nodes had the present one, and when it
+//! changes.
 //!
-//! *The idea.* Whoever was sent the key of a stream and loses the right to it, because it was revoked, its grant ended or was
-//! replaced by a smaller one, makes the key worthless: the source draws another, and every sink gets a plan of that.
+//! *The idea.* A node that was sent the key of a stream may lose the right to it: it is revoked, or
+//! its grant ends or is replaced by a smaller one. The key is then exposed: the source draws
+//! another, and every sink gets a plan with that.
 //!
 //! *What it does not do.* A sink that merely leaves is trusted as before.
 //!
@@ -19,9 +21,9 @@ use crate::time::Instant;
 #[derive(Debug)]
 pub(super) struct StreamKeys {
     present: KeyContent,
-    /// Each with the first plan that is not of it any more, in their order.
+    /// Former keys in order, each with the first plan that no longer uses it.
     former: Vec<(Epoch, KeyContent)>,
-    /// Who was sent the present one.
+    /// The nodes that were sent the present key.
     holders: BTreeSet<NodeId>,
 }
 
@@ -44,7 +46,8 @@ impl StreamKeys {
         former.map_or(&self.present, |(_, key)| key)
     }
 
-    /// Puts another key in the place of the present one, from this plan on; the oldest plan that is not over is that.
+    /// Replaces the present key from the plan `first` on. Keys of plans before `oldest` are
+    /// dropped.
     pub(super) fn change(&mut self, key: [u8; 32], first: Epoch, oldest: Epoch) {
         self.former.retain(|(end, _)| *end > oldest);
         let key_epoch = self.present.key_epoch + 1;
@@ -54,22 +57,23 @@ impl StreamKeys {
         self.holders.clear();
     }
 
-    /// Takes down that a node is sent the key of a plan.
-    pub(super) fn note_holder(&mut self, node: NodeId) {
+    /// Records that a node is sent the present key.
+    pub(super) fn add_holder(&mut self, node: NodeId) {
         if self.holders.len() < RECORDS_MAX {
             self.holders.insert(node);
         }
     }
 
-    /// Returns whether a node may have the present key: who came after too many to remember is taken to.
+    /// Returns whether a node may have the present key. Beyond the limit of the set, every node
+    /// counts as a holder.
     fn is_held_by(&self, node: NodeId) -> bool {
         self.holders.contains(&node) || self.holders.len() >= RECORDS_MAX
     }
 }
 
 impl Controller {
-    /// Has the streams take another key whose key a node has that may not have it any more.
-    pub(super) fn heed_exposure(&mut self, node: NodeId, now: Instant) {
+    /// Requests new keys for the streams of which a node has the key without the right to it.
+    pub(super) fn handle_key_exposure(&mut self, node: NodeId, now: Instant) {
         if self.trusts(node) {
             return;
         }
@@ -80,7 +84,8 @@ impl Controller {
         }
     }
 
-    /// Draws another key for a stream; the session asks again if there is no chance to be had.
+    /// Draws a new key for a stream. If the system gives no random bits, the session asks again
+    /// later.
     pub(super) fn rekey(&mut self, stream: StreamId, now: Instant, keys: &mut dyn Keys) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;

@@ -1,11 +1,13 @@
-//! What way a stream would take over the map as it is now, why, and what the other ways cost.
+//! The path that a stream would take over the present map, the reason, and what the alternatives
+//! cost.
 //!
-//! *The idea.* The same map and the same planner that serve streams are asked once more, for two nodes that somebody names;
-//! and again with each link of the answer taken away in turn. So each alternative is the best that is left if that link
-//! fails, which is what an operator wants to know of it.
+//! *The idea.* The map and planner that serve streams are queried for two given nodes, and again
+//! with each link of the answer removed in turn. So each alternative is the best path that is left
+//! if that link fails.
 //!
-//! *What it does not do.* It changes nothing, and the stream itself may go another way: its source plans with its own needs
-//! and by its own configuration, of which only its announcement is known here.
+//! *What it does not do.* It changes nothing. The stream itself may take another path: its source
+//! plans with its full needs and its own configuration, of which only the announcement is known
+//! here.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -26,74 +28,76 @@ use crate::time::Duration;
 use crate::units::Bitrate;
 use crate::wire::record::Announced;
 
-/// The stream that is planned where none is named: a common one of video.
+/// The rate that is assumed if no stream is named: ordinary video.
 const RATE_ASSUMED: Bitrate = Bitrate::from_kbps(1_000);
 
-/// The name of that stream.
+/// The name of the assumed stream.
 const NAME_ASSUMED: &str = "any";
 
 const _: () = assert!(NAME_ASSUMED.len() <= STREAM_NAME_BYTES_MAX, "it is a name");
 
-/// Ways between two nodes.
+/// Paths between two nodes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ways {
-    /// Where they begin.
+    /// The first node.
     pub from: NodeName,
-    /// Where they end.
+    /// The last node.
     pub to: NodeName,
-    /// The stream that they were planned for; none: one of the rate below, that is not confidential.
+    /// The stream that they were planned for; if none, a stream of `rate_bps` that is not
+    /// confidential.
     pub stream: Option<StreamName>,
-    /// Its rate, all layers together.
+    /// Its rate in bit/s, all layers together.
     pub rate_bps: u64,
     /// Whether it is confidential.
     pub confidential: bool,
-    /// The best.
+    /// The best path.
     pub best: Report,
-    /// The links of the best, as they are now.
+    /// The links of the best path, with their present values.
     pub hops: Vec<HopNow>,
-    /// The best in words.
+    /// The best path in words.
     pub why: String,
-    /// The best of what is left without each link of the best, the cheapest first.
+    /// The best paths without each link of the best, cheapest first.
     pub alternatives: Vec<Alternative>,
 }
 
-/// A link as the map has it.
+/// A link as the map shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HopNow {
     /// One end.
     pub from: NodeName,
     /// The other.
     pub to: NodeName,
-    /// One way, half of the round trip.
+    /// One-way delay in ms: half of the round trip.
     pub delay_ms: f64,
-    /// The share of packets lost.
+    /// The share of packets lost, 0 to 1.
     pub loss: f64,
-    /// What it carries, as the planner takes it.
+    /// Its rate in bit/s, as the planner assumes it.
     pub rate_bps: u64,
-    /// What its first end says that it carries to the second, measured or configured there; nothing if it does not know.
+    /// Its rate from `from` to `to` in bit/s, as `from` announces it (measured or configured), if
+    /// it does.
     pub there_bps: Option<u64>,
-    /// The same of the second end, back.
+    /// Its rate from `to` to `from` in bit/s, as `to` announces it, if it does.
     pub back_bps: Option<u64>,
-    /// What the configuration of this node says that it carries; nothing for links that are not its own.
+    /// Its rate in bit/s in this node's configuration; nothing for links of other nodes.
     pub configured_bps: Option<u64>,
-    /// Whether nobody else can listen on the way.
+    /// Whether it is safe from eavesdroppers.
     pub secure: bool,
 }
 
-/// A way that is left without one link.
+/// A path that avoids one link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Alternative {
-    /// The ends of each link without which it is the best way.
+    /// The links (pairs of ends) without each of which this is the best path.
     pub without: Vec<[NodeName; 2]>,
-    /// The way.
+    /// The path.
     pub way: Report,
 }
 
 impl Controller {
-    /// Plans between two nodes of the map, for a stream that somebody announces or for any.
+    /// Plans between two nodes of the map, for an announced stream or for an assumed one.
     ///
-    /// Cost    a plan for each link of the best way, and one in words
-    /// Fails   a sentence that says who is not on the map, or that nobody announces the stream
+    /// Cost    a plan for each link of the best path, and one explanation Fails   a sentence that
+    /// names a node that is not on the map, or a stream that is not announced
     pub fn ways(
         &self,
         from: NodeId,
@@ -101,7 +105,10 @@ impl Controller {
         stream: Option<&StreamName>,
     ) -> Result<Ways, String> {
         if from == to {
-            return Err(format!("{} is both ends", self.name_of(from)));
+            return Err(format!(
+                "both ends are the same node, {}",
+                self.name_of(from)
+            ));
         }
         let publication = match stream {
             Some(name) => self.announced(name)?,
@@ -132,7 +139,8 @@ impl Controller {
         })
     }
 
-    /// Returns what is known of a stream: all of it if it is published here, else what its record says.
+    /// Returns what is known of a stream: everything if it is published here, else what its record
+    /// says.
     fn announced(&self, name: &StreamName) -> Result<Publication, String> {
         let (_, announced) = self
             .directory
@@ -154,8 +162,8 @@ impl Controller {
                 delay_ms: edge.delay.as_millis_f64(),
                 loss: edge.loss.as_f64(),
                 rate_bps: edge.rate.as_bps(),
-                there_bps: self.told_rate(near, far),
-                back_bps: self.told_rate(far, near),
+                there_bps: self.announced_rate(near, far),
+                back_bps: self.announced_rate(far, near),
                 configured_bps: self.configured_rate([near, far]),
                 secure: edge.secure,
             })
@@ -163,8 +171,8 @@ impl Controller {
         path.windows(2).filter_map(hop).collect()
     }
 
-    /// Returns what a node says that its link to another carries.
-    fn told_rate(&self, from: NodeId, to: NodeId) -> Option<u64> {
+    /// Returns the rate that a node announces for its link to another, in bit/s.
+    fn announced_rate(&self, from: NodeId, to: NodeId) -> Option<u64> {
         let rate = self.directory.record(from)?.neighbour(to)?.rate;
         (rate > Bitrate::ZERO).then_some(rate.as_bps())
     }
@@ -179,7 +187,8 @@ impl Controller {
     }
 }
 
-/// Returns the publication that an announcement tells of; how much each layer is worth it does not tell.
+/// Returns the publication that an announcement describes; utilities are not announced, so they are
+/// equal.
 fn described(announced: &Announced) -> Publication {
     let rates: &[Bitrate] = match &announced.layers[..] {
         [] => &[RATE_ASSUMED],
@@ -241,7 +250,7 @@ fn alternatives(snapshot: &Snapshot, best: &Plan, policy: Policy) -> Vec<Alterna
     found
 }
 
-/// Returns where among the links that of two neighbours stands.
+/// Returns the index of the link between two neighbours.
 fn place_of(snapshot: &Snapshot, ends: &[NodeName]) -> Option<usize> {
     let topology = &snapshot.topology;
     let ends = [topology.find(&ends[0])?, topology.find(&ends[1])?];

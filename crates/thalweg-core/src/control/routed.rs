@@ -1,4 +1,4 @@
-//! Envelopes: signed messages that travel along the nodes written on them.
+//! Envelopes: signed messages that travel along the route written on them (source routing).
 
 use alloc::vec::Vec;
 
@@ -8,11 +8,12 @@ use crate::limits::PATH_NODES_MAX;
 use crate::time::Instant;
 use crate::wire::control::{self as wire, Body, Message, Routed};
 
-/// What precedes the addressee and the body under an envelope's signature.
+/// Domain separator in front of addressee and body under an envelope's signature.
 const ROUTED_CONTEXT: &[u8] = b"thalweg routed v1";
 
 impl Controller {
-    /// Sends a body along a route that begins here; what is for this node itself is handled before the input is done.
+    /// Sends a body along a route that begins here. A message to this node itself is queued, and
+    /// handled by `settle`.
     pub(super) fn send_routed(&mut self, route: Vec<NodeId>, body: Body, keys: &mut dyn Keys) {
         let Some(&to) = route.last().filter(|_| route.len() <= PATH_NODES_MAX) else {
             return;
@@ -129,8 +130,8 @@ impl Controller {
                 epoch,
                 feed,
             } => {
-                let way = reversed(route);
-                self.handle_cast(from, way, (stream, epoch), feed, keys);
+                let route_back = reversed(route);
+                self.handle_cast(from, route_back, (stream, epoch), feed, keys);
             }
             Body::Casting { stream, epoch } => {
                 if let Some(source) = self.sources.get_mut(&stream) {
@@ -145,7 +146,7 @@ fn signed_bytes(to: NodeId, body: &[u8]) -> Vec<u8> {
     [ROUTED_CONTEXT, &to.0, body].concat()
 }
 
-/// Returns the way back.
+/// Returns the reverse route.
 pub(super) fn reversed(route: &[NodeId]) -> Vec<NodeId> {
     route.iter().rev().copied().collect()
 }

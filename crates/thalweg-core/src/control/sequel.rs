@@ -1,20 +1,21 @@
-//! What comes after the end of a stream that is wanted here: the stream of another producer, or nothing.
+//! What follows the end of a wanted stream: the stream of another producer, or nothing.
 //!
-//! *The idea.* A producer that stands by is taken. One that was silent of late may be dead, and still be on the map, or be back: only its
-//! own word tells. So it is asked to serve, for [`ANSWER_WITHIN`], and whoever reads is told after that.
+//! *The idea.* A producer that stands by is taken. A producer that was recently silent may be dead
+//! but still on the map, or may be back; only its answer shows which. So it is asked to serve for
+//! [`ANSWER_WITHIN`], and the readers learn the outcome after that.
 //!
 //! ```text
-//! end ─► somebody stands by ───────────────────────────────────────────► goes on
-//!   └──► somebody was silent ─ Subscribe ─┬─ a part of its plan is here ─► goes on
-//!        │                                └─ 2 s, or nobody left to ask ─► over
-//!        └─ nobody ──────────────────────────────────────────────────────► over
+//! end ─► a producer stands by ─────────────────────────────────────────────► goes on
+//!   └──► a producer was silent ─ Subscribe ─┬─ a part of its plan is here ─► goes on
+//!        │                                  └─ 2 s, or none left to ask ───► over
+//!        └─ none ──────────────────────────────────────────────────────────► over
 //! ```
 //!
-//! All that were silent are asked at once, and the first that serves is taken, so this takes no longer where they are many. Until then
-//! nothing of theirs is given to anybody: the stream that has ended stays the one that was found, so that who reads more slowly comes
-//! to its end too, and asks in his turn.
+//! All silent producers are asked at once, and the first that serves is taken. Until then none of
+//! their ADUs is delivered: the stream that has ended stays the one found, so that a slower reader
+//! also reaches its end, and asks in turn.
 //!
-//! *What it does not do.* It reads no stream: the driver asks when the end of one has been read.
+//! *What it does not do.* It reads no stream: the driver calls when a reader has reached the end.
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -27,53 +28,53 @@ use crate::session::RENEW;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Body;
 
-/// How long who was silent has to serve. One that is there does after two round trips; so long the end of a stream waits
-/// for what is missing before it, too.
+/// How long a silent producer has to serve. A live one does after two round trips. The end of a
+/// stream waits as long for what is missing before it.
 pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(2);
 
-/// How a stream came to its end, as its last ADU says.
+/// How a stream ended, as its last ADU says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EndCause {
-    /// Its producer ended it: it is complete.
+    /// Its producer ended it: the stream is complete.
     Finished,
-    /// Its producer went away: the next of its name is waited for.
+    /// Its producer went away: the next of its name is awaited.
     CutOff,
 }
 
-/// What comes after the end of a stream, for who has read that.
+/// What follows the end of a stream, for a reader that has reached it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequel {
-    /// The stream of another producer, which is there or is waited for.
+    /// The stream of another producer, which is known or awaited.
     GoesOn,
     /// Nothing.
     Over,
-    /// One that was silent is asked; [`Output::Sequel`] says what comes of that.
+    /// A producer that was silent is being asked; [`Output::Sequel`] reports the outcome.
     Unsure,
 }
 
-/// Producers that were silent, and are asked whether they serve.
+/// Producers that were silent and are now asked to serve.
 #[derive(Debug)]
 pub(super) struct Probe {
-    /// The stream after which, and how it ended.
+    /// The stream that ended, and how.
     ended: StreamId,
     cause: EndCause,
     asked: Vec<(NodeId, StreamId)>,
     /// When to ask again.
-    ask: Instant,
-    /// When nobody is waited for any more.
+    ask_at: Instant,
+    /// When to stop waiting.
     until: Instant,
 }
 
 impl Probe {
     pub(super) fn poll_timeout(&self) -> Instant {
-        self.ask.min(self.until)
+        self.ask_at.min(self.until)
     }
 }
 
 impl Controller {
-    /// Takes in that the end of a wanted stream has been read here; returns what comes after it.
+    /// Handles a reader that has reached the end of a wanted stream; returns what follows.
     ///
-    /// Cost    of several that publish it, a way to each
+    /// Cost    a path search for each producer, if there are several
     pub fn handle_ended(
         &mut self,
         name: &StreamName,
@@ -86,16 +87,16 @@ impl Controller {
         };
         match wanted.subscription {
             Subscription::Found { stream, .. } if stream != ended => return Sequel::GoesOn,
-            // One that reads faster has come here before, or the source has withdrawn it meanwhile.
+            // A faster reader was here before, or the source has withdrawn the stream meanwhile.
             Subscription::Waiting if cause == EndCause::CutOff => return Sequel::GoesOn,
             Subscription::Found { .. } | Subscription::Waiting => {}
         }
         if wanted.probe.is_some() {
             return Sequel::Unsure;
         }
-        let others = self.others(name, ended);
-        if others.iter().any(|(node, _)| self.is_there(*node)) {
-            self.go_on_after(name, ended);
+        let successors = self.successors(name, ended);
+        if successors.iter().any(|(node, _)| self.is_available(*node)) {
+            self.mark_ended(name, ended);
             self.resolve_wanted(now, keys);
             self.settle(now, keys);
             return Sequel::GoesOn;
@@ -104,12 +105,12 @@ impl Controller {
             self.continuity.silent_producers.has(*node)
                 && self.directory.path(self.id(), *node).is_some()
         };
-        let asked: Vec<_> = others.into_iter().filter(may_be_back).collect();
+        let asked: Vec<_> = successors.into_iter().filter(may_be_back).collect();
         if asked.is_empty() {
             return match cause {
                 EndCause::Finished => Sequel::Over,
                 EndCause::CutOff => {
-                    self.wait_after(name, ended, now, keys);
+                    self.await_successor(name, ended, now, keys);
                     self.settle(now, keys);
                     Sequel::GoesOn
                 }
@@ -120,9 +121,10 @@ impl Controller {
         Sequel::Unsure
     }
 
-    /// Returns whose streams of a name may come after one, by their keys: one that has come to its end here is announced until its
-    /// end has settled, perhaps for longer than the next one lasts.
-    fn others(&self, name: &StreamName, ended: StreamId) -> Vec<(NodeId, StreamId)> {
+    /// Returns the streams of a name that may follow one, ordered by their producers' keys. A
+    /// stream that has ended here does not count: it stays announced until its end has settled,
+    /// perhaps for longer than its successor lasts.
+    fn successors(&self, name: &StreamName, ended: StreamId) -> Vec<(NodeId, StreamId)> {
         let before = self.wanted.get(name).map(|wanted| &wanted.ended[..]);
         let before = before.unwrap_or_default();
         let is_other = |(_, stream): &(NodeId, StreamId)| {
@@ -131,10 +133,12 @@ impl Controller {
         self.publishers(name).filter(is_other).collect()
     }
 
-    /// Has no stream taken again that has come to its end here, now that another comes after one.
-    fn go_on_after(&mut self, name: &StreamName, ended: StreamId) {
-        let others = self.others(name, ended);
-        let done = self.publishers(name).filter(|one| !others.contains(one));
+    /// Marks the streams that have ended here, so that none is taken again once another follows.
+    fn mark_ended(&mut self, name: &StreamName, ended: StreamId) {
+        let successors = self.successors(name, ended);
+        let done = self
+            .publishers(name)
+            .filter(|one| !successors.contains(one));
         let mut all: Vec<StreamId> = done.map(|(_, stream)| stream).collect();
         if !all.contains(&ended) {
             all.push(ended);
@@ -144,15 +148,15 @@ impl Controller {
         }
     }
 
-    /// Has a name waited for whose last producer went away.
-    fn wait_after(
+    /// Waits for the next producer of a name after the last went away.
+    fn await_successor(
         &mut self,
         name: &StreamName,
         ended: StreamId,
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        self.go_on_after(name, ended);
+        self.mark_ended(name, ended);
         self.resolve(name, now, keys);
     }
 
@@ -165,7 +169,8 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         for (source, stream) in &asked {
-            // It was left, and may not have heard of it: what its plans up to now bring is not for who comes back to it.
+            // It was left, and may not know: a returning reader must not get what its earlier plans
+            // bring.
             self.leave_received(*stream, now);
             self.send_to(*source, Body::Unsubscribe { stream: *stream }, now, keys);
         }
@@ -174,46 +179,46 @@ impl Controller {
                 ended,
                 cause,
                 asked,
-                ask: now,
+                ask_at: now,
                 until: now + ANSWER_WITHIN,
             });
-            // Who has ended its stream has nothing to say about it.
-            wanted.ask = Instant::NEVER;
+            // A stream that has ended here is not renewed.
+            wanted.ask_at = Instant::NEVER;
         }
-        self.look_at_probe(name, now, keys);
+        self.advance_probe(name, now, keys);
     }
 
-    /// Gives those who are asked their time.
-    pub(super) fn time_probes(&mut self, now: Instant, keys: &mut dyn Keys) {
+    /// Handles the probes that are due.
+    pub(super) fn handle_probe_timeout(&mut self, now: Instant, keys: &mut dyn Keys) {
         let is_due = |probe: &Probe| probe.poll_timeout() <= now;
         let due = self.wanted.iter();
         let due = due.filter(|(_, wanted)| wanted.probe.as_ref().is_some_and(is_due));
         let due: Vec<StreamName> = due.map(|(name, _)| name.clone()).collect();
         for name in due {
-            self.look_at_probe(&name, now, keys);
+            self.advance_probe(&name, now, keys);
         }
     }
 
-    /// Looks whether those who are asked need not be waited for any more, and asks them again.
-    pub(super) fn look_at_probe(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
+    /// Advances a probe: ends it if it is decided, else asks again when that is due.
+    pub(super) fn advance_probe(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
         let Some(wanted) = self.wanted.get_mut(name) else {
             return;
         };
         let Some(mut probe) = wanted.probe.take() else {
             return;
         };
-        let others = self.others(name, probe.ended);
+        let successors = self.successors(name, probe.ended);
         let stands_by = |one: &&(NodeId, StreamId)| !probe.asked.contains(one);
-        let mut standing_by = others.iter().filter(stands_by);
-        if standing_by.any(|(node, _)| self.is_there(*node)) {
+        let mut standing_by = successors.iter().filter(stands_by);
+        if standing_by.any(|(node, _)| self.is_available(*node)) {
             return self.end_probe(name, &probe, Sequel::GoesOn, now, keys);
         }
-        probe.asked.retain(|one| others.contains(one));
+        probe.asked.retain(|one| successors.contains(one));
         if probe.asked.is_empty() || probe.until <= now {
             return self.end_probe(name, &probe, Sequel::Over, now, keys);
         }
-        if probe.ask <= now {
-            probe.ask = now + ASK_AGAIN;
+        if probe.ask_at <= now {
+            probe.ask_at = now + ASK_AGAIN;
             for (source, stream) in &probe.asked {
                 let subscribe = Body::Subscribe {
                     stream: *stream,
@@ -227,7 +232,7 @@ impl Controller {
         }
     }
 
-    /// Tells what has come of asking when none of those has served, and leaves them.
+    /// Ends a probe in which no producer served, and unsubscribes from all of them.
     fn end_probe(
         &mut self,
         name: &StreamName,
@@ -238,37 +243,42 @@ impl Controller {
     ) {
         let goes_on = sequel == Sequel::GoesOn || probe.cause == EndCause::CutOff;
         if goes_on {
-            self.go_on_after(name, probe.ended);
+            self.mark_ended(name, probe.ended);
         }
-        self.leave_asked(&probe.asked, now, keys);
+        self.unsubscribe_asked(&probe.asked, now, keys);
         if let Some(wanted) = self.wanted.get_mut(name) {
-            wanted.ask = now + RENEW;
+            wanted.ask_at = now + RENEW;
         }
         self.resolve(name, now, keys);
-        self.tell_sequel(name, goes_on);
-        // Whoever has been found is to be asked.
+        self.report_sequel(name, goes_on);
+        // A producer that was found is subscribed to at once.
         self.renew_wanted(now, keys);
     }
 
-    /// Takes in that nobody here waits any more for what comes after a stream.
-    pub(super) fn drop_probe(
+    /// Handles the end of a subscription during a probe.
+    pub(super) fn cancel_probe(
         &mut self,
         name: &StreamName,
         probe: &Probe,
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        self.leave_asked(&probe.asked, now, keys);
-        self.tell_sequel(name, false);
+        self.unsubscribe_asked(&probe.asked, now, keys);
+        self.report_sequel(name, false);
     }
 
-    fn leave_asked(&mut self, asked: &[(NodeId, StreamId)], now: Instant, keys: &mut dyn Keys) {
+    fn unsubscribe_asked(
+        &mut self,
+        asked: &[(NodeId, StreamId)],
+        now: Instant,
+        keys: &mut dyn Keys,
+    ) {
         for &(source, stream) in asked {
             self.send_to(source, Body::Unsubscribe { stream }, now, keys);
         }
     }
 
-    fn tell_sequel(&mut self, name: &StreamName, goes_on: bool) {
+    fn report_sequel(&mut self, name: &StreamName, goes_on: bool) {
         self.outputs.push_back(Output::Sequel {
             name: name.clone(),
             goes_on,
@@ -276,13 +286,13 @@ impl Controller {
     }
 
     fn send_to(&mut self, node: NodeId, body: Body, now: Instant, keys: &mut dyn Keys) {
-        if let Some(way) = self.way_to(node, now) {
-            self.send_routed(way, body, keys);
+        if let Some(path) = self.path_to(node, now) {
+            self.send_routed(path, body, keys);
         }
     }
 
-    /// Takes in that a plan ends here whose source is perhaps one that was silent and is asked: it is back.
-    pub(super) fn take_up_asked(
+    /// Handles a plan that ends here: if its source is being probed, that source is back.
+    pub(super) fn adopt_asked(
         &mut self,
         source: NodeId,
         (stream, epoch): (StreamId, Epoch),
@@ -301,19 +311,19 @@ impl Controller {
         let Some(mut probe) = wanted.and_then(|wanted| wanted.probe.take()) else {
             return;
         };
-        self.go_on_after(&name, probe.ended);
+        self.mark_ended(&name, probe.ended);
         probe.asked.retain(|one| *one != (source, stream));
-        self.leave_asked(&probe.asked, now, keys);
+        self.unsubscribe_asked(&probe.asked, now, keys);
         self.continuity.silent_producers.remove(source);
         self.is_changed = true;
         if let Some(wanted) = self.wanted.get_mut(&name) {
             wanted.find(source, stream, now + RENEW);
         }
-        self.begin_again((stream, epoch), now);
+        self.restart_received((stream, epoch), now);
         self.outputs.push_back(Output::Found {
             name: name.clone(),
             stream,
         });
-        self.tell_sequel(&name, true);
+        self.report_sequel(&name, true);
     }
 }

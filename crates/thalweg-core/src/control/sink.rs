@@ -1,10 +1,11 @@
-//! The streams that programs on this node want: finding who publishes them, subscribing, staying subscribed.
+//! Streams that local programs want: finding their producers, subscribing, renewing.
 //!
-//! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink stays with the one that
-//! it has for as long as there is a way to that and it announces the stream, and then takes the one of the smallest key to which
-//! there is a way; so who comes back does not take it away again, and two that come and go do not make it flap. A producer that
-//! ends its stream is done: [`sequel`](super::sequel) has what comes then. One that says why it does not
-//! serve this node, and has no plan left that ends here, is asked again only after all others, for a time.
+//! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by.
+//! A sink stays with its producer while that is reachable and announces the stream. Otherwise it
+//! takes the reachable producer with the smallest key. So a producer that returns does not take a
+//! sink back, and two that come and go do not make it flap. A producer that refuses this node, and
+//! has no plan left that ends here, is asked last for [`REFUSED_FOR`]. The end of a stream is
+//! handled by [`sequel`](super::sequel).
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -20,54 +21,54 @@ use crate::session::RENEW;
 use crate::time::{Duration, Instant};
 use crate::wire::control::Body;
 
-/// How soon a subscription that has not been answered by a plan is repeated.
+/// Interval of subscriptions until a plan is installed.
 pub(super) const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// For how long another producer is taken rather than one that has refused.
+/// How long other producers are preferred to one that has refused.
 pub(super) const REFUSED_FOR: Duration = Duration::from_secs(30);
 
-/// Producers whose refusals are known of one wanted stream; of more the first are forgotten.
+/// Maximum number of refusals remembered per wanted stream; the oldest are forgotten.
 const REFUSALS_MAX: usize = 16;
 
-/// How a wanted stream is.
+/// The state of a wanted stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subscription {
-    /// Nobody publishes it; what waits for it has been told so.
+    /// No node publishes it; its subscribers have been notified.
     Waiting,
     /// A node publishes it.
     Found {
         /// That node.
         source: NodeId,
-        /// The stream, until its publisher starts anew.
+        /// The stream, until its publisher restarts.
         stream: StreamId,
         /// Whether a plan that ends here has been installed.
         is_served: bool,
     },
 }
 
-/// A stream that is wanted here.
+/// A stream that local programs want.
 #[derive(Debug)]
 pub(super) struct Wanted {
     pub(super) subscription: Subscription,
-    /// The stream that was found last; it may be found again, when there is a way to its source again.
+    /// The last stream found; it may be found again when its source is reachable again.
     pub(super) stream: Option<StreamId>,
-    /// When the source is to be asked, again or for the first time.
-    pub(super) ask: Instant,
-    /// Since when the source is asked, while it has never answered.
-    unanswered: Option<Instant>,
-    /// The way to the source by which it was heard of last, if it was.
-    way: Vec<NodeId>,
-    /// When it was to be asked last, there was no way to it.
-    is_cut_off: bool,
-    /// Nobody published it when that was looked up last.
-    waits: bool,
-    /// The stream that was found came when it was waited for.
+    /// When to subscribe, again or for the first time.
+    pub(super) ask_at: Instant,
+    /// Since when subscriptions go unanswered, if none was ever answered.
+    unanswered_since: Option<Instant>,
+    /// The path on which the source last kept up a plan; empty if none is known.
+    path: Vec<NodeId>,
+    /// There was no path to the source when a subscription was due.
+    is_unreachable: bool,
+    /// No node published it at the last lookup.
+    is_waiting: bool,
+    /// The stream was found while programs waited for it.
     has_waited: bool,
-    /// The streams of this name that have come to their ends here and are announced still: none is taken again.
+    /// Streams of this name that have ended here and are still announced: none is taken again.
     pub(super) ended: Vec<StreamId>,
-    /// Who is asked whether it goes on after the stream that was found.
+    /// The producers asked for a successor of the stream that has ended.
     pub(super) probe: Option<Probe>,
-    /// Who does not serve us, since somebody last did.
+    /// Producers that refused, since one last served.
     refusals: Vec<Refusal>,
 }
 
@@ -75,14 +76,15 @@ pub(super) struct Wanted {
 #[derive(Debug)]
 struct Refusal {
     source: NodeId,
-    /// What it said: the same is told once.
+    /// The reason it gave; programs are notified of the same reason once.
     reason: String,
-    /// Until then another is taken rather than it.
+    /// Until then, other producers are preferred.
     until: Instant,
 }
 
 impl Controller {
-    /// Wants a stream, which need not exist yet, until [`Controller::unsubscribe`]; wanting it twice is wanting it.
+    /// Subscribes to a stream, which need not exist yet, until [`Controller::unsubscribe`].
+    /// Repeating it has no effect.
     #[expect(clippy::needless_pass_by_value, reason = "it is kept, under its name")]
     pub fn subscribe(&mut self, name: StreamName, now: Instant, keys: &mut dyn Keys) {
         if self.wanted.contains_key(&name) {
@@ -97,11 +99,11 @@ impl Controller {
         let wanted = Wanted {
             subscription: Subscription::Waiting,
             stream: None,
-            ask: Instant::NEVER,
-            unanswered: None,
-            way: Vec::new(),
-            is_cut_off: false,
-            waits: false,
+            ask_at: Instant::NEVER,
+            unanswered_since: None,
+            path: Vec::new(),
+            is_unreachable: false,
+            is_waiting: false,
             has_waited: false,
             ended: Vec::new(),
             probe: None,
@@ -110,43 +112,43 @@ impl Controller {
         self.wanted.insert(name.clone(), wanted);
         self.resolve_wanted(now, keys);
         if let Some(wanted) = self.wanted.get_mut(&name) {
-            wanted.waits = wanted.subscription == Subscription::Waiting;
+            wanted.is_waiting = wanted.subscription == Subscription::Waiting;
         }
         self.settle(now, keys);
     }
 
-    /// Does not want a stream any more.
+    /// Ends the subscription to a stream.
     pub fn unsubscribe(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
         let Some(wanted) = self.wanted.remove(name) else {
             return;
         };
         if let Some(probe) = &wanted.probe {
-            self.drop_probe(name, probe, now, keys);
+            self.cancel_probe(name, probe, now, keys);
         }
         if let Subscription::Found { source, stream, .. } = wanted.subscription {
             self.leave_received(stream, now);
-            if let Some(way) = self.directory.path(self.id(), source) {
-                self.send_routed(way, Body::Unsubscribe { stream }, keys);
+            if let Some(path) = self.directory.path(self.id(), source) {
+                self.send_routed(path, Body::Unsubscribe { stream }, keys);
             }
         }
         self.settle(now, keys);
     }
 
-    /// Returns how a wanted stream is, `None` if it is not wanted.
+    /// Returns the state of a wanted stream, `None` if it is not wanted.
     pub fn subscription(&self, name: &StreamName) -> Option<Subscription> {
         self.wanted.get(name).map(|wanted| wanted.subscription)
     }
 
-    /// Returns who announces a stream of a name, and which that is.
+    /// Returns the nodes that announce a stream of a name, with its id.
     pub(super) fn publishers(&self, name: &StreamName) -> impl Iterator<Item = (NodeId, StreamId)> {
         let publishers = self.directory.publishers(name);
         publishers.map(|(node, stream)| (node, stream.id))
     }
 
-    /// Returns who publishes a stream for this node: whoever did before, if that still does, can be reached, answers and has
-    /// not refused, or nobody else does.
+    /// Returns the producer to use for a stream. The present one is kept if it still publishes, is
+    /// reachable, answers and has not refused, or if no other is better.
     ///
-    /// Cost    of several that publish it, a way to each
+    /// Cost    a path search for each producer, if there are several
     fn publisher(&self, name: &StreamName, now: Instant) -> Option<(NodeId, StreamId)> {
         let wanted = self.wanted.get(name);
         let ended = wanted.map(|wanted| &wanted.ended[..]).unwrap_or_default();
@@ -163,7 +165,7 @@ impl Controller {
         }
         let rank = |publisher: &(NodeId, StreamId)| {
             (
-                !self.is_there(publisher.0),
+                !self.is_available(publisher.0),
                 refuses(publisher.0),
                 Some(*publisher) != before,
                 publisher.0,
@@ -172,13 +174,14 @@ impl Controller {
         all.into_iter().min_by_key(rank)
     }
 
-    /// Returns whether there is a way to a producer, and it answers.
-    pub(super) fn is_there(&self, producer: NodeId) -> bool {
+    /// Returns whether a producer is reachable and answers.
+    pub(super) fn is_available(&self, producer: NodeId) -> bool {
         let is_silent = self.continuity.silent_producers.has(producer);
         !is_silent && self.directory.path(self.id(), producer).is_some()
     }
 
-    /// Looks up the publishers of wanted streams, and asks those that there was no way to.
+    /// Looks up the producers of wanted streams, and subscribes to those that have become
+    /// reachable.
     pub(super) fn resolve_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
         let names: Vec<StreamName> = self.wanted.keys().cloned().collect();
         for name in names {
@@ -187,19 +190,20 @@ impl Controller {
         self.renew_wanted(now, keys);
     }
 
-    /// Looks up the publisher of a wanted stream.
+    /// Looks up the producer of a wanted stream.
     pub(super) fn resolve(&mut self, name: &StreamName, now: Instant, keys: &mut dyn Keys) {
         let Some(wanted) = self.wanted.get(name) else {
             return;
         };
         if wanted.probe.is_some() {
-            return self.look_at_probe(name, now, keys);
+            return self.advance_probe(name, now, keys);
         }
         let before = match wanted.subscription {
             Subscription::Waiting => None,
             Subscription::Found { source, stream, .. } => Some((source, stream)),
         };
-        // After the end of a stream who was silent is found when it serves, or has been quiet for long enough.
+        // After the end of a stream, a silent producer is taken only when it serves, or its silence
+        // has been forgotten.
         let is_after_end = wanted.stream.is_some_and(|last| self.has_ended(last));
         let is_put_off = |one: &(NodeId, StreamId)| {
             is_after_end && Some(*one) != before && self.continuity.silent_producers.has(one.0)
@@ -209,36 +213,39 @@ impl Controller {
             return;
         };
         if published == before {
-            // A record comes by the way that it describes, so a stream is known a little before the way to it.
-            if wanted.is_cut_off {
-                wanted.ask = now;
+            // A record arrives over the path that it describes, so a stream is known a little
+            // before the path to it.
+            if wanted.is_unreachable {
+                wanted.ask_at = now;
             }
             return;
         }
         let name = name.clone();
         if let Some((source, stream)) = published {
-            // The next stream of a producer that died has begun while the end of the one before was on its way.
+            // A producer that died may have restarted its stream while the end of the former one
+            // was on its path.
             let follows = before
                 .is_some_and(|(producer, last)| producer == source && wanted.ended.contains(&last));
             let is_new = wanted.stream != Some(stream);
-            wanted.has_waited = is_new && (core::mem::take(&mut wanted.waits) || follows);
+            wanted.has_waited = is_new && (core::mem::take(&mut wanted.is_waiting) || follows);
             let begins = wanted.find(source, stream, now).is_none();
-            wanted.unanswered = Some(now);
+            wanted.unanswered_since = Some(now);
             let mut refusals = wanted.refusals.iter();
             let has_refused = refusals.any(|one| before.is_some_and(|left| left.0 == one.source));
-            let is_left = begins && self.begin_anew(stream, now);
+            let is_left = begins && self.begin_received(stream, now);
             self.outputs.push_back(Output::Found { name, stream });
-            if is_left && let Some(way) = self.way_to(source, now) {
-                // The word of those before may have been lost. It goes before the next, by the same way.
-                self.send_routed(way, Body::Unsubscribe { stream }, keys);
+            if is_left && let Some(path) = self.path_to(source, now) {
+                // The earlier `Unsubscribe` may have been lost. This one goes before the next
+                // `Subscribe`, on the same path.
+                self.send_routed(path, Body::Unsubscribe { stream }, keys);
             }
-            self.leave_producer(before, has_refused, keys);
+            self.unsubscribe_from(before, has_refused, keys);
         } else {
             wanted.subscription = Subscription::Waiting;
-            wanted.waits = true;
-            // There is nobody to be asked, also when a way comes up again.
-            (wanted.ask, wanted.is_cut_off) = (Instant::NEVER, false);
-            // Each reader that has come to the end of it knows.
+            wanted.is_waiting = true;
+            // No producer is left to ask, even if a path comes up again.
+            (wanted.ask_at, wanted.is_unreachable) = (Instant::NEVER, false);
+            // Each reader that has reached the end of it knows already.
             let is_read = before.is_some_and(|(_, stream)| wanted.ended.contains(&stream));
             if !is_read {
                 let notice = Notice::Gone;
@@ -247,8 +254,9 @@ impl Controller {
         }
     }
 
-    /// Says to a producer that was left because it has refused, or did not answer and may be there, that it has been.
-    fn leave_producer(
+    /// Unsubscribes from a producer that was left because it refused, or was silent and may still
+    /// be alive.
+    fn unsubscribe_from(
         &mut self,
         left: Option<(NodeId, StreamId)>,
         has_refused: bool,
@@ -257,15 +265,18 @@ impl Controller {
         let may_serve = |producer| has_refused || self.continuity.silent_producers.has(producer);
         let left = left.filter(|(producer, _)| may_serve(*producer));
         if let Some((producer, stream)) = left
-            && let Some(way) = self.directory.path(self.id(), producer)
+            && let Some(path) = self.directory.path(self.id(), producer)
         {
-            self.send_routed(way, Body::Unsubscribe { stream }, keys);
+            self.send_routed(path, Body::Unsubscribe { stream }, keys);
         }
     }
 
-    /// Subscribes where it is due.
+    /// Sends the subscriptions that are due.
     pub(super) fn renew_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
-        let due = self.wanted.iter().filter(|(_, wanted)| wanted.ask <= now);
+        let due = self
+            .wanted
+            .iter()
+            .filter(|(_, wanted)| wanted.ask_at <= now);
         let due = due.map(|(name, wanted)| (name.clone(), !wanted.refusals.is_empty()));
         let due: Vec<(StreamName, bool)> = due.collect();
         for (name, is_refused) in due {
@@ -289,44 +300,44 @@ impl Controller {
         else {
             return;
         };
-        wanted.ask = now + if is_served { RENEW } else { ASK_AGAIN };
-        let (unanswered, has_waited) = (wanted.unanswered, wanted.has_waited);
-        let is_unheard = unanswered.is_some_and(|since| since + PATIENCE <= now);
-        let known = wanted.way.clone();
-        let is_whole = |way: &[NodeId]| {
-            let mut hops = way.windows(2);
-            way.len() > 1 && hops.all(|hop| self.directory.is_joined(hop[0], hop[1]))
+        wanted.ask_at = now + if is_served { RENEW } else { ASK_AGAIN };
+        let (unanswered_since, has_waited) = (wanted.unanswered_since, wanted.has_waited);
+        let is_unheard = unanswered_since.is_some_and(|since| since + PATIENCE <= now);
+        let known = wanted.path.clone();
+        let is_whole = |path: &[NodeId]| {
+            let mut hops = path.windows(2);
+            path.len() > 1 && hops.all(|hop| self.directory.is_joined(hop[0], hop[1]))
         };
-        let way = if is_whole(&known) && !is_unheard {
+        let path = if is_whole(&known) && !is_unheard {
             Some(known)
         } else {
-            if is_unheard && let Some(way) = self.way_to(source, now) {
-                self.doubt_unanswered(&way, way.get(1..).unwrap_or_default(), now);
+            if is_unheard && let Some(path) = self.path_to(source, now) {
+                self.suspect_unanswered(&path, path.get(1..).unwrap_or_default(), now);
             }
-            self.way_to(source, now)
+            self.path_to(source, now)
         };
         if let Some(wanted) = self.wanted.get_mut(name) {
-            wanted.is_cut_off = way.is_none();
-            if is_unheard || way.is_none() {
-                wanted.unanswered = unanswered.map(|_| now);
+            wanted.is_unreachable = path.is_none();
+            if is_unheard || path.is_none() {
+                wanted.unanswered_since = unanswered_since.map(|_| now);
             }
         }
-        if let Some(way) = way {
-            self.send_routed(way, Body::Subscribe { stream, has_waited }, keys);
+        if let Some(path) = path {
+            self.send_routed(path, Body::Subscribe { stream, has_waited }, keys);
         }
     }
 
-    /// Returns a way to a source by nodes that pass on what they are given, if there is one, or by any.
-    pub(super) fn way_to(&self, source: NodeId, now: Instant) -> Option<Vec<NodeId>> {
-        let way = self.way_avoiding(source, Avoid::Nodes, now);
-        way.or_else(|| self.directory.path(self.id(), source))
+    /// Returns a path to a source that avoids suspected nodes if there is one, or else any.
+    pub(super) fn path_to(&self, source: NodeId, now: Instant) -> Option<Vec<NodeId>> {
+        let path = self.path_avoiding(source, Avoid::Nodes, now);
+        path.or_else(|| self.directory.path(self.id(), source))
     }
 
-    /// A plan for a wanted stream has been installed here.
-    pub(super) fn note_served(&mut self, served: StreamId, way: &[NodeId]) {
+    /// Handles a plan for a wanted stream that was installed here.
+    pub(super) fn mark_served(&mut self, served: StreamId, path: &[NodeId]) {
         for (name, wanted) in &mut self.wanted {
             if wanted.stream == Some(served) {
-                (wanted.unanswered, wanted.way) = (None, way.to_vec());
+                (wanted.unanswered_since, wanted.path) = (None, path.to_vec());
                 wanted.refusals.clear();
             }
             match &mut wanted.subscription {
@@ -343,8 +354,9 @@ impl Controller {
         }
     }
 
-    /// A plan for a stream is over here: if it was the last that ends here, a source that has refused does not serve any more.
-    pub(super) fn note_unserved(&mut self, over: StreamId) {
+    /// Handles the removal of a plan: if it was the last that ends here, a source that has refused
+    /// no longer serves.
+    pub(super) fn mark_unserved(&mut self, over: StreamId) {
         if self.newest_ending(over).is_some() {
             return;
         }
@@ -365,8 +377,8 @@ impl Controller {
         }
     }
 
-    /// Tells all who want a stream the same.
-    pub(super) fn tell_wanted(&mut self, notice: &Notice) {
+    /// Notifies the subscribers of all wanted streams.
+    pub(super) fn notify_wanted(&mut self, notice: &Notice) {
         let told = self.wanted.keys().map(|name| Output::Notice {
             name: name.clone(),
             notice: notice.clone(),
@@ -374,7 +386,7 @@ impl Controller {
         self.outputs.extend(told);
     }
 
-    /// The source says why it does not serve us now: perhaps another does.
+    /// Handles the reason of a source that does not serve this node; another producer may.
     pub(super) fn handle_refused(
         &mut self,
         from: NodeId,
@@ -396,10 +408,10 @@ impl Controller {
             if (asked, stream) != (from, refused) {
                 continue;
             }
-            wanted.unanswered = None;
-            // What was served goes on being so by the plan in force, or is again when there is another.
+            wanted.unanswered_since = None;
+            // A served stream goes on with the plan in force, or with the next.
             let until = if is_served { now } else { now + REFUSED_FOR };
-            if wanted.note_refusal(from, reason, until, now) {
+            if wanted.record_refusal(from, reason, until, now) {
                 let notice = Notice::Refused {
                     source: source.clone(),
                     reason: reason.into(),
@@ -409,35 +421,36 @@ impl Controller {
                 self.outputs.push_back(Output::Notice { name, notice });
             }
         }
-        self.note_unserved(refused);
+        self.mark_unserved(refused);
         self.resolve_wanted(now, keys);
     }
 }
 
 impl Wanted {
-    /// Takes a producer, who is to be asked then; returns the stream that was found before.
+    /// Switches to a producer and schedules its subscription; returns the stream that was found
+    /// before.
     pub(super) fn find(
         &mut self,
         source: NodeId,
         stream: StreamId,
-        ask: Instant,
+        ask_at: Instant,
     ) -> Option<StreamId> {
         self.subscription = Subscription::Found {
             source,
             stream,
             is_served: false,
         };
-        self.ask = ask;
-        (self.unanswered, self.way) = (None, Vec::new());
+        self.ask_at = ask_at;
+        (self.unanswered_since, self.path) = (None, Vec::new());
         self.stream.replace(stream)
     }
 
     pub(super) fn poll_timeout(&self) -> Instant {
         let probe = self.probe.as_ref().map(Probe::poll_timeout);
-        self.ask.min(probe.unwrap_or(Instant::NEVER))
+        self.ask_at.min(probe.unwrap_or(Instant::NEVER))
     }
 
-    /// Returns whether a producer has refused of late; the one that is asked now has until it serves.
+    /// Returns whether a producer has refused recently; for the present one, until it serves.
     fn is_refused(&self, producer: NodeId, now: Instant) -> bool {
         let is_asked = matches!(
             self.subscription,
@@ -447,8 +460,15 @@ impl Wanted {
         refusals.any(|one| one.source == producer && (is_asked || now < one.until))
     }
 
-    /// Remembers who refuses and why, and until when as first said if that is not over; returns whether it is new.
-    fn note_refusal(&mut self, source: NodeId, reason: &str, until: Instant, now: Instant) -> bool {
+    /// Records a refusal, keeping an earlier deadline that is not over; returns whether its reason
+    /// is new.
+    fn record_refusal(
+        &mut self,
+        source: NodeId,
+        reason: &str,
+        until: Instant,
+        now: Instant,
+    ) -> bool {
         let known = self.refusals.iter().position(|one| one.source == source);
         let before = known.map(|place| self.refusals.remove(place));
         if self.refusals.len() >= REFUSALS_MAX {

@@ -1,4 +1,4 @@
-//! The streams that this node publishes: who wants them, by which plan, and its deployment.
+//! Published streams: their sinks, the plan for each, and its deployment.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -26,107 +26,110 @@ use crate::time::{Duration, Instant};
 use crate::wire::control::Body;
 use crate::wire::record::Announced;
 
-/// A stream that this node publishes, or has published a moment ago.
+/// A stream that this node publishes, or published a moment ago.
 #[derive(Debug)]
 pub struct Source {
     stream: StreamId,
     start: [u8; 8],
     pub(super) publication: Publication,
-    /// The way to the one sink that is served, if its program has given one.
-    pub(super) given: Option<Vec<Part>>,
+    /// The plan to its one sink, if the program supplied it.
+    pub(super) fixed_plan: Option<Vec<Part>>,
     pub(super) session: Session,
     pub(super) sinks: BTreeMap<NodeId, SinkPlan>,
     /// How many layers each plan carries to its end.
     pub(super) layers: BTreeMap<Epoch, u8>,
     pub(super) keys: StreamKeys,
-    /// The plans that ADUs are given under, as the driver knows them.
-    told: Vec<Given>,
-    /// The sinks of a stream that is held, as the driver knows them.
-    told_sinks: Vec<Sinkward>,
-    /// The nodes of the plans that are not over.
+    /// The plans of the last [`Output::Active`].
+    reported: Vec<Given>,
+    /// The sinks of the last [`Output::Holding`], of a held stream.
+    reported_sinks: Vec<Sinkward>,
+    /// The nodes of each plan that is not over.
     pub(super) paths: BTreeMap<Epoch, Vec<NodeId>>,
-    /// The place on its path of the node where a plan is grafted, if it is.
+    /// For a grafted plan, the position on its path of the node where it is grafted.
     pub(super) grafts: BTreeMap<Epoch, usize>,
-    /// What became of its ADUs.
+    /// The sums of its accounts.
     pub(super) book: Book,
     pub(super) stage: Stage,
 }
 
-/// What is known of the plan for one sink.
+/// The state of the plan for one sink.
 #[derive(Clone, Debug)]
 pub struct SinkPlan {
-    /// The plan's number; 0 while none is in force.
+    /// The epoch in force; 0 if none is.
     pub epoch: Epoch,
-    /// How far it is.
+    /// How far it is deployed.
     pub state: PlanState,
     /// Why it failed, as a sentence.
     pub reason: Option<String>,
-    /// The plan in force, for people; none for an unplanned stream.
+    /// The plan in force, for display; none for an unplanned stream.
     pub words: Option<Words>,
     /// The plan that is being deployed.
     pub(super) deploying: Option<(Epoch, Option<Words>)>,
-    /// The way on which the sink asked, reversed: on it the sink is told why it gets nothing.
-    pub(super) way: Vec<NodeId>,
-    /// When the sink began to note what comes, by its clock, and the newest plan under which it has said so; one that was
-    /// restarted says another time.
+    /// The route of the sink's last subscription, reversed: refusals go back on it.
+    pub(super) route_back: Vec<NodeId>,
+    /// When the sink began to record what arrives (its clock, ms), and the newest plan under which
+    /// it reported this. A restarted sink reports another time.
     pub(super) since: Option<(u64, Epoch)>,
-    /// Below which sequence it was told that nothing more comes.
+    /// Below this sequence, the sink was reported that nothing more arrives.
     pub(super) given_up: Sequence,
-    /// Whether it asked for the stream before that was announced, and so begins with its first ADU.
+    /// Whether it asked for the stream before it was announced, and so begins with its first ADU.
     has_waited: bool,
-    /// How many plannings were asked for; the result of an earlier one is not taken.
+    /// How many plannings were requested; the result of an earlier one is ignored.
     pub(super) plannings: u64,
 }
 
-/// Of which life of a sink a receipt is.
+/// Which incarnation of a sink sent a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// Of the one that is known.
+pub(super) enum Incarnation {
+    /// The known one.
     Same,
-    /// Of one that began since.
+    /// One that started after it.
     Next,
-    /// Of one that is over.
+    /// An earlier one.
     Former,
 }
 
 impl SinkPlan {
-    /// The sink lacks a plan, as when it was restarted: what it says from now on may be of another life.
+    /// Handles a sink that lacks a plan, as after a restart: its next receipt may be of a new
+    /// incarnation.
     pub(super) const fn handle_lacking(&mut self) {
         if let Some((_, newest)) = &mut self.since {
             *newest = Epoch(0);
         }
     }
 
-    /// Takes in since when a sink notes what comes, as it says under a plan. Its clock may have been set back between two lives;
-    /// then it says so under a newer plan, or has said that it lacks the one that it had.
-    pub(super) fn handle_since(&mut self, since: u64, epoch: Epoch) -> Life {
+    /// Handles the start time in a receipt for a plan.
+    pub(super) fn handle_since(&mut self, since: u64, epoch: Epoch) -> Incarnation {
         let Some((before, newest)) = self.since else {
             self.since = Some((since, epoch));
-            return Life::Same;
+            return Incarnation::Same;
         };
-        let life = match since.cmp(&before) {
-            Ordering::Equal => Life::Same,
-            Ordering::Less if epoch <= newest => return Life::Former,
-            Ordering::Less | Ordering::Greater => Life::Next,
+        // A sink's clock may have been set back between two incarnations. A smaller time is then of
+        // a new one only if it comes under a newer plan, or after the sink reported that it lacks
+        // its plan.
+        let incarnation = match since.cmp(&before) {
+            Ordering::Equal => Incarnation::Same,
+            Ordering::Less if epoch <= newest => return Incarnation::Former,
+            Ordering::Less | Ordering::Greater => Incarnation::Next,
         };
         self.since = Some((since, epoch.max(newest)));
-        life
+        incarnation
     }
 }
 
-/// How far the plan for a sink is.
+/// The state of the plan for a sink.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanState {
-    /// It is made, or its nodes install it.
+    /// Being made, or being installed.
     Deploying,
-    /// ADUs travel under it.
+    /// In force.
     Active,
-    /// There is none, or its deployment failed.
+    /// No plan, or its deployment failed.
     Failed,
 }
 
 impl PlanState {
-    /// Returns the state as the status writes it.
+    /// Returns the state's name in the status.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Deploying => "deploying",
@@ -142,7 +145,7 @@ impl Source {
         self.stream
     }
 
-    /// Returns what was published.
+    /// Returns the publication.
     pub const fn publication(&self) -> &Publication {
         &self.publication
     }
@@ -152,9 +155,9 @@ impl Source {
         matches!(self.stage, Stage::Open)
     }
 
-    /// Returns the plans that ADUs are to be sent under, each with those that bring them to sinks.
+    /// Returns the plans that ADUs are sent under, each with those that it feeds.
     pub fn active(&self) -> &[Given] {
-        &self.told
+        &self.reported
     }
 
     /// Returns the subscribed nodes, served or not.
@@ -162,7 +165,7 @@ impl Source {
         self.session.sinks()
     }
 
-    /// Returns what is known of the plan for each sink.
+    /// Returns the plan state of each sink.
     pub fn plans(&self) -> impl Iterator<Item = (NodeId, &SinkPlan)> {
         self.sinks.iter().map(|(sink, plan)| (*sink, plan))
     }
@@ -194,7 +197,8 @@ impl Source {
 }
 
 impl Controller {
-    /// Publishes a stream and returns its bytes on the wire; `given` is its plan, if it is not to be planned.
+    /// Publishes a stream and returns its bytes on the wire. `given` is its plan, if it is not to
+    /// be planned.
     pub fn publish(
         &mut self,
         publication: Publication,
@@ -218,12 +222,12 @@ impl Controller {
             start,
             session: session(&publication.needs),
             publication,
-            given,
+            fixed_plan: given,
             sinks: BTreeMap::new(),
             layers: BTreeMap::new(),
             keys: stream_keys,
-            told: Vec::new(),
-            told_sinks: Vec::new(),
+            reported: Vec::new(),
+            reported_sinks: Vec::new(),
             paths: BTreeMap::new(),
             grafts: BTreeMap::new(),
             book: Book::default(),
@@ -252,7 +256,7 @@ impl Controller {
         }
         if held + held_bytes(&publication.needs) > HOLD_TOTAL_BYTES_MAX.as_bytes() {
             let why = format!(
-                "it is to be held, and this node's streams may hold {HOLD_TOTAL_BYTES_MAX} together: give it a smaller `hold_size`"
+                "this node's held streams may take {HOLD_TOTAL_BYTES_MAX} together: set a smaller `hold_size`"
             );
             return Err(PublishError::Invalid { name: name(), why });
         }
@@ -281,7 +285,7 @@ impl Controller {
         self.sources.values()
     }
 
-    /// Returns the published stream of these bytes.
+    /// Returns the published stream with these bytes.
     pub fn source(&self, stream: StreamId) -> Option<&Source> {
         self.sources.get(&stream)
     }
@@ -294,21 +298,21 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let way = reversed(route);
+        let route_back = reversed(route);
         if sink != self.id() && !self.roll.may(sink, Rights::SUBSCRIBE) {
             let reason = no_right(&self.name_of(sink), Rights::SUBSCRIBE);
             self.note(Note::SubscribeRefused { sink });
-            return self.send_routed(way, refusal(stream, &reason), keys);
+            return self.send_routed(route_back, refusal(stream, &reason), keys);
         }
-        let takes = |source: &&mut Source| source.takes(sink, now);
-        let Some(source) = self.sources.get_mut(&stream).filter(takes) else {
+        let accepts = |source: &&mut Source| source.accepts(sink, now);
+        let Some(source) = self.sources.get_mut(&stream).filter(accepts) else {
             let refuse = refusal(stream, "this node does not publish the stream (any more)");
-            return self.send_routed(way, refuse, keys);
+            return self.send_routed(route_back, refuse, keys);
         };
         if !source.sinks.contains_key(&sink) && source.sinks.len() >= SINKS_PER_STREAM_MAX {
             let reason = format!("the stream has {SINKS_PER_STREAM_MAX} sinks already");
             self.note(Note::SinksFull { sink });
-            return self.send_routed(way, refusal(stream, &reason), keys);
+            return self.send_routed(route_back, refusal(stream, &reason), keys);
         }
         let waiting = || SinkPlan {
             epoch: Epoch(0),
@@ -316,24 +320,24 @@ impl Controller {
             reason: None,
             words: None,
             deploying: None,
-            way: Vec::new(),
+            route_back: Vec::new(),
             since: None,
             given_up: Sequence(0),
             has_waited,
             plannings: 0,
         };
         let plan = source.sinks.entry(sink).or_insert_with(waiting);
-        plan.way.clone_from(&way);
+        plan.route_back.clone_from(&route_back);
         let reason = plan.reason.clone();
         source.session.handle_subscribe(sink, now);
-        self.tell_sinks(stream);
-        // Whoever asks has not heard it if it was lost on its way, or the sink has been restarted.
+        self.report_sinks(stream);
+        // An earlier refusal may have been lost, or the sink has restarted since.
         if let Some(reason) = reason {
-            self.send_routed(way, refusal(stream, &reason), keys);
+            self.send_routed(route_back, refusal(stream, &reason), keys);
         }
     }
 
-    /// Gives every session its time, and does what the sessions ask for.
+    /// Advances every session, and handles its outputs.
     pub(super) fn handle_sources(&mut self, now: Instant, keys: &mut dyn Keys) {
         let streams: Vec<StreamId> = self.sources.keys().copied().collect();
         for stream in streams {
@@ -353,8 +357,8 @@ impl Controller {
         self.close_sources();
     }
 
-    /// Takes in a sequence that no ADU has reached that was given before the plans in force, as [`Output::Active`] says them, were
-    /// the driver's.
+    /// Handles a sequence above everything that was sent before the plans of the last
+    /// [`Output::Active`] took effect at the driver.
     pub fn handle_next(
         &mut self,
         stream: StreamId,
@@ -368,12 +372,12 @@ impl Controller {
         }
     }
 
-    /// Forgets the streams that are over.
+    /// Removes the streams that are over.
     fn close_sources(&mut self) {
         let over = self.sources.iter().filter(|(_, source)| source.is_over());
         let over: Vec<StreamId> = over.map(|(stream, _)| *stream).collect();
         for stream in over {
-            // The release of its own part may still be under way to this node.
+            // The release of its own part may still be queued for this node.
             if self.to_self.iter().any(|(_, body)| is_about(body, stream)) {
                 continue;
             }
@@ -457,7 +461,7 @@ impl Controller {
                     epoch,
                     reason: reason.clone(),
                 });
-                self.doubt_deployment((stream, epoch), &unanswered, now);
+                self.suspect_deployment((stream, epoch), &unanswered, now);
                 self.fail(stream, sink, &reason, keys);
             }
             session::Output::Gone { sink } => self.gone(stream, sink),
@@ -481,8 +485,8 @@ impl Controller {
         if let Some(source) = self.sources.get_mut(&stream) {
             source.sinks.remove(&sink);
         }
-        self.tell_active(stream);
-        // What is held for it is given up, and counted, where that is told.
+        self.report_active(stream);
+        // What is held for the sink is dropped and counted by the driver, on `Holding`.
         let source = self.sources.get(&stream);
         if source.is_none_or(|source| !source.publication.needs.is_held()) {
             self.acknowledge_all(stream, sink);
@@ -500,10 +504,10 @@ impl Controller {
                 plan.words = words;
             }
         }
-        self.tell_active(stream);
+        self.report_active(stream);
     }
 
-    /// Remembers why a sink is not served, and tells it so when that is new.
+    /// Records why a sink is not served, and reports it to the sink if it is news.
     pub(super) fn fail(
         &mut self,
         stream: StreamId,
@@ -511,7 +515,7 @@ impl Controller {
         reason: &str,
         keys: &mut dyn Keys,
     ) {
-        self.tell_active(stream);
+        self.report_active(stream);
         let source = self.sources.get_mut(&stream);
         let Some(plan) = source.and_then(|source| source.sinks.get_mut(&sink)) else {
             return;
@@ -521,25 +525,25 @@ impl Controller {
         }
         plan.reason = Some(reason.into());
         plan.state = PlanState::Failed;
-        let way = plan.way.clone();
-        self.send_routed(way, refusal(stream, reason), keys);
+        let route_back = plan.route_back.clone();
+        self.send_routed(route_back, refusal(stream, reason), keys);
     }
 
-    /// Says which plans are in force, if that has changed.
-    pub(super) fn tell_active(&mut self, stream: StreamId) {
+    /// Reports the plans in force to the driver, if they changed.
+    pub(super) fn report_active(&mut self, stream: StreamId) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
         let given = source.session.given();
-        if given != source.told {
-            source.told.clone_from(&given);
+        if given != source.reported {
+            source.reported.clone_from(&given);
             self.outputs.push_back(Output::Active { stream, given });
         }
-        self.tell_sinks(stream);
+        self.report_sinks(stream);
     }
 
-    /// Says of a stream that is held who its sinks are and which of them have a plan in force, if that has changed.
-    fn tell_sinks(&mut self, stream: StreamId) {
+    /// Reports the sinks of a held stream and their plans in force, if they changed.
+    fn report_sinks(&mut self, stream: StreamId) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;
         };
@@ -559,29 +563,29 @@ impl Controller {
                 plan: plan(sink),
             })
             .collect();
-        if sinks != source.told_sinks {
-            source.told_sinks.clone_from(&sinks);
+        if sinks != source.reported_sinks {
+            source.reported_sinks.clone_from(&sinks);
             self.outputs.push_back(Output::Holding { stream, sinks });
         }
     }
 }
 
-/// Returns the session of a stream with these needs.
+/// Returns the session for a stream with these needs.
 fn session(needs: &Needs) -> Session {
     if needs.is_held() {
         return Session::holding(needs.hold);
     }
     let session = match needs.reliability {
-        // A branch that is slow would hold the others.
+        // On a shared branch, one slow sink would block the others (head-of-line blocking).
         Reliability::Full => Session::default(),
         Reliability::None | Reliability::UntilDeadline => Session::recast(needs.deadline),
-        // It is sent until it arrives, whatever its deadline.
+        // Repaired ADUs are sent until they arrive, whatever their deadline.
         Reliability::Repaired => Session::recast(Duration::NEVER),
     };
     session.with_absence(needs.waits().unwrap_or_default())
 }
 
-/// Returns whether a body forgets a plan of this stream.
+/// Returns whether a body releases a plan of this stream.
 fn is_about(body: &Body, stream: StreamId) -> bool {
     matches!(body, Body::Release { stream: of, .. } if *of == stream)
 }

@@ -1,8 +1,9 @@
-//! Tracing: who wants to know what hops cost a stream's ADUs, and what its sinks tell.
+//! Tracing: programs ask what each hop costs a stream's ADUs, and its sinks report.
 //!
-//! *The idea.* Who wants to know asks the stream's source, and again while that is so. The source marks ADUs now and then; a
-//! marked one gathers a stamp at each node. Its sink sends the stamps to the source, which alone knows the nodes of the
-//! plan: it writes them down and passes the whole on.
+//! *The idea.* A node that wants traces asks the stream's source, and repeats this while it does.
+//! The source marks some ADUs; a marked one collects a stamp at each node. Its sink sends the
+//! stamps to the source. Only the source knows the nodes of the plan, so it adds them and passes
+//! the trace on.
 //!
 //! ```text
 //! asker ── Trace ──► source ── marked ADU ──► … ──► sink
@@ -10,7 +11,7 @@
 //!       ◄─ Traced ─────┴───────── Traced ────────────┘
 //! ```
 //!
-//! *What it does not do.* It marks nothing and stamps nothing: the data path does. It keeps no numbers.
+//! *What it does not do.* It marks and stamps nothing: the data path does. It keeps no statistics.
 //!
 //! *Sources.* docs/trace.md; docs/protocol.md §4.7.
 
@@ -29,29 +30,30 @@ use crate::time::{Duration, Instant};
 use crate::trace::{LEASE, Marking, Traced};
 use crate::wire::control::Body;
 
-/// What is traced, here and from here.
+/// The traces that this node serves, and those that it asked for.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
-    /// At a source: who wants to know, the way to it, and until when.
+    /// At a source: the nodes that asked, by stream.
     tracers: BTreeMap<(StreamId, NodeId), Tracer>,
-    /// Streams that programs on this node want to know of: their sources, and until when.
+    /// Streams that local programs trace: their sources, and until when.
     asked: BTreeMap<StreamId, (NodeId, Instant)>,
 }
 
 #[derive(Debug)]
 struct Tracer {
-    way: Vec<NodeId>,
+    route_back: Vec<NodeId>,
     every: Duration,
     until: Instant,
 }
 
 impl Controller {
-    /// Asks a stream's source to trace an ADU each `every`, for a few seconds; returns the stream and its source.
+    /// Asks a stream's source to trace an ADU each `every`, for the duration of [`LEASE`]; returns
+    /// the stream and its source.
     ///
-    /// What comes of it are [`Output::Tracing`] and [`Output::Traced`]. To be repeated each [`crate::trace::RENEW`] while
-    /// somebody wants to know.
+    /// Results arrive as [`Output::Tracing`] and [`Output::Traced`]. To be repeated every
+    /// [`crate::trace::RENEW`] for as long as traces are wanted.
     ///
-    /// Fails   a sentence, where nobody publishes the stream or there is no way to who does
+    /// Fails   a sentence, if no node publishes the stream or its source is unreachable
     pub fn trace(
         &mut self,
         name: &StreamName,
@@ -71,38 +73,36 @@ impl Controller {
         let Some((source, stream)) = found else {
             return Err(format!("no node publishes `{name}`"));
         };
-        let Some(way) = self.directory.path(self.id(), source) else {
+        let Some(route_back) = self.directory.path(self.id(), source) else {
             let source = self.name_of(source);
-            return Err(format!(
-                "no way leads to {source}, which publishes `{name}`"
-            ));
+            return Err(format!("no path to {source}, which publishes `{name}`"));
         };
         let asked = &mut self.traces.asked;
         asked.retain(|_, (_, until)| *until > now);
         if asked.len() >= STREAMS_PER_NODE_MAX && !asked.contains_key(&stream) {
             return Err(format!(
-                "this node traces {STREAMS_PER_NODE_MAX} streams already"
+                "this node already traces {STREAMS_PER_NODE_MAX} streams, the maximum"
             ));
         }
         asked.insert(stream, (source, now + LEASE));
-        self.send_routed(way, Body::Trace { stream, every }, keys);
+        self.send_routed(route_back, Body::Trace { stream, every }, keys);
         self.settle(now, keys);
         Ok((stream, source))
     }
 
-    /// Takes in what a delivered ADU of a plan that ends here has gone through, for the stream's source.
+    /// Sends the stamps of a delivered ADU, of a plan that ends here, to the stream's source.
     pub fn handle_stamped(&mut self, traced: Traced, now: Instant, keys: &mut dyn Keys) {
         let part = self.parts.get(&(traced.stream, traced.epoch));
         let Some(source) = part.map(|part| part.installation().source) else {
             return;
         };
-        if let Some(way) = self.directory.path(self.id(), source) {
-            self.send_routed(way, Body::Traced(traced), keys);
+        if let Some(route_back) = self.directory.path(self.id(), source) {
+            self.send_routed(route_back, Body::Traced(traced), keys);
         }
         self.settle(now, keys);
     }
 
-    /// Begins, or goes on, to trace a published stream.
+    /// Starts or continues to trace a published stream.
     pub(super) fn handle_trace(
         &mut self,
         from: NodeId,
@@ -111,14 +111,14 @@ impl Controller {
         now: Instant,
         keys: &mut dyn Keys,
     ) {
-        let way = reversed(route);
+        let route_back = reversed(route);
         let (sinks, reason) = match self.admit_tracer(from, stream, now) {
             Ok(sinks) => (sinks, String::new()),
             Err(reason) => (0, reason),
         };
         if reason.is_empty() {
             let tracer = Tracer {
-                way: way.clone(),
+                route_back: route_back.clone(),
                 every,
                 until: now + LEASE,
             };
@@ -134,10 +134,10 @@ impl Controller {
             sinks: sinks as u32,
             reason,
         };
-        self.send_routed(way, answer, keys);
+        self.send_routed(route_back, answer, keys);
     }
 
-    /// Returns how many sinks a stream has that may be traced for a node.
+    /// Returns how many sinks a stream has, if the node may trace it.
     ///
     /// Fails   the reason, as a sentence
     fn admit_tracer(
@@ -164,7 +164,7 @@ impl Controller {
         Ok(source.sinks().count())
     }
 
-    /// Takes in what a source says to this node's wish.
+    /// Handles a source's answer to this node's request.
     pub(super) fn handle_tracing(
         &mut self,
         from: NodeId,
@@ -183,7 +183,7 @@ impl Controller {
         self.outputs.push_back(Output::Tracing { stream, answer });
     }
 
-    /// Takes in a stamped way: a sink's, for a stream of this node's, or a source's answer.
+    /// Handles stamps: a sink's for a stream of this node, or a source's with the path.
     pub(super) fn handle_traced(
         &mut self,
         from: NodeId,
@@ -209,13 +209,13 @@ impl Controller {
         traced.path.clone_from(path);
         let tracers = self.traces.tracers.iter();
         let wants = tracers.filter(|((of, _), tracer)| *of == stream && tracer.until > now);
-        let ways: Vec<Vec<NodeId>> = wants.map(|(_, tracer)| tracer.way.clone()).collect();
-        for way in ways {
-            self.send_routed(way, Body::Traced(traced.clone()), keys);
+        let routes: Vec<Vec<NodeId>> = wants.map(|(_, tracer)| tracer.route_back.clone()).collect();
+        for route_back in routes {
+            self.send_routed(route_back, Body::Traced(traced.clone()), keys);
         }
     }
 
-    /// Returns whether a program here wants to know of a stream, and this is its source.
+    /// Returns whether a local program traces the stream, and the node is its source.
     fn has_asked(&self, source: NodeId, stream: StreamId) -> bool {
         let asked = self.traces.asked.get(&stream);
         asked.is_some_and(|(of, _)| *of == source)

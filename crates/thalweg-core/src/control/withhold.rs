@@ -1,22 +1,24 @@
-//! Nodes that take what they are given and bring nothing, or not all: found by what the ends say, and left.
+//! Withholders: nodes that accept ADUs and pass on nothing, or not all. They are inferred at the
+//! ends of the path, and avoided.
 //!
-//! *The idea.* Such a node answers its neighbours, so none of them falls silent. But of what leaves by it nobody behind says
-//! anything, a part that is sent by it is not answered, nor is a subscription. Who is at an end of the way sees that, and no
-//! more: not which node it is. So all are kept away from that may be it, if there is a way without them; if there is none, one of
-//! them for which there is, and if that was not the one, the next time another.
+//! *The idea.* Such a node answers its neighbours, so it is not silent. But no node behind it
+//! reports on the ADUs, and a part or a subscription that is sent through it stays unanswered. The
+//! end of the path sees that, but not which node is at fault. So it avoids all candidates if a path
+//! without them exists; else one candidate that it can do without, and the next time another.
 //!
 //! ```text
-//! source ──► good ──► hole ··  sink      "I lost what went behind me"  good        nobody answers: keep away from hole
-//! source ──► hole ··  good     sink                                                keep away from both; or from either
+//! source ──► good ──► hole ··  sink      good: "lost behind me"; nothing behind it answers: avoid hole
+//! source ──► hole ··  good     sink      avoid both, or either
 //! ```
 //!
-//! One that passes on a part is found by what is missing in the accounts, which takes longer
-//! ([`look_through`](crate::ledger::Account::look_through)); but by what a sink lacks, at once, where ADUs keep their order.
+//! A node that passes on a part is found by what the accounts lack, which takes longer
+//! ([`look_through`](crate::ledger::Account::look_through)). Where ADUs keep their order, the
+//! sink's gaps show it at once.
 //!
-//! A node is kept away from for [`HOLD_FIRST`], and twice as long each time that it is found again.
+//! A node is avoided for [`HOLD_FIRST`], and twice as long each time that it is found again.
 //!
-//! *What it does not do.* It finds nobody who lies: a node that says that all was delivered, or dropped for a reason, is
-//! believed (docs/protocol.md §11).
+//! *What it does not do.* It finds no node that lies: a report that all was delivered, or dropped
+//! for a reason, is believed (docs/protocol.md §11).
 //!
 //! *Sources.* docs/continuity.md §6.
 
@@ -31,23 +33,25 @@ use crate::ledger::{Account, Patience};
 use crate::needs::{Needs, Reliability};
 use crate::time::{Due, Duration, Instant};
 
-/// How long nobody says a word of what leaves by a plan until its way is doubted: three words of a sink are due in it.
+/// How long the nodes behind may stay silent about what leaves by a plan. A sink sends three
+/// reports in this time.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same where what is important waits for nothing: a hop may take long for one ADU, and its sink for the next.
+/// The same for reliable streams: a hop may take long for one ADU, and its sink for the next.
 const PATIENCE_FULL: Duration = Duration::from_secs(30);
 
-/// How long after its deadline there is no more to be said of an ADU: what a sink has of it is told with some of its reports.
+/// How long after its deadline an ADU may still be reported: a sink adds its receipts to some of
+/// its reports only.
 const TOLD: Duration = Duration::from_secs(4);
 
-/// How long a node is kept away from when it is found for the first time, and at most.
+/// How long a node is avoided when it is found for the first time, and at most.
 const HOLD_FIRST: Duration = Duration::from_secs(60);
 const HOLD_MAX: Duration = Duration::from_secs(960);
 
-/// How often what leaves is compared with what is said of it.
+/// How often what leaves is compared with the reports on it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The nodes that are kept away from, and when to look again for others.
+/// The avoided nodes, and when to look for others.
 #[derive(Debug, Default)]
 pub(super) struct Withholders {
     nodes: BTreeMap<NodeId, Withholder>,
@@ -56,19 +60,19 @@ pub(super) struct Withholders {
 
 #[derive(Clone, Copy, Debug)]
 struct Withholder {
-    /// It is kept away from; afterwards it is remembered for as long again.
-    is_shunned: bool,
+    /// It is avoided; afterwards it is remembered for as long again.
+    is_excluded: bool,
     until: Instant,
     hold: Duration,
 }
 
 impl Withholders {
-    /// Returns whether a node is kept away from.
+    /// Returns whether a node is avoided.
     ///
     /// Cost    O(log nodes)
     pub(super) fn has(&self, node: NodeId, now: Instant) -> bool {
         let known = self.nodes.get(&node);
-        known.is_some_and(|known| known.is_shunned && known.until > now)
+        known.is_some_and(|known| known.is_excluded && known.until > now)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -80,33 +84,33 @@ impl Withholders {
         ends.fold(self.look.at(), Instant::min)
     }
 
-    /// Takes in that more has left by plans, of which something is to be said.
-    pub(super) fn handle_left(&mut self, now: Instant) {
+    /// Handles further ADUs that left by plans and are to be reported on.
+    pub(super) fn handle_sent(&mut self, now: Instant) {
         self.look.handle(now + LOOK_EVERY);
     }
 
     fn insert(&mut self, node: NodeId, now: Instant) {
         if self.has(node, now) {
-            // Found again while the stream moves away from it.
+            // Found again while the stream is still moving away from it.
             return;
         }
         let known = self.nodes.get(&node);
         let hold = known.map_or(HOLD_FIRST, |known| (known.hold + known.hold).min(HOLD_MAX));
         let withholder = Withholder {
-            is_shunned: true,
+            is_excluded: true,
             until: now + hold,
             hold,
         };
         self.nodes.insert(node, withholder);
     }
 
-    /// Lets those go that were kept away from long enough; returns whether there were any.
+    /// Ends avoidances that are over; returns whether there were any.
     fn expire(&mut self, now: Instant) -> bool {
         let mut any = false;
         self.nodes.retain(|_, known| {
             let is_due = known.until <= now;
-            if is_due && known.is_shunned {
-                (known.is_shunned, known.until) = (false, now + known.hold);
+            if is_due && known.is_excluded {
+                (known.is_excluded, known.until) = (false, now + known.hold);
                 any = true;
                 return true;
             }
@@ -117,8 +121,8 @@ impl Withholders {
 }
 
 impl Controller {
-    /// Does what is due.
-    pub(super) fn time_withholders(&mut self, now: Instant) {
+    /// Handles what is due.
+    pub(super) fn handle_withholder_timeout(&mut self, now: Instant) {
         self.is_changed |= self.continuity.withholders.expire(now);
         if self.continuity.withholders.look.at() > now {
             return;
@@ -133,18 +137,18 @@ impl Controller {
                 continue;
             };
             if awaits_passage {
-                self.continuity.withholders.handle_left(now);
+                self.continuity.withholders.handle_sent(now);
             }
             if let Some(last) = last {
-                self.doubt_plan(stream, epoch, last, now);
+                self.suspect_plan(stream, epoch, last, now);
             }
         }
     }
 
-    /// Takes in how many of the ADUs that went by a plan its sink lacks, though it has later ones.
+    /// Handles how many of the ADUs that went by a plan its sink lacks, though it has later ones.
     ///
-    /// ADUs of a stream that is `full` keep their order on every hop, and none of them may be left out: what is passed over is not on
-    /// its way any more.
+    /// ADUs of a `full` stream keep their order on every hop, and none may be left out: one that
+    /// was passed over is no longer on its path.
     pub fn handle_missing(
         &mut self,
         (stream, epoch): (StreamId, Epoch),
@@ -155,7 +159,7 @@ impl Controller {
         let passed_over = |account: &mut Account| account.handle_missing(missing, now);
         let found = self.accounts.change((stream, epoch), passed_over);
         if let Some(last) = found.flatten() {
-            self.doubt_plan(stream, epoch, last, now);
+            self.suspect_plan(stream, epoch, last, now);
             self.settle(now, keys);
         }
     }
@@ -170,8 +174,8 @@ impl Controller {
         plans.collect()
     }
 
-    /// Doubts the nodes of a plan behind the last that is known to have what leaves by it.
-    fn doubt_plan(&mut self, stream: StreamId, epoch: Epoch, last: usize, now: Instant) {
+    /// Suspects the nodes of a plan behind the last that is known to have what leaves by it.
+    fn suspect_plan(&mut self, stream: StreamId, epoch: Epoch, last: usize, now: Instant) {
         let Some(source) = self.sources.get(&stream) else {
             return;
         };
@@ -179,44 +183,44 @@ impl Controller {
             return;
         };
         let start = source.grafts.get(&epoch).copied().unwrap_or(0);
-        self.doubt(&path, start.saturating_sub(1) + last, now);
+        self.suspect_nodes(&path, start.saturating_sub(1) + last, now);
     }
 
-    /// Takes in that nodes of a plan were told their parts, and did not answer in time.
-    pub(super) fn doubt_deployment(
+    /// Suspects nodes of a plan that did not answer their parts in time.
+    pub(super) fn suspect_deployment(
         &mut self,
         (stream, epoch): (StreamId, Epoch),
         unanswered: &[NodeId],
         now: Instant,
     ) {
         let source = self.sources.get(&stream);
-        let way = source.and_then(|source| source.paths.get(&epoch)).cloned();
-        self.doubt_unanswered(&way.unwrap_or_default(), unanswered, now);
+        let path = source.and_then(|source| source.paths.get(&epoch)).cloned();
+        self.suspect_unanswered(&path.unwrap_or_default(), unanswered, now);
     }
 
-    /// Takes in that nodes did not answer what was sent to them along a way from here.
-    pub(super) fn doubt_unanswered(&mut self, way: &[NodeId], silent: &[NodeId], now: Instant) {
-        let first = way.iter().position(|node| silent.contains(node));
+    /// Suspects nodes that did not answer what was sent along a path from here.
+    pub(super) fn suspect_unanswered(&mut self, path: &[NodeId], silent: &[NodeId], now: Instant) {
+        let first = path.iter().position(|node| silent.contains(node));
         if let Some(first) = first.filter(|first| *first > 0) {
-            // The one before has answered, and may not have passed on.
-            self.doubt(way, first.saturating_sub(2), now);
+            // The node before has answered, but may not have passed this on.
+            self.suspect_nodes(path, first.saturating_sub(2), now);
         }
     }
 
-    /// Keeps away from the nodes of a way behind this place, but for its end, or from one of them.
-    fn doubt(&mut self, way: &[NodeId], last: usize, now: Instant) {
-        let Some((sink, between)) = way.split_last() else {
+    /// Avoids the nodes of a path behind this position, except its end, or one of them.
+    fn suspect_nodes(&mut self, path: &[NodeId], last: usize, now: Instant) {
+        let Some((sink, between)) = path.split_last() else {
             return;
         };
         let doubted = between.get(last + 1..).unwrap_or_default();
         let is_open = |shunned: &[NodeId]| {
-            let is_shunned = |node: &NodeId| shunned.contains(node);
+            let is_excluded = |node: &NodeId| shunned.contains(node);
             let is_taken = |ends: [NodeId; 2]| {
                 let is_avoided = self.is_avoided(ends, *sink, Avoid::Nodes, now);
-                !is_avoided && !ends.iter().any(is_shunned)
+                !is_avoided && !ends.iter().any(is_excluded)
             };
-            let way = self.directory.path_by(self.id(), *sink, is_taken);
-            way.is_some()
+            let path = self.directory.path_by(self.id(), *sink, is_taken);
+            path.is_some()
         };
         let one = || doubted.chunks(1).rev().find(|node| is_open(node));
         let shunned = Some(doubted).filter(|all| is_open(all)).or_else(one);
@@ -227,7 +231,7 @@ impl Controller {
         for node in &shunned {
             self.continuity.withholders.insert(*node, now);
         }
-        let hops = way.windows(2).filter(|hop| shunned.contains(&hop[1]));
+        let hops = path.windows(2).filter(|hop| shunned.contains(&hop[1]));
         for hop in hops {
             for source in self.sources.values_mut() {
                 let until = now + SUSPECT_HOLD;
@@ -241,10 +245,10 @@ impl Controller {
     }
 }
 
-/// Returns how long word of a stream's ADUs is waited for.
+/// Returns how long reports on a stream's ADUs are awaited.
 fn patience(needs: &Needs) -> Patience {
     let (answer, longest) = match needs.reliability {
-        // How old an ADU may be on its way says no deadline.
+        // The deadline does not bound how long such an ADU is under path.
         Reliability::Full | Reliability::Repaired => (PATIENCE_FULL, PATIENCE_FULL),
         Reliability::None | Reliability::UntilDeadline => (PATIENCE, needs.deadline),
     };
@@ -269,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_found_again_is_kept_away_from_twice_as_long() {
+    fn repeated_find_doubles_hold() {
         let node = NodeId([7; 32]);
         let mut withholders = Withholders::default();
         withholders.insert(node, at(0));
@@ -277,7 +281,10 @@ mod tests {
         assert!(withholders.has(node, at(59)));
         assert!(!withholders.has(node, at(60)));
         assert!(!withholders.expire(at(59)));
-        assert!(withholders.expire(at(60)), "there are ways by it again");
+        assert!(
+            withholders.expire(at(60)),
+            "paths through it are usable again"
+        );
         withholders.insert(node, at(100));
         assert!(withholders.has(node, at(219)));
         assert!(!withholders.has(node, at(220)));
@@ -291,14 +298,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_good_for_as_long_as_it_was_kept_away_from_is_forgotten() {
+    fn node_is_forgotten_after_good_time() {
         let node = NodeId([7; 32]);
         let mut withholders = Withholders::default();
         withholders.insert(node, at(0));
         withholders.expire(at(60));
         assert!(!withholders.is_empty());
         assert_eq!(withholders.poll_timeout(), at(120));
-        assert!(!withholders.expire(at(120)), "nothing changes by that");
+        assert!(!withholders.expire(at(120)), "which changes no path");
         assert!(withholders.is_empty());
         assert_eq!(withholders.poll_timeout(), Instant::NEVER);
     }

@@ -1,5 +1,5 @@
-//! Proves that a source learns what became of its ADUs on every node of every plan, from the nodes of its plans alone, and
-//! no more often than it must.
+//! Proves that a source learns what became of its ADUs on every node of every plan, from the nodes
+//! of its plans alone, and with no more reports than needed.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -25,12 +25,12 @@ fn band() -> Band {
     Band::of(Importance(200))
 }
 
-/// Gives what the data path of a node has counted.
+/// Supplies the counters of a node's data path.
 fn count(fabric: &mut Fabric, id: NodeId, (stream, epoch): (StreamId, Epoch), counts: &Counts) {
     fabric.at(id, |c, now, _| c.handle_counts(stream, epoch, counts, now));
 }
 
-/// Counts on A, B and C that of `given` ADUs so many expire behind B and the rest are delivered.
+/// Counts on A, B and C: of `given` ADUs, `expired` expire behind B and the rest are delivered.
 fn carry(fabric: &mut Fabric, plan: (StreamId, Epoch), given: u64, expired: u64) {
     let at = band().index();
     let mut counts = Counts::default();
@@ -53,7 +53,7 @@ fn streaming() -> (Fabric, (StreamId, Epoch)) {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
-    let (epoch, way) = fabric.way(A, stream);
+    let (epoch, way) = fabric.plan_path(A, stream);
     assert_eq!(way, [A, B, C]);
     (fabric, (stream, epoch))
 }
@@ -75,7 +75,7 @@ fn expired(at: NodeId, adus: u64) -> Vec<(Option<NodeId>, DropCause, u64)> {
 }
 
 #[test]
-fn a_source_knows_within_a_second_where_and_why_its_adus_ended() {
+fn source_learns_losses_within_a_second() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 100, 7);
     fabric.pass(EVERY + SLACK);
@@ -90,7 +90,7 @@ fn a_source_knows_within_a_second_where_and_why_its_adus_ended() {
 }
 
 #[test]
-fn only_what_is_due_needs_to_be_counted_anew_before_it_is_told() {
+fn only_due_accounts_need_counts() {
     let (mut fabric, plan) = streaming();
     let due = |fabric: &Fabric, within: Duration| {
         let controller = &fabric.node(B).controller;
@@ -104,15 +104,15 @@ fn only_what_is_due_needs_to_be_counted_anew_before_it_is_told() {
     assert_eq!(
         due(&fabric, now),
         [],
-        "what comes together is told together"
+        "reports that arrive together go on together"
     );
     assert_eq!(due(&fabric, EVERY + SLACK), [plan]);
     fabric.pass(EVERY + SLACK);
-    assert_eq!(due(&fabric, SECOND), [], "it has been told");
+    assert_eq!(due(&fabric, SECOND), [], "it has been reported");
 }
 
 #[test]
-fn nothing_is_said_while_nothing_changes() {
+fn unchanged_accounts_send_nothing() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 100, 7);
     fabric.pass(SECOND + SECOND);
@@ -127,7 +127,7 @@ fn nothing_is_said_while_nothing_changes() {
 }
 
 #[test]
-fn the_end_of_a_stream_is_told_at_once_with_what_became_of_it() {
+fn stream_end_is_reported_at_once() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 5, 1);
     fabric.pass(SECOND);
@@ -149,13 +149,13 @@ fn the_end_of_a_stream_is_told_at_once_with_what_became_of_it() {
 }
 
 #[test]
-fn a_report_that_is_lost_is_made_good_by_the_next() {
+fn next_report_replaces_lost_one() {
     let (mut fabric, plan) = streaming();
     fabric.pass(SECOND);
     for round in 1..=5 {
         carry(&mut fabric, plan, 10 * round, 3 * round);
         if round % 2 == 0 {
-            // What B says is lost, and nobody tells B so.
+            // The report of B is lost, without any sign to B.
             fabric.deaf = Some(A);
             fabric.pass(EVERY + SLACK + SLACK);
             fabric.deaf = None;
@@ -171,12 +171,12 @@ fn a_report_that_is_lost_is_made_good_by_the_next() {
 }
 
 #[test]
-fn a_link_that_dies_while_accounts_are_open_hides_nothing_once_it_is_back() {
+fn cut_link_hides_no_losses() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 10, 3);
     fabric.pass(SECOND);
     assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
-    // The sink has counted, and cannot tell; what B gave up goes on being told.
+    // The sink has counted, and cannot report; what B dropped is still reported.
     fabric.cut([B, C]);
     carry(&mut fabric, plan, 20, 8);
     fabric.pass(SECOND);
@@ -191,7 +191,7 @@ fn a_link_that_dies_while_accounts_are_open_hides_nothing_once_it_is_back() {
 }
 
 #[test]
-fn a_lost_report_is_made_good_when_the_lease_is_renewed() {
+fn renewal_repeats_lost_report() {
     let (mut fabric, plan) = streaming();
     fabric.pass(SECOND);
     carry(&mut fabric, plan, 10, 3);
@@ -199,7 +199,7 @@ fn a_lost_report_is_made_good_when_the_lease_is_renewed() {
         Output::Send { frame, .. } => wire::accounted(frame).is_some(),
         _ => false,
     };
-    // C speaks first, and what it says has B speak.
+    // C reports first, and its report makes B report.
     fabric.now = fabric.now + SETTLE;
     fabric.at(C, |c, now, keys| c.handle_timeout(now, keys));
     let c = fabric.nodes.get_mut(&C).expect("linked");
@@ -218,7 +218,7 @@ fn a_lost_report_is_made_good_when_the_lease_is_renewed() {
 }
 
 #[test]
-fn a_link_that_comes_back_brings_what_was_not_told() {
+fn returning_link_brings_missed_reports() {
     let (mut fabric, plan) = streaming();
     fabric.pass(SECOND);
     fabric.cut([A, B]);
@@ -231,7 +231,7 @@ fn a_link_that_comes_back_brings_what_was_not_told() {
 }
 
 #[test]
-fn a_restarted_relay_has_a_plan_of_its_own_and_the_sums_go_on() {
+fn restarted_relay_keeps_sums() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 10, 3);
     fabric.pass(SECOND + SECOND);
@@ -246,12 +246,12 @@ fn a_restarted_relay_has_a_plan_of_its_own_and_the_sums_go_on() {
     fabric.pass(SECOND + SECOND);
     let plan = (plan.0, Epoch(2));
     assert_eq!(
-        fabric.way(A, plan.0),
+        fabric.plan_path(A, plan.0),
         (plan.1, vec![A, B, C]),
-        "the same way"
+        "the same path"
     );
     assert_eq!(losses(&reading(&fabric, plan.0)), expired(B, 3));
-    // Ten more, of which two expire behind the new B.
+    // Ten more ADUs, of which two expire behind the restarted B.
     let at = band().index();
     let mut counts = Counts::default();
     counts.arrived[0][at] = 10;
@@ -273,11 +273,12 @@ fn a_restarted_relay_has_a_plan_of_its_own_and_the_sums_go_on() {
 }
 
 #[test]
-fn what_a_sink_says_that_it_has_is_no_loss_though_a_relay_gave_it_up() {
+fn receipt_overrides_drop_at_relay() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 10, 3);
     fabric.pass(SECOND + SECOND);
-    // Of those that B gave up two were there by then. C has named them in a receipt, and its account of them is on its way.
+    // Two of those that B dropped had arrived. C has named them in a receipt; its report on them is
+    // in flight.
     let at = band().index();
     let mut counts = Counts::default();
     counts.arrived[0][at] = 10;
@@ -294,7 +295,7 @@ fn what_a_sink_says_that_it_has_is_no_loss_though_a_relay_gave_it_up() {
     assert_eq!(losses(&last), expired(B, 1));
 }
 
-/// Returns an account that says that a node lost so many.
+/// Returns a report that a node lost this many ADUs.
 fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> {
     let entry = Entry {
         what: What::Dropped(DropCause::Expired).number(band()),
@@ -314,7 +315,7 @@ fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> 
 }
 
 #[test]
-fn only_the_next_node_of_a_plan_accounts_for_it_and_no_lie_is_kept() {
+fn report_counts_only_from_next_node() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 10, 3);
     fabric.pass(SECOND + SECOND);
@@ -326,7 +327,8 @@ fn only_the_next_node_of_a_plan_accounts_for_it_and_no_lie_is_kept() {
         fabric.node(at).notes.clone()
     };
     let astray = |from| vec![Note::AccountAstray { from }];
-    // D is a neighbour of B and not on the path; A is, and is not behind B; the plan of another number is none.
+    // D is a neighbour of B but not on the path; A is, but not behind B; and no plan has the other
+    // number.
     assert_eq!(hear(&mut fabric, B, D, &said(plan, 0, 1)), astray(D));
     assert_eq!(hear(&mut fabric, B, A, &said(plan, 0, 1)), astray(A));
     assert_eq!(
@@ -336,7 +338,7 @@ fn only_the_next_node_of_a_plan_accounts_for_it_and_no_lie_is_kept() {
     assert_eq!(reading(&fabric, plan.0), truth);
     let lies = [
         (said(plan, 2, 1), Disbelief::OffPath { distance: 2 }),
-        // With the three of its earlier life.
+        // Including the three of its former incarnation.
         (
             said(plan, 0, 8),
             Disbelief::Ended {
@@ -353,7 +355,7 @@ fn only_the_next_node_of_a_plan_accounts_for_it_and_no_lie_is_kept() {
 }
 
 #[test]
-fn what_became_of_a_stream_is_kept_over_its_plans_and_said_at_its_end() {
+fn sums_survive_plans_until_stream_ends() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 10, 3);
     let mut unplanned = Counts::default();
@@ -369,7 +371,7 @@ fn what_became_of_a_stream_is_kept_over_its_plans_and_said_at_its_end() {
     assert_eq!(losses(&reading(&fabric, plan.0)), all);
     fabric.subscribe(C);
     fabric.settle();
-    let plan = (plan.0, fabric.way(A, plan.0).0);
+    let plan = (plan.0, fabric.plan_path(A, plan.0).0);
     carry(&mut fabric, plan, 5, 1);
     fabric.pass(SECOND);
     all[1].2 += 1;
@@ -385,7 +387,7 @@ fn what_became_of_a_stream_is_kept_over_its_plans_and_said_at_its_end() {
 }
 
 #[test]
-fn five_hundred_streams_report_once_a_second_each_and_every_source_is_right() {
+fn five_hundred_streams_report_correctly() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
     let mut streams = BTreeMap::new();
     for source in [A, D] {
@@ -438,7 +440,7 @@ fn five_hundred_streams_report_once_a_second_each_and_every_source_is_right() {
 }
 
 #[test]
-fn a_node_of_many_accounts_speaks_of_them_in_rounds() {
+fn many_accounts_report_in_rounds() {
     let moment = Duration::from_millis(1);
     for (sinks, is_gathered) in [(ACCOUNTS_FEW, false), (ACCOUNTS_FEW + 1, true)] {
         let leaves = (0..sinks).map(|number| NodeId([10 + number as u8; 32]));
@@ -453,7 +455,7 @@ fn a_node_of_many_accounts_speaks_of_them_in_rounds() {
         fabric.pass(SECOND + SECOND);
         let begun = fabric.accounts.len();
         let (at, mut counts) = (band().index(), Counts::default());
-        // Sinks count one after the other, and so are their words due.
+        // The sinks count one after the other, so their reports are due in turn.
         for leaf in &leaves {
             let (_, epoch) = *fabric.node(*leaf).installed.keys().next().expect("a plan");
             counts = Counts::default();
@@ -468,7 +470,7 @@ fn a_node_of_many_accounts_speaks_of_them_in_rounds() {
             fabric.pass(moment);
         }
         for _ in 0..1_000 {
-            // As a driver does before what is due.
+            // As a driver does before it handles what is due.
             let due: Vec<_> = fabric.at(B, |c, now, _| c.accounts_due(now).collect());
             counts.delivered[at] = 0;
             for plan in due {
@@ -479,7 +481,11 @@ fn a_node_of_many_accounts_speaks_of_them_in_rounds() {
         }
         let of_hub = fabric.accounts[begun..].iter().filter(|(_, by)| *by == B);
         let mut moments: Vec<Instant> = of_hub.map(|(at, _)| *at).collect();
-        assert!(moments.len() >= sinks, "each was told: {}", moments.len());
+        assert!(
+            moments.len() >= sinks,
+            "each was reported: {}",
+            moments.len()
+        );
         moments.dedup();
         assert!(!is_gathered || moments.len() <= 5, "{moments:?}");
         let apart = moments

@@ -1,6 +1,8 @@
-//! Proves that rights are heeded near and far, and that a revocation takes effect everywhere at once.
+//! Proves that rights are enforced near and far, and that a revocation takes effect everywhere at
+//! once.
 //!
-//! *How.* The fabric is A's. Who is linked has been granted what the test says, by A, before anything else happens.
+//! *How.* The fabric is A's. Before anything else, A grants each linked node the rights that the
+//! test names.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -18,7 +20,7 @@ use crate::wire::control::{self as wire, Message};
 const HOUR: Duration = Duration::from_secs(3_600);
 
 impl Fabric {
-    /// Returns nodes of A's fabric, linked as said; each but A has what is granted here.
+    /// Returns nodes of A's fabric, linked as given; each except A has the rights granted here.
     pub(super) fn owned(wires: &[[NodeId; 2]], granted: &[(NodeId, Rights)]) -> Self {
         let mut fabric = Self::default();
         fabric.enter(A);
@@ -89,7 +91,7 @@ impl Fabric {
 const MEMBER: Rights = Rights::MEMBER;
 
 #[test]
-fn grants_reach_far_nodes_before_the_records_that_need_them() {
+fn grants_arrive_before_records() {
     let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER), (C, MEMBER)]);
     fabric.link([B, C]);
     fabric.settle();
@@ -104,7 +106,7 @@ fn grants_reach_far_nodes_before_the_records_that_need_them() {
 }
 
 #[test]
-fn who_has_no_grant_is_not_on_the_map_and_the_neighbour_that_passed_it_on_is_named() {
+fn ungranted_node_is_not_on_map() {
     let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER)]);
     fabric.enter(D);
     fabric.link([B, D]);
@@ -116,7 +118,7 @@ fn who_has_no_grant_is_not_on_the_map_and_the_neighbour_that_passed_it_on_is_nam
 }
 
 #[test]
-fn who_may_not_publish_is_refused_here_and_believed_nowhere() {
+fn publish_needs_right_everywhere() {
     let right = MEMBER.without(Rights::PUBLISH);
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, right)]);
     let refused = fabric.at(C, |c, now, keys| {
@@ -124,7 +126,7 @@ fn who_may_not_publish_is_refused_here_and_believed_nowhere() {
     });
     let refused = refused.expect_err("it may not").to_string();
     assert!(refused.contains("does not include `publish`"), "{refused}");
-    // A node that announces all the same: it takes itself for one of a fabric without an owner.
+    // A node that announces all the same: it believes to be in a fabric without an owner.
     fabric.start_liar(C);
     fabric.link([B, C]);
     fabric.settle();
@@ -138,7 +140,7 @@ fn who_may_not_publish_is_refused_here_and_believed_nowhere() {
 }
 
 impl Fabric {
-    /// Puts a node that heeds no rights in the place of one, with a stream of its own.
+    /// Replaces a node with one that ignores rights and publishes a stream.
     fn start_liar(&mut self, id: NodeId) {
         let wires = core::mem::take(&mut self.wires);
         for wire in wires {
@@ -156,12 +158,12 @@ impl Fabric {
 }
 
 #[test]
-fn who_may_not_subscribe_is_told_so() {
+fn subscribe_without_right_is_refused() {
     let right = MEMBER.without(Rights::SUBSCRIBE);
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, right)]);
     let stream = fabric.publish(A, publication(None, false));
     fabric.subscribe(C);
-    let told = fabric.node(C).notices.last().expect("it was told");
+    let told = fabric.node(C).notices.last().expect("a notice");
     assert!(
         matches!(told, Notice::Refused { reason, .. } if reason.contains("does not include `subscribe`")),
         "{told:?}"
@@ -171,17 +173,17 @@ fn who_may_not_subscribe_is_told_so() {
             .notes(A)
             .contains(&Note::SubscribeRefused { sink: C })
     );
-    // It goes on asking, and is answered each time: that is no news.
+    // It keeps asking, and is answered each time, but notified only once.
     fabric.pass(Duration::from_secs(10));
     let refusals = |notice: &&Notice| matches!(notice, Notice::Refused { .. });
     let told = fabric.node(C).notices.iter().filter(refusals);
     assert_eq!(told.count(), 1);
     fabric.subscribe(B);
-    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B]);
 }
 
 #[test]
-fn who_may_not_relay_is_gone_around_or_the_stream_waits() {
+fn plans_avoid_nodes_without_relay_right() {
     let right = MEMBER.without(Rights::RELAY);
     for planner in [None, Some(Planner::Exact)] {
         let granted = [(B, right), (C, MEMBER), (D, MEMBER)];
@@ -193,17 +195,17 @@ fn who_may_not_relay_is_gone_around_or_the_stream_waits() {
         fabric.link([C, D]);
         fabric.settle();
         fabric.pass(Duration::from_secs(5));
-        assert_eq!(fabric.way(A, stream).1, [A, D, C], "{planner:?}");
+        assert_eq!(fabric.plan_path(A, stream).1, [A, D, C], "{planner:?}");
     }
 }
 
 #[test]
-fn who_may_not_see_plaintext_gets_it_sealed() {
+fn untrusted_relay_gets_sealed_adus() {
     let see = MEMBER.with(Rights::SEE_PLAINTEXT);
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, see)]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
     fabric.subscribe(C);
-    let (epoch, way) = fabric.way(A, stream);
+    let (epoch, way) = fabric.plan_path(A, stream);
     assert_eq!(way, [A, B, C]);
     let (part, _) = &fabric.node(B).installed[&(stream, epoch)];
     assert!(!part.plaintext, "B sees nothing");
@@ -219,18 +221,18 @@ fn who_may_not_see_plaintext_gets_it_sealed() {
             .may(B, Rights::SEE_PLAINTEXT)
     );
     fabric.pass(Duration::from_secs(5));
-    let (epoch, _) = fabric.way(A, stream);
+    let (epoch, _) = fabric.plan_path(A, stream);
     let (part, _) = &fabric.node(B).installed[&(stream, epoch)];
     assert!(part.plaintext, "a new grant is a new plan");
 }
 
 #[test]
-fn a_revocation_purges_records_parts_and_subscriptions_everywhere() {
+fn revocation_purges_node_everywhere() {
     let granted = [(B, MEMBER), (C, MEMBER), (D, MEMBER)];
     let mut fabric = Fabric::owned(&[[A, B], [B, C], [C, D]], &granted);
     let stream = fabric.publish(C, publication(None, false));
     fabric.subscribe(A);
-    assert_eq!(fabric.way(C, stream).1, [C, B, A]);
+    assert_eq!(fabric.plan_path(C, stream).1, [C, B, A]);
     for id in [A, B, C, D] {
         fabric.changes(id);
     }
@@ -243,7 +245,7 @@ fn a_revocation_purges_records_parts_and_subscriptions_everywhere() {
         assert!(fabric.node(id).parts().is_empty(), "{id:?}");
     }
     assert_eq!(fabric.node(A).notices.last(), Some(&Notice::Gone));
-    // Its own old grant does not bring it back, nor what it says.
+    // Neither its old grant nor its own messages bring it back.
     fabric.link([B, C]);
     fabric.settle();
     fabric.pass(Duration::from_secs(20));
@@ -251,11 +253,11 @@ fn a_revocation_purges_records_parts_and_subscriptions_everywhere() {
 }
 
 #[test]
-fn a_revoked_sink_is_served_no_more_and_a_new_grant_lets_it_in_again() {
+fn new_grant_readmits_revoked_sink() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
     let stream = fabric.publish(A, publication(None, false));
     fabric.subscribe(C);
-    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B, C]);
     fabric.revoke(A, C).expect("the owner may");
     assert_eq!(fabric.node(A).active[&stream], []);
     let credential = fabric.grant(A, C, MEMBER);
@@ -266,11 +268,11 @@ fn a_revoked_sink_is_served_no_more_and_a_new_grant_lets_it_in_again() {
     fabric.link([B, C]);
     fabric.settle();
     fabric.pass(Duration::from_secs(5));
-    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B, C]);
 }
 
 #[test]
-fn who_loses_the_right_to_publish_stays_on_the_map_and_announces_nothing() {
+fn lost_publish_right_ends_announcements() {
     let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER)]);
     fabric.publish(B, publication(None, false));
     assert!(
@@ -296,7 +298,7 @@ fn who_loses_the_right_to_publish_stays_on_the_map_and_announces_nothing() {
 }
 
 #[test]
-fn a_grant_ends_by_itself_at_its_expiry() {
+fn grant_expires() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
     fabric.changes(A);
     fabric.subscribe(C);
@@ -312,7 +314,7 @@ fn a_grant_ends_by_itself_at_its_expiry() {
 }
 
 #[test]
-fn who_comes_later_learns_who_was_revoked() {
+fn late_node_learns_revocations() {
     let mut fabric = Fabric::owned(&[[A, B]], &[(B, MEMBER), (C, MEMBER), (D, MEMBER)]);
     let kept = fabric.node(C).controller.roll().credential(C).cloned();
     fabric.revoke(A, C).expect("the owner may");
@@ -323,7 +325,7 @@ fn who_comes_later_learns_who_was_revoked() {
 }
 
 #[test]
-fn a_delegate_lets_in_and_takes_out_what_it_let_in() {
+fn delegate_revokes_only_own_grants() {
     let delegate = MEMBER.with(Rights::INVITE);
     let mut fabric = Fabric::owned(&[[A, B]], &[(B, delegate), (D, MEMBER)]);
     fabric.enter(C);
@@ -355,7 +357,7 @@ fn a_delegate_lets_in_and_takes_out_what_it_let_in() {
 }
 
 #[test]
-fn forged_and_repeated_grants_go_no_further() {
+fn forged_grants_are_not_forwarded() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, MEMBER)]);
     let credential = fabric.node(C).controller.roll().credential(C).cloned();
     let mut credential = credential.expect("C was granted");
@@ -365,7 +367,10 @@ fn forged_and_repeated_grants_go_no_further() {
         let b = fabric.nodes.get_mut(&B).expect("linked");
         core::iter::from_fn(|| b.controller.poll_output()).collect::<Vec<_>>()
     };
-    assert!(say(&credential).is_empty(), "known already: nobody is told");
+    assert!(
+        say(&credential).is_empty(),
+        "known already: nothing is forwarded"
+    );
     credential.grant.content.rights = Rights::ALL;
     credential.grant.content.serial += 1;
     let said = say(&credential);

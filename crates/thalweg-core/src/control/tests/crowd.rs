@@ -1,5 +1,5 @@
-//! Proves that a node of more links than its record names serves all its neighbours, tells of none that it need not, and names
-//! those first who carry for others.
+//! Proves that a node with more links than its record can name serves all its neighbours, announces
+//! no change that its record does not show, and names neighbours that relay first.
 
 use alloc::vec::Vec;
 
@@ -10,14 +10,14 @@ use crate::wire::record::Record;
 
 const HUB: NodeId = NodeId([200; 32]);
 
-/// A neighbour of whom no more is known than that there is a link; before all others by its key.
+/// A neighbour that is known only by its link, with a key smaller than all others.
 fn stranger(number: usize) -> NodeId {
     let mut key = [0; 32];
     key[1..3].copy_from_slice(&(number as u16).to_be_bytes());
     NodeId(key)
 }
 
-/// Returns a hub with so many strangers, and then with each of these.
+/// Returns a hub with this many strangers, linked then to each of the others.
 fn crowd(strangers: usize, others: &[NodeId]) -> Fabric {
     let mut fabric = Fabric::default();
     fabric.start(HUB, Duration::from_secs(1_000));
@@ -39,7 +39,7 @@ impl Fabric {
             self.start(id, Duration::from_secs(1_000));
         }
         self.link(ends);
-        // As long as a node of so many links waits to tell of them.
+        // A node with this many links waits this long to announce them.
         self.pass(Duration::from_secs(2));
     }
 
@@ -55,7 +55,7 @@ impl Fabric {
 }
 
 #[test]
-fn who_is_not_named_publishes_and_subscribes_all_the_same() {
+fn unnamed_neighbour_is_served() {
     let mut fabric = crowd(NEIGHBOURS_MAX, &[]);
     let before = fabric.record_of_hub().sequence;
     fabric.join([A, HUB]);
@@ -65,12 +65,12 @@ fn who_is_not_named_publishes_and_subscribes_all_the_same() {
     assert_eq!(
         fabric.record_of_hub().sequence,
         before,
-        "nothing was to be told"
+        "its record does not change"
     );
     fabric.subscribe(D);
     let stream = fabric.publish(A, publication(None, false));
-    assert_eq!(fabric.way(A, stream).1, [A, HUB, D]);
-    // That he is gone nobody says; but he asks for nothing any more.
+    assert_eq!(fabric.plan_path(A, stream).1, [A, HUB, D]);
+    // No record shows its departure, but its subscription is no longer renewed.
     fabric.cut([D, HUB]);
     fabric.pass(LEASE + LEASE);
     let active = fabric.node(A).active.get(&stream);
@@ -78,7 +78,7 @@ fn who_is_not_named_publishes_and_subscribes_all_the_same() {
 }
 
 #[test]
-fn who_carries_for_others_is_named_before_who_does_not() {
+fn relaying_neighbours_are_named_first() {
     let mut fabric = crowd(NEIGHBOURS_MAX, &[A, B]);
     assert!(!fabric.named().contains(&B));
     fabric.join([B, C]);
@@ -86,18 +86,18 @@ fn who_carries_for_others_is_named_before_who_does_not() {
     assert_eq!(fabric.named().len(), NEIGHBOURS_MAX);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
-    assert_eq!(fabric.way(A, stream).1, [A, HUB, B, C]);
-    // And stays so while others come.
+    assert_eq!(fabric.plan_path(A, stream).1, [A, HUB, B, C]);
+    // And it stays named while others come.
     let before = fabric.named();
     fabric.join([D, HUB]);
     assert_eq!(fabric.named(), before);
 }
 
 #[test]
-fn all_are_named_as_soon_as_there_is_room() {
+fn all_are_named_once_there_is_room() {
     let mut fabric = crowd(NEIGHBOURS_MAX - 1, &[A]);
     assert_eq!(fabric.named().len(), NEIGHBOURS_MAX);
-    assert!(fabric.named().contains(&A), "the last place is his");
+    assert!(fabric.named().contains(&A), "it gets the last place");
     fabric.join([D, HUB]);
     assert!(!fabric.named().contains(&D));
     fabric.at(HUB, |c, now, keys| {

@@ -1,5 +1,5 @@
-//! Proves that the name of a producer that died is free at once, that what it gave still goes to its sinks,
-//! and that those wait for the next of its name.
+//! Proves that the name of a dead producer is free at once, that what it sent still reaches its
+//! sinks, and that those wait for the next producer of the name.
 
 use alloc::vec::Vec;
 
@@ -42,21 +42,21 @@ fn orphaned() -> (Fabric, StreamId) {
 }
 
 #[test]
-fn drained_stream_leaves_its_name_free_and_keeps_its_sinks() {
+fn draining_frees_name_and_keeps_sinks() {
     let (mut fabric, dead) = orphaned();
     let next = fabric.publish(A, publication(None, false));
     assert_ne!(next, dead);
-    // Renewals of the sink go on, and so does its plan, for what was given may take as long as it takes.
+    // The sink keeps renewing, and its plan stays: what was sent may be in flight for any time.
     fabric.pass(RENEW + RENEW);
     assert_eq!(found(&fabric, C), Some(dead));
-    assert_eq!(fabric.way(A, dead).1, [A, B, C]);
-    // A sink that comes now is not for what is over.
+    assert_eq!(fabric.plan_path(A, dead).1, [A, B, C]);
+    // A sink that subscribes now is too late.
     fabric.subscribe(D);
     assert_eq!(found(&fabric, D), Some(next));
 }
 
 #[test]
-fn cut_off_stream_goes_on_with_the_next_of_its_name() {
+fn cut_off_stream_continues_with_next() {
     let (mut fabric, dead) = orphaned();
     let next = fabric.publish(A, publication(None, false));
     assert_eq!(
@@ -64,14 +64,14 @@ fn cut_off_stream_goes_on_with_the_next_of_its_name() {
         Sequel::GoesOn
     );
     assert_eq!(found(&fabric, C), Some(next));
-    assert_eq!(fabric.way(A, next).1, [A, B, C]);
-    // The dead one is announced until its end has settled, and is not taken again.
+    assert_eq!(fabric.plan_path(A, next).1, [A, B, C]);
+    // The dead stream stays announced until its end has settled, and is not taken again.
     fabric.pass(RENEW + RENEW);
     assert_eq!(found(&fabric, C), Some(next));
 }
 
 #[test]
-fn cut_off_stream_is_waited_for_until_the_next_comes() {
+fn cut_off_stream_awaits_successor() {
     let (mut fabric, dead) = orphaned();
     for reader in 0..2 {
         let sequel = read_end(&mut fabric, dead, EndCause::CutOff);
@@ -80,21 +80,21 @@ fn cut_off_stream_is_waited_for_until_the_next_comes() {
     assert_eq!(found(&fabric, C), None);
     fabric.at(A, |c, now, keys| c.unpublish(dead, now, keys));
     fabric.pass(Duration::from_secs(1));
-    // Each reader says so itself, when it has come to the end.
+    // Each reader reports the end itself when it reaches it.
     assert!(!fabric.node(C).notices.contains(&Notice::Gone));
     let next = fabric.publish(D, publication(None, false));
     assert_eq!(found(&fabric, C), Some(next), "of another node");
 }
 
 #[test]
-fn finished_stream_is_over_though_its_program_is_gone() {
+fn finished_stream_ends_without_its_program() {
     let (mut fabric, stream) = orphaned();
     let sequel = read_end(&mut fabric, stream, EndCause::Finished);
     assert_eq!(sequel, Sequel::Over);
 }
 
 #[test]
-fn draining_stream_takes_no_new_sink() {
+fn draining_stream_refuses_new_sink() {
     let (mut fabric, _) = orphaned();
     fabric.pass(OPENING_MAX);
     fabric.subscribe(D);
@@ -103,7 +103,7 @@ fn draining_stream_takes_no_new_sink() {
 }
 
 #[test]
-fn stream_that_dies_at_once_reaches_the_sink_that_waits() {
+fn short_stream_reaches_waiting_sink() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.at(A, |c, now, keys| {
         let stream = c.publish(publication(None, false), None, now, keys);
@@ -112,11 +112,11 @@ fn stream_that_dies_at_once_reaches_the_sink_that_waits() {
         stream
     });
     fabric.subscribe(C);
-    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B, C]);
 }
 
 #[test]
-fn opening_is_for_sinks_that_waited_and_for_those_of_the_dead() {
+fn opening_goes_to_sinks_that_waited() {
     let (mut fabric, dead) = orphaned();
     let next = fabric.publish(A, publication(None, false));
     read_end(&mut fabric, dead, EndCause::CutOff);
@@ -125,12 +125,12 @@ fn opening_is_for_sinks_that_waited_and_for_those_of_the_dead() {
         (found(&fabric, C), found(&fabric, D)),
         (Some(next), Some(next))
     );
-    // C waited for both, and D found the second where it was.
+    // C waited for both; D found the second already published.
     assert_eq!(fabric.node(A).openings, [(dead, C), (next, C)]);
 }
 
 #[test]
-fn draining_streams_give_way_to_live_publishers() {
+fn draining_streams_yield_to_publishers() {
     let held = |megabytes: u64| {
         let mut publication = publication(None, false);
         publication.needs = Needs {
@@ -148,7 +148,7 @@ fn draining_streams_give_way_to_live_publishers() {
         dead.push(stream);
         fabric.pass(Duration::from_secs(1));
     }
-    // All that may be held is, and the name is free nevertheless.
+    // The capacity for held streams is exhausted; the name is free nevertheless.
     let next = fabric.publish(A, held(256));
     let announced = |stream| fabric.node(A).controller.source(stream);
     assert!(announced(dead[0]).is_none_or(|source| !source.is_announced()));

@@ -1,5 +1,6 @@
-//! Proves that a node of many links passes records on one by one while they come seldom and together while they come in a swarm;
-//! that what is gone, published or no longer safe waits for nothing; and that nobody misses a record or has one twice.
+//! Proves that a node with many links floods records one by one while they are rare and in batches
+//! during a burst; that losses, new streams and lost security are never delayed; and that each
+//! neighbour gets each record exactly once.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -18,10 +19,10 @@ const FAR: NodeId = NodeId([101; 32]);
 
 const MANY: usize = LINKS_FEW + 4;
 
-/// How long what is new waits at most.
+/// How long a new record waits at most.
 const SPAN: Duration = Duration::from_nanos(SOON.as_nanos() * MANY as u64);
 
-/// How long what is as it was or better does.
+/// How long a record without bad news waits at most.
 const LONG: Duration = Duration::from_nanos(LATE.as_nanos() * MANY as u64);
 
 const MOMENT: Duration = Duration::from_nanos(1);
@@ -30,7 +31,7 @@ fn leaf(number: usize) -> NodeId {
     NodeId([number as u8 + 1; 32])
 }
 
-/// Returns the hub of a star, which has said nothing for a while.
+/// Returns the hub of a star that has been quiet for a while.
 fn star(leaves: usize) -> Fabric {
     let wires: Vec<[NodeId; 2]> = (0..leaves).map(|number| [leaf(number), HUB]).collect();
     let mut fabric = Fabric::linked(&wires);
@@ -38,7 +39,7 @@ fn star(leaves: usize) -> Fabric {
     fabric
 }
 
-/// A node behind the leaves, with a link to each of these.
+/// Returns the record of a node behind the leaves, with a link to each of these.
 fn far(sequence: u64, neighbours: &[usize]) -> Record {
     let neighbour = |number: &usize| Neighbour {
         node: leaf(*number),
@@ -59,7 +60,7 @@ fn far(sequence: u64, neighbours: &[usize]) -> Record {
     }
 }
 
-/// Another, which nobody is linked with.
+/// Returns the record of another node, which is linked to none of them.
 fn other(number: u8) -> Record {
     Record {
         node: NodeId([110 + number; 32]),
@@ -78,16 +79,16 @@ fn frame(record: &Record) -> Bytes {
 }
 
 impl Fabric {
-    /// The hub is sent a record by a leaf.
-    fn told(&mut self, by: usize, record: &Record) {
+    /// Hands the hub a record from a leaf.
+    fn deliver(&mut self, by: usize, record: &Record) {
         let frame = frame(record);
         self.at(HUB, |c, now, keys| {
             c.handle_frame(leaf(by), &frame, now, keys);
         });
     }
 
-    /// The hub's clock shows this, and it does what is due.
-    fn look(&mut self, now: Instant) {
+    /// Sets the clock of the hub and lets it handle what is due.
+    fn run_at(&mut self, now: Instant) {
         self.now = now;
         self.at(HUB, |c, now, keys| {
             if c.poll_timeout() <= now {
@@ -96,7 +97,7 @@ impl Fabric {
         });
     }
 
-    /// Returns how many frames the hub sends to each leaf now, those after one another in one sending.
+    /// Returns the frame counts of each send to each leaf; adjacent frames count as one send.
     fn sendings(&mut self) -> BTreeMap<NodeId, Vec<usize>> {
         let outputs = self.at(HUB, |c, _, _| {
             core::iter::from_fn(|| c.poll_output()).collect::<Vec<_>>()
@@ -125,45 +126,45 @@ fn all_but(from: usize, leaves: usize, frames: usize) -> BTreeMap<NodeId, Vec<us
 }
 
 #[test]
-fn what_comes_alone_goes_on_at_once_and_a_swarm_together() {
+fn lone_record_goes_at_once_burst_batched() {
     let mut fabric = star(MANY);
     let begun = fabric.now;
-    fabric.told(0, &other(0));
+    fabric.deliver(0, &other(0));
     assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
     for number in 1..=5 {
         fabric.now = begun + MOMENT;
-        fabric.told(0, &other(number));
+        fabric.deliver(0, &other(number));
     }
-    fabric.look(begun + SPAN.saturating_sub(MOMENT));
+    fabric.run_at(begun + SPAN.saturating_sub(MOMENT));
     assert!(fabric.sendings().is_empty(), "it waits for more");
     let due = fabric.at(HUB, |c, _, _| c.poll_timeout());
     assert_eq!(due, begun + SPAN);
-    fabric.look(due);
+    fabric.run_at(due);
     assert_eq!(fabric.sendings(), all_but(0, MANY, 5));
-    // A span later the next is alone again.
+    // One span later the next record is isolated again.
     fabric.now = due + SPAN.saturating_sub(MOMENT);
-    fabric.told(0, &other(6));
+    fabric.deliver(0, &other(6));
     assert!(fabric.sendings().is_empty());
-    fabric.look(due + SPAN);
+    fabric.run_at(due + SPAN);
     assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
     fabric.now = due + SPAN + SPAN;
-    fabric.told(0, &other(7));
+    fabric.deliver(0, &other(7));
     assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
 }
 
 #[test]
-fn a_node_of_few_links_gathers_nothing() {
+fn few_links_never_batch() {
     for (leaves, is_gathered) in [(LINKS_FEW, false), (LINKS_FEW + 1, true)] {
         let mut fabric = star(leaves);
-        fabric.told(0, &other(0));
+        fabric.deliver(0, &other(0));
         fabric.sendings();
-        fabric.told(0, &other(1));
+        fabric.deliver(0, &other(1));
         assert_eq!(fabric.sendings().is_empty(), is_gathered, "{leaves} links");
     }
 }
 
 #[test]
-fn what_is_gone_published_or_unsafe_waits_for_nothing_and_what_is_better_the_longest() {
+fn bad_news_never_waits() {
     let mut published = far(3, &[1, 2]);
     let keys = FakeKeys { id: FAR, drawn: 0 };
     published.streams.push(Announced {
@@ -198,77 +199,77 @@ fn what_is_gone_published_or_unsafe_waits_for_nothing_and_what_is_better_the_lon
     for (what, record, wait) in cases {
         let mut fabric = star(MANY);
         let begun = fabric.now;
-        fabric.told(0, &far(2, &[1, 2]));
+        fabric.deliver(0, &far(2, &[1, 2]));
         assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
-        fabric.told(0, &record);
+        fabric.deliver(0, &record);
         if wait > Duration::ZERO {
             assert!(fabric.sendings().is_empty(), "{what}");
-            fabric.look(begun + wait.saturating_sub(MOMENT));
+            fabric.run_at(begun + wait.saturating_sub(MOMENT));
             assert!(fabric.sendings().is_empty(), "{what}");
-            fabric.look(begun + wait);
+            fabric.run_at(begun + wait);
         }
         assert_eq!(fabric.sendings(), all_but(0, MANY, 1), "{what}");
     }
-    // What is in a hurry takes along what is in none.
+    // An urgent record takes the waiting ones along.
     for (second, wait) in [(far(4, &[1]), Duration::ZERO), (far(4, &[1, 2, 3]), SPAN)] {
         let mut fabric = star(MANY);
         let begun = fabric.now;
-        fabric.told(0, &far(2, &[1, 2]));
+        fabric.deliver(0, &far(2, &[1, 2]));
         fabric.sendings();
-        fabric.told(
+        fabric.deliver(
             0,
             &Record {
                 node: NodeId([120; 32]),
                 ..far(1, &[])
             },
         );
-        fabric.told(0, &better);
-        fabric.told(0, &second);
-        fabric.look(begun + wait);
+        fabric.deliver(0, &better);
+        fabric.deliver(0, &second);
+        fabric.run_at(begun + wait);
         assert_eq!(fabric.sendings(), all_but(0, MANY, 2));
     }
-    // And that it is published no more.
+    // The end of a stream is urgent too.
     let mut fabric = star(MANY);
-    fabric.told(0, &published);
+    fabric.deliver(0, &published);
     fabric.sendings();
-    fabric.told(0, &far(4, &[1, 2]));
+    fabric.deliver(0, &far(4, &[1, 2]));
     assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
 }
 
 #[test]
-fn of_one_nodes_records_that_wait_the_newest_goes_and_not_to_whom_it_came_from() {
+fn newest_waiting_record_skips_its_senders() {
     let mut fabric = star(MANY);
-    fabric.told(0, &other(0));
+    fabric.deliver(0, &other(0));
     fabric.sendings();
-    fabric.told(0, &far(2, &[1]));
-    fabric.told(1, &far(3, &[1]));
-    fabric.told(1, &other(1));
-    // Two more have it meanwhile, and one has the one before.
-    fabric.told(2, &far(3, &[1]));
-    fabric.told(3, &far(2, &[1]));
+    fabric.deliver(0, &far(2, &[1]));
+    fabric.deliver(1, &far(3, &[1]));
+    fabric.deliver(1, &other(1));
+    // Two more leaves have it meanwhile, and one has the one before.
+    fabric.deliver(2, &far(3, &[1]));
+    fabric.deliver(3, &far(2, &[1]));
     let begun = fabric.now;
-    fabric.look(begun + SPAN);
+    fabric.run_at(begun + SPAN);
     let mut expected = all_but(1, MANY, 2);
     expected.insert(leaf(2), vec![1]);
     assert_eq!(fabric.sendings(), expected);
 }
 
 #[test]
-fn what_else_is_sent_to_a_neighbour_takes_along_what_waits_for_it() {
+fn other_message_flushes_waiting_records() {
     let mut fabric = star(MANY);
     let begun = fabric.now;
-    fabric.told(0, &other(0));
+    fabric.deliver(0, &other(0));
     fabric.sendings();
-    fabric.told(0, &other(1));
+    fabric.deliver(0, &other(1));
     let leaves = [leaf(4), leaf(5)];
-    // It subscribes by the hub, and the envelope goes to the publisher beside it.
+    // The subscription goes through the hub to the publisher beside it.
     fabric.at(leaves[0], |c, now, keys| {
         let publication = super::publication(None, false);
         c.publish(publication, None, now, keys).expect("it may");
     });
     fabric.settle();
     fabric.sendings();
-    fabric.told(0, &other(2));
+    fabric.deliver(0, &other(2));
     fabric.at(leaves[1], |c, now, keys| c.subscribe(name(), now, keys));
     let asked: Vec<Bytes> = fabric.at(leaves[1], |c, _, _| {
         let outputs = core::iter::from_fn(|| c.poll_output());
@@ -285,25 +286,25 @@ fn what_else_is_sent_to_a_neighbour_takes_along_what_waits_for_it() {
     }
     let sendings = fabric.sendings();
     assert_eq!(sendings, BTreeMap::from([(leaves[0], vec![2])]));
-    fabric.look(begun + SPAN);
+    fabric.run_at(begun + SPAN);
     let mut expected = all_but(0, MANY, 1);
     expected.remove(&leaves[0]);
     assert_eq!(fabric.sendings(), expected, "once");
 }
 
 #[test]
-fn a_new_neighbour_is_not_sent_again_what_it_was_met_with() {
+fn new_neighbour_gets_records_once() {
     let mut fabric = star(MANY);
-    fabric.told(0, &other(0));
+    fabric.deliver(0, &other(0));
     fabric.sendings();
-    fabric.told(0, &other(1));
+    fabric.deliver(0, &other(1));
     let new = NodeId([200; 32]);
     let begun = fabric.now;
     fabric.at(HUB, |c, now, keys| c.handle_link_up(new, LINK, now, keys));
     let met = fabric.sendings();
     assert_eq!(met.get(&new).map(Vec::len), Some(1), "a summary: {met:?}");
-    // What waited goes to the others, and that there is a new one to all.
-    fabric.look(begun + SPAN + SOON);
+    // The waiting record goes to the others, and the record about the new neighbour to all.
+    fabric.run_at(begun + SPAN + SOON);
     let mut expected = all_but(0, MANY, 2);
     expected.extend([(leaf(0), vec![1]), (new, vec![1])]);
     assert_eq!(fabric.sendings(), expected);

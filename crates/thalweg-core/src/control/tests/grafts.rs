@@ -1,5 +1,5 @@
-//! Proves that every link bears one copy for all sinks behind it, that no plan outlives its base, and that what is said of
-//! grafted plans reaches the source and is believed only from where it may come.
+//! Proves that every link carries one copy for all sinks behind it, that no plan outlives its base,
+//! and that reports on grafted plans reach the source and count only from the right neighbour.
 
 use alloc::collections::BTreeMap;
 use alloc::vec;
@@ -36,7 +36,7 @@ fn given(epoch: u32, serves: &[u32]) -> Given {
     }
 }
 
-/// Has a node take its neighbour for that.
+/// Tells a node how a neighbour answers.
 fn hear(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
     fabric.at(at, |c, now, keys| {
         c.handle_hearing(peer, hearing, now, keys);
@@ -44,18 +44,19 @@ fn hear(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
     fabric.settle();
 }
 
-fn told(fabric: &Fabric, stream: StreamId) -> &[Given] {
+fn given_plans(fabric: &Fabric, stream: StreamId) -> &[Given] {
     &fabric.node(A).given[&stream]
 }
 
-/// Returns which plans of a stream lie on a node, each with the plan that it is grafted on there.
+/// Returns the plans of a stream installed on a node, each with the plan that it is grafted on
+/// there.
 fn lying(fabric: &Fabric, id: NodeId) -> Vec<(u32, Option<u32>)> {
     let parts = fabric.node(id).parts();
     let part = |part: &&super::Installation| (part.epoch.0, part.base.map(|base| base.0));
     parts.iter().map(part).collect()
 }
 
-/// Returns which plans a node gives all that comes for their bases.
+/// Returns the plans into which a node copies everything that arrives for their bases.
 fn casting(fabric: &Fabric, id: NodeId) -> Vec<u32> {
     let casting = fabric.node(id).casting.iter();
     let all = casting.filter(|(_, until)| until.is_none());
@@ -63,10 +64,10 @@ fn casting(fabric: &Fabric, id: NodeId) -> Vec<u32> {
 }
 
 #[test]
-fn the_way_that_two_sinks_share_bears_one_plan() {
+fn shared_path_carries_one_plan() {
     let (mut fabric, stream) = forked();
     for _ in 0..2 {
-        assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+        assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
         assert_eq!(lying(&fabric, A), [(1, None)]);
         assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
         assert_eq!(casting(&fabric, B), [2]);
@@ -80,39 +81,43 @@ fn the_way_that_two_sinks_share_bears_one_plan() {
 }
 
 #[test]
-fn a_sink_on_the_way_of_another_passes_on_what_it_has_itself() {
+fn sink_on_path_feeds_next_sink() {
     for first in [B, C] {
         let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
         let stream = fabric.publish(A, publication(None, false));
         let second = if first == B { C } else { B };
         fabric.subscribe(first);
         fabric.subscribe(second);
-        assert_eq!(told(&fabric, stream), [given(1, &[1, 2])], "{first:?}");
+        assert_eq!(
+            given_plans(&fabric, stream),
+            [given(1, &[1, 2])],
+            "{first:?}"
+        );
         assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
         assert_eq!(lying(&fabric, A), [(1, None)]);
     }
 }
 
 #[test]
-fn many_sinks_that_come_at_once_are_grafted_all_the_same() {
+fn simultaneous_sinks_are_grafted() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D], [B, E]]);
     for sink in [C, D, E] {
         fabric.subscribe(sink);
     }
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
-    assert_eq!(told(&fabric, stream), [given(1, &[1, 2, 3])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2, 3])]);
     assert_eq!(casting(&fabric, B), [2, 3]);
 }
 
 #[test]
-fn trees_are_as_deep_as_ways_are_shared() {
+fn trees_follow_shared_paths() {
     // A to B to C, where D and E part.
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [C, D], [C, E]]);
     let stream = fabric.publish(A, publication(None, false));
     for sink in [B, D, E] {
         fabric.subscribe(sink);
     }
-    assert_eq!(told(&fabric, stream), [given(1, &[1, 2, 3])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2, 3])]);
     assert_eq!(lying(&fabric, A), [(1, None)]);
     assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
     assert_eq!(lying(&fabric, C), [(2, None), (3, Some(2))]);
@@ -120,28 +125,28 @@ fn trees_are_as_deep_as_ways_are_shared() {
     assert_eq!(source.session.root(Epoch(3)), Epoch(1));
 }
 
-/// Returns which plans a node first gave what it keeps.
+/// Returns the plans that a node first gave what it keeps.
 pub(super) fn replays(fabric: &Fabric, id: NodeId) -> Vec<u32> {
     let replays = fabric.node(id).replays.iter();
     replays.map(|(_, epoch)| epoch.0).collect()
 }
 
 #[test]
-fn who_begins_is_first_given_what_is_kept_and_who_moves_is_not() {
+fn only_new_sink_gets_replay() {
     let (mut fabric, stream) = forked();
     assert_eq!(replays(&fabric, A), [1], "the first sink, by the source");
     assert_eq!(replays(&fabric, B), [2], "the second, where they part");
     fabric.pass(RENEW + RENEW);
     fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
     fabric.settle();
-    assert_eq!(told(&fabric, stream), [given(3, &[3])]);
+    assert_eq!(given_plans(&fabric, stream), [given(3, &[3])]);
     fabric.subscribe(C);
-    assert_eq!(told(&fabric, stream), [given(3, &[3, 4])]);
+    assert_eq!(given_plans(&fabric, stream), [given(3, &[3, 4])]);
     assert_eq!(replays(&fabric, A), [1], "D has what came before it moved");
-    assert_eq!(replays(&fabric, B), [2, 4], "C had left, and begins anew");
+    assert_eq!(replays(&fabric, B), [2, 4], "C had left, and begins again");
 }
 
-/// Has C, which B is linked with, die without a word and begin anew when its clock says this; it wants the stream again.
+/// Restarts C, a neighbour of B, without notice, with its clock at this time; it subscribes again.
 pub(super) fn restart_sink(fabric: &mut Fabric, since_1970: Duration) {
     fabric.nodes.remove(&C);
     fabric.wires.retain(|wire| *wire != [B, C]);
@@ -152,19 +157,19 @@ pub(super) fn restart_sink(fabric: &mut Fabric, since_1970: Duration) {
 }
 
 #[test]
-fn a_sink_that_was_restarted_begins_anew() {
+fn restarted_sink_gets_replay() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
     assert_eq!(replays(&fabric, A), [1]);
     restart_sink(&mut fabric, Duration::from_secs(2_000));
-    let (epoch, _) = fabric.way(A, stream);
+    let (epoch, _) = fabric.plan_path(A, stream);
     assert!(epoch > Epoch(1));
     assert_eq!(replays(&fabric, A), [1, epoch.0]);
 }
 
 #[test]
-fn stream_that_must_be_whole_is_replayed_to_its_first_plan() {
+fn reliable_stream_is_replayed_once() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     let mut whole = publication(None, false);
     whole.needs = Needs {
@@ -180,13 +185,13 @@ fn stream_that_must_be_whole_is_replayed_to_its_first_plan() {
 }
 
 #[test]
-fn what_loses_its_base_moves_before_that_is_given_up() {
+fn orphan_moves_before_base_is_released() {
     let (mut fabric, stream) = forked();
     fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
     fabric.settle();
-    // D has a plan of its own now, and nothing is given under the one of C any more.
-    assert_eq!(told(&fabric, stream), [given(3, &[3])]);
-    // What was may still be on its way to B.
+    // D has a plan of its own now, and nothing is sent under that of C any more.
+    assert_eq!(given_plans(&fabric, stream), [given(3, &[3])]);
+    // ADUs sent before may still be in flight to B.
     assert_eq!(casting(&fabric, B), []);
     let rest = BTreeMap::from([((stream, Epoch(2)), Some(NEXT))]);
     assert_eq!(fabric.node(B).casting, rest);
@@ -199,23 +204,23 @@ fn what_loses_its_base_moves_before_that_is_given_up() {
 }
 
 #[test]
-fn a_base_is_given_and_renewed_while_a_plan_in_force_is_grafted_on_it() {
+fn base_is_renewed_while_graft_is_in_force() {
     let (mut fabric, stream) = forked();
-    // D installs nothing new, so it stays with what it has.
+    // D refuses new parts, so it keeps its present plan.
     fabric.nodes.get_mut(&D).expect("linked").unknown.push("");
     fabric.wires.retain(|wire| *wire != [B, D]);
     fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
     fabric.settle();
-    assert_eq!(told(&fabric, stream), [given(1, &[2])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[2])]);
     fabric.pass(Duration::from_secs(5));
     assert_eq!(lying(&fabric, A), [(1, None), (3, None)]);
     fabric.pass(LEASE + LEASE);
-    assert_eq!(told(&fabric, stream), []);
+    assert_eq!(given_plans(&fabric, stream), []);
     assert_eq!((lying(&fabric, A), lying(&fabric, B)), (vec![], vec![]));
 }
 
 #[test]
-fn what_may_not_be_late_for_a_slow_branch_is_sent_to_each() {
+fn reliable_stream_is_never_grafted() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
     let mut publication = publication(None, false);
     publication.needs = Needs {
@@ -225,19 +230,22 @@ fn what_may_not_be_late_for_a_slow_branch_is_sent_to_each() {
     let stream = fabric.publish(A, publication);
     fabric.subscribe(C);
     fabric.subscribe(D);
-    assert_eq!(told(&fabric, stream), [given(1, &[1]), given(2, &[2])]);
+    assert_eq!(
+        given_plans(&fabric, stream),
+        [given(1, &[1]), given(2, &[2])]
+    );
 }
 
 #[test]
-fn when_the_shared_way_breaks_both_move_and_what_either_lacks_is_sent_again() {
-    // Two ways to B, where C and D part.
+fn broken_shared_path_resends_to_both() {
+    // Two paths to B, where C and D part.
     let mut fabric = Fabric::linked(&[[A, B], [A, E], [B, E], [B, C], [B, D]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(C);
     fabric.subscribe(D);
-    assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
     hear(&mut fabric, A, B, Hearing::Silent);
-    let after = told(&fabric, stream);
+    let after = given_plans(&fabric, stream);
     assert_eq!(after.len(), 1, "{after:?}");
     let (root, serves) = (after[0].epoch, &after[0].serves);
     assert!(root > Epoch(2) && serves.len() == 2, "{after:?}");
@@ -248,26 +256,26 @@ fn when_the_shared_way_breaks_both_move_and_what_either_lacks_is_sent_again() {
         assert_eq!((&from[..], *under), (&[Epoch(old)][..], root));
         assert!(serves.contains(to));
     }
-    // What was given up is cast no more, but for what is on its way.
+    // The abandoned plan is copied no more, except for what is in flight.
     assert_eq!(casting(&fabric, B).len(), 1);
 }
 
 #[test]
-fn a_node_that_does_not_answer_behind_the_graft_is_gone_around() {
+fn silent_node_behind_graft_is_avoided() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D], [D, E], [C, E]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(D);
     fabric.subscribe(E);
-    let before = told(&fabric, stream).to_vec();
+    let before = given_plans(&fabric, stream).to_vec();
     assert_eq!(before.len(), 1);
-    // Whichever way it took: the node where it is grafted, or the next, hears nothing from the one after.
+    // On either path, the caster or its next node hears nothing from the node after.
     let (caster, silent) = if lying(&fabric, C).is_empty() {
         (D, E)
     } else {
         (B, C)
     };
     hear(&mut fabric, caster, silent, Hearing::Silent);
-    let after = told(&fabric, stream);
+    let after = given_plans(&fabric, stream);
     assert_eq!(after.len(), 1);
     assert!(
         after[0].serves != before[0].serves,
@@ -277,14 +285,14 @@ fn a_node_that_does_not_answer_behind_the_graft_is_gone_around() {
 }
 
 #[test]
-fn who_is_behind_a_relay_that_is_a_sink_does_not_wait_for_it_when_it_dies() {
+fn dead_sink_does_not_block_sinks_behind() {
     let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [C, D]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(D);
-    let relay = fabric.way(A, stream).1[1];
+    let relay = fabric.plan_path(A, stream).1[1];
     fabric.subscribe(relay);
-    assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
-    // It may be only its link that is cut: the source plans for it by the other way, behind D.
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
+    // Perhaps only its link is cut: the source plans for it by the other path, behind D.
     fabric.nodes.remove(&relay);
     hear(&mut fabric, A, relay, Hearing::Silent);
     let resent = &fabric.node(A).resent;
@@ -298,7 +306,7 @@ fn who_is_behind_a_relay_that_is_a_sink_does_not_wait_for_it_when_it_dies() {
 }
 
 #[test]
-fn a_source_knows_what_became_of_copies() {
+fn source_learns_fate_of_copies() {
     let (mut fabric, stream) = forked();
     let band = Band::of(Importance(200));
     let at = band.index();
@@ -348,12 +356,12 @@ fn a_source_knows_what_became_of_copies() {
     fabric.at(D, |c, now, keys| c.unsubscribe(&name(), now, keys));
     fabric.pass(RENEW + RENEW);
     check(&fabric);
-    assert_eq!(told(&fabric, stream), [given(1, &[1])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1])]);
     assert_eq!(casting(&fabric, B), []);
 }
 
 #[test]
-fn a_source_knows_when_it_knows_all_that_was_copied() {
+fn source_knows_when_copies_are_counted() {
     let (mut fabric, stream) = forked();
     let knows = |fabric: &Fabric| {
         let plans = [1, 2].map(Epoch);
@@ -368,10 +376,10 @@ fn a_source_knows_when_it_knows_all_that_was_copied() {
     fabric.at(B, |c, now, _| {
         c.handle_counts(stream, Epoch(2), &copied, now);
     });
-    // Who has the end leaves at once.
+    // The sink leaves as soon as it has the end.
     fabric.at(D, |c, now, keys| c.unsubscribe(&name(), now, keys));
     fabric.settle();
-    assert_eq!(told(&fabric, stream), [given(1, &[1])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1])]);
     assert!(!knows(&fabric), "what left before the end may come yet");
     fabric.pass(SETTLE + SETTLE);
     assert!(knows(&fabric));
@@ -380,7 +388,7 @@ fn a_source_knows_when_it_knows_all_that_was_copied() {
 }
 
 #[test]
-fn what_a_grafted_sink_has_is_known_at_the_source() {
+fn receipt_of_grafted_sink_reaches_source() {
     let (mut fabric, stream) = forked();
     let held = Held {
         floor: 5,
@@ -394,7 +402,7 @@ fn what_a_grafted_sink_has_is_known_at_the_source() {
 }
 
 #[test]
-fn nobody_else_is_heard_about_a_grafted_plan() {
+fn branch_counts_only_from_next_node() {
     let (mut fabric, stream) = forked();
     let held = Held {
         floor: 9,
@@ -415,7 +423,7 @@ fn nobody_else_is_heard_about_a_grafted_plan() {
         fabric.at(A, |c, now, keys| c.handle_frame(B, &frame, now, keys));
         fabric.settle();
     };
-    // Not a plan of this stream's, not grafted on it, not the way of a plan.
+    // Another stream's plan, a plan not grafted on this one, and a plan with no path here.
     send(1, receipt(1));
     send(1, receipt(3));
     send(2, receipt(2));
@@ -430,7 +438,7 @@ fn nobody_else_is_heard_about_a_grafted_plan() {
     let notes = fabric.node(A).notes.iter();
     assert_eq!(notes.filter(astray).count(), 4, "D is the last of its plan");
     assert_eq!(fabric.node(A).acknowledged.len(), known);
-    // A node that is no source of a plan cannot have it cast.
+    // A node that is not the source of a plan cannot have it copied.
     let cast = wire::Body::Cast {
         stream,
         epoch: Epoch(2),
@@ -442,7 +450,7 @@ fn nobody_else_is_heard_about_a_grafted_plan() {
 }
 
 #[test]
-fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() {
+fn leaving_node_is_replanned_without_resend() {
     let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [B, E], [C, D], [C, E]]);
     let mut publication = publication(Some(Planner::Exact), false);
     let linger = Duration::from_secs(1);
@@ -451,7 +459,7 @@ fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() 
     for sink in [D, E] {
         fabric.subscribe(sink);
     }
-    assert_eq!(told(&fabric, stream), [given(1, &[1, 2])]);
+    assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
     let (leaver, other) = if lying(&fabric, B).is_empty() {
         (C, B)
     } else {
@@ -459,8 +467,8 @@ fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() 
     };
     fabric.at(leaver, |c, now, keys| c.leave(now, keys));
     fabric.settle();
-    let [now] = told(&fabric, stream) else {
-        panic!("one copy: {:?}", told(&fabric, stream));
+    let [now] = given_plans(&fabric, stream) else {
+        panic!("one copy: {:?}", given_plans(&fabric, stream));
     };
     assert!(now.epoch > Epoch(2) && now.serves.len() == 2, "{now:?}");
     assert_eq!(lying(&fabric, other).len(), 2);
@@ -468,7 +476,7 @@ fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() 
     assert!(fabric.node(leaver).controller.is_passed());
     fabric.pass(linger + Duration::from_millis(1));
     assert!(!fabric.node(leaver).controller.is_passed());
-    // It takes no new part, and who speaks for another is not heard.
+    // It takes no new part, and a node that speaks for another is ignored.
     assert_eq!(lying(&fabric, leaver), []);
     let body = wire::Body::Leave { stream };
     fabric.at(leaver, |c, _, keys| {
@@ -477,14 +485,14 @@ fn a_node_that_leaves_is_gone_around_before_it_goes_and_nothing_is_sent_again() 
     fabric.settle();
     let left = |note: &&Note| matches!(note, Note::Leaving { .. });
     let notes = fabric.node(A).notes.iter();
-    assert_eq!(notes.filter(left).count(), 1, "it is on no way any more");
+    assert_eq!(notes.filter(left).count(), 1, "it is on no path any more");
 }
 
 #[test]
-fn a_sink_that_others_are_fed_beside_leaves_at_once() {
+fn feeding_sink_leaves_at_once() {
     let (mut fabric, stream) = forked();
     fabric.at(C, |c, now, keys| c.leave(now, keys));
     fabric.settle();
-    assert_eq!(told(&fabric, stream), [given(3, &[3])]);
+    assert_eq!(given_plans(&fabric, stream), [given(3, &[3])]);
     assert!(!fabric.node(C).controller.is_passed());
 }

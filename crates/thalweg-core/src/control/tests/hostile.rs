@@ -16,7 +16,7 @@ use crate::time::Duration;
 use crate::wire::control::{self as wire, Body, Message, Prepare, Routed};
 use crate::wire::record::{self, Announced, Record};
 
-/// Returns an envelope of `sender` for B, as its neighbour C would bring it.
+/// Returns an envelope of `sender` for B, as its neighbour C would forward it.
 fn envelope(sender: NodeId, route: &[NodeId], body: &Body) -> Bytes {
     let body = wire::encode_body(body);
     let signed = [&b"thalweg routed v1"[..], &B.0, &body].concat();
@@ -47,7 +47,7 @@ fn prepare(stream: StreamId, adapters: usize) -> Body {
 }
 
 #[test]
-fn only_the_publisher_installs_and_only_within_the_slots() {
+fn only_publisher_installs_within_slots() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.publish(A, publication(None, false));
     let mut attack = |frame: Bytes| {
@@ -71,7 +71,7 @@ fn only_the_publisher_installs_and_only_within_the_slots() {
     let (installed, _) = attack(envelope(A, &[A, C, B], &prepare(stream, 5)));
     assert_eq!(installed, 0, "B has four slots");
     let (installed, _) = attack(envelope(A, &[A, C, B], &prepare(stream, 4)));
-    assert_eq!(installed, 1, "the publisher may, by any way");
+    assert_eq!(installed, 1, "the publisher may, on any route");
     let release = Body::Release {
         stream,
         epoch: Epoch(9),
@@ -83,12 +83,12 @@ fn only_the_publisher_installs_and_only_within_the_slots() {
 }
 
 #[test]
-fn only_its_source_renews_a_lease_and_is_told_what_is_not_there() {
+fn only_source_renews_and_hears_of_lack() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.publish(A, publication(None, false));
     let epochs = [Epoch(9), Epoch(10)].to_vec();
     let renew = Body::Renew { stream, epochs };
-    // Has B hear a frame, and returns what it answers to whom in so many frames.
+    // Hands B a frame, and returns the addressees and bodies of its answers.
     let mut says = |frame: Bytes| {
         fabric.at(B, |c, now, keys| c.handle_frame(C, &frame, now, keys));
         let b = fabric.nodes.get_mut(&B).expect("linked");
@@ -108,7 +108,7 @@ fn only_its_source_renews_a_lease_and_is_told_what_is_not_there() {
     };
     assert_eq!(says(envelope(A, &[A, C, B], &renew)), lacking(&[9, 10]));
     says(envelope(A, &[A, C, B], &prepare(stream, 0)));
-    // It is being installed: that will be the answer.
+    // It is being installed: that outcome will be the answer.
     assert_eq!(says(envelope(A, &[A, C, B], &renew)), lacking(&[10]));
     fabric.at(B, |c, now, keys| {
         c.handle_installed(stream, Epoch(9), Ok(()), now, keys);
@@ -135,7 +135,7 @@ fn only_its_source_renews_a_lease_and_is_told_what_is_not_there() {
 }
 
 #[test]
-fn what_is_released_while_it_is_installed_does_not_stay() {
+fn part_released_in_install_is_removed() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.publish(A, publication(None, false));
     let (frame, epoch) = (envelope(A, &[A, C, B], &prepare(stream, 0)), Epoch(9));
@@ -156,7 +156,7 @@ fn what_is_released_while_it_is_installed_does_not_stay() {
 }
 
 #[test]
-fn nobody_announces_a_stream_of_anothers() {
+fn borrowed_stream_id_is_refused() {
     let record = |node: NodeId, publisher: NodeId| {
         let start = [3; 8];
         let keys = FakeKeys { id: node, drawn: 0 };
@@ -186,7 +186,7 @@ fn nobody_announces_a_stream_of_anothers() {
 }
 
 #[test]
-fn a_changed_record_is_not_believed_and_not_passed_on() {
+fn changed_record_is_refused() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let known = fabric.node(A).controller.directory().signed();
     let signed = known.last().expect("records").clone();
@@ -211,7 +211,7 @@ fn a_changed_record_is_not_believed_and_not_passed_on() {
 }
 
 #[test]
-fn who_repeats_a_record_has_said_nothing() {
+fn repeated_record_has_no_effect() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let known = fabric.node(A).controller.directory().signed();
     let known: Vec<_> = known.cloned().collect();
@@ -228,7 +228,7 @@ fn who_repeats_a_record_has_said_nothing() {
 
 proptest! {
     #[test]
-    fn no_frame_panics_and_none_of_a_stranger_changes_the_map(
+    fn random_frames_do_not_panic_or_change_map(
         frame in proptest::collection::vec(any::<u8>(), 0..512),
     ) {
         let mut fabric = Fabric::linked(&[[A, B]]);
@@ -237,6 +237,6 @@ proptest! {
         fabric.at(B, |c, now, keys| c.handle_frame(A, &frame, now, keys));
         fabric.settle();
         prop_assert_eq!(fabric.node(B).controller.directory().records().count(), 2);
-        prop_assert_eq!(fabric.way(A, stream).1, [A, B]);
+        prop_assert_eq!(fabric.plan_path(A, stream).1, [A, B]);
     }
 }

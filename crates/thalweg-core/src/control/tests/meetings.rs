@@ -1,8 +1,8 @@
-//! Proves that new neighbours tell each other what the other lacks of the map, and no more.
+//! Proves that new neighbours send each other exactly the records that the other lacks.
 
 use alloc::vec::Vec;
 
-use super::super::meeting::{ANSWER_MAX, FEW};
+use super::super::meeting::{ANSWER_MAX, RECORDS_FEW};
 use super::{Duration, Fabric, LINK, Note, Output, wire};
 use crate::id::NodeId;
 use crate::wire::control::Message;
@@ -10,8 +10,8 @@ use crate::wire::summary::{Lack, Prefix};
 
 const HUB: NodeId = NodeId([100; 32]);
 
-/// More than are sent as they are.
-const LEAVES: usize = FEW + 4;
+/// More records than are sent without a summary.
+const LEAVES: usize = RECORDS_FEW + 4;
 
 fn leaf(number: usize) -> NodeId {
     NodeId([number as u8 + 1; 32])
@@ -20,7 +20,7 @@ fn leaf(number: usize) -> NodeId {
 fn star() -> Fabric {
     let wires: Vec<[NodeId; 2]> = (0..LEAVES).map(|number| [leaf(number), HUB]).collect();
     let mut fabric = Fabric::linked(&wires);
-    // The hub tells of its many links together.
+    // The hub announces its many links in one record.
     fabric.pass(Duration::from_secs(1));
     fabric
 }
@@ -29,8 +29,8 @@ fn known(fabric: &Fabric, node: NodeId) -> usize {
     fabric.node(node).controller.directory.sequences().count()
 }
 
-/// What a node says to another now.
-fn says(fabric: &mut Fabric, node: NodeId, to: NodeId) -> Vec<Message> {
+/// Returns the messages that a node sends another now.
+fn messages(fabric: &mut Fabric, node: NodeId, to: NodeId) -> Vec<Message> {
     let outputs = fabric.at(node, |c, _, _| {
         core::iter::from_fn(|| c.poll_output()).collect::<Vec<_>>()
     });
@@ -50,7 +50,7 @@ fn records(said: &[Message]) -> usize {
 }
 
 #[test]
-fn who_joins_many_learns_all_of_them_and_they_learn_of_it() {
+fn new_node_and_others_learn_all_records() {
     let mut fabric = star();
     let new = NodeId([200; 32]);
     fabric.start(new, Duration::from_secs(1_000));
@@ -63,7 +63,7 @@ fn who_joins_many_learns_all_of_them_and_they_learn_of_it() {
 }
 
 #[test]
-fn a_link_that_comes_back_costs_no_record_that_both_have() {
+fn returning_link_sends_only_newer_records() {
     let mut fabric = star();
     let back = leaf(3);
     fabric.cut([back, HUB]);
@@ -71,16 +71,16 @@ fn a_link_that_comes_back_costs_no_record_that_both_have() {
     for (node, peer) in [(HUB, back), (back, HUB)] {
         fabric.at(node, |c, now, keys| c.handle_link_up(peer, LINK, now, keys));
     }
-    let said = says(&mut fabric, HUB, back);
+    let said = messages(&mut fabric, HUB, back);
     let [Message::Summary(summary), ..] = &said[..] else {
         panic!("{said:?}");
     };
     assert_eq!(summary.records.len(), LEAVES + 1);
-    assert!(records(&said) <= 1, "its own at the most: {said:?}");
-    // It was away while the hub told of that: it lacks the hub's newest alone.
+    assert!(records(&said) <= 1, "at most its own record: {said:?}");
+    // It was away while the hub announced that, so it lacks only the hub's newest record.
     let frame = wire::encode(&said[0]);
     fabric.at(back, |c, now, keys| c.handle_frame(HUB, &frame, now, keys));
-    let answer = says(&mut fabric, back, HUB);
+    let answer = messages(&mut fabric, back, HUB);
     let lacks = answer.iter().find_map(|message| match message {
         Message::Lack(lack) => Some(&lack.nodes[..]),
         _ => None,
@@ -89,26 +89,26 @@ fn a_link_that_comes_back_costs_no_record_that_both_have() {
 }
 
 #[test]
-fn who_does_not_answer_is_sent_all() {
+fn unanswered_summary_sends_all_records() {
     let mut fabric = star();
     let old = NodeId([200; 32]);
     fabric.at(HUB, |c, now, keys| c.handle_link_up(old, LINK, now, keys));
-    let said = says(&mut fabric, HUB, old);
+    let said = messages(&mut fabric, HUB, old);
     assert!(records(&said) <= 1);
     let later = |fabric: &mut Fabric, duration| {
         fabric.now = fabric.now + duration;
         fabric.at(HUB, |c, now, keys| c.handle_timeout(now, keys));
-        records(&says(fabric, HUB, old))
+        records(&messages(fabric, HUB, old))
     };
     let moment = Duration::from_millis(1);
     let told = later(&mut fabric, ANSWER_MAX.saturating_sub(moment));
-    assert!(told <= 1, "not yet, but of its own links: {told}");
+    assert!(told <= 1, "so far only the record of its own links: {told}");
     assert!(later(&mut fabric, moment) > LEAVES);
     assert_eq!(later(&mut fabric, ANSWER_MAX), 0, "once");
 }
 
 #[test]
-fn what_is_lacked_of_what_was_not_offered_is_not_sent() {
+fn unsolicited_lack_is_ignored() {
     let mut fabric = star();
     let nodes = (0..LEAVES).map(|number| Prefix::from(leaf(number)));
     let lack = Message::Lack(Lack {

@@ -1,7 +1,8 @@
-//! Proves the control plane over wires in memory.
+//! Tests of the control plane over in-memory wires.
 //!
-//! *How.* A [`Fabric`] of controllers on virtual time. Every output is done at once; frames arrive in order. The keys are
-//! a caricature: a signature is a checksum with the signer's key in it, an envelope names its addressee.
+//! *How.* A [`Fabric`] of controllers runs on virtual time. Every output is carried out at once;
+//! frames arrive in order. The keys are a simple fake: a signature is a checksum with the signer's
+//! key in it, an envelope names its addressee.
 
 mod accounts;
 mod admission;
@@ -62,7 +63,7 @@ const LINK: Sample = Sample {
     heard: 0,
 };
 
-/// What every source says that it gives next.
+/// The next sequence that every source reports.
 const NEXT: Sequence = Sequence(7);
 
 struct FakeKeys {
@@ -141,40 +142,39 @@ impl Keys for FakeKeys {
     }
 }
 
-/// A node, and what its driver has been told.
+/// A node, and the outputs that its driver has carried out.
 struct Node {
     controller: Controller,
     keys: FakeKeys,
     installed: BTreeMap<(StreamId, Epoch), (Installation, Secrets)>,
-    /// Every key of a stream that it ever had, by number.
+    /// Every key of a stream that it ever had, with its number.
     keys_seen: BTreeSet<(u32, [u8; 32])>,
-    /// What was to be sent again, for which plan, and under which.
+    /// Resends: plans sent under, the plan in force, and the plan sent under now.
     resent: Vec<(Vec<Epoch>, Epoch, Epoch)>,
-    /// What sinks have, and under which plans it may have been sent.
+    /// Receipts: the plans of the sink, and what it has.
     acknowledged: Vec<(Vec<Epoch>, Held)>,
-    anew: Vec<(StreamId, Option<Epoch>)>,
+    restarts: Vec<(StreamId, Option<Epoch>)>,
     goes_on: Vec<StreamId>,
-    /// What came after the ends of streams where that was not known at once.
+    /// Outcomes of probes after the ends of streams.
     sequels: Vec<bool>,
     active: BTreeMap<StreamId, Vec<Epoch>>,
     given: BTreeMap<StreamId, Vec<Given>>,
-    /// Plans that it gives copies of what arrives for their bases.
-    /// What is cast there, and up to where if that has an end.
+    /// Grafted plans that it feeds, each with its end sequence if there is one.
     casting: BTreeMap<(StreamId, Epoch), Option<Sequence>>,
     /// The plans that were first given what is kept.
     replays: Vec<(StreamId, Epoch)>,
-    /// Those for sinks that had waited.
+    /// The sinks among them that had waited.
     openings: Vec<(StreamId, NodeId)>,
     found: Vec<(StreamName, StreamId)>,
     notices: Vec<Notice>,
     notes: Vec<Note>,
     closed: Vec<(StreamId, Reading)>,
-    /// How its streams are to be marked.
+    /// The markings of its streams.
     markings: Vec<(StreamId, Marking)>,
-    /// What it was answered that wanted to trace.
+    /// Answers to its trace requests.
     answers: Vec<Result<u32, String>>,
     traced: Vec<Traced>,
-    /// Words of adapters that it does not know.
+    /// Adapter words that it does not know.
     unknown: Vec<&'static str>,
 }
 
@@ -184,9 +184,9 @@ struct Fabric {
     nodes: BTreeMap<NodeId, Node>,
     wires: Vec<[NodeId; 2]>,
     frames: VecDeque<(NodeId, NodeId, Bytes)>,
-    /// When accounts were carried, and from whom.
+    /// The time and sender of each report that was carried.
     accounts: Vec<(Instant, NodeId)>,
-    /// Accounts that this node is sent are lost.
+    /// Reports to this node are lost.
     deaf: Option<NodeId>,
 }
 
@@ -222,7 +222,7 @@ fn node(id: NodeId, since_1970: Duration, now: Instant) -> Node {
         openings: Vec::new(),
         resent: Vec::new(),
         acknowledged: Vec::new(),
-        anew: Vec::new(),
+        restarts: Vec::new(),
         goes_on: Vec::new(),
         sequels: Vec::new(),
         found: Vec::new(),
@@ -240,7 +240,7 @@ fn name() -> StreamName {
     "cam".parse().expect("a name")
 }
 
-/// Returns whether a frame is an account, on whatever way.
+/// Returns whether a frame is a report, direct or in a branch.
 fn is_account(frame: &[u8]) -> bool {
     let message = wire::decode(frame);
     message.is_ok_and(|message| match message {
@@ -266,7 +266,7 @@ fn publication(planner: Option<Planner>, confidential: bool) -> Publication {
 }
 
 impl Fabric {
-    /// Returns nodes that are linked as said.
+    /// Returns nodes that are linked by these wires.
     fn linked(wires: &[[NodeId; 2]]) -> Self {
         let mut fabric = Self::default();
         for wire in wires {
@@ -304,7 +304,7 @@ impl Fabric {
         self.settle();
     }
 
-    /// Does something at a node.
+    /// Runs a closure on a node.
     fn at<T>(
         &mut self,
         id: NodeId,
@@ -318,12 +318,12 @@ impl Fabric {
         &self.nodes[&id]
     }
 
-    /// Does what the nodes say, and carries frames, until nothing moves.
+    /// Carries out all outputs and delivers frames until none is left.
     fn settle(&mut self) {
         loop {
             for (id, node) in &mut self.nodes {
                 while let Some(output) = node.controller.poll_output() {
-                    if let Some((to, frame)) = node.obey(output, self.now) {
+                    if let Some((to, frame)) = node.carry_out(output, self.now) {
                         self.frames.push_back((*id, to, frame));
                     }
                 }
@@ -343,7 +343,7 @@ impl Fabric {
         }
     }
 
-    /// At no moment is a sink served under a plan whose ADUs it cannot open.
+    /// Checks that no sink is ever served under a plan with ADUs that it cannot open.
     fn check_keys(&self) {
         for node in self.nodes.values() {
             let of_streams = node.given.iter();
@@ -367,7 +367,7 @@ impl Fabric {
         }
     }
 
-    /// Lets this much time pass, each node being called exactly when it asked to be.
+    /// Lets this much time pass; each node is called exactly when it asked for.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         loop {
@@ -406,8 +406,9 @@ impl Fabric {
         self.settle();
     }
 
-    /// Returns the way of the one plan in force, and its epoch, after checking that every node of it has its part.
-    fn way(&self, source: NodeId, stream: StreamId) -> (Epoch, Vec<NodeId>) {
+    /// Returns the path of the one plan in force, and its epoch, after checking that each of its nodes has
+    /// its part.
+    fn plan_path(&self, source: NodeId, stream: StreamId) -> (Epoch, Vec<NodeId>) {
         let [epoch] = self.node(source).active[&stream][..] else {
             panic!("not one plan in force: {:?}", self.node(source).active);
         };
@@ -440,8 +441,8 @@ impl Node {
         }
     }
 
-    /// Does what the controller says; frames are the fabric's.
-    fn obey(&mut self, output: Output, now: Instant) -> Option<(NodeId, Bytes)> {
+    /// Carries out an output; returns a frame for the fabric to deliver.
+    fn carry_out(&mut self, output: Output, now: Instant) -> Option<(NodeId, Bytes)> {
         match output {
             Output::Send { to, frame } => return Some((to, frame)),
             Output::Plan(planning) => {
@@ -493,8 +494,8 @@ impl Node {
                 self.openings.extend(has_waited.then_some((stream, sink)));
             }
             Output::Found { name, stream } => self.found.push((name, stream)),
-            // Of drivers: what is held, and what came, is theirs to keep.
-            Output::BegunAnew { stream, former } => self.anew.push((stream, former)),
+            // A driver keeps what is held and received; this one does not.
+            Output::BegunAnew { stream, former } => self.restarts.push((stream, former)),
             Output::GoesOn { stream } => self.goes_on.push(stream),
             Output::Sequel { goes_on, .. } => self.sequels.push(goes_on),
             Output::Forgotten { .. } | Output::Holding { .. } | Output::GivenUp { .. } => {}

@@ -1,4 +1,4 @@
-//! Proves which of several producers of one name a sink is served by, and when it takes another.
+//! Proves which of several producers of one name serves a sink, and when the sink switches.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::time::Duration;
 use crate::wire::control::Message;
 use crate::wire::receipt::Silence;
 
-/// Returns from which node a stream is wanted.
+/// Returns the producer that a sink uses.
 fn source_of(fabric: &Fabric, sink: NodeId) -> Option<NodeId> {
     match fabric.node(sink).controller.subscription(&name()) {
         Some(Subscription::Found { source, .. }) => Some(source),
@@ -22,8 +22,8 @@ fn source_of(fabric: &Fabric, sink: NodeId) -> Option<NodeId> {
 }
 
 #[test]
-fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_gone() {
-    // B relays, A and D publish, C wants.
+fn sink_keeps_producer_until_it_is_gone() {
+    // B relays, A and D publish, C subscribes.
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     fabric.subscribe(C);
     let stream_of_d = fabric.publish(D, publication(None, false));
@@ -40,15 +40,15 @@ fn a_sink_stays_with_its_producer_and_takes_the_one_that_stands_by_when_that_is_
     fabric.at(D, |c, now, keys| c.unpublish(stream_of_d, now, keys));
     fabric.settle();
     assert_eq!(source_of(&fabric, C), Some(A), "no time has passed");
-    assert_eq!(fabric.way(A, stream_of_a).1, vec![A, B, C]);
+    assert_eq!(fabric.plan_path(A, stream_of_a).1, vec![A, B, C]);
     let replays = &fabric.node(A).replays;
     assert_eq!(replays, &[(stream_of_a, Epoch(1))], "from its newest key");
-    // Who comes back stands by.
+    // A producer that returns stands by.
     fabric.publish(D, publication(None, false));
     assert_eq!(source_of(&fabric, C), Some(A));
 }
 
-/// The end of a stream has been read at C.
+/// A reader at C reaches the end of the stream.
 fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
     let sequel = fabric.at(C, |c, now, keys| {
         c.handle_ended(&name(), (stream, EndCause::Finished), now, keys)
@@ -58,16 +58,16 @@ fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
 }
 
 #[test]
-fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_the_end() {
+fn ended_stream_goes_to_standby_or_ends() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     fabric.subscribe(C);
     let stream_of_a = fabric.publish(A, publication(None, false));
     let ended = |fabric: &mut Fabric, stream| match read_end(fabric, stream) {
         Sequel::GoesOn => true,
         Sequel::Over => false,
-        Sequel::Unsure => panic!("nobody was silent"),
+        Sequel::Unsure => panic!("no producer was silent"),
     };
-    assert!(!ended(&mut fabric, stream_of_a), "nobody stands by");
+    assert!(!ended(&mut fabric, stream_of_a), "no producer stands by");
     let stream_of_d = fabric.publish(D, publication(None, false));
     assert_eq!(source_of(&fabric, C), Some(A));
     assert!(ended(&mut fabric, stream_of_a));
@@ -76,10 +76,10 @@ fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_t
         Some(D),
         "though A still announces it"
     );
-    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
+    assert_eq!(fabric.plan_path(D, stream_of_d).1, vec![D, B, C]);
     assert!(
         ended(&mut fabric, stream_of_a),
-        "who asks later is told the same"
+        "a later reader gets the same answer"
     );
     assert!(
         !ended(&mut fabric, stream_of_d),
@@ -87,7 +87,7 @@ fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_t
     );
     fabric.pass(LEASE + LEASE);
     assert_eq!(source_of(&fabric, C), Some(D));
-    // A begins anew, with a stream that has not ended, and stands by.
+    // A publishes a new stream, which has not ended, and stands by.
     fabric.at(A, |c, now, keys| c.unpublish(stream_of_a, now, keys));
     fabric.settle();
     fabric.publish(A, publication(None, false));
@@ -97,8 +97,8 @@ fn a_producer_that_has_ended_is_replaced_and_where_nobody_stands_by_the_end_is_t
 }
 
 #[test]
-fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
-    // Two hops before the sink, and one more sink that has its copies from the first relay.
+fn silent_producer_is_replaced_early() {
+    // Two hops before the sink, and a second sink that is fed by copies from the first relay.
     let mut fabric = Fabric::linked(&[[A, B], [B, E], [B, C], [D, E]]);
     let stream_of_a = fabric.publish(A, publication(None, false));
     fabric.subscribe(E);
@@ -112,18 +112,22 @@ fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
     hear(&mut fabric, Hearing::Silent);
     fabric.pass(Duration::from_secs(5));
     for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(A), "nobody stands by");
+        assert_eq!(source_of(&fabric, sink), Some(A), "no producer stands by");
     }
     hear(&mut fabric, Hearing::Answering);
     let stream_of_d = fabric.publish(D, publication(None, false));
     fabric.pass(Duration::from_secs(5));
     for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(A), "who is served stays");
+        assert_eq!(source_of(&fabric, sink), Some(A), "a served sink stays");
     }
     hear(&mut fabric, Hearing::Silent);
     fabric.pass(Duration::from_millis(499));
     for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(A), "it may find another way");
+        assert_eq!(
+            source_of(&fabric, sink),
+            Some(A),
+            "it may find another path"
+        );
     }
     fabric.pass(Duration::from_millis(1));
     for sink in [C, E] {
@@ -134,22 +138,22 @@ fn a_producer_that_is_silent_is_replaced_long_before_its_links_are_given_up() {
     }
     let source = fabric.node(A).controller.source(stream_of_a);
     let left = source.expect("it publishes").sinks().count();
-    assert_eq!(left, 0, "both have said that they go");
+    assert_eq!(left, 0, "both sinks have unsubscribed");
     hear(&mut fabric, Hearing::Answering);
     fabric.pass(LEASE);
     for sink in [C, E] {
-        assert_eq!(source_of(&fabric, sink), Some(D), "nobody goes back");
+        assert_eq!(source_of(&fabric, sink), Some(D), "no sink switches back");
     }
 }
 
 #[test]
-fn only_the_node_that_adus_come_from_can_say_that_their_source_is_silent() {
+fn silence_counts_only_from_previous_node() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [C, D]]);
     let stream = fabric.publish(A, publication(None, false));
     fabric.publish(D, publication(None, false));
     fabric.subscribe(C);
     assert_eq!(source_of(&fabric, C), Some(A));
-    let (epoch, _) = fabric.way(A, stream);
+    let (epoch, _) = fabric.plan_path(A, stream);
     let said = |epoch| Message::Silence(Silence { stream, epoch });
     let mut say = |from, epoch| {
         let frame = wire::encode(&said(epoch));
@@ -165,7 +169,7 @@ fn only_the_node_that_adus_come_from_can_say_that_their_source_is_silent() {
 }
 
 #[test]
-fn a_producer_that_cannot_be_reached_is_replaced_and_stands_by_when_it_is_back() {
+fn returned_producer_stands_by() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     fabric.subscribe(C);
     fabric.publish(A, publication(None, false));
@@ -173,18 +177,18 @@ fn a_producer_that_cannot_be_reached_is_replaced_and_stands_by_when_it_is_back()
     assert_eq!(source_of(&fabric, C), Some(A));
     fabric.cut([A, B]);
     assert_eq!(source_of(&fabric, C), Some(D), "no time has passed");
-    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
+    assert_eq!(fabric.plan_path(D, stream_of_d).1, vec![D, B, C]);
     fabric.link([A, B]);
     fabric.pass(LEASE + LEASE);
     assert_eq!(source_of(&fabric, C), Some(D));
-    // Who has no other waits for the one that it has.
+    // A sink without an alternative waits for its producer.
     fabric.cut([B, D]);
     assert_eq!(source_of(&fabric, C), Some(A));
     fabric.cut([A, B]);
     assert_eq!(source_of(&fabric, C), Some(A));
 }
 
-/// Has a node publish what it cannot send to C by B, for C lacks the module.
+/// Has a node publish what it cannot send to C by B, as C lacks the module.
 fn publish_in_vain(fabric: &mut Fabric, at: NodeId) {
     let lacking = fabric.nodes.get_mut(&C).expect("linked");
     lacking.unknown.push("nowhere");
@@ -209,7 +213,7 @@ fn refusals(fabric: &Fabric, at: NodeId) -> usize {
 }
 
 #[test]
-fn a_producer_that_refuses_is_left_for_one_that_serves() {
+fn refusing_producer_is_left() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     publish_in_vain(&mut fabric, A);
     fabric.subscribe(C);
@@ -219,16 +223,16 @@ fn a_producer_that_refuses_is_left_for_one_that_serves() {
     let stream_of_d = fabric.publish(D, publication(None, false));
     fabric.pass(Duration::from_secs(2));
     assert_eq!(source_of(&fabric, C), Some(D));
-    assert_eq!(fabric.way(D, stream_of_d).1, vec![D, B, C]);
+    assert_eq!(fabric.plan_path(D, stream_of_d).1, vec![D, B, C]);
     let left = fabric.node(A).controller.sources().next().expect("one");
-    assert_eq!(left.plans().count(), 0, "it has been told");
+    assert_eq!(left.plans().count(), 0, "the sink has unsubscribed");
     fabric.pass(REFUSED_FOR + REFUSED_FOR);
     assert_eq!(source_of(&fabric, C), Some(D));
     assert_eq!(refusals(&fabric, C), 1);
 }
 
 #[test]
-fn a_producer_that_served_and_cannot_any_more_is_left_when_its_last_plan_is_over() {
+fn failed_producer_is_left_after_last_plan() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [A, E], [C, E], [D, E]]);
     let part = |node| Part {
         node,
@@ -244,8 +248,8 @@ fn a_producer_that_served_and_cannot_any_more_is_left_when_its_last_plan_is_over
     fabric.publish(D, publication(None, false));
     fabric.pass(Duration::from_secs(2));
     assert_eq!(source_of(&fabric, C), Some(A));
-    assert_eq!(fabric.way(A, stream_of_a).1, vec![A, B, C]);
-    // There is a way to A, by E, and the plan that A was given has none.
+    assert_eq!(fabric.plan_path(A, stream_of_a).1, vec![A, B, C]);
+    // There is a path to A, by E, but the plan that A was given does not work.
     fabric.cut([B, C]);
     fabric.pass(Duration::from_secs(2));
     assert_eq!(source_of(&fabric, C), Some(A), "its part is held yet");
@@ -254,11 +258,15 @@ fn a_producer_that_served_and_cannot_any_more_is_left_when_its_last_plan_is_over
     assert_eq!(refusals(&fabric, C), 1);
     fabric.link([B, C]);
     fabric.pass(REFUSED_FOR + LEASE);
-    assert_eq!(source_of(&fabric, C), Some(D), "who is back stands by");
+    assert_eq!(
+        source_of(&fabric, C),
+        Some(D),
+        "a returned producer stands by"
+    );
 }
 
 #[test]
-fn a_sink_that_is_restarted_is_told_again_why_it_is_not_served() {
+fn restarted_sink_hears_refusal_again() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     publish_in_vain(&mut fabric, A);
     fabric.subscribe(C);
@@ -274,13 +282,13 @@ fn a_sink_that_is_restarted_is_told_again_why_it_is_not_served() {
     fabric.settle();
     fabric.subscribe(C);
     fabric.pass(Duration::from_secs(1));
-    assert_eq!(refusals(&fabric, C), 1, "it begins anew");
+    assert_eq!(refusals(&fabric, C), 1, "it begins again");
     fabric.pass(Duration::from_secs(60));
     assert_eq!(refusals(&fabric, C), 1, "and once");
 }
 
 #[test]
-fn of_producers_that_all_refuse_each_is_asked_in_its_turn_and_each_word_told_once() {
+fn refusing_producers_are_asked_in_turn() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [B, C]]);
     publish_in_vain(&mut fabric, A);
     publish_in_vain(&mut fabric, D);

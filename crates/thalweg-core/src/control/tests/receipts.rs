@@ -1,4 +1,5 @@
-//! Proves what sinks are heeded in, and what is whose where a stream comes yet and others want it than before.
+//! Proves which receipts count, and which ADUs belong to which programs when a stream outlives its
+//! first subscribers.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -11,7 +12,7 @@ use crate::session::{LEASE, RENEW};
 use crate::time::Duration;
 
 #[test]
-fn what_a_sink_has_is_heeded_after_its_clock_was_set_back_between_two_lives() {
+fn receipt_counts_after_clock_set_back() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
@@ -31,11 +32,14 @@ fn what_a_sink_has_is_heeded_after_its_clock_was_set_back_between_two_lives() {
     assert_eq!(has(&mut fabric, 2), Some(2));
     let heard = fabric.node(A).acknowledged.iter();
     let heard: Vec<u64> = heard.map(|(_, held)| held.floor).collect();
-    assert!(heard.contains(&u64::MAX), "it begins anew: {heard:?}");
+    assert!(
+        heard.contains(&u64::MAX),
+        "the restarted sink begins again: {heard:?}"
+    );
 }
 
 #[test]
-fn to_who_leaves_and_comes_back_at_once_what_it_had_is_new_and_is_given_again() {
+fn returning_subscriber_starts_again() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     fabric.subscribe(B);
     let stream = fabric.publish(A, publication(None, false));
@@ -43,7 +47,7 @@ fn to_who_leaves_and_comes_back_at_once_what_it_had_is_new_and_is_given_again() 
         floor: 3,
         ranges: vec![],
     };
-    fabric.nodes.get_mut(&B).expect("linked").anew.clear();
+    fabric.nodes.get_mut(&B).expect("linked").restarts.clear();
     for is_ended in [false, true] {
         let held = held.clone();
         let news = if is_ended { News::Ended } else { News::Usual };
@@ -52,32 +56,39 @@ fn to_who_leaves_and_comes_back_at_once_what_it_had_is_new_and_is_given_again() 
         fabric.settle();
         fabric.subscribe(B);
         let former = Some(Epoch(1));
-        let anew = &fabric.node(B).anew;
-        assert_eq!(anew, &[(stream, former)], "not what has ended");
+        let anew = &fabric.node(B).restarts;
+        assert_eq!(
+            anew,
+            &[(stream, former)],
+            "an ended stream does not begin again"
+        );
         assert_eq!(replays(&fabric, A).len(), if is_ended { 3 } else { 2 });
     }
 }
 
 #[test]
-fn who_comes_after_another_is_served_by_a_plan_of_its_own() {
+fn next_subscriber_gets_own_plan() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     fabric.subscribe(B);
     let stream = fabric.publish(A, publication(None, false));
-    let served = |fabric: &Fabric| fabric.way(A, stream).0;
+    let served = |fabric: &Fabric| fabric.plan_path(A, stream).0;
     assert_eq!(served(&fabric), Epoch(1));
     fabric.at(B, |c, now, keys| c.unsubscribe(&name(), now, keys));
     fabric.settle();
     fabric.subscribe(B);
-    assert_eq!(fabric.node(B).anew.last(), Some(&(stream, Some(Epoch(1)))));
+    assert_eq!(
+        fabric.node(B).restarts.last(),
+        Some(&(stream, Some(Epoch(1))))
+    );
     assert_eq!(served(&fabric), Epoch(2));
-    // The plan of the one before lies yet, and is kept up.
+    // The plan of the former program is still installed, and renewed.
     fabric.pass(LEASE);
     assert_eq!(served(&fabric), Epoch(2));
     assert_eq!(fabric.node(B).goes_on, []);
 }
 
 #[test]
-fn who_comes_after_another_is_so_too_if_the_word_of_that_ones_leaving_was_lost() {
+fn lost_unsubscribe_is_repeated() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     fabric.subscribe(B);
     let stream = fabric.publish(A, publication(None, false));
@@ -86,12 +97,12 @@ fn who_comes_after_another_is_so_too_if_the_word_of_that_ones_leaving_was_lost()
     fabric.settle();
     fabric.wires = wires;
     fabric.subscribe(B);
-    assert_eq!(fabric.way(A, stream).0, Epoch(2));
+    assert_eq!(fabric.plan_path(A, stream).0, Epoch(2));
     assert_eq!(replays(&fabric, A), [1, 2]);
 }
 
 #[test]
-fn where_every_word_of_a_leaving_was_lost_the_plan_goes_on_for_who_came_after() {
+fn plan_goes_on_if_all_unsubscribes_lost() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     fabric.subscribe(B);
     let stream = fabric.publish(A, publication(None, false));
@@ -101,12 +112,12 @@ fn where_every_word_of_a_leaving_was_lost_the_plan_goes_on_for_who_came_after() 
     fabric.settle();
     fabric.wires = wires;
     fabric.pass(RENEW + Duration::from_secs(1));
-    assert_eq!(fabric.way(A, stream).0, Epoch(1));
+    assert_eq!(fabric.plan_path(A, stream).0, Epoch(1));
     assert_eq!(fabric.node(B).goes_on, [stream]);
 }
 
 #[test]
-fn to_who_begins_where_a_plan_is_that_nobody_has_left_all_that_it_brings_is_new() {
+fn restarted_sink_takes_over_its_plan() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
@@ -117,9 +128,9 @@ fn to_who_begins_where_a_plan_is_that_nobody_has_left_all_that_it_brings_is_new(
     fabric.link([B, C]);
     fabric.pass(RENEW);
     let parts = fabric.node(C).controller.installations().count();
-    assert!(parts > 0, "its source has told it again");
+    assert!(parts > 0, "its source has sent its part again");
     fabric.subscribe(C);
-    assert_eq!(fabric.node(C).anew, [(stream, None)]);
+    assert_eq!(fabric.node(C).restarts, [(stream, None)]);
     let heard = |fabric: &Fabric| fabric.node(A).acknowledged.len();
     let before = heard(&fabric);
     let held = Held {

@@ -1,4 +1,5 @@
-//! Proves that who loses the right to a stream's key never gets the next, and that the others lose nothing by it.
+//! Proves that a node that loses the right to a stream's key never gets the next, and that the
+//! others lose nothing.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,7 +13,7 @@ use crate::session::{REKEY_MIN, RETRY};
 
 const SEE: Rights = Rights::MEMBER.with(Rights::SEE_PLAINTEXT);
 
-/// A publishes; C, D and E hear of it over B, who sees nothing.
+/// A publishes; C, D and E subscribe through B, which may not see plaintext.
 fn fabric() -> (Fabric, StreamId) {
     let members = [(B, Rights::MEMBER), (C, SEE), (D, SEE), (E, SEE)];
     let mut fabric = Fabric::owned(&[[A, B], [B, C], [B, D], [B, E]], &members);
@@ -31,7 +32,8 @@ impl Fabric {
         seen.map(|(number, _)| *number).collect()
     }
 
-    /// Returns the plans in force, each of whose sinks has its part and the key of its plan, which is the source's.
+    /// Returns the plans in force, after checking that each sink has its part and that its key is
+    /// the source's.
     fn in_force(&self, stream: StreamId, sinks: &[NodeId]) -> Vec<Epoch> {
         let given = &self.node(A).given[&stream];
         let serves: BTreeSet<Epoch> = given.iter().flat_map(|g| g.serves.clone()).collect();
@@ -57,7 +59,7 @@ impl Fabric {
 }
 
 #[test]
-fn who_is_revoked_never_gets_the_next_key_and_the_others_have_it_before_they_need_it() {
+fn revoked_node_never_gets_next_key() {
     let (mut fabric, stream) = fabric();
     let before = fabric.in_force(stream, &[C, D, E]);
     fabric.revoke(A, C).expect("the owner may");
@@ -71,20 +73,20 @@ fn who_is_revoked_never_gets_the_next_key_and_the_others_have_it_before_they_nee
     for id in [A, D, E] {
         assert_eq!(fabric.key_numbers(id), [1, 2]);
     }
-    // What is under way by the plans before can be opened still.
+    // ADUs in flight under the former plans can still be opened.
     let lies = |id, epoch| fabric.node(id).installed.contains_key(&(stream, epoch));
     assert!(lies(D, before[1]) && lies(E, before[2]));
     let notes = fabric.notes(A);
     let is_rekeyed = |note: &&Note| matches!(note, Note::Rekeyed { key_epoch: 2, .. });
     assert_eq!(notes.iter().filter(is_rekeyed).count(), 1);
-    // Renewed, and the plans before released, they are the same.
+    // After renewals, and with the former plans released, they are the same.
     fabric.pass(Duration::from_secs(60));
     assert_eq!(fabric.in_force(stream, &[D, E]), after);
     assert_eq!(fabric.key_numbers(C), [1]);
 }
 
 #[test]
-fn a_smaller_grant_is_as_good_as_a_revocation() {
+fn reduced_grant_changes_key() {
     let (mut fabric, stream) = fabric();
     fabric.grant(A, C, Rights::MEMBER);
     fabric.settle();
@@ -94,7 +96,7 @@ fn a_smaller_grant_is_as_good_as_a_revocation() {
 }
 
 #[test]
-fn many_who_go_at_once_make_two_keys() {
+fn burst_of_revocations_makes_two_keys() {
     let (mut fabric, stream) = fabric();
     fabric.revoke(A, C).expect("the owner may");
     fabric.revoke(A, D).expect("the owner may");
@@ -107,7 +109,7 @@ fn many_who_go_at_once_make_two_keys() {
 }
 
 #[test]
-fn who_never_had_the_key_or_lost_another_right_changes_nothing() {
+fn unaffected_nodes_keep_the_key() {
     let (mut fabric, stream) = fabric();
     let before = fabric.in_force(stream, &[C, D, E]);
     fabric.grant(A, C, SEE.without(Rights::PUBLISH));
@@ -119,7 +121,7 @@ fn who_never_had_the_key_or_lost_another_right_changes_nothing() {
 }
 
 #[test]
-fn who_subscribes_after_all_had_left_gets_a_key_that_the_revoked_has_not() {
+fn late_sink_gets_key_unknown_to_revoked() {
     let (mut fabric, stream) = fabric();
     fabric.revoke(A, C).expect("the owner may");
     fabric.pass(REKEY_MIN);
@@ -137,7 +139,7 @@ fn who_subscribes_after_all_had_left_gets_a_key_that_the_revoked_has_not() {
 }
 
 #[test]
-fn a_plan_keeps_the_key_of_its_time_until_it_is_over() {
+fn plan_keeps_its_key() {
     let mut held = StreamKeys::draw(&mut FakeKeys { id: A, drawn: 0 }).expect("a caricature");
     let first = held.of(Epoch(1)).clone();
     held.change([2; 32], Epoch(5), Epoch(3));
@@ -154,13 +156,14 @@ fn a_plan_keeps_the_key_of_its_time_until_it_is_over() {
 }
 
 #[test]
-fn a_sink_that_cannot_follow_is_no_base_for_those_that_can() {
+fn lagging_sink_is_no_base() {
     let (mut fabric, stream) = fabric();
     fabric.nodes.get_mut(&E).expect("it runs").unknown = ["open"].into();
     fabric.revoke(A, C).expect("the owner may");
     assert_eq!(fabric.key_numbers(D), [1, 2]);
     assert_eq!(fabric.key_numbers(E), [1, 2]);
-    // It has the key, and not the part: what comes for it is sealed with the former one until it is given up.
+    // It has the key, but not the part: until its old plan is given up, its ADUs are sealed with
+    // the former key.
     fabric.pass(RETRY);
     fabric.settle();
     fabric.in_force(stream, &[D]);

@@ -1,4 +1,4 @@
-//! Proves that the ways between two nodes are those that the map has, seen from anywhere, and that each alternative is
+//! Proves that paths between two nodes follow the map, from any node, and that each alternative is
 //! what is left.
 
 use alloc::string::ToString;
@@ -22,14 +22,14 @@ fn ways(fabric: &Fabric, at: NodeId, from: NodeId, to: NodeId) -> Ways {
 }
 
 #[test]
-fn each_alternative_is_the_best_without_the_links_it_names() {
+fn alternatives_are_best_without_their_link() {
     let fabric = Fabric::linked(&[[A, B], [B, C], [A, D], [C, D]]);
     for at in [A, B, D] {
         let ways = ways(&fabric, at, A, C);
         assert_eq!(path(&ways.best), names(&[A, B, C]), "{at:?}");
         assert_eq!(ways.hops.len(), 2);
         let [other] = &ways.alternatives[..] else {
-            panic!("one other way: {:?}", ways.alternatives);
+            panic!("one other path: {:?}", ways.alternatives);
         };
         assert_eq!(path(&other.way), names(&[A, D, C]));
         assert_eq!(other.without.len(), 2, "whichever of the two links is lost");
@@ -39,7 +39,7 @@ fn each_alternative_is_the_best_without_the_links_it_names() {
 }
 
 #[test]
-fn a_chain_has_no_alternative_and_a_stream_is_planned_as_it_is() {
+fn chain_has_no_alternative() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     assert_eq!(ways(&fabric, B, A, C).alternatives, []);
     fabric.publish(A, publication(Some(Planner::Exact), true));
@@ -54,7 +54,7 @@ fn a_chain_has_no_alternative_and_a_stream_is_planned_as_it_is() {
 }
 
 #[test]
-fn what_is_not_on_the_map_is_named() {
+fn unknown_node_or_stream_is_named() {
     let fabric = Fabric::linked(&[[A, B]]);
     let controller = &fabric.node(A).controller;
     let far = controller.ways(A, D, None).expect_err("D is nowhere");
@@ -64,7 +64,7 @@ fn what_is_not_on_the_map_is_named() {
     );
     let stream = controller
         .ways(A, B, Some(&name()))
-        .expect_err("nobody publishes");
+        .expect_err("no node publishes it");
     assert!(stream.contains("`cam`"), "{stream}");
     assert!(controller.ways(A, A, None).is_err());
 }

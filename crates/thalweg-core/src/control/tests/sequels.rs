@@ -1,5 +1,5 @@
-//! Proves that a producer which was silent and is back goes on after the end of another, that one which is dead does not, and that who
-//! waits for either is told once, and soon.
+//! Proves that a producer which was silent and is back follows the end of another, that a dead one
+//! does not, and that waiting readers are notified once, and soon.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -31,7 +31,7 @@ fn sequels(fabric: &Fabric) -> &[bool] {
     &fabric.node(C).sequels
 }
 
-/// The end of a stream has been read at C.
+/// A reader at C reaches the end of the stream.
 fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
     let sequel = fabric.at(C, |c, now, keys| {
         c.handle_ended(&name(), (stream, EndCause::Finished), now, keys)
@@ -40,7 +40,7 @@ fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
     sequel
 }
 
-/// What is sent to a producer, and by it, is lost, and its relay hears nothing of it.
+/// Frames to and from a producer are lost, and its relay finds it silent.
 fn fall_silent(fabric: &mut Fabric, producer: NodeId) {
     fabric.wires.retain(|wire| !wire.contains(&producer));
     hear(fabric, producer, Hearing::Silent);
@@ -59,7 +59,7 @@ fn hear(fabric: &mut Fabric, producer: NodeId, hearing: Hearing) {
     fabric.settle();
 }
 
-/// A has served C and is silent, so that D does; returns their streams.
+/// A has served C and falls silent, so that D takes over; returns their streams.
 fn turned(fabric: &mut Fabric) -> [StreamId; 2] {
     let of_a = fabric.publish(A, publication(None, false));
     fabric.subscribe(C);
@@ -71,7 +71,7 @@ fn turned(fabric: &mut Fabric) -> [StreamId; 2] {
 }
 
 #[test]
-fn who_was_silent_and_is_back_goes_on_after_the_end_of_another() {
+fn returned_producer_follows_end_of_another() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     come_back(&mut fabric, A);
@@ -81,29 +81,30 @@ fn who_was_silent_and_is_back_goes_on_after_the_end_of_another() {
     assert_eq!(
         read_end(&mut fabric, of_d),
         Sequel::GoesOn,
-        "who asks later"
+        "a later reader"
     );
-    // It had not heard that it was left, and makes another plan all the same: what the one before brings is not for who is back.
-    assert_eq!(fabric.way(A, of_a), (Epoch(2), vec![A, B, C]));
+    // A does not know that it was left, and makes another plan. What its former plan brings is not
+    // for C's return.
+    assert_eq!(fabric.plan_path(A, of_a), (Epoch(2), vec![A, B, C]));
     let node = fabric.node(C);
-    assert_eq!(node.anew.last(), Some(&(of_a, Some(Epoch(1)))));
+    assert_eq!(node.restarts.last(), Some(&(of_a, Some(Epoch(1)))));
     assert_eq!(node.found.last(), Some(&(name(), of_a)));
     assert_eq!(fabric.node(A).replays.last(), Some(&(of_a, Epoch(2))));
-    // It answers, so who comes to stand by does no more than that.
+    // It has answered, so another producer that stands by changes nothing.
     let of_e = fabric.publish(E, publication(None, false));
     assert_eq!(found(&fabric), Some(A));
     fabric.at(E, |c, now, keys| c.unpublish(of_e, now, keys));
     fabric.pass(LEASE + LEASE);
     assert_eq!((found(&fabric), sequels(&fabric)), (Some(A), &[true][..]));
-    assert_eq!(fabric.way(A, of_a).0, Epoch(2));
-    // Its end is an end like any other.
+    assert_eq!(fabric.plan_path(A, of_a).0, Epoch(2));
+    // Its end is handled like any other.
     fabric.at(D, |c, now, keys| c.unpublish(of_d, now, keys));
     fabric.settle();
     assert_eq!(read_end(&mut fabric, of_a), Sequel::Over);
 }
 
 #[test]
-fn who_is_dead_does_not_go_on_and_that_is_known_soon() {
+fn dead_producer_ends_stream() {
     let mut fabric = star();
     let [_, of_d] = turned(&mut fabric);
     for told in 1..3 {
@@ -118,15 +119,15 @@ fn who_is_dead_does_not_go_on_and_that_is_known_soon() {
 }
 
 #[test]
-fn who_comes_back_while_it_is_asked_goes_on() {
+fn producer_returning_in_probe_is_taken() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
-    // As the one that has ended goes off the air, who comes back is not told so.
+    // The ended stream is withdrawn meanwhile; the reader that waits for A gets no notice of it.
     fabric.at(D, |c, now, keys| c.unpublish(of_d, now, keys));
     fabric.pass(Duration::from_millis(900));
     come_back(&mut fabric, A);
-    // Its relay had told it nothing that was not lost.
+    // Everything that its relay sent it was lost.
     fabric.at(A, |c, now, keys| c.handle_link_down(B, now, keys));
     fabric.at(B, |c, now, keys| c.handle_link_down(A, now, keys));
     fabric.wires.retain(|wire| *wire != [A, B]);
@@ -134,7 +135,7 @@ fn who_comes_back_while_it_is_asked_goes_on() {
     fabric.settle();
     fabric.pass(Duration::from_millis(200));
     assert_eq!((found(&fabric), sequels(&fabric)), (Some(A), &[true][..]));
-    assert_eq!(fabric.way(A, of_a).1, vec![A, B, C]);
+    assert_eq!(fabric.plan_path(A, of_a).1, vec![A, B, C]);
     let is_gone = |notice: &Notice| matches!(notice, Notice::Gone);
     assert!(!fabric.node(C).notices.iter().any(is_gone));
     fabric.pass(LEASE + LEASE);
@@ -142,25 +143,25 @@ fn who_comes_back_while_it_is_asked_goes_on() {
 }
 
 #[test]
-fn who_stands_by_while_another_is_asked_is_taken_at_once() {
+fn standby_producer_ends_probe() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     let of_e = fabric.publish(E, publication(None, false));
     assert_eq!((found(&fabric), sequels(&fabric)), (Some(E), &[true][..]));
-    assert_eq!(fabric.way(E, of_e).1, vec![E, B, C]);
+    assert_eq!(fabric.plan_path(E, of_e).1, vec![E, B, C]);
     come_back(&mut fabric, A);
     fabric.pass(LEASE + LEASE);
     assert_eq!((found(&fabric), sequels(&fabric)), (Some(E), &[true][..]));
     let source = fabric.node(A).controller.source(of_a);
     assert_eq!(source.expect("it publishes").sinks().count(), 0);
-    // And one that stands by when the end is read is not waited for at all.
+    // A producer that stands by when the end is read needs no probe.
     assert_eq!(read_end(&mut fabric, of_e), Sequel::GoesOn);
     assert_eq!(found(&fabric), Some(A));
 }
 
 #[test]
-fn of_several_that_were_silent_the_one_that_is_back_goes_on() {
+fn first_to_serve_of_silent_is_taken() {
     let mut fabric = star();
     let [_, of_d] = turned(&mut fabric);
     let of_e = fabric.publish(E, publication(None, false));
@@ -176,7 +177,7 @@ fn of_several_that_were_silent_the_one_that_is_back_goes_on() {
 }
 
 #[test]
-fn of_two_that_are_back_one_is_taken_and_the_other_left() {
+fn second_returned_producer_is_left() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     let of_e = fabric.publish(E, publication(None, false));
@@ -196,7 +197,7 @@ fn of_two_that_are_back_one_is_taken_and_the_other_left() {
 }
 
 #[test]
-fn nobody_is_asked_for_who_wants_nothing_any_more() {
+fn unsubscribe_cancels_probe() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
@@ -212,7 +213,7 @@ fn nobody_is_asked_for_who_wants_nothing_any_more() {
 }
 
 #[test]
-fn who_withdraws_its_stream_when_it_is_back_is_not_waited_for() {
+fn withdrawn_stream_ends_probe() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
@@ -223,7 +224,7 @@ fn who_withdraws_its_stream_when_it_is_back_is_not_waited_for() {
 }
 
 #[test]
-fn a_stream_that_has_ended_here_unread_does_not_come_after_another() {
+fn ended_unread_stream_is_no_successor() {
     let mut fabric = star();
     let [of_a, of_d] = turned(&mut fabric);
     come_back(&mut fabric, A);
@@ -236,7 +237,7 @@ fn a_stream_that_has_ended_here_unread_does_not_come_after_another() {
 }
 
 #[test]
-fn who_waits_for_the_next_stream_gets_that_of_one_that_was_silent_when_it_has_been_quiet() {
+fn silent_producer_returns_after_hold() {
     let mut fabric = star();
     let [_, of_d] = turned(&mut fabric);
     fabric.at(C, |c, now, _| {
@@ -246,7 +247,7 @@ fn who_waits_for_the_next_stream_gets_that_of_one_that_was_silent_when_it_has_be
     fabric.at(D, |c, now, keys| c.unpublish(of_d, now, keys));
     fabric.pass(ANSWER_WITHIN);
     assert_eq!((found(&fabric), sequels(&fabric)), (None, &[false][..]));
-    // Whoever has not read the end yet asks the same.
+    // A reader that reaches the end later gets the same answer.
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     fabric.pass(ANSWER_WITHIN);
     assert_eq!((found(&fabric), sequels(&fabric)), (None, &[false; 2][..]));

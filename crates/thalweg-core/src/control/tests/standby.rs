@@ -1,5 +1,5 @@
-//! Proves that what is doubted is made ready for, that the plan which stands by takes over without a word to anybody, and that
-//! a doubt that was wrong changes nothing and is over soon.
+//! Proves that a doubt has a standby plan prepared, that it takes over without another message, and
+//! that a wrong doubt changes nothing and is over soon.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -16,12 +16,12 @@ use crate::time::Duration;
 use crate::wire::control::{self as wire, Branch, Message, Said};
 use crate::wire::receipt::Advice;
 
-/// Two ways from A to D, and which relay the stream takes, and which it does not.
+/// Two paths from A to D; returns the relay that the stream uses, and the other one.
 fn diamond() -> (Fabric, StreamId, [NodeId; 2]) {
     let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [C, D]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(D);
-    let relay = fabric.way(A, stream).1[1];
+    let relay = fabric.plan_path(A, stream).1[1];
     let other = if relay == B { C } else { B };
     (fabric, stream, [relay, other])
 }
@@ -33,7 +33,7 @@ fn hear(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
     fabric.settle();
 }
 
-/// Returns the plans that are given, each with those that it brings to sinks.
+/// Returns the plans that ADUs are sent under, each with the plans that it feeds.
 fn given(fabric: &Fabric, stream: StreamId) -> Vec<(u32, Vec<u32>)> {
     let given = fabric.node(A).given[&stream].iter();
     let numbers = |epochs: &[Epoch]| epochs.iter().map(|epoch| epoch.0).collect();
@@ -42,7 +42,7 @@ fn given(fabric: &Fabric, stream: StreamId) -> Vec<(u32, Vec<u32>)> {
         .collect()
 }
 
-/// Returns the plans that lie on a node.
+/// Returns the plans installed on a node.
 fn lying(fabric: &Fabric, id: NodeId) -> Vec<u32> {
     let parts = fabric.node(id).parts();
     parts.iter().map(|part| part.epoch.0).collect()
@@ -55,7 +55,7 @@ fn casting(fabric: &Fabric, id: NodeId) -> Vec<u32> {
 }
 
 #[test]
-fn a_plan_that_stands_by_takes_over_without_a_word_to_anybody() {
+fn standby_takes_over_without_messages() {
     for is_far in [false, true] {
         let (mut fabric, stream, [relay, other]) = diamond();
         let link = if is_far { (relay, D) } else { (A, relay) };
@@ -64,7 +64,7 @@ fn a_plan_that_stands_by_takes_over_without_a_word_to_anybody() {
         assert_eq!(lying(&fabric, D), [1, 2], "it is made ready");
         assert_eq!(lying(&fabric, other), [2]);
         assert!(fabric.node(A).resent.is_empty());
-        // Nothing but the advice can go anywhere any more.
+        // Only the advice can still get through.
         fabric.wires.retain(|wire| is_far && *wire == [A, relay]);
         hear(&mut fabric, link.0, link.1, Hearing::Silent);
         assert_eq!(given(&fabric, stream), [(2, vec![2])]);
@@ -74,7 +74,7 @@ fn a_plan_that_stands_by_takes_over_without_a_word_to_anybody() {
 }
 
 #[test]
-fn a_doubt_that_was_wrong_changes_nothing_and_is_over_soon() {
+fn false_doubt_changes_nothing() {
     let (mut fabric, stream, [relay, other]) = diamond();
     hear(&mut fabric, relay, D, Hearing::Doubtful);
     hear(&mut fabric, relay, D, Hearing::Answering);
@@ -87,7 +87,7 @@ fn a_doubt_that_was_wrong_changes_nothing_and_is_over_soon() {
     assert_eq!(lying(&fabric, other), []);
     let is_failed = |note: &Note| matches!(note, Note::DeploymentFailed { .. });
     assert!(!fabric.node(A).notes.iter().any(is_failed));
-    // Not so soon again.
+    // The next doubt comes too soon to be acted on.
     hear(&mut fabric, relay, D, Hearing::Doubtful);
     assert_eq!(lying(&fabric, other), []);
     hear(&mut fabric, relay, D, Hearing::Answering);
@@ -96,7 +96,7 @@ fn a_doubt_that_was_wrong_changes_nothing_and_is_over_soon() {
     assert_eq!(lying(&fabric, other), [3]);
 }
 
-/// Doubts a link each second for so long, and is wrong; returns the newest plan that was made ready.
+/// Doubts a link wrongly once a second; returns the newest plan that was prepared.
 fn made_ready(fabric: &mut Fabric, link: [NodeId; 2], seconds: u64) -> u32 {
     let mut newest = 0;
     for _ in 0..seconds {
@@ -109,35 +109,35 @@ fn made_ready(fabric: &mut Fabric, link: [NodeId; 2], seconds: u64) -> u32 {
 }
 
 #[test]
-fn who_is_doubted_again_and_again_for_nothing_is_made_ready_for_ever_less_often() {
+fn false_doubts_back_off() {
     let (mut fabric, stream, [relay, _]) = diamond();
     // At 0, 5, 15 and 35 s, then every 40 s.
     for newest in [5, 7, 8] {
         assert_eq!(made_ready(&mut fabric, [relay, D], 60), newest);
     }
-    // It is forgotten after as long again without a doubt, and with a silence.
+    // The back-off ends after twice the maximum without a doubt, and with a silence.
     fabric.pass(DOUBT_EVERY_MAX + DOUBT_EVERY_MAX);
     assert_eq!(made_ready(&mut fabric, [relay, D], 10), 10);
     hear(&mut fabric, relay, D, Hearing::Silent);
     hear(&mut fabric, relay, D, Hearing::Answering);
     fabric.pass(SUSPECT_HOLD + RENEW + RENEW);
-    let (epoch, way) = fabric.way(A, stream);
+    let (epoch, way) = fabric.plan_path(A, stream);
     assert_eq!((epoch, way[1]), (Epoch(12), relay), "it has come back");
     assert_eq!(made_ready(&mut fabric, [relay, D], 10), 14);
 }
 
 #[test]
-fn silence_without_a_doubt_before_it_is_heeded_as_ever() {
+fn silence_without_doubt_moves_stream() {
     let (mut fabric, stream, [relay, _]) = diamond();
     hear(&mut fabric, relay, D, Hearing::Silent);
     assert_eq!(given(&fabric, stream), [(2, vec![2])]);
-    // And a doubt of what is known to be silent asks for nothing.
+    // A doubt of a link that is known to be silent requests nothing.
     hear(&mut fabric, relay, D, Hearing::Doubtful);
     assert_eq!(lying(&fabric, A), [1, 2]);
 }
 
 #[test]
-fn where_there_is_no_other_way_a_doubt_makes_nothing_ready() {
+fn doubt_without_alternative_does_nothing() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(C);
@@ -150,7 +150,7 @@ fn where_there_is_no_other_way_a_doubt_makes_nothing_ready() {
 }
 
 #[test]
-fn what_stands_by_on_a_plan_in_force_is_given_no_copies_before_it_is_taken_up() {
+fn standby_graft_gets_no_copies() {
     let (mut fabric, stream, [relay, other]) = diamond();
     fabric.subscribe(other);
     assert_eq!(given(&fabric, stream), [(1, vec![1]), (2, vec![2])]);
@@ -165,8 +165,8 @@ fn what_stands_by_on_a_plan_in_force_is_given_no_copies_before_it_is_taken_up() 
 }
 
 #[test]
-fn what_stands_by_on_a_plan_that_stands_by_takes_over_with_it() {
-    // Two ways to B, where C and D part.
+fn graft_on_standby_takes_over_with_it() {
+    // Two paths to B, where C and D part.
     let mut fabric = Fabric::linked(&[[A, B], [A, E], [B, E], [B, C], [B, D]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(C);
@@ -180,7 +180,7 @@ fn what_stands_by_on_a_plan_that_stands_by_takes_over_with_it() {
 }
 
 #[test]
-fn a_doubt_behind_a_graft_is_told_by_the_way_of_its_base() {
+fn doubt_behind_graft_goes_up_its_base() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D], [D, E], [C, E]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(D);
@@ -197,7 +197,7 @@ fn a_doubt_behind_a_graft_is_told_by_the_way_of_its_base() {
 }
 
 #[test]
-fn only_the_next_node_of_a_plan_is_believed_that_it_doubts() {
+fn doubt_counts_only_from_next_node() {
     let (mut fabric, stream, [relay, other]) = diamond();
     let advice = Advice {
         stream,
@@ -232,15 +232,20 @@ fn only_the_next_node_of_a_plan_is_believed_that_it_doubts() {
 }
 
 #[test]
-fn of_two_ways_that_were_silent_the_one_that_answers_is_taken() {
+fn answering_link_is_preferred() {
     for is_far in [false, true] {
         let (mut fabric, stream, [relay, other]) = diamond();
         let link = |relay| if is_far { [relay, D] } else { [A, relay] };
-        // The one is silent for a moment, then the other, which is remembered of both; then the first for good.
+        // One relay is silent for a moment, then the other, which is remembered of both; then the
+        // first for good.
         for (silent, taken) in [(relay, other), (other, relay), (relay, other)] {
             let [near, far] = link(silent);
             hear(&mut fabric, near, far, Hearing::Silent);
-            assert_eq!(fabric.way(A, stream).1, [A, taken, D], "far: {is_far}");
+            assert_eq!(
+                fabric.plan_path(A, stream).1,
+                [A, taken, D],
+                "far: {is_far}"
+            );
             hear(&mut fabric, near, far, Hearing::Answering);
             fabric.pass(Duration::from_secs(4));
         }

@@ -1,4 +1,4 @@
-//! Proves that plans take over, leave and come back, and that nothing outlives its lease.
+//! Proves that plans take over, retire and return, and that nothing outlives its lease.
 
 use alloc::string::ToString;
 use alloc::vec;
@@ -19,13 +19,13 @@ use crate::time::{Duration, Instant};
 use crate::units::Bitrate;
 
 #[test]
-fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
+fn stream_is_planned_and_stays_in_force() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     assert_eq!(fabric.node(C).notices, [Notice::Waiting]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     assert_eq!(fabric.node(C).found, [(name(), stream)]);
-    let (epoch, way) = fabric.way(A, stream);
+    let (epoch, way) = fabric.plan_path(A, stream);
     assert_eq!((epoch, way), (Epoch(1), vec![A, B, C]));
     let source = fabric.node(A).controller.source(stream).expect("published");
     let (sink, plan) = source.plans().next().expect("one sink");
@@ -37,7 +37,7 @@ fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
     assert!(words.report.feasible && words.explanation.is_some());
     fabric.pass(LEASE + LEASE);
     assert_eq!(
-        fabric.way(A, stream).0,
+        fabric.plan_path(A, stream).0,
         Epoch(1),
         "renewed and not replaced"
     );
@@ -53,11 +53,11 @@ fn a_stream_is_planned_prepared_and_in_force_and_stays_so() {
 }
 
 #[test]
-fn a_confidential_stream_is_sealed_with_one_key_that_only_the_ends_get() {
+fn only_ends_get_stream_key() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
-    let (epoch, _) = fabric.way(A, stream);
+    let (epoch, _) = fabric.plan_path(A, stream);
     let key = |id| fabric.node(id).installed[&(stream, epoch)].1.key.clone();
     assert!(key(A).is_some() && key(A) == key(C) && key(B).is_none());
     assert!(!fabric.node(C).installed[&(stream, epoch)].0.plaintext);
@@ -66,14 +66,14 @@ fn a_confidential_stream_is_sealed_with_one_key_that_only_the_ends_get() {
 }
 
 #[test]
-fn a_relay_that_leaves_is_gone_around_and_the_plan_before_is_released() {
+fn lost_relay_is_replanned() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [A, C], [C, D]]);
     fabric.subscribe(D);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
-    let (first, way) = fabric.way(A, stream);
+    let (first, way) = fabric.plan_path(A, stream);
     assert_eq!(way, [A, B, D]);
     fabric.cut([A, B]);
-    let (second, way) = fabric.way(A, stream);
+    let (second, way) = fabric.plan_path(A, stream);
     assert!(second > first && way == [A, C, D]);
     assert_eq!(
         fabric.node(D).parts().len(),
@@ -86,11 +86,11 @@ fn a_relay_that_leaves_is_gone_around_and_the_plan_before_is_released() {
 }
 
 #[test]
-fn a_part_that_was_lost_is_told_again_with_the_next_renewal_and_the_plan_goes_on() {
+fn renewal_restores_lost_part() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
-    let before = fabric.way(A, stream);
+    let before = fabric.plan_path(A, stream);
     for id in [B, C] {
         let part = fabric.node(id).installed[&(stream, before.0)].0.clone();
         fabric.at(id, |c, _, _| {
@@ -101,15 +101,15 @@ fn a_part_that_was_lost_is_told_again_with_the_next_renewal_and_the_plan_goes_on
         assert_eq!(fabric.node(id).parts().len(), 1, "of {}", id.short());
         assert_eq!(fabric.node(id).installed[&(stream, before.0)].0, part);
     }
-    assert_eq!(fabric.way(A, stream), before);
+    assert_eq!(fabric.plan_path(A, stream), before);
 }
 
 #[test]
-fn what_a_dead_source_leaves_behind_goes_away_by_itself() {
+fn parts_of_dead_source_expire() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(None, false));
-    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B, C]);
     fabric.nodes.remove(&A);
     fabric.pass(LEASE + Duration::from_secs(1));
     for id in [B, C] {
@@ -127,7 +127,7 @@ fn what_a_dead_source_leaves_behind_goes_away_by_itself() {
 }
 
 #[test]
-fn of_two_plannings_for_a_sink_only_the_later_counts() {
+fn superseded_planning_is_ignored() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     let mut plannings = Vec::new();
@@ -141,7 +141,7 @@ fn of_two_plannings_for_a_sink_only_the_later_counts() {
     let asked = asked.expect("a subscription");
     fabric.at(A, |c, now, keys| {
         c.handle_frame(B, &asked, now, keys);
-        // The map changes while the first is made.
+        // The map changes while the first is being computed.
         c.handle_link_down(B, now, keys);
         c.handle_link_up(B, LINK, now, keys);
         while let Some(output) = c.poll_output() {
@@ -166,7 +166,7 @@ fn of_two_plannings_for_a_sink_only_the_later_counts() {
 }
 
 #[test]
-fn a_stream_ends_by_either_end() {
+fn either_end_ends_stream() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     fabric.subscribe(B);
     let stream = fabric.publish(A, publication(None, false));
@@ -174,7 +174,7 @@ fn a_stream_ends_by_either_end() {
     fabric.settle();
     assert_eq!(fabric.node(A).active[&stream], []);
     fabric.subscribe(B);
-    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B]);
     fabric.at(A, |c, now, keys| c.unpublish(stream, now, keys));
     fabric.settle();
     assert_eq!(fabric.node(A).active[&stream], []);
@@ -185,12 +185,12 @@ fn a_stream_ends_by_either_end() {
 }
 
 #[test]
-fn a_node_subscribes_to_itself_without_a_link() {
+fn node_subscribes_to_itself() {
     let mut fabric = Fabric::default();
     fabric.start(A, Duration::ZERO);
     fabric.subscribe(A);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
-    assert_eq!(fabric.way(A, stream).1, [A]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A]);
     assert!(matches!(
         fabric.node(A).controller.subscription(&name()),
         Some(Subscription::Found {
@@ -201,7 +201,7 @@ fn a_node_subscribes_to_itself_without_a_link() {
 }
 
 #[test]
-fn a_part_that_cannot_be_installed_is_refused_with_the_drivers_reason() {
+fn failed_install_reports_reason() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     fabric
         .nodes
@@ -245,7 +245,7 @@ fn a_part_that_cannot_be_installed_is_refused_with_the_drivers_reason() {
 }
 
 #[test]
-fn a_sink_asks_as_soon_as_there_is_a_way() {
+fn sink_subscribes_once_path_exists() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.cut([A, B]);
@@ -257,11 +257,15 @@ fn a_sink_asks_as_soon_as_there_is_a_way() {
     );
     fabric.link([A, B]);
     fabric.settle();
-    assert_eq!(fabric.way(A, stream).1, [A, B, C], "no time has passed");
+    assert_eq!(
+        fabric.plan_path(A, stream).1,
+        [A, B, C],
+        "no time has passed"
+    );
 }
 
 #[test]
-fn who_was_cut_off_from_a_producer_that_is_gone_asks_nobody() {
+fn sink_of_gone_producer_stays_quiet() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [B, D]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.cut([A, B]);
@@ -269,32 +273,32 @@ fn who_was_cut_off_from_a_producer_that_is_gone_asks_nobody() {
     fabric.pass(UNREACHED_MAX + Duration::from_secs(1));
     let subscription = fabric.node(C).controller.subscription(&name());
     assert_eq!(subscription, Some(Subscription::Waiting));
-    // The map changes, so it looks again; it is not to be called again at once, for ever.
+    // The map changes, so it looks again; it must not ask to be called again at once, for ever.
     fabric.cut([B, D]);
     fabric.pass(Duration::from_secs(1));
     fabric.link([A, B]);
     fabric.pass(Duration::from_secs(1));
-    assert_eq!(fabric.way(A, stream).1, [A, B, C]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B, C]);
 }
 
 #[test]
-fn a_relay_that_was_restarted_is_told_its_part_again_at_once() {
+fn restarted_relay_gets_part_at_once() {
     for wires in [[[A, B], [B, C]], [[B, C], [A, B]]] {
         let mut fabric = Fabric::linked(&wires);
         fabric.subscribe(C);
         let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
-        let before = fabric.way(A, stream);
+        let before = fabric.plan_path(A, stream);
         fabric.nodes.remove(&B);
         fabric.wires.clear();
         fabric.pass(Duration::from_millis(500));
-        // Its neighbours hear of its new life before they have missed it: the new link takes the place of the old.
+        // Its neighbours notice the restart before its absence: the new link replaces the old one.
         fabric.start(B, Duration::from_secs(2_000));
         for wire in wires {
             fabric.link(wire);
             fabric.settle();
         }
         let after = (Epoch(before.0.0 + 1), before.1);
-        assert_eq!(fabric.way(A, stream), after, "no time has passed");
+        assert_eq!(fabric.plan_path(A, stream), after, "no time has passed");
         let source = fabric.node(A).controller.source(stream).expect("published");
         let (_, plan) = source.plans().next().expect("one sink");
         assert_eq!((plan.state, &plan.reason), (PlanState::Active, &None));
@@ -302,7 +306,7 @@ fn a_relay_that_was_restarted_is_told_its_part_again_at_once() {
 }
 
 #[test]
-fn a_restarted_node_outruns_the_record_of_its_life_before() {
+fn restarted_node_outruns_old_record() {
     let mut fabric = Fabric::linked(&[[A, B]]);
     let before = |fabric: &Fabric| {
         let record = fabric.node(B).controller.directory().record(A);
@@ -311,18 +315,19 @@ fn a_restarted_node_outruns_the_record_of_its_life_before() {
     let old = before(&fabric);
     fabric.nodes.remove(&A);
     fabric.cut([A, B]);
-    // Its clock has been set back a thousand seconds, so its new record's number is smaller than the one that B has.
+    // Its clock was set back by a thousand seconds, so its new record has a smaller number than the
+    // one that B has.
     fabric.start(A, Duration::ZERO);
     fabric.link([A, B]);
     fabric.settle();
     assert!(before(&fabric) > old);
     let stream = fabric.publish(A, publication(None, false));
     fabric.subscribe(B);
-    assert_eq!(fabric.way(A, stream).1, [A, B]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B]);
 }
 
 #[test]
-fn what_cannot_be_published_says_why() {
+fn refused_publication_names_reason() {
     let mut fabric = Fabric::default();
     fabric.start(A, Duration::ZERO);
     let mut publish = |publication, given| {
@@ -357,7 +362,7 @@ fn what_cannot_be_published_says_why() {
 }
 
 #[test]
-fn publication_that_makes_no_sense_is_refused_with_the_reason() {
+fn malformed_publication_is_refused() {
     let mut fabric = Fabric::default();
     fabric.start(A, Duration::ZERO);
     let good = || publication(None, false);
@@ -401,7 +406,7 @@ fn publication_that_makes_no_sense_is_refused_with_the_reason() {
 }
 
 #[test]
-fn what_no_node_can_run_is_planned_around_and_never_deployed() {
+fn declared_adapter_is_never_deployed() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     fabric.subscribe(C);
     let publication = publication(Some(Planner::Exact), false);

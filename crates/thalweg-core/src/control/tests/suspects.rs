@@ -1,4 +1,5 @@
-//! Proves that a stream comes back to a link that was silent on what it is like since, and ever later to one that is silent again.
+//! Proves that a stream returns to a silent link on fresh measurements, and ever later to one that
+//! is silent again.
 
 use super::super::suspects::{SUSPECT_AGAIN, SUSPECT_HOLD, SUSPECT_HOLD_MAX, Suspects};
 use super::{A, B, C, D, Fabric, LINK, Publication, publication};
@@ -15,19 +16,19 @@ const fn seconds(count: u64) -> Duration {
 
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A stream whose ADUs may take 350 ms.
+/// A stream with a deadline of 350 ms.
 fn watched() -> Publication {
     let mut publication = publication(Some(Planner::Exact), false);
     publication.needs.deadline = Duration::from_millis(350);
     publication
 }
 
-/// Such a stream from A to D, which are joined, and both with B.
+/// Such a stream from A to D, which are joined, and both linked to B.
 fn triangle() -> (Fabric, StreamId) {
     let mut fabric = Fabric::linked(&[[A, B], [A, D], [B, D]]);
     let stream = fabric.publish(A, watched());
     fabric.subscribe(D);
-    assert_eq!(fabric.way(A, stream).1, [A, D]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, D]);
     (fabric, stream)
 }
 
@@ -40,7 +41,7 @@ fn fall_silent(fabric: &mut Fabric, at: NodeId, peer: NodeId) {
     }
 }
 
-/// Lets time pass in which an end of the direct link reads these of it.
+/// Lets time pass in which an end of the direct link takes these readings.
 fn read(
     fabric: &mut Fabric,
     [at, peer]: [NodeId; 2],
@@ -64,76 +65,76 @@ fn read(
 }
 
 #[test]
-fn a_stream_comes_back_to_a_link_that_was_silent_only_on_what_it_is_like_since() {
+fn stream_returns_on_fresh_measurement() {
     for (latest_ms, comes_back) in [(10, true), (806, false)] {
         let (mut fabric, stream) = triangle();
         fall_silent(&mut fabric, A, D);
-        assert_eq!(fabric.way(A, stream).1, [A, B, D]);
-        // For ten seconds the shortest of late is that of before.
+        assert_eq!(fabric.plan_path(A, stream).1, [A, B, D]);
+        // For ten seconds the recent minimum is the value from before.
         let latest = Duration::from_millis(latest_ms);
         read(&mut fabric, [A, D], LINK.rtt, latest, SUSPECT_HOLD);
         fabric.pass(RENEW);
-        let way = fabric.way(A, stream).1;
+        let way = fabric.plan_path(A, stream).1;
         assert_eq!(way == [A, D], comes_back, "{latest_ms}: {way:?}");
     }
 }
 
 #[test]
-fn a_link_out_of_sight_of_the_source_is_measured_by_who_found_it_silent() {
+fn relay_remeasures_its_silent_link() {
     for (latest_ms, comes_back) in [(10, true), (806, false)] {
         let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [C, D]]);
         let stream = fabric.publish(A, watched());
         fabric.subscribe(D);
-        let way = fabric.way(A, stream).1;
+        let way = fabric.plan_path(A, stream).1;
         fall_silent(&mut fabric, way[1], D);
-        assert_ne!(fabric.way(A, stream).1, way);
+        assert_ne!(fabric.plan_path(A, stream).1, way);
         let latest = Duration::from_millis(latest_ms);
         read(&mut fabric, [way[1], D], LINK.rtt, latest, SUSPECT_HOLD);
         fabric.pass(RENEW);
-        let since = fabric.way(A, stream).1;
+        let since = fabric.plan_path(A, stream).1;
         assert_eq!(since == way, comes_back, "{latest_ms}: {since:?}");
     }
 }
 
 #[test]
-fn a_link_that_is_silent_again_soon_is_left_for_twice_as_long() {
+fn repeated_silence_doubles_hold() {
     let (mut fabric, stream) = triangle();
     for hold in [10, 20, 40] {
         fall_silent(&mut fabric, A, D);
         fabric.pass(seconds(hold).saturating_sub(MOMENT));
-        assert_eq!(fabric.way(A, stream).1, [A, B, D], "{hold}");
+        assert_eq!(fabric.plan_path(A, stream).1, [A, B, D], "{hold}");
         fabric.pass(MOMENT + RENEW);
-        assert_eq!(fabric.way(A, stream).1, [A, D], "{hold}");
+        assert_eq!(fabric.plan_path(A, stream).1, [A, D], "{hold}");
     }
     fabric.pass(seconds(41));
     fall_silent(&mut fabric, A, D);
     fabric.pass(seconds(10) + RENEW);
-    assert_eq!(fabric.way(A, stream).1, [A, D], "it is long ago");
+    assert_eq!(fabric.plan_path(A, stream).1, [A, D], "it is long ago");
 }
 
 #[test]
-fn a_link_that_is_left_for_long_is_taken_where_there_is_no_other() {
+fn suspect_link_serves_as_last_resort() {
     let (mut fabric, stream) = triangle();
     for _ in 0..4 {
         fall_silent(&mut fabric, A, D);
         fabric.pass(seconds(45));
     }
     fall_silent(&mut fabric, A, D);
-    assert_eq!(fabric.way(A, stream).1, [A, B, D]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, B, D]);
     fabric.pass(seconds(15));
     fabric.cut([B, D]);
     fabric.pass(RENEW);
-    assert_eq!(fabric.way(A, stream).1, [A, D]);
+    assert_eq!(fabric.plan_path(A, stream).1, [A, D]);
 }
 
 #[test]
-fn a_suspicion_grows_with_each_that_follows_soon_up_to_a_bound() {
+fn hold_doubles_up_to_its_bound() {
     let mut suspects = Suspects::default();
     let mut now = Instant::ZERO;
     let mut hold = SUSPECT_HOLD;
     for _ in 0..8 {
         suspects.insert((A, B), now);
-        // More words of the same silence.
+        // More reports of the same silence.
         suspects.insert((A, B), now + seconds(1));
         let until = now + seconds(1) + hold;
         assert!(suspects.has((A, B), until - MOMENT) && !suspects.has((A, B), until));
@@ -153,11 +154,11 @@ fn a_suspicion_grows_with_each_that_follows_soon_up_to_a_bound() {
 }
 
 #[test]
-fn a_doubt_keeps_away_and_is_no_silence() {
+fn doubt_is_not_remembered_as_silence() {
     let mut suspects = Suspects::default();
     let now = Instant::ZERO + seconds(1);
-    suspects.keep_away((A, B), now + seconds(1));
-    assert!(suspects.has((A, B), now) && suspects.said((A, B)).is_none());
+    suspects.avoid_until((A, B), now + seconds(1));
+    assert!(suspects.has((A, B), now) && suspects.last_silence((A, B)).is_none());
     assert!(suspects.expire(now + seconds(1)));
     suspects.insert((A, B), now + seconds(1));
     assert!(!suspects.has((A, B), now + seconds(1) + SUSPECT_HOLD));
