@@ -34,11 +34,10 @@ pub(super) const ROUND: Duration = Duration::from_millis(10);
 impl Controller {
     /// Handles the counters of a plan since its part was installed.
     ///
-    /// [`Epoch`] 0 stands for what a producer on this node sent under no plan. The driver calls
-    /// this periodically; at once when another mark is counted or the end of a stream is copied;
-    /// for the due accounts ([`Controller::accounts_due`]) before [`Controller::handle_timeout`];
-    /// and for the plan of an account frame ([`crate::wire::control::accounted`]) before it hands
-    /// the frame over.
+    /// [`Epoch`] 0 stands for what a producer on this node sent under no plan. The driver calls this
+    /// periodically; at once when another mark is counted or the end of a stream is copied; for the due
+    /// accounts ([`Controller::accounts_due`]) before [`Controller::handle_timeout`]; and for the plan of
+    /// an account frame ([`crate::wire::control::accounted`]) before it hands the frame over.
     pub fn handle_counts(&mut self, stream: StreamId, epoch: Epoch, counts: &Counts, now: Instant) {
         let rtt = self.next_rtt(stream, epoch);
         let counted = self.accounts.change((stream, epoch), |account| {
@@ -283,8 +282,7 @@ impl Controller {
         if has_lost_more == Some(true) {
             source.book.handle_loss();
         }
-        // Summing up all plans for each report took half of the CPU time of a source with 200
-        // sinks.
+        // Summing up all plans for each report took half of the CPU time of a source with 200 sinks.
         if !source.book.is_note_due(now) {
             return;
         }

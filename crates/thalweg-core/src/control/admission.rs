@@ -1,11 +1,10 @@
 //! Rights in the control plane: grants and revocations are checked, applied and flooded; messages
 //! without the right are refused.
 //!
-//! *The idea.* Grants and warrants are flooded like records, and are sent before them on every new
-//! link, so a record never arrives before the grant of its node. A node that is removed from the
-//! roll is forgotten at once: its record, parts and subscriptions. [`Controller::poll_admission`]
-//! reports to the driver which nodes may connect, which links to cut, and when to save the roll for
-//! a restart.
+//! *The idea.* Grants and warrants are flooded like records, and are sent before them on every new link, so
+//! a record never arrives before the grant of its node. A node that is removed from the roll is forgotten
+//! at once: its record, parts and subscriptions. [`Controller::poll_admission`] reports to the driver which
+//! nodes may connect, which links to cut, and when to save the roll for a restart.
 
 use alloc::format;
 use alloc::string::String;

@@ -259,8 +259,7 @@ impl Controller {
         }
     }
 
-    /// Sends an advice about the next node of a plan towards the source, or acts on it at the
-    /// source.
+    /// Sends an advice about the next node of a plan towards the source, or acts on it at the source.
     fn advise(&mut self, (stream, epoch): (StreamId, Epoch), is_doubt: bool, now: Instant) {
         let Some(part) = self.parts.get(&(stream, epoch)) else {
             return;
@@ -295,8 +294,7 @@ impl Controller {
         }
     }
 
-    /// Handles an advice of a node at a distance (hops) from the first node with a part of the
-    /// plan.
+    /// Handles an advice of a node at a distance (hops) from the first node with a part of the plan.
     pub(super) fn apply_advice(&mut self, from: NodeId, advice: Advice, now: Instant) {
         let source = self.sources.get(&advice.stream);
         let path = source.and_then(|source| source.paths.get(&advice.epoch));
@@ -332,8 +330,7 @@ impl Controller {
         }
     }
 
-    /// Returns whether this node is the source of a plan, provided that the sender is the plan's
-    /// next node.
+    /// Returns whether this node is the source of a plan, provided that the sender is the plan's next node.
     pub(super) fn check_next(&self, from: NodeId, stream: StreamId, epoch: Epoch) -> Option<bool> {
         let part = self.parts.get(&(stream, epoch))?.installation();
         (part.next == Some(from)).then_some(part.source == self.id())

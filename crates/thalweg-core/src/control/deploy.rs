@@ -41,8 +41,7 @@ impl Controller {
         let drafted = solved
             .into_parts()
             .map(|(parts, words)| (parts, Some(words)));
-        // A planning that avoids links which may be working retries with less before it reports a
-        // failure.
+        // A planning that avoids links which may be working retries with less before it reports a failure.
         if let (Err(_), Some(less)) = (&drafted, avoid.relaxed()) {
             self.plan_avoiding(stream, sink, less, now, keys);
             return self.settle(now, keys);
@@ -160,8 +159,7 @@ impl Controller {
                     .and_then(|plan| plan.reason.as_ref());
                 let is_news = known != Some(&reason);
                 self.fail(stream, sink, &reason, keys);
-                // The sink of a held stream may be out of reach for hours: the reason is noted
-                // once.
+                // The sink of a held stream may be out of reach for hours: the reason is noted once.
                 if is_news {
                     self.note(Note::NoPlan { sink, reason });
                 }

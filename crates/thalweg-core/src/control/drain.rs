@@ -10,8 +10,7 @@
 //!   └──────── finished ──────────────────────────────────────────┘
 //! ```
 //!
-//! *What it does not do.* It does not know when the stream has settled: the driver withdraws it
-//! then.
+//! *What it does not do.* It does not know when the stream has settled: the driver withdraws it then.
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -68,8 +67,7 @@ impl Controller {
         })
     }
 
-    /// Withdraws the streams that have drained longest, if a new publisher would otherwise lack
-    /// room.
+    /// Withdraws the streams that have drained longest, if a new publisher would otherwise lack room.
     pub(super) fn make_room(&mut self, needs: &Needs, now: Instant, keys: &mut dyn Keys) {
         loop {
             let (streams, held) = self.announced_load();
@@ -84,8 +82,7 @@ impl Controller {
         }
     }
 
-    /// Handles the disconnection of a stream's publisher: the name is free, and what was sent
-    /// drains.
+    /// Handles the disconnection of a stream's publisher: the name is free, and what was sent drains.
     pub fn drain(&mut self, stream: StreamId, now: Instant, keys: &mut dyn Keys) {
         let Some(source) = self.sources.get_mut(&stream).filter(|one| one.is_open()) else {
             return;

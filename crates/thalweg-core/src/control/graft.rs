@@ -1,18 +1,16 @@
 //! Grafted plans: fed by copies of another plan's ADUs, with their reports routed to the source.
 //!
-//! *The idea.* The nodes before the graft have no part of a grafted plan. Its reports (accounts,
-//! receipts, advice) go up its own path to the caster, and from there up the path of its base,
-//! wrapped in a [`Branch`] that names the base. The base may itself be grafted, and so on to the
-//! source. Each node checks a branch like a report of its own plans: it must come from the next
-//! node of the plan that carries it. The source also checks that the reported plan is grafted
-//! there.
+//! *The idea.* The nodes before the graft have no part of a grafted plan. Its reports (accounts, receipts,
+//! advice) go up its own path to the caster, and from there up the path of its base, wrapped in a
+//! [`Branch`] that names the base. The base may itself be grafted, and so on to the source. Each node
+//! checks a branch like a report of its own plans: it must come from the next node of the plan that carries
+//! it. The source also checks that the reported plan is grafted there.
 //!
 //! ```text
 //! source ◄─ Branch(e1, ·) ── relay ◄─ Branch(e1, ·) ── caster ◄─ Account, Receipt, Advice of e2 ── sink
 //! ```
 //!
-//! *What it does not do.* It chooses no base ([`crate::session`]) and copies nothing: the driver
-//! does.
+//! *What it does not do.* It chooses no base ([`crate::session`]) and copies nothing: the driver does.
 //!
 //! *Sources.* docs/recast.md; docs/protocol.md §4.6, §6.6.
 

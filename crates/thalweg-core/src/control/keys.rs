@@ -1,8 +1,7 @@
 //! The cryptography and randomness that the control plane needs.
 //!
-//! *The idea.* Decisions need signatures, digests, random numbers and sealed keys, but not how they
-//! are made. A node implements [`Keys`] with its key file and a cipher library, a simulator with a
-//! seed.
+//! *The idea.* Decisions need signatures, digests, random numbers and sealed keys, but not how they are
+//! made. A node implements [`Keys`] with its key file and a cipher library, a simulator with a seed.
 //!
 //! *What it does not do.* It holds no secret; the state machines pass on what they are given.
 

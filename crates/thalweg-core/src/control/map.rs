@@ -9,10 +9,9 @@
 //! with it. If none does, the link counts as unlimited, like one that was never measured: a stream
 //! without any other path then measures it.
 //!
-//! *Stretching.* If all paths were measured as too slow, a stream that tolerates loss (it has a
-//! deadline, and is not sent until it arrives) is planned as if they carried 2, 4, … times as much,
-//! until there is a plan; what does not fit is dropped by importance. Rates set by an operator are
-//! never stretched.
+//! *Stretching.* If all paths were measured as too slow, a stream that tolerates loss (it has a deadline,
+//! and is not sent until it arrives) is planned as if they carried 2, 4, … times as much, until there is a
+//! plan; what does not fit is dropped by importance. Rates set by an operator are never stretched.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -228,8 +227,7 @@ impl Map {
     }
 }
 
-/// Returns the name, made unique with a piece of the key if another node has it or it is no valid
-/// name.
+/// Returns the name, made unique with a piece of the key if another node has it or it is no valid name.
 fn unique(taken: &BTreeMap<NodeName, NodeId>, name: &str, node: NodeId) -> NodeName {
     let plain = name.parse().ok().filter(|name| !taken.contains_key(name));
     plain.unwrap_or_else(|| {
@@ -266,8 +264,7 @@ fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour, was_silent: b
     edge
 }
 
-/// Returns whether the rate that a link is planned with was measured, and is not also configured at
-/// an end.
+/// Returns whether the rate that a link is planned with was measured, and is not also configured at an end.
 fn is_measured(ends: [&Neighbour; 2], rate: Bitrate) -> bool {
     let mut sayers = ends.into_iter().filter(|end| end.rate == rate).peekable();
     sayers.peek().is_some() && sayers.all(|end| end.is_measured)

@@ -150,8 +150,7 @@ pub struct Peer {
 /// An action for the driver.
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Send a control frame to a neighbour, after those before it. The link is up, or was a moment
-    /// ago.
+    /// Send a control frame to a neighbour, after those before it. The link is up, or was a moment ago.
     Send {
         /// The neighbour.
         to: NodeId,
@@ -331,8 +330,7 @@ pub struct Controller {
     admissions: VecDeque<AdmissionChange>,
     own_record: OwnRecord,
     flood: Flood,
-    /// The map or the set of published streams has changed; sources and sinks are updated by
-    /// `settle`.
+    /// The map or the set of published streams has changed; sources and sinks are updated by `settle`.
     is_changed: bool,
     sources: BTreeMap<StreamId, Source>,
     wanted: BTreeMap<StreamName, Wanted>,

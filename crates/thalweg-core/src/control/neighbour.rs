@@ -374,8 +374,7 @@ impl Controller {
     }
 }
 
-/// Returns the name of a stream with an id other than the digest of the record's node, name and
-/// start.
+/// Returns the name of a stream with an id other than the digest of the record's node, name and start.
 pub(super) fn borrowed_stream<'a>(record: &'a Record, keys: &dyn Keys) -> Option<&'a StreamName> {
     let own = |stream: &Announced| stream_id(record.node, &stream.name, stream.start, keys);
     let borrowed = record

@@ -1,8 +1,7 @@
 //! Events worth reporting: notes for the operator's log, and notices for subscribers.
 //!
-//! *The idea.* The state machines do not log. They emit a note, and the driver writes it with the
-//! fields and at the level that suit it. A simulator counts notes, or prints them with the virtual
-//! time.
+//! *The idea.* The state machines do not log. They emit a note, and the driver writes it with the fields
+//! and at the level that suit it. A simulator counts notes, or prints them with the virtual time.
 
 use alloc::format;
 use alloc::string::String;
@@ -125,8 +124,7 @@ pub enum Note {
         /// The node.
         node: NodeId,
     },
-    /// A report came from a node that is not next on the plan, or for a plan that is not installed
-    /// here.
+    /// A report came from a node that is not next on the plan, or for a plan that is not installed here.
     AccountAstray {
         /// The neighbour.
         from: NodeId,
@@ -149,8 +147,7 @@ pub enum Note {
         /// What is wrong with it.
         error: Disbelief,
     },
-    /// A stream of this node loses ADUs; repeated at most every
-    /// [`NOTE_EVERY`](crate::ledger::NOTE_EVERY).
+    /// A stream of this node loses ADUs; repeated at most every [`NOTE_EVERY`](crate::ledger::NOTE_EVERY).
     Losing {
         /// Its name.
         stream: StreamName,
@@ -196,8 +193,7 @@ pub enum Note {
         /// The neighbour.
         peer: NodeId,
     },
-    /// Nodes accept traffic for another node, and none or only part of it gets there: plans avoid
-    /// them.
+    /// Nodes accept traffic for another node, and none or only part of it gets there: plans avoid them.
     Withholding {
         /// The suspects, one or more of which withhold.
         nodes: Vec<NodeId>,
@@ -230,8 +226,7 @@ pub enum Note {
         /// The sender.
         from: NodeId,
     },
-    /// The producer of a wanted stream does not answer, and another producer of that name takes
-    /// over.
+    /// The producer of a wanted stream does not answer, and another producer of that name takes over.
     ProducerSilent {
         /// The stream.
         stream: StreamName,
@@ -245,8 +240,7 @@ pub enum Note {
         /// The plan that it is resent under.
         to: Epoch,
     },
-    /// A stream of this node has a new key: a node that had the former key has lost the right to
-    /// it.
+    /// A stream of this node has a new key: a node that had the former key has lost the right to it.
     Rekeyed {
         /// The stream.
         stream: StreamName,

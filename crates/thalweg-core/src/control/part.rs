@@ -247,8 +247,7 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         if result.is_ok() {
-            // The receipt goes first, so that the source knows what to resend when it changes
-            // plans.
+            // The receipt goes first, so that the source knows what to resend when it changes plans.
             self.handle_kept_up((stream, epoch), &route_back, now, keys);
         }
         let body = match result {
@@ -262,8 +261,7 @@ impl Controller {
         self.send_routed(route_back, body, keys);
     }
 
-    /// Checks that the source publishes the stream, and that rights, slots and limits allow the
-    /// part.
+    /// Checks that the source publishes the stream, and that rights, slots and limits allow the part.
     fn admit(&self, asked: &Installation) -> Result<(), String> {
         let publishes = |record: &Record| record.streams.iter().any(|s| s.id == asked.stream);
         if !self.directory.record(asked.source).is_some_and(publishes) {

@@ -74,8 +74,7 @@ impl Planning {
     /// Computes a plan. If the best one needs a declared adapter, which no node can run, it plans
     /// with the standard adapters only.
     ///
-    /// If the measured rates allow no plan and the sink has no path yet, it accepts one that is too
-    /// slow.
+    /// If the measured rates allow no plan and the sink has no path yet, it accepts one that is too slow.
     ///
     /// Cost    that of [`planner::plan`], at most nine times
     pub fn solve(mut self) -> Solved {
@@ -123,8 +122,7 @@ impl Solved {
         }
     }
 
-    /// Returns the parts to deploy with their description, or a sentence with the reason for the
-    /// failure.
+    /// Returns the parts to deploy with their description, or a sentence with the reason for the failure.
     pub(super) fn into_parts(self) -> Result<(Vec<Part>, Words), String> {
         let lack = || {
             let ways: Vec<String> = self.shortfalls.iter().map(ToString::to_string).collect();

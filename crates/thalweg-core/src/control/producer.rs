@@ -12,8 +12,7 @@
 //! A source with another path switches before the report is sent, [`SILENCE_REPORT_DELAY`] after the silence.
 //! Its sinks then have a newer plan, and ignore a report on an older one.
 //!
-//! *What it does not do.* It switches no sink back: a sink stays with the producer that it switched
-//! to.
+//! *What it does not do.* It switches no sink back: a sink stays with the producer that it switched to.
 //!
 //! *Sources.* docs/continuity.md §1, docs/recast.md; docs/protocol.md §4.8.
 
@@ -66,8 +65,7 @@ impl SilentProducers {
 }
 
 impl Controller {
-    /// Reports a silent neighbour as a silent source, for every plan of its streams that comes from
-    /// it.
+    /// Reports a silent neighbour as a silent source, for every plan of its streams that comes from it.
     pub(super) fn report_source_silent(&mut self, peer: NodeId, now: Instant) {
         let parts = self.parts.iter();
         let of_peer = parts.filter(|(_, part)| part.installation().source == peer);

@@ -47,8 +47,7 @@ pub enum PublishError {
 }
 
 impl Publication {
-    /// Returns what is wrong with the publication by `node`, and with the supplied plan if there is
-    /// one.
+    /// Returns what is wrong with the publication by `node`, and with the supplied plan if there is one.
     pub(super) fn fault(&self, node: NodeId, given: Option<&[Part]>) -> Option<String> {
         let layers = self.layers.len();
         let utility: f64 = self.layers.iter().map(|layer| layer.utility).sum();

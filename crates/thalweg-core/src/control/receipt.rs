@@ -1,9 +1,8 @@
 //! Receipts: sinks report what they have received, and sources stop keeping it.
 //!
-//! *The idea.* A **sink** sends a receipt now and then, and before it answers that a plan is
-//! installed. The **source** need not keep what the receipt names. Programs that join a stream that
-//! is still arriving for earlier ones get what their own plans bring, and nothing of the plans
-//! before:
+//! *The idea.* A **sink** sends a receipt now and then, and before it answers that a plan is installed. The
+//! **source** need not keep what the receipt names. Programs that join a stream that is still arriving for
+//! earlier ones get what their own plans bring, and nothing of the plans before:
 //!
 //! ```text
 //! viewers leave ── Unsubscribe ─✂            what plans up to `former` still bring is not for new viewers
@@ -30,8 +29,7 @@ use crate::wire::receipt::Receipt;
 /// Minimum interval of a sink's receipts for a stream.
 const RECEIPT_EVERY: Duration = Duration::from_secs(1);
 
-/// How long a message of the source may be in flight that it sent before it learned that viewers
-/// have left.
+/// How long a message of the source may be in flight that it sent before it learned that viewers have left.
 const IN_FLIGHT_MAX: Duration = Duration::from_secs(2);
 
 /// What this node has received, as a sink.
@@ -190,9 +188,8 @@ impl Controller {
         former.is_some()
     }
 
-    /// Handles the return of programs to a stream that they left, by this plan. If the plan is one
-    /// from before, its source knows neither of the leaving nor of the return, and what it brings
-    /// is theirs.
+    /// Handles the return of programs to a stream that they left, by this plan. If the plan is one from
+    /// before, its source knows neither of the leaving nor of the return, and what it brings is theirs.
     pub(super) fn restart_received(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
         if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
             receiving.former = receiving.former.filter(|former| *former < epoch);

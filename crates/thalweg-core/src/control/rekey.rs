@@ -1,5 +1,4 @@
-//! The keys of a stream: which plan uses which, which nodes had the present one, and when it
-//! changes.
+//! The keys of a stream: which plan uses which, which nodes had the present one, and when it changes.
 //!
 //! *The idea.* A node that was sent the key of a stream may lose the right to it: it is revoked, or
 //! its grant ends or is replaced by a smaller one. The key is then exposed: the source draws
@@ -46,8 +45,7 @@ impl StreamKeys {
         former.map_or(&self.present, |(_, key)| key)
     }
 
-    /// Replaces the present key from the plan `first` on. Keys of plans before `oldest` are
-    /// dropped.
+    /// Replaces the present key from the plan `first` on. Keys of plans before `oldest` are dropped.
     pub(super) fn change(&mut self, key: [u8; 32], first: Epoch, oldest: Epoch) {
         self.former.retain(|(end, _)| *end > oldest);
         let key_epoch = self.present.key_epoch + 1;
@@ -84,8 +82,7 @@ impl Controller {
         }
     }
 
-    /// Draws a new key for a stream. If the system gives no random bits, the session asks again
-    /// later.
+    /// Draws a new key for a stream. If the system gives no random bits, the session asks again later.
     pub(super) fn rekey(&mut self, stream: StreamId, now: Instant, keys: &mut dyn Keys) {
         let Some(source) = self.sources.get_mut(&stream) else {
             return;

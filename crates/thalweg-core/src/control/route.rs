@@ -1,13 +1,11 @@
-//! The path that a stream would take over the present map, the reason, and what the alternatives
-//! cost.
+//! The path that a stream would take over the present map, the reason, and what the alternatives cost.
 //!
 //! *The idea.* The map and planner that serve streams are queried for two given nodes, and again
 //! with each link of the answer removed in turn. So each alternative is the best path that is left
 //! if that link fails.
 //!
-//! *What it does not do.* It changes nothing. The stream itself may take another path: its source
-//! plans with its full needs and its own configuration, of which only the announcement is known
-//! here.
+//! *What it does not do.* It changes nothing. The stream itself may take another path: its source plans
+//! with its full needs and its own configuration, of which only the announcement is known here.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -43,8 +41,7 @@ pub struct Ways {
     pub from: NodeName,
     /// The last node.
     pub to: NodeName,
-    /// The stream that they were planned for; if none, a stream of `rate_bps` that is not
-    /// confidential.
+    /// The stream that they were planned for; if none, a stream of `rate_bps` that is not confidential.
     pub stream: Option<StreamName>,
     /// Its rate in bit/s, all layers together.
     pub rate_bps: u64,
@@ -73,8 +70,7 @@ pub struct HopNow {
     pub loss: f64,
     /// Its rate in bit/s, as the planner assumes it.
     pub rate_bps: u64,
-    /// Its rate from `from` to `to` in bit/s, as `from` announces it (measured or configured), if
-    /// it does.
+    /// Its rate from `from` to `to` in bit/s, as `from` announces it (measured or configured), if it does.
     pub there_bps: Option<u64>,
     /// Its rate from `to` to `from` in bit/s, as `to` announces it, if it does.
     pub back_bps: Option<u64>,
@@ -139,8 +135,7 @@ impl Controller {
         })
     }
 
-    /// Returns what is known of a stream: everything if it is published here, else what its record
-    /// says.
+    /// Returns what is known of a stream: everything if it is published here, else what its record says.
     fn announced(&self, name: &StreamName) -> Result<Publication, String> {
         let (_, announced) = self
             .directory
@@ -187,8 +182,7 @@ impl Controller {
     }
 }
 
-/// Returns the publication that an announcement describes; utilities are not announced, so they are
-/// equal.
+/// Returns the publication that an announcement describes; utilities are not announced, so they are equal.
 fn described(announced: &Announced) -> Publication {
     let rates: &[Bitrate] = match &announced.layers[..] {
         [] => &[RATE_ASSUMED],

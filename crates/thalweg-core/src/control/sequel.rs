@@ -169,8 +169,7 @@ impl Controller {
         keys: &mut dyn Keys,
     ) {
         for (source, stream) in &asked {
-            // It was left, and may not know: a returning reader must not get what its earlier plans
-            // bring.
+            // It was left, and may not know: a returning reader must not get what its earlier plans bring.
             self.leave_received(*stream, now);
             self.send_to(*source, Body::Unsubscribe { stream: *stream }, now, keys);
         }

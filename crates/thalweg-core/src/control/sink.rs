@@ -1,11 +1,10 @@
 //! Streams that local programs want: finding their producers, subscribing, renewing.
 //!
-//! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by.
-//! A sink stays with its producer while that is reachable and announces the stream. Otherwise it
-//! takes the reachable producer with the smallest key. So a producer that returns does not take a
-//! sink back, and two that come and go do not make it flap. A producer that refuses this node, and
-//! has no plan left that ends here, is asked last for [`REFUSED_FOR`]. The end of a stream is
-//! handled by [`sequel`](super::sequel).
+//! *The idea.* Several nodes may publish a stream of one name: one is in use, the others stand by. A sink
+//! stays with its producer while that is reachable and announces the stream. Otherwise it takes the
+//! reachable producer with the smallest key. So a producer that returns does not take a sink back, and two
+//! that come and go do not make it flap. A producer that refuses this node, and has no plan left that ends
+//! here, is asked last for [`REFUSED_FOR`]. The end of a stream is handled by [`sequel`](super::sequel).
 //!
 //! *Sources.* docs/recast.md §7.
 
@@ -180,8 +179,7 @@ impl Controller {
         !is_silent && self.directory.path(self.id(), producer).is_some()
     }
 
-    /// Looks up the producers of wanted streams, and subscribes to those that have become
-    /// reachable.
+    /// Looks up the producers of wanted streams, and subscribes to those that have become reachable.
     pub(super) fn resolve_wanted(&mut self, now: Instant, keys: &mut dyn Keys) {
         let names: Vec<StreamName> = self.wanted.keys().cloned().collect();
         for name in names {
@@ -254,8 +252,7 @@ impl Controller {
         }
     }
 
-    /// Unsubscribes from a producer that was left because it refused, or was silent and may still
-    /// be alive.
+    /// Unsubscribes from a producer that was left because it refused, or was silent and may still be alive.
     fn unsubscribe_from(
         &mut self,
         left: Option<(NodeId, StreamId)>,
@@ -427,8 +424,7 @@ impl Controller {
 }
 
 impl Wanted {
-    /// Switches to a producer and schedules its subscription; returns the stream that was found
-    /// before.
+    /// Switches to a producer and schedules its subscription; returns the stream that was found before.
     pub(super) fn find(
         &mut self,
         source: NodeId,
@@ -460,8 +456,7 @@ impl Wanted {
         refusals.any(|one| one.source == producer && (is_asked || now < one.until))
     }
 
-    /// Records a refusal, keeping an earlier deadline that is not over; returns whether its reason
-    /// is new.
+    /// Records a refusal, keeping an earlier deadline that is not over; returns whether its reason is new.
     fn record_refusal(
         &mut self,
         source: NodeId,

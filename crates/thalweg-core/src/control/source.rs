@@ -90,8 +90,7 @@ pub(super) enum Incarnation {
 }
 
 impl SinkPlan {
-    /// Handles a sink that lacks a plan, as after a restart: its next receipt may be of a new
-    /// incarnation.
+    /// Handles a sink that lacks a plan, as after a restart: its next receipt may be of a new incarnation.
     pub(super) const fn handle_lacking(&mut self) {
         if let Some((_, newest)) = &mut self.since {
             *newest = Epoch(0);
@@ -104,9 +103,8 @@ impl SinkPlan {
             self.since = Some((since, epoch));
             return Incarnation::Same;
         };
-        // A sink's clock may have been set back between two incarnations. A smaller time is then of
-        // a new one only if it comes under a newer plan, or after the sink reported that it lacks
-        // its plan.
+        // A sink's clock may have been set back between two incarnations. A smaller time is then of a new
+        // one only if it comes under a newer plan, or after the sink reported that it lacks its plan.
         let incarnation = match since.cmp(&before) {
             Ordering::Equal => Incarnation::Same,
             Ordering::Less if epoch <= newest => return Incarnation::Former,
@@ -343,8 +341,8 @@ impl Controller {
         for stream in streams {
             if let Some(source) = self.sources.get_mut(&stream) {
                 let account = |epoch| self.accounts.get((stream, epoch));
-                let is_under_way = |epoch| account(epoch).is_some_and(Account::is_open);
-                source.session.handle_timeout(is_under_way, now);
+                let is_in_flight = |epoch| account(epoch).is_some_and(Account::is_open);
+                source.session.handle_timeout(is_in_flight, now);
             }
             while let Some(output) = self
                 .sources

@@ -1,17 +1,15 @@
 //! Suspects: links that plans avoid because a neighbour fell silent on them.
 //!
-//! *The idea.* A suspicion holds for [`SUSPECT_HOLD`] after the last report of silence. If the link
-//! falls silent again soon after a stream may have returned to it, the hold doubles, and so on: a
-//! link that loses a fifth of its packets is silent now and then, and each move of a stream there
-//! and back costs pictures.
+//! *The idea.* A suspicion holds for [`SUSPECT_HOLD`] after the last report of silence. If the link falls
+//! silent again soon after a stream may have returned to it, the hold doubles, and so on: a link that loses
+//! a fifth of its packets is silent now and then, and each move of a stream there and back costs pictures.
 //!
 //! ```text
 //! silence ═ 10 s ═╗ usable    silence ═ 20 s ═╗   silence ═ 40 s ═╗ ... 160 s at most
 //!                 ╚═ within 30 s, or the time of its hold ═╝        later: 10 s, as at first
 //! ```
 //!
-//! *What it does not do.* A doubt only delays plans while it lasts, and is not remembered as a
-//! silence.
+//! *What it does not do.* A doubt only delays plans while it lasts, and is not remembered as a silence.
 //!
 //! *Sources.* docs/continuity.md §4.
 

@@ -1,9 +1,8 @@
 //! Tracing: programs ask what each hop costs a stream's ADUs, and its sinks report.
 //!
-//! *The idea.* A node that wants traces asks the stream's source, and repeats this while it does.
-//! The source marks some ADUs; a marked one collects a stamp at each node. Its sink sends the
-//! stamps to the source. Only the source knows the nodes of the plan, so it adds them and passes
-//! the trace on.
+//! *The idea.* A node that wants traces asks the stream's source, and repeats this while it does. The
+//! source marks some ADUs; a marked one collects a stamp at each node. Its sink sends the stamps to the
+//! source. Only the source knows the nodes of the plan, so it adds them and passes the trace on.
 //!
 //! ```text
 //! asker ── Trace ──► source ── marked ADU ──► … ──► sink

@@ -1,9 +1,11 @@
-//! Sinks whose subscriptions nobody has renewed: gone, or out of reach.
+//! Sinks with lapsed subscriptions: gone, or out of reach.
 //!
-//! *The idea.* A sink that can be reached and does not renew its subscription wants the stream no more. One that cannot be reached may want
-//! it as before. Where a stream may lose nothing, it stays subscribed for a while, and what is given meanwhile is kept for it.
+//! *The idea.* A reachable sink that does not renew its subscription no longer wants the stream. An
+//! unreachable one may still want it. If a stream may lose nothing, such a sink stays subscribed
+//! for a while, and its ADUs are kept.
 //!
-//! *What it does not do.* It does not look whether a sink answers: the map and the word of nodes on its way say so.
+//! *What it does not do.* It does not probe sinks: the map and reports of nodes on the path show
+//! whether one is reachable.
 
 use alloc::vec::Vec;
 
@@ -12,18 +14,19 @@ use crate::id::NodeId;
 use crate::time::{Duration, Instant};
 
 impl Session {
-    /// Returns the session with sinks that stay subscribed for so long beyond their lease while they cannot be reached.
+    /// Returns the session with sinks that stay subscribed this long beyond their lease while they
+    /// are unreachable.
     #[must_use]
     pub fn with_absence(self, absence: Duration) -> Self {
         Self { absence, ..self }
     }
 
-    /// Ends the subscriptions that nobody has renewed, but for sinks that may be back.
-    pub(super) fn time_leases(&mut self, now: Instant) {
+    /// Ends the subscriptions with lapsed leases, except for sinks that may return.
+    pub(super) fn handle_lease_timeout(&mut self, now: Instant) {
         let absence = self.absence;
         let lapsed = self.sinks.iter_mut().filter(|(_, sink)| sink.lease < now);
         let gone =
-            lapsed.filter_map(|(node, sink)| (!sink.may_be_back(absence, now)).then_some(*node));
+            lapsed.filter_map(|(node, sink)| (!sink.may_return(absence, now)).then_some(*node));
         let gone: Vec<NodeId> = gone.collect();
         for node in gone {
             self.handle_unsubscribe(node, now);
@@ -32,15 +35,16 @@ impl Session {
 }
 
 impl Sink {
-    /// Returns whether the sink, whose lease has lapsed, may want the stream still; then the lease goes on for a while.
-    fn may_be_back(&mut self, absence: Duration, now: Instant) -> bool {
+    /// Returns whether a sink with a lapsed lease may still want the stream; its lease is then
+    /// extended for a while.
+    fn may_return(&mut self, absence: Duration, now: Instant) -> bool {
         if absence == Duration::ZERO || !self.has_begun {
             return false;
         }
         let is_silent = |plan: &super::Deployment| plan.suspect_until > now;
-        let is_reached = self.is_well() && !self.active.as_ref().is_some_and(is_silent);
+        let is_reached = self.is_healthy() && !self.active.as_ref().is_some_and(is_silent);
         if is_reached {
-            // It asks within seconds of its way being back, which may have been a moment ago.
+            // The path may have returned a moment ago; the sink renews within seconds of that.
             self.lease = now + RENEW;
             return self.absent_since.take().is_some();
         }

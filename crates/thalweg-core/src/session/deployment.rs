@@ -1,7 +1,6 @@
 //! One plan of a session on its way into force: which nodes have their parts, and where it is fed from.
 //!
-//! *What it does not do.* It does not know of other plans; whether the one that it is grafted on is in force, the session
-//! knows.
+//! *What it does not do.* It knows no other plan; the session knows whether its base is in force.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -12,32 +11,33 @@ use super::{DEPLOY_MAX, Output, Part, RENEW, RENEW_GRID, RESEND};
 use crate::id::{Epoch, NodeId};
 use crate::time::Instant;
 
-/// What is to be renewed, by the way to the node that has it.
+/// Epochs to renew, by the route to their node.
 pub(super) type Renewals = BTreeMap<Vec<NodeId>, Vec<Epoch>>;
 
-/// How far the node on which a plan is grafted is.
+/// How far the deployment is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Nodes install their parts.
     Installing,
-    /// All have: it is to begin to cast.
-    Beginning,
-    /// It casts, or the plan is none that is grafted.
+    /// All nodes have; the caster is to start copying.
+    StartingFeed,
+    /// The caster is copying, or the plan is not grafted.
     Fed,
 }
 
 /// Whether a plan takes over once it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum Takeover {
     /// It does.
-    Due,
-    /// It stands by: the way of the plan in force is only doubted.
+    WhenReady,
+    /// It stands by: the path of the plan in force is only doubted.
     Standby,
-    /// It stands by, and what it is grafted on bears ADUs, or may at any time: it is cast when it is taken up.
-    Uncast,
+    /// It stands by, and its base carries ADUs or may at any time. Copying starts only when it is
+    /// activated.
+    Unfed,
 }
 
-/// A plan whose parts are told to its nodes.
+/// A plan with parts that are being sent to its nodes, or are installed.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, and any four of them may meet"
@@ -51,23 +51,24 @@ pub(super) struct Deployment {
     pub(super) waiting_for: BTreeSet<NodeId>,
     pub(super) send_next: Instant,
     pub(super) give_up: Instant,
-    /// How many hops from the source on the map has never shown broken since all nodes had their parts: behind them one may
-    /// have been restarted.
+    /// How many hops from the source the map has shown intact ever since all nodes had their parts.
+    /// A node behind them may have restarted.
     pub(super) whole_hops: usize,
-    /// Until when a node of its way is believed that the next one does not answer.
+    /// Until when some node on its path is suspected to be silent.
     pub(super) suspect_until: Instant,
-    /// What was sent under it is to be sent again, or has been.
+    /// ADUs sent under it are to be resent, or have been.
     pub(super) is_broken: bool,
-    /// A node that it passes waits to leave.
-    pub(super) is_left: bool,
-    /// Its sink begins with it, and has nothing yet.
+    /// A node on its path waits to leave.
+    pub(super) has_leaver: bool,
+    /// Its sink starts with it, and has received nothing yet.
     pub(super) begins: bool,
-    /// ADUs may have gone by it, of which its nodes have to tell: it has been in force, or was to be cast.
+    /// ADUs may have been sent by it that its nodes must report on: it has been in force, or was to
+    /// be copied.
     pub(super) has_carried: bool,
-    pub(super) turn: Turn,
-    /// What its caster still gives it, once it is not its sink's any more.
-    rest: Option<Feed>,
-    /// Which node was told its part last because it had lost it, and when.
+    pub(super) takeover: Takeover,
+    /// What its caster still copies, once it is no longer its sink's plan.
+    final_feed: Option<Feed>,
+    /// The node that last lost its part and was sent it again, and when.
     restored: Option<(NodeId, Instant)>,
 }
 
@@ -84,18 +85,18 @@ impl Deployment {
             whole_hops: usize::MAX,
             suspect_until: Instant::ZERO,
             is_broken: false,
-            is_left: false,
+            has_leaver: false,
             begins: false,
             has_carried: false,
-            turn: Turn::Due,
-            rest: None,
+            takeover: Takeover::WhenReady,
+            final_feed: None,
             restored: None,
         };
         deployment.begin(now);
         deployment
     }
 
-    /// Returns the place on its way of the first node that has a part of it.
+    /// Returns the position on its path of the first node with a part of it.
     pub(super) fn start(&self) -> usize {
         self.graft.map_or(0, |graft| graft.at)
     }
@@ -111,7 +112,7 @@ impl Deployment {
         own.any(|part| part.node == node)
     }
 
-    /// Has every node told its part, and wait for all their answers.
+    /// Starts to send every node its part, and waits for all answers.
     pub(super) fn begin(&mut self, now: Instant) {
         let own = self.parts[self.start()..].iter();
         self.waiting_for = own.map(|part| part.node).collect();
@@ -121,16 +122,16 @@ impl Deployment {
         self.give_up = now + DEPLOY_MAX;
     }
 
-    /// Takes in that a node has its part; returns whether it was the last that was waited for.
+    /// Handles a node that has its part; returns whether that makes the plan ready.
     pub(super) fn handle_ready(&mut self, from: NodeId, now: Instant) -> bool {
-        // A renewal is answered like the rest; nobody waits for that.
+        // A renewal is answered in the same way, and no answer to it is awaited.
         if !self.waiting_for.remove(&from) || !self.waiting_for.is_empty() {
             return false;
         }
         let must_begin = self.graft.is_some() && self.stage == Stage::Installing;
         if must_begin {
-            self.stage = Stage::Beginning;
-            self.send_next = if self.is_uncast() {
+            self.stage = Stage::StartingFeed;
+            self.send_next = if self.is_unfed() {
                 renewal_after(now)
             } else {
                 now
@@ -142,9 +143,9 @@ impl Deployment {
         !must_begin
     }
 
-    /// Takes in that a node casts the plan; returns whether that was waited for.
+    /// Handles a node that copies the plan; returns whether that was awaited.
     pub(super) fn handle_casting(&mut self, from: NodeId, now: Instant) -> bool {
-        let is_it = self.stage == Stage::Beginning && self.caster() == Some(from);
+        let is_it = self.stage == Stage::StartingFeed && self.caster() == Some(from);
         if is_it {
             self.stage = Stage::Fed;
             self.send_next = renewal_after(now);
@@ -152,32 +153,33 @@ impl Deployment {
         is_it
     }
 
-    /// Lets it take over once it is ready, which it has as long for as if it were new.
-    pub(super) fn take_up(&mut self, now: Instant) {
-        if self.is_uncast() && self.stage == Stage::Beginning {
+    /// Lets it take over once it is ready, with as much time as a new plan has.
+    pub(super) fn activate(&mut self, now: Instant) {
+        if self.is_unfed() && self.stage == Stage::StartingFeed {
             self.send_next = now;
         }
-        self.turn = Turn::Due;
+        self.takeover = Takeover::WhenReady;
         self.give_up = now + DEPLOY_MAX;
     }
 
-    /// Returns whether it does not take over yet, however ready it is.
+    /// Returns whether it waits although it may be ready.
     pub(super) fn stands_by(&self) -> bool {
-        self.turn != Turn::Due
+        self.takeover != Takeover::WhenReady
     }
 
-    /// Returns whether it takes over with a plan that it stands by on.
+    /// Returns whether it takes over together with its base.
     pub(super) fn follows(&self, base: Epoch) -> bool {
-        self.turn == Turn::Standby && self.graft.is_some_and(|graft| graft.base == base)
+        self.takeover == Takeover::Standby && self.graft.is_some_and(|graft| graft.base == base)
     }
 
-    fn is_uncast(&self) -> bool {
-        self.turn == Turn::Uncast
+    fn is_unfed(&self) -> bool {
+        self.takeover == Takeover::Unfed
     }
 
-    /// Returns whether it stands by and has nothing to wait for until it is taken up.
-    pub(super) fn is_standing(&self) -> bool {
-        self.stands_by() && (self.is_ready() || self.is_uncast() && self.stage == Stage::Beginning)
+    /// Returns whether it stands by with nothing to wait for until it is activated.
+    pub(super) fn is_idle_standby(&self) -> bool {
+        self.stands_by()
+            && (self.is_ready() || self.is_unfed() && self.stage == Stage::StartingFeed)
     }
 
     /// Returns whether all its nodes are ready for its ADUs.
@@ -185,25 +187,25 @@ impl Deployment {
         self.waiting_for.is_empty() && self.stage == Stage::Fed
     }
 
-    /// Returns whether its way leads from one node straight to another.
+    /// Returns whether its path contains this hop.
     pub(super) fn leads(&self, from: NodeId, to: NodeId) -> bool {
         let is_it = |pair: &[Part]| (pair[0].node, pair[1].node) == (from, to);
         self.parts.windows(2).any(is_it)
     }
 
-    /// Takes in which links there are.
+    /// Handles a change of the links.
     pub(super) fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool) {
         let mut hops = self.parts.windows(2);
         let broken = hops.position(|pair| !is_joined(pair[0].node, pair[1].node));
         self.whole_hops = self.whole_hops.min(broken.unwrap_or(usize::MAX));
     }
 
-    /// Returns whether the map has shown its way broken since all its nodes had their parts.
+    /// Returns whether the map has shown its path broken since all its nodes had their parts.
     pub(super) fn is_doubted(&self) -> bool {
         self.whole_hops < self.parts.len()
     }
 
-    /// Sends what is due: at first their parts to those that have not answered, then to all a renewal.
+    /// Sends what is due: first parts to the nodes that have not answered, then renewals to all.
     pub(super) fn send_due(
         &mut self,
         now: Instant,
@@ -213,13 +215,13 @@ impl Deployment {
         if self.send_next > now {
             return;
         }
-        // One that is still to take over is given up then; one in force stays so, with a node that is slow to answer.
+        // A pending plan fails at that time. One in force stays, even if a node answers late.
         if self.give_up <= now {
             self.waiting_for.clear();
         }
-        if self.stage == Stage::Beginning && !self.is_uncast() {
+        if self.stage == Stage::StartingFeed && !self.is_unfed() {
             self.send_next = now + RESEND;
-            // Its caster begins long before the answer is here, if that comes at all.
+            // The caster starts long before its answer arrives, if that arrives at all.
             self.has_carried = true;
             return self.cast(outputs);
         }
@@ -240,7 +242,8 @@ impl Deployment {
         }
     }
 
-    /// A node has lost its part, or never had it: it is told it again, and to cast it if it is to, once in [`RESEND`].
+    /// Sends a node that lacks its part that part again, and the cast if it is the caster, at most
+    /// once in [`RESEND`].
     pub(super) fn restore(&mut self, node: NodeId, now: Instant, outputs: &mut VecDeque<Output>) {
         let mut own = self.start()..self.parts.len();
         let Some(position) = own.find(|position| self.parts[*position].node == node) else {
@@ -257,7 +260,7 @@ impl Deployment {
         }
     }
 
-    /// Tells a node its part.
+    /// Returns the output that sends a node its part.
     fn prepare(&self, position: usize) -> Output {
         let base = self.graft.filter(|graft| graft.at == position);
         Output::Prepare {
@@ -275,29 +278,29 @@ impl Deployment {
         } else {
             Feed::Live
         };
-        self.rest.unwrap_or(present)
+        self.final_feed.unwrap_or(present)
     }
 
-    /// It gives way: from now on it is renewed where it lies, and nobody's answer is waited for.
-    pub(super) fn give_way(&mut self) {
+    /// Stops awaiting answers: the retiring plan is renewed where it is installed.
+    pub(super) fn stop_installing(&mut self) {
         self.waiting_for.clear();
         self.stage = Stage::Fed;
     }
 
-    /// Returns whether its caster is to give it all that arrives for its base.
-    pub(super) const fn is_fed_on(&self) -> bool {
-        self.graft.is_some() && self.rest.is_none()
+    /// Returns whether its caster copies everything that arrives for its base.
+    pub(super) const fn is_fed_fully(&self) -> bool {
+        self.graft.is_some() && self.final_feed.is_none()
     }
 
-    /// Has the node where it is grafted give it no more than this from now on, unless it was told what.
-    pub(super) fn end_with(&mut self, rest: Feed, outputs: &mut VecDeque<Output>) {
-        if self.rest.is_none() {
-            self.rest = Some(rest);
+    /// Limits what its caster copies from now on, unless it is limited already.
+    pub(super) fn limit_feed(&mut self, final_feed: Feed, outputs: &mut VecDeque<Output>) {
+        if self.final_feed.is_none() {
+            self.final_feed = Some(final_feed);
             self.cast(outputs);
         }
     }
 
-    /// Tells the node where it is grafted what it is to give it.
+    /// Sends its caster what to copy.
     fn cast(&self, outputs: &mut VecDeque<Output>) {
         outputs.extend(self.graft.map(|graft| Output::Cast {
             epoch: self.epoch,
@@ -306,7 +309,7 @@ impl Deployment {
         }));
     }
 
-    /// Has its nodes forget it, and the source with them if it has no part of it.
+    /// Releases it on its nodes, and at the source even if that has no part of it.
     pub(super) fn release(&self, outputs: &mut VecDeque<Output>) {
         let source = (self.start() > 0).then_some(0);
         let positions = source.into_iter().chain(self.start()..self.parts.len());
@@ -316,13 +319,13 @@ impl Deployment {
         }));
     }
 
-    /// Says why it is given up.
-    pub(super) fn silence(&self) -> String {
-        if let (Stage::Beginning, Some(caster)) = (self.stage, self.caster()) {
-            return alloc::format!("{} did not begin to cast it", caster.short());
+    /// Returns why it failed.
+    pub(super) fn failure_reason(&self) -> String {
+        if let (Stage::StartingFeed, Some(caster)) = (self.stage, self.caster()) {
+            return alloc::format!("{} did not start to copy its base", caster.short());
         }
         if self.waiting_for.is_empty() {
-            return String::from("the plan that it is grafted on did not come into force");
+            return String::from("its base plan did not come into force");
         }
         let silent: Vec<String> = self.waiting_for.iter().map(NodeId::short).collect();
         alloc::format!("no answer from {} within {DEPLOY_MAX}", silent.join(", "))
@@ -334,8 +337,8 @@ impl Deployment {
     }
 }
 
-/// Returns when what is renewed or installed now is to be renewed: a little earlier than after [`RENEW`], with all else that is due in
-/// the same [`RENEW_GRID`].
+/// Returns the time of the next renewal: a little less than [`RENEW`] from now, on a multiple of
+/// [`RENEW_GRID`].
 fn renewal_after(now: Instant) -> Instant {
     let (latest, grid) = ((now + RENEW).as_nanos(), RENEW_GRID.as_nanos());
     Instant::from_nanos(latest - latest % grid)

@@ -1,25 +1,24 @@
-//! Grafts: where the plan for one sink leaves that for another, so that the way up to there bears one copy for both.
+//! Grafts: where the plan for one sink leaves that for another, so that the shared path carries one copy.
 //!
-//! *The idea.* Plans are made for each sink on its own. Where a new one begins like one that is there (the same nodes with the
-//! same adapters, so that the same arrives), the rest of it is grafted there: the nodes before have no part of it, and the
-//! node where the two part, the *caster*, gives it a copy of what arrives for its *base*.
+//! *The idea.* Plans are made for each sink on its own. If a new one starts like an existing one
+//! (the same nodes with the same adapters, so that the same bytes arrive), the rest of it is
+//! grafted there. The nodes before have no part of it. The node where the two part, the *caster*,
+//! feeds it a copy of what arrives for its *base*.
 //!
 //! ```text
 //!  source ═══► relay ═══► sink A            base: the plan for A
 //!                └─────► sink B             graft: the plan for B, from the relay on
 //! ```
 //!
-//! Of all plans the one with the longest beginning in common is taken, and one that is grafted only if it is followed further
-//! than to its own caster: so trees of any depth come about, each link of which bears one copy. What follows:
+//! The base with the longest shared path is taken; a grafted base only if the paths agree beyond
+//! its own caster. This yields trees of any depth, with one copy on each link. Consequences:
 //!
-//! - a base is given ADUs by the source for as long as a plan in force is grafted on it, itself or by others between;
+//! - the source sends under a base for as long as a plan in force is grafted on it, directly or
+//! through others;
 //! - it is renewed as long, and not released before;
-//! - when it is not the plan of its own sink any more, the sinks whose plans are grafted on it are planned anew.
+//! - when it is no longer its sink's plan, the sinks of its grafts are planned again.
 //!
-//! A plan that is still to come into force, and leads on to a node that was said not to answer, is no base: it may never come
-//! into force, and who waited for it would be silent as long.
-//!
-//! *What it does not do.* It chooses no way: that is the planner's.
+//! *What it does not do.* It chooses no path: the planner does.
 //!
 //! *Sources.* docs/recast.md; decisions/0016.
 
@@ -34,46 +33,46 @@ use crate::time::Instant;
 /// Where a plan is fed from, if not by the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Graft {
-    /// The plan whose ADUs it has copies of.
+    /// The plan that it is copied from.
     pub base: Epoch,
-    /// The place on its way of the node where it gets them: never 0, which is the source.
+    /// The position on its path of the caster; never 0, which is the source.
     pub at: usize,
 }
 
-/// What a plan that is grafted is given at its caster.
+/// What a grafted plan gets from its caster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Feed {
-    /// Nothing any more.
+    /// Nothing more.
     Off,
     /// A copy of every ADU that arrives for its base from now on.
     Live,
-    /// The same, and first what is kept of that base since its newest key ADU, for its sink begins with it.
+    /// The same, preceded by what is kept of the base since its newest key ADU, as its sink starts with it.
     Replay,
-    /// A copy of what has a smaller sequence: what was given while the plan was in force and has not arrived yet. The rest goes by
-    /// the plan that took over.
+    /// A copy of everything below this sequence: what was sent while the plan was in force and has
+    /// not arrived yet. Its successor carries the rest.
     Until(Sequence),
 }
 
 impl Feed {
-    /// Returns whether whoever asks waits for the answer.
+    /// Returns whether the source waits for the caster's answer.
     pub const fn begins(self) -> bool {
         matches!(self, Self::Live | Self::Replay)
     }
 }
 
-/// A plan under which the source gives ADUs.
+/// A plan that the source sends ADUs under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Given {
     /// The plan.
     pub epoch: Epoch,
-    /// The plans in force that bring these ADUs to sinks: itself, and those that are grafted on it.
+    /// The plans in force that it feeds: itself, and its grafts.
     pub serves: Vec<Epoch>,
 }
 
 impl Session {
-    /// Returns the best graft for a sink's plan, if there is a base for it.
+    /// Returns the best graft for a sink's plan, if there is a base.
     ///
-    /// Cost    O(sinks · nodes of a way)
+    /// Cost    O(sinks · nodes of a path)
     pub(super) fn graft_for(
         &self,
         sink: NodeId,
@@ -85,17 +84,19 @@ impl Session {
             return None;
         }
         let others = self.sinks.iter().filter(|(other, _)| **other != sink);
-        // One that stands by may never come into force.
+        // A standby plan may never come into force.
         let plans = others.filter_map(|(_, other)| {
-            let coming = other.coming()?;
+            let coming = other.next_plan()?;
             let is_base = is_standby || !coming.stands_by();
             Some(coming).filter(|_| is_base).or(other.active.as_ref())
         });
-        // What a base of an earlier key brings cannot be opened with the present one.
+        // A base with a former key carries ADUs that the present key cannot open.
         let plans = plans.filter(|plan| plan.epoch >= self.rekey.first);
         let plans: BTreeMap<Epoch, &Deployment> = plans.map(|plan| (plan.epoch, plan)).collect();
         let best = plans.values().filter_map(|base| {
             let at = shared(&base.parts, parts);
+            // A pending base that leads on to a silent node may never come into force, and its
+            // graft would wait as long.
             if !base.is_ready() && self.is_silent(&base.parts[at..], now) {
                 return None;
             }
@@ -107,14 +108,14 @@ impl Session {
         Some(Graft { base, at })
     }
 
-    /// Returns whether one of these nodes, other than the first, was said not to answer.
+    /// Returns whether one of these nodes, other than the first, is reported silent.
     fn is_silent(&self, parts: &[Part], now: Instant) -> bool {
         let until = |part: &Part| self.silent.get(&part.node);
         let mut until = parts.iter().skip(1).filter_map(until);
         until.any(|until| *until > now)
     }
 
-    /// Returns the plans that are in force or to come into it.
+    /// Returns the plans in force or pending.
     pub(super) fn live(&self) -> BTreeSet<Epoch> {
         self.plans().map(|plan| plan.epoch).collect()
     }
@@ -124,7 +125,7 @@ impl Session {
         sinks.flat_map(|sink| sink.active.iter().chain(&sink.pending))
     }
 
-    /// Returns the plans on which plans that are in force, or to come into it, are grafted, themselves or by others between.
+    /// Returns the plans that others, in force or pending, are grafted on, directly or indirectly.
     ///
     /// Cost    O(sinks · depth), with a logarithm
     pub(super) fn bases(&self) -> BTreeSet<Epoch> {
@@ -132,7 +133,7 @@ impl Session {
         let direct = self.plans().filter_map(|plan| Some(plan.graft?.base));
         bases.extend(direct);
         if self.retiring.is_empty() {
-            // Those between are in force too, and have named what they are grafted on.
+            // Intermediate plans are in force too, so their bases are already in the set.
             return bases;
         }
         let grafts = self.grafts();
@@ -143,20 +144,20 @@ impl Session {
         bases
     }
 
-    /// Asks for the plans of the sinks whose base is not the plan of its own sink any more.
-    pub(super) fn want_orphans(&mut self) {
+    /// Requests plans for the sinks with a base that is no longer its own sink's plan.
+    pub(super) fn request_orphans(&mut self) {
         let live = self.live();
         let is_orphan = |sink: &Sink| {
-            let base = sink.coming().and_then(|plan| plan.graft);
+            let base = sink.next_plan().and_then(|plan| plan.graft);
             sink.retry.is_none() && base.is_some_and(|graft| !live.contains(&graft.base))
         };
         let orphans = self.sinks.iter().filter(|(_, sink)| is_orphan(sink));
         let orphans: BTreeSet<NodeId> = orphans.map(|(node, _)| *node).collect();
-        self.want_plans(|sink, _| orphans.contains(sink));
+        self.request_plans(|sink, _| orphans.contains(sink));
     }
 
-    /// Doubts the plans that are grafted on one that a node will not have any more, themselves or by others between.
-    pub(super) fn doubt_grafts(&mut self, base: Epoch) {
+    /// Doubts the plans that are grafted, directly or indirectly, on one that a node refuses.
+    pub(super) fn doubt_grafts_on(&mut self, base: Epoch) {
         let grafts = self.grafts();
         let lives_on_it = |plan: Epoch| {
             let mut bases = core::iter::successors(Some(plan), |plan| grafts.get(plan).copied());
@@ -171,7 +172,7 @@ impl Session {
         }
     }
 
-    /// Returns the plan under which the source gives what goes by a plan.
+    /// Returns the plan that the source sends under for the ADUs of a plan.
     pub fn root(&self, epoch: Epoch) -> Epoch {
         root(epoch, |plan| Some(self.graft(plan)?.base))
     }
@@ -183,7 +184,7 @@ impl Session {
         plans.find(|plan| plan.epoch == epoch)?.graft
     }
 
-    /// Returns the plans under which the source gives ADUs, with those that bring them to sinks.
+    /// Returns the plans that the source sends ADUs under, each with the plans that it feeds.
     ///
     /// Cost    O(sinks · depth), with a logarithm
     pub fn given(&self) -> Vec<Given> {
@@ -211,16 +212,17 @@ impl Session {
     }
 }
 
-/// Follows grafts, of each of which the base is told, to the plan that is none.
+/// Follows bases up to the plan that is not grafted.
 fn root(mut epoch: Epoch, base_of: impl Fn(Epoch) -> Option<Epoch>) -> Epoch {
-    // A base is older than what is grafted on it, so this ends.
+    // A base is older than its grafts, so this ends.
     while let Some(base) = base_of(epoch) {
         epoch = base;
     }
     epoch
 }
 
-/// Returns how many plans lie between one that is grafted on this at that place and the source; `None` if it cannot be.
+/// Returns the number of plans between the source and a graft on this base at this position; `None`
+/// if it is invalid.
 fn depth(base: &Deployment, at: usize, plans: &BTreeMap<Epoch, &Deployment>) -> Option<usize> {
     let (mut plan, mut place, mut depth) = (base, at, 1);
     loop {
@@ -236,7 +238,7 @@ fn depth(base: &Deployment, at: usize, plans: &BTreeMap<Epoch, &Deployment>) -> 
     }
 }
 
-/// Returns the place of the last node up to which two plans bring the same.
+/// Returns the last position up to which two plans carry the same bytes.
 fn shared(one: &[Part], other: &[Part]) -> usize {
     let mut last = 0;
     for (at, (one, other)) in one.iter().zip(other).enumerate() {

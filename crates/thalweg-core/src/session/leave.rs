@@ -1,7 +1,7 @@
-//! Nodes that leave in good order: plans are made around them while they still carry.
+//! Nodes that leave in good order: their streams are replanned while they still carry.
 //!
-//! *The idea.* It is a planned move: what is under way by the old plan arrives, so nothing is sent again. Only that the old
-//! plan lies on its nodes no longer than something that was given under it is on its way, for one of them waits to go.
+//! *The idea.* This is a planned move: what is in flight by the old plan arrives, so nothing is resent.
+//! Only the old plan stays installed no longer than its ADUs are in flight, because a node waits to leave.
 
 use alloc::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::id::NodeId;
 use crate::time::Instant;
 
 impl Session {
-    /// Takes in that a node is about to leave: the plans that pass it are asked for anew.
+    /// Handles a node that is about to leave: requests other plans for the sinks behind it.
     pub fn handle_leave(&mut self, node: NodeId, now: Instant) {
         self.due = None;
         let passes = |plan: &Deployment| {
@@ -25,17 +25,17 @@ impl Session {
         for (sink, state) in &mut self.sinks {
             for plan in state.active.iter_mut().chain(&mut state.pending) {
                 if passes(plan) {
-                    plan.is_left = true;
+                    plan.has_leaver = true;
                     affected.insert(*sink);
                 }
             }
         }
         for retiring in &mut self.retiring {
             if passes(&retiring.deployment) {
-                retiring.deployment.is_left = true;
-                retiring.hasten(self.linger, now);
+                retiring.deployment.has_leaver = true;
+                retiring.shorten(self.drain_time, now);
             }
         }
-        self.want_plans(|sink, _| affected.contains(sink));
+        self.request_plans(|sink, _| affected.contains(sink));
     }
 }

@@ -1,29 +1,30 @@
-//! When a change of the map has the plans of all sinks asked for anew.
+//! When a change of the map triggers replanning for all sinks.
 //!
-//! *The idea.* A stream of few sinks asks at each change. One of hundreds would plan hundreds of times for each viewer that comes,
-//! so it asks for those only who need another plan, and for all at a pace: a way that is only better may wait, for what makes it so
-//! has been watched for seconds before it was told.
+//! *The idea.* A stream with few sinks replans at each change. One with hundreds would plan
+//! hundreds of times for each viewer that joins, so it replans at once only for the sinks that need
+//! it, and for all sinks at a limited pace. A path that is merely better may wait: what makes it
+//! better was observed for seconds before it was announced.
 
 use alloc::collections::BTreeSet;
 
-use super::{Output, Retiring, Session, Sink, note_broken};
+use super::{Output, Retiring, Session, Sink, mark_broken};
 use crate::id::NodeId;
 use crate::time::{Duration, Instant};
 
-/// A stream of more sinks than this looks at a pace.
+/// A stream with more sinks than this limits the pace of replanning.
 pub const SINKS_FEW: usize = 16;
 
-/// For each of its sinks it waits so long between two looks.
+/// Minimum interval between two replannings of all sinks, per sink.
 pub const LOOK_PACE: Duration = Duration::from_millis(2);
 
 #[derive(Debug, Default)]
-pub(super) struct Look {
+pub(super) struct ReplanPace {
     last: Option<Instant>,
     due: Option<Instant>,
 }
 
-impl Look {
-    /// Takes in that the map changed; returns whether all plans are to be asked for at once.
+impl ReplanPace {
+    /// Handles a change of the map; returns whether to replan all sinks at once.
     pub(super) fn handle_change(&mut self, sinks: usize, now: Instant) -> bool {
         let pace = Duration::from_nanos(LOOK_PACE.as_nanos() * sinks as u64);
         let last = self.last.filter(|_| sinks > SINKS_FEW);
@@ -31,7 +32,7 @@ impl Look {
         self.handle_timeout(now)
     }
 
-    /// Returns whether all plans are to be asked for now.
+    /// Returns whether to replan all sinks now.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = self.due.take_if(|due| *due <= now).is_some();
         if is_due {
@@ -40,15 +41,15 @@ impl Look {
         is_due
     }
 
-    /// Returns when all plans are to be asked for.
+    /// Returns when to replan all sinks.
     pub(super) fn poll_timeout(&self) -> Instant {
         self.due.unwrap_or(Instant::NEVER)
     }
 }
 
 impl Session {
-    /// Takes in that the map changed: those plans whose nodes are not joined one to the next are doubted, and each sink's is
-    /// asked for anew, if it is not well at once, else at a pace ([`LOOK_PACE`]).
+    /// Handles a change of the map. Plans with a broken hop are doubted. Sinks that are not healthy
+    /// are replanned at once, the others at the pace of [`LOOK_PACE`].
     pub fn handle_change(&mut self, is_joined: impl Fn(NodeId, NodeId) -> bool, now: Instant) {
         self.due = None;
         for sink in self.sinks.values_mut() {
@@ -59,27 +60,28 @@ impl Session {
         for Retiring { deployment, .. } in &mut self.retiring {
             deployment.handle_change(&is_joined);
             if deployment.is_doubted() {
-                note_broken(&mut self.sinks, deployment);
+                mark_broken(&mut self.sinks, deployment);
             }
         }
-        let is_for_all = self.look.handle_change(self.sinks.len(), now);
-        self.want_plans(|_, sink| is_for_all || !sink.is_well());
+        let is_for_all = self.replan.handle_change(self.sinks.len(), now);
+        self.request_plans(|_, sink| is_for_all || !sink.is_healthy());
     }
 
-    /// Returns whether a sink is served by a plan that no other is to take over from.
+    /// Returns whether a sink has a plan in force and none pending.
     pub fn is_settled(&self, node: NodeId) -> bool {
         let sink = self.sinks.get(&node);
         sink.is_some_and(|sink| sink.active.is_some() && sink.pending.is_none())
     }
 
-    /// Returns whether ADUs reach a sink, as far as it is known here: its plan is in force, and its way neither broken nor silent.
+    /// Returns whether a sink receives ADUs as far as is known here: its plan is in force, its path
+    /// neither broken nor silent.
     pub fn is_served(&self, node: NodeId, now: Instant) -> bool {
         let plan = self.sinks.get(&node).and_then(|sink| sink.active.as_ref());
         plan.is_some_and(|plan| !plan.is_doubted() && plan.suspect_until <= now)
     }
 
-    /// Asks for the plans of these sinks, unless that is asked already.
-    pub(super) fn want_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
+    /// Requests plans for these sinks, unless they are requested already.
+    pub(super) fn request_plans(&mut self, of: impl Fn(&NodeId, &Sink) -> bool) {
         let asked = self.outputs.iter().filter_map(|output| match output {
             Output::PlanWanted { sink } => Some(*sink),
             _ => None,

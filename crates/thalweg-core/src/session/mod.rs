@@ -1,29 +1,26 @@
-//! The source's side of a stream: who wants it, which plan serves whom, and when a new plan takes over.
+//! The source's side of a stream: its sinks, the plan of each, and when a new plan takes over.
 //!
-//! *The idea.* The source owns its stream, so there is nothing to agree on. A [`Session`] holds one `Sink` per
-//! subscribed node and walks it through a deployment:
+//! *The idea.* The source owns its stream, so no agreement protocol is needed. A [`Session`] holds
+//! one `Sink` per subscribed node and drives its deployments:
 //!
 //! ```text
-//!  subscribed ─► PlanWanted ─► handle_plan ─► Prepare to every node ─► all Ready ─► Switched: ADUs carry the epoch
-//!                    ▲                              │ Refuse or silence           the epoch before lingers, then
-//!                    └──────── after RETRY ◄────────┘                             is released
+//!  subscribed ─► PlanWanted ─► handle_plan ─► Prepare ─► all Ready ─► Switched: ADUs carry the epoch;
+//!                    ▲                         │ Refuse or silence    the old one drains, then
+//!                    └────── after RETRY ◄─────┘                      it is released
 //! ```
 //!
-//! Every deployed plan has a number of its own, the epoch, and ADUs carry it; so the old and the new plan live side by
-//! side while one takes over, and no ADU meets half of each. Everything installed has a lease and is renewed: what a
-//! dead source leaves behind goes away by itself.
+//! Every deployed plan has a number of its own, the epoch, which its ADUs carry. So old and new
+//! plan coexist during a switch, and no ADU meets half of each. Everything installed has a lease
+//! that is renewed: what a dead source leaves behind expires.
 //!
-//! A node that was restarted has forgotten its part and what it carried, and the map shows it without its links for a
-//! moment. So where the way of a plan was broken and the same plan is found again, it is deployed as a new one.
+//! ADUs sent under a plan with a broken path (by the map, or by a report of a silent node) and not
+//! acknowledged ([`Keep`]) are resent as soon as a plan with an intact path is in force. The sinks
+//! of a held stream ([`Hold`]) may be unreachable for the hold time, and have no plan meanwhile.
 //!
-//! What was sent under a plan whose way broke, by the map or by the word of a node whose next one does not answer, and
-//! which the sink has not acknowledged ([`Keep`]), is sent again as soon as a plan is in force whose way is whole.
+//! *What it does not do.* It neither plans nor sends nor holds keys; it emits requests ([`Output`]).
 //!
-//! The sinks of a stream that is held ([`Hold`]) may be out of reach for as long as that says, and have no plan meanwhile.
-//!
-//! *What it does not do.* It neither plans nor sends nor holds keys; it says what is wanted ([`Output`]).
-//!
-//! *Sources.* spec PA-20…PA-29 (planning protocol, switch-over) and 1(d) "Planning protocol as message sequence".
+//! *Sources.* spec PA-20…PA-29 (planning protocol, switch-over) and 1(d) "Planning protocol as
+//! message sequence".
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -52,34 +49,34 @@ use deployment::{Deployment, Renewals};
 pub use graft::{Feed, Given, Graft};
 pub use hold::{Dropped, Due, Hold, Sinkward};
 pub use keep::{KEEP_AGE_MAX, Keep};
-use look::Look;
+use look::ReplanPace;
 pub use look::{LOOK_PACE, SINKS_FEW};
 pub use output::{Output, Part};
 pub use rekey::REKEY_MIN;
 use rekey::Rekey;
 use retiring::Retiring;
 
-/// How long what is installed on a node stays without being renewed.
+/// Lifetime of what is installed on a node without a renewal.
 pub const LEASE: Duration = Duration::from_secs(30);
 
-/// How often leases and subscriptions are renewed: two renewals may be lost.
+/// Interval of renewals of leases and subscriptions: two of them may be lost.
 pub const RENEW: Duration = Duration::from_secs(10);
 
-/// Leases are renewed at multiples of this, so that one message to a node renews all plans that pass it: a hub has one for each of its
-/// sinks.
+/// Renewals are aligned to multiples of this, so that one message to a node renews all plans that
+/// pass it: a hub has one for each of its sinks.
 pub const RENEW_GRID: Duration = Duration::from_millis(2_500);
 
-/// How often a part that has not been answered is sent again: above the round trip of a slow path with a full queue.
+/// Interval at which an unanswered part is resent: above the round trip of a slow path with a full queue.
 pub const RESEND: Duration = Duration::from_millis(1_000);
 
-/// After this long without all answers a deployment is given up.
+/// Time after which a deployment with missing answers fails.
 pub const DEPLOY_MAX: Duration = Duration::from_secs(10);
 
-/// How long after a failed deployment another plan is asked for.
+/// Time from a failed deployment to the next request for a plan.
 pub const RETRY: Duration = Duration::from_secs(2);
 
-/// A lease still holds at its end and has lapsed right after, so that is when to come back for it.
-const LAPSE: Duration = Duration::from_nanos(1);
+/// A lease is still valid at its last instant and has lapsed one nanosecond later.
+const PAST_LEASE: Duration = Duration::from_nanos(1);
 
 /// The sinks of one stream, at its source.
 #[derive(Debug, Default)]
@@ -87,21 +84,22 @@ pub struct Session {
     epoch_last: u32,
     sinks: BTreeMap<NodeId, Sink>,
     retiring: Vec<Retiring>,
-    /// Nodes that were said not to answer, and until when that is believed.
+    /// Nodes reported silent, and until when that counts.
     silent: BTreeMap<NodeId, Instant>,
-    /// Until when the way of a plan in force is doubted: as long nothing takes over from a plan that is well.
+    /// Until when the path of some plan in force is doubted: so long, no plan replaces a healthy one.
     doubt_until: Instant,
-    look: Look,
-    /// When there is something to do, if that was found since anything was taken in.
+    replan: ReplanPace,
+    /// The next timeout, cached since the last input.
     due: Option<Instant>,
     outputs: VecDeque<Output>,
     /// Whether plans may be grafted on others.
     is_recast: bool,
-    /// How long what was given before a plan took over may be on its way by a node that waits to leave; zero if nobody waits for it.
-    linger: Duration,
-    /// How long what cannot be sent is held; zero if it is not.
+    /// How long a replaced plan stays on a node that wants to leave, so that ADUs in flight drain;
+    /// zero if none waits.
+    drain_time: Duration,
+    /// How long ADUs that cannot be sent are held; zero if they are not.
     hold: Duration,
-    /// How long a sink that cannot be reached stays subscribed beyond its lease.
+    /// How long an unreachable sink stays subscribed beyond its lease.
     absence: Duration,
     rekey: Rekey,
 }
@@ -109,21 +107,21 @@ pub struct Session {
 #[derive(Debug, Default)]
 struct Sink {
     lease: Instant,
-    /// Since when its lease has lapsed and it cannot be reached.
+    /// Since when its lease has lapsed while it is unreachable.
     absent_since: Option<Instant>,
     active: Option<Deployment>,
     pending: Option<Deployment>,
-    /// When to ask for a plan again; `None` while one is wanted, pending or active.
+    /// When to request a plan again; `None` while one is requested, pending or active.
     retry: Option<Instant>,
-    /// Plans that were in force and whose ways broke: what is not acknowledged of them is to be sent again.
+    /// Former plans with broken paths: what is not acknowledged of them is to be resent.
     broken: Vec<Epoch>,
-    /// A plan has been in force for it: it has what came before, and goes on from there.
+    /// A plan has been in force for it, so it has the start of the stream and goes on from there.
     has_begun: bool,
 }
 
 impl Sink {
-    /// Returns the plan that its ADUs will travel under.
-    fn coming(&self) -> Option<&Deployment> {
+    /// Returns the plan that its ADUs will be sent under.
+    fn next_plan(&self) -> Option<&Deployment> {
         self.pending.as_ref().or(self.active.as_ref())
     }
 
@@ -131,24 +129,24 @@ impl Sink {
         self.active.iter_mut().chain(&mut self.pending)
     }
 
-    /// Returns whether it has a plan, and the map shows none of its ways broken.
-    fn is_well(&self) -> bool {
+    /// Returns whether it has a plan, and none with a broken path.
+    fn is_healthy(&self) -> bool {
         let mut plans = self.pending.iter().chain(&self.active);
-        self.coming().is_some() && self.broken.is_empty() && !plans.any(Deployment::is_doubted)
+        self.next_plan().is_some() && self.broken.is_empty() && !plans.any(Deployment::is_doubted)
     }
 }
 
 impl Session {
-    /// Returns a session whose plans are grafted on one another; `deadline` is how long an ADU may be on its way.
+    /// Returns a session that grafts plans on one another; `deadline` bounds how long an ADU is in flight.
     pub fn recast(deadline: Duration) -> Self {
         Self {
             is_recast: true,
-            linger: deadline.min(RENEW),
+            drain_time: deadline.min(RENEW),
             ..Self::default()
         }
     }
 
-    /// Returns a session whose sinks may be out of reach for so long, while what is for them is held.
+    /// Returns a session with sinks that may be unreachable for this long, while their ADUs are held.
     pub fn holding(hold: Duration) -> Self {
         Self {
             hold,
@@ -156,7 +154,7 @@ impl Session {
         }
     }
 
-    /// Takes in a subscription or its renewal.
+    /// Handles a subscription or its renewal.
     pub fn handle_subscribe(&mut self, node: NodeId, now: Instant) {
         let known = self.sinks.contains_key(&node);
         let sink = self.sinks.entry(node).or_default();
@@ -168,14 +166,14 @@ impl Session {
         }
     }
 
-    /// Takes in the end of a subscription.
+    /// Handles the end of a subscription.
     pub fn handle_unsubscribe(&mut self, node: NodeId, now: Instant) {
         self.due = None;
         self.leave(node, ([now + RENEW; 2], false), now);
-        self.want_orphans();
+        self.request_orphans();
     }
 
-    /// Takes in that the stream is over: what was given may be on its way, and is still to be copied.
+    /// Handles the end of the stream: ADUs in flight are still copied.
     pub fn handle_close(&mut self, now: Instant) {
         self.due = None;
         self.rekey.due = None;
@@ -189,7 +187,7 @@ impl Session {
             return;
         };
         for deployment in sink.active.into_iter().chain(sink.pending) {
-            // Of what never carried anything there is nothing to tell.
+            // A plan that carried nothing has nothing to report.
             let lies = if deployment.has_carried {
                 lies
             } else {
@@ -200,20 +198,22 @@ impl Session {
         self.outputs.push_back(Output::Gone { sink: node });
     }
 
-    /// Takes in a plan for a sink, source first and sink last, and begins to deploy it; returns its epoch.
+    /// Handles a plan for a sink, source first and sink last, and starts to deploy it; returns its epoch.
     ///
-    /// A plan equal to the active one is not deployed again, unless its way was broken meanwhile, or it can be grafted on
-    /// another nearer to its sink, or has lost its base, or the stream has another key since.
+    /// A plan equal to the active one is not deployed again, except if its path broke meanwhile, it
+    /// can be grafted nearer to its sink, it has lost its base, or the stream has another key.
     pub fn handle_plan(&mut self, node: NodeId, parts: Vec<Part>, now: Instant) -> Option<Epoch> {
         self.due = None;
-        let is_standby = self.is_put_off(node, now);
+        let is_standby = self.must_stand_by(node, now);
         let graft = self.graft_for(node, &parts, is_standby, now);
         let start = graft.map_or(0, |graft| graft.at);
         let live = self.live();
-        let turn = self.turn(is_standby, graft);
+        let takeover = self.takeover(is_standby, graft);
         let first = self.rekey.first;
         let sink = self.sinks.get_mut(&node)?;
         sink.retry = None;
+        // A restarted node has lost its part and its ADUs, and shows only as a brief gap in the map. So a
+        // plan with a broken path is deployed again under a new epoch, even if it is equal.
         let is_renewed = !sink.broken.is_empty();
         let is_fed = |plan: &Deployment| plan.graft.is_none_or(|graft| live.contains(&graft.base));
         let is_same = |plan: &Deployment| {
@@ -224,14 +224,14 @@ impl Session {
         if sink.active.as_ref().is_some_and(is_kept) && !is_renewed {
             if let Some(pending) = sink.pending.take() {
                 self.abandon(pending, now);
-                self.want_orphans();
+                self.request_orphans();
             }
             return None;
         }
         if let Some(pending) = sink.pending.as_mut().filter(|plan| is_same(plan)) {
             let is_taken_up = pending.stands_by() && !is_standby;
             if is_taken_up {
-                pending.take_up(now);
+                pending.activate(now);
             }
             let is_doubted = pending.is_doubted();
             if is_doubted {
@@ -247,18 +247,19 @@ impl Session {
         let epoch = Epoch(self.epoch_last);
         let mut deployment = Deployment::new(epoch, parts, graft, now);
         deployment.begins = !sink.has_begun;
-        deployment.turn = turn;
+        deployment.takeover = takeover;
         if let Some(before) = sink.pending.replace(deployment) {
             self.abandon(before, now);
         }
-        self.want_orphans();
+        self.request_orphans();
         self.send_due(now);
         Some(epoch)
     }
 
-    /// Takes in that no plan can be found now; another is asked for after [`RETRY`].
+    /// Handles a failed planning; another is requested after [`RETRY`].
     ///
-    /// What is held is not given to a way that the map shows broken, and nothing to one that is of a former key.
+    /// A held stream sends nothing on a path that the map shows broken, and no stream sends with a
+    /// former key.
     pub fn handle_no_plan(&mut self, node: NodeId, now: Instant) {
         self.due = None;
         let first = self.rekey.first;
@@ -275,8 +276,8 @@ impl Session {
         }
     }
 
-    /// Takes in that a node does not hear from the one after it, which is believed until then: whose plans lead that way
-    /// are looked at anew.
+    /// Handles a report, valid until then, that `to` does not answer `from`: the sinks with this
+    /// hop are replanned.
     pub fn handle_suspect(&mut self, from: NodeId, to: NodeId, until: Instant) {
         self.due = None;
         self.silent.insert(to, until);
@@ -290,14 +291,14 @@ impl Session {
             }
         }
         for Retiring { deployment, .. } in &mut self.retiring {
-            if deployment.leads(from, to) && note_broken(&mut self.sinks, deployment) {
+            if deployment.leads(from, to) && mark_broken(&mut self.sinks, deployment) {
                 affected.extend(deployment.parts.last().map(|part| part.node));
             }
         }
-        self.want_around(to, &affected);
+        self.request_around(to, &affected);
     }
 
-    /// Takes in that a node has installed its part.
+    /// Handles a node that has installed its part.
     pub fn handle_ready(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
         self.due = None;
         if let Some(deployment) = self.find(epoch) {
@@ -311,7 +312,7 @@ impl Session {
         }
     }
 
-    /// Takes in that a node has no part of plans that were to be renewed there: it is told them again.
+    /// Handles a node that lacks parts that were to be renewed: they are sent again.
     pub fn handle_lacking(&mut self, from: NodeId, epochs: &[Epoch], now: Instant) {
         self.due = None;
         let plans = self.sinks.values_mut().flat_map(Sink::plans_mut);
@@ -324,7 +325,7 @@ impl Session {
         }
     }
 
-    /// Takes in that a node casts a plan that is grafted there.
+    /// Handles a node that has started to copy a plan that is grafted there.
     pub fn handle_casting(&mut self, from: NodeId, epoch: Epoch, now: Instant) {
         self.due = None;
         if let Some(deployment) = self.find(epoch)
@@ -339,7 +340,7 @@ impl Session {
         plans.find(|plan| plan.epoch == epoch)
     }
 
-    /// Brings into force what is ready, and whose base is in force.
+    /// Brings into force each pending plan that is ready and has its base in force.
     fn switch(&mut self, now: Instant) {
         let in_force: BTreeSet<Epoch> = self.active().map(|(_, epoch)| epoch).collect();
         let is_due = |plan: &Deployment| {
@@ -363,14 +364,15 @@ impl Session {
         sink.has_begun = true;
         let before = sink.active.replace(pending);
         if let Some(mut before) = before {
-            // What must be whole does not trust that all that is under way by a node that leaves arrives before it goes.
-            let is_at_risk = before.is_left && !self.is_recast;
+            // ADUs in flight through a leaver may be late for it; a stream without grafts resends
+            // to be safe.
+            let is_at_risk = before.has_leaver && !self.is_recast;
             if before.is_doubted() || before.suspect_until > now || is_at_risk {
                 before.is_broken = true;
                 sink.broken.push(before.epoch);
             }
             let from = core::mem::take(&mut sink.broken);
-            self.replaced(before, now);
+            self.retire_replaced(before, now);
             self.switched(node, epoch, from);
         } else {
             let from = core::mem::take(&mut sink.broken);
@@ -383,10 +385,10 @@ impl Session {
             };
             self.outputs.push_back(replay);
         }
-        self.take_along(epoch, now);
-        // What is grafted on it may be waiting for it.
+        self.activate_followers(epoch, now);
+        // Grafts on it may be waiting for it.
         self.switch(now);
-        self.want_orphans();
+        self.request_orphans();
     }
 
     fn switched(&mut self, sink: NodeId, epoch: Epoch, from: Vec<Epoch>) {
@@ -402,7 +404,7 @@ impl Session {
         }
     }
 
-    /// Takes in that a node will not install its part; the word of a node outside the plan does not count.
+    /// Handles a node that refuses its part; a refusal from outside the plan is ignored.
     pub fn handle_refuse(&mut self, from: NodeId, epoch: Epoch, reason: &str, now: Instant) {
         self.due = None;
         let affected = self.sinks.iter().find(|(_, sink)| {
@@ -417,7 +419,7 @@ impl Session {
         }
     }
 
-    /// Takes in that a sink was restarted, with nothing of what had come: it begins anew.
+    /// Handles a sink that restarted and lost everything: it starts again.
     pub fn handle_restarted(&mut self, node: NodeId) {
         if let Some(sink) = self.sinks.get_mut(&node) {
             sink.has_begun = false;
@@ -427,9 +429,9 @@ impl Session {
         }
     }
 
-    /// Gives up a sink's deployment, pending or active, and asks for another plan later.
+    /// Abandons a sink's deployment, pending or active, and requests another plan later.
     ///
-    /// A plan of a former key does not go on because the one of the present key failed.
+    /// If the plan with the present key fails, one with a former key does not go on.
     fn fail(
         &mut self,
         (node, epoch): (NodeId, Epoch),
@@ -454,45 +456,45 @@ impl Session {
         for deployment in pending.into_iter().chain(active) {
             self.abandon(deployment, now);
         }
-        self.doubt_grafts(epoch);
+        self.doubt_grafts_on(epoch);
         self.outputs.push_back(Output::Failed {
             sink: node,
             epoch,
             reason,
             unanswered,
         });
-        self.want_orphans();
+        self.request_orphans();
     }
 
-    /// Does what is due: resends, renews, gives up, retries, releases, ends leases. `is_under_way` says of a plan that gave way whether
-    /// ADUs are under way by it, or ended without a word: it lies longer.
+    /// Handles what is due: resends, renewals, failures, retries, releases, leases. `is_in_flight` tells
+    /// whether ADUs of a replaced plan are in flight or unaccounted for: then it stays longer.
     ///
-    /// Cost    O(sinks), and O(1) before [`Session::poll_timeout`] while nothing was taken in
-    pub fn handle_timeout(&mut self, is_under_way: impl Fn(Epoch) -> bool, now: Instant) {
+    /// Cost    O(sinks), and O(1) before [`Session::poll_timeout`] without new input
+    pub fn handle_timeout(&mut self, is_in_flight: impl Fn(Epoch) -> bool, now: Instant) {
         let due = self.poll_timeout();
         if now < due {
             self.due = Some(due);
             return;
         }
         self.silent.retain(|_, until| *until > now);
-        self.time_rekey(now);
-        self.time_doubt(now);
-        if self.look.handle_timeout(now) {
-            self.want_plans(|_, _| true);
+        self.handle_rekey_timeout(now);
+        self.handle_doubt_timeout(now);
+        if self.replan.handle_timeout(now) {
+            self.request_plans(|_, _| true);
         }
-        self.time_leases(now);
+        self.handle_lease_timeout(now);
         let mut renewals = Renewals::new();
-        self.time_plans(now, &mut renewals);
-        self.keep_under_way(is_under_way, now);
-        self.time_retiring(now, &mut renewals);
+        self.handle_plan_timeout(now, &mut renewals);
+        self.extend_in_flight(is_in_flight, now);
+        self.handle_retiring_timeout(now, &mut renewals);
         self.renew(renewals);
         self.due = Some(self.find_due());
     }
 
-    /// Tells the nodes of plans what is due now.
+    /// Sends the due messages of all plans.
     fn send_due(&mut self, now: Instant) {
         let mut renewals = Renewals::new();
-        self.time_plans(now, &mut renewals);
+        self.handle_plan_timeout(now, &mut renewals);
         self.renew(renewals);
     }
 
@@ -502,17 +504,17 @@ impl Session {
             .extend(renewals.map(|(route, epochs)| Output::Renew { epochs, route }));
     }
 
-    /// Tells the nodes of plans in force, or to come into it, what is due, and gives up those that wait for too long.
-    fn time_plans(&mut self, now: Instant, renewals: &mut Renewals) {
+    /// Sends the due messages of plans in force and pending, and fails those that have waited too long.
+    fn handle_plan_timeout(&mut self, now: Instant, renewals: &mut Renewals) {
         let mut failed = Vec::new();
         for (node, sink) in &mut self.sinks {
             if sink.retry.take_if(|retry| *retry <= now).is_some() {
                 self.outputs.push_back(Output::PlanWanted { sink: *node });
             }
             match &mut sink.pending {
-                Some(pending) if pending.give_up <= now && !pending.is_standing() => {
+                Some(pending) if pending.give_up <= now && !pending.is_idle_standby() => {
                     let unanswered = pending.waiting_for.iter().copied().collect();
-                    failed.push((*node, pending.epoch, pending.silence(), unanswered));
+                    failed.push((*node, pending.epoch, pending.failure_reason(), unanswered));
                 }
                 Some(pending) => pending.send_due(now, &mut self.outputs, renewals),
                 None => {}
@@ -526,7 +528,7 @@ impl Session {
         }
     }
 
-    /// Returns what the driver is to do next.
+    /// Returns the next action for the driver.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
@@ -535,7 +537,7 @@ impl Session {
     pub fn poll_timeout(&self) -> Instant {
         debug_assert!(
             self.due.is_none_or(|due| due <= self.find_due()),
-            "what makes something due earlier says so"
+            "every input that makes something due resets the cache"
         );
         self.due.unwrap_or_else(|| self.find_due())
     }
@@ -547,11 +549,11 @@ impl Session {
                 .map(|d| d.send_next)
                 .min()
                 .unwrap_or(Instant::NEVER);
-            let pending = sink.pending.as_ref().filter(|d| !d.is_standing());
+            let pending = sink.pending.as_ref().filter(|d| !d.is_idle_standby());
             let give_up = pending.map_or(Instant::NEVER, |d| d.give_up);
             sends
                 .min(give_up)
-                .min(sink.lease + LAPSE)
+                .min(sink.lease + PAST_LEASE)
                 .min(sink.retry.unwrap_or(Instant::NEVER))
         };
         let bases = self.bases();
@@ -563,13 +565,13 @@ impl Session {
             .map(of_sink)
             .chain(retiring)
             .chain(self.rekey.due)
-            .chain([self.look.poll_timeout()])
+            .chain([self.replan.poll_timeout()])
             .chain(self.doubt_due())
             .min()
             .unwrap_or(Instant::NEVER)
     }
 
-    /// Returns the plan that each served sink's ADUs travel under.
+    /// Returns the plan in force of each served sink.
     pub fn active(&self) -> impl Iterator<Item = (NodeId, Epoch)> {
         self.sinks
             .iter()
@@ -582,8 +584,8 @@ impl Session {
     }
 }
 
-/// Remembers that the way of a former plan broke; says whether that is news.
-fn note_broken(sinks: &mut BTreeMap<NodeId, Sink>, former: &mut Deployment) -> bool {
+/// Marks the path of a former plan as broken; returns whether that is news.
+fn mark_broken(sinks: &mut BTreeMap<NodeId, Sink>, former: &mut Deployment) -> bool {
     let sink = former
         .parts
         .last()

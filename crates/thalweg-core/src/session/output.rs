@@ -1,6 +1,6 @@
-//! What a session asks of its driver.
+//! The actions that a session requests from its driver.
 //!
-//! *What it does not do.* It says nothing of when: the session does.
+//! *What it does not do.* It does not decide when: the session does.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use super::Feed;
 use crate::id::{Epoch, NodeId};
 
-/// One node's part of a plan that is to be deployed.
+/// One node's part of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     /// The node that it runs on.
@@ -19,17 +19,17 @@ pub struct Part {
     pub plaintext: bool,
 }
 
-/// Something for the driver to do.
+/// An action for the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Find a plan for this sink and give it to [`Session::handle_plan`](super::Session::handle_plan).
     PlanWanted {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
     },
     /// Send a part of a plan to its node, along the plan's own path.
     Prepare {
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
         /// The path from the source up to the addressee.
         route: Vec<NodeId>,
@@ -37,73 +37,75 @@ pub enum Output {
         next: Option<NodeId>,
         /// What to install.
         part: Part,
-        /// The plan whose ADUs it is to have copies of, if it is grafted there.
+        /// Its base, if it is grafted there.
         base: Option<Epoch>,
     },
-    /// Renew the leases of a node's parts.
+    /// Renew the leases of parts on a node.
     Renew {
-        /// Of which plans.
+        /// The plans.
         epochs: Vec<Epoch>,
         /// The path from the source up to the addressee.
         route: Vec<NodeId>,
     },
-    /// Have a node begin or cease to give a plan copies of what arrives for its base.
+    /// Have a node start or stop copying into a plan what arrives for its base.
     Cast {
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
         /// The path from the source up to the addressee.
         route: Vec<NodeId>,
-        /// Whether it is to begin, and with what.
+        /// What to copy.
         feed: Feed,
     },
-    /// What the source keeps since the newest key ADU is given under this plan, before anything new: its sink begins with it.
+    /// Send what the source keeps since the newest key ADU under this plan, before anything new:
+    /// its sink starts with it.
     Replay {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Under which plan, which is not grafted.
+        /// The plan, which is not grafted.
         to: Epoch,
     },
-    /// From now on ADUs for this sink carry this epoch; said again when a plan that was doubted is in force after all.
+    /// ADUs for this sink carry this epoch from now on.
     Switched {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Under which plan.
+        /// The plan.
         epoch: Epoch,
     },
-    /// What was sent under these plans and is not acknowledged is sent again under this one, before anything new.
+    /// Resend what was sent under these plans and is not acknowledged, before anything new.
     Resend {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Under which plans it was sent; their ways are broken.
+        /// The plans with broken paths that it was sent under.
         from: Vec<Epoch>,
         /// The plan in force.
         to: Epoch,
-        /// The plan under which the source gives what goes by that: itself, unless it is grafted.
+        /// The plan to send under: `to`, or the root of its grafts.
         under: Epoch,
     },
-    /// Forget an epoch on a node; at the source itself the route has one node.
+    /// Remove a plan from a node; at the source itself the route has one node.
     Release {
-        /// Which plan.
+        /// The plan.
         epoch: Epoch,
         /// The path from the source up to the addressee.
         route: Vec<NodeId>,
     },
-    /// A deployment failed; another plan is asked for after [`RETRY`](super::RETRY).
+    /// A deployment failed; another plan is requested after [`RETRY`](super::RETRY).
     Failed {
-        /// For whom.
+        /// The sink.
         sink: NodeId,
-        /// Under which plan.
+        /// The plan.
         epoch: Epoch,
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         reason: String,
-        /// The nodes of it that were told their parts and did not answer.
+        /// The nodes that were sent their parts and did not answer.
         unanswered: Vec<NodeId>,
     },
-    /// Draw another key for the stream and say so by [`Session::handle_key`](super::Session::handle_key).
+    /// Draw another key for the stream and report it by
+    /// [`Session::handle_key`](super::Session::handle_key).
     KeyWanted,
-    /// A sink's subscription ended; nothing is sent to it any more.
+    /// The subscription of a sink ended; nothing is sent to it any more.
     Gone {
-        /// Who.
+        /// The sink.
         sink: NodeId,
     },
 }

@@ -1,4 +1,5 @@
-//! Proves that a plan takes over only when all are ready, that failures lead to another try, and that leases end.
+//! Proves that a plan takes over only when all nodes are ready, that failures are retried, and that
+//! leases end.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -8,7 +9,7 @@ use super::{DEPLOY_MAX, Feed, LEASE, Output, Part, RENEW, RENEW_GRID, RESEND, RE
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
-/// What is under way.
+/// No plan has ADUs in flight.
 const NOTHING: fn(Epoch) -> bool = |_| false;
 
 const SOURCE: NodeId = NodeId([1; 32]);
@@ -36,7 +37,7 @@ fn prepared(outputs: &[Output]) -> Vec<NodeId> {
     outputs.iter().filter_map(node).collect()
 }
 
-/// Returns whose parts of which plans are renewed.
+/// Returns the nodes with renewed parts, each with the plans.
 fn renewed(outputs: &[Output]) -> Vec<(NodeId, Vec<Epoch>)> {
     let renewal = |output: &Output| match output {
         Output::Renew { epochs, route } => Some((*route.last()?, epochs.clone())),
@@ -59,7 +60,7 @@ fn deployed(adapter: &str) -> (Session, Epoch) {
 }
 
 #[test]
-fn a_plan_takes_over_when_the_last_node_is_ready() {
+fn plan_takes_over_when_all_are_ready() {
     let mut session = Session::default();
     session.handle_subscribe(SINK, Instant::ZERO);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
@@ -86,7 +87,7 @@ fn a_plan_takes_over_when_the_last_node_is_ready() {
 }
 
 #[test]
-fn only_the_silent_are_asked_again_and_not_for_ever() {
+fn only_silent_nodes_are_asked_again() {
     let mut session = Session::default();
     session.handle_subscribe(SINK, Instant::ZERO);
     let epoch = session
@@ -116,7 +117,7 @@ fn only_the_silent_are_asked_again_and_not_for_ever() {
 }
 
 #[test]
-fn the_old_plan_serves_until_the_new_one_does_and_lingers_for_what_is_under_way() {
+fn old_plan_drains_after_switch() {
     let (mut session, first) = deployed("null");
     let now = Instant::from_nanos(1);
     let second = session
@@ -142,7 +143,7 @@ fn the_old_plan_serves_until_the_new_one_does_and_lingers_for_what_is_under_way(
 }
 
 #[test]
-fn the_same_plan_is_not_deployed_twice() {
+fn same_plan_is_not_deployed_twice() {
     let (mut session, _) = deployed("null");
     assert_eq!(
         session.handle_plan(SINK, parts("null"), Instant::ZERO),
@@ -158,7 +159,7 @@ fn the_same_plan_is_not_deployed_twice() {
     assert_eq!(outputs(&mut session), []);
 }
 
-/// Deploys the same parts anew, and returns what is said when all are ready.
+/// Deploys the same parts again, and returns the outputs once all nodes are ready.
 fn redeployed(session: &mut Session, now: Instant) -> (Epoch, Vec<Output>) {
     let epoch = session.handle_plan(SINK, parts("null"), now);
     let epoch = epoch.expect("a plan of its own");
@@ -170,7 +171,7 @@ fn redeployed(session: &mut Session, now: Instant) -> (Epoch, Vec<Output>) {
 }
 
 #[test]
-fn a_plan_whose_way_was_broken_is_deployed_anew_and_what_it_carried_is_sent_again() {
+fn broken_plan_is_redeployed_and_resent() {
     let (mut session, first) = deployed("null");
     let now = Instant::ZERO;
     session.handle_change(|from, to| (from, to) != (RELAY, SINK), Instant::ZERO);
@@ -190,7 +191,7 @@ fn a_plan_whose_way_was_broken_is_deployed_anew_and_what_it_carried_is_sent_agai
 }
 
 #[test]
-fn what_must_be_whole_is_sent_again_around_a_node_that_leaves_and_nothing_else_is() {
+fn only_reliable_stream_resends_for_leaver() {
     for (session, is_resent) in [
         (Session::default(), true),
         (Session::recast(Duration::from_secs(1)), false),
@@ -213,21 +214,21 @@ fn what_must_be_whole_is_sent_again_around_a_node_that_leaves_and_nothing_else_i
 }
 
 #[test]
-fn a_suspicion_asks_for_another_plan_and_counts_while_it_lasts() {
+fn suspicion_requests_plan_while_it_lasts() {
     let (mut session, first) = deployed("null");
     let until = Instant::ZERO + Duration::from_secs(10);
     session.handle_suspect(SINK, RELAY, until);
-    assert_eq!(outputs(&mut session), [], "no plan leads that way");
+    assert_eq!(outputs(&mut session), [], "no plan has this hop");
     session.handle_suspect(RELAY, SINK, until);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
     let same = session.handle_plan(SINK, parts("null"), Instant::ZERO);
-    assert_eq!(same, None, "there is no other way");
+    assert_eq!(same, None, "there is no other path");
     for (now, is_resent) in [(until - Duration::from_nanos(1), true), (until, false)] {
         let (mut session, first) = (deployed("null").0, first);
         session.handle_subscribe(SINK, now);
         session.handle_suspect(RELAY, SINK, until);
         let epoch = session.handle_plan(SINK, parts("keep:1"), now);
-        let epoch = epoch.expect("another way");
+        let epoch = epoch.expect("another path");
         outputs(&mut session);
         for node in [SOURCE, RELAY, SINK] {
             session.handle_ready(node, epoch, now);
@@ -243,15 +244,11 @@ fn a_suspicion_asks_for_another_plan_and_counts_while_it_lasts() {
 }
 
 #[test]
-fn what_a_former_plan_carried_is_sent_again_when_its_way_breaks_later() {
+fn broken_former_plan_is_resent() {
     let (mut session, first) = deployed("keep:1");
     let now = Instant::ZERO;
     let (second, said) = redeployed(&mut session, now);
-    assert_eq!(
-        said.len(),
-        1,
-        "a planned move sends nothing again: {said:?}"
-    );
+    assert_eq!(said.len(), 1, "a planned move resends nothing: {said:?}");
     session.handle_suspect(SOURCE, RELAY, now);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
     let (third, said) = redeployed(&mut session, now);
@@ -271,7 +268,7 @@ fn what_a_former_plan_carried_is_sent_again_when_its_way_breaks_later() {
 }
 
 #[test]
-fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_end() {
+fn silent_node_falls_back_to_renewals() {
     let (mut session, _) = deployed("null");
     session.handle_change(|_, _| false, Instant::ZERO);
     session.handle_plan(SINK, parts("null"), Instant::ZERO);
@@ -290,7 +287,7 @@ fn who_does_not_answer_when_told_again_is_told_as_seldom_as_the_others_in_the_en
 }
 
 #[test]
-fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
+fn silent_subscriber_expires() {
     let (mut session, epoch) = deployed("null");
     session.handle_timeout(NOTHING, Instant::ZERO + RENEW);
     let all = [SOURCE, RELAY, SINK].map(|node| (node, [epoch].into()));
@@ -308,7 +305,7 @@ fn leases_are_renewed_and_a_silent_subscriber_is_let_go() {
 }
 
 #[test]
-fn plans_that_pass_a_node_are_renewed_there_together_whenever_they_began() {
+fn renewals_of_a_node_share_a_message() {
     let mut session = Session::recast(Duration::from_secs(1));
     let mut now = Instant::ZERO + Duration::from_millis(700);
     let others: Vec<NodeId> = (4..9).map(|n| NodeId([n; 32])).collect();
@@ -325,13 +322,13 @@ fn plans_that_pass_a_node_are_renewed_there_together_whenever_they_began() {
     }
     assert_eq!(session.active().count(), others.len());
     outputs(&mut session);
-    // All began within one step of the grid.
+    // All started within one step of the grid.
     let due = session.poll_timeout();
     assert!(due < now + RENEW && now + RENEW < due + RENEW_GRID + RENEW_GRID);
     session.handle_timeout(NOTHING, due);
     let said = renewed(&outputs(&mut session));
     let epochs: Vec<Epoch> = (1..=5).map(Epoch).collect();
-    // The first sink's plan alone leads from the source; what is grafted on it is the relay's and the sinks' own.
+    // Only the first sink's plan starts at the source; its grafts belong to the relay and the sinks.
     let mut wanted = [(SOURCE, [Epoch(1)].into()), (RELAY, epochs.clone())].to_vec();
     let own = others.iter().zip(&epochs);
     wanted.extend(own.map(|(sink, epoch)| (*sink, [*epoch].into())));
@@ -339,7 +336,7 @@ fn plans_that_pass_a_node_are_renewed_there_together_whenever_they_began() {
 }
 
 #[test]
-fn who_lacks_a_part_is_told_it_again_and_casts_again_and_not_more_often_than_others() {
+fn lacking_node_is_restored_once_per_resend() {
     let other = NodeId([4; 32]);
     let mut session = Session::recast(Duration::from_secs(1));
     let epochs = [SINK, other].map(|sink| {
@@ -375,14 +372,14 @@ fn who_lacks_a_part_is_told_it_again_and_casts_again_and_not_more_often_than_oth
     assert_eq!(lacks(other, &epochs, now), ([other].into(), 0));
     let later = now + RESEND;
     assert_eq!(lacks(RELAY, &epochs[1..], later), ([RELAY].into(), 1));
-    // Of whom no part is, and of what there never was, nothing is said.
+    // A node without a part, and an unknown plan, cause no output.
     let nobody = NodeId([9; 32]);
     assert_eq!(lacks(nobody, &epochs, later), (Vec::new(), 0));
     assert_eq!(lacks(RELAY, &[Epoch(99)], later), (Vec::new(), 0));
 }
 
 #[test]
-fn a_plan_that_gives_way_stays_until_its_nodes_have_told_of_the_adus_that_it_carried() {
+fn retired_plan_stays_for_its_reports() {
     let (now, other) = (Instant::ZERO, NodeId([4; 32]));
     let to = |node, adapter: &str| {
         let mut parts = parts(adapter);
@@ -421,7 +418,7 @@ fn a_plan_that_gives_way_stays_until_its_nodes_have_told_of_the_adus_that_it_car
 }
 
 #[test]
-fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
+fn refusal_fails_only_its_plan() {
     let (mut session, epoch) = deployed("null");
     session.handle_refuse(RELAY, Epoch(99), "no slot", Instant::ZERO);
     session.handle_refuse(NodeId([9; 32]), epoch, "no slot", Instant::ZERO);
@@ -432,7 +429,7 @@ fn a_refusal_ends_the_plan_it_is_about_and_no_other() {
 }
 
 #[test]
-fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way() {
+fn held_sink_stays_without_a_plan() {
     let hold = Duration::from_secs(600);
     let mut session = Session::holding(hold);
     session.handle_subscribe(SINK, Instant::ZERO);
@@ -445,7 +442,7 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
     };
     let first = deploy(&mut session, Instant::ZERO);
     session.handle_no_plan(SINK, Instant::ZERO);
-    assert_eq!(session.active().count(), 1, "its way is whole");
+    assert_eq!(session.active().count(), 1, "its path is intact");
     session.handle_change(|_, _| false, Instant::ZERO);
     session.handle_no_plan(SINK, Instant::ZERO);
     assert_eq!(session.active().count(), 0);
@@ -466,7 +463,7 @@ fn a_held_streams_sink_may_be_away_for_as_long_and_has_no_plan_by_a_broken_way()
 }
 
 #[test]
-fn sink_out_of_reach_stays_subscribed_for_its_absence() {
+fn unreachable_sink_stays_subscribed() {
     let absence = Duration::from_secs(120);
     let subscribed = || {
         let mut session = Session::default().with_absence(absence);
@@ -485,13 +482,13 @@ fn sink_out_of_reach_stays_subscribed_for_its_absence() {
         session.sinks().count()
     };
     let lapsed = Instant::ZERO + LEASE + Duration::from_secs(1);
-    // One that can be reached and does not renew is gone.
+    // A reachable sink that does not renew is gone.
     assert_eq!(pass(&mut subscribed(), lapsed), 0);
     let mut cut = subscribed();
     cut.handle_change(|from, to| (from, to) != (RELAY, SINK), Instant::ZERO);
     assert_eq!(pass(&mut cut, Instant::ZERO + LEASE + absence), 1);
     assert_eq!(pass(&mut cut, lapsed + absence + RENEW), 0);
-    // One whose way is back has a while to say so.
+    // A sink with a restored path has some time to renew.
     let mut back = subscribed();
     back.handle_suspect(RELAY, SINK, lapsed + RENEW);
     assert_eq!(pass(&mut back, lapsed + RENEW), 1);
@@ -500,7 +497,7 @@ fn sink_out_of_reach_stays_subscribed_for_its_absence() {
     assert_eq!(pass(&mut back, lapsed + LEASE + LEASE), 0);
 }
 
-/// Returns who is asked for a plan.
+/// Returns the sinks that a plan is requested for.
 fn wanted(session: &mut Session) -> Vec<NodeId> {
     let wanted = outputs(session).into_iter();
     let wanted = wanted.filter_map(|output| match output {
@@ -511,7 +508,7 @@ fn wanted(session: &mut Session) -> Vec<NodeId> {
 }
 
 #[test]
-fn of_many_sinks_those_that_are_well_are_looked_at_at_a_pace() {
+fn healthy_sinks_replan_at_limited_pace() {
     for sinks in [SINKS_FEW, SINKS_FEW + 1] {
         let viewer = |number: usize| NodeId([100 + number as u8; 32]);
         let parts_of = |number: usize| {
@@ -523,7 +520,7 @@ fn of_many_sinks_those_that_are_well_are_looked_at_at_a_pace() {
         let mut now = Instant::from_nanos(5);
         for number in 0..sinks {
             session.handle_subscribe(viewer(number), now);
-            // The last has no way.
+            // The last sink is unreachable.
             if number + 1 < sinks {
                 let epoch = session.handle_plan(viewer(number), parts_of(number), now);
                 for node in [SOURCE, RELAY, viewer(number)] {
@@ -551,7 +548,7 @@ fn of_many_sinks_those_that_are_well_are_looked_at_at_a_pace() {
         assert_eq!(
             urgent,
             [viewer(sinks - 1)],
-            "who has none waits for nothing"
+            "a sink without a plan does not wait"
         );
         session.handle_change(|from, to| (from, to) != (RELAY, viewer(3)), now);
         assert_eq!(wanted(&mut session), [viewer(3), viewer(sinks - 1)]);

@@ -327,8 +327,7 @@ fn report_counts_only_from_next_node() {
         fabric.node(at).notes.clone()
     };
     let astray = |from| vec![Note::AccountAstray { from }];
-    // D is a neighbour of B but not on the path; A is, but not behind B; and no plan has the other
-    // number.
+    // D is a neighbour of B but not on the path; A is, but not behind B; and no plan has the other number.
     assert_eq!(hear(&mut fabric, B, D, &said(plan, 0, 1)), astray(D));
     assert_eq!(hear(&mut fabric, B, A, &said(plan, 0, 1)), astray(A));
     assert_eq!(

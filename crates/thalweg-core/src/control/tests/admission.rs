@@ -1,5 +1,4 @@
-//! Proves that rights are enforced near and far, and that a revocation takes effect everywhere at
-//! once.
+//! Proves that rights are enforced near and far, and that a revocation takes effect everywhere at once.
 //!
 //! *How.* The fabric is A's. Before anything else, A grants each linked node the rights that the
 //! test names.

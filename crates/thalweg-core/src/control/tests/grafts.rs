@@ -48,8 +48,7 @@ fn given_plans(fabric: &Fabric, stream: StreamId) -> &[Given] {
     &fabric.node(A).given[&stream]
 }
 
-/// Returns the plans of a stream installed on a node, each with the plan that it is grafted on
-/// there.
+/// Returns the plans of a stream installed on a node, each with the plan that it is grafted on there.
 fn lying(fabric: &Fabric, id: NodeId) -> Vec<(u32, Option<u32>)> {
     let parts = fabric.node(id).parts();
     let part = |part: &&super::Installation| (part.epoch.0, part.base.map(|base| base.0));

@@ -76,8 +76,7 @@ fn state(fabric: &Fabric, stream: StreamId) -> (PlanState, bool) {
     (plan.state, plan.reason.is_some())
 }
 
-/// A stream of 100 kbit/s goes from A to B by C, as the link A–B was full at half of that a moment
-/// ago.
+/// A stream of 100 kbit/s goes from A to B by C, as the link A–B was full at half of that a moment ago.
 fn detoured() -> (Fabric, StreamId) {
     let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, C]]);
     fabric.subscribe(B);

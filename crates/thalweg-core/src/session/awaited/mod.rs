@@ -1,12 +1,14 @@
-//! Which ADUs went by each plan whose sink has not said that it has them: for the ledger, when the way of the plan breaks.
+//! ADUs sent by each plan and not yet acknowledged, for the ledger when the path of the plan breaks.
 //!
-//! *The idea.* An account only counts, and what its nodes had not told is gone with the way. A receipt names sequences, and
-//! comes by any way. So who notes which went by which plan knows of one whose way is broken how many its sink has all the same,
-//! and how many are given again under another plan and so are no loss of the first.
+//! *The idea.* Accounts only count, and what nodes had not reported is lost with the path. A
+//! receipt names sequences, and arrives by any path. So a record of which ADUs went by which plan
+//! shows, for a broken one, how many its sink has after all, and how many were resent under another
+//! plan and are no loss of the first.
 //!
-//! *What it does not do.* It keeps no ADU: [`Keep`](super::Keep) and [`Hold`](super::Hold) do, and say what is sent again.
+//! *What it does not do.* It stores no ADU: [`Keep`](super::Keep) and [`Hold`](super::Hold) do, and
+//! decide what to resend.
 //!
-//! *Sources.* docs/ledger.md §2; `thalweg_core::ledger`, which makes sums of it.
+//! *Sources.* docs/ledger.md §2; `thalweg_core::ledger`, which sums it up.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -20,13 +22,13 @@ use crate::mailbox::Held;
 #[cfg(test)]
 mod tests;
 
-/// What went by the plans of one stream and is not acknowledged.
+/// Unacknowledged ADUs of one stream, by plan.
 #[derive(Debug, Default)]
 pub struct Awaited {
     plans: BTreeMap<Epoch, VecDeque<Sent>>,
-    /// How many there are, of all plans.
+    /// The number of entries of all plans.
     adus: usize,
-    /// The plans whose ways are broken, by their sinks.
+    /// The plans with broken paths, with their sinks.
     broken: Vec<(NodeId, Epoch)>,
 }
 
@@ -34,14 +36,15 @@ pub struct Awaited {
 struct Sent {
     sequence: Sequence,
     band: Band,
-    /// It went by another plan since.
+    /// It was sent by another plan since.
     is_resent: bool,
 }
 
 impl Awaited {
-    /// Takes in an ADU that goes by a plan to that plan's sink. Of too many the oldest by the oldest plan is forgotten.
+    /// Handles an ADU sent by a plan to its sink. Beyond [`KEEP_ADUS_MAX`], the oldest entry of the
+    /// oldest plan is dropped.
     ///
-    /// Cost    O(1) by rising sequence
+    /// Cost    O(1) if sequences rise
     pub fn handle_given(&mut self, epoch: Epoch, header: &Header) {
         if header.flags.contains(Flags::END) {
             return;
@@ -81,9 +84,9 @@ impl Awaited {
         }
     }
 
-    /// Takes in what the sink of these plans says that it has; `had` is told of each that it names.
+    /// Handles a receipt of the sink of these plans; `had` is called for each ADU that it names.
     ///
-    /// Cost    O(awaited of these plans · ranges)
+    /// Cost    O(entries of these plans · ranges)
     pub fn handle_receipt(
         &mut self,
         epochs: &[Epoch],
@@ -108,14 +111,15 @@ impl Awaited {
         }
     }
 
-    /// Takes in that the ways of these plans of a sink are broken.
+    /// Handles the loss of the paths of these plans of a sink.
     pub fn handle_broken(&mut self, sink: NodeId, plans: &[Epoch]) {
         self.broken.extend(plans.iter().map(|plan| (sink, *plan)));
     }
 
-    /// Takes in that an ADU is given for a sink; `resent` is told of each plan whose way is broken and by which it went before.
+    /// Handles an ADU sent to a sink; `resent` is called for each plan with a broken path that
+    /// carried it before.
     ///
-    /// Cost    O(log awaited) for each plan whose way is broken
+    /// Cost    O(log entries) for each plan with a broken path
     pub fn handle_again(
         &mut self,
         sink: NodeId,
@@ -135,7 +139,7 @@ impl Awaited {
         }
     }
 
-    /// Forgets the plans that are over.
+    /// Drops the plans that are over.
     pub fn retain(&mut self, is_there: impl Fn(Epoch) -> bool) {
         self.plans.retain(|epoch, _| is_there(*epoch));
         self.broken.retain(|(_, epoch)| is_there(*epoch));

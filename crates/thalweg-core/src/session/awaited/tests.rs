@@ -1,5 +1,5 @@
-//! Proves that of what went by a plan each ADU is told once, as had by its sink or as given again, and that what nobody tells of is
-//! bounded.
+//! Proves that each ADU sent by a plan is reported once, as received by its sink or as resent, and
+//! that the number of entries is bounded.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -46,7 +46,7 @@ fn below(floor: u64) -> Held {
 }
 
 #[test]
-fn each_is_told_once_and_only_of_plans_whose_sink_speaks() {
+fn each_adu_is_reported_once_per_plan() {
     let mut awaited = Awaited::default();
     give(&mut awaited, 1, 0..4);
     give(&mut awaited, 2, 4..6);
@@ -61,7 +61,7 @@ fn each_is_told_once_and_only_of_plans_whose_sink_speaks() {
 }
 
 #[test]
-fn it_is_told_by_how_much_they_matter_and_of_the_end_of_a_stream_nothing() {
+fn reports_have_bands_and_skip_the_end() {
     let mut awaited = Awaited::default();
     let mut header = header(0);
     header.importance = Importance(200);
@@ -74,10 +74,10 @@ fn it_is_told_by_how_much_they_matter_and_of_the_end_of_a_stream_nothing() {
 }
 
 #[test]
-fn what_is_given_again_is_no_more_of_the_plan_whose_way_broke() {
+fn resent_adu_leaves_broken_plan() {
     let mut awaited = Awaited::default();
     give(&mut awaited, 1, 0..4);
-    assert_eq!(again(&mut awaited, DESK, 2), [], "its way is whole");
+    assert_eq!(again(&mut awaited, DESK, 2), [], "its path is intact");
     awaited.handle_broken(DESK, &[Epoch(1)]);
     assert_eq!(again(&mut awaited, WALL, 2), [], "it went to another sink");
     assert_eq!(again(&mut awaited, DESK, 2), [1]);
@@ -88,7 +88,7 @@ fn what_is_given_again_is_no_more_of_the_plan_whose_way_broke() {
 }
 
 #[test]
-fn by_a_plan_that_others_are_grafted_on_an_older_one_goes_again() {
+fn sequences_may_be_sent_in_any_order() {
     let mut awaited = Awaited::default();
     give(&mut awaited, 1, 5..8);
     give(&mut awaited, 1, 2..4);
@@ -100,7 +100,7 @@ fn by_a_plan_that_others_are_grafted_on_an_older_one_goes_again() {
 }
 
 #[test]
-fn what_nobody_is_known_to_have_is_told_of_by_nobody() {
+fn blanket_receipt_names_no_adu() {
     let mut awaited = Awaited::default();
     give(&mut awaited, 1, 0..4);
     assert_eq!(had(&mut awaited, &[1], &Held::everything()), []);
@@ -108,7 +108,7 @@ fn what_nobody_is_known_to_have_is_told_of_by_nobody() {
 }
 
 #[test]
-fn of_too_many_the_oldest_are_forgotten_and_so_are_plans_that_are_over() {
+fn oldest_entries_are_dropped() {
     let mut awaited = Awaited::default();
     let most = KEEP_ADUS_MAX as u64;
     give(&mut awaited, 1, 0..most + 2);

@@ -1,25 +1,24 @@
-//! What a source holds of a stream for sinks to which there is no way, and carries on when there is one.
+//! Store-and-forward at the source: holds a stream for unreachable sinks, and sends when a path exists.
 //!
-//! *The idea.* One store for the stream, and for each sink a queue of what is still to be sent to it. Whatever is given goes
-//! into the queues, and leaves them as fast as the links take it; so a queue is empty while all is well, grows while its sink
-//! has no plan in force, and drains when it has one. What was sent is back in the queue if the way breaks before the sink says that it
-//! has it. What all sinks have is kept for who comes: the queue of a sink that is new begins with all that the store has.
+//! *The idea.* There is one store for the stream, and for each sink a queue of what it still needs.
+//! Every ADU enters all queues, and leaves them as fast as the links accept it. So a queue is empty
+//! in normal operation, grows while its sink has no plan in force, and drains when it has one. What
+//! was sent re-enters the queue if the path breaks before the receipt. What all sinks have is kept
+//! for later sinks: the queue of a new sink starts with the whole store.
 //!
 //! ```text
 //! given ─► waiting ─── a plan is in force ───► sent ─── receipt ───► kept
 //!             ▲ ▲                                │                     │
-//!             │ └─────── its way broke ──────────┘                     │     too old, or too much: dropped, and told why
-//!             └────────────── another sink comes ──────────────────────┘     if a sink lacks it
+//!             │ └────── its path broke ──────────┘                     │  too old or too much: dropped,
+//!             └────────────── another sink comes ──────────────────────┘  reported if a sink lacks it
 //! ```
 //!
-//! A queue is the outbox's beginning, and has its order: importance, then deadline and sequence, which are one here, for all
-//! ADUs of a stream are given the same time. So what is live and matters more overtakes what was held. A stream in
-//! sequence leaves by sequence. The end of a stream is sent when the sink has all else.
+//! The order of a queue is that of the outbox: importance, then deadline and sequence, which are
+//! the same here, as all ADUs of a stream have the same lifetime. So live ADUs of higher importance
+//! overtake held ones. A stream in sequence leaves by sequence.
 //!
-//! Before the first sink there is one queue for whoever comes. Of others who were cut off with the first some come a little after it, so
-//! for that long a stream does not count as through.
-//!
-//! *What it does not do.* It sends nothing and knows no link: the driver asks for the next when there is room for it.
+//! *What it does not do.* It sends nothing and knows no link: the driver takes the next ADU when
+//! there is room for it.
 //!
 //! *Sources.* docs/continuity.md §5; spec RA-14, RA-15; decisions/0019.
 
@@ -40,44 +39,44 @@ mod tests;
 
 use queue::{Queue, Rank};
 
-/// How long after the first sink of a stream that was held for whoever comes others may come: a neighbour is dialled again after 5 s at
-/// the latest, and who wants a stream asks every second.
-const OTHERS: Duration = Duration::from_secs(6);
+/// How long after the first sink further sinks may appear of a stream that was held without any: a
+/// neighbour is dialled again after 5 s at the latest, and a sink subscribes every second.
+const LATE_SINKS: Duration = Duration::from_secs(6);
 
-/// A sink of a stream that is held, and the plan in force for it.
+/// A sink of a held stream, and the plan in force for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sinkward {
-    /// Who.
+    /// The sink.
     pub sink: NodeId,
     /// The plan, if there is one, and how many layers it carries to its end.
     pub plan: Option<(Epoch, u8)>,
 }
 
-/// An ADU that is to be sent.
+/// An ADU to be sent.
 #[derive(Clone, Debug)]
 pub struct Due {
     /// The ADU as its producer gave it.
     pub adu: Adu,
-    /// For whom.
+    /// The sink.
     pub sink: NodeId,
-    /// Under which plan.
+    /// The plan.
     pub plan: Epoch,
-    /// How many layers that carries to its end.
+    /// How many layers the plan carries to its end.
     pub layers: u8,
 }
 
-/// An ADU that was given up, and had never been sent.
+/// An ADU that was dropped before it was ever sent.
 #[derive(Clone, Copy, Debug)]
 pub struct Dropped {
     /// Its header.
     pub header: Header,
-    /// Why.
+    /// The reason.
     pub cause: DropCause,
-    /// For whom it was held; `None` for whoever comes.
+    /// The sink that it was held for; `None` before the first sink.
     pub sink: Option<NodeId>,
 }
 
-/// What is held of one stream.
+/// The held ADUs of one stream.
 #[derive(Debug)]
 pub struct Hold {
     age: Duration,
@@ -85,17 +84,17 @@ pub struct Hold {
     is_in_sequence: bool,
     stored: BTreeMap<u64, Stored>,
     bytes: u64,
-    /// What some sink lacks, or whoever comes, and its payload.
+    /// The ADUs that some sink lacks, also a future first one, and the bytes of their payload.
     lacked: BTreeSet<u64>,
     lacked_bytes: u64,
-    /// What goes first when there is no room: what is lacked least, then what matters least, then the oldest.
-    lesser: BTreeSet<(Lack, Importance, u64)>,
-    /// By sink; of `None` while there is none.
+    /// Eviction order: what is least in demand, then of least importance, then the oldest.
+    eviction: BTreeSet<(Demand, Importance, u64)>,
+    /// Queues by sink; that of `None` stands for the first sink to come.
     queues: BTreeMap<Option<NodeId>, Queue>,
-    /// Until when others may come who were cut off with the first sink.
-    others_until: Instant,
-    /// Whose turn was last.
-    served: Option<NodeId>,
+    /// Until when further sinks may appear that were cut off like the first.
+    late_sinks_until: Instant,
+    /// The sink that was served last.
+    last_served: Option<NodeId>,
     dropped: VecDeque<Dropped>,
 }
 
@@ -103,33 +102,33 @@ pub struct Hold {
 struct Stored {
     adu: Adu,
     until: Instant,
-    /// In whose queues it is, and whether it was sent there before.
+    /// The queues that hold it, and whether it was sent to that sink before.
     waiting: Vec<(Option<NodeId>, bool)>,
-    /// To whom it was sent.
+    /// The sinks that it was sent to.
     sent: Vec<NodeId>,
-    /// As it has its place among those that may have to go.
-    lack: Lack,
+    /// Its demand, as sorted in `eviction`.
+    demand: Demand,
 }
 
-/// How much an ADU is lacked.
+/// The demand for an ADU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Lack {
-    /// All sinks have it: it is kept for others.
-    Nobody,
-    /// It was sent to all that have not said that they have it.
+enum Demand {
+    /// All sinks have it: it is kept for later ones.
+    None,
+    /// It was sent to all sinks that have not acknowledged it.
     Sent,
     /// It waits to be sent.
-    Waits,
+    Waiting,
 }
 
 impl Stored {
-    const fn lack(&self) -> Lack {
+    const fn demand(&self) -> Demand {
         if !self.waiting.is_empty() {
-            Lack::Waits
+            Demand::Waiting
         } else if !self.sent.is_empty() {
-            Lack::Sent
+            Demand::Sent
         } else {
-            Lack::Nobody
+            Demand::None
         }
     }
 
@@ -141,7 +140,7 @@ impl Stored {
         } = self.adu.header;
         Rank {
             is_end: self.is_end(),
-            lesser: if is_in_sequence {
+            inverse_importance: if is_in_sequence {
                 0
             } else {
                 u8::MAX - importance.0
@@ -156,7 +155,7 @@ impl Stored {
 }
 
 impl Hold {
-    /// Returns a store by what a stream needs; `None` if it is not to be held.
+    /// Returns the store for a stream with these needs; `None` if it is not held.
     pub fn new(needs: &Needs) -> Option<Self> {
         needs.is_held().then(|| Self {
             age: needs.hold,
@@ -166,15 +165,15 @@ impl Hold {
             bytes: 0,
             lacked: BTreeSet::new(),
             lacked_bytes: 0,
-            lesser: BTreeSet::new(),
+            eviction: BTreeSet::new(),
             queues: BTreeMap::from([(None, Queue::default())]),
-            others_until: Instant::ZERO,
-            served: None,
+            late_sinks_until: Instant::ZERO,
+            last_served: None,
             dropped: VecDeque::new(),
         })
     }
 
-    /// Takes in an ADU that is given, for all sinks that there are, or for whoever comes.
+    /// Handles an ADU of the producer, for all present sinks or for the first to come.
     ///
     /// Cost    O(sinks · log held)
     pub fn handle_adu(&mut self, adu: Adu, now: Instant) {
@@ -184,7 +183,7 @@ impl Hold {
             until: adu.header.deadline.min(now + self.age),
             waiting: self.queues.keys().map(|sink| (*sink, false)).collect(),
             sent: Vec::new(),
-            lack: Lack::Nobody,
+            demand: Demand::None,
             adu,
         };
         self.bytes += stored.adu.payload.len() as u64;
@@ -193,20 +192,20 @@ impl Hold {
             queue.waiting.insert(rank);
         }
         self.stored.insert(sequence, stored);
-        self.sort(sequence);
-        while (self.bytes > self.bytes_max || self.lesser.len() > HOLD_ADUS_MAX)
-            && let Some((_, _, least)) = self.lesser.first().copied()
+        self.update_order(sequence);
+        while (self.bytes > self.bytes_max || self.eviction.len() > HOLD_ADUS_MAX)
+            && let Some((_, _, least)) = self.eviction.first().copied()
         {
             self.drop_stored(least, DropCause::Overflow);
         }
     }
 
-    /// Takes in who the sinks are now, and which plans are in force. One that is new is sent all that is stored; what is waited with
-    /// for one that is gone is not wanted by it any more.
+    /// Handles the present sinks and their plans in force. A new sink gets everything stored; the
+    /// queue of one that is gone is cancelled.
     ///
-    /// Cost    O(sinks), and of each that comes or goes O(held · log held)
+    /// Cost    O(sinks), and for each that comes or goes O(held · log held)
     pub fn handle_sinks(&mut self, sinks: &[Sinkward], now: Instant) {
-        // What is too old is given to nobody who comes.
+        // Expired ADUs are not queued for a new sink.
         self.expire(now);
         let known = self.queues.keys().copied().flatten();
         let is_gone = |known: &NodeId| sinks.iter().all(|there| there.sink != *known);
@@ -223,7 +222,7 @@ impl Hold {
         if sinks.is_empty() {
             self.queues.entry(None).or_default();
         } else {
-            self.end_waiting_for_any(now);
+            self.drop_unclaimed(now);
         }
     }
 
@@ -233,27 +232,27 @@ impl Hold {
             stored.waiting.push((Some(sink), false));
             queue.waiting.insert(stored.rank(self.is_in_sequence));
         }
-        self.sort_all();
+        self.update_all_orders();
     }
 
-    /// Takes in that there are sinks: nothing waits for whoever comes any more.
-    fn end_waiting_for_any(&mut self, now: Instant) {
+    /// Drops the queue for the first sink, now that there are sinks.
+    fn drop_unclaimed(&mut self, now: Instant) {
         let Some(queue) = self.queues.remove(&None) else {
             return;
         };
         if !queue.waiting.is_empty() {
-            self.others_until = now + OTHERS;
+            self.late_sinks_until = now + LATE_SINKS;
         }
         for stored in self.stored.values_mut() {
             stored.waiting.retain(|(sink, _)| sink.is_some());
         }
-        self.sort_all();
+        self.update_all_orders();
     }
 
-    fn sort_all(&mut self) {
+    fn update_all_orders(&mut self) {
         let sequences: Vec<u64> = self.stored.keys().copied().collect();
         for sequence in sequences {
-            self.sort(sequence);
+            self.update_order(sequence);
         }
     }
 
@@ -276,21 +275,22 @@ impl Hold {
                     sink: Some(sink),
                 });
             }
-            self.sort(sequence);
+            self.update_order(sequence);
         }
     }
 
-    /// Takes in that the ways of these plans for a sink broke: what was sent under them is to be sent again.
+    /// Handles the loss of the paths of these plans for a sink: what was sent under them re-enters
+    /// its queue.
     ///
     /// Cost    O(sent · log held)
     pub fn handle_broken(&mut self, sink: NodeId, plans: &[Epoch]) {
-        self.recall(sink, true, |_, plan| plans.contains(&plan));
+        self.requeue(sink, true, |_, plan| plans.contains(&plan));
     }
 
-    /// Takes in that a plan cannot be sent under just now; another word on the sinks says when again.
+    /// Handles a plan that cannot be used just now: its queue waits for the next [`Hold::handle_sinks`].
     pub fn handle_astray(&mut self, due: &Due) {
         let sequence = due.adu.header.sequence.0;
-        self.recall(due.sink, false, |other, plan| {
+        self.requeue(due.sink, false, |other, plan| {
             other == sequence && plan == due.plan
         });
         if let Some(queue) = self.queues.get_mut(&Some(due.sink)) {
@@ -298,28 +298,28 @@ impl Hold {
         }
     }
 
-    fn recall(&mut self, sink: NodeId, was_sent: bool, is_it: impl Fn(u64, Epoch) -> bool) {
+    fn requeue(&mut self, sink: NodeId, was_sent: bool, is_it: impl Fn(u64, Epoch) -> bool) {
         let Some(queue) = self.queues.get_mut(&Some(sink)) else {
             return;
         };
         let sent = &mut queue.sent;
-        let recalled = sent.extract_if(.., |sequence, plan| is_it(*sequence, *plan));
-        let recalled: Vec<u64> = recalled.map(|(sequence, _)| sequence).collect();
-        for sequence in &recalled {
+        let requeued = sent.extract_if(.., |sequence, plan| is_it(*sequence, *plan));
+        let requeued: Vec<u64> = requeued.map(|(sequence, _)| sequence).collect();
+        for sequence in &requeued {
             if let Some(stored) = self.stored.get_mut(sequence) {
                 stored.sent.retain(|other| *other != sink);
                 stored.waiting.push((Some(sink), was_sent));
                 queue.waiting.insert(stored.rank(self.is_in_sequence));
             }
         }
-        for sequence in recalled {
-            self.sort(sequence);
+        for sequence in requeued {
+            self.update_order(sequence);
         }
     }
 
-    /// Takes in what a sink says that it has.
+    /// Handles a receipt of a sink.
     ///
-    /// Cost    O(what it lacks · log held)
+    /// Cost    O(its unacknowledged ADUs · log held)
     pub fn handle_receipt(&mut self, sink: NodeId, held: &Held) {
         let Some(queue) = self.queues.get(&Some(sink)) else {
             return;
@@ -331,7 +331,7 @@ impl Hold {
         }
     }
 
-    /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
+    /// Returns how many ADUs sent by a plan its sink lacks, though it has later ones.
     ///
     /// Cost    O(sent · log held)
     pub fn missing(&self, sink: NodeId, plan: Epoch, held: &Held, now: Instant) -> u64 {
@@ -346,7 +346,7 @@ impl Hold {
         missing.count() as u64
     }
 
-    /// Keeps an ADU no longer for a sink: it has it, or its plan does not carry that layer so far.
+    /// Drops an ADU for a sink: the sink has it, or its plan does not carry that layer so far.
     pub fn forget(&mut self, sink: NodeId, sequence: u64) {
         let Some(stored) = self.stored.get_mut(&sequence) else {
             return;
@@ -357,16 +357,17 @@ impl Hold {
             queue.waiting.remove(&stored.rank(self.is_in_sequence));
             queue.sent.remove(&sequence);
         }
-        self.sort(sequence);
+        self.update_order(sequence);
     }
 
-    /// Returns what is to be sent next, if anything can be; sinks take turns. It counts as sent.
+    /// Returns the next ADU to be sent, if one can be, and counts it as sent. Sinks take turns
+    /// (round robin).
     ///
     /// Cost    O(sinks + log held)
     pub fn poll_due(&mut self, now: Instant) -> Option<Due> {
         loop {
             let (sink, sequence, (plan, layers)) = self.next()?;
-            self.served = Some(sink);
+            self.last_served = Some(sink);
             let stored = self.stored.get_mut(&sequence)?;
             if stored.until <= now {
                 self.drop_stored(sequence, DropCause::Expired);
@@ -379,7 +380,7 @@ impl Hold {
                 queue.waiting.remove(&stored.rank(self.is_in_sequence));
                 queue.sent.insert(sequence, plan);
             }
-            self.sort(sequence);
+            self.update_order(sequence);
             return Some(Due {
                 adu,
                 sink,
@@ -389,7 +390,7 @@ impl Hold {
         }
     }
 
-    /// Returns how many payload bytes what can be sent next has, if anything can be.
+    /// Returns the payload bytes of the next ADU to be sent, if one can be.
     ///
     /// Cost    O(sinks + log held)
     pub fn next_bytes(&self) -> Option<u64> {
@@ -398,33 +399,35 @@ impl Hold {
         Some(stored.adu.payload.len() as u64)
     }
 
-    /// Finds the sink whose turn it is, its next ADU, and its plan.
+    /// Returns the sink that is next in turn, the sequence of its next ADU, and its plan.
     fn next(&self) -> Option<(NodeId, u64, (Epoch, u8))> {
         let ready = self.queues.iter().filter_map(|(sink, queue)| {
             let next = queue.next()?;
             Some(((*sink)?, next.sequence, queue.plan?))
         });
-        // The first behind the last that was served, or the first of all.
-        ready.min_by_key(|(sink, ..)| (Some(*sink) <= self.served, *sink))
+        // The first sink after the last one served, or else the first of all.
+        ready.min_by_key(|(sink, ..)| (Some(*sink) <= self.last_served, *sink))
     }
 
-    /// Returns what was given up since the last time, one by one.
+    /// Returns the next dropped ADU that has not been reported.
     pub fn poll_dropped(&mut self) -> Option<Dropped> {
         self.dropped.pop_front()
     }
 
-    /// Returns when nothing will be worth sending any more, unless sinks say sooner that they have all: also none that may come after
-    /// the first.
+    /// Returns when nothing more will be worth sending, unless receipts show earlier that all has
+    /// arrived. This waits also for sinks that may follow the first.
     ///
     /// Cost    O(log held)
+    /// Cost    O(log held)
     pub fn poll_settled(&self) -> Instant {
-        // What is older is due no later.
+        // Deadlines grow with the sequence, so the last is due last.
         let last = self.lacked.last().and_then(|last| self.stored.get(last));
         let lacked_until = last.map_or(Instant::ZERO, |stored| stored.until);
-        lacked_until.max(self.others_until)
+        lacked_until.max(self.late_sinks_until)
     }
 
-    /// Returns whether a producer that can wait should: more than half of the room is taken by what is lacked, and that is being sent.
+    /// Returns whether a producer that can wait should (backpressure): unacknowledged ADUs take
+    /// more than half of the room, and they are draining.
     ///
     /// Cost    O(sinks)
     pub fn is_pressed(&self) -> bool {
@@ -433,18 +436,18 @@ impl Hold {
         is_full && self.queues.values().any(Queue::is_draining)
     }
 
-    /// Returns how many ADUs are held, and how many payload bytes: also those that all sinks have.
+    /// Returns the number of held ADUs and their payload bytes, with those that all sinks have.
     pub fn size(&self) -> (usize, u64) {
         (self.stored.len(), self.bytes)
     }
 
-    /// Returns how many of them some sink lacks, or whoever comes, and how many payload bytes: with those that were sent and not
-    /// acknowledged.
+    /// Returns the number of ADUs that some sink lacks, also a future first one, and their payload
+    /// bytes. Those that were sent and are not acknowledged count.
     pub fn lacked(&self) -> (usize, u64) {
         (self.lacked.len(), self.lacked_bytes)
     }
 
-    /// Gives up what is too old; what is older is due no later, but for the end of a stream.
+    /// Drops what has expired. Deadlines grow with the sequence, except for the end of a stream.
     pub fn expire(&mut self, now: Instant) {
         while let Some((sequence, first)) = self.stored.first_key_value()
             && first.until <= now
@@ -453,7 +456,7 @@ impl Hold {
         }
     }
 
-    /// Gives up an ADU for all that it is held for. What was sent is accounted for by who had it.
+    /// Drops an ADU for all sinks. What was sent is accounted for by the nodes that had it.
     fn drop_stored(&mut self, sequence: u64, cause: DropCause) {
         let Some(stored) = self.stored.get_mut(&sequence) else {
             return;
@@ -478,31 +481,31 @@ impl Hold {
                 queue.sent.remove(&sequence);
             }
         }
-        self.sort(sequence);
-        self.lesser
-            .remove(&(Lack::Nobody, header.importance, sequence));
+        self.update_order(sequence);
+        self.eviction
+            .remove(&(Demand::None, header.importance, sequence));
         if let Some(gone) = self.stored.remove(&sequence) {
             self.bytes -= gone.adu.payload.len() as u64;
         }
     }
 
-    /// Finds an ADU its place among those that may have to go.
-    fn sort(&mut self, sequence: u64) {
+    /// Updates the position of an ADU in the eviction order and the totals.
+    fn update_order(&mut self, sequence: u64) {
         let Some(stored) = self.stored.get_mut(&sequence) else {
             return;
         };
-        let lack = stored.lack();
-        let before = core::mem::replace(&mut stored.lack, lack);
-        // Without the end nobody knows how much is missing, and it has no payload.
+        let demand = stored.demand();
+        let before = core::mem::replace(&mut stored.demand, demand);
+        // The end shows how much is missing and has no payload, so it is never evicted.
         if !stored.is_end() {
             let importance = stored.adu.header.importance;
-            self.lesser.remove(&(before, importance, sequence));
-            self.lesser.insert((lack, importance, sequence));
+            self.eviction.remove(&(before, importance, sequence));
+            self.eviction.insert((demand, importance, sequence));
         }
         let bytes = stored.adu.payload.len() as u64;
-        if lack != Lack::Nobody && self.lacked.insert(sequence) {
+        if demand != Demand::None && self.lacked.insert(sequence) {
             self.lacked_bytes += bytes;
-        } else if lack == Lack::Nobody && self.lacked.remove(&sequence) {
+        } else if demand == Demand::None && self.lacked.remove(&sequence) {
             self.lacked_bytes -= bytes;
         }
     }

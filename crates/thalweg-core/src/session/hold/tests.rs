@@ -1,4 +1,5 @@
-//! Proves what is held for sinks without a way: until when, how much, in which order it goes on, and that nothing is told twice.
+//! Proves what is held for unreachable sinks: for how long, how much, in which order, and that
+//! drops are reported once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -84,13 +85,13 @@ fn has(sequences: core::ops::Range<u64>) -> Held {
 }
 
 #[test]
-fn what_is_given_before_any_sink_goes_to_each_that_comes_and_once() {
+fn early_adus_reach_every_sink_once() {
     let mut hold = hold(Order::Importance);
     give(&mut hold, 0, 9, at(0));
     give(&mut hold, 1, 9, at(1));
     assert_eq!(sent(&mut hold, at(2)), []);
     sinks(&mut hold, &[(B, None)]);
-    assert_eq!(sent(&mut hold, at(2)), [], "it is known, and has no way");
+    assert_eq!(sent(&mut hold, at(2)), [], "it is known, and unreachable");
     sinks(&mut hold, &[(A, Some(2)), (B, Some(1))]);
     let both = [(A, 2, 0), (B, 1, 0), (A, 2, 1), (B, 1, 1)];
     assert_eq!(sent(&mut hold, at(2)), both);
@@ -104,7 +105,7 @@ fn what_is_given_before_any_sink_goes_to_each_that_comes_and_once() {
 }
 
 #[test]
-fn one_that_comes_later_is_sent_what_others_have_unless_it_is_too_old() {
+fn late_sink_gets_unexpired_store() {
     let mut hold = hold(Order::Sequence);
     sinks(&mut hold, &[(A, Some(1))]);
     for sequence in 0..4 {
@@ -124,7 +125,7 @@ fn one_that_comes_later_is_sent_what_others_have_unless_it_is_too_old() {
 }
 
 #[test]
-fn what_all_have_goes_first_and_holds_up_no_producer() {
+fn acknowledged_adus_are_evicted_first() {
     let mut hold = hold(Order::Importance);
     sinks(&mut hold, &[(A, Some(1))]);
     for sequence in 0..10 {
@@ -134,7 +135,7 @@ fn what_all_have_goes_first_and_holds_up_no_producer() {
     hold.handle_receipt(A, &has(0..5));
     give(&mut hold, 10, 1, at(0));
     assert_eq!((hold.size(), hold.lacked()), ((10, 100), (6, 60)));
-    assert!(hold.is_pressed(), "six wait for A or for its word");
+    assert!(hold.is_pressed(), "six wait for A or for its receipt");
     hold.handle_receipt(A, &has(0..6));
     assert_eq!((hold.size(), hold.lacked()), ((10, 100), (5, 50)));
     assert!(!hold.is_pressed());
@@ -146,7 +147,7 @@ fn what_all_have_goes_first_and_holds_up_no_producer() {
 }
 
 #[test]
-fn what_waited_for_whoever_comes_is_not_through_before_others_can_have_come() {
+fn early_stream_waits_for_more_sinks() {
     let mut hold = hold(Order::Sequence);
     give(&mut hold, 0, 9, at(0));
     give_end(&mut hold, 1);
@@ -166,7 +167,7 @@ fn what_waited_for_whoever_comes_is_not_through_before_others_can_have_come() {
 }
 
 #[test]
-fn what_matters_more_overtakes_unless_the_stream_is_in_sequence() {
+fn importance_overtakes_unless_in_sequence() {
     for (order, first) in [(Order::Importance, 1), (Order::Sequence, 0)] {
         let mut hold = hold(order);
         give(&mut hold, 0, 5, at(0));
@@ -179,7 +180,7 @@ fn what_matters_more_overtakes_unless_the_stream_is_in_sequence() {
 }
 
 #[test]
-fn what_went_by_a_broken_way_waits_again_but_for_what_the_sink_has() {
+fn broken_path_requeues_unacknowledged() {
     let mut hold = hold(Order::Sequence);
     sinks(&mut hold, &[(A, Some(1))]);
     for sequence in 0..4 {
@@ -198,7 +199,7 @@ fn what_went_by_a_broken_way_waits_again_but_for_what_the_sink_has() {
 }
 
 #[test]
-fn a_plan_that_is_not_there_is_not_asked_again_before_the_next_word() {
+fn missing_plan_pauses_its_queue() {
     let mut hold = hold(Order::Sequence);
     sinks(&mut hold, &[(A, Some(1))]);
     give(&mut hold, 0, 9, at(0));
@@ -210,7 +211,7 @@ fn a_plan_that_is_not_there_is_not_asked_again_before_the_next_word() {
 }
 
 #[test]
-fn too_much_costs_the_least_important_and_of_these_the_oldest() {
+fn overflow_drops_least_important() {
     let mut hold = hold(Order::Importance);
     sinks(&mut hold, &[(A, None)]);
     for sequence in 0..10 {
@@ -226,7 +227,7 @@ fn too_much_costs_the_least_important_and_of_these_the_oldest() {
     give(&mut hold, 11, 5, at(0));
     assert_eq!(dropped(&mut hold), [(3, Overflow), (4, Overflow)]);
     assert_eq!(hold.size(), (10, 100));
-    // What was sent, and perhaps arrived, goes before what never was, and was lost by nobody yet.
+    // ADUs that were sent, and may have arrived, are evicted before those that were never sent.
     sinks(&mut hold, &[(A, Some(1))]);
     assert_eq!(
         hold.poll_due(at(0)).map(|due| due.adu.header.sequence.0),
@@ -238,7 +239,7 @@ fn too_much_costs_the_least_important_and_of_these_the_oldest() {
 }
 
 #[test]
-fn what_is_too_old_goes_and_is_told_once_for_each_sink() {
+fn expiry_is_reported_once_per_sink() {
     let mut hold = hold(Order::Importance);
     give(&mut hold, 0, 9, at(0));
     assert_eq!(hold.poll_settled(), at(60));
@@ -250,7 +251,7 @@ fn what_is_too_old_goes_and_is_told_once_for_each_sink() {
     sinks(&mut hold, &[(A, Some(3)), (B, Some(2))]);
     assert_eq!(sent(&mut hold, at(120)), [], "too late for the first");
     assert_eq!(dropped(&mut hold), [(1, Expired)]);
-    // What was sent by a way that broke is accounted for where it was lost.
+    // An ADU sent by a broken path is accounted for where it was lost.
     give(&mut hold, 2, 9, at(120));
     assert_eq!(sent(&mut hold, at(120)).len(), 2);
     hold.handle_broken(A, &[Epoch(3)]);
@@ -259,7 +260,7 @@ fn what_is_too_old_goes_and_is_told_once_for_each_sink() {
 }
 
 #[test]
-fn what_a_sink_that_goes_waited_for_is_cancelled() {
+fn leaving_sink_cancels_its_queue() {
     let mut hold = hold(Order::Importance);
     sinks(&mut hold, &[(A, None), (B, None)]);
     give(&mut hold, 0, 9, at(0));
@@ -273,12 +274,12 @@ fn what_a_sink_that_goes_waited_for_is_cancelled() {
     assert_eq!(
         sent(&mut hold, at(0)),
         [(C, 1, 0), (C, 1, 1)],
-        "held for whoever comes"
+        "held for the first sink to come"
     );
 }
 
 #[test]
-fn the_end_goes_when_the_sink_has_all_else() {
+fn end_is_sent_last() {
     let mut hold = hold(Order::Importance);
     sinks(&mut hold, &[(A, Some(1))]);
     give(&mut hold, 0, 1, at(0));
@@ -291,12 +292,12 @@ fn the_end_goes_when_the_sink_has_all_else() {
 }
 
 #[test]
-fn a_producer_waits_when_half_is_taken_and_it_is_being_emptied() {
+fn producer_waits_at_half_while_draining() {
     let mut hold = hold(Order::Importance);
     for sequence in 0..6 {
         give(&mut hold, sequence, 9, at(0));
     }
-    assert!(!hold.is_pressed(), "nobody empties it");
+    assert!(!hold.is_pressed(), "it is not draining");
     sinks(&mut hold, &[(A, Some(1))]);
     assert!(hold.is_pressed());
     hold.handle_receipt(A, &has(0..1));
@@ -304,7 +305,7 @@ fn a_producer_waits_when_half_is_taken_and_it_is_being_emptied() {
 }
 
 #[test]
-fn a_sink_is_said_to_lack_what_was_sent_to_it_and_lies_before_what_it_has() {
+fn held_gap_counts_as_missing() {
     let mut hold = hold(Order::Sequence);
     sinks(&mut hold, &[(A, Some(1))]);
     for sequence in 0..6 {

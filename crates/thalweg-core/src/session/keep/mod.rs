@@ -1,12 +1,12 @@
-//! What a source has sent and its sink has not acknowledged: kept, to be sent again by another way.
+//! ADUs that were sent and are not acknowledged by their sinks, kept for a resend by another path.
 //!
-//! *The idea.* A next node's acknowledgement says that it has an ADU, not that the sink will: it may crash with it, or its
-//! own link may be cut. So the source keeps what its stream does not let go lightly until the sink says that it has it, until
-//! its deadline, or until a bound is reached; then the oldest goes. What is kept is the ADU as its producer gave it, before
-//! any adapter: another plan may have others, and seals anew. It is kept once, however many sinks have not said that they
-//! have it.
+//! *The idea.* A next node's acknowledgement shows that it has an ADU, not that the sink will get it: the
+//! node may crash, or its link may break. So the source keeps each ADU of a stream that must not lose it
+//! easily until the sink acknowledges it, its deadline passes, or a bound is reached; then the oldest is
+//! dropped. The ADU is kept as its producer sent it, before any adapter, as another plan may have other
+//! adapters and seals again. It is stored once, for any number of sinks.
 //!
-//! *What it does not do.* It sends nothing, and does not know which way is broken: the session says.
+//! *What it does not do.* It sends nothing, and does not know which path is broken: the session does.
 //!
 //! *Sources.* docs/continuity.md §2; spec RA-8, RA-13.
 
@@ -23,55 +23,56 @@ use crate::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// How long an ADU that has a deadline is kept at most: as long as a subscription lives without a word of its sink.
+/// Maximum time that an ADU with a deadline is kept: as long as a subscription lives without a renewal.
 pub const KEEP_AGE_MAX: Duration = super::LEASE;
 
-/// How long the end of a stream waits for sinks that go on receiving, at whatever pace: as long as a subscriber waits behind a gap
-/// for what may be under way.
-const END_SURE: Duration = PATIENCE_MAX;
+/// How long the end of a stream waits for sinks that still receive, at any pace: as long as a
+/// subscriber waits behind a gap for what may be in flight.
+const END_WAIT_MIN: Duration = PATIENCE_MAX;
 
-/// The same at most, and so long only if at their pace all is there by then. What a relay has before a slower link, half an outbox,
-/// takes 67 min on the slowest line that a subscriber waits on ([`BACKLOG_BYTES`] in [`PATIENCE_MAX`]); who takes longer is a
-/// subscriber that hardly reads, and would hold up its producer's end for days.
-const END_MAX: Duration = Duration::from_secs(4_200);
+/// The maximum of that wait, granted only to sinks that would have everything by then at their
+/// pace. What a relay queues before a slower link, half an outbox, takes 67 min on the slowest link
+/// that a subscriber waits on ([`BACKLOG_BYTES`] in [`PATIENCE_MAX`]). A slower subscriber hardly
+/// reads, and would delay its producer's end for days.
+const END_WAIT_MAX: Duration = Duration::from_secs(4_200);
 
-/// What a sink tells so soon after all had been given it may have had before: it tells a second after the last at the earliest, and a
-/// burst is in its queue at once.
-const END_TOLD: Duration = Duration::from_secs(5);
+/// Receipts within this time after the end may report earlier arrivals: a sink reports one second
+/// after the last receipt at the earliest, and a burst is in its queue at once.
+const END_SETTLE: Duration = Duration::from_secs(5);
 
 const _: () = assert!(
     OUTBOX_BYTES_MAX.as_bytes() / 2 * (PATIENCE_MAX.as_nanos() / 1_000_000_000)
-        <= END_MAX.as_nanos() / 1_000_000_000 * BACKLOG_BYTES,
+        <= END_WAIT_MAX.as_nanos() / 1_000_000_000 * BACKLOG_BYTES,
     "what a relay has before a slow line arrives"
 );
 
-/// What is kept of one stream, by its sequence.
+/// The kept ADUs of one stream, by sequence.
 #[derive(Debug)]
 pub struct Keep {
     kept: BTreeMap<u64, Kept>,
     bytes: u64,
-    /// How long an ADU is kept at most.
+    /// Maximum time that an ADU is kept.
     age_max: Duration,
-    /// Whether its producer waits rather than that anything is given up for want of room.
+    /// Whether its producer waits rather than lose an ADU for lack of room (backpressure).
     is_lossless: bool,
-    /// Plans whose sinks took nothing for so long that nothing is kept for them, until they take something.
+    /// Plans with sinks that acknowledged nothing for so long that nothing is kept for them until they do.
     given_up: BTreeSet<Epoch>,
     overflowed: u64,
-    /// The sequence after the last that was given.
+    /// The sequence after the last one sent.
     given: u64,
-    /// When all had been given.
+    /// When the producer had sent everything.
     ended: Instant,
-    /// What each sink has said last, and when one last said something else.
-    told: BTreeMap<NodeId, Told>,
-    advanced: Instant,
+    /// The progress of each sink, and when one last changed its receipt.
+    progress: BTreeMap<NodeId, Progress>,
+    last_change: Instant,
 }
 
-/// What a sink has said.
+/// The progress of a sink.
 #[derive(Debug)]
-struct Told {
+struct Progress {
     held: Held,
-    /// How much it did not have when all had been given, and how much it has had since. What is told, was told no more behind newer
-    /// ranges and is told again counts twice in both.
+    /// How much it lacked when the producer had sent everything, and how much it has received
+    /// since. Ranges that leave a receipt behind newer ones and return count twice in both.
     lacked: u64,
     taken: u64,
 }
@@ -80,13 +81,13 @@ struct Told {
 struct Kept {
     adu: Adu,
     until: Instant,
-    /// The plans by which it went to sinks that have not said that they have it.
+    /// The plans that it was sent by, to sinks that have not acknowledged it.
     plans: Vec<Epoch>,
 }
 
-impl Told {
-    /// Measures from here.
-    fn begin(&mut self, given: u64) {
+impl Progress {
+    /// Restarts the measurement.
+    fn restart(&mut self, given: u64) {
         self.lacked = given.saturating_sub(self.held.count());
         self.taken = 0;
     }
@@ -102,7 +103,7 @@ impl Default for Keep {
 }
 
 impl Keep {
-    /// Returns what keeps a stream of these needs.
+    /// Returns the store for a stream with these needs.
     pub fn new(needs: &Needs) -> Self {
         let wait = needs.waits();
         Self {
@@ -114,12 +115,13 @@ impl Keep {
             overflowed: 0,
             given: 0,
             ended: Instant::ZERO,
-            told: BTreeMap::new(),
-            advanced: Instant::ZERO,
+            progress: BTreeMap::new(),
+            last_change: Instant::ZERO,
         }
     }
 
-    /// Takes in an ADU that is sent, and by which plans it goes to sinks: one, or those that are grafted on it too.
+    /// Handles an ADU that is sent, and the plans in force that carry it: one, or several with
+    /// their grafts.
     ///
     /// Cost    O(log kept + plans)
     pub fn handle_given(
@@ -131,7 +133,7 @@ impl Keep {
     ) {
         self.given = self.given.max(adu.header.sequence.0 + 1);
         let is_kept = match reliability {
-            // What is lost of it is not wanted, or is asked for; that it has ended nobody would ask.
+            // Losses of these are accepted, or repaired on request; but no sink would request the end.
             Reliability::None | Reliability::Repaired => adu.header.flags.contains(Flags::END),
             Reliability::UntilDeadline | Reliability::Full => true,
         };
@@ -158,7 +160,7 @@ impl Keep {
             kept.plans.dedup();
         }
         self.kept.insert(header.sequence.0, kept);
-        // A producer that waits gives one more at most, and the end.
+        // A producer under backpressure may still send one more ADU, and the end.
         let more = u64::from(self.is_lossless);
         while self.kept.len() > KEEP_ADUS_MAX << more
             || self.bytes > KEEP_BYTES_MAX.as_bytes() << more
@@ -168,7 +170,7 @@ impl Keep {
         }
     }
 
-    /// Takes in what the sink of these plans says that it has.
+    /// Handles a receipt of the sink of these plans.
     ///
     /// Cost    O(kept · plans)
     pub fn handle_receipt(&mut self, epochs: &[Epoch], held: &Held) {
@@ -184,47 +186,51 @@ impl Keep {
         });
     }
 
-    /// Takes in that a sink has said what it has, now; returns whether that is other than what it said before.
+    /// Records a receipt of a sink; returns whether it differs from the one before.
     ///
-    /// Of many ranges only the newest are told, so how much they are says nothing: they may be others, and as much.
-    /// Cost    O(log sinks + ranges²)
+    /// A receipt names only the newest of many ranges, so its total shows nothing: other ranges may
+    /// add up to as much. Cost    O(log sinks + ranges²)
     pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) -> bool {
-        let before = self.told.remove(&sink);
+        let before = self.progress.remove(&sink);
         let is_news = before.as_ref().is_none_or(|before| before.held != *held);
         if is_news {
-            self.advanced = now;
+            self.last_change = now;
         }
         if *held == Held::everything() {
             // It has left, or wants nothing more.
             return is_news;
         }
-        let mut told = before.unwrap_or_else(|| Told {
+        let mut sink_progress = before.unwrap_or_else(|| Progress {
             held: Held::default(),
             lacked: self.given,
             taken: 0,
         });
-        told.taken = told.taken.saturating_add(held.more_than(&told.held));
-        told.held.clone_from(held);
-        if now < self.ended + END_TOLD {
-            told.begin(self.given);
+        sink_progress.taken = sink_progress
+            .taken
+            .saturating_add(held.more_than(&sink_progress.held));
+        sink_progress.held.clone_from(held);
+        if now < self.ended + END_SETTLE {
+            sink_progress.restart(self.given);
         }
-        self.told.insert(sink, told);
+        self.progress.insert(sink, sink_progress);
         is_news
     }
 
-    /// Takes in that the sink of these plans takes something again: it is waited for as before.
+    /// Handles the sign that the sink of these plans receives again: its ADUs are kept as before.
     pub fn take_up(&mut self, epochs: &[Epoch]) {
         self.given_up.retain(|plan| !epochs.contains(plan));
     }
 
-    /// Takes in that all has been given, the end too.
+    /// Handles the end of the stream: the producer has sent everything.
     pub fn handle_ended(&mut self, now: Instant) {
         self.ended = now;
         let given = self.given;
-        self.told.values_mut().for_each(|told| told.begin(given));
+        self.progress
+            .values_mut()
+            .for_each(|sink_progress| sink_progress.restart(given));
     }
 
-    /// Returns how many of those that went by a plan its sink is known to lack, though it has later ones.
+    /// Returns how many ADUs sent by a plan its sink lacks, though it has later ones.
     ///
     /// Cost    O(kept)
     pub fn missing(&self, plan: Epoch, held: &Held, now: Instant) -> u64 {
@@ -235,25 +241,24 @@ impl Keep {
         missing.count() as u64
     }
 
-    /// Returns below which sequence nothing is kept for the sink of these plans, if it lacks something there though it has later ones:
-    /// that was given up.
+    /// Returns the sequence below which nothing is kept for the sink of these plans, if it lacks
+    /// something there though it has later ones: that was given up.
     ///
-    /// Only where a producer waits: elsewhere what is not kept may be under way.
-    /// Cost    O(kept · plans)
+    /// Only under backpressure: otherwise what is not kept may be in flight. Cost    O(kept ·
+    /// plans)
     pub fn given_up_below(&self, epochs: &[Epoch], held: &Held) -> Option<Sequence> {
         let first = held.ranges.first()?.start;
         let mut kept = self.kept.iter();
         let is_for_it = |kept: &Kept| kept.plans.iter().any(|plan| epochs.contains(plan));
         let lowest = kept.find(|(_, kept)| is_for_it(kept));
         let below = lowest.map_or(self.given, |(sequence, _)| *sequence);
-        // What lies before the first range is lacking as a whole, and of that alone it is known.
+        // Only the gap before the first range is known to be lacking as a whole.
         (self.is_lossless && held.floor < below).then_some(Sequence(below.min(first)))
     }
 
-    /// Gives out what went by these plans and is still worth sending, by sequence, and keeps it no longer for their sinks.
+    /// Removes and returns the ADUs sent by these plans that are still worth sending, by sequence.
     ///
-    /// Whoever sends it again says so by [`Keep::handle_given`].
-    /// Cost    O(kept · plans)
+    /// The caller resends them and reports this by [`Keep::handle_given`]. Cost    O(kept · plans)
     pub fn take(&mut self, epochs: &[Epoch], now: Instant) -> Vec<Adu> {
         let mut taken = Vec::new();
         let bytes = &mut self.bytes;
@@ -271,14 +276,14 @@ impl Keep {
         taken
     }
 
-    /// Returns whether nothing that is worth sending again waits for its acknowledgement.
+    /// Returns whether no ADU that is worth a resend awaits its acknowledgement.
     ///
     /// Cost    O(kept)
     pub fn is_settled(&self, now: Instant) -> bool {
         self.poll_settled() <= now
     }
 
-    /// Returns when nothing will be worth sending again, unless the sink says sooner that it has it.
+    /// Returns when nothing will be worth a resend, unless the sink acknowledges it earlier.
     ///
     /// Cost    O(kept)
     pub fn poll_settled(&self) -> Instant {
@@ -286,50 +291,55 @@ impl Keep {
         ends.max().unwrap_or(Instant::ZERO)
     }
 
-    /// Returns until when somebody who has given all waits for the word of its sinks: until what is kept is of no use, none of them
-    /// has had anything new for so long, or their end is not in sight.
+    /// Returns until when a producer that has sent everything waits for receipts: until what is
+    /// kept is useless, no sink has made progress for this patience, or no completion is in sight.
     ///
-    /// What is under way arrives also when it is too old to be sent again, as where the rest lies before a slow line.
-    /// Cost    O(kept + sinks)
+    /// What is in flight arrives even when it is too old for a resend, as when the rest is queued
+    /// before a slow link. Cost    O(kept + sinks)
     pub fn poll_acknowledged(&self, patience: Duration) -> Instant {
         let deadlines = self.kept.values().map(|kept| kept.adu.header.deadline);
         let of_use = deadlines.max().unwrap_or(Instant::ZERO);
-        let news = self.advanced.max(self.ended) + patience;
-        of_use.min(news).min(self.poll_in_sight())
+        let news = self.last_change.max(self.ended) + patience;
+        of_use.min(news).min(self.completion_limit())
     }
 
-    /// Returns until when the end is in sight: at its pace since all had been given the sink that is furthest has all within the
-    /// longest time, if it has one more now.
+    /// Returns until when completion is in sight: when the furthest sink has everything at its pace
+    /// since the end, counting one more ADU now, within the maximum.
     ///
     /// ```text
-    /// ended + max(sure, longest · (taken + 1) / lacked)
+    /// ended + max(END_WAIT_MIN, END_WAIT_MAX · (received + 1) / lacked)
     /// ```
-    fn poll_in_sight(&self) -> Instant {
-        let is_waiting = |told: &&Told| told.held.floor < self.given;
-        let in_sight = |told: &Told| {
-            let lacked = u128::from(told.lacked.max(1));
-            let taken = u128::from(told.taken) + 1;
-            let nanos = u128::from(END_MAX.as_nanos()) * taken / lacked;
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(END_MAX)
+    fn completion_limit(&self) -> Instant {
+        let is_waiting = |sink_progress: &&Progress| sink_progress.held.floor < self.given;
+        let limit_of = |sink_progress: &Progress| {
+            let lacked = u128::from(sink_progress.lacked.max(1));
+            let taken = u128::from(sink_progress.taken) + 1;
+            let nanos = u128::from(END_WAIT_MAX.as_nanos()) * taken / lacked;
+            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).min(END_WAIT_MAX)
         };
-        let longest = self.told.values().filter(is_waiting).map(in_sight).max();
-        self.ended + longest.unwrap_or(Duration::ZERO).max(END_SURE)
+        let longest = self
+            .progress
+            .values()
+            .filter(is_waiting)
+            .map(limit_of)
+            .max();
+        self.ended + longest.unwrap_or(Duration::ZERO).max(END_WAIT_MIN)
     }
 
-    /// Returns how many ADUs are kept, and how many payload bytes.
+    /// Returns the number of kept ADUs and their payload bytes.
     pub fn size(&self) -> (usize, u64) {
         (self.kept.len(), self.bytes)
     }
 
-    /// Returns how many were given up because too many were kept.
+    /// Returns how many were dropped because too many were kept.
     pub const fn overflowed(&self) -> u64 {
         self.overflowed
     }
 
-    /// Lets go of the oldest that are too late; what is older is due no later. Where a producer waits, those that took nothing for so
-    /// long are not waited for any more.
+    /// Drops expired ADUs, oldest first; deadlines grow with the sequence. Under backpressure, the
+    /// sinks that acknowledged nothing for so long are given up.
     ///
-    /// Cost    O(1) if nothing is too late; O(kept · plans) where a sink is given up
+    /// Cost    O(1) if nothing has expired; O(kept · plans) if a sink is given up
     pub fn expire(&mut self, now: Instant) {
         while let Some(first) = self.kept.first_entry()
             && first.get().until <= now
@@ -344,19 +354,19 @@ impl Keep {
         }
     }
 
-    /// Returns whether its producer has to wait: it keeps all that it may, and gives nothing up.
+    /// Returns whether its producer must wait (backpressure): the store is full, and may lose nothing.
     pub fn is_pressed(&self) -> bool {
         let is_full = self.kept.len() >= KEEP_ADUS_MAX || self.bytes >= KEEP_BYTES_MAX.as_bytes();
         self.is_lossless && is_full
     }
 
-    /// Returns the plans by which what it has kept for longest went: their sinks hold the stream up.
+    /// Returns the plans of the oldest kept ADU: their sinks hold the stream up.
     pub fn hindered_by(&self) -> &[Epoch] {
         let first = self.kept.first_key_value();
         first.map_or(&[], |(_, kept)| &kept.plans)
     }
 
-    /// Returns when the oldest is too late.
+    /// Returns when the oldest expires.
     pub fn poll_timeout(&self) -> Instant {
         let first = self.kept.first_key_value();
         first.map_or(Instant::NEVER, |(_, kept)| kept.until)

@@ -1,11 +1,12 @@
-//! Proves that what is kept is what no sink has, no deadline has taken and every bound allows, and that it comes out once.
+//! Proves that exactly those ADUs are kept that are unacknowledged, unexpired and within bounds,
+//! and that each is returned once.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use bytes::Bytes;
 
-use super::{END_MAX, END_SURE, END_TOLD, KEEP_AGE_MAX, Keep};
+use super::{END_SETTLE, END_WAIT_MAX, END_WAIT_MIN, KEEP_AGE_MAX, Keep};
 use crate::adu::{Adu, Flags, Header};
 use crate::id::{Epoch, NodeId, Sequence, StreamId};
 use crate::limits::{ADU_PAYLOAD_BYTES_MAX, KEEP_ADUS_MAX, KEEP_BYTES_MAX, RECEIPT_RANGES_MAX};
@@ -41,7 +42,7 @@ fn taken(keep: &mut Keep, epochs: &[Epoch], now: Instant) -> Vec<u64> {
 }
 
 #[test]
-fn what_the_sink_has_is_not_kept_and_the_rest_comes_out_once_in_sequence() {
+fn unacknowledged_adus_come_out_once() {
     let mut keep = keeping(1, 0..10);
     give(&mut keep, &adu(2, 10, 10), Full);
     let held = Held {
@@ -59,7 +60,7 @@ fn what_the_sink_has_is_not_kept_and_the_rest_comes_out_once_in_sequence() {
 }
 
 #[test]
-fn nothing_is_kept_beyond_its_deadline_or_age_nor_of_what_may_be_lost() {
+fn expired_and_lossy_adus_are_not_kept() {
     let mut keep = Keep::default();
     let mut early = adu(1, 0, 1);
     early.header.deadline = Instant::from_nanos(5);
@@ -83,7 +84,7 @@ fn nothing_is_kept_beyond_its_deadline_or_age_nor_of_what_may_be_lost() {
 }
 
 #[test]
-fn the_oldest_goes_when_there_are_too_many_or_too_many_bytes() {
+fn overflow_drops_oldest() {
     let more = KEEP_ADUS_MAX as u64 + 3;
     let mut keep = keeping(1, 0..more);
     assert_eq!((keep.size().0, keep.overflowed()), (KEEP_ADUS_MAX, 3));
@@ -95,13 +96,13 @@ fn the_oldest_goes_when_there_are_too_many_or_too_many_bytes() {
         give(&mut keep, &large, Full);
     }
     assert_eq!(keep.size(), (fit as usize, KEEP_BYTES_MAX.as_bytes()));
-    // Given again under the same plan it is kept once.
+    // Sent again under the same plan, it is kept once.
     give(&mut keep, &adu(1, fit, 10), Full);
     assert_eq!(keep.size().0, fit as usize);
 }
 
 #[test]
-fn what_goes_to_many_sinks_is_kept_once_and_until_the_last_has_it() {
+fn shared_adu_is_kept_until_last_receipt() {
     let mut keep = Keep::default();
     let plans = [Epoch(1), Epoch(2), Epoch(3)];
     keep.handle_given(&adu(1, 0, 10), &plans, UntilDeadline, Instant::ZERO);
@@ -109,14 +110,18 @@ fn what_goes_to_many_sinks_is_kept_once_and_until_the_last_has_it() {
     let all = Held::everything();
     keep.handle_receipt(&[Epoch(1)], &all);
     assert_eq!(taken(&mut keep, &[Epoch(2)], Instant::ZERO), [0]);
-    assert_eq!(keep.size(), (1, 10), "the third has not said so");
+    assert_eq!(
+        keep.size(),
+        (1, 10),
+        "the third sink has not acknowledged it"
+    );
     assert_eq!(taken(&mut keep, &[Epoch(1)], Instant::ZERO), []);
     keep.handle_receipt(&[Epoch(3)], &all);
     assert_eq!(keep.size(), (0, 0));
 }
 
 #[test]
-fn a_sink_is_said_to_lack_what_went_by_the_plan_and_lies_before_what_it_has() {
+fn kept_gap_counts_as_missing() {
     let mut keep = keeping(1, 0..4);
     for sequence in 4..10 {
         give(&mut keep, &adu(2, sequence, 10), Full);
@@ -131,11 +136,11 @@ fn a_sink_is_said_to_lack_what_went_by_the_plan_and_lies_before_what_it_has() {
     assert_eq!(missing(2, Instant::ZERO), 3, "4, 6 and 7");
     assert_eq!(missing(3, Instant::ZERO), 0);
     let late = Instant::ZERO + KEEP_AGE_MAX;
-    assert_eq!(missing(2, late), 0, "nobody sends it again");
+    assert_eq!(missing(2, late), 0, "it will not be resent");
 }
 
 #[test]
-fn the_end_waits_as_long_as_a_sink_has_something_new_and_for_nothing_of_no_use() {
+fn end_waits_while_sinks_progress() {
     let second = |count| Instant::ZERO + Duration::from_secs(count);
     let patience = Duration::from_secs(10);
     let (sink, other) = (NodeId([1; 32]), NodeId([2; 32]));
@@ -151,7 +156,7 @@ fn the_end_waits_as_long_as_a_sink_has_something_new_and_for_nothing_of_no_use()
     assert_eq!(keep.poll_acknowledged(patience), second(19));
     keep.handle_word(sink, &held(1, &[]), second(12));
     assert_eq!(keep.poll_acknowledged(patience), second(19), "nothing new");
-    // What is new may be of what is not kept any more, and of any sink; by then nothing may be sent again.
+    // Progress may concern ADUs no longer kept, and any sink; by then no ADU is worth a resend.
     keep.handle_word(other, &held(0, &[1]), second(18));
     keep.handle_word(sink, &held(1, &[2]), second(26));
     let late = Instant::ZERO + KEEP_AGE_MAX + Duration::from_secs(1);
@@ -169,11 +174,11 @@ fn the_end_waits_as_long_as_a_sink_has_something_new_and_for_nothing_of_no_use()
 }
 
 #[test]
-fn what_a_sink_tells_is_new_also_where_as_many_ranges_are_told_as_can_be() {
+fn full_receipt_still_shows_progress() {
     let patience = Duration::from_secs(10);
     let most = RECEIPT_RANGES_MAX as u64;
     let mut keep = keeping(1, 0..1);
-    // Every other one comes first, and of those the newest are told.
+    // Every second ADU arrives first, and receipts name the newest of these.
     for second in 0..3 * most {
         let now = Instant::ZERO + Duration::from_secs(second);
         let first = (second + 1).saturating_sub(most);
@@ -187,7 +192,7 @@ fn what_a_sink_tells_is_new_also_where_as_many_ranges_are_told_as_can_be() {
 }
 
 #[test]
-fn the_end_waits_for_who_is_slow_and_not_for_who_would_take_for_ever() {
+fn end_waits_for_slow_but_not_stalled_sink() {
     let (patience, pace) = (Duration::from_secs(10), Duration::from_secs(9));
     let ended = Instant::ZERO + Duration::from_secs(5);
     let (slow, silent, done) = (NodeId([1; 32]), NodeId([2; 32]), NodeId([3; 32]));
@@ -195,8 +200,8 @@ fn the_end_waits_for_who_is_slow_and_not_for_who_would_take_for_ever() {
         floor,
         ranges: Vec::new(),
     };
-    // At one in nine seconds the longest time is that of 466; the first hundred were there before.
-    let most = END_MAX.as_nanos() / pace.as_nanos();
+    // At one ADU in nine seconds, the maximum covers 466; the first hundred had arrived before.
+    let most = END_WAIT_MAX.as_nanos() / pace.as_nanos();
     for (lacked, is_whole) in [(most, true), (most + 1, false), (10_000, false)] {
         let given = 100 + lacked;
         let mut keep = keeping(1, 0..given);
@@ -218,7 +223,7 @@ fn the_end_waits_for_who_is_slow_and_not_for_who_would_take_for_ever() {
         if !is_whole {
             let over = keep.poll_acknowledged(patience);
             assert!(
-                over <= ended + END_MAX && over >= ended + END_SURE,
+                over <= ended + END_WAIT_MAX && over >= ended + END_WAIT_MIN,
                 "{over:?}"
             );
         }
@@ -226,7 +231,7 @@ fn the_end_waits_for_who_is_slow_and_not_for_who_would_take_for_ever() {
 }
 
 #[test]
-fn at_whatever_pace_the_end_waits_for_ten_minutes() {
+fn end_waits_ten_minutes_at_any_pace() {
     let patience = Duration::from_secs(10);
     let mut keep = keeping(1, 0..10_000);
     keep.handle_ended(Instant::ZERO);
@@ -236,22 +241,25 @@ fn at_whatever_pace_the_end_waits_for_ten_minutes() {
     };
     let (sink, last) = (NodeId([1; 32]), Instant::ZERO + Duration::from_secs(599));
     keep.handle_word(sink, &held(1), last);
-    assert_eq!(keep.poll_acknowledged(patience), Instant::ZERO + END_SURE);
-    // With half of it half of the longest time is let.
+    assert_eq!(
+        keep.poll_acknowledged(patience),
+        Instant::ZERO + END_WAIT_MIN
+    );
+    // Half of the ADUs allow half of the maximum.
     keep.handle_word(sink, &held(4_999), last);
     assert_eq!(keep.poll_acknowledged(patience), last + patience);
-    let half = Duration::from_nanos(END_MAX.as_nanos() / 2);
+    let half = Duration::from_nanos(END_WAIT_MAX.as_nanos() / 2);
     let before = Instant::ZERO + half - Duration::from_nanos(1);
     let mut other = keeping(1, 0..10_000);
     other.handle_ended(Instant::ZERO);
     other.handle_word(sink, &held(4_999), before);
     assert_eq!(other.poll_acknowledged(patience), Instant::ZERO + half);
-    // What is told of a moment after the end was there by then, and is no pace.
-    let soon = Instant::ZERO + END_TOLD;
-    for (told, until) in [(soon - Duration::from_nanos(1), END_SURE), (soon, half)] {
+    // What is reported a moment after the end had arrived before it, and shows no pace.
+    let soon = Instant::ZERO + END_SETTLE;
+    for (sink_progress, until) in [(soon - Duration::from_nanos(1), END_WAIT_MIN), (soon, half)] {
         let mut burst = keeping(1, 0..10_000);
         burst.handle_ended(Instant::ZERO);
-        burst.handle_word(sink, &held(4_998), told);
+        burst.handle_word(sink, &held(4_998), sink_progress);
         burst.handle_word(sink, &held(4_999), before);
         let until = Instant::ZERO + until;
         assert_eq!(burst.poll_acknowledged(patience), until);
@@ -259,7 +267,7 @@ fn at_whatever_pace_the_end_waits_for_ten_minutes() {
 }
 
 #[test]
-fn producer_waits_for_a_sink_until_it_is_given_up() {
+fn producer_waits_until_sink_is_given_up() {
     let wait = Duration::from_secs(40);
     let needs = Needs {
         wait_at_most: wait,
@@ -293,7 +301,7 @@ fn producer_waits_for_a_sink_until_it_is_given_up() {
         0,
         "nothing is kept for it"
     );
-    // What it lacks was given up, so it need not be waited for.
+    // What it lacks was given up, so it need not be awaited.
     let behind = Held {
         floor: 3,
         ranges: core::iter::once(16..17).collect(),

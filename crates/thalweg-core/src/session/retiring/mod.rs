@@ -1,18 +1,19 @@
-//! Plans that are no sink's any more and still lie on their nodes.
+//! Retiring plans: no longer a sink's plan, but still installed on their nodes.
 //!
-//! *The idea.* What was given under a plan may be on its way, its nodes have to tell what became of it, and another may be grafted on
-//! it: so it is renewed like a plan in force, and released late, after all that is fed by it. A slow line with a long queue brings
-//! ADUs minutes after they were given; while the source has not heard what became of all of them, the plan lies longer.
+//! *The idea.* ADUs may be in flight by such a plan, its nodes have to report on them, and others
+//! may be grafted on it. So it is renewed like a plan in force and released late, after everything
+//! that it feeds. A slow link with a long queue delivers ADUs minutes after they were sent; while
+//! the source lacks reports on some of them, the plan stays longer.
 //!
-//! One that is grafted goes on being given copies, but only of what was given before another took over, which the sequence tells:
-//! the rest comes by that other.
+//! A grafted one is still copied, but only the ADUs below the sequence at which its successor took
+//! over: that carries the rest.
 //!
 //! ```text
-//! given:   … 41 42 │ 43 44 …           42 may wait in a queue before the caster when the plan gives way,
-//!          graft   │ its successor     and is copied when it comes; 43 comes by the other way alone
+//! given:   … 41 42 │ 43 44 …           42 may be queued before the caster when the plan is replaced,
+//!          graft   │ its successor     and is copied when it arrives; 43 goes by the other path alone
 //! ```
 //!
-//! *What it does not do.* It does not know what is under way: the source's accounts do.
+//! *What it does not do.* It does not know what is in flight: the source's accounts do.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -25,66 +26,66 @@ use crate::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// How long a plan lies at most after another has taken over, while ADUs are under way by it.
-pub const UNDER_WAY_MAX: Duration = Duration::from_secs(120);
+/// Maximum time that a plan stays after its replacement while ADUs are in flight by it.
+pub const IN_FLIGHT_MAX: Duration = Duration::from_secs(120);
 
-/// How many plans of a stream lie longer at once: when the relay of a thousand sinks crashes all of theirs have something open, and a
-/// node has room for two plans a sink.
+/// Maximum number of plans of a stream that stay longer at once. When the relay of a thousand sinks
+/// crashes, all of their plans have something unaccounted for, and a node has room for two plans per sink.
 pub const LATE_MAX: usize = 64;
 
-/// How long a plan lies at least on a node that waits to leave: by then the accounts of a stream that flows have said what became of
-/// what was given by it. The node waits 2 s.
-pub const LEFT_MIN: Duration = Duration::from_secs(1);
+/// Minimum time that a plan stays on a node that waits to leave: by then the accounts of a flowing
+/// stream are complete. The node waits 2 s.
+pub const LEAVE_DRAIN_MIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked then whether something is under way still.
-const LEFT_LOOK: Duration = Duration::from_millis(250);
+/// Interval of the check for ADUs in flight on such a node.
+const LEAVE_CHECK: Duration = Duration::from_millis(250);
 
-/// A plan that is not a sink's any more and still lies on its nodes.
+/// A plan that is no longer its sink's and still installed.
 #[derive(Debug)]
 pub(super) struct Retiring {
-    /// When its nodes are to forget it, if nothing is under way by it.
+    /// When to release it if nothing is in flight by it.
     pub(super) release: Instant,
-    /// When they are to forget it whatever is.
+    /// When to release it in any case.
     pub(super) latest: Instant,
-    /// Whether somebody wants what is under way by it.
+    /// Whether what is in flight by it is wanted.
     is_wanted: bool,
-    /// What was given next when it had given way, as far as that is known.
+    /// The first sequence sent after its replacement, as far as that is known.
     next: Option<Sequence>,
-    /// It lies longer, for something is under way by it.
-    is_late: bool,
+    /// It stays longer because ADUs are in flight by it.
+    is_extended: bool,
     pub(super) deployment: Deployment,
 }
 
 impl Retiring {
-    /// One of its nodes waits to leave, for as long as something may be on its way by it.
-    pub(super) fn hasten(&mut self, linger: Duration, now: Instant) {
-        self.release = self.release.min(now + linger.min(LEFT_MIN));
-        self.latest = self.latest.min(now + linger);
+    /// Shortens its stay, as one of its nodes waits to leave.
+    pub(super) fn shorten(&mut self, drain_time: Duration, now: Instant) {
+        self.release = self.release.min(now + drain_time.min(LEAVE_DRAIN_MIN));
+        self.latest = self.latest.min(now + drain_time);
     }
 
-    /// Something is under way by it.
-    fn lie_on(&mut self, now: Instant) {
-        self.is_late = true;
-        let look = if self.deployment.is_left {
-            LEFT_LOOK
+    /// Extends its stay, as ADUs are in flight by it.
+    fn extend(&mut self, now: Instant) {
+        self.is_extended = true;
+        let look = if self.deployment.has_leaver {
+            LEAVE_CHECK
         } else {
             RENEW_GRID
         };
         self.release = (now + look).min(self.latest);
     }
 
-    /// Returns when there is something to do for it; `is_base` if something in force lives on it.
+    /// Returns its next timeout; `is_base` if a plan in force or pending is grafted on it.
     pub(super) fn due(&self, is_base: bool) -> Instant {
         let renewal = self.deployment.send_next;
-        match self.rest() {
+        match self.final_feed() {
             _ if is_base => renewal,
-            Some(_) if self.deployment.is_fed_on() => Instant::ZERO,
+            Some(_) if self.deployment.is_fed_fully() => Instant::ZERO,
             _ => renewal.min(self.release),
         }
     }
 
-    /// Returns what it is still to be given where it is grafted, once nothing in force lives on it, if that is known.
-    fn rest(&self) -> Option<Feed> {
+    /// Returns the last feed of a grafted plan once no live plan depends on it, if it is known.
+    fn final_feed(&self) -> Option<Feed> {
         if self.is_wanted {
             self.next.map(Feed::Until)
         } else {
@@ -94,8 +95,8 @@ impl Retiring {
 }
 
 impl Session {
-    /// Gives up a plan, and its copies, at once. Its nodes keep it until they have told what became of ADUs that went by it, if any
-    /// can have.
+    /// Retires an abandoned plan, and stops its copies at once. Its nodes keep it until they have
+    /// reported on its ADUs, if there can be any.
     pub(super) fn abandon(&mut self, deployment: Deployment, now: Instant) {
         let release = if deployment.has_carried {
             now + RENEW
@@ -105,37 +106,37 @@ impl Session {
         self.retire(deployment, [release; 2], false);
     }
 
-    /// Lets a plan that another took over from lie for so long that what is under way by it arrives, and is told of.
-    pub(super) fn replaced(&mut self, deployment: Deployment, now: Instant) {
-        let is_left = deployment.is_left;
-        self.retire(deployment, [now + LEASE, now + UNDER_WAY_MAX], true);
-        if let Some(retiring) = self.retiring.last_mut().filter(|_| is_left) {
-            retiring.hasten(self.linger, now);
+    /// Retires a replaced plan, with enough time for ADUs in flight to arrive and be reported.
+    pub(super) fn retire_replaced(&mut self, deployment: Deployment, now: Instant) {
+        let has_leaver = deployment.has_leaver;
+        self.retire(deployment, [now + LEASE, now + IN_FLIGHT_MAX], true);
+        if let Some(retiring) = self.retiring.last_mut().filter(|_| has_leaver) {
+            retiring.shorten(self.drain_time, now);
         }
     }
 
-    /// Lets a plan lie on its nodes, between the first of these times and the second.
+    /// Retires a plan, to be released between the first of these times and the second.
     pub(super) fn retire(
         &mut self,
         mut deployment: Deployment,
         [release, latest]: [Instant; 2],
         is_wanted: bool,
     ) {
-        deployment.give_way();
+        deployment.stop_installing();
         self.retiring.push(Retiring {
             release,
             latest,
             is_wanted,
             next: None,
-            is_late: false,
+            is_extended: false,
             deployment,
         });
     }
 
-    /// Takes in a sequence that nothing has that was given before the plans in force took over: what they took over from is given
-    /// copies of what is below, as soon as nothing in force lives on it.
+    /// Handles a sequence above everything that was sent before the plans in force took over: their
+    /// predecessors are fed what is below, as soon as no live plan depends on them.
     ///
-    /// Cost    O(plans that give way)
+    /// Cost    O(retiring plans)
     pub fn handle_next(&mut self, next: Sequence) {
         self.due = None;
         for retiring in &mut self.retiring {
@@ -143,10 +144,10 @@ impl Session {
         }
     }
 
-    /// Has those plans lie longer by which ADUs are under way, or ended without a word, and what they live on.
+    /// Extends the stay of plans with ADUs in flight or unaccounted for, and of their bases.
     ///
-    /// Cost    O(plans that give way · depth), and O(plans that give way) where none ends now
-    pub(super) fn keep_under_way(&mut self, is_under_way: impl Fn(Epoch) -> bool, now: Instant) {
+    /// Cost    O(retiring plans · depth), and O(retiring plans) where none ends now
+    pub(super) fn extend_in_flight(&mut self, is_in_flight: impl Fn(Epoch) -> bool, now: Instant) {
         let is_ending = |retiring: &&Retiring| retiring.release <= now && now < retiring.latest;
         let ending = self.retiring.iter().filter(is_ending);
         let ending: Vec<Epoch> = ending.map(|retiring| retiring.deployment.epoch).collect();
@@ -156,47 +157,47 @@ impl Session {
         let live = self.live();
         let all = self.retiring.iter().map(|retiring| &retiring.deployment);
         let all: BTreeMap<Epoch, &Deployment> = all.map(|plan| (plan.epoch, plan)).collect();
-        // By one in force something always is, so that says nothing.
+        // A live plan always has ADUs in flight, so that says nothing.
         let is_lying = |epoch: &Epoch| !live.contains(epoch);
         let base = |epoch: &Epoch| Some(all.get(epoch)?.graft?.base);
         let is_coming = |epoch: Epoch| {
             let bases = core::iter::successors(Some(epoch), base);
-            bases.take_while(is_lying).any(&is_under_way)
+            bases.take_while(is_lying).any(&is_in_flight)
         };
         let later = ending.into_iter().filter(|epoch| is_coming(*epoch));
         let later: BTreeSet<Epoch> = later.collect();
-        let lying_on = self.retiring.iter().filter(|retiring| retiring.is_late);
+        let lying_on = self.retiring.iter().filter(|retiring| retiring.is_extended);
         let mut room = LATE_MAX.saturating_sub(lying_on.count());
         for retiring in &mut self.retiring {
-            if later.contains(&retiring.deployment.epoch) && (retiring.is_late || room > 0) {
-                room -= usize::from(!retiring.is_late);
-                retiring.lie_on(now);
+            if later.contains(&retiring.deployment.epoch) && (retiring.is_extended || room > 0) {
+                room -= usize::from(!retiring.is_extended);
+                retiring.extend(now);
             }
         }
     }
 
-    /// Renews what lies, and releases what lay long enough and nothing is grafted on.
-    pub(super) fn time_retiring(&mut self, now: Instant, renewals: &mut Renewals) {
-        self.hand_down();
+    /// Renews retiring plans, and releases those that are due and have no grafts.
+    pub(super) fn handle_retiring_timeout(&mut self, now: Instant, renewals: &mut Renewals) {
+        self.extend_bases();
         let bases = self.bases();
         for mut retiring in core::mem::take(&mut self.retiring) {
-            let (rest, deployment) = (retiring.rest(), &mut retiring.deployment);
+            let (final_feed, deployment) = (retiring.final_feed(), &mut retiring.deployment);
             if bases.contains(&deployment.epoch) {
-                // What lives on it is in force.
+                // A live plan depends on it.
             } else if retiring.release <= now {
                 deployment.release(&mut self.outputs);
                 continue;
-            } else if let Some(rest) = rest {
-                deployment.end_with(rest, &mut self.outputs);
+            } else if let Some(final_feed) = final_feed {
+                deployment.limit_feed(final_feed, &mut self.outputs);
             }
             deployment.send_due(now, &mut self.outputs, renewals);
             self.retiring.push(retiring);
         }
     }
 
-    /// Has each plan lie, and be wanted, as long as those that are grafted on it. Whatever is grafted on another is younger, so it
-    /// comes first.
-    fn hand_down(&mut self) {
+    /// Lets each base stay, and be wanted, at least as long as its grafts. Grafts are younger than
+    /// their bases, so they come first.
+    fn extend_bases(&mut self) {
         self.retiring
             .sort_by_key(|retiring| core::cmp::Reverse(retiring.deployment.epoch));
         let mut held: BTreeMap<Epoch, (Instant, Instant, bool)> = BTreeMap::new();

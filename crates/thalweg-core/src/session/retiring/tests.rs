@@ -1,14 +1,14 @@
-//! Proves how long plans lie that gave way, and what they are still given.
+//! Proves how long replaced plans stay installed, and what their casters still copy.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use super::super::{Feed, LEASE, Output, Part, RENEW, RENEW_GRID, Session};
-use super::{LATE_MAX, LEFT_MIN, UNDER_WAY_MAX};
+use super::{IN_FLIGHT_MAX, LATE_MAX, LEAVE_DRAIN_MIN};
 use crate::id::{Epoch, NodeId, Sequence};
 use crate::time::{Duration, Instant};
 
-/// What is under way.
+/// No plan has ADUs in flight.
 const NOTHING: fn(Epoch) -> bool = |_| false;
 
 const SOURCE: NodeId = NodeId([1; 32]);
@@ -17,7 +17,7 @@ const SINK: NodeId = NodeId([3; 32]);
 const OTHER: NodeId = NodeId([4; 32]);
 const NEXT: Sequence = Sequence(43);
 
-/// Returns the way to a sink, with an adapter on its relay.
+/// Returns the path to a sink, with an adapter on its relay.
 fn to(sink: NodeId, adapter: &str) -> Vec<Part> {
     let part = |node| Part {
         node,
@@ -33,7 +33,7 @@ fn outputs(session: &mut Session) -> Vec<Output> {
     core::iter::from_fn(|| session.poll_output()).collect()
 }
 
-/// Has a plan made and come into force; what that asks for is done.
+/// Deploys a plan until it is in force, and carries out its outputs.
 fn serve(session: &mut Session, sink: NodeId, adapter: &str, now: Instant) -> Epoch {
     session.handle_subscribe(sink, now);
     let epoch = session.handle_plan(sink, to(sink, adapter), now);
@@ -59,7 +59,7 @@ fn shared() -> (Session, [Epoch; 2]) {
     (session, epochs)
 }
 
-/// Returns what casters are told of plans.
+/// Returns the casts among the outputs.
 fn told(outputs: &[Output]) -> Vec<(Epoch, Feed)> {
     let cast = |output: &Output| match output {
         Output::Cast { epoch, feed, .. } => Some((*epoch, *feed)),
@@ -68,24 +68,25 @@ fn told(outputs: &[Output]) -> Vec<(Epoch, Feed)> {
     outputs.iter().filter_map(cast).collect()
 }
 
-/// Lets time pass; returns when each of these plans was released, and how often it was renewed at its sink until then.
+/// Lets time pass; returns when each of these plans was released, and how often it was renewed at
+/// its sink before.
 fn pass(
     session: &mut Session,
     epochs: [Epoch; 2],
-    is_under_way: impl Fn(Epoch) -> bool,
+    is_in_flight: impl Fn(Epoch) -> bool,
 ) -> [(Option<Instant>, usize); 2] {
     let mut ends = [(None, 0); 2];
     let mut now = Instant::ZERO;
-    while now < Instant::ZERO + UNDER_WAY_MAX + LEASE {
+    while now < Instant::ZERO + IN_FLIGHT_MAX + LEASE {
         now = session.poll_timeout().max(now);
         if now.is_never() {
             break;
         }
         for sink in [SINK, OTHER] {
-            // Or their leases end.
+            // Otherwise their leases would end.
             session.handle_subscribe(sink, now);
         }
-        session.handle_timeout(&is_under_way, now);
+        session.handle_timeout(&is_in_flight, now);
         for output in outputs(session) {
             for (epoch, (released, renewals)) in epochs.iter().zip(&mut ends) {
                 let is_at_sink = |route: &[NodeId]| route.len() == 3;
@@ -103,7 +104,7 @@ fn pass(
 }
 
 #[test]
-fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
+fn replaced_graft_gets_only_older_adus() {
     let (mut session, [base, graft]) = shared();
     let now = Instant::ZERO + RENEW;
     session.handle_next(NEXT);
@@ -117,7 +118,7 @@ fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
     session.handle_next(NEXT);
     session.handle_timeout(NOTHING, now);
     assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
-    // What its caster has forgotten, it is told again.
+    // A caster that lost its part is sent the part and the cast again.
     session.handle_lacking(RELAY, &[base, graft], now);
     assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
     session.handle_next(Sequence(NEXT.0 + 1));
@@ -125,7 +126,7 @@ fn what_was_taken_over_from_is_given_what_was_given_before_and_nothing_twice() {
     assert_eq!(told(&outputs(&mut session)), []);
 }
 
-/// Has a plan for the last of a line of sinks made and come into force: each is a node of the way to those behind it.
+/// Brings into force a plan for the last of a line of sinks, each of which relays to those behind it.
 fn serve_line(session: &mut Session, line: &[NodeId], adapter: &str) -> Epoch {
     let (now, sink) = (Instant::ZERO, line[line.len() - 1]);
     let mut parts = to(line[0], adapter);
@@ -149,7 +150,7 @@ fn serve_line(session: &mut Session, line: &[NodeId], adapter: &str) -> Epoch {
 }
 
 #[test]
-fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
+fn base_of_live_plan_is_fed_fully() {
     let line = [5, 6, 7].map(|node| NodeId([node; 32]));
     for depth in 1..=line.len() {
         let mut session = Session::recast(Duration::from_secs(1));
@@ -159,7 +160,8 @@ fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
             .clone()
             .map(|depth| serve_line(&mut session, &line[..depth], "null"))
             .collect();
-        // One after the other moves, the first first; what the last lives on is not its sink's any more, however far before it.
+        // They move one by one from the front; the bases of the last one are no longer their own
+        // sinks' plans.
         for moved in all {
             session.handle_next(NEXT);
             session.handle_timeout(NOTHING, Instant::ZERO);
@@ -175,7 +177,7 @@ fn what_something_in_force_lives_on_is_given_all_until_that_moves() {
 }
 
 #[test]
-fn nothing_is_copied_for_who_has_left() {
+fn no_copies_after_unsubscribe() {
     let (mut session, [_, graft]) = shared();
     session.handle_unsubscribe(OTHER, Instant::ZERO);
     session.handle_next(NEXT);
@@ -185,14 +187,14 @@ fn nothing_is_copied_for_who_has_left() {
 }
 
 #[test]
-fn a_plan_lies_while_something_is_under_way_by_it_or_by_its_base() {
+fn plan_stays_while_adus_are_in_flight() {
     let start = Instant::ZERO;
     let usual = Some(start + LEASE);
     for (is_base, is_graft, until) in [
         (false, false, [usual; 2]),
-        // Nothing that is under way by the graft was given by its base alone.
-        (false, true, [Some(start + UNDER_WAY_MAX); 2]),
-        (true, false, [Some(start + UNDER_WAY_MAX); 2]),
+        // The base stays with its graft: what is in flight by the graft came through the base.
+        (false, true, [Some(start + IN_FLIGHT_MAX); 2]),
+        (true, false, [Some(start + IN_FLIGHT_MAX); 2]),
     ] {
         let (mut session, epochs) = shared();
         for sink in [SINK, OTHER] {
@@ -200,10 +202,10 @@ fn a_plan_lies_while_something_is_under_way_by_it_or_by_its_base() {
         }
         outputs(&mut session);
         let [base, graft] = epochs;
-        let is_under_way = |epoch| epoch == base && is_base || epoch == graft && is_graft;
-        let ends = pass(&mut session, epochs, is_under_way);
+        let is_in_flight = |epoch| epoch == base && is_base || epoch == graft && is_graft;
+        let ends = pass(&mut session, epochs, is_in_flight);
         assert_eq!(ends.map(|(released, _)| released), until);
-        // Leases are longer than twice what lies between.
+        // Leases are longer than twice the renewal interval.
         let least = until[0].unwrap_or(start).as_nanos() / RENEW.as_nanos();
         for (_, renewals) in ends {
             assert!(renewals as u64 + 1 >= least, "{renewals} of {least}");
@@ -212,7 +214,7 @@ fn a_plan_lies_while_something_is_under_way_by_it_or_by_its_base() {
 }
 
 #[test]
-fn what_is_under_way_for_a_while_keeps_a_plan_until_then() {
+fn plan_is_released_when_flight_ends() {
     let (mut session, [base, graft]) = shared();
     serve(&mut session, OTHER, "keep:1", Instant::ZERO);
     let end = Instant::ZERO + LEASE;
@@ -225,23 +227,23 @@ fn what_is_under_way_for_a_while_keeps_a_plan_until_then() {
         said.iter().filter(is_it).count()
     };
     assert_eq!(released(&outputs(&mut session)), 0);
-    // By a plan in force there is always something under way.
+    // A plan in force always has ADUs in flight.
     session.handle_timeout(|epoch| epoch == base, end + RENEW_GRID);
     assert_eq!(released(&outputs(&mut session)), 3);
 }
 
 #[test]
-fn a_node_that_leaves_waits_while_something_is_under_way_and_no_longer() {
+fn leaver_waits_only_for_adus_in_flight() {
     const DEADLINE: Duration = Duration::from_secs(5);
     let start = Instant::ZERO;
     for is_left_first in [false, true] {
-        for (is_open, end) in [(false, LEFT_MIN), (true, DEADLINE)] {
+        for (is_open, end) in [(false, LEAVE_DRAIN_MIN), (true, DEADLINE)] {
             let mut session = Session::recast(DEADLINE);
             let before = serve(&mut session, SINK, "null", start);
             if is_left_first {
                 session.handle_leave(RELAY, start);
             }
-            // By another node, as a leaver asks for.
+            // By another node, as a leaver requests.
             let mut around = to(SINK, "null");
             around[1].node = OTHER;
             let after = session.handle_plan(SINK, around, start);
@@ -257,7 +259,7 @@ fn a_node_that_leaves_waits_while_something_is_under_way_and_no_longer() {
 }
 
 #[test]
-fn of_many_plans_that_give_way_at_once_a_few_lie_longer() {
+fn few_of_many_retired_plans_stay_longer() {
     let mut session = Session::recast(Duration::from_secs(1));
     let sinks: Vec<NodeId> = (10..10 + LATE_MAX as u8 + 6)
         .map(|n| NodeId([n; 32]))
@@ -281,11 +283,11 @@ fn of_many_plans_that_give_way_at_once_a_few_lie_longer() {
     };
     assert_eq!(released(Instant::ZERO + LEASE), 6);
     assert_eq!(released(Instant::ZERO + LEASE + RENEW), 0);
-    assert_eq!(released(Instant::ZERO + UNDER_WAY_MAX), LATE_MAX);
+    assert_eq!(released(Instant::ZERO + IN_FLIGHT_MAX), LATE_MAX);
 }
 
 #[test]
-fn who_comes_and_goes_before_it_is_served_leaves_nothing_behind() {
+fn unserved_sink_leaves_nothing_behind() {
     let mut session = Session::recast(Duration::from_secs(1));
     session.handle_subscribe(SINK, Instant::ZERO);
     session.handle_plan(SINK, to(SINK, "null"), Instant::ZERO);
@@ -298,7 +300,7 @@ fn who_comes_and_goes_before_it_is_served_leaves_nothing_behind() {
 }
 
 #[test]
-fn what_only_one_to_come_into_force_lived_on_is_ended_when_that_is_given_up() {
+fn base_of_abandoned_plan_is_ended() {
     let (mut session, [_, graft]) = shared();
     let third = NodeId([5; 32]);
     let behind = |adapter| {
@@ -315,7 +317,7 @@ fn what_only_one_to_come_into_force_lived_on_is_ended_when_that_is_given_up() {
     session.handle_next(NEXT);
     session.handle_timeout(NOTHING, Instant::ZERO);
     assert_eq!(told(&outputs(&mut session)), []);
-    // It changes nothing of what is given, so the driver has nothing more to say.
+    // The set of active plans does not change, so the driver reports no new sequence.
     session.handle_plan(third, behind("keep:1"), Instant::ZERO);
     session.handle_timeout(NOTHING, Instant::ZERO);
     let said = told(&outputs(&mut session));

@@ -1,4 +1,4 @@
-//! Proves that while a way is doubted nothing takes over from a plan that is well, and how that ends.
+//! Proves that no plan replaces a healthy one while a link is doubted, and what happens afterwards.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -7,7 +7,7 @@ use super::super::{DEPLOY_MAX, LEASE, Output, Part, RENEW, Session};
 use crate::id::{Epoch, NodeId};
 use crate::time::{Duration, Instant};
 
-/// What is under way.
+/// No plan has ADUs in flight.
 const NOTHING: fn(Epoch) -> bool = |_| false;
 
 const SOURCE: NodeId = NodeId([1; 32]);
@@ -28,7 +28,7 @@ fn by(relay: NodeId) -> Vec<Part> {
     [SOURCE, relay, SINK].map(part).into()
 }
 
-/// Returns the like to the other sink.
+/// Returns the same path to the other sink.
 fn to_other(relay: NodeId) -> Vec<Part> {
     let mut parts = by(relay);
     parts[2].node = OTHER;
@@ -45,7 +45,7 @@ fn answer(session: &mut Session, epoch: Epoch, relay: NodeId, now: Instant) {
     }
 }
 
-/// Returns a session with a plan in force by the upper way.
+/// Returns a session with a plan in force by the upper relay.
 fn served() -> Session {
     let mut session = Session::recast(Duration::from_secs(1));
     session.handle_subscribe(SINK, Instant::ZERO);
@@ -55,7 +55,7 @@ fn served() -> Session {
     session
 }
 
-/// Doubts the upper way until then, and makes the lower ready.
+/// Doubts the upper relay until then, and prepares the lower.
 fn doubted(session: &mut Session, now: Instant) -> Epoch {
     session.handle_doubt(SOURCE, UPPER, now + DOUBT);
     assert_eq!(outputs(session), [Output::PlanWanted { sink: SINK }]);
@@ -65,7 +65,7 @@ fn doubted(session: &mut Session, now: Instant) -> Epoch {
     epoch
 }
 
-/// Returns the plans that are to be cast by now and were not before.
+/// Returns the plans cast since the last call.
 fn cast(session: &mut Session) -> Vec<Epoch> {
     let cast = |output| match output {
         Output::Cast { epoch, .. } => Some(epoch),
@@ -79,7 +79,7 @@ fn active(session: &Session) -> Vec<Epoch> {
 }
 
 #[test]
-fn what_stands_by_takes_over_with_the_plan_that_is_found_when_the_way_is_broken() {
+fn standby_takes_over_when_path_breaks() {
     let mut session = served();
     let now = Instant::from_nanos(7);
     let second = doubted(&mut session, now);
@@ -102,7 +102,7 @@ fn what_stands_by_takes_over_with_the_plan_that_is_found_when_the_way_is_broken(
 }
 
 #[test]
-fn what_is_not_ready_when_the_way_breaks_takes_over_when_it_is() {
+fn unready_standby_takes_over_later() {
     let mut session = served();
     let now = Instant::from_nanos(7);
     session.handle_doubt(SOURCE, UPPER, now + DOUBT);
@@ -117,7 +117,7 @@ fn what_is_not_ready_when_the_way_breaks_takes_over_when_it_is() {
 }
 
 #[test]
-fn when_the_doubt_is_over_what_stands_by_is_looked_at_anew_once() {
+fn end_of_doubt_replans_once() {
     let mut session = served();
     let now = Instant::from_nanos(7);
     doubted(&mut session, now);
@@ -145,10 +145,10 @@ fn when_the_doubt_is_over_what_stands_by_is_looked_at_anew_once() {
 }
 
 #[test]
-fn a_planned_move_waits_for_the_end_of_the_doubt() {
+fn planned_move_waits_for_end_of_doubt() {
     let mut session = served();
     let now = Instant::from_nanos(7);
-    // Of another link: this stream's ways are as they were.
+    // A doubt of another link does not touch this stream's paths.
     session.handle_doubt(LOWER, UPPER, now + DOUBT);
     assert_eq!(outputs(&mut session), []);
     let epoch = session.handle_plan(SINK, by(LOWER), now).expect("a plan");
@@ -160,7 +160,7 @@ fn a_planned_move_waits_for_the_end_of_the_doubt() {
 }
 
 #[test]
-fn a_plan_that_is_not_well_or_not_there_is_replaced_at_once() {
+fn unhealthy_plan_is_replaced_at_once() {
     let now = Instant::from_nanos(7);
     let spoil: [fn(&mut Session, Instant); 4] = [
         |session, now| session.handle_change(|_, _| false, now),
@@ -184,7 +184,7 @@ fn a_plan_that_is_not_well_or_not_there_is_replaced_at_once() {
 }
 
 #[test]
-fn what_stands_by_for_long_is_renewed_and_does_not_fail() {
+fn long_standby_is_renewed() {
     let mut session = served();
     let mut now = Instant::from_nanos(7);
     let epoch = doubted(&mut session, now);
@@ -214,7 +214,7 @@ fn what_stands_by_for_long_is_renewed_and_does_not_fail() {
 }
 
 #[test]
-fn what_stands_by_on_a_plan_that_comes_into_force_is_given_no_copies_before_it_is_taken_up() {
+fn standby_on_live_base_is_not_cast() {
     let mut session = served();
     let now = Instant::from_nanos(7);
     session.handle_subscribe(OTHER, now);
@@ -225,7 +225,7 @@ fn what_stands_by_on_a_plan_that_comes_into_force_is_given_no_copies_before_it_i
     }
     session.handle_casting(UPPER, second, now);
     assert_eq!(active(&session), [Epoch(1), second]);
-    // A move that had begun before the doubt goes on; what is grafted on it stands by.
+    // A move that started before the doubt goes on; its graft stands by.
     let third = session.handle_plan(SINK, by(LOWER), now).expect("a plan");
     session.handle_doubt(LOWER, UPPER, now + DOUBT);
     let fourth = session.handle_plan(OTHER, to_other(LOWER), now);
@@ -245,7 +245,7 @@ fn what_stands_by_on_a_plan_that_comes_into_force_is_given_no_copies_before_it_i
 }
 
 #[test]
-fn what_stands_by_on_a_plan_that_is_taken_up_takes_over_with_it() {
+fn standby_follows_its_standby_base() {
     let mut session = served();
     let now = Instant::from_nanos(7);
     session.handle_subscribe(OTHER, now);
@@ -263,7 +263,7 @@ fn what_stands_by_on_a_plan_that_is_taken_up_takes_over_with_it() {
     assert_eq!(cast(&mut session), [fourth], "nothing comes under 3 yet");
     session.handle_casting(LOWER, fourth, now);
     assert_eq!(active(&session), [Epoch(1), Epoch(2)]);
-    // What is broken is the way of the one only.
+    // Only the path of the one plan is broken.
     session.handle_suspect(SOURCE, UPPER, now + RENEW);
     session.handle_plan(SINK, by(LOWER), now);
     assert_eq!(active(&session), [third, fourth]);
