@@ -1,10 +1,12 @@
-//! When a stream is at its end for one who takes its ADUs as they come.
+//! The end of a stream for a subscriber that takes ADUs in order of arrival.
 //!
-//! *The idea.* One who has them in sequence is given the end when nothing that is missing before it is worth waiting for. Who takes
-//! them as they come waits for as long: their headers alone go through a [`Resequencer`] of his own. Of a stream that sinks have
-//! repaired nothing comes again that they do not ask for, and who asks knows what he lacks: it is waited for as if it were sent once.
+//! *The idea.* A subscriber in sequence gets the end when nothing missing before it is worth
+//! waiting for. In order of arrival, the wait is the same: the headers alone go through a
+//! [`Resequencer`] of their own. In a stream with repair, nothing is resent unless its sink asks,
+//! and the sink knows what it lacks; so the wait is as short as if each ADU were sent once.
 //!
-//! *What it does not do.* It gives out no ADU, and counts none: also what comes after its place was given up is worth having here.
+//! *What it does not do.* It outputs no ADU and counts none: an ADU that arrives after its place
+//! was given up is still of use here.
 //!
 //! *Sources.* docs/protocol.md §7.
 
@@ -15,17 +17,17 @@ use crate::adu::{Adu, Flags, Header};
 use crate::needs::Reliability;
 use crate::time::Instant;
 
-/// Finds out when the end of a stream has its turn.
+/// Detects when the end of a stream is due.
 #[derive(Debug, Default)]
 pub struct Ending {
     headers: Resequencer,
-    has_come: bool,
+    has_arrived: bool,
 }
 
 impl Ending {
-    /// Takes in that an ADU with so much payload has come, of a stream of this reliability.
+    /// Handles an ADU with this much payload, of a stream with this reliability.
     ///
-    /// Cost    O(log waiting); a header for each that waits behind a gap
+    /// Cost    O(log waiting); a header for each ADU that waits behind a gap
     pub fn handle_adu(
         &mut self,
         header: Header,
@@ -34,7 +36,7 @@ impl Ending {
         now: Instant,
     ) {
         self.poll(now);
-        let is_sent_again = match reliability {
+        let is_resent = match reliability {
             Reliability::UntilDeadline | Reliability::Full => true,
             Reliability::None | Reliability::Repaired => false,
         };
@@ -43,18 +45,18 @@ impl Ending {
             payload: Bytes::new(),
         };
         self.headers
-            .handle_sized((adu, payload_bytes), is_sent_again, now);
+            .handle_sized((adu, payload_bytes), is_resent, now);
     }
 
-    /// Returns whether the end has come, and nothing that is missing before it is worth waiting for.
+    /// Returns whether the end has arrived, and nothing missing before it is worth waiting for.
     pub fn poll(&mut self, now: Instant) -> bool {
         while let Some(adu) = self.headers.poll_adu(now) {
-            self.has_come |= adu.header.flags.contains(Flags::END);
+            self.has_arrived |= adu.header.flags.contains(Flags::END);
         }
-        self.has_come
+        self.has_arrived
     }
 
-    /// Returns when that may be so though nothing comes; `NEVER` if nothing waits.
+    /// Returns when that may change without an arrival; `NEVER` if nothing waits.
     pub fn poll_timeout(&self) -> Instant {
         self.headers.poll_timeout()
     }

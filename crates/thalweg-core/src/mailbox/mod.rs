@@ -1,16 +1,20 @@
-//! Puts ADUs that travelled on streams of their own back in sequence, waiting for a missing one only while it helps.
+//! Restores the sequence of ADUs that travelled on separate streams, waiting for a missing one only
+//! while that helps.
 //!
-//! *The idea.* ADUs arrive in any order. The next in sequence leaves at once. Behind a gap the rest waits, until the
-//! deadline of the earliest waiting ADU: what is missing is older and so due no later, and to wait longer would make
-//! the present late for the sake of the past. Without deadlines a gap is given [`PATIENCE`] if what is lost is sent again, for after
-//! an outage what matters most comes first, and [`PATIENCE_ONCE`] if not. The buffer is bounded: when full, the gap is given up.
+//! *The idea.* ADUs arrive in any order. The next in sequence leaves at once. Behind a gap, ADUs
+//! wait until the deadline of the first of them: a missing ADU is older, so it is due no later, and
+//! a longer wait would only make present ADUs late. Without deadlines, a gap is given [`PATIENCE`]
+//! if lost ADUs are resent (after an outage, the most important come first), else
+//! [`PATIENCE_ONCE`]. The buffer is bounded; when it is full, the gap is given up.
 //!
-//! On a slow line what matters least waits at its source for as long as the rest takes, and nothing is lost there. So while one plan
-//! brings what left, what waits and all that comes, and some of that was overtaken by far, a gap is given as long as it may take until
-//! the missing can have come behind all that may be under way ([`BACKLOG_BYTES`]). Where the plan has changed meanwhile, a way may have broken, and what was on it is
-//! sent again soon or never. The end waits for as long as anything comes.
+//! On a slow link, the least important ADUs may queue at the source for as long as the rest takes,
+//! without any loss. So while a single plan carries the stream and some ADU was overtaken by far, a
+//! gap is given the time in which the missing ADU can arrive behind everything that may be in
+//! flight ([`BACKLOG_BYTES`]). After a change of plan, a path may have broken, and what was on it
+//! is resent soon or never.
 //!
-//! *What it does not do.* It reads no clock and knows no subscriber: the [`Mailbox`] of one has it inside.
+//! *What it does not do.* It reads no clock and knows no subscriber; the [`Mailbox`] of a
+//! subscriber contains it.
 //!
 //! *Sources.* RFC 3550 §A.8 on playout; docs/protocol.md §7.
 
@@ -34,82 +38,87 @@ pub use queue::{Mail, Mailbox, Refusal, TAKE_GRACE};
 pub use received::{News, Received};
 pub use seen::{Held, Seen};
 
-/// How long a gap is waited for when the ADUs behind it have no deadline, and what is lost is sent again: twice as long as its source
-/// keeps it.
+/// How long a gap is waited for if the ADUs behind it have no deadline and lost ADUs are resent:
+/// twice as long as a source keeps them.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The longest while one plan brings the stream: more is under way nowhere on lines of 67 kbit/s.
+/// The maximum wait while one plan carries the stream: on links from 67 kbit/s, nothing is in
+/// flight for longer.
 pub const PATIENCE_MAX: Duration = Duration::from_secs(600);
 
-/// So much comes on a line at most before what was under way when the first of it came: four times the payload that a publisher has
-/// under way, for a quarter of a stream may have to wait for the rest.
+/// Maximum payload in bytes that arrives on a link before what was in flight at the gap: four times
+/// what a publisher has in flight, as a quarter of a stream may queue behind the rest.
 pub const BACKLOG_BYTES: u64 = 5_000_000;
 
-/// So long is it believed that there is more behind the rest since an ADU came that was overtaken: what a plan leaves out on purpose
-/// never comes.
+/// How long after an overtaken ADU more of them are expected: what a plan leaves out on purpose
+/// never arrives.
 pub const OVERTAKEN_PATIENCE: Duration = Duration::from_secs(120);
 
-/// By so much an ADU was overtaken that waited at its source: longer than a repetition or two take.
+/// How far an ADU must be overtaken to have queued at its source: longer than one or two
+/// retransmissions take.
 pub const OVERTAKEN_LEAST: Duration = Duration::from_secs(1);
 
-/// The same where each is sent once: what has not come by then is lost, or was long overtaken.
+/// The wait for a gap if each ADU is sent once: by then it is lost, or was overtaken long ago.
 pub const PATIENCE_ONCE: Duration = Duration::from_secs(2);
 
-/// How long one who joins late waits for what may have overtaken its predecessors; a stream's very first ADU ends it.
+/// How long a subscriber that joins late waits for ADUs that were overtaken; a stream's very first
+/// ADU ends this wait.
 pub const START_PATIENCE: Duration = Duration::from_millis(200);
 
-/// The same of a stream that has just begun for its first sink, so that its first ADUs may have been lost and be sent again: three
-/// losses in a row over a round trip of 600 ms. What is sent once is given [`PATIENCE_ONCE`].
+/// The same for a stream that has just started for its first sink, so that its first ADUs may have
+/// been lost and be resent: three losses in a row over a round trip of 600 ms. ADUs that are sent
+/// once are given [`PATIENCE_ONCE`].
 pub const BEGIN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// A stream has just begun if one of so many ADUs comes first, half a second of video with its sound, and by its first plan: who joins
-/// later has another, and who is its first viewer later than that is not to wait for what was given before him.
+/// A stream has just started if the first ADU to arrive has a sequence below this (half a second of
+/// video with sound) and comes by the first plan. A later subscriber has another plan; the first
+/// viewer of a stream that started long before need not wait for earlier ADUs.
 pub const BEGIN_ADUS: u64 = 16;
 
-/// The number of a stream's first plan.
+/// The epoch of a stream's first plan.
 pub const FIRST_PLAN: Epoch = Epoch(1);
 
-/// Ranges of sequences of which it is remembered that they never come: what lies in further ones is waited for.
+/// Maximum number of ranges remembered that never arrive; further ones are waited for.
 const GONE_RANGES_MAX: usize = 64;
 
-/// How long the end of a stream waits for ADUs that are still missing, since one came.
+/// How long after the last arrival the end of a stream waits for missing ADUs.
 pub const END_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What became of an ADU that came.
+/// The verdict on an ADU that arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Coming {
-    /// It leaves when its turn comes.
+    /// It leaves in its turn.
     InTime,
-    /// Its place had been given up, or it had left already: it is dropped.
+    /// Its place was given up, or it has left already: it is dropped.
     Late,
-    /// It is older than the first that left: it is dropped.
+    /// It precedes the first ADU that left: it is dropped.
     BeforeFirst,
-    /// Its like waits: it is dropped.
+    /// A copy of it waits: it is dropped.
     Twice,
 }
 
 /// Restores the sequence of one stream's ADUs.
 #[derive(Debug, Default)]
 pub struct Resequencer {
-    /// The sequence that leaves next; unknown before the start.
+    /// The next sequence to leave; unknown before the start.
     next: Option<u64>,
-    /// The sequence that left first.
+    /// The first sequence that left.
     first: u64,
-    /// When the start is no longer waited for; unknown before the first ADU.
+    /// When to stop waiting for the start; unknown before the first ADU.
     start: Option<Instant>,
-    /// What waits behind a gap.
+    /// ADUs behind a gap.
     waiting: BTreeMap<u64, Waiting>,
-    /// The plan that brought what left last, and the newest that brought anything.
-    left: Epoch,
-    newest: Epoch,
-    /// Payload that has come, and when the last came.
+    /// The plan of the last ADU that left, and the newest plan of any ADU.
+    delivered_epoch: Epoch,
+    newest_epoch: Epoch,
+    /// Payload bytes that have arrived, and when the last ADU did.
     bytes: u64,
-    came: Instant,
-    /// When one came last that was overtaken by far.
-    overtaken: Option<Instant>,
+    arrived: Instant,
+    /// When an ADU last arrived that was overtaken by far.
+    last_overtaken: Option<Instant>,
     skipped: u64,
     late: u64,
-    /// What never comes, of what is missing: by its first sequence, none touching another.
+    /// Missing ranges that never arrive (start to end), disjoint and not adjacent.
     gone: BTreeMap<u64, u64>,
 }
 
@@ -117,36 +126,36 @@ pub struct Resequencer {
 #[derive(Debug)]
 struct Waiting {
     adu: Adu,
-    is_sent_again: bool,
-    came: Instant,
-    /// Payload that had come by then.
+    is_resent: bool,
+    arrived: Instant,
+    /// Payload bytes that had arrived by then.
     bytes: u64,
 }
 
 impl Resequencer {
-    /// Takes in an ADU, of a stream of which what is lost is sent again or not. One that is older than what has left is dropped and
-    /// counted as late, as is one that comes twice.
+    /// Handles an ADU; `is_resent` tells whether lost ADUs of its stream are resent. An ADU that
+    /// comes too late or twice is dropped and counted as late.
     ///
     /// Cost    O(log waiting)
-    pub fn handle_adu(&mut self, adu: Adu, is_sent_again: bool, now: Instant) -> Coming {
+    pub fn handle_adu(&mut self, adu: Adu, is_resent: bool, now: Instant) -> Coming {
         let payload_bytes = adu.payload.len();
-        self.handle_sized((adu, payload_bytes), is_sent_again, now)
+        self.handle_sized((adu, payload_bytes), is_resent, now)
     }
 
-    /// Takes in an ADU that had so much payload.
-    fn handle_sized(&mut self, sized: (Adu, usize), is_sent_again: bool, now: Instant) -> Coming {
+    /// Handles an ADU that had this much payload.
+    fn handle_sized(&mut self, sized: (Adu, usize), is_resent: bool, now: Instant) -> Coming {
         let coming = self.coming(sized.0.header.sequence.0);
         if coming == Coming::InTime {
-            self.keep(sized, is_sent_again, now);
+            self.enqueue(sized, is_resent, now);
         } else {
             self.late += 1;
         }
-        // That it was missing was not known.
+        // It was not known to be missing, so it has not been counted as skipped yet.
         self.skipped += u64::from(coming == Coming::BeforeFirst);
         coming
     }
 
-    /// Returns what would become of an ADU of this sequence.
+    /// Returns the verdict on an ADU with this sequence.
     pub fn coming(&self, sequence: u64) -> Coming {
         match self.next {
             Some(_) if sequence < self.first => Coming::BeforeFirst,
@@ -156,49 +165,49 @@ impl Resequencer {
         }
     }
 
-    fn keep(&mut self, (adu, payload_bytes): (Adu, usize), is_sent_again: bool, now: Instant) {
+    fn enqueue(&mut self, (adu, payload_bytes): (Adu, usize), is_resent: bool, now: Instant) {
         let has_begun = adu.header.sequence.0 < BEGIN_ADUS && adu.header.epoch == FIRST_PLAN;
         let patience = match has_begun {
             false => START_PATIENCE,
-            true if is_sent_again => BEGIN_PATIENCE,
+            true if is_resent => BEGIN_PATIENCE,
             true => PATIENCE_ONCE,
         };
         self.start
             .get_or_insert(adu.header.deadline.min(now + patience));
         let mut behind = self.waiting.range(adu.header.sequence.0..);
         if let Some((_, next)) = behind.next()
-            && next.came + OVERTAKEN_LEAST <= now
+            && next.arrived + OVERTAKEN_LEAST <= now
         {
-            self.overtaken = Some(now);
+            self.last_overtaken = Some(now);
         }
         self.bytes += payload_bytes as u64;
-        self.came = now;
-        self.newest = self.newest.max(adu.header.epoch);
+        self.arrived = now;
+        self.newest_epoch = self.newest_epoch.max(adu.header.epoch);
         let waiting = Waiting {
-            is_sent_again,
-            came: now,
+            is_resent,
+            arrived: now,
             bytes: self.bytes,
             adu,
         };
         self.waiting.insert(waiting.adu.header.sequence.0, waiting);
     }
 
-    /// Returns when a gap before this one is given up, as far as is known.
+    /// Returns when a gap before this ADU is given up, as far as is known.
     fn patience(&self, waiting: &Waiting) -> Instant {
         let header = &waiting.adu.header;
         if header.flags.contains(Flags::END) {
-            return self.came + END_PATIENCE;
+            return self.arrived + END_PATIENCE;
         }
-        let is_one_plan = self.left == header.epoch && self.newest == header.epoch;
+        let is_one_plan = self.delivered_epoch == header.epoch && self.newest_epoch == header.epoch;
         let is_backlog = is_one_plan && self.bytes - waiting.bytes < BACKLOG_BYTES;
-        let until = match (waiting.is_sent_again, self.overtaken) {
+        let until = match (waiting.is_resent, self.last_overtaken) {
             (true, Some(overtaken)) if is_backlog => {
-                let most = waiting.came + PATIENCE_MAX;
+                let most = waiting.arrived + PATIENCE_MAX;
                 most.min(overtaken + OVERTAKEN_PATIENCE)
-                    .max(waiting.came + PATIENCE)
+                    .max(waiting.arrived + PATIENCE)
             }
-            (true, _) => waiting.came + PATIENCE,
-            (false, _) => waiting.came + PATIENCE_ONCE,
+            (true, _) => waiting.arrived + PATIENCE,
+            (false, _) => waiting.arrived + PATIENCE_ONCE,
         };
         header.deadline.min(until)
     }
@@ -211,20 +220,20 @@ impl Resequencer {
         }
         if let Some(next) = self.next
             && sequence > next
-            && self.is_waited_for(next..sequence, first, now)
+            && self.may_still_arrive(next..sequence, first, now)
         {
             return None;
         }
         self.take_waiting()
     }
 
-    /// Returns whether what is missing before one that waits may come in time.
-    fn is_waited_for(&self, missing: Range<u64>, first: &Waiting, now: Instant) -> bool {
+    /// Returns whether ADUs that are missing before a waiting one may still arrive in time.
+    fn may_still_arrive(&self, missing: Range<u64>, first: &Waiting, now: Instant) -> bool {
         let is_full = self.waiting.len() > MAILBOX_ADUS_MAX;
         !is_full && self.patience(first) > now && !self.is_gone(missing)
     }
 
-    /// Takes in that these sequences never come, if they have not: what waits behind them alone waits no longer.
+    /// Handles sequences that never arrive, unless they have: ADUs that wait only for them wait no longer.
     ///
     /// Cost    O(log ranges), and of those that touch
     pub fn handle_gone(&mut self, gone: Range<u64>) {
@@ -256,13 +265,13 @@ impl Resequencer {
         }
     }
 
-    /// Returns whether none of these comes.
+    /// Returns whether none of these arrives.
     fn is_gone(&self, missing: Range<u64>) -> bool {
         let before = self.gone.range(..=missing.start).next_back();
         missing.is_empty() || before.is_some_and(|(_, to)| *to >= missing.end)
     }
 
-    /// Returns the first that waits, whatever is missing before it.
+    /// Returns the first waiting ADU, whatever is missing before it.
     pub fn take_waiting(&mut self) -> Option<Adu> {
         let (sequence, Waiting { adu, .. }) = self.waiting.pop_first()?;
         match self.next {
@@ -273,7 +282,7 @@ impl Resequencer {
         if !self.gone.is_empty() {
             self.gone.retain(|_, to| *to > sequence);
         }
-        self.left = adu.header.epoch;
+        self.delivered_epoch = adu.header.epoch;
         Some(adu)
     }
 
@@ -284,24 +293,24 @@ impl Resequencer {
         };
         match (self.next, self.start) {
             (None, Some(start)) => start,
-            (Some(next), _) if self.is_gone(next..*sequence) => first.came,
+            (Some(next), _) if self.is_gone(next..*sequence) => first.arrived,
             _ => self.patience(first),
         }
     }
 
-    /// Returns how many ADUs wait for their turn.
+    /// Returns the number of waiting ADUs.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Returns whether something is missing before the first that waits, and more than that has left.
+    /// Returns whether something has left, and something is missing before the first waiting ADU.
     pub fn is_behind_gap(&self) -> bool {
         let first = self.waiting.first_key_value();
         let is_behind = |next: u64| first.is_some_and(|(first, _)| *first > next);
         self.next.is_some_and(is_behind)
     }
 
-    /// Returns whether an ADU of this sequence is missing before one that waits, so that it makes others leave.
+    /// Returns whether an ADU with this sequence would fill a gap before a waiting one.
     pub fn lacks(&self, sequence: u64) -> bool {
         let first = self.waiting.first_key_value();
         first.is_some_and(|(first, _)| sequence < *first)
@@ -312,7 +321,7 @@ impl Resequencer {
         self.skipped
     }
 
-    /// Returns how many ADUs came after their place had been given up, or twice.
+    /// Returns how many ADUs arrived after their place was given up, or twice.
     pub const fn late(&self) -> u64 {
         self.late
     }

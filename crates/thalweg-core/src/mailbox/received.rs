@@ -1,9 +1,10 @@
-//! What has come of one stream to the node of its sink, and when its source is to hear of that.
+//! The ADUs of one stream that its sink's node has received, and when to report them to the source.
 //!
-//! *The idea.* Usually a sink says once a second what it has. The end of a stream is told at once, and so is much that has come since it
-//! was told last: a source that keeps what is not acknowledged waits when it keeps all that it may, and is to hear of it before that.
+//! *The idea.* Usually a sink sends a receipt once a second. The end of a stream is reported at
+//! once, as is much progress since the last receipt: a source that must keep unacknowledged ADUs
+//! blocks when its store is full, and needs the receipt before.
 //!
-//! *What it does not do.* It sends nothing and keeps no ADU.
+//! *What it does not do.* It sends nothing and stores no ADU.
 
 use super::{Held, Seen};
 use crate::adu::{Flags, Header};
@@ -11,39 +12,40 @@ use crate::event::DropCause;
 use crate::id::Epoch;
 use crate::limits::{KEEP_ADUS_MAX, KEEP_BYTES_MAX};
 
-/// A quarter of what a source keeps: told of so much at a time, it always has room while the sink takes what comes.
+/// A quarter of what a source keeps (bytes, ADUs): with a receipt for each, the store never fills
+/// while the sink keeps up.
 const MUCH: (u64, u64) = (KEEP_BYTES_MAX.as_bytes() / 4, KEEP_ADUS_MAX as u64 / 4);
 
-/// How soon a source is to hear of what has come.
+/// How soon a source is to be informed of what has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum News {
     /// With the next regular receipt.
     Usual,
-    /// At once: much has come.
+    /// At once: much has arrived.
     Much,
-    /// At once: the end of the stream has come.
+    /// At once: the end of the stream has arrived.
     Ended,
 }
 
-/// What has come of one stream.
+/// The received ADUs of one stream.
 #[derive(Debug, Default)]
 pub struct Received {
     seen: Seen,
     news: Option<News>,
-    /// Payload and ADUs since it was told last.
-    untold: (u64, u64),
+    /// Payload bytes and ADUs since the last report.
+    unreported: (u64, u64),
 }
 
 impl Received {
-    /// Takes in that an ADU with so much payload is here whole; returns how soon that is to be told.
+    /// Handles an ADU that has arrived completely; returns how soon to report it.
     ///
-    /// Fails   it is not for those who want the stream
+    /// Fails   if it is a duplicate, or not for the present subscribers
     pub fn insert(&mut self, header: &Header, payload_bytes: usize) -> Result<News, DropCause> {
         let taken = self.seen.insert(header.epoch, header.sequence);
         if taken == Err(DropCause::Duplicate) {
             return Err(DropCause::Duplicate);
         }
-        let (bytes, adus) = &mut self.untold;
+        let (bytes, adus) = &mut self.unreported;
         *bytes += payload_bytes as u64;
         *adus += 1;
         let news = if header.flags.contains(Flags::END) {
@@ -57,24 +59,25 @@ impl Received {
         taken.map(|()| news)
     }
 
-    /// Returns what has come, if more has since it was told last, and how soon that is to be told; it counts as told.
+    /// Returns what has arrived, if that changed since the last call, and how soon to report it; it
+    /// counts as reported.
     pub fn take_news(&mut self) -> Option<(Held, News)> {
         let news = self.news.take()?;
-        self.untold = (0, 0);
+        self.unreported = (0, 0);
         Some((self.seen.held(), news))
     }
 
-    /// Returns how soon it is to be told what has come, if anything has.
+    /// Returns how soon to report what has arrived, if anything has.
     pub const fn news(&self) -> Option<News> {
         self.news
     }
 
-    /// As [`Seen::begin_anew`].
+    /// Calls [`Seen::begin_anew`].
     pub fn begin_anew(&mut self, former: Option<Epoch>) {
         self.seen.begin_anew(former);
     }
 
-    /// As [`Seen::go_on`].
+    /// Calls [`Seen::go_on`].
     pub const fn go_on(&mut self) {
         self.seen.go_on();
     }

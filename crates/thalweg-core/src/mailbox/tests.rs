@@ -1,4 +1,4 @@
-//! Proves that nothing leaves out of order or twice, and that a gap is given up exactly at its time.
+//! Proves that no ADU leaves out of order or twice, and that a gap is given up exactly at its time.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ fn drain(resequencer: &mut Resequencer, now: Instant) -> Vec<u64> {
 }
 
 #[test]
-fn a_gap_is_waited_for_until_the_deadline_behind_it_and_no_longer() {
+fn gap_waits_until_deadline_behind_it() {
     let mut resequencer = Resequencer::default();
     let deadline = Instant::from_nanos(1_000);
     resequencer.handle_adu(adu(0, deadline), true, Instant::ZERO);
@@ -51,7 +51,7 @@ fn a_gap_is_waited_for_until_the_deadline_behind_it_and_no_longer() {
 }
 
 #[test]
-fn a_filled_gap_is_not_waited_for() {
+fn filled_gap_does_not_wait() {
     let mut resequencer = Resequencer::default();
     for sequence in [0, 2, 3, 1, 2] {
         resequencer.handle_adu(adu(sequence, Instant::NEVER), true, Instant::ZERO);
@@ -61,7 +61,7 @@ fn a_filled_gap_is_not_waited_for() {
 }
 
 #[test]
-fn one_who_joins_late_waits_a_moment_for_the_overtaken() {
+fn late_joiner_waits_for_overtaken_adus() {
     let mut resequencer = Resequencer::default();
     let late = 8;
     resequencer.handle_adu(adu(late, Instant::NEVER), true, Instant::ZERO);
@@ -78,29 +78,29 @@ fn one_who_joins_late_waits_a_moment_for_the_overtaken() {
 }
 
 #[test]
-fn who_is_there_when_a_stream_begins_has_its_first_adu_though_it_is_sent_again() {
+fn first_sink_gets_resent_first_adu() {
     let deadline = Instant::ZERO + Duration::from_secs(1);
     let cases = [
         (Instant::NEVER, true, Instant::ZERO + BEGIN_PATIENCE),
         (Instant::NEVER, false, Instant::ZERO + PATIENCE_ONCE),
         (deadline, true, deadline),
     ];
-    for (deadline, is_sent_again, until) in cases {
+    for (deadline, is_resent, until) in cases {
         let soon = until - Duration::from_nanos(1);
         for (first, now, expected) in [(0, soon, [0, 1, 2]), (3, until, [1, 2, 3])] {
             let mut resequencer = Resequencer::default();
             for sequence in [2, 1] {
                 let mut early = adu(sequence, deadline);
                 early.header.epoch = FIRST_PLAN;
-                resequencer.handle_adu(early, is_sent_again, Instant::ZERO);
+                resequencer.handle_adu(early, is_resent, Instant::ZERO);
             }
             assert_eq!(drain(&mut resequencer, soon), []);
             assert_eq!(resequencer.poll_timeout(), until);
-            resequencer.handle_adu(adu(first, deadline), is_sent_again, soon);
+            resequencer.handle_adu(adu(first, deadline), is_resent, soon);
             assert_eq!(drain(&mut resequencer, now), expected);
         }
     }
-    // Long before, it has begun for somebody.
+    // The stream started long before, for another sink.
     let mut resequencer = Resequencer::default();
     let mut late = adu(BEGIN_ADUS, Instant::NEVER);
     late.header.epoch = FIRST_PLAN;
@@ -109,27 +109,27 @@ fn who_is_there_when_a_stream_begins_has_its_first_adu_though_it_is_sent_again()
 }
 
 #[test]
-fn the_end_waits_a_little_and_the_endless_longer_if_what_is_lost_comes_again() {
-    for (is_sent_again, patience) in [(false, PATIENCE_ONCE), (true, PATIENCE)] {
+fn wait_depends_on_end_and_resends() {
+    for (is_resent, patience) in [(false, PATIENCE_ONCE), (true, PATIENCE)] {
         let mut resequencer = Resequencer::default();
         for sequence in [0, 2] {
             let mut endless = adu(sequence, Instant::NEVER);
             // The plan has changed.
             endless.header.epoch = Epoch(u32::from(sequence > 0));
-            resequencer.handle_adu(endless, is_sent_again, Instant::ZERO);
+            resequencer.handle_adu(endless, is_resent, Instant::ZERO);
         }
         assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
         assert_eq!(resequencer.poll_timeout(), Instant::ZERO + patience);
         assert_eq!(drain(&mut resequencer, Instant::ZERO + patience), [2]);
         let mut end = adu(4, Instant::NEVER);
         end.header.flags = Flags::END;
-        resequencer.handle_adu(end, is_sent_again, Instant::ZERO);
+        resequencer.handle_adu(end, is_resent, Instant::ZERO);
         assert_eq!(resequencer.poll_timeout(), Instant::ZERO + END_PATIENCE);
     }
 }
 
 #[test]
-fn the_end_waits_for_as_long_as_anything_comes() {
+fn end_waits_while_adus_arrive() {
     let mut resequencer = Resequencer::default();
     let mut end = adu(4, Instant::NEVER);
     end.header.flags = Flags::END;
@@ -145,7 +145,7 @@ fn the_end_waits_for_as_long_as_anything_comes() {
 }
 
 #[test]
-fn as_they_come_the_end_has_its_turn_when_it_has_in_sequence() {
+fn end_is_due_as_in_sequence() {
     let just_before = |then| then - Duration::from_nanos(1);
     let mut end = adu(4, Instant::NEVER);
     end.header.flags = Flags::END;
@@ -155,13 +155,13 @@ fn as_they_come_the_end_has_its_turn_when_it_has_in_sequence() {
         (Reliability::UntilDeadline, PATIENCE),
         (Reliability::Full, PATIENCE),
     ] {
-        let is_sent_again = patience == PATIENCE;
+        let is_resent = patience == PATIENCE;
         for fills in [false, true] {
             let (mut ending, mut resequencer) = (Ending::default(), Resequencer::default());
             let mut come = |adu: &Adu, now| {
                 let payload_bytes = adu.payload.len();
                 ending.handle_adu(adu.header, payload_bytes, reliability, now);
-                resequencer.handle_adu(adu.clone(), is_sent_again, now);
+                resequencer.handle_adu(adu.clone(), is_resent, now);
             };
             let begun = Instant::ZERO + Duration::from_millis(500);
             come(&adu(0, Instant::NEVER), Instant::ZERO);
@@ -188,7 +188,7 @@ fn as_they_come_the_end_has_its_turn_when_it_has_in_sequence() {
 }
 
 #[test]
-fn while_one_plan_brings_the_stream_a_gap_is_given_what_may_be_under_way() {
+fn single_plan_extends_gap_wait() {
     let chunk = Bytes::from(vec![0; BACKLOG_BYTES as usize / 4]);
     let come = |resequencer: &mut Resequencer, sequence, epoch, now| {
         let mut adu = adu(sequence, Instant::NEVER);
@@ -200,7 +200,7 @@ fn while_one_plan_brings_the_stream_a_gap_is_given_what_may_be_under_way() {
     let (usual, longer) = (Instant::ZERO + PATIENCE, then + OVERTAKEN_PATIENCE);
     let cases = [
         (4, 1, then, longer),
-        // What fills a gap was not overtaken by far.
+        // An ADU that fills a gap was not overtaken by far.
         (4, 1, soon, usual),
         (5, 1, then, usual),
         (3, 2, then, usual),
@@ -209,7 +209,7 @@ fn while_one_plan_brings_the_stream_a_gap_is_given_what_may_be_under_way() {
         let mut resequencer = Resequencer::default();
         come(&mut resequencer, 0, 1, Instant::ZERO);
         assert_eq!(drain(&mut resequencer, Instant::ZERO), [0]);
-        // The second is missing, and the fourth for a while; the last come by this plan, or another.
+        // The second is missing, the fourth for a while; the last arrive by this plan, or another.
         for (sequence, epoch) in [(2, 1), (4, 1)] {
             come(&mut resequencer, sequence, epoch, Instant::ZERO);
         }
@@ -224,7 +224,7 @@ fn while_one_plan_brings_the_stream_a_gap_is_given_what_may_be_under_way() {
 }
 
 #[test]
-fn the_longest_that_a_gap_is_given_is_bounded() {
+fn gap_wait_is_bounded() {
     let mut resequencer = Resequencer::default();
     let mut now = Instant::ZERO;
     let least = now + PATIENCE_MAX - OVERTAKEN_PATIENCE;
@@ -245,7 +245,7 @@ fn the_longest_that_a_gap_is_given_is_bounded() {
 
 proptest! {
     #[test]
-    fn any_arrivals_leave_in_order_once_and_completely_when_whole(order in Just((0..50_u64).collect::<Vec<_>>()).prop_shuffle()) {
+    fn arrivals_leave_in_order_and_once(order in Just((0..50_u64).collect::<Vec<_>>()).prop_shuffle()) {
         let mut resequencer = Resequencer::default();
         let mut left = Vec::new();
         for sequence in order {
@@ -257,7 +257,7 @@ proptest! {
 }
 
 #[test]
-fn gap_that_never_fills_is_not_waited_for() {
+fn gap_that_never_fills_does_not_wait() {
     let mut resequencer = Resequencer::default();
     for sequence in [0, 3, 6, 9] {
         resequencer.handle_adu(adu(sequence, Instant::NEVER), true, Instant::ZERO);
@@ -271,7 +271,7 @@ fn gap_that_never_fills_is_not_waited_for() {
     assert_eq!(drain(&mut resequencer, Instant::ZERO), [3]);
     resequencer.handle_gone(0..7);
     assert_eq!(drain(&mut resequencer, Instant::ZERO), [6]);
-    // One that comes after all has its place if that has not passed.
+    // An ADU that arrives after all takes its place unless that has passed.
     resequencer.handle_gone(0..8);
     resequencer.handle_adu(adu(7, Instant::NEVER), true, Instant::ZERO);
     assert_eq!(drain(&mut resequencer, Instant::ZERO), [7]);

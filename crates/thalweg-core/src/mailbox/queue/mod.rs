@@ -1,25 +1,27 @@
-//! The mailbox of one subscriber: what its node puts in, until the subscriber takes it, bounded in ADUs, bytes and time.
+//! The mailbox of one subscriber: its node puts ADUs in until the subscriber takes them, bounded in
+//! ADUs, bytes and time.
 //!
-//! *The idea.* Putting an ADU in never waits, so a subscriber that takes nothing costs the others of its stream nothing. What
-//! happens in a full mailbox depends on what the stream promises:
+//! *The idea.* Putting an ADU in never blocks, so a slow subscriber costs the others of its stream
+//! nothing. What happens in a full mailbox depends on what the stream promises:
 //!
 //! | ADU | in a full mailbox |
 //! |---|---|
-//! | with a deadline | refused; what waits is dropped once its deadline has passed |
+//! | with a deadline | refused; waiting ADUs are dropped once their deadlines have passed |
 //! | sent once, without a deadline | the oldest makes room |
-//! | sent again until it arrives | goes in all the same: the mailbox is *pressed*, and its node acknowledges nothing more of the stream until it is not |
+//! | resent until it arrives | accepted: the mailbox is *pressed*, and its node stops acknowledging |
 //!
-//! A source that hears no acknowledgement stops when it keeps all that it may ([`Keep`](crate::session::Keep)), so the excess is
-//! bounded; a source that does not stop is dropped from at a bound of its own. In sequence, an ADU is put in its place when it arrives,
-//! and not when the subscriber gets round to reading. So whether it comes too late is known while its node can still account for it.
+//! A source without acknowledgements stops when its store is full ([`Keep`](crate::session::Keep)),
+//! so the excess is bounded (backpressure); for a source that does not stop there is a second
+//! bound. In sequence, an ADU takes its place when it arrives, not when the subscriber reads. So it
+//! is known to be too late while its node can still account for it.
 //!
 //! ```text
-//! put ─► in sequence ─► take          in sequence: the next leaves, or waits behind a gap
-//!    └──► as they come ──┘            as they come: the first; so do notices, and what is left of the stream before
+//! put ─► in sequence ──► take          in sequence: the next leaves, or waits behind a gap
+//!    └──► as they come ──┘             as they come: the first; also notices and the rest of a former stream
 //! ```
 //!
-//! *What it does not do.* It reads no clock, wakes nobody, and counts nothing: each ADU has a token of its driver's, which comes back
-//! with it or with the cause by which it was dropped.
+//! *What it does not do.* It reads no clock, wakes no task and counts nothing: each ADU has a token
+//! of the driver, which is returned with the ADU or with the cause of its drop.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::string::String;
@@ -38,21 +40,22 @@ use crate::limits::{
 use crate::needs::Reliability;
 use crate::time::{Duration, Instant};
 
-/// How long after its deadline an ADU may still be taken: a subscriber that waits for it is woken a moment late on a busy machine.
+/// How long after its deadline an ADU may still be taken: a busy machine may wake the subscriber late.
 pub const TAKE_GRACE: Duration = Duration::from_millis(100);
 
-/// What a subscriber finds in its mailbox.
+/// An item in the mailbox of a subscriber.
 #[derive(Debug)]
 pub enum Mail<T> {
     /// An ADU of the stream, with its driver's token.
     Adu(Adu, T),
-    /// A sentence about the subscription.
+    /// A notice about the subscription.
     Notice(String),
-    /// The stream is now another one of the same name, which this node publishes: sequences start again.
+    /// From here on, the stream is another one of the same name, which this node publishes:
+    /// sequences restart.
     Restarted(NodeId),
 }
 
-/// Why an ADU is not in the mailbox.
+/// Why an ADU is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// There is no room.
@@ -61,25 +64,25 @@ pub enum Refusal {
     Out(Coming),
 }
 
-/// The mailbox of one subscriber; `T` is what its driver knows an ADU by.
+/// The mailbox of one subscriber; `T` is the token by which the driver knows an ADU.
 #[derive(Debug)]
 pub struct Mailbox<T> {
-    /// What leaves first.
+    /// Items in order of arrival; they leave first.
     items: VecDeque<Item<T>>,
-    /// The stream's ADUs, if they are to come in sequence, and what is known of those that wait there.
+    /// For a subscriber in sequence: the stream's ADUs, and the tokens of those that wait there.
     resequencer: Option<Resequencer>,
     waiting: BTreeMap<u64, Waiting<T>>,
-    /// When the stream is at its end, if they are not.
+    /// For a subscriber in order of arrival: the end of the stream.
     ending: Ending,
-    /// ADUs and their payload, in both.
+    /// ADUs and payload bytes in both.
     adus: usize,
     bytes: u64,
-    /// What was skipped and discarded of streams before the present one, and how many ADUs were dropped here.
+    /// ADUs skipped and discarded of former streams, and ADUs dropped here.
     skipped_before: u64,
     discarded_before: u64,
     dropped_here: u64,
-    /// It is waited for no longer: what finds no room is dropped, until there is some.
-    is_given_up: bool,
+    /// The stream no longer waits for it: ADUs without room are dropped until there is some.
+    is_abandoned: bool,
     dropped: VecDeque<(T, DropCause)>,
 }
 
@@ -90,7 +93,7 @@ enum Item<T> {
     Restarted(NodeId),
 }
 
-/// What is known of an ADU that waits.
+/// The token and expiry of a waiting ADU.
 #[derive(Debug)]
 struct Waiting<T> {
     token: T,
@@ -111,39 +114,39 @@ impl<T> Mailbox<T> {
             skipped_before: 0,
             discarded_before: 0,
             dropped_here: 0,
-            is_given_up: false,
+            is_abandoned: false,
             dropped: VecDeque::new(),
         }
     }
 
-    /// Puts in an ADU of a stream of this reliability; `is_short` says that the node has no more room than every mailbox's share.
+    /// Puts in an ADU of a stream with this reliability. `is_scarce` tells that the node has no
+    /// room beyond each mailbox's share.
     ///
-    /// Fails   the token comes back with the reason
-    /// Cost    O(log waiting)
+    /// Fails   returns the token with the reason Cost    O(log waiting)
     pub fn put(
         &mut self,
         adu: Adu,
         token: T,
-        (reliability, is_short): (Reliability, bool),
+        (reliability, is_scarce): (Reliability, bool),
         now: Instant,
     ) -> Result<(), (T, Refusal)> {
         self.expire(now);
         let header = adu.header;
         let coming = self.coming(&header);
         if coming != Coming::InTime {
-            self.note_out(adu, reliability, now);
+            self.count_rejected(adu, reliability, now);
             return Err((token, Refusal::Out(coming)));
         }
-        if !self.make_room(&header, adu.payload.len() as u64, (reliability, is_short)) {
-            // Its node has it and takes it no second time, so nobody is to wait for it here.
+        if !self.make_room(&header, adu.payload.len() as u64, (reliability, is_scarce)) {
+            // The node has it and accepts no second copy, so it must not be waited for here.
             self.handle_gone(header.sequence.0..header.sequence.0 + 1);
-            // In sequence it is counted with what is missing.
+            // In sequence it is counted as skipped later.
             self.dropped_here += u64::from(self.resequencer.is_none());
             return Err((token, Refusal::Full));
         }
         self.adus += 1;
         self.bytes += adu.payload.len() as u64;
-        let expires = if is_lasting(&header, reliability) {
+        let expires = if must_deliver(&header, reliability) {
             Instant::NEVER
         } else {
             header.deadline + TAKE_GRACE
@@ -167,37 +170,37 @@ impl<T> Mailbox<T> {
     }
 
     /// Counts an ADU that came too late or twice.
-    fn note_out(&mut self, adu: Adu, reliability: Reliability, now: Instant) {
+    fn count_rejected(&mut self, adu: Adu, reliability: Reliability, now: Instant) {
         if let Some(resequencer) = &mut self.resequencer {
             resequencer.handle_adu(adu, reliability.is_sent_again(), now);
         }
     }
 
-    /// Returns whether an ADU finds room, made by dropping what is older if that is how its stream wants it.
+    /// Returns whether an ADU finds room, if necessary and permitted by dropping older ones.
     fn make_room(
         &mut self,
         header: &Header,
         bytes: u64,
-        (reliability, is_short): (Reliability, bool),
+        (reliability, is_scarce): (Reliability, bool),
     ) -> bool {
-        if self.has_room(bytes, 0, is_short) {
+        if self.has_room(bytes, 0, is_scarce) {
             return true;
         }
-        // What fills a gap lets others leave, so it has room of its own.
+        // An ADU that fills a gap lets others leave, so it has room of its own.
         let fills = |one: &Resequencer| one.lacks(header.sequence.0);
         if self.resequencer.as_ref().is_some_and(fills) && self.has_room(bytes, 1, false) {
             return true;
         }
-        if is_lasting(header, reliability) {
+        if must_deliver(header, reliability) {
             let excess = MAILBOX_EXCESS_BYTES_MAX.as_bytes();
-            return !self.is_given_up
+            return !self.is_abandoned
                 && self.adus < MAILBOX_ADUS_MAX + MAILBOX_EXCESS_ADUS_MAX
                 && self.bytes + bytes <= MAILBOX_BYTES_MAX.as_bytes() + excess;
         }
         if !header.deadline.is_never() {
             return false;
         }
-        while !self.has_room(bytes, 0, is_short) {
+        while !self.has_room(bytes, 0, is_scarce) {
             if !self.drop_first() {
                 return false;
             }
@@ -205,15 +208,15 @@ impl<T> Mailbox<T> {
         true
     }
 
-    /// Returns whether there is room for so much payload, with the bounds doubled so often.
-    fn has_room(&self, bytes: u64, doubled: u32, is_short: bool) -> bool {
+    /// Returns whether there is room for this payload, with the bounds doubled this often.
+    fn has_room(&self, bytes: u64, doubled: u32, is_scarce: bool) -> bool {
         let is_empty = self.adus == 0;
         let bytes_max = MAILBOX_BYTES_MAX.as_bytes() << doubled;
-        let has_bytes = self.bytes + bytes <= bytes_max && !is_short;
+        let has_bytes = self.bytes + bytes <= bytes_max && !is_scarce;
         self.adus < MAILBOX_ADUS_MAX << doubled && (has_bytes || is_empty)
     }
 
-    /// Drops the ADU that would leave first, for want of room; returns whether there was one.
+    /// Drops the ADU that would leave first, for lack of room; returns whether there was one.
     fn drop_first(&mut self) -> bool {
         let first = self
             .items
@@ -230,7 +233,7 @@ impl<T> Mailbox<T> {
         true
     }
 
-    /// Drops what nobody has taken in time.
+    /// Drops ADUs that were not taken in time.
     ///
     /// Cost    O(log waiting) for each that is dropped
     pub fn expire(&mut self, now: Instant) {
@@ -241,7 +244,7 @@ impl<T> Mailbox<T> {
                 self.drop_one(&adu, waiting, DropCause::Expired);
             }
         }
-        // Older sequences are due no later.
+        // Deadlines grow with the sequence.
         while let Some((_, waiting)) = self.waiting.first_key_value()
             && waiting.expires <= now
         {
@@ -252,43 +255,43 @@ impl<T> Mailbox<T> {
     }
 
     fn drop_one(&mut self, adu: &Adu, waiting: Waiting<T>, cause: DropCause) {
-        self.left(adu);
+        self.count_removed(adu);
         self.dropped_here += 1;
         self.dropped.push_back((waiting.token, cause));
     }
 
-    /// Takes out of the sequence what is first in it, whatever is missing before.
+    /// Removes and returns the first ADU in sequence, whatever is missing before it.
     fn take_waiting(&mut self) -> Option<(Adu, Waiting<T>)> {
         let adu = self.resequencer.as_mut()?.take_waiting()?;
         let waiting = self.waiting.remove(&adu.header.sequence.0)?;
         Some((adu, waiting))
     }
 
-    const fn left(&mut self, adu: &Adu) {
+    const fn count_removed(&mut self, adu: &Adu) {
         self.adus -= 1;
         self.bytes -= adu.payload.len() as u64;
-        self.is_given_up &= self.is_over(false);
+        self.is_abandoned &= self.is_overfull(false);
     }
 
-    /// Takes in that these sequences of the stream never come: nothing waits for them any more.
+    /// Handles sequences of the stream that never arrive: nothing waits for them any more.
     pub fn handle_gone(&mut self, gone: Range<u64>) {
         if let Some(resequencer) = &mut self.resequencer {
             resequencer.handle_gone(gone);
         }
     }
 
-    /// Puts in a sentence, if there is room.
+    /// Puts in a notice, if there is room.
     pub fn notify(&mut self, sentence: String) {
         if self.items.len() < MAILBOX_ADUS_MAX {
             self.items.push_back(Item::Notice(sentence));
         }
     }
 
-    /// The stream is another from now on, of this node: all that waits leaves as it is, and sequences start again.
+    /// Switches to another stream, of this node: waiting ADUs leave as they are, and sequences restart.
     pub fn restart(&mut self, source: NodeId) {
         while let Some((adu, waiting)) = self.take_waiting() {
             if adu.header.flags.contains(Flags::END) {
-                self.left(&adu);
+                self.count_removed(&adu);
             } else {
                 self.items.push_back(Item::Adu(adu, waiting));
             }
@@ -302,13 +305,13 @@ impl<T> Mailbox<T> {
         self.items.push_back(Item::Restarted(source));
     }
 
-    /// Returns what is next; what is missing before it is given up when it is time.
+    /// Returns the next item; a gap before it is given up when its time is over.
     pub fn take(&mut self, now: Instant) -> Option<Mail<T>> {
         self.expire(now);
         if let Some(item) = self.items.pop_front() {
             return Some(match item {
                 Item::Adu(adu, waiting) => {
-                    self.left(&adu);
+                    self.count_removed(&adu);
                     Mail::Adu(adu, waiting.token)
                 }
                 Item::Notice(sentence) => Mail::Notice(sentence),
@@ -317,16 +320,17 @@ impl<T> Mailbox<T> {
         }
         let adu = self.resequencer.as_mut()?.poll_adu(now)?;
         let waiting = self.waiting.remove(&adu.header.sequence.0)?;
-        self.left(&adu);
+        self.count_removed(&adu);
         Some(Mail::Adu(adu, waiting.token))
     }
 
-    /// Returns what was dropped since it was asked last, one by one.
+    /// Returns the next dropped token that has not been reported, with the cause.
     pub fn poll_dropped(&mut self) -> Option<(T, DropCause)> {
         self.dropped.pop_front()
     }
 
-    /// Returns when something leaves though nothing is put in; as they come, when the stream may be at its end.
+    /// Returns when an item may become available without a put; in order of arrival, when the end
+    /// may be due.
     pub fn poll_timeout(&self) -> Instant {
         match &self.resequencer {
             Some(resequencer) => resequencer.poll_timeout(),
@@ -334,25 +338,27 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Returns, as they come, whether the end of the stream has come, and nothing that is missing before it is worth waiting for.
+    /// Returns, in order of arrival, whether the end has arrived and nothing missing before it is
+    /// worth waiting for.
     pub fn poll_ended(&mut self, now: Instant) -> bool {
         self.ending.poll(now)
     }
 
-    /// Returns whether more waits than there is room for, so that its stream is held up by it; `is_short` as for [`Mailbox::put`].
-    pub const fn is_pressed(&self, is_short: bool) -> bool {
-        !self.is_given_up && self.is_over(is_short)
+    /// Returns whether it holds more than its bounds, so that it blocks its stream; `is_scarce` as
+    /// in [`Mailbox::put`].
+    pub const fn is_pressed(&self, is_scarce: bool) -> bool {
+        !self.is_abandoned && self.is_overfull(is_scarce)
     }
 
-    const fn is_over(&self, is_short: bool) -> bool {
+    const fn is_overfull(&self, is_scarce: bool) -> bool {
         self.adus > MAILBOX_ADUS_MAX
             || self.bytes > MAILBOX_BYTES_MAX.as_bytes()
-            || is_short && self.adus > 0
+            || is_scarce && self.adus > 0
     }
 
-    /// Lets its stream go on without it: until there is room again, what finds none is dropped.
+    /// Stops to block its stream: until there is room again, ADUs without room are dropped.
     pub const fn give_up(&mut self) {
-        self.is_given_up = true;
+        self.is_abandoned = true;
     }
 
     /// Returns whether nothing waits.
@@ -360,12 +366,12 @@ impl<T> Mailbox<T> {
         self.adus == 0 && self.items.is_empty()
     }
 
-    /// Returns how many ADUs wait, and how many payload bytes.
+    /// Returns the number of waiting ADUs and their payload bytes.
     pub const fn size(&self) -> (usize, u64) {
         (self.adus, self.bytes)
     }
 
-    /// Returns how many ADUs the subscriber was not given: they were missing, or were dropped here.
+    /// Returns how many ADUs the subscriber missed: they never arrived, or were dropped here.
     pub fn skipped(&self) -> u64 {
         let resequencer = self.resequencer.as_ref();
         let skipped = resequencer.map_or(0, Resequencer::skipped);
@@ -379,8 +385,8 @@ impl<T> Mailbox<T> {
     }
 }
 
-/// Returns whether an ADU is worth having however late it is taken: its stream is slowed down rather than anything of it lost.
-fn is_lasting(header: &Header, reliability: Reliability) -> bool {
+/// Returns whether an ADU must be delivered however late: its stream is slowed down rather than lose it.
+fn must_deliver(header: &Header, reliability: Reliability) -> bool {
     let is_promised = header.deadline.is_never() && reliability.is_sent_again();
     is_promised || reliability.is_ordered() || header.flags.contains(Flags::END)
 }

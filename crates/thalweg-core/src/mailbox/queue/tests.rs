@@ -1,4 +1,4 @@
-//! Proves the bounds of a mailbox in ADUs, bytes and time, and that every token comes back exactly once.
+//! Proves the bounds of a mailbox in ADUs, bytes and time, and that every token is returned exactly once.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -41,7 +41,7 @@ fn second(second: u64) -> Instant {
 }
 
 #[test]
-fn adu_past_its_deadline_expires_untaken() {
+fn untaken_adu_expires() {
     for in_sequence in [false, true] {
         let mut mailbox = Mailbox::new(in_sequence);
         for sequence in 0..3 {
@@ -62,7 +62,7 @@ fn adu_past_its_deadline_expires_untaken() {
 }
 
 #[test]
-fn full_mailbox_refuses_an_adu_with_a_deadline() {
+fn full_mailbox_refuses_deadline_adu() {
     let mut mailbox = Mailbox::new(false);
     let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
     for sequence in 0..2 {
@@ -72,7 +72,7 @@ fn full_mailbox_refuses_an_adu_with_a_deadline() {
     let beyond = adu(2, 1, second(5));
     let put = mailbox.put(beyond, 2, LASTING, Instant::ZERO);
     assert_eq!(put, Err((2, Refusal::Full)));
-    assert!(!mailbox.is_pressed(false), "nobody waits for it");
+    assert!(!mailbox.is_pressed(false), "nothing waits for it");
     let later = second(5) + TAKE_GRACE;
     assert_eq!(mailbox.put(adu(3, 1, second(9)), 3, LASTING, later), Ok(()));
     assert_eq!(
@@ -83,7 +83,7 @@ fn full_mailbox_refuses_an_adu_with_a_deadline() {
 }
 
 #[test]
-fn sent_once_without_deadline_drops_the_oldest() {
+fn sent_once_drops_oldest() {
     for in_sequence in [false, true] {
         let mut mailbox = Mailbox::new(in_sequence);
         let many = MAILBOX_ADUS_MAX as u64;
@@ -99,7 +99,7 @@ fn sent_once_without_deadline_drops_the_oldest() {
 }
 
 #[test]
-fn lasting_adus_press_a_full_mailbox_until_taken() {
+fn lasting_adus_press_full_mailbox() {
     let mut mailbox = Mailbox::new(true);
     let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
     for sequence in 0..3 {
@@ -112,7 +112,7 @@ fn lasting_adus_press_a_full_mailbox_until_taken() {
 }
 
 #[test]
-fn given_up_mailbox_drops_until_it_has_room() {
+fn abandoned_mailbox_drops_until_room() {
     let mut mailbox = Mailbox::new(true);
     let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
     let put = |mailbox: &mut Mailbox<u64>, sequence| {
@@ -137,7 +137,7 @@ fn given_up_mailbox_drops_until_it_has_room() {
 }
 
 #[test]
-fn source_that_never_stops_is_bounded() {
+fn unstoppable_source_is_bounded() {
     let mut mailbox = Mailbox::new(false);
     let most = (MAILBOX_BYTES_MAX.as_bytes() + MAILBOX_EXCESS_BYTES_MAX.as_bytes()) >> 20;
     for sequence in 0..most {
@@ -150,7 +150,7 @@ fn source_that_never_stops_is_bounded() {
 }
 
 #[test]
-fn adu_that_fills_a_gap_has_room_of_its_own() {
+fn gap_filler_has_reserved_room() {
     let mut mailbox = Mailbox::new(true);
     let many = MAILBOX_ADUS_MAX as u64;
     let put = |mailbox: &mut Mailbox<u64>, sequence| {
@@ -167,7 +167,7 @@ fn adu_that_fills_a_gap_has_room_of_its_own() {
 }
 
 #[test]
-fn node_short_of_room_makes_a_mailbox_full() {
+fn node_without_room_fills_mailbox() {
     let mut mailbox = Mailbox::new(false);
     let short = (Reliability::UntilDeadline, true);
     assert_eq!(
@@ -182,7 +182,7 @@ fn node_short_of_room_makes_a_mailbox_full() {
 }
 
 #[test]
-fn restart_lets_what_waits_leave_first() {
+fn restart_lets_waiting_adus_leave() {
     let mut mailbox = Mailbox::new(true);
     for sequence in [0, 2] {
         let one = adu(sequence, 1, Instant::NEVER);
@@ -195,7 +195,7 @@ fn restart_lets_what_waits_leave_first() {
     assert_eq!((mailbox.skipped(), mailbox.size()), (1, (0, 0)));
 }
 
-/// What a node or a subscriber does next.
+/// A step of the node or the subscriber.
 #[derive(Clone, Debug)]
 enum Step {
     Put {
@@ -220,7 +220,7 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn every_token_comes_back_once_within_bounds(
+    fn every_token_returns_once(
         in_sequence: bool,
         once: bool,
         steps in prop::collection::vec(step(), 1..120),

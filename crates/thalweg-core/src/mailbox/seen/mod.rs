@@ -1,19 +1,20 @@
-//! Which ADUs of a stream have come to its sink, by whatever way: what came before is not delivered again.
+//! The ADUs of a stream that have arrived at its sink, by any path, to detect duplicates.
 //!
-//! *The idea.* A set of sequences as disjoint ranges over a floor. Everything below the floor is settled: it came, or was
-//! missing for so long that so many ranges lie above it that nobody waits for it any more. The same set is what the sink
-//! acknowledges ([`Held`]), so one account serves both.
+//! *The idea.* A set of sequences, as a floor and disjoint ranges above it. Everything below the floor is
+//! settled: it arrived, or was missing for so long that the maximum number of ranges lies above it, so that
+//! no subscriber waits for it. The receipt ([`Held`]) is the same set, so one structure serves both.
 //!
 //! ```text
 //! settled │ missing │ came │ missing │ came
 //!         floor     └ range ┘         └ range ┘
 //! ```
 //!
-//! Whoever begins with a stream that comes here yet ([`Seen::begin_anew`]) has had none of it: what came before is new to him, and
-//! acknowledged as ever. Where those before him have left, and he is to be served by plans of his own, what theirs still bring is not
-//! his: his stream would begin with their last ADUs, and lack what lies between.
+//! A program that joins a stream which already arrives ([`Seen::begin_anew`]) has none of it:
+//! everything is new to it, while receipts go on as before. If the earlier programs have left and
+//! the new one gets plans of its own, the rest of theirs is not for it: its stream would start with
+//! their last ADUs, and lack what follows.
 //!
-//! *What it does not do.* It keeps no ADU and knows no subscriber.
+//! *What it does not do.* It stores no ADU and knows no subscriber.
 //!
 //! *Sources.* docs/continuity.md §3; RFC 9000 §19.3 (acknowledgement ranges).
 
@@ -29,47 +30,48 @@ use crate::limits::{RECEIPT_RANGES_MAX, SEEN_RANGES_MAX};
 #[cfg(test)]
 mod tests;
 
-/// The sequences of one stream that have come.
+/// The sequences of one stream that have arrived.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
-    /// To those who want it now.
-    now: Ranges,
-    /// To the node, if somebody has begun anew.
-    ever: Option<Box<Ranges>>,
-    /// What plans up to this one bring was given to those who wanted it before.
+    /// For the present subscribers.
+    current: Ranges,
+    /// For the node, if a subscriber has started again.
+    all: Option<Box<Ranges>>,
+    /// The last plan of the former subscribers: what such plans bring is not for the present ones.
     former: Option<Epoch>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Ranges {
     floor: u64,
-    /// By their first sequence; none touches another or the floor.
+    /// Start to end; none touches another or the floor.
     ranges: BTreeMap<u64, u64>,
 }
 
-/// What a sink says that it has.
+/// The contents of a receipt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
     /// Everything below is settled.
     pub floor: u64,
-    /// What has come above, by rising sequence, none touching another; of many only the newest are told.
+    /// Ranges above the floor in rising order, none touching another; of many only the newest are reported.
     pub ranges: Vec<Range<u64>>,
 }
 
 impl Seen {
-    /// Takes in a sequence that a plan brought.
+    /// Inserts a sequence that arrived by a plan.
     ///
-    /// Fails   it has come before to those who want the stream, or is below the floor: `duplicate`; it was given to those who
-    ///         wanted it before: `cancelled`
+    /// Fails   with `duplicate` if the present subscribers have it or it is below the floor; with
+    /// `cancelled` if it belongs to
+    ///         former subscribers
     /// Cost    O(log ranges)
     pub fn insert(&mut self, epoch: Epoch, sequence: Sequence) -> Result<(), DropCause> {
-        if let Some(ever) = &mut self.ever {
-            ever.insert(sequence);
+        if let Some(all) = &mut self.all {
+            all.insert(sequence);
         }
         if self.former.is_some_and(|former| epoch <= former) {
             return Err(DropCause::Cancelled);
         }
-        let is_new = self.now.insert(sequence);
+        let is_new = self.current.insert(sequence);
         if is_new {
             Ok(())
         } else {
@@ -77,22 +79,22 @@ impl Seen {
         }
     }
 
-    /// From now on all that comes is new, whether it had come before or not, and is given to who begins: but what plans up to
-    /// `former` bring is of those who have left. What had come is held nevertheless.
+    /// Makes everything new for the subscribers that start now, except what plans up to `former`
+    /// bring, which belongs to subscribers that have left. Receipts still name what arrived before.
     pub fn begin_anew(&mut self, former: Option<Epoch>) {
-        let before = core::mem::take(&mut self.now);
-        self.ever.get_or_insert_with(|| Box::new(before));
+        let before = core::mem::take(&mut self.current);
+        self.all.get_or_insert_with(|| Box::new(before));
         self.former = former;
     }
 
-    /// Those who begin are served by the plans of those before them.
+    /// Lets the present subscribers use the plans of the former ones.
     pub const fn go_on(&mut self) {
         self.former = None;
     }
 
-    /// Returns what is to be acknowledged.
+    /// Returns the receipt.
     pub fn held(&self) -> Held {
-        self.ever.as_deref().unwrap_or(&self.now).held()
+        self.all.as_deref().unwrap_or(&self.current).held()
     }
 }
 
@@ -142,7 +144,7 @@ impl Ranges {
 }
 
 impl Held {
-    /// Returns what says that nothing is missing, whatever was sent.
+    /// Returns a receipt that acknowledges everything, whatever was sent.
     pub const fn everything() -> Self {
         Self {
             floor: u64::MAX,
@@ -156,18 +158,18 @@ impl Held {
         sequence.0 < self.floor || self.ranges.iter().any(is_in)
     }
 
-    /// Returns how many sequences are settled, of those that are told.
+    /// Returns how many sequences the receipt settles.
     pub fn count(&self) -> u64 {
         self.more_than(&Self::default())
     }
 
-    /// Returns how many sequences are told as settled that another does not tell.
+    /// Returns how many sequences this receipt settles and another does not.
     ///
     /// Cost    O(ranges · other ranges)
     pub fn more_than(&self, other: &Self) -> u64 {
-        let more = self.told().map(|range| {
-            let shared = other.told().map(|told| {
-                let (start, end) = (range.start.max(told.start), range.end.min(told.end));
+        let more = self.intervals().map(|range| {
+            let shared = other.intervals().map(|theirs| {
+                let (start, end) = (range.start.max(theirs.start), range.end.min(theirs.end));
                 end.saturating_sub(start)
             });
             let shared = shared.fold(0, u64::saturating_add);
@@ -176,26 +178,26 @@ impl Held {
         more.fold(0, u64::saturating_add)
     }
 
-    /// Returns what is settled, the floor as a range.
-    fn told(&self) -> impl Iterator<Item = Range<u64>> {
+    /// Returns the settled ranges, with the floor as one.
+    fn intervals(&self) -> impl Iterator<Item = Range<u64>> {
         core::iter::once(0..self.floor).chain(self.ranges.iter().cloned())
     }
 
-    /// Returns whether a sequence is known to have come, and not only settled. Where as many ranges are told as can be there may be more,
-    /// and the floor may lie above what never came.
+    /// Returns whether a sequence is known to have arrived, not only settled. A receipt with the maximum
+    /// number of ranges may be incomplete, and its floor may lie above sequences that never arrived.
     pub fn names(&self, sequence: Sequence) -> bool {
         let is_real = self.ranges.len() < RECEIPT_RANGES_MAX && *self != Self::everything();
         let is_in = |range: &Range<u64>| range.contains(&sequence.0);
         is_real && sequence.0 < self.floor || self.ranges.iter().any(is_in)
     }
 
-    /// Returns whether a sequence is known to be missing though a later one has come. Of many ranges only the newest are told, and
-    /// what lies before those may have come.
+    /// Returns whether a sequence is known to be missing though a later one has arrived. A receipt
+    /// names only the newest of many ranges, and earlier sequences may have arrived.
     pub fn lacks(&self, sequence: Sequence) -> bool {
         let (Some(first), Some(newest)) = (self.ranges.first(), self.ranges.last()) else {
             return false;
         };
-        let is_told = self.ranges.len() < RECEIPT_RANGES_MAX || sequence.0 >= first.start;
-        is_told && sequence.0 < newest.start && !self.has(sequence)
+        let is_covered = self.ranges.len() < RECEIPT_RANGES_MAX || sequence.0 >= first.start;
+        is_covered && sequence.0 < newest.start && !self.has(sequence)
     }
 }

@@ -1,4 +1,4 @@
-//! Proves the set of what has come against a plain set, within its bounds.
+//! Checks the set of received sequences against a plain set, within its bounds.
 
 use alloc::collections::BTreeSet;
 use alloc::vec;
@@ -13,7 +13,7 @@ use crate::random::SplitMix;
 const PLAN: Epoch = Epoch(1);
 
 #[test]
-fn a_sequence_is_new_once_in_whatever_order_they_come() {
+fn sequence_is_new_once_in_any_order() {
     for seed in 0..200 {
         let mut random = SplitMix::new(seed);
         let (mut seen, mut model) = (Seen::default(), BTreeSet::new());
@@ -42,7 +42,7 @@ fn a_sequence_is_new_once_in_whatever_order_they_come() {
 }
 
 #[test]
-fn to_who_begins_anew_everything_is_new_once_and_what_came_before_is_held_yet() {
+fn restart_keeps_receipts() {
     for seed in 0..100 {
         let mut random = SplitMix::new(seed);
         let (mut seen, mut ever) = (Seen::default(), Seen::default());
@@ -61,7 +61,7 @@ fn to_who_begins_anew_everything_is_new_once_and_what_came_before_is_held_yet() 
 }
 
 #[test]
-fn what_plans_of_those_before_bring_is_held_and_not_for_who_begins() {
+fn former_plans_are_cancelled_but_held() {
     let mut seen = Seen::default();
     assert_eq!(seen.insert(Epoch(3), Sequence(0)), Ok(()));
     seen.begin_anew(Some(Epoch(3)));
@@ -77,14 +77,14 @@ fn what_plans_of_those_before_bring_is_held_and_not_for_who_begins() {
 }
 
 #[test]
-fn of_many_ranges_the_oldest_gap_is_settled_and_the_newest_are_told() {
+fn many_ranges_settle_oldest_gap() {
     let mut seen = Seen::default();
     let most = SEEN_RANGES_MAX as u64;
     for at in 0..=most {
         assert_eq!(seen.insert(PLAN, Sequence(10 + 2 * at)), Ok(()));
     }
     let late = seen.insert(PLAN, Sequence(5));
-    assert_eq!(late, Err(DropCause::Duplicate), "nobody waits for it");
+    assert_eq!(late, Err(DropCause::Duplicate), "it is no longer awaited");
     let held = seen.held();
     assert_eq!((held.floor, held.ranges.len()), (11, RECEIPT_RANGES_MAX));
     assert!(held.has(Sequence(10 + 2 * most)) && !held.has(Sequence(12)));
@@ -92,7 +92,7 @@ fn of_many_ranges_the_oldest_gap_is_settled_and_the_newest_are_told() {
 }
 
 #[test]
-fn a_sink_lacks_what_lies_before_what_has_come_and_may_have_what_is_not_told() {
+fn lacks_only_gaps_within_told_ranges() {
     let lacked = |held: &Held, sequences: core::ops::Range<u64>| -> Vec<u64> {
         let all = sequences.map(Sequence);
         let lacked = all.filter(|sequence| held.lacks(*sequence));
@@ -110,7 +110,11 @@ fn a_sink_lacks_what_lies_before_what_has_come_and_may_have_what_is_not_told() {
     };
     let most = RECEIPT_RANGES_MAX as u64;
     let all_told = lacked(&many(most - 1), 0..200);
-    assert_eq!(all_told.first(), Some(&3), "what is not told has not come");
+    assert_eq!(
+        all_told.first(),
+        Some(&3),
+        "what is not named has not arrived"
+    );
     assert_eq!(all_told.len() as u64, 7 + most - 2);
     let newest_told = lacked(&many(most), 0..200);
     assert_eq!(newest_told.first(), Some(&11));
@@ -119,7 +123,7 @@ fn a_sink_lacks_what_lies_before_what_has_come_and_may_have_what_is_not_told() {
 }
 
 #[test]
-fn what_lies_below_a_floor_that_may_have_been_raised_is_not_known_to_have_come() {
+fn raised_floor_names_nothing() {
     let ranges = |count: u64| (0..count).map(|at| 20 + 2 * at..21 + 2 * at).collect();
     let few = Held {
         floor: 10,
