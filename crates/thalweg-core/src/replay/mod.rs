@@ -1,21 +1,20 @@
-//! What a node keeps of the streams that pass it, so that who joins late need not wait for the next key ADU.
+//! The newest group of each stream that passes a node, so that a late joiner need not wait for the
+//! next key ADU.
 //!
-//! *The idea.* A receiver can start at a key ADU of the base layer, and needs what follows it. So of each plan there is one
-//! *group*: the newest such ADU that is here whole, and all that has come after it. When another has come whole, what is older
-//! goes. A joiner is given the group, then what is live.
+//! *The idea.* A receiver can start at a key ADU of the base layer, and needs everything after it.
+//! So each plan has one *group*: the newest such ADU that has arrived completely, and all ADUs
+//! after it. When another key ADU is complete, older ADUs are dropped. A joiner gets the group,
+//! then the live stream.
 //!
 //! ```text
 //!  key 40 · 41 · 42 · … · 64 │ key 65 · 66            65 still arrives: the group begins at 40
-//!                            │ key 65 · 66 · 67       65 is here: the group begins at 65, and 40 to 64 are gone
+//!                            │ key 65 · 66 · 67       65 is here: the group begins at 65, 40 to 64 are gone
 //! ```
 //!
-//! A group that has a hole in the middle is worth nothing, so what goes for want of room goes whole: of one that is too long
-//! nothing is kept until the next key ADU, and of all together the longest goes first. A plan without key ADUs has no group.
+//! A group with a hole is worthless, so evictions take whole groups. A plan without key ADUs has no group.
 //!
-//! What is in a group is late by design. It is given out as if it came now: with what the newest of it had left of its time when
-//! it came, counted from now, so that all of it has one deadline and goes by sequence.
-//!
-//! *What it does not do.* It sends nothing, and does not know who joins. The end of a stream is not kept.
+//! *What it does not do.* It sends nothing, and does not know which sinks join. The end of a stream
+//! is not kept.
 //!
 //! *Sources.* docs/recast.md §6.
 
@@ -33,7 +32,7 @@ mod tests;
 
 pub use opening::{OPENING_MAX, Opening};
 
-/// A stream and the plan under which its ADUs come; at its source, where they come under none, [`Epoch`] 0.
+/// A stream and the plan that brings its ADUs; at the source, where they come under none, [`Epoch`] 0.
 pub type Plan = (StreamId, Epoch);
 
 /// The groups of all plans on a node.
@@ -45,26 +44,26 @@ pub struct Replay {
 
 #[derive(Debug)]
 struct Group {
-    /// The sequence of the key ADU that it begins with, once that is here whole.
+    /// The sequence of its key ADU, once that is complete.
     key: Option<u64>,
-    /// That of the first key ADU that began to come: until one is here nothing before it is wanted.
-    coming: u64,
+    /// The sequence of the first key ADU that began to arrive; earlier ADUs are not kept.
+    first_key: u64,
     adus: BTreeMap<u64, Adu>,
     bytes: u64,
     newest: Newest,
 }
 
-/// What is known of the ADU of the greatest sequence when it came.
+/// The ADU with the greatest sequence, as it arrived.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
     sequence: u64,
-    /// What it had left of its time; `None` if it has no deadline.
-    left: Option<Duration>,
+    /// The time that was left until its deadline; `None` without a deadline.
+    time_left: Option<Duration>,
     mark: Mark,
 }
 
 impl Replay {
-    /// Takes in that an ADU begins to come; returns whether it is to be told when it is whole.
+    /// Handles the start of an ADU; returns whether to call [`Replay::handle_whole`] when it is complete.
     ///
     /// Cost    O(log groups)
     pub fn handle_begun(&mut self, plan: Plan, header: &Header) -> bool {
@@ -81,30 +80,31 @@ impl Replay {
         }
         let group = self.groups.entry(plan).or_insert_with(|| Group {
             key: None,
-            coming: sequence,
+            first_key: sequence,
             adus: BTreeMap::new(),
             bytes: 0,
             newest: Newest {
                 sequence,
-                left: None,
+                time_left: None,
                 mark: Mark::NONE,
             },
         });
         sequence >= group.start()
     }
 
-    /// Takes in an ADU that is here whole, and of which that was wanted.
+    /// Handles a complete ADU that [`Replay::handle_begun`] asked for.
     ///
-    /// Cost    O(log ADUs); of a key ADU O(ADUs that go)
+    /// Cost    O(log ADUs); for a key ADU O(dropped ADUs)
     pub fn handle_whole(&mut self, plan: Plan, adu: &Adu, now: Instant) {
         let Some(group) = self.groups.get_mut(&plan) else {
             return;
         };
         let before = group.bytes;
-        group.take(adu, now);
+        group.insert(adu, now);
         let is_too_long =
             group.adus.len() > REPLAY_ADUS_MAX || group.bytes > REPLAY_BYTES_MAX.as_bytes();
         self.bytes = self.bytes - before + group.bytes;
+        // A group with a hole is worthless: one that is too long waits for the next key ADU.
         if is_too_long {
             self.forget(plan);
         }
@@ -117,14 +117,15 @@ impl Replay {
         }
     }
 
-    /// Forgets the group of a plan.
+    /// Drops the group of a plan.
     pub fn forget(&mut self, plan: Plan) {
         if let Some(group) = self.groups.remove(&plan) {
             self.bytes -= group.bytes;
         }
     }
 
-    /// Returns the group of a plan by sequence, as if it came now; nothing if its key ADU is not here.
+    /// Returns the group of a plan in sequence, as if it arrived now; nothing if its key ADU is not
+    /// complete.
     ///
     /// Cost    O(ADUs); payloads are shared
     pub fn group(&self, plan: Plan, now: Instant) -> Vec<Adu> {
@@ -132,7 +133,12 @@ impl Replay {
         let Some((group, key)) = group.and_then(|group| Some((group, group.key?))) else {
             return Vec::new();
         };
-        let deadline = group.newest.left.map_or(Instant::NEVER, |left| now + left);
+        // A group is late by design. All of it gets the time that the newest ADU had left, counted
+        // from now, so that it has one deadline and leaves in sequence.
+        let deadline = group
+            .newest
+            .time_left
+            .map_or(Instant::NEVER, |left| now + left);
         let adus = group.adus.range(key..).map(|(_, adu)| {
             let mut adu = adu.clone();
             adu.header.deadline = deadline;
@@ -142,7 +148,7 @@ impl Replay {
         adus.collect()
     }
 
-    /// Returns how many ADUs are kept, and how many payload bytes.
+    /// Returns the number of kept ADUs and their payload bytes.
     ///
     /// Cost    O(groups)
     pub fn size(&self) -> (usize, u64) {
@@ -152,12 +158,12 @@ impl Replay {
 }
 
 impl Group {
-    /// Returns the sequence before which nothing is wanted.
+    /// Returns the first sequence to be kept.
     fn start(&self) -> u64 {
-        self.key.unwrap_or(self.coming)
+        self.key.unwrap_or(self.first_key)
     }
 
-    fn take(&mut self, adu: &Adu, now: Instant) {
+    fn insert(&mut self, adu: &Adu, now: Instant) {
         let header = &adu.header;
         let sequence = header.sequence.0;
         if sequence < self.start() {
@@ -174,18 +180,18 @@ impl Group {
             let has_deadline = !header.deadline.is_never();
             self.newest = Newest {
                 sequence,
-                left: has_deadline.then(|| header.deadline.saturating_since(now)),
+                time_left: has_deadline.then(|| header.deadline.saturating_since(now)),
                 mark: header.mark(),
             };
         }
         self.bytes += adu.payload.len() as u64;
-        if let Some(twin) = self.adus.insert(sequence, adu.clone()) {
-            self.bytes -= twin.payload.len() as u64;
+        if let Some(duplicate) = self.adus.insert(sequence, adu.clone()) {
+            self.bytes -= duplicate.payload.len() as u64;
         }
     }
 }
 
-/// Returns whether a receiver can start at an ADU: a key of the base layer, for the others need that.
+/// Returns whether a receiver can start at an ADU: a key of the base layer, which the other layers need.
 const fn is_key(header: &Header) -> bool {
     header.layer == 0 && header.flags.contains(Flags::KEY)
 }

@@ -1,13 +1,13 @@
-//! The first seconds of a stream, kept whole for sinks that wait for it.
+//! The opening of a stream: its first seconds, kept completely for sinks that wait for it.
 //!
-//! *The idea.* A sink that waits hears of a stream when its producer announces it, asks for it, and a plan is
-//! made: some round trips, while the producer already gives. So all that is given in the first
-//! [`OPENING_MAX`] is kept, and each sink whose first plan comes into force within that time is given all of
-//! it that is of use still. When the time is over what nobody was given is lost for want of a sink, and later
-//! sinks begin with the newest group ([`Replay`](super::Replay)).
+//! *The idea.* A waiting sink learns of a stream when its producer announces it, subscribes, and a
+//! plan is made: some round trips, while the producer already sends. So everything from the first
+//! [`OPENING_MAX`] is kept, and each sink with its first plan in force within that time gets all of
+//! it that is still of use. After that, ADUs that no sink got are lost for lack of a subscriber,
+//! and later sinks start with the newest group ([`Replay`](super::Replay)).
 //!
 //! ```text
-//! first ADU ─────── Subscribe ── plan in force: all since the first ADU ── plan of another: the same ─── 5 s: nothing more is kept
+//! first ADU ── Subscribe ── plan in force: all since the first ADU ── another's: the same ── 5 s: no more
 //! ```
 //!
 //! *What it does not do.* It sends nothing and reads no clock.
@@ -21,28 +21,28 @@ use crate::id::NodeId;
 use crate::limits::{REPLAY_ADUS_MAX, REPLAY_BYTES_MAX};
 use crate::time::{Duration, Instant};
 
-/// For so long the opening of a stream is kept: a record, a subscription, a planning and a deployment over a
-/// way of 600 ms, each of which may be lost once.
+/// How long the opening is kept: a record, a subscription, a planning and a deployment over a path
+/// with a round trip of 600 ms, each of which may be lost once.
 pub const OPENING_MAX: Duration = Duration::from_secs(5);
 
-/// What was given since a stream's first ADU.
+/// The ADUs of a stream since its first.
 #[derive(Debug, Default)]
 pub struct Opening {
     /// When it is over; unknown before the first ADU.
     until: Option<Instant>,
-    /// Each with whether it was given by a plan when it came.
+    /// Each ADU, and whether a plan carried it when it came.
     adus: VecDeque<(Adu, bool)>,
     bytes: u64,
-    /// The sinks that have been given it: one that comes back has had it.
+    /// The sinks that got it: one that returns has it already.
     served: BTreeSet<NodeId>,
     is_over: bool,
-    /// What nobody was given and nobody will be.
+    /// ADUs that no sink got or will get.
     lost: Vec<Header>,
 }
 
 impl Opening {
-    /// Takes in an ADU that is given, by a plan or by none; returns whether it is kept. Of more than there is
-    /// room for the oldest goes.
+    /// Handles an ADU of the producer, sent by a plan or by none; returns whether it is kept.
+    /// Beyond the bounds, the oldest is dropped.
     pub fn handle_given(&mut self, adu: &Adu, has_plan: bool, now: Instant) -> bool {
         let until = *self.until.get_or_insert(now + OPENING_MAX);
         if now >= until {
@@ -65,8 +65,8 @@ impl Opening {
         true
     }
 
-    /// Returns what a sink begins with whose plan is in force now, by sequence: what is not past its
-    /// deadline, and nothing if it has been given it before.
+    /// Returns what a sink with a first plan in force starts with, in sequence: the ADUs before
+    /// their deadlines, and nothing if it got the opening before.
     pub fn replay(&mut self, sink: NodeId, now: Instant) -> Vec<Adu> {
         if self.until.is_some_and(|until| now >= until) {
             self.close();
@@ -79,7 +79,7 @@ impl Opening {
         of_use.cloned().collect()
     }
 
-    /// Keeps nothing any more; what nobody was given is lost.
+    /// Ends the opening; ADUs that no sink got are lost.
     pub fn close(&mut self) {
         self.is_over = true;
         self.bytes = 0;
@@ -90,12 +90,12 @@ impl Opening {
         }
     }
 
-    /// Returns what was lost since this was asked last.
+    /// Returns the lost ADUs since the last call.
     pub fn take_lost(&mut self) -> Vec<Header> {
         mem::take(&mut self.lost)
     }
 
-    /// Returns how many ADUs are kept that nobody was given.
+    /// Returns the number of kept ADUs that no sink got.
     pub fn awaited(&self) -> usize {
         if !self.served.is_empty() {
             return 0;
@@ -107,8 +107,8 @@ impl Opening {
 
 #[cfg(test)]
 mod tests {
-    //! Proves that the opening of a stream is whole for each sink that comes in time, within its bounds, and
-    //! lost once or not at all.
+    //! Proves that each sink that comes in time gets the whole opening, within its bounds, and that
+    //! losses are reported at most once.
 
     use alloc::vec;
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::id::{Sequence, StreamId};
 
-    const BEGIN: Instant = Instant::from_nanos(1_000_000_000);
+    const START: Instant = Instant::from_nanos(1_000_000_000);
 
     fn adu(sequence: u64, bytes: usize) -> Adu {
         Adu {
@@ -136,72 +136,72 @@ mod tests {
     }
 
     #[test]
-    fn opening_is_whole_for_each_sink_that_comes_in_time() {
+    fn each_timely_sink_gets_all() {
         let mut opening = Opening::default();
         for sequence in 0..3 {
-            assert!(opening.handle_given(&adu(sequence, 10), false, BEGIN));
+            assert!(opening.handle_given(&adu(sequence, 10), false, START));
         }
         assert_eq!(opening.awaited(), 3);
-        assert_eq!(replayed(&mut opening, 1, BEGIN), [0, 1, 2]);
+        assert_eq!(replayed(&mut opening, 1, START), [0, 1, 2]);
         assert_eq!(opening.awaited(), 0);
-        assert!(opening.handle_given(&adu(3, 10), false, BEGIN));
-        assert_eq!(replayed(&mut opening, 2, BEGIN), [0, 1, 2, 3], "another");
-        assert_eq!(replayed(&mut opening, 1, BEGIN), [0; 0], "it is back");
-        assert!(!opening.handle_given(&adu(4, 10), false, BEGIN + OPENING_MAX));
-        assert_eq!(replayed(&mut opening, 3, BEGIN + OPENING_MAX), [0; 0]);
+        assert!(opening.handle_given(&adu(3, 10), false, START));
+        assert_eq!(replayed(&mut opening, 2, START), [0, 1, 2, 3], "another");
+        assert_eq!(replayed(&mut opening, 1, START), [0; 0], "it has returned");
+        assert!(!opening.handle_given(&adu(4, 10), false, START + OPENING_MAX));
+        assert_eq!(replayed(&mut opening, 3, START + OPENING_MAX), [0; 0]);
         assert!(opening.take_lost().is_empty(), "a sink has them");
     }
 
     #[test]
-    fn opening_that_nobody_gets_is_lost_once() {
+    fn unclaimed_adus_are_lost_once() {
         let mut opening = Opening::default();
         for sequence in 0..3 {
-            opening.handle_given(&adu(sequence, 10), false, BEGIN);
+            opening.handle_given(&adu(sequence, 10), false, START);
         }
         assert!(opening.take_lost().is_empty(), "a sink may come");
         opening.close();
         assert_eq!(sequences(&opening.take_lost()), [0, 1, 2]);
         opening.close();
         assert_eq!((opening.take_lost().len(), opening.awaited()), (0, 0));
-        assert_eq!(replayed(&mut opening, 1, BEGIN), [0; 0]);
+        assert_eq!(replayed(&mut opening, 1, START), [0; 0]);
     }
 
     #[test]
-    fn opening_that_a_plan_carried_is_no_loss() {
+    fn carried_adu_is_not_lost() {
         let mut opening = Opening::default();
-        opening.handle_given(&adu(0, 10), false, BEGIN);
-        // A sink that has not waited begins.
-        opening.handle_given(&adu(1, 10), true, BEGIN);
+        opening.handle_given(&adu(0, 10), false, START);
+        // A sink that has not waited starts.
+        opening.handle_given(&adu(1, 10), true, START);
         assert_eq!(opening.awaited(), 1);
         opening.close();
         assert_eq!(sequences(&opening.take_lost()), [0]);
     }
 
     #[test]
-    fn opening_keeps_no_more_than_its_bounds() {
+    fn size_is_bounded() {
         let mut opening = Opening::default();
         let third = REPLAY_BYTES_MAX.as_bytes() as usize / 3;
         for sequence in 0..5 {
-            opening.handle_given(&adu(sequence, third), false, BEGIN);
+            opening.handle_given(&adu(sequence, third), false, START);
         }
         assert_eq!(sequences(&opening.take_lost()), [0, 1]);
-        assert_eq!(replayed(&mut opening, 1, BEGIN), [2, 3, 4]);
+        assert_eq!(replayed(&mut opening, 1, START), [2, 3, 4]);
         let mut opening = Opening::default();
         for sequence in 0..=REPLAY_ADUS_MAX as u64 {
-            opening.handle_given(&adu(sequence, 0), false, BEGIN);
+            opening.handle_given(&adu(sequence, 0), false, START);
         }
         assert_eq!(sequences(&opening.take_lost()), [0]);
     }
 
     #[test]
-    fn opening_leaves_out_what_is_past_its_deadline() {
+    fn expired_adus_are_left_out() {
         let mut opening = Opening::default();
         for sequence in 0..2 {
             let mut adu = adu(sequence, 10);
-            adu.header.deadline = BEGIN + Duration::from_secs(1 + sequence);
-            opening.handle_given(&adu, false, BEGIN);
+            adu.header.deadline = START + Duration::from_secs(1 + sequence);
+            opening.handle_given(&adu, false, START);
         }
-        let now = BEGIN + Duration::from_millis(1_500);
+        let now = START + Duration::from_millis(1_500);
         assert_eq!(replayed(&mut opening, 1, now), [1]);
     }
 }

@@ -1,5 +1,5 @@
-//! Proves that what is given to who joins late begins with the newest whole key ADU and has no hole that its coming had not, and
-//! that every bound holds by whole groups. The last test holds that against any order of coming.
+//! Proves that a joiner gets the newest complete key ADU and everything since without a new hole,
+//! and that every bound drops whole groups. The last test checks this for any order of arrival.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,7 +37,7 @@ fn give(replay: &mut Replay, plan: Plan, adu: &Adu) -> bool {
     is_wanted
 }
 
-/// Gives ADUs of ten bytes, of which those are keys whose sequence is so many times something.
+/// Hands over ADUs of ten bytes; those with a sequence divisible by `key_every` are keys.
 fn given(sequences: core::ops::Range<u64>, key_every: u64) -> Replay {
     let mut replay = Replay::default();
     for sequence in sequences {
@@ -54,7 +54,7 @@ fn group(replay: &Replay, of: Plan) -> Vec<u64> {
 }
 
 #[test]
-fn a_group_begins_with_the_newest_key_adu_and_goes_when_the_next_is_whole() {
+fn group_starts_at_newest_whole_key() {
     let mut replay = given(3..18, 5);
     assert_eq!(group(&replay, plan(1)), [15, 16, 17]);
     assert_eq!(replay.size(), (3, 30));
@@ -70,7 +70,7 @@ fn a_group_begins_with_the_newest_key_adu_and_goes_when_the_next_is_whole() {
 }
 
 #[test]
-fn what_follows_a_first_key_adu_that_still_comes_is_there_when_that_is_whole() {
+fn group_waits_for_its_first_key() {
     let mut replay = Replay::default();
     let key = adu(5, Flags::KEY, 10);
     assert!(!give(&mut replay, plan(1), &adu(4, Flags::NONE, 10)));
@@ -82,7 +82,7 @@ fn what_follows_a_first_key_adu_that_still_comes_is_there_when_that_is_whole() {
 }
 
 #[test]
-fn nothing_is_kept_without_a_key_adu_of_the_base_nor_of_the_end() {
+fn no_group_without_base_key() {
     let mut replay = Replay::default();
     let mut upper = adu(1, Flags::KEY, 10);
     upper.header.layer = 1;
@@ -97,7 +97,7 @@ fn nothing_is_kept_without_a_key_adu_of_the_base_nor_of_the_end() {
 }
 
 #[test]
-fn what_is_given_out_has_one_deadline_and_the_newest_mark() {
+fn group_has_one_deadline_and_newest_mark() {
     let mut replay = given(0..2, 5);
     let mut last = adu(2, Flags::NONE, 10);
     last.header.deadline = NOW + Duration::from_millis(40);
@@ -116,7 +116,7 @@ fn what_is_given_out_has_one_deadline_and_the_newest_mark() {
 }
 
 #[test]
-fn a_group_that_is_too_long_goes_whole_and_the_next_key_adu_begins_another() {
+fn too_long_group_is_dropped_whole() {
     let most = REPLAY_ADUS_MAX as u64;
     let mut replay = given(0..most, u64::MAX);
     assert_eq!(replay.size().0, REPLAY_ADUS_MAX);
@@ -135,7 +135,7 @@ fn a_group_that_is_too_long_goes_whole_and_the_next_key_adu_begins_another() {
 }
 
 #[test]
-fn the_longest_group_goes_when_all_together_are_too_long() {
+fn longest_group_is_dropped_first() {
     let bytes = REPLAY_BYTES_MAX.as_bytes();
     let room = (REPLAY_TOTAL_BYTES_MAX.as_bytes() / bytes) as u32;
     let mut replay = Replay::default();
@@ -152,7 +152,7 @@ fn the_longest_group_goes_when_all_together_are_too_long() {
 }
 
 #[test]
-fn no_more_plans_than_the_bound_have_a_group() {
+fn number_of_groups_is_bounded() {
     let mut replay = Replay::default();
     for epoch in 0..=REPLAY_GROUPS_MAX as u32 {
         let is_kept = give(&mut replay, plan(epoch), &adu(0, Flags::KEY, 1));
@@ -162,10 +162,10 @@ fn no_more_plans_than_the_bound_have_a_group() {
 }
 
 proptest! {
-    /// Whatever comes in whatever order, begun here and whole there: the group is what came whole from its key ADU on, of all
-    /// that began after that key had.
+    /// For any order of starts and completions, the group is everything that was completed from its
+    /// key ADU on, among the ADUs that started after that key.
     #[test]
-    fn a_group_is_all_that_came_since_its_key(order in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle(), lost in 0..40u64) {
+    fn group_is_complete_since_its_key(order in Just((0..40u64).collect::<Vec<_>>()).prop_shuffle(), lost in 0..40u64) {
         let mut replay = Replay::default();
         let flags = |sequence: u64| if sequence.is_multiple_of(8) { Flags::KEY } else { Flags::NONE };
         let mut came: Vec<u64> = Vec::new();
