@@ -1,8 +1,9 @@
-//! Tickets that were given out, and what is left of them.
+//! Tickets that were issued, and their remaining uses.
 //!
-//! *The idea.* An inviter keeps a digest of each ticket's secret, never the secret: who reads its memory or its file can
-//! redeem nothing. A ticket is taken by as many nodes as it was made for. A node that took it and did not hear the answer
-//! asks again and gets the same serial, so that a revocation in between is not undone by asking.
+//! *The idea.* An inviter stores a digest of each ticket's secret, never the secret: its memory or
+//! file lets no reader redeem a ticket. A ticket admits as many nodes as it was made for. A node
+//! that missed the answer asks again and gets the same serial, so that a repeated request does not
+//! undo a revocation in between.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,69 +13,69 @@ use crate::id::NodeId;
 use crate::limits::{INVITATION_USES_MAX, INVITATIONS_MAX};
 use crate::time::{Duration, Rough};
 
-/// What one ticket is good for.
+/// One ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invitation {
-    /// What is granted to who redeems it.
+    /// The rights granted to a node that redeems it.
     pub rights: Rights,
-    /// From this on it is not redeemed any more.
+    /// When it expires.
     pub expiry: UnixTime,
     /// How many nodes may redeem it.
     pub uses: usize,
-    /// How long a grant lasts from when it is redeemed; `NEVER` for no end.
+    /// How long the grant lasts after redemption; `NEVER` for no end.
     pub lasts: Duration,
-    /// Who has redeemed it, with the serials of their grants.
+    /// The nodes that have redeemed it, with the serials of their grants.
     pub taken: Vec<(NodeId, u64)>,
 }
 
-/// A ticket that was redeemed.
+/// A redeemed ticket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redeemed {
-    /// What is to be granted.
+    /// The rights to grant.
     pub rights: Rights,
-    /// For how long.
+    /// How long the grant lasts.
     pub lasts: Duration,
-    /// Under which serial.
+    /// The serial of the grant.
     pub serial: u64,
 }
 
-/// A ticket is not redeemed, and why.
+/// Why a ticket is not redeemed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotRedeemed {
-    /// Its secret is not known.
-    #[error("it knows no such ticket: another node gave it out, or it was withdrawn")]
+    /// Its secret is unknown.
+    #[error("it knows no such ticket: another node issued it, or it was withdrawn")]
     Unknown,
-    /// Its time is over.
+    /// It has expired.
     #[error("the ticket expired {} ago by its clock", Rough(*seconds))]
     Late {
-        /// How long ago.
+        /// How long ago, in s.
         seconds: u64,
     },
-    /// As many nodes as it was made for have redeemed it.
+    /// It has no uses left.
     #[error("the ticket was for {uses} and has been used")]
     Used {
         /// How many nodes it was made for.
         uses: usize,
     },
-    /// There is no room for another.
-    #[error("{INVITATIONS_MAX} tickets are open, which is the limit: wait until some expire")]
+    /// The maximum number of tickets is open.
+    #[error("{INVITATIONS_MAX} tickets are open, the maximum: wait until some expire")]
     TooMany,
 }
 
-/// The tickets that a node has given out, by the digests of their secrets.
+/// The open tickets of a node, by the digests of their secrets.
 #[derive(Clone, Debug, Default)]
 pub struct Invitations {
     open: BTreeMap<[u8; 32], Invitation>,
 }
 
 impl Invitations {
-    /// Returns the tickets that are kept, with the digests of their secrets.
+    /// Returns the open tickets with the digests of their secrets.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8; 32], &Invitation)> {
         self.open.iter()
     }
 
-    /// Keeps a ticket; its uses are cut to what a ticket may have. What has expired is forgotten.
+    /// Adds a ticket, with its uses clamped to the limit, and drops expired ones.
     pub fn insert(
         &mut self,
         digest: [u8; 32],
@@ -91,7 +92,7 @@ impl Invitations {
         Ok(())
     }
 
-    /// Redeems a ticket for a node; `serial` is that of a new grant.
+    /// Redeems a ticket for a node; `serial` is for a new grant.
     pub fn redeem(
         &mut self,
         digest: &[u8; 32],

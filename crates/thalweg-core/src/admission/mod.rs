@@ -1,23 +1,24 @@
-//! Who may do what in a fabric: grants by its owner's key, and their end.
+//! Rights in a fabric: granted with the owner's key, and how they end.
 //!
-//! *The idea.* A fabric is its owner's key. What a node may do stands in a grant that the owner has signed, or a delegate
-//! whom the owner lets invite others; so any node can check any other, near or far, without asking anybody. What was
-//! granted ends by itself at its expiry, or at once by a signed revocation. Each node keeps a [`Roll`] of those that it
-//! has seen a good grant of; a fabric without an owner has a roll on which everybody stands with all rights.
+//! *The idea.* A fabric is its owner's key. The rights of a node stand in a grant signed by the
+//! owner, or by a delegate with the owner's right to invite. So any node can check any other, near
+//! or far, without asking a third. A grant ends at its expiry, or at once by a signed revocation.
+//! Each node keeps a [`Roll`] of the nodes with a valid grant; in a fabric without an owner, every
+//! node has all rights.
 //!
 //! ```text
-//! owner ──signs──► grant of a delegate (with `invite`) ──signs──► grant of a node        no longer chain than this
+//! owner ──signs──► grant of a delegate (with `invite`) ──signs──► grant of a node        the longest chain
 //!   └───signs────► grant of a node
 //! ```
 //!
 //! | file | what it is |
 //! |---|---|
 //! | `rights` | what can be granted |
-//! | `roll` | who has it now: credentials and warrants in, rights out |
-//! | `invitations` | tickets that were given out, and what is left of them |
+//! | `roll` | the members and their rights: credentials and warrants in, rights out |
+//! | `invitations` | tickets that were issued, and their remaining uses |
 //!
-//! *What it does not do.* It holds no key and reads no clock: signatures are checked by a function that is passed in, and
-//! the time of day is an argument. The bytes are those of [`crate::wire::admission`].
+//! *What it does not do.* It holds no key and reads no clock: a function that is passed in checks
+//! signatures, and the time of day is an argument. The encoding is in [`crate::wire::admission`].
 //!
 //! *Sources.* docs/admission.md; docs/decisions/0014-rights-by-signed-grants.md.
 

@@ -1,4 +1,4 @@
-//! What a node may do, and until when.
+//! Rights of a node, and times of day.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -12,27 +12,27 @@ use crate::wire::VARINT_MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct Rights(u8);
 
-/// The text names no right.
+/// The text is not a right.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a right: use publish, subscribe, relay, see-plaintext, invite, or several with commas between"
+    "`{0}` is not a right: use publish, subscribe, relay, see-plaintext, invite, or several separated by commas"
 )]
 pub struct BadRight(String);
 
 impl Rights {
-    /// None: the node may connect, and that is all.
+    /// No right: the node may connect, and nothing more.
     pub const NONE: Self = Self(0);
-    /// To announce streams.
+    /// Announce streams.
     pub const PUBLISH: Self = Self(1);
-    /// To be served streams.
+    /// Receive streams.
     pub const SUBSCRIBE: Self = Self(2);
-    /// To stand on the way of others' streams.
+    /// Relay streams of other nodes.
     pub const RELAY: Self = Self(4);
-    /// To see the payload of confidential streams.
+    /// See the payload of confidential streams.
     pub const SEE_PLAINTEXT: Self = Self(8);
-    /// To grant to others what it may itself, but not this.
+    /// Grant its own rights to others, except this one.
     pub const INVITE: Self = Self(16);
-    /// What members have who were invited without a word about rights.
+    /// The default rights of an invited node.
     pub const MEMBER: Self = Self(1 | 2 | 4);
     /// Every right.
     pub const ALL: Self = Self(31);
@@ -45,7 +45,7 @@ impl Rights {
         (Self::INVITE, "invite"),
     ];
 
-    /// Returns the set of these bits, if each of them means something.
+    /// Returns the set with these bits, if each bit is a right.
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits & !Self::ALL.0 == 0 {
             Some(Self(bits))
@@ -59,18 +59,18 @@ impl Rights {
         self.0
     }
 
-    /// Returns whether all of `other` is in the set.
+    /// Returns whether the set contains all of `other`.
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// Returns what is in the set and not in `other`.
+    /// Returns the rights in the set and not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// Returns what is in one of the two sets.
+    /// Returns the union of the two sets.
     #[must_use]
     pub const fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -116,17 +116,17 @@ impl FromStr for Rights {
     }
 }
 
-/// A time of day: whole seconds since the start of 1970, by the clock of whoever says it.
+/// A time of day: whole seconds since the start of 1970, by the clock of the node that states it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct UnixTime(u64);
 
 impl UnixTime {
     /// The start of 1970.
     pub const ZERO: Self = Self(0);
-    /// After all others.
+    /// Later than all others.
     pub const NEVER: Self = Self(VARINT_MAX);
 
-    /// Returns the time so many seconds after the start of 1970.
+    /// Returns the time this many seconds after the start of 1970.
     pub const fn from_seconds(seconds: u64) -> Self {
         if seconds < VARINT_MAX {
             Self(seconds)
@@ -135,7 +135,7 @@ impl UnixTime {
         }
     }
 
-    /// Returns the time so long after the start of 1970, rounded down.
+    /// Returns the time this long after the start of 1970, rounded down.
     pub const fn since_1970(elapsed: Duration) -> Self {
         Self::from_seconds(elapsed.as_nanos() / 1_000_000_000)
     }
@@ -145,7 +145,7 @@ impl UnixTime {
         self.0
     }
 
-    /// Returns the time so much later; `NEVER` stays.
+    /// Returns the time this much later, rounded up; `NEVER` stays.
     #[must_use]
     pub const fn after(self, time: Duration) -> Self {
         if time.is_never() {
@@ -157,7 +157,7 @@ impl UnixTime {
         )
     }
 
-    /// Returns the time so much earlier, the start of 1970 at the earliest.
+    /// Returns the time this much earlier, at least the start of 1970.
     #[must_use]
     pub const fn before(self, time: Duration) -> Self {
         Self(self.0.saturating_sub(time.as_nanos() / 1_000_000_000))

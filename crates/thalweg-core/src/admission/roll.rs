@@ -1,11 +1,11 @@
-//! The roll: who has which rights now.
+//! The roll: the members of a fabric and their present rights.
 //!
-//! *The idea.* Only what holds stands on it. A credential is checked once, when it comes; what may end it later (its
-//! expiry, a warrant) takes it off again. So rights are a look into a table, at any time and without a clock.
+//! *The idea.* The roll holds valid credentials only. A credential is checked once, on arrival; its expiry
+//! or a warrant removes it later. So a check of rights is a table lookup that needs no clock.
 //!
 //! ```text
-//! of two grants of one node   the owner's is kept; of two of one kind that with the larger serial
-//! a warrant                   takes off every member whose chain has a grant that it reaches
+//! two grants of one node   the owner's is kept; of the same kind of issuer, the one with the larger serial
+//! a warrant                removes every member with a grant in its chain that the warrant reaches
 //! ```
 
 use alloc::collections::BTreeMap;
@@ -18,125 +18,125 @@ use crate::time::Rough;
 use crate::wire::admission::{Credential, Grant, Revocation, Sign, Signed, Warrant};
 use crate::wire::control::SIGNATURE_BYTES;
 
-/// Says whether a node has signed a message.
+/// Returns whether a node has signed a message.
 pub type Verify<'a> = &'a dyn Fn(NodeId, &[u8], &[u8; SIGNATURE_BYTES]) -> bool;
 
 /// The nodes that have lost all rights.
 pub type Expelled = Vec<NodeId>;
 
-/// What a credential or warrant meant.
+/// The effect of a credential or warrant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// It changes who may do what: pass it on.
+    /// It changes rights: forward it.
     Changed,
-    /// Nothing that is not known already: drop it.
+    /// It is known already: drop it.
     Known,
 }
 
-/// A credential or warrant does not hold.
+/// Why a credential or warrant is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Unfit {
-    /// There are no grants where there is no owner.
+    /// Without an owner there are no grants.
     #[error("this node's fabric has no owner, so it takes no grants")]
     NoOwner,
-    /// It is another fabric's.
+    /// It is for another fabric.
     #[error("it is for the fabric {}, and this node belongs to {}", theirs.short(), ours.short())]
     OtherFabric {
-        /// Whose.
+        /// The fabric that it is for.
         theirs: NodeId,
-        /// This node's.
+        /// This node's fabric.
         ours: NodeId,
     },
-    /// It is another node's.
+    /// It is for another node.
     #[error("it was granted to {}, not to {}", granted.short(), shown_by.short())]
     OtherNode {
-        /// Whose it is.
+        /// The node that it is for.
         granted: NodeId,
-        /// Who shows it.
+        /// The node that presents it.
         shown_by: NodeId,
     },
     /// Its issuer has not signed it.
-    #[error("it does not bear the signature of {}", issuer.short())]
+    #[error("it is not signed by {}", issuer.short())]
     Forged {
-        /// Who is said to have signed it.
+        /// The issuer that it names.
         issuer: NodeId,
     },
     /// Its issuer is neither owner nor delegate.
     #[error("{} may not issue it: it is neither the owner nor enclosed as a delegate", issuer.short())]
     NotIssuer {
-        /// Who has signed it.
+        /// The issuer.
         issuer: NodeId,
     },
-    /// It holds more than its issuer may give.
-    #[error("{} grants `{excess}`, which it may not give", issuer.short())]
+    /// It grants more than its issuer may grant.
+    #[error("{} grants `{excess}`, which it may not grant", issuer.short())]
     Beyond {
-        /// Who has signed it.
+        /// The issuer.
         issuer: NodeId,
-        /// What is too much.
+        /// The rights in excess.
         excess: Rights,
     },
-    /// It is to hold for longer than its issuer may grant.
-    #[error("{} grants for longer than its own grant holds", issuer.short())]
+    /// It is valid for longer than its issuer may grant.
+    #[error("{} grants for longer than its own grant lasts", issuer.short())]
     Outlasts {
-        /// Who has signed it.
+        /// The issuer.
         issuer: NodeId,
     },
-    /// The owner needs no grant, and nobody revokes it.
-    #[error("it is about the owner of the fabric, who has all rights by its key")]
+    /// The owner needs no grant, and cannot be revoked.
+    #[error("it concerns the owner of the fabric, which has all rights by its key")]
     OfOwner,
-    /// It does not hold yet.
-    #[error("it does not hold for another {} by this node's clock", Rough(*seconds))]
+    /// It is not valid yet.
+    #[error("it becomes valid in {} by this node's clock", Rough(*seconds))]
     Early {
-        /// How long not.
+        /// For how long, in s.
         seconds: u64,
     },
-    /// It does not hold any more.
+    /// It has expired.
     #[error("it expired {} ago by this node's clock", Rough(*seconds))]
     Late {
-        /// How long ago.
+        /// How long ago, in s.
         seconds: u64,
     },
     /// It was revoked.
     #[error("the grant of {} was revoked", node.short())]
     Revoked {
-        /// Whose grant.
+        /// The node with the revoked grant.
         node: NodeId,
     },
-    /// There is no room on the roll.
-    #[error("there are {0} entries on the roll already, which is the limit")]
+    /// The roll is full.
+    #[error("the roll is full: {0} entries are the limit")]
     Full(usize),
 }
 
-/// Who has which rights in a fabric.
+/// The members of a fabric and their rights.
 #[derive(Clone, Debug)]
 pub struct Roll {
     fabric: Option<NodeId>,
     members: BTreeMap<NodeId, Credential>,
-    /// By whose grants are revoked, and by whom.
+    /// By the node with revoked grants, and the issuer of the revocation.
     warrants: BTreeMap<(NodeId, NodeId), Warrant>,
-    /// Before this nobody's time is over; so members are looked through when it is, not each time somebody asks.
-    ends: UnixTime,
+    /// The earliest expiry of a member; until then, a timeout need not search the members.
+    next_expiry: UnixTime,
 }
 
 impl Roll {
-    /// Returns the roll of a fabric without an owner: everybody has all rights.
+    /// Returns the roll of a fabric without an owner: every node has all rights.
     pub const fn open() -> Self {
         Self {
             fabric: None,
             members: BTreeMap::new(),
             warrants: BTreeMap::new(),
-            ends: UnixTime::NEVER,
+            next_expiry: UnixTime::NEVER,
         }
     }
 
-    /// Returns the roll of the fabric that this key owns, on which only the owner stands.
+    /// Returns the roll of a fabric with this owner, and no other member.
     pub const fn of(owner: NodeId) -> Self {
         Self {
             fabric: Some(owner),
             members: BTreeMap::new(),
             warrants: BTreeMap::new(),
-            ends: UnixTime::NEVER,
+            next_expiry: UnixTime::NEVER,
         }
     }
 
@@ -145,7 +145,7 @@ impl Roll {
         self.fabric
     }
 
-    /// Returns what a node may do.
+    /// Returns the rights of a node.
     pub fn rights(&self, node: NodeId) -> Rights {
         match self.fabric {
             None => Rights::ALL,
@@ -161,12 +161,12 @@ impl Roll {
         self.rights(node).contains(rights)
     }
 
-    /// Returns whether a node belongs to the fabric, whatever it may do there.
+    /// Returns whether a node belongs to the fabric, with whatever rights.
     pub fn admits(&self, node: NodeId) -> bool {
         self.fabric.is_none_or(|owner| owner == node) || self.members.contains_key(&node)
     }
 
-    /// Returns the members that are not the owner, in the order of their keys.
+    /// Returns the members other than the owner, ordered by key.
     pub fn members(&self) -> impl Iterator<Item = (NodeId, &Credential)> {
         let members = self.members.iter();
         members.map(|(node, credential)| (*node, credential))
@@ -177,12 +177,12 @@ impl Roll {
         self.members.get(&node)
     }
 
-    /// Returns the warrants, in the order of whom they are about.
+    /// Returns the warrants, ordered by the node that they revoke.
     pub fn warrants(&self) -> impl Iterator<Item = &Warrant> {
         self.warrants.values()
     }
 
-    /// Returns the largest serial up to which somebody has revoked a node's grants.
+    /// Returns the largest revoked serial of a node's grants.
     pub fn revoked_serial(&self, node: NodeId) -> Option<u64> {
         let of_node = (node, NodeId([0; 32]))..=(node, NodeId([0xff; 32]));
         let warrants = self.warrants.range(of_node);
@@ -191,9 +191,9 @@ impl Roll {
             .max()
     }
 
-    /// Says whether a credential holds, whoever is on the roll.
+    /// Checks a credential, independently of the present members.
     ///
-    /// Cost    two signatures at most, and only for what is sound otherwise
+    /// Cost    two signatures at most, verified last
     pub fn check(
         &self,
         credential: &Credential,
@@ -218,9 +218,9 @@ impl Roll {
         Ok(())
     }
 
-    /// Takes in a credential.
+    /// Handles a credential.
     ///
-    /// Fails   what does not hold, and says why
+    /// Fails   an invalid credential, with the reason
     pub fn handle_credential(
         &mut self,
         credential: Credential,
@@ -241,14 +241,14 @@ impl Roll {
             return Err(Unfit::Full(RECORDS_MAX));
         }
         // No grant of a delegate outlasts the delegate's own.
-        self.ends = self.ends.min(grant.expiry);
+        self.next_expiry = self.next_expiry.min(grant.expiry);
         self.members.insert(node, credential);
         Ok(News::Changed)
     }
 
-    /// Takes in a warrant; returns also whom it takes off the roll.
+    /// Handles a warrant; also returns the members that it removes.
     ///
-    /// Fails   what does not hold, and says why
+    /// Fails   an invalid warrant, with the reason
     pub fn handle_warrant(
         &mut self,
         warrant: Warrant,
@@ -289,15 +289,15 @@ impl Roll {
         Ok((News::Changed, self.expel_revoked()))
     }
 
-    /// Takes off the roll whose time is over.
+    /// Removes the members with expired grants.
     pub fn handle_timeout(&mut self, at: UnixTime) -> Expelled {
         let expiry = |credential: &Credential| credential.grant.content.expiry;
         let is_over = |_: &NodeId, credential: &mut Credential| expiry(credential) <= at;
         let over = self.members.extract_if(.., is_over);
         let over = over.map(|(node, _)| node).collect();
         let expiries = self.members.values().map(expiry);
-        self.ends = expiries.min().unwrap_or(UnixTime::NEVER);
-        // What a delegate granted has ended with its own grant, so what it revoked says nothing more.
+        self.next_expiry = expiries.min().unwrap_or(UnixTime::NEVER);
+        // A delegate's grants have ended with its own, so its revocations no longer matter.
         self.warrants.retain(|_, warrant| {
             let delegation = warrant.delegation.as_ref();
             delegation.is_none_or(|grant| at < grant.content.expiry)
@@ -307,7 +307,7 @@ impl Roll {
 
     /// Returns when [`Roll::handle_timeout`] may have something to do.
     pub const fn poll_timeout(&self) -> UnixTime {
-        self.ends
+        self.next_expiry
     }
 
     fn owner_of(&self, theirs: NodeId) -> Result<NodeId, Unfit> {
@@ -345,7 +345,7 @@ impl Roll {
         }
     }
 
-    /// The owner's word reaches every grant of a node, a delegate's only its own.
+    /// The owner's revocation reaches every grant of a node, a delegate's only its own grants.
     fn is_revoked(&self, grant: &Grant) -> bool {
         let reaches = |issuer| {
             let warrant = self.warrants.get(&(grant.node, issuer));
@@ -354,7 +354,7 @@ impl Roll {
         reaches(grant.fabric) || reaches(grant.issuer)
     }
 
-    /// A delegate that goes wrong must not fill the roll for the owner.
+    /// A rogue delegate must not use up the owner's room.
     fn has_room_for_warrant(&self, owner: NodeId, issuer: NodeId) -> Result<(), Unfit> {
         let limit = if issuer == owner {
             WARRANTS_MAX
@@ -389,10 +389,10 @@ impl Roll {
     }
 }
 
-/// Says whether a grant ends with that of its issuer at the latest.
+/// Checks that a grant ends no later than that of its issuer.
 ///
-/// A delegate's revocation is kept for as long as the delegation that it encloses, and so it outlives whatever it reaches,
-/// also where the owner renews the delegation.
+/// A delegate's revocation is kept as long as the delegation that it encloses. So it outlives every
+/// grant that it reaches, even if the owner renews the delegation.
 fn check_span(grant: &Grant, delegation: Option<&Signed<Grant>>) -> Result<(), Unfit> {
     let ends = delegation.map_or(UnixTime::NEVER, |delegation| delegation.content.expiry);
     if grant.expiry <= ends {

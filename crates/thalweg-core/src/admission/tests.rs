@@ -1,7 +1,8 @@
-//! Proves what a grant is worth: by whom, for whom, from when and until when; and what a revocation reaches.
+//! Proves by which issuer, for which node and for which time a grant is valid, and what a
+//! revocation reaches.
 //!
-//! *How.* A signature is a checksum with the signer's key in it. Properties make up chains of grants and compare what the
-//! roll says with the rule written out.
+//! *How.* A signature is a checksum with the signer's key in it. Properties generate chains of
+//! grants and compare the roll with the rule written out.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -86,13 +87,13 @@ fn enrol(roll: &mut Roll, credential: Credential) -> Result<News, Unfit> {
 
 fn refused(credential: Credential) -> Unfit {
     let mut roll = Roll::of(OWNER);
-    let refused = enrol(&mut roll, credential).expect_err("it does not hold");
+    let refused = enrol(&mut roll, credential).expect_err("it is invalid");
     assert_eq!(roll.members().count(), 0);
     refused
 }
 
 #[test]
-fn without_an_owner_everybody_may_everything() {
+fn open_fabric_grants_all_rights() {
     let roll = Roll::open();
     assert_eq!(roll.rights(STRANGER), Rights::ALL);
     assert!(roll.admits(STRANGER));
@@ -102,7 +103,7 @@ fn without_an_owner_everybody_may_everything() {
 }
 
 #[test]
-fn with_an_owner_only_the_granted_may_and_only_that() {
+fn owned_fabric_grants_only_given_rights() {
     let mut roll = Roll::of(OWNER);
     assert_eq!(roll.rights(OWNER), Rights::ALL);
     assert!(!roll.admits(NODE));
@@ -115,7 +116,7 @@ fn with_an_owner_only_the_granted_may_and_only_that() {
 }
 
 #[test]
-fn a_grant_holds_between_its_two_times() {
+fn grant_is_valid_between_its_times() {
     let mut early = grant(OWNER, NODE, Rights::ALL);
     early.not_before = UnixTime::from_seconds(1_001);
     assert_eq!(
@@ -137,7 +138,7 @@ fn a_grant_holds_between_its_two_times() {
 }
 
 #[test]
-fn a_forged_stale_or_foreign_grant_is_refused_with_who_is_to_blame() {
+fn invalid_grant_is_refused_with_reason() {
     let mut forged = by_owner(grant(OWNER, NODE, Rights::RELAY));
     forged.grant.content.rights = Rights::ALL;
     assert_eq!(refused(forged), Unfit::Forged { issuer: OWNER });
@@ -162,7 +163,7 @@ fn a_forged_stale_or_foreign_grant_is_refused_with_who_is_to_blame() {
 }
 
 #[test]
-fn a_chain_is_one_delegate_long() {
+fn chain_has_one_delegate() {
     let good = by_delegate(Rights::RELAY, Rights::RELAY.with(Rights::INVITE));
     assert!(enrol(&mut Roll::of(OWNER), good.clone()).is_ok());
     let powerless = by_delegate(Rights::RELAY, Rights::MEMBER);
@@ -190,12 +191,13 @@ fn a_chain_is_one_delegate_long() {
 }
 
 #[test]
-fn what_a_delegate_grants_ends_with_its_own_grant_at_the_latest() {
+fn delegated_grant_never_outlasts_issuer() {
     let mut long = by_delegate(Rights::RELAY, Rights::ALL);
     long.grant.content.expiry = UnixTime::from_seconds(2_001);
     long.grant = signed(DELEGATE, long.grant.content);
     assert_eq!(refused(long), Unfit::Outlasts { issuer: DELEGATE });
-    // Or else whom the delegate revoked under this grant, and its warrant went with, would hold again under the next.
+    // Otherwise a node that the delegate revoked under this grant would be valid again under the
+    // next, as the warrant is gone.
     let mut renewed = by_delegate(Rights::RELAY, Rights::ALL);
     renewed.grant.content.expiry = UnixTime::NEVER;
     renewed.grant = signed(DELEGATE, renewed.grant.content);
@@ -203,7 +205,7 @@ fn what_a_delegate_grants_ends_with_its_own_grant_at_the_latest() {
 }
 
 #[test]
-fn the_owners_grant_stands_above_a_delegates_and_a_later_above_an_earlier() {
+fn owner_and_later_grants_prevail() {
     let mut roll = Roll::of(OWNER);
     let mut newer = by_delegate(Rights::RELAY, Rights::ALL);
     newer.grant.content.serial = 99;
@@ -220,10 +222,10 @@ fn the_owners_grant_stands_above_a_delegates_and_a_later_above_an_earlier() {
 }
 
 #[test]
-fn a_revocation_reaches_up_to_its_serial_and_not_beyond() {
+fn revocation_reaches_its_serial() {
     let mut roll = Roll::of(OWNER);
     let credential = by_owner(grant(OWNER, NODE, Rights::ALL));
-    enrol(&mut roll, credential.clone()).expect("it holds");
+    enrol(&mut roll, credential.clone()).expect("it is valid");
     let revoke = |roll: &mut Roll, warrant| roll.handle_warrant(warrant, AT, &verify);
     let below = revocation(OWNER, NODE, 9);
     assert_eq!(revoke(&mut roll, below), Ok((News::Changed, vec![])));
@@ -244,17 +246,17 @@ fn a_revocation_reaches_up_to_its_serial_and_not_beyond() {
 }
 
 #[test]
-fn a_delegate_revokes_its_own_grants_only_and_takes_them_along() {
+fn revoked_delegate_takes_its_grants() {
     let mut roll = Roll::of(OWNER);
-    enrol(&mut roll, by_owner(grant(OWNER, NODE, Rights::ALL))).expect("it holds");
+    enrol(&mut roll, by_owner(grant(OWNER, NODE, Rights::ALL))).expect("it is valid");
     let by = revocation(DELEGATE, NODE, 10);
-    let (_, gone) = roll.handle_warrant(by, AT, &verify).expect("it is sound");
+    let (_, gone) = roll.handle_warrant(by, AT, &verify).expect("it is valid");
     assert_eq!(gone, [], "the owner has granted it");
     let mut roll = Roll::of(OWNER);
-    enrol(&mut roll, by_delegate(Rights::RELAY, Rights::ALL)).expect("it holds");
+    enrol(&mut roll, by_delegate(Rights::RELAY, Rights::ALL)).expect("it is valid");
     let end = revocation(OWNER, DELEGATE, 10);
-    let (_, gone) = roll.handle_warrant(end, AT, &verify).expect("it is sound");
-    assert_eq!(gone, [NODE], "who was let in by the delegate goes with it");
+    let (_, gone) = roll.handle_warrant(end, AT, &verify).expect("it is valid");
+    assert_eq!(gone, [NODE], "its grants end with the delegate");
     let own = revocation(DELEGATE, NODE, 10);
     assert_eq!(
         roll.handle_warrant(own, AT, &verify),
@@ -263,9 +265,9 @@ fn a_delegate_revokes_its_own_grants_only_and_takes_them_along() {
 }
 
 #[test]
-fn a_forged_revocation_takes_nobody_off() {
+fn forged_revocation_is_refused() {
     let mut roll = Roll::of(OWNER);
-    enrol(&mut roll, by_owner(grant(OWNER, NODE, Rights::ALL))).expect("it holds");
+    enrol(&mut roll, by_owner(grant(OWNER, NODE, Rights::ALL))).expect("it is valid");
     let mut forged = revocation(OWNER, NODE, 10);
     forged.revocation.signature[0] ^= 1;
     assert_eq!(
@@ -296,7 +298,7 @@ fn invitation(uses: usize) -> Invitation {
 }
 
 #[test]
-fn a_ticket_is_good_for_as_many_nodes_as_it_says_and_until_its_time() {
+fn ticket_has_limited_uses_and_time() {
     let mut invitations = Invitations::default();
     let (digest, other) = ([7; 32], [8; 32]);
     invitations.insert(digest, invitation(1), AT).expect("room");
@@ -325,7 +327,7 @@ fn a_ticket_is_good_for_as_many_nodes_as_it_says_and_until_its_time() {
 }
 
 #[test]
-fn tickets_are_bounded_and_expired_ones_make_room() {
+fn expired_tickets_make_room() {
     let mut invitations = Invitations::default();
     let digest = |number: usize| {
         let mut digest = [0; 32];
@@ -347,7 +349,7 @@ fn tickets_are_bounded_and_expired_ones_make_room() {
 }
 
 #[test]
-fn rights_read_back_as_they_print() {
+fn rights_parse_as_printed() {
     for bits in 1..=Rights::ALL.bits() {
         let rights = Rights::from_bits(bits).expect("each bit means something");
         assert_eq!(alloc::format!("{rights}").parse(), Ok(rights));
@@ -379,9 +381,9 @@ prop_compose! {
 }
 
 proptest! {
-    /// The rule of the whole module, written out once more.
+    /// The rule of the module, written out independently.
     #[test]
-    fn a_chain_holds_if_and_only_if_the_rule_says_so(
+    fn chain_is_valid_exactly_by_the_rule(
         own in any_grant(DELEGATE, NODE),
         delegation in any_grant(OWNER, DELEGATE),
         revoked in prop::option::of((0_usize..3, 0_u64..4)),
@@ -389,7 +391,7 @@ proptest! {
         let mut roll = Roll::of(OWNER);
         if let Some((which, serial)) = revoked {
             let (issuer, node) = [(OWNER, NODE), (OWNER, DELEGATE), (DELEGATE, NODE)][which];
-            roll.handle_warrant(revocation(issuer, node, serial), AT, &verify).expect("it is sound");
+            roll.handle_warrant(revocation(issuer, node, serial), AT, &verify).expect("it is valid");
         }
         let reaches = |node, serial| revoked.is_some_and(|(which, up_to)| {
             [NODE, DELEGATE, NODE][which] == node && serial <= up_to
@@ -412,15 +414,15 @@ proptest! {
         prop_assert_eq!(roll.rights(NODE), if holds { rights } else { Rights::NONE });
     }
 
-    /// Whatever comes in whatever order, the roll is the same at the end.
+    /// For any order of arrival, the roll is the same at the end.
     #[test]
-    fn the_order_of_grants_and_revocations_does_not_matter(
+    fn order_of_credentials_does_not_matter(
         grants in prop::collection::vec((any_grant(OWNER, NODE), prop::bool::ANY), 0..5),
         serial in 0_u64..4,
         place in 0_usize..5,
     ) {
         let credentials: Vec<Credential> = grants.into_iter().enumerate().map(|(place, (mut grant, is_open))| {
-            // Serials are an issuer's to keep apart.
+            // An issuer never reuses a serial.
             grant.serial = place as u64;
             if is_open {
                 (grant.not_before, grant.expiry) = (UnixTime::ZERO, UnixTime::NEVER);
@@ -430,7 +432,7 @@ proptest! {
         let play = |order: &mut dyn Iterator<Item = &Credential>, at: usize| {
             let mut roll = Roll::of(OWNER);
             let revoke = |roll: &mut Roll| {
-                roll.handle_warrant(revocation(OWNER, NODE, serial), AT, &verify).expect("it is sound");
+                roll.handle_warrant(revocation(OWNER, NODE, serial), AT, &verify).expect("it is valid");
             };
             for (number, credential) in order.enumerate() {
                 if number == at {

@@ -269,16 +269,16 @@ fn what_is_kept_bears_the_signatures_that_it_says() {
     };
     let harms: [(&str, Harm); 5] = [
         ("own grant: it is for the fabric", other_fabric),
-        ("own grant: it does not bear", |credential, _| {
+        ("own grant: it is not signed", |credential, _| {
             credential.grant.signature[5] ^= 1;
         }),
-        ("issuer's grant: it does not bear", |credential, _| {
+        ("issuer's grant: it is not signed", |credential, _| {
             credential.delegation.as_mut().expect("there").signature[5] ^= 1;
         }),
-        ("a revocation: it does not bear", |_, warrant| {
+        ("a revocation: it is not signed", |_, warrant| {
             warrant.revocation.content.serial = 8;
         }),
-        ("behind a revocation: it does not bear", |_, warrant| {
+        ("behind a revocation: it is not signed", |_, warrant| {
             let delegation = warrant.delegation.as_mut().expect("there");
             delegation.content.expiry = UnixTime::NEVER;
         }),
