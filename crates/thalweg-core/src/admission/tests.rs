@@ -166,8 +166,11 @@ fn invalid_grant_is_refused_with_reason() {
 fn chain_has_one_delegate() {
     let good = by_delegate(Rights::RELAY, Rights::RELAY.with(Rights::INVITE));
     assert!(enrol(&mut Roll::of(OWNER), good.clone()).is_ok());
-    let powerless = by_delegate(Rights::RELAY, Rights::MEMBER);
-    assert_eq!(refused(powerless), Unfit::NotIssuer { issuer: DELEGATE });
+    let by_non_issuer = by_delegate(Rights::RELAY, Rights::MEMBER);
+    assert_eq!(
+        refused(by_non_issuer),
+        Unfit::NotIssuer { issuer: DELEGATE }
+    );
     let passed_on = by_delegate(Rights::INVITE, Rights::ALL);
     let excess = Rights::INVITE;
     assert_eq!(

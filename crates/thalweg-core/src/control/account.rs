@@ -211,8 +211,8 @@ impl Controller {
     ///
     /// Cost    O(plans), or O(1) while there is none
     pub fn accounts_due(&self, now: Instant) -> impl Iterator<Item = (StreamId, Epoch)> {
-        let spoken_of = self.is_round(now).then(|| self.accounts.due(now));
-        spoken_of.into_iter().flatten()
+        let due = self.is_round(now).then(|| self.accounts.due(now));
+        due.into_iter().flatten()
     }
 
     /// Returns when [`Controller::handle_accounts`] has something to do.

@@ -311,7 +311,7 @@ impl Controller {
         if taken == News::Known {
             return Ok(());
         }
-        self.spread(&Message::Grant(credential), from);
+        self.broadcast(&Message::Grant(credential), from);
         self.admissions.push_back(AdmissionChange::Enrolled(node));
         if node == self.id() {
             self.admissions.push_back(AdmissionChange::Keep);
@@ -337,14 +337,14 @@ impl Controller {
         let message = Message::Revocation(warrant.clone());
         let (news, expelled) = self.roll.handle_warrant(warrant, at, &verify(keys))?;
         if news == News::Changed {
-            self.spread(&message, from);
+            self.broadcast(&message, from);
             self.admissions.push_back(AdmissionChange::Keep);
             self.expel(expelled, now);
         }
         Ok(())
     }
 
-    fn spread(&mut self, message: &Message, except: Option<NodeId>) {
+    fn broadcast(&mut self, message: &Message, except: Option<NodeId>) {
         let peers: Vec<NodeId> = self.links.keys().copied().collect();
         for peer in peers.into_iter().filter(|peer| Some(*peer) != except) {
             self.send(peer, message);

@@ -413,9 +413,9 @@ impl Controller {
         now: Instant,
     ) -> Option<Vec<NodeId>> {
         let may_relay = |node| node == self.id() || self.roll.may(node, Rights::RELAY);
-        let is_taken =
+        let is_usable =
             |ends: [NodeId; 2]| may_relay(ends[0]) && !self.is_avoided(ends, sink, avoid, now);
-        self.directory.path_by(self.id(), sink, is_taken)
+        self.directory.path_by(self.id(), sink, is_usable)
     }
 }
 

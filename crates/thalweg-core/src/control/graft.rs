@@ -100,41 +100,56 @@ impl Controller {
     }
 
     /// Sends a report on a plan towards the source.
-    pub(super) fn send_upstream(&mut self, said: Said) {
-        let (stream, epoch) = said.plan();
+    pub(super) fn send_upstream(&mut self, report: Said) {
+        let (stream, epoch) = report.plan();
         let Some((previous, via)) = self.via(stream, epoch) else {
             return;
         };
         let message = if via == epoch {
-            said.into()
+            report.into()
         } else {
-            Message::Branch(Branch { stream, via, said })
+            Message::Branch(Branch {
+                stream,
+                via,
+                said: report,
+            })
         };
         self.send(previous, &message);
     }
 
     /// Handles a report on a grafted plan that came up the path of its base.
     pub(super) fn handle_branch(&mut self, from: NodeId, branch: Branch, now: Instant) {
-        let Branch { stream, via, said } = branch;
+        let Branch {
+            stream,
+            via,
+            said: report,
+        } = branch;
         match self.check_next(from, stream, via) {
             None => self.note(Note::BranchAstray { from }),
             Some(false) => {
                 if let Some((previous, via)) = self.via(stream, via) {
-                    self.send(previous, &Message::Branch(Branch { stream, via, said }));
+                    self.send(
+                        previous,
+                        &Message::Branch(Branch {
+                            stream,
+                            via,
+                            said: report,
+                        }),
+                    );
                 }
             }
-            Some(true) => self.handle_branched(from, via, said, now),
+            Some(true) => self.handle_branched(from, via, report, now),
         }
     }
 
     /// Handles a report, carried by another plan, on a plan of this node.
-    fn handle_branched(&mut self, from: NodeId, via: Epoch, said: Said, now: Instant) {
-        let (stream, epoch) = said.plan();
+    fn handle_branched(&mut self, from: NodeId, via: Epoch, report: Said, now: Instant) {
+        let (stream, epoch) = report.plan();
         let source = self.sources.get(&stream);
         if source.is_none_or(|source| epoch == via || source.session.root(epoch) != via) {
             return self.note(Note::BranchAstray { from });
         }
-        match said {
+        match report {
             Said::Account(report) => self.apply_report(from, &report, now),
             Said::Receipt(receipt) => self.apply_receipt(receipt),
             Said::Advice(advice) => self.apply_advice(from, advice, now),

@@ -27,9 +27,9 @@ impl Controller {
         self.is_leaving = true;
         let parts = self.parts.values().map(super::part::Part::installation);
         let others = parts.filter(|part| part.source != self.id());
-        let told: BTreeSet<(NodeId, StreamId)> =
+        let sources: BTreeSet<(NodeId, StreamId)> =
             others.map(|part| (part.source, part.stream)).collect();
-        for (source, stream) in told {
+        for (source, stream) in sources {
             if let Some(path) = self.directory.path(self.id(), source) {
                 self.send_routed(path, Body::Leave { stream }, keys);
             }

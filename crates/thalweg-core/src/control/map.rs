@@ -58,8 +58,8 @@ impl Map {
         avoid: Avoid,
         now: Instant,
     ) -> Result<Self, String> {
-        let is_taken = |ends| !control.is_avoided(ends, sink, avoid, now);
-        Self::between(control, publication, control.id(), sink, is_taken)
+        let is_usable = |ends| !control.is_avoided(ends, sink, avoid, now);
+        Self::between(control, publication, control.id(), sink, is_usable)
     }
 
     /// Makes the map for a stream between two nodes, as this node sees them, restricted to the
@@ -71,7 +71,7 @@ impl Map {
         publication: &Publication,
         source: NodeId,
         sink: NodeId,
-        is_taken: impl Fn([NodeId; 2]) -> bool,
+        is_usable: impl Fn([NodeId; 2]) -> bool,
     ) -> Result<Self, String> {
         let mut topology = Topology::default();
         let mut places = BTreeMap::new();
@@ -88,7 +88,7 @@ impl Map {
             places.insert(record.node, (index, name.clone()));
             keys.insert(name, record.node);
         }
-        let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_appear) && is_taken(ends);
+        let is_open = |ends: [NodeId; 2]| ends.into_iter().all(may_appear) && is_usable(ends);
         let links = control.directory.links();
         let links = links.filter(|link| link.is_for([source, sink]));
         for link in links.filter(|link| is_open([link.near.node, link.far.node])) {
@@ -266,6 +266,6 @@ fn edge(ends: [NodeIndex; 2], there: &Neighbour, back: &Neighbour, was_silent: b
 
 /// Returns whether the rate that a link is planned with was measured, and is not also configured at an end.
 fn is_measured(ends: [&Neighbour; 2], rate: Bitrate) -> bool {
-    let mut sayers = ends.into_iter().filter(|end| end.rate == rate).peekable();
-    sayers.peek().is_some() && sayers.all(|end| end.is_measured)
+    let mut ends_with_rate = ends.into_iter().filter(|end| end.rate == rate).peekable();
+    ends_with_rate.peek().is_some() && ends_with_rate.all(|end| end.is_measured)
 }

@@ -150,8 +150,8 @@ impl Controller {
 
     /// Returns which use of the link to a neighbour waits for its measurements.
     fn urgency(&self, peer: NodeId) -> Urgency {
-        let is_taken = |part: &Installation| part.next == Some(peer);
-        if self.installations().any(is_taken) {
+        let is_used = |part: &Installation| part.next == Some(peer);
+        if self.installations().any(is_used) {
             Urgency::Stream
         } else if self.links.len() > 1 || !self.sources.is_empty() {
             Urgency::Planner
@@ -304,13 +304,13 @@ impl Controller {
 
     fn neighbour(&self, node: NodeId, gauge: &Gauge) -> Neighbour {
         let peer = self.peers.get(&node);
-        let told = gauge.told();
+        let announced = gauge.told();
         Neighbour {
             node,
-            rtt: told.rtt,
-            loss_ppm: (told.loss.as_f64() * 1e6) as u32,
-            rate: told.rate.unwrap_or(Bitrate::ZERO),
-            is_measured: told.is_measured,
+            rtt: announced.rtt,
+            loss_ppm: (announced.loss.as_f64() * 1e6) as u32,
+            rate: announced.rate.unwrap_or(Bitrate::ZERO),
+            is_measured: announced.is_measured,
             secure: peer.is_none_or(|peer| peer.secure),
         }
     }

@@ -379,15 +379,15 @@ fn draw_secrets(
     keys: &mut dyn Keys,
 ) -> Result<Secrets, String> {
     let mut instance = [0; 8];
-    let in_words = |error: KeysError| error.to_string();
-    keys.random(&mut instance).map_err(in_words)?;
+    let to_text = |error: KeysError| error.to_string();
+    keys.random(&mut instance).map_err(to_text)?;
     let key = if needs_key(&installation.adapters) {
         let envelope = envelope.ok_or("the stream's key is missing")?;
         let context = KeyContext {
             source: installation.source,
             stream: installation.stream,
         };
-        Some(keys.open_key(envelope, context).map_err(in_words)?)
+        Some(keys.open_key(envelope, context).map_err(to_text)?)
     } else {
         None
     };

@@ -125,8 +125,8 @@ impl Solved {
     /// Returns the parts to deploy with their description, or a sentence with the reason for the failure.
     pub(super) fn into_parts(self) -> Result<(Vec<Part>, Words), String> {
         let lack = || {
-            let ways: Vec<String> = self.shortfalls.iter().map(ToString::to_string).collect();
-            format!("no plan satisfies its needs: {}", ways.join("; "))
+            let reasons: Vec<String> = self.shortfalls.iter().map(ToString::to_string).collect();
+            format!("no plan satisfies its needs: {}", reasons.join("; "))
         };
         if !self.plan.feasible {
             return Err(lack());

@@ -51,15 +51,15 @@ impl Publication {
     pub(super) fn fault(&self, node: NodeId, given: Option<&[Part]>) -> Option<String> {
         let layers = self.layers.len();
         let utility: f64 = self.layers.iter().map(|layer| layer.utility).sum();
-        let lame = self.layers.iter().position(|layer| {
+        let invalid = self.layers.iter().position(|layer| {
             layer.rate == Bitrate::ZERO || layer.utility.is_nan() || layer.utility < 0.0
         });
         let why = if layers == 0 || layers > LAYERS_MAX {
             format!("it has {layers} layers; a stream has 1 to {LAYERS_MAX}")
-        } else if let Some(lame) = lame {
-            let Layer { rate, utility } = self.layers[lame];
+        } else if let Some(invalid) = invalid {
+            let Layer { rate, utility } = self.layers[invalid];
             format!(
-                "its layer {lame} has a rate of {rate} and a utility of {utility}: the rate must be above 0, the utility at least 0"
+                "its layer {invalid} has a rate of {rate} and a utility of {utility}: the rate must be above 0, the utility at least 0"
             )
         } else if utility.is_nan() || (utility - 1.0).abs() > UTILITY_TOLERANCE {
             format!("the utilities of its layers sum to {utility}, not to 1")

@@ -47,7 +47,7 @@ struct Receiving {
     /// their successors.
     former: Option<Epoch>,
     /// Since when that holds for the successors.
-    begun: Option<Instant>,
+    started_at: Option<Instant>,
     sent_at: Option<Instant>,
     due: Instant,
 }
@@ -93,7 +93,7 @@ impl Controller {
             held: Held::default(),
             is_ended: false,
             former: None,
-            begun: None,
+            started_at: None,
             sent_at: None,
             due: Instant::NEVER,
         })
@@ -165,7 +165,7 @@ impl Controller {
         let coming = pending.map(|((_, epoch), _)| *epoch).next_back();
         if let Some(former) = self.newest_ending(stream).max(coming) {
             let receiving = self.receiving(stream, now);
-            (receiving.former, receiving.begun) = (Some(former), None);
+            (receiving.former, receiving.started_at) = (Some(former), None);
         }
     }
 
@@ -181,7 +181,7 @@ impl Controller {
             if receiving.is_ended {
                 return false;
             }
-            receiving.begun = Some(now);
+            receiving.started_at = Some(now);
             former = receiving.former;
         }
         self.outputs.push_back(Output::BegunAnew { stream, former });
@@ -214,8 +214,8 @@ impl Controller {
         let is_former = receiving
             .former
             .is_some_and(|former| epoch <= former && newest <= Some(former));
-        let begun = receiving.begun.filter(|_| is_former);
-        if begun.is_some_and(|begun| begun + IN_FLIGHT_MAX <= now) {
+        let started_at = receiving.started_at.filter(|_| is_former);
+        if started_at.is_some_and(|started_at| started_at + IN_FLIGHT_MAX <= now) {
             receiving.former = None;
             self.outputs.push_back(Output::GoesOn { stream });
         }

@@ -118,8 +118,8 @@ impl Controller {
         let why = if plan.feasible {
             planner::explain(&snapshot, &plan)
         } else {
-            let ways: Vec<String> = shortfalls.iter().map(ToString::to_string).collect();
-            format!("no plan satisfies its needs: {}", ways.join("; "))
+            let reasons: Vec<String> = shortfalls.iter().map(ToString::to_string).collect();
+            format!("no plan satisfies its needs: {}", reasons.join("; "))
         };
         let layers = publication.layers.iter();
         Ok(Ways {

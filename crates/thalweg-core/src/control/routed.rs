@@ -40,8 +40,8 @@ impl Controller {
     ) {
         let at = routed.position;
         let here = routed.route.get(at) == Some(&self.id());
-        let came_right = at > 0 && routed.route.get(at - 1) == Some(&from);
-        if !here || !came_right {
+        let came_from_previous = at > 0 && routed.route.get(at - 1) == Some(&from);
+        if !here || !came_from_previous {
             return self.note(Note::EnvelopeAstray { from });
         }
         if at + 1 < routed.route.len() {

@@ -101,11 +101,11 @@ impl Controller {
             self.settle(now, keys);
             return Sequel::GoesOn;
         }
-        let may_be_back = |(node, _): &(NodeId, StreamId)| {
+        let may_have_returned = |(node, _): &(NodeId, StreamId)| {
             self.continuity.silent_producers.has(*node)
                 && self.directory.path(self.id(), *node).is_some()
         };
-        let asked: Vec<_> = successors.into_iter().filter(may_be_back).collect();
+        let asked: Vec<_> = successors.into_iter().filter(may_have_returned).collect();
         if asked.is_empty() {
             return match cause {
                 EndCause::Finished => Sequel::Over,

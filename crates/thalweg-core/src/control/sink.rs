@@ -203,10 +203,10 @@ impl Controller {
         // After the end of a stream, a silent producer is taken only when it serves, or its silence
         // has been forgotten.
         let is_after_end = wanted.stream.is_some_and(|last| self.has_ended(last));
-        let is_put_off = |one: &(NodeId, StreamId)| {
+        let is_deferred = |one: &(NodeId, StreamId)| {
             is_after_end && Some(*one) != before && self.continuity.silent_producers.has(one.0)
         };
-        let published = self.publisher(name, now).filter(|one| !is_put_off(one));
+        let published = self.publisher(name, now).filter(|one| !is_deferred(one));
         let Some(wanted) = self.wanted.get_mut(name) else {
             return;
         };
@@ -299,23 +299,23 @@ impl Controller {
         };
         wanted.ask_at = now + if is_served { RENEW } else { ASK_AGAIN };
         let (unanswered_since, has_waited) = (wanted.unanswered_since, wanted.has_waited);
-        let is_unheard = unanswered_since.is_some_and(|since| since + PATIENCE <= now);
+        let is_unanswered = unanswered_since.is_some_and(|since| since + PATIENCE <= now);
         let known = wanted.path.clone();
         let is_whole = |path: &[NodeId]| {
             let mut hops = path.windows(2);
             path.len() > 1 && hops.all(|hop| self.directory.is_joined(hop[0], hop[1]))
         };
-        let path = if is_whole(&known) && !is_unheard {
+        let path = if is_whole(&known) && !is_unanswered {
             Some(known)
         } else {
-            if is_unheard && let Some(path) = self.path_to(source, now) {
+            if is_unanswered && let Some(path) = self.path_to(source, now) {
                 self.suspect_unanswered(&path, path.get(1..).unwrap_or_default(), now);
             }
             self.path_to(source, now)
         };
         if let Some(wanted) = self.wanted.get_mut(name) {
             wanted.is_unreachable = path.is_none();
-            if is_unheard || path.is_none() {
+            if is_unanswered || path.is_none() {
                 wanted.unanswered_since = unanswered_since.map(|_| now);
             }
         }
@@ -376,11 +376,11 @@ impl Controller {
 
     /// Notifies the subscribers of all wanted streams.
     pub(super) fn notify_wanted(&mut self, notice: &Notice) {
-        let told = self.wanted.keys().map(|name| Output::Notice {
+        let notices = self.wanted.keys().map(|name| Output::Notice {
             name: name.clone(),
             notice: notice.clone(),
         });
-        self.outputs.extend(told);
+        self.outputs.extend(notices);
     }
 
     /// Handles the reason of a source that does not serve this node; another producer may.

@@ -213,25 +213,25 @@ impl Controller {
             return;
         };
         let doubted = between.get(last + 1..).unwrap_or_default();
-        let is_open = |shunned: &[NodeId]| {
-            let is_excluded = |node: &NodeId| shunned.contains(node);
-            let is_taken = |ends: [NodeId; 2]| {
+        let is_open = |excluded: &[NodeId]| {
+            let is_excluded = |node: &NodeId| excluded.contains(node);
+            let is_usable = |ends: [NodeId; 2]| {
                 let is_avoided = self.is_avoided(ends, *sink, Avoid::Nodes, now);
                 !is_avoided && !ends.iter().any(is_excluded)
             };
-            let path = self.directory.path_by(self.id(), *sink, is_taken);
+            let path = self.directory.path_by(self.id(), *sink, is_usable);
             path.is_some()
         };
         let one = || doubted.chunks(1).rev().find(|node| is_open(node));
-        let shunned = Some(doubted).filter(|all| is_open(all)).or_else(one);
-        let Some(shunned) = shunned.filter(|shunned| !shunned.is_empty()) else {
+        let excluded = Some(doubted).filter(|all| is_open(all)).or_else(one);
+        let Some(excluded) = excluded.filter(|excluded| !excluded.is_empty()) else {
             return;
         };
-        let shunned = shunned.to_vec();
-        for node in &shunned {
+        let excluded = excluded.to_vec();
+        for node in &excluded {
             self.continuity.withholders.insert(*node, now);
         }
-        let hops = path.windows(2).filter(|hop| shunned.contains(&hop[1]));
+        let hops = path.windows(2).filter(|hop| excluded.contains(&hop[1]));
         for hop in hops {
             for source in self.sources.values_mut() {
                 let until = now + SUSPECT_HOLD;
@@ -239,7 +239,7 @@ impl Controller {
             }
         }
         self.note(Note::Withholding {
-            nodes: shunned,
+            nodes: excluded,
             end: *sink,
         });
     }

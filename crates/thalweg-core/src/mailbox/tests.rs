@@ -163,16 +163,16 @@ fn end_is_due_as_in_sequence() {
                 ending.handle_adu(adu.header, payload_bytes, reliability, now);
                 resequencer.handle_adu(adu.clone(), is_resent, now);
             };
-            let begun = Instant::ZERO + Duration::from_millis(500);
+            let start = Instant::ZERO + Duration::from_millis(500);
             come(&adu(0, Instant::NEVER), Instant::ZERO);
             come(&adu(2, Instant::NEVER), Instant::ZERO);
-            come(&adu(3, Instant::NEVER), begun);
-            come(&end, begun);
+            come(&adu(3, Instant::NEVER), start);
+            come(&end, start);
             if fills {
-                come(&adu(1, Instant::NEVER), begun);
+                come(&adu(1, Instant::NEVER), start);
             }
             let over = if fills {
-                begun
+                start
             } else {
                 Instant::ZERO + patience
             };

@@ -128,8 +128,8 @@ impl Deployment {
         if !self.waiting_for.remove(&from) || !self.waiting_for.is_empty() {
             return false;
         }
-        let must_begin = self.graft.is_some() && self.stage == Stage::Installing;
-        if must_begin {
+        let must_start_feed = self.graft.is_some() && self.stage == Stage::Installing;
+        if must_start_feed {
             self.stage = Stage::StartingFeed;
             self.send_next = if self.is_unfed() {
                 renewal_after(now)
@@ -140,7 +140,7 @@ impl Deployment {
             self.stage = Stage::Fed;
             self.send_next = renewal_after(now);
         }
-        !must_begin
+        !must_start_feed
     }
 
     /// Handles a node that copies the plan; returns whether that was awaited.
@@ -332,8 +332,8 @@ impl Deployment {
     }
 
     fn route_to(&self, position: usize) -> Vec<NodeId> {
-        let way = self.parts[..=position].iter();
-        way.map(|part| part.node).collect()
+        let nodes = self.parts[..=position].iter();
+        nodes.map(|part| part.node).collect()
     }
 }
 

@@ -159,13 +159,13 @@ impl Session {
     /// Doubts the plans that are grafted, directly or indirectly, on one that a node refuses.
     pub(super) fn doubt_grafts_on(&mut self, base: Epoch) {
         let grafts = self.grafts();
-        let lives_on_it = |plan: Epoch| {
+        let depends_on_it = |plan: Epoch| {
             let mut bases = core::iter::successors(Some(plan), |plan| grafts.get(plan).copied());
             bases.any(|of| of == base)
         };
         for sink in self.sinks.values_mut() {
             for plan in sink.plans_mut() {
-                if plan.graft.is_some_and(|graft| lives_on_it(graft.base)) {
+                if plan.graft.is_some_and(|graft| depends_on_it(graft.base)) {
                     plan.whole_hops = 0;
                 }
             }

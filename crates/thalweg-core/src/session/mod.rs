@@ -182,18 +182,18 @@ impl Session {
         }
     }
 
-    fn leave(&mut self, node: NodeId, (lies, is_wanted): ([Instant; 2], bool), now: Instant) {
+    fn leave(&mut self, node: NodeId, (stay, is_wanted): ([Instant; 2], bool), now: Instant) {
         let Some(sink) = self.sinks.remove(&node) else {
             return;
         };
         for deployment in sink.active.into_iter().chain(sink.pending) {
             // A plan that carried nothing has nothing to report.
-            let lies = if deployment.has_carried {
-                lies
+            let stay = if deployment.has_carried {
+                stay
             } else {
                 [now; 2]
             };
-            self.retire(deployment, lies, is_wanted);
+            self.retire(deployment, stay, is_wanted);
         }
         self.outputs.push_back(Output::Gone { sink: node });
     }

@@ -75,14 +75,14 @@ fn plan_takes_over_when_all_are_ready() {
         (Vec::new(), 0)
     );
     session.handle_ready(RELAY, epoch, Instant::ZERO);
-    let begun = [
+    let expected = [
         Output::Switched { sink: SINK, epoch },
         Output::Replay {
             sink: SINK,
             to: epoch,
         },
     ];
-    assert_eq!(outputs(&mut session), begun);
+    assert_eq!(outputs(&mut session), expected);
     assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, epoch)]);
 }
 
@@ -102,12 +102,13 @@ fn only_silent_nodes_are_asked_again() {
     assert_eq!(prepared(&outputs(&mut session)), [RELAY]);
     let end = Instant::ZERO + DEPLOY_MAX;
     session.handle_timeout(NOTHING, end);
-    let said = outputs(&mut session);
+    let emitted = outputs(&mut session);
     let failed =
         |o: &Output| matches!(o, Output::Failed { reason, .. } if reason.contains("no answer"));
-    assert!(said.iter().any(failed), "{said:?}");
+    assert!(emitted.iter().any(failed), "{emitted:?}");
     assert_eq!(
-        said.iter()
+        emitted
+            .iter()
             .filter(|o| matches!(o, Output::Release { .. }))
             .count(),
         3
@@ -178,7 +179,7 @@ fn broken_plan_is_redeployed_and_resent() {
     session.handle_no_plan(SINK, now);
     session.handle_change(|_, _| true, Instant::ZERO);
     outputs(&mut session);
-    let (second, said) = redeployed(&mut session, now);
+    let (second, emitted) = redeployed(&mut session, now);
     let resend = Output::Resend {
         sink: SINK,
         from: vec![first],
@@ -186,7 +187,7 @@ fn broken_plan_is_redeployed_and_resent() {
         under: second,
     };
     let epoch = second;
-    assert_eq!(said, [Output::Switched { sink: SINK, epoch }, resend]);
+    assert_eq!(emitted, [Output::Switched { sink: SINK, epoch }, resend]);
     assert_eq!(session.active().collect::<Vec<_>>(), [(SINK, second)]);
 }
 
@@ -198,18 +199,18 @@ fn only_reliable_stream_resends_for_leaver() {
     ] {
         let (mut session, now) = (session, Instant::ZERO);
         session.handle_subscribe(SINK, now);
-        let mut said = Vec::new();
+        let mut emitted = Vec::new();
         for adapter in ["null", "keep:1"] {
             let epoch = session.handle_plan(SINK, parts(adapter), now);
             let epoch = epoch.expect("another plan");
             for node in [SOURCE, RELAY, SINK] {
                 session.handle_ready(node, epoch, now);
             }
-            said = outputs(&mut session);
+            emitted = outputs(&mut session);
             session.handle_leave(RELAY, now);
         }
         let resent = |output: &Output| matches!(output, Output::Resend { .. });
-        assert_eq!(said.iter().any(resent), is_resent);
+        assert_eq!(emitted.iter().any(resent), is_resent);
     }
 }
 
@@ -247,24 +248,28 @@ fn suspicion_requests_plan_while_it_lasts() {
 fn broken_former_plan_is_resent() {
     let (mut session, first) = deployed("keep:1");
     let now = Instant::ZERO;
-    let (second, said) = redeployed(&mut session, now);
-    assert_eq!(said.len(), 1, "a planned move resends nothing: {said:?}");
+    let (second, emitted) = redeployed(&mut session, now);
+    assert_eq!(
+        emitted.len(),
+        1,
+        "a planned move resends nothing: {emitted:?}"
+    );
     session.handle_suspect(SOURCE, RELAY, now);
     assert_eq!(outputs(&mut session), [Output::PlanWanted { sink: SINK }]);
-    let (third, said) = redeployed(&mut session, now);
+    let (third, emitted) = redeployed(&mut session, now);
     let resend = Output::Resend {
         sink: SINK,
         from: vec![first],
         to: third,
         under: third,
     };
-    assert!(third > second && said.contains(&resend), "{said:?}");
+    assert!(third > second && emitted.contains(&resend), "{emitted:?}");
     session.handle_change(|from, _| from != SOURCE, Instant::ZERO);
     outputs(&mut session);
-    let (_, said) = redeployed(&mut session, now);
+    let (_, emitted) = redeployed(&mut session, now);
     let is_first =
         |output: &Output| matches!(output, Output::Resend { from, .. } if from.contains(&first));
-    assert!(!said.iter().any(is_first), "once is enough: {said:?}");
+    assert!(!emitted.iter().any(is_first), "once is enough: {emitted:?}");
 }
 
 #[test]
@@ -278,9 +283,9 @@ fn silent_node_falls_back_to_renewals() {
     outputs(&mut session);
     let end = Instant::ZERO + DEPLOY_MAX;
     session.handle_timeout(NOTHING, end);
-    let told = renewed(&outputs(&mut session)).into_iter();
-    let told: Vec<NodeId> = told.map(|(node, _)| node).collect();
-    assert_eq!(told, [SOURCE, RELAY, SINK]);
+    let renewed_nodes = renewed(&outputs(&mut session)).into_iter();
+    let renewed_nodes: Vec<NodeId> = renewed_nodes.map(|(node, _)| node).collect();
+    assert_eq!(renewed_nodes, [SOURCE, RELAY, SINK]);
     assert_eq!(session.active().count(), 1);
     session.handle_timeout(NOTHING, end + RESEND);
     assert_eq!(outputs(&mut session), []);
@@ -298,9 +303,9 @@ fn silent_subscriber_expires() {
     session.handle_timeout(NOTHING, end);
     assert!(outputs(&mut session).contains(&Output::Gone { sink: SINK }));
     session.handle_timeout(NOTHING, end + RENEW);
-    let said = outputs(&mut session);
+    let emitted = outputs(&mut session);
     let released = |o: &&Output| matches!(o, Output::Release { epoch: e, .. } if *e == epoch);
-    assert_eq!(said.iter().filter(released).count(), 3);
+    assert_eq!(emitted.iter().filter(released).count(), 3);
     assert_eq!(session.poll_timeout(), Instant::NEVER);
 }
 
@@ -326,13 +331,13 @@ fn renewals_of_a_node_share_a_message() {
     let due = session.poll_timeout();
     assert!(due < now + RENEW && now + RENEW < due + RENEW_GRID + RENEW_GRID);
     session.handle_timeout(NOTHING, due);
-    let said = renewed(&outputs(&mut session));
+    let emitted = renewed(&outputs(&mut session));
     let epochs: Vec<Epoch> = (1..=5).map(Epoch).collect();
     // Only the first sink's plan starts at the source; its grafts belong to the relay and the sinks.
     let mut wanted = [(SOURCE, [Epoch(1)].into()), (RELAY, epochs.clone())].to_vec();
     let own = others.iter().zip(&epochs);
     wanted.extend(own.map(|(sink, epoch)| (*sink, [*epoch].into())));
-    assert_eq!(said, wanted);
+    assert_eq!(emitted, wanted);
 }
 
 #[test]
@@ -354,7 +359,7 @@ fn lacking_node_is_restored_once_per_resend() {
     outputs(&mut session);
     let mut lacks = |from, epochs: &[Epoch], now| {
         session.handle_lacking(from, epochs, now);
-        let said = outputs(&mut session);
+        let emitted = outputs(&mut session);
         let casts = |o: &&Output| {
             matches!(
                 o,
@@ -364,7 +369,7 @@ fn lacking_node_is_restored_once_per_resend() {
                 }
             )
         };
-        (prepared(&said), said.iter().filter(casts).count())
+        (prepared(&emitted), emitted.iter().filter(casts).count())
     };
     let now = Instant::ZERO + RENEW;
     assert_eq!(lacks(RELAY, &epochs, now), ([RELAY, RELAY].into(), 1));
@@ -373,8 +378,8 @@ fn lacking_node_is_restored_once_per_resend() {
     let later = now + RESEND;
     assert_eq!(lacks(RELAY, &epochs[1..], later), ([RELAY].into(), 1));
     // A node without a part, and an unknown plan, cause no output.
-    let nobody = NodeId([9; 32]);
-    assert_eq!(lacks(nobody, &epochs, later), (Vec::new(), 0));
+    let stranger = NodeId([9; 32]);
+    assert_eq!(lacks(stranger, &epochs, later), (Vec::new(), 0));
     assert_eq!(lacks(RELAY, &[Epoch(99)], later), (Vec::new(), 0));
 }
 
@@ -386,9 +391,9 @@ fn retired_plan_stays_for_its_reports() {
         parts[2].node = node;
         parts
     };
-    let released = |said: &[Output], epoch| {
+    let released = |emitted: &[Output], epoch| {
         let is_it = |o: &&Output| matches!(o, Output::Release { epoch: e, .. } if *e == epoch);
-        said.iter().filter(is_it).count()
+        emitted.iter().filter(is_it).count()
     };
     for is_cast in [false, true] {
         let mut session = Session::recast(Duration::from_secs(1));
@@ -407,13 +412,13 @@ fn retired_plan_stays_for_its_reports() {
         outputs(&mut session);
         session.handle_plan(other, to(other, "keep:1"), now);
         session.handle_timeout(NOTHING, now);
-        let said = outputs(&mut session);
-        assert_eq!(released(&said, graft) == 0, is_cast, "{said:?}");
+        let emitted = outputs(&mut session);
+        assert_eq!(released(&emitted, graft) == 0, is_cast, "{emitted:?}");
         let ceases = |o: &Output| matches!(o, Output::Cast { epoch, feed: Feed::Off, .. } if *epoch == graft);
-        assert!(!is_cast || said.iter().any(ceases), "{said:?}");
+        assert!(!is_cast || emitted.iter().any(ceases), "{emitted:?}");
         session.handle_timeout(NOTHING, now + RENEW);
-        let said = outputs(&mut session);
-        assert_eq!(released(&said, graft) > 0, is_cast, "{said:?}");
+        let emitted = outputs(&mut session);
+        assert_eq!(released(&emitted, graft) > 0, is_cast, "{emitted:?}");
     }
 }
 

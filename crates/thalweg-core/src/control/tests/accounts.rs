@@ -116,14 +116,14 @@ fn unchanged_accounts_send_nothing() {
     let (mut fabric, plan) = streaming();
     carry(&mut fabric, plan, 100, 7);
     fabric.pass(SECOND + SECOND);
-    let said = |fabric: &mut Fabric, time| {
+    let reports = |fabric: &mut Fabric, time| {
         let before = fabric.accounts.len();
         fabric.pass(time);
         fabric.accounts.len() - before
     };
-    assert_eq!(said(&mut fabric, SECOND + SECOND + SECOND), 0);
+    assert_eq!(reports(&mut fabric, SECOND + SECOND + SECOND), 0);
     carry(&mut fabric, plan, 110, 8);
-    assert_eq!(said(&mut fabric, SECOND + SECOND), 2, "one of each node");
+    assert_eq!(reports(&mut fabric, SECOND + SECOND), 2, "one of each node");
 }
 
 #[test]
@@ -203,8 +203,8 @@ fn renewal_repeats_lost_report() {
     fabric.now = fabric.now + SETTLE;
     fabric.at(C, |c, now, keys| c.handle_timeout(now, keys));
     let c = fabric.nodes.get_mut(&C).expect("linked");
-    let said: Vec<_> = core::iter::from_fn(|| c.controller.poll_output()).collect();
-    for output in said.into_iter().filter(is_account) {
+    let outputs: Vec<_> = core::iter::from_fn(|| c.controller.poll_output()).collect();
+    for output in outputs.into_iter().filter(is_account) {
         let Output::Send { frame, .. } = output else {
             unreachable!("an account is sent");
         };
@@ -296,7 +296,7 @@ fn receipt_overrides_drop_at_relay() {
 }
 
 /// Returns a report that a node lost this many ADUs.
-fn said((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> {
+fn loss_report((stream, epoch): (StreamId, Epoch), distance: u8, adus: u64) -> Vec<u8> {
     let entry = Entry {
         what: What::Dropped(DropCause::Expired).number(band()),
         count: adus,
@@ -320,7 +320,7 @@ fn report_counts_only_from_next_node() {
     carry(&mut fabric, plan, 10, 3);
     fabric.pass(SECOND + SECOND);
     let truth = reading(&fabric, plan.0);
-    let hear = |fabric: &mut Fabric, at, from, frame: &[u8]| {
+    let notes_of = |fabric: &mut Fabric, at, from, frame: &[u8]| {
         fabric.nodes.get_mut(&at).expect("linked").notes.clear();
         fabric.at(at, |c, now, keys| c.handle_frame(from, frame, now, keys));
         fabric.pass(SECOND + SECOND);
@@ -328,26 +328,32 @@ fn report_counts_only_from_next_node() {
     };
     let astray = |from| vec![Note::AccountAstray { from }];
     // D is a neighbour of B but not on the path; A is, but not behind B; and no plan has the other number.
-    assert_eq!(hear(&mut fabric, B, D, &said(plan, 0, 1)), astray(D));
-    assert_eq!(hear(&mut fabric, B, A, &said(plan, 0, 1)), astray(A));
     assert_eq!(
-        hear(&mut fabric, A, B, &said((plan.0, Epoch(9)), 0, 1)),
+        notes_of(&mut fabric, B, D, &loss_report(plan, 0, 1)),
+        astray(D)
+    );
+    assert_eq!(
+        notes_of(&mut fabric, B, A, &loss_report(plan, 0, 1)),
+        astray(A)
+    );
+    assert_eq!(
+        notes_of(&mut fabric, A, B, &loss_report((plan.0, Epoch(9)), 0, 1)),
         astray(B)
     );
     assert_eq!(reading(&fabric, plan.0), truth);
-    let lies = [
-        (said(plan, 2, 1), Disbelief::OffPath { distance: 2 }),
+    let false_reports = [
+        (loss_report(plan, 2, 1), Disbelief::OffPath { distance: 2 }),
         // Including the three of its former incarnation.
         (
-            said(plan, 0, 8),
+            loss_report(plan, 0, 8),
             Disbelief::Ended {
                 ended: 11,
                 given: 10,
             },
         ),
     ];
-    for (frame, error) in lies {
-        let notes = hear(&mut fabric, A, B, &frame);
+    for (frame, error) in false_reports {
+        let notes = notes_of(&mut fabric, A, B, &frame);
         assert_eq!(notes, [Note::AccountDisbelieved { from: B, error }]);
         assert_eq!(reading(&fabric, plan.0), truth);
     }
@@ -452,7 +458,7 @@ fn many_accounts_report_in_rounds() {
         }
         let stream = fabric.publish(A, publication(None, false));
         fabric.pass(SECOND + SECOND);
-        let begun = fabric.accounts.len();
+        let start = fabric.accounts.len();
         let (at, mut counts) = (band().index(), Counts::default());
         // The sinks count one after the other, so their reports are due in turn.
         for leaf in &leaves {
@@ -478,7 +484,7 @@ fn many_accounts_report_in_rounds() {
             fabric.at(B, |c, now, keys| c.handle_timeout(now, keys));
             fabric.pass(moment);
         }
-        let of_hub = fabric.accounts[begun..].iter().filter(|(_, by)| *by == B);
+        let of_hub = fabric.accounts[start..].iter().filter(|(_, by)| *by == B);
         let mut moments: Vec<Instant> = of_hub.map(|(at, _)| *at).collect();
         assert!(
             moments.len() >= sinks,

@@ -162,10 +162,10 @@ fn subscribe_without_right_is_refused() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, right)]);
     let stream = fabric.publish(A, publication(None, false));
     fabric.subscribe(C);
-    let told = fabric.node(C).notices.last().expect("a notice");
+    let notice = fabric.node(C).notices.last().expect("a notice");
     assert!(
-        matches!(told, Notice::Refused { reason, .. } if reason.contains("does not include `subscribe`")),
-        "{told:?}"
+        matches!(notice, Notice::Refused { reason, .. } if reason.contains("does not include `subscribe`")),
+        "{notice:?}"
     );
     assert!(
         fabric
@@ -175,8 +175,8 @@ fn subscribe_without_right_is_refused() {
     // It keeps asking, and is answered each time, but notified only once.
     fabric.pass(Duration::from_secs(10));
     let refusals = |notice: &&Notice| matches!(notice, Notice::Refused { .. });
-    let told = fabric.node(C).notices.iter().filter(refusals);
-    assert_eq!(told.count(), 1);
+    let notices = fabric.node(C).notices.iter().filter(refusals);
+    assert_eq!(notices.count(), 1);
     fabric.subscribe(B);
     assert_eq!(fabric.plan_path(A, stream).1, [A, B]);
 }
@@ -204,8 +204,8 @@ fn untrusted_relay_gets_sealed_adus() {
     let mut fabric = Fabric::owned(&[[A, B], [B, C]], &[(B, MEMBER), (C, see)]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), true));
     fabric.subscribe(C);
-    let (epoch, way) = fabric.plan_path(A, stream);
-    assert_eq!(way, [A, B, C]);
+    let (epoch, path) = fabric.plan_path(A, stream);
+    assert_eq!(path, [A, B, C]);
     let (part, _) = &fabric.node(B).installed[&(stream, epoch)];
     assert!(!part.plaintext, "B sees nothing");
     let (part, secrets) = &fabric.node(C).installed[&(stream, epoch)];
@@ -303,8 +303,8 @@ fn grant_expires() {
     fabric.subscribe(C);
     fabric.pass(HOUR);
     assert!(!fabric.knows(A, B) && !fabric.knows(A, C));
-    let told = &fabric.node(C).notices;
-    assert!(told.contains(&Notice::Expelled), "{told:?}");
+    let notices = &fabric.node(C).notices;
+    assert!(notices.contains(&Notice::Expelled), "{notices:?}");
     let changes = fabric.changes(A);
     assert!(
         changes.contains(&AdmissionChange::Expelled(B)),
@@ -372,7 +372,7 @@ fn forged_grants_are_not_forwarded() {
     );
     credential.grant.content.rights = Rights::ALL;
     credential.grant.content.serial += 1;
-    let said = say(&credential);
+    let outputs = say(&credential);
     let error = Unfit::Forged { issuer: A };
     let note = Note::GrantRefused {
         from: C,
@@ -380,8 +380,8 @@ fn forged_grants_are_not_forwarded() {
         error,
     };
     assert!(
-        matches!(&said[..], [super::Output::Note(only)] if *only == note),
-        "{said:?}"
+        matches!(&outputs[..], [super::Output::Note(only)] if *only == note),
+        "{outputs:?}"
     );
     assert_eq!(fabric.node(B).controller.roll().rights(C), MEMBER);
 }

@@ -98,7 +98,7 @@ impl Fabric {
     }
 
     /// Returns the frame counts of each send to each leaf; adjacent frames count as one send.
-    fn sendings(&mut self) -> BTreeMap<NodeId, Vec<usize>> {
+    fn batches(&mut self) -> BTreeMap<NodeId, Vec<usize>> {
         let outputs = self.at(HUB, |c, _, _| {
             core::iter::from_fn(|| c.poll_output()).collect::<Vec<_>>()
         });
@@ -106,17 +106,17 @@ impl Fabric {
             Output::Send { to, .. } => Some(*to),
             _ => None,
         });
-        let mut sendings: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+        let mut batches: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
         let mut last = None;
         for to in sent {
-            let of = sendings.entry(to).or_default();
+            let of = batches.entry(to).or_default();
             match of.last_mut().filter(|_| last == Some(to)) {
                 Some(frames) => *frames += 1,
                 None => of.push(1),
             }
             last = Some(to);
         }
-        sendings
+        batches
     }
 }
 
@@ -128,28 +128,28 @@ fn all_but(from: usize, leaves: usize, frames: usize) -> BTreeMap<NodeId, Vec<us
 #[test]
 fn lone_record_goes_at_once_burst_batched() {
     let mut fabric = star(MANY);
-    let begun = fabric.now;
+    let start = fabric.now;
     fabric.deliver(0, &other(0));
-    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+    assert_eq!(fabric.batches(), all_but(0, MANY, 1));
     for number in 1..=5 {
-        fabric.now = begun + MOMENT;
+        fabric.now = start + MOMENT;
         fabric.deliver(0, &other(number));
     }
-    fabric.run_at(begun + SPAN.saturating_sub(MOMENT));
-    assert!(fabric.sendings().is_empty(), "it waits for more");
+    fabric.run_at(start + SPAN.saturating_sub(MOMENT));
+    assert!(fabric.batches().is_empty(), "it waits for more");
     let due = fabric.at(HUB, |c, _, _| c.poll_timeout());
-    assert_eq!(due, begun + SPAN);
+    assert_eq!(due, start + SPAN);
     fabric.run_at(due);
-    assert_eq!(fabric.sendings(), all_but(0, MANY, 5));
+    assert_eq!(fabric.batches(), all_but(0, MANY, 5));
     // One span later the next record is isolated again.
     fabric.now = due + SPAN.saturating_sub(MOMENT);
     fabric.deliver(0, &other(6));
-    assert!(fabric.sendings().is_empty());
+    assert!(fabric.batches().is_empty());
     fabric.run_at(due + SPAN);
-    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+    assert_eq!(fabric.batches(), all_but(0, MANY, 1));
     fabric.now = due + SPAN + SPAN;
     fabric.deliver(0, &other(7));
-    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+    assert_eq!(fabric.batches(), all_but(0, MANY, 1));
 }
 
 #[test]
@@ -157,9 +157,9 @@ fn few_links_never_batch() {
     for (leaves, is_gathered) in [(LINKS_FEW, false), (LINKS_FEW + 1, true)] {
         let mut fabric = star(leaves);
         fabric.deliver(0, &other(0));
-        fabric.sendings();
+        fabric.batches();
         fabric.deliver(0, &other(1));
-        assert_eq!(fabric.sendings().is_empty(), is_gathered, "{leaves} links");
+        assert_eq!(fabric.batches().is_empty(), is_gathered, "{leaves} links");
     }
 }
 
@@ -198,24 +198,24 @@ fn bad_news_never_waits() {
     ];
     for (what, record, wait) in cases {
         let mut fabric = star(MANY);
-        let begun = fabric.now;
+        let start = fabric.now;
         fabric.deliver(0, &far(2, &[1, 2]));
-        assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+        assert_eq!(fabric.batches(), all_but(0, MANY, 1));
         fabric.deliver(0, &record);
         if wait > Duration::ZERO {
-            assert!(fabric.sendings().is_empty(), "{what}");
-            fabric.run_at(begun + wait.saturating_sub(MOMENT));
-            assert!(fabric.sendings().is_empty(), "{what}");
-            fabric.run_at(begun + wait);
+            assert!(fabric.batches().is_empty(), "{what}");
+            fabric.run_at(start + wait.saturating_sub(MOMENT));
+            assert!(fabric.batches().is_empty(), "{what}");
+            fabric.run_at(start + wait);
         }
-        assert_eq!(fabric.sendings(), all_but(0, MANY, 1), "{what}");
+        assert_eq!(fabric.batches(), all_but(0, MANY, 1), "{what}");
     }
     // An urgent record takes the waiting ones along.
     for (second, wait) in [(far(4, &[1]), Duration::ZERO), (far(4, &[1, 2, 3]), SPAN)] {
         let mut fabric = star(MANY);
-        let begun = fabric.now;
+        let start = fabric.now;
         fabric.deliver(0, &far(2, &[1, 2]));
-        fabric.sendings();
+        fabric.batches();
         fabric.deliver(
             0,
             &Record {
@@ -225,41 +225,41 @@ fn bad_news_never_waits() {
         );
         fabric.deliver(0, &better);
         fabric.deliver(0, &second);
-        fabric.run_at(begun + wait);
-        assert_eq!(fabric.sendings(), all_but(0, MANY, 2));
+        fabric.run_at(start + wait);
+        assert_eq!(fabric.batches(), all_but(0, MANY, 2));
     }
     // The end of a stream is urgent too.
     let mut fabric = star(MANY);
     fabric.deliver(0, &published);
-    fabric.sendings();
+    fabric.batches();
     fabric.deliver(0, &far(4, &[1, 2]));
-    assert_eq!(fabric.sendings(), all_but(0, MANY, 1));
+    assert_eq!(fabric.batches(), all_but(0, MANY, 1));
 }
 
 #[test]
 fn newest_waiting_record_skips_its_senders() {
     let mut fabric = star(MANY);
     fabric.deliver(0, &other(0));
-    fabric.sendings();
+    fabric.batches();
     fabric.deliver(0, &far(2, &[1]));
     fabric.deliver(1, &far(3, &[1]));
     fabric.deliver(1, &other(1));
     // Two more leaves have it meanwhile, and one has the one before.
     fabric.deliver(2, &far(3, &[1]));
     fabric.deliver(3, &far(2, &[1]));
-    let begun = fabric.now;
-    fabric.run_at(begun + SPAN);
+    let start = fabric.now;
+    fabric.run_at(start + SPAN);
     let mut expected = all_but(1, MANY, 2);
     expected.insert(leaf(2), vec![1]);
-    assert_eq!(fabric.sendings(), expected);
+    assert_eq!(fabric.batches(), expected);
 }
 
 #[test]
 fn other_message_flushes_waiting_records() {
     let mut fabric = star(MANY);
-    let begun = fabric.now;
+    let start = fabric.now;
     fabric.deliver(0, &other(0));
-    fabric.sendings();
+    fabric.batches();
     fabric.deliver(0, &other(1));
     let leaves = [leaf(4), leaf(5)];
     // The subscription goes through the hub to the publisher beside it.
@@ -268,7 +268,7 @@ fn other_message_flushes_waiting_records() {
         c.publish(publication, None, now, keys).expect("it may");
     });
     fabric.settle();
-    fabric.sendings();
+    fabric.batches();
     fabric.deliver(0, &other(2));
     fabric.at(leaves[1], |c, now, keys| c.subscribe(name(), now, keys));
     let asked: Vec<Bytes> = fabric.at(leaves[1], |c, _, _| {
@@ -284,28 +284,28 @@ fn other_message_flushes_waiting_records() {
             c.handle_frame(leaves[1], frame, now, keys);
         });
     }
-    let sendings = fabric.sendings();
-    assert_eq!(sendings, BTreeMap::from([(leaves[0], vec![2])]));
-    fabric.run_at(begun + SPAN);
+    let batches = fabric.batches();
+    assert_eq!(batches, BTreeMap::from([(leaves[0], vec![2])]));
+    fabric.run_at(start + SPAN);
     let mut expected = all_but(0, MANY, 1);
     expected.remove(&leaves[0]);
-    assert_eq!(fabric.sendings(), expected, "once");
+    assert_eq!(fabric.batches(), expected, "once");
 }
 
 #[test]
 fn new_neighbour_gets_records_once() {
     let mut fabric = star(MANY);
     fabric.deliver(0, &other(0));
-    fabric.sendings();
+    fabric.batches();
     fabric.deliver(0, &other(1));
     let new = NodeId([200; 32]);
-    let begun = fabric.now;
+    let start = fabric.now;
     fabric.at(HUB, |c, now, keys| c.handle_link_up(new, LINK, now, keys));
-    let met = fabric.sendings();
+    let met = fabric.batches();
     assert_eq!(met.get(&new).map(Vec::len), Some(1), "a summary: {met:?}");
     // The waiting record goes to the others, and the record about the new neighbour to all.
-    fabric.run_at(begun + SPAN + SOON);
+    fabric.run_at(start + SPAN + SOON);
     let mut expected = all_but(0, MANY, 2);
     expected.extend([(leaf(0), vec![1]), (new, vec![1])]);
-    assert_eq!(fabric.sendings(), expected);
+    assert_eq!(fabric.batches(), expected);
 }

@@ -37,7 +37,7 @@ fn given(epoch: u32, serves: &[u32]) -> Given {
 }
 
 /// Tells a node how a neighbour answers.
-fn hear(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
+fn set_hearing(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
     fabric.at(at, |c, now, keys| {
         c.handle_hearing(peer, hearing, now, keys);
     });
@@ -49,7 +49,7 @@ fn given_plans(fabric: &Fabric, stream: StreamId) -> &[Given] {
 }
 
 /// Returns the plans of a stream installed on a node, each with the plan that it is grafted on there.
-fn lying(fabric: &Fabric, id: NodeId) -> Vec<(u32, Option<u32>)> {
+fn installed_plans(fabric: &Fabric, id: NodeId) -> Vec<(u32, Option<u32>)> {
     let parts = fabric.node(id).parts();
     let part = |part: &&super::Installation| (part.epoch.0, part.base.map(|base| base.0));
     parts.iter().map(part).collect()
@@ -67,11 +67,11 @@ fn shared_path_carries_one_plan() {
     let (mut fabric, stream) = forked();
     for _ in 0..2 {
         assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
-        assert_eq!(lying(&fabric, A), [(1, None)]);
-        assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
+        assert_eq!(installed_plans(&fabric, A), [(1, None)]);
+        assert_eq!(installed_plans(&fabric, B), [(1, None), (2, Some(1))]);
         assert_eq!(casting(&fabric, B), [2]);
-        assert_eq!(lying(&fabric, C), [(1, None)]);
-        assert_eq!(lying(&fabric, D), [(2, None)]);
+        assert_eq!(installed_plans(&fabric, C), [(1, None)]);
+        assert_eq!(installed_plans(&fabric, D), [(2, None)]);
         let (part, _) = &fabric.node(B).installed[&(stream, Epoch(2))];
         assert_eq!((part.previous, part.next), (B, Some(D)));
         // And it stays so.
@@ -92,8 +92,8 @@ fn sink_on_path_feeds_next_sink() {
             [given(1, &[1, 2])],
             "{first:?}"
         );
-        assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
-        assert_eq!(lying(&fabric, A), [(1, None)]);
+        assert_eq!(installed_plans(&fabric, B), [(1, None), (2, Some(1))]);
+        assert_eq!(installed_plans(&fabric, A), [(1, None)]);
     }
 }
 
@@ -117,9 +117,9 @@ fn trees_follow_shared_paths() {
         fabric.subscribe(sink);
     }
     assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2, 3])]);
-    assert_eq!(lying(&fabric, A), [(1, None)]);
-    assert_eq!(lying(&fabric, B), [(1, None), (2, Some(1))]);
-    assert_eq!(lying(&fabric, C), [(2, None), (3, Some(2))]);
+    assert_eq!(installed_plans(&fabric, A), [(1, None)]);
+    assert_eq!(installed_plans(&fabric, B), [(1, None), (2, Some(1))]);
+    assert_eq!(installed_plans(&fabric, C), [(2, None), (3, Some(2))]);
     let source = fabric.node(A).controller.source(stream).expect("published");
     assert_eq!(source.session.root(Epoch(3)), Epoch(1));
 }
@@ -197,9 +197,9 @@ fn orphan_moves_before_base_is_released() {
     fabric.pass(LEASE + RENEW);
     assert_eq!(fabric.node(B).casting, BTreeMap::new());
     for id in [A, B, D] {
-        assert_eq!(lying(&fabric, id), [(3, None)], "{id:?}");
+        assert_eq!(installed_plans(&fabric, id), [(3, None)], "{id:?}");
     }
-    assert_eq!(lying(&fabric, C), []);
+    assert_eq!(installed_plans(&fabric, C), []);
 }
 
 #[test]
@@ -212,10 +212,13 @@ fn base_is_renewed_while_graft_is_in_force() {
     fabric.settle();
     assert_eq!(given_plans(&fabric, stream), [given(1, &[2])]);
     fabric.pass(Duration::from_secs(5));
-    assert_eq!(lying(&fabric, A), [(1, None), (3, None)]);
+    assert_eq!(installed_plans(&fabric, A), [(1, None), (3, None)]);
     fabric.pass(LEASE + LEASE);
     assert_eq!(given_plans(&fabric, stream), []);
-    assert_eq!((lying(&fabric, A), lying(&fabric, B)), (vec![], vec![]));
+    assert_eq!(
+        (installed_plans(&fabric, A), installed_plans(&fabric, B)),
+        (vec![], vec![])
+    );
 }
 
 #[test]
@@ -243,7 +246,7 @@ fn broken_shared_path_resends_to_both() {
     fabric.subscribe(C);
     fabric.subscribe(D);
     assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
-    hear(&mut fabric, A, B, Hearing::Silent);
+    set_hearing(&mut fabric, A, B, Hearing::Silent);
     let after = given_plans(&fabric, stream);
     assert_eq!(after.len(), 1, "{after:?}");
     let (root, serves) = (after[0].epoch, &after[0].serves);
@@ -268,12 +271,12 @@ fn silent_node_behind_graft_is_avoided() {
     let before = given_plans(&fabric, stream).to_vec();
     assert_eq!(before.len(), 1);
     // On either path, the caster or its next node hears nothing from the node after.
-    let (caster, silent) = if lying(&fabric, C).is_empty() {
+    let (caster, silent) = if installed_plans(&fabric, C).is_empty() {
         (D, E)
     } else {
         (B, C)
     };
-    hear(&mut fabric, caster, silent, Hearing::Silent);
+    set_hearing(&mut fabric, caster, silent, Hearing::Silent);
     let after = given_plans(&fabric, stream);
     assert_eq!(after.len(), 1);
     assert!(
@@ -293,7 +296,7 @@ fn dead_sink_does_not_block_sinks_behind() {
     assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
     // Perhaps only its link is cut: the source plans for it by the other path, behind D.
     fabric.nodes.remove(&relay);
-    hear(&mut fabric, A, relay, Hearing::Silent);
+    set_hearing(&mut fabric, A, relay, Hearing::Silent);
     let resent = &fabric.node(A).resent;
     let [(from, to, _)] = &resent[..] else {
         panic!("D is served, and no time has passed: {resent:?}");
@@ -393,8 +396,8 @@ fn receipt_of_grafted_sink_reaches_source() {
         floor: 5,
         ranges: vec![7..9, 11..12],
     };
-    let said = held.clone();
-    fabric.at(D, |c, now, _| c.handle_held(stream, said, News::Usual, now));
+    let copy = held.clone();
+    fabric.at(D, |c, now, _| c.handle_held(stream, copy, News::Usual, now));
     fabric.pass(Duration::from_secs(1));
     let acknowledged = &fabric.node(A).acknowledged;
     assert_eq!(acknowledged.last(), Some(&(vec![Epoch(2)], held)));
@@ -452,14 +455,14 @@ fn branch_counts_only_from_next_node() {
 fn leaving_node_is_replanned_without_resend() {
     let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [B, E], [C, D], [C, E]]);
     let mut publication = publication(Some(Planner::Exact), false);
-    let linger = Duration::from_secs(1);
-    publication.needs.deadline = linger;
+    let deadline = Duration::from_secs(1);
+    publication.needs.deadline = deadline;
     let stream = fabric.publish(A, publication);
     for sink in [D, E] {
         fabric.subscribe(sink);
     }
     assert_eq!(given_plans(&fabric, stream), [given(1, &[1, 2])]);
-    let (leaver, other) = if lying(&fabric, B).is_empty() {
+    let (leaver, other) = if installed_plans(&fabric, B).is_empty() {
         (C, B)
     } else {
         (B, C)
@@ -470,13 +473,13 @@ fn leaving_node_is_replanned_without_resend() {
         panic!("one copy: {:?}", given_plans(&fabric, stream));
     };
     assert!(now.epoch > Epoch(2) && now.serves.len() == 2, "{now:?}");
-    assert_eq!(lying(&fabric, other).len(), 2);
+    assert_eq!(installed_plans(&fabric, other).len(), 2);
     assert!(fabric.node(A).resent.is_empty(), "it still carries");
     assert!(fabric.node(leaver).controller.is_passed());
-    fabric.pass(linger + Duration::from_millis(1));
+    fabric.pass(deadline + Duration::from_millis(1));
     assert!(!fabric.node(leaver).controller.is_passed());
     // It takes no new part, and a node that speaks for another is ignored.
-    assert_eq!(lying(&fabric, leaver), []);
+    assert_eq!(installed_plans(&fabric, leaver), []);
     let body = wire::Body::Leave { stream };
     fabric.at(leaver, |c, _, keys| {
         c.send_routed(vec![leaver, A], body, keys);

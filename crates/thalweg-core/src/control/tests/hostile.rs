@@ -89,7 +89,7 @@ fn only_source_renews_and_hears_of_lack() {
     let epochs = [Epoch(9), Epoch(10)].to_vec();
     let renew = Body::Renew { stream, epochs };
     // Hands B a frame, and returns the addressees and bodies of its answers.
-    let mut says = |frame: Bytes| {
+    let mut answers = |frame: Bytes| {
         fabric.at(B, |c, now, keys| c.handle_frame(C, &frame, now, keys));
         let b = fabric.nodes.get_mut(&B).expect("linked");
         let outputs = core::iter::from_fn(|| b.controller.poll_output());
@@ -106,10 +106,10 @@ fn only_source_renews_and_hears_of_lack() {
         let epochs = epochs.iter().map(|epoch| Epoch(*epoch)).collect();
         [Body::Lacking { stream, epochs }]
     };
-    assert_eq!(says(envelope(A, &[A, C, B], &renew)), lacking(&[9, 10]));
-    says(envelope(A, &[A, C, B], &prepare(stream, 0)));
+    assert_eq!(answers(envelope(A, &[A, C, B], &renew)), lacking(&[9, 10]));
+    answers(envelope(A, &[A, C, B], &prepare(stream, 0)));
     // It is being installed: that outcome will be the answer.
-    assert_eq!(says(envelope(A, &[A, C, B], &renew)), lacking(&[10]));
+    assert_eq!(answers(envelope(A, &[A, C, B], &renew)), lacking(&[10]));
     fabric.at(B, |c, now, keys| {
         c.handle_installed(stream, Epoch(9), Ok(()), now, keys);
     });

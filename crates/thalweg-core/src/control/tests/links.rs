@@ -16,10 +16,10 @@ use crate::units::{Bitrate, DataSize};
 /// samples are delivered this much later, in turn.
 fn readings(late_ms: &[u64]) -> Vec<Reading> {
     let mut fabric = Fabric::linked(&[[A, B]]);
-    let begun = fabric.now;
+    let start = fabric.now;
     let late = late_ms.iter().cycle();
     let after = (1..=20).zip(late).map(|(step, late)| {
-        let at = begun + Duration::from_nanos(step * SAMPLE_EVERY.as_nanos());
+        let at = start + Duration::from_nanos(step * SAMPLE_EVERY.as_nanos());
         let sample = Sample {
             sent: DataSize::from_bytes(step * 25_000),
             waiting: DataSize::from_bytes(10_000),
@@ -53,13 +53,13 @@ fn fill(fabric: &mut Fabric, kbps: u64, time: Duration) {
 fn fill_link(fabric: &mut Fabric, [near, far]: [NodeId; 2], kbps: u64, time: Duration) {
     let steps = time.as_nanos() / SAMPLE_EVERY.as_nanos();
     // The counter continues from what was sent before.
-    let begun = fabric.now.as_nanos() / 1_000_000;
+    let start = fabric.now.as_nanos() / 1_000_000;
     for step in 1..=steps {
         fabric.pass(SAMPLE_EVERY);
         let sample = Sample {
-            sent: DataSize::from_bytes(begun * 1_000 + step * kbps * 125 / 4),
+            sent: DataSize::from_bytes(start * 1_000 + step * kbps * 125 / 4),
             waiting: DataSize::from_bytes(100_000),
-            heard: begun + step,
+            heard: start + step,
             ..LINK
         };
         fabric.at(near, |c, now, keys| {
@@ -123,9 +123,12 @@ fn slow_link_is_left_for_new_path() {
     // It goes on, as there is no other path.
     assert_eq!(fabric.plan_path(A, stream).1, [A, B]);
     assert_eq!(state(&fabric, stream), (PlanState::Failed, true));
-    let told = fabric.node(B).notices.last().expect("a notice");
-    let told = told.sentence(&name());
-    assert!(told.ends_with("; still delivering what arrives"), "{told}");
+    let notice = fabric.node(B).notices.last().expect("a notice");
+    let notice = notice.sentence(&name());
+    assert!(
+        notice.ends_with("; still delivering what arrives"),
+        "{notice}"
+    );
     fabric.link([B, C]);
     fabric.pass(Duration::from_secs(1));
     let before = fabric.plan_path(A, stream);
@@ -175,8 +178,8 @@ fn slow_path_serves_lossy_stream() {
         "{lack}"
     );
     let notes = fabric.node(A).notes.iter();
-    let told = notes.filter(|note| matches!(note, Note::TooSlow { .. }));
-    assert_eq!(told.count(), 1);
+    let notice = notes.filter(|note| matches!(note, Note::TooSlow { .. }));
+    assert_eq!(notice.count(), 1);
 }
 
 #[test]
@@ -199,13 +202,13 @@ fn slow_path_refuses_reliable_stream() {
 
 #[test]
 fn faster_of_two_slow_paths_is_taken() {
-    for (direct, detour, way) in [(50, 20, &[A, B][..]), (10, 40, &[A, C, B])] {
+    for (direct, detour, path) in [(50, 20, &[A, B][..]), (10, 40, &[A, C, B])] {
         let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, C]]);
         fill(&mut fabric, direct, Duration::from_secs(10));
         fill_link(&mut fabric, [A, C], detour, Duration::from_secs(10));
         fabric.subscribe(B);
         let stream = fabric.publish(A, live());
-        assert_eq!(fabric.plan_path(A, stream).1, way);
+        assert_eq!(fabric.plan_path(A, stream).1, path);
         assert!(lack(&fabric, stream).is_some());
     }
 }
@@ -240,18 +243,18 @@ fn reconfigured_peer_changes_map() {
     };
     fabric.at(A, |c, now, keys| c.handle_peer(peer.clone(), now, keys));
     fabric.settle();
-    let told = |fabric: &Fabric, at| {
+    let announced = |fabric: &Fabric, at| {
         let record = fabric.node(at).controller.directory().record(A);
         let there = record.and_then(|record| record.neighbour(B).copied());
         there.expect("they are linked").rate
     };
     for at in [A, B] {
-        assert_eq!(told(&fabric, at), rate);
+        assert_eq!(announced(&fabric, at), rate);
     }
     assert_eq!(fabric.node(A).controller.name_of(B), "base");
     fabric.at(A, |c, now, keys| c.handle_peer_gone(B, now, keys));
     fabric.settle();
-    assert_eq!(told(&fabric, B), Bitrate::ZERO);
+    assert_eq!(announced(&fabric, B), Bitrate::ZERO);
     assert!(
         fabric.node(A).controller.link(B).is_some(),
         "the link is its driver's"

@@ -43,8 +43,8 @@ fn messages(fabric: &mut Fabric, node: NodeId, to: NodeId) -> Vec<Message> {
         .collect()
 }
 
-fn records(said: &[Message]) -> usize {
-    let records = said.iter();
+fn records(sent: &[Message]) -> usize {
+    let records = sent.iter();
     let records = records.filter(|message| matches!(message, Message::Record { .. }));
     records.count()
 }
@@ -71,14 +71,14 @@ fn returning_link_sends_only_newer_records() {
     for (node, peer) in [(HUB, back), (back, HUB)] {
         fabric.at(node, |c, now, keys| c.handle_link_up(peer, LINK, now, keys));
     }
-    let said = messages(&mut fabric, HUB, back);
-    let [Message::Summary(summary), ..] = &said[..] else {
-        panic!("{said:?}");
+    let sent = messages(&mut fabric, HUB, back);
+    let [Message::Summary(summary), ..] = &sent[..] else {
+        panic!("{sent:?}");
     };
     assert_eq!(summary.records.len(), LEAVES + 1);
-    assert!(records(&said) <= 1, "at most its own record: {said:?}");
+    assert!(records(&sent) <= 1, "at most its own record: {sent:?}");
     // It was away while the hub announced that, so it lacks only the hub's newest record.
-    let frame = wire::encode(&said[0]);
+    let frame = wire::encode(&sent[0]);
     fabric.at(back, |c, now, keys| c.handle_frame(HUB, &frame, now, keys));
     let answer = messages(&mut fabric, back, HUB);
     let lacks = answer.iter().find_map(|message| match message {
@@ -93,16 +93,19 @@ fn unanswered_summary_sends_all_records() {
     let mut fabric = star();
     let old = NodeId([200; 32]);
     fabric.at(HUB, |c, now, keys| c.handle_link_up(old, LINK, now, keys));
-    let said = messages(&mut fabric, HUB, old);
-    assert!(records(&said) <= 1);
+    let sent = messages(&mut fabric, HUB, old);
+    assert!(records(&sent) <= 1);
     let later = |fabric: &mut Fabric, duration| {
         fabric.now = fabric.now + duration;
         fabric.at(HUB, |c, now, keys| c.handle_timeout(now, keys));
         records(&messages(fabric, HUB, old))
     };
     let moment = Duration::from_millis(1);
-    let told = later(&mut fabric, ANSWER_MAX.saturating_sub(moment));
-    assert!(told <= 1, "so far only the record of its own links: {told}");
+    let count = later(&mut fabric, ANSWER_MAX.saturating_sub(moment));
+    assert!(
+        count <= 1,
+        "so far only the record of its own links: {count}"
+    );
     assert!(later(&mut fabric, moment) > LEAVES);
     assert_eq!(later(&mut fabric, ANSWER_MAX), 0, "once");
 }

@@ -412,14 +412,14 @@ impl Fabric {
         let [epoch] = self.node(source).active[&stream][..] else {
             panic!("not one plan in force: {:?}", self.node(source).active);
         };
-        let mut way = vec![source];
+        let mut path = vec![source];
         loop {
-            let id = way[way.len() - 1];
+            let id = path[path.len() - 1];
             let (part, _) = &self.node(id).installed[&(stream, epoch)];
-            assert_eq!(part.previous, way[way.len().saturating_sub(2)]);
+            assert_eq!(part.previous, path[path.len().saturating_sub(2)]);
             match part.next {
-                Some(next) => way.push(next),
-                None => return (epoch, way),
+                Some(next) => path.push(next),
+                None => return (epoch, path),
             }
         }
     }

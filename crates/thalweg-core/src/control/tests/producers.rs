@@ -103,24 +103,24 @@ fn silent_producer_is_replaced_early() {
     let stream_of_a = fabric.publish(A, publication(None, false));
     fabric.subscribe(E);
     fabric.subscribe(C);
-    let hear = |fabric: &mut Fabric, hearing| {
+    let set_hearing = |fabric: &mut Fabric, hearing| {
         fabric.at(B, |c, now, keys| {
             c.handle_hearing(A, hearing, now, keys);
         });
         fabric.settle();
     };
-    hear(&mut fabric, Hearing::Silent);
+    set_hearing(&mut fabric, Hearing::Silent);
     fabric.pass(Duration::from_secs(5));
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(A), "no producer stands by");
     }
-    hear(&mut fabric, Hearing::Answering);
+    set_hearing(&mut fabric, Hearing::Answering);
     let stream_of_d = fabric.publish(D, publication(None, false));
     fabric.pass(Duration::from_secs(5));
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(A), "a served sink stays");
     }
-    hear(&mut fabric, Hearing::Silent);
+    set_hearing(&mut fabric, Hearing::Silent);
     fabric.pass(Duration::from_millis(499));
     for sink in [C, E] {
         assert_eq!(
@@ -139,7 +139,7 @@ fn silent_producer_is_replaced_early() {
     let source = fabric.node(A).controller.source(stream_of_a);
     let left = source.expect("it publishes").sinks().count();
     assert_eq!(left, 0, "both sinks have unsubscribed");
-    hear(&mut fabric, Hearing::Answering);
+    set_hearing(&mut fabric, Hearing::Answering);
     fabric.pass(LEASE);
     for sink in [C, E] {
         assert_eq!(source_of(&fabric, sink), Some(D), "no sink switches back");
@@ -154,9 +154,9 @@ fn silence_counts_only_from_previous_node() {
     fabric.subscribe(C);
     assert_eq!(source_of(&fabric, C), Some(A));
     let (epoch, _) = fabric.plan_path(A, stream);
-    let said = |epoch| Message::Silence(Silence { stream, epoch });
+    let silence = |epoch| Message::Silence(Silence { stream, epoch });
     let mut say = |from, epoch| {
-        let frame = wire::encode(&said(epoch));
+        let frame = wire::encode(&silence(epoch));
         fabric.at(C, |c, now, keys| c.handle_frame(from, &frame, now, keys));
         fabric.settle();
         let astray = fabric.node(C).notes.iter();
@@ -207,8 +207,9 @@ fn publish_in_vain(fabric: &mut Fabric, at: NodeId) {
 }
 
 fn refusals(fabric: &Fabric, at: NodeId) -> usize {
-    let told = fabric.node(at).notices.iter();
-    told.filter(|notice| matches!(notice, Notice::Refused { .. }))
+    let notices = fabric.node(at).notices.iter();
+    notices
+        .filter(|notice| matches!(notice, Notice::Refused { .. }))
         .count()
 }
 

@@ -23,18 +23,18 @@ fn receipt_counts_after_clock_set_back() {
         };
         fabric.at(C, |c, now, _| c.handle_held(stream, held, News::Usual, now));
         fabric.pass(Duration::from_secs(1));
-        let heard = fabric.node(A).acknowledged.last();
-        heard.map(|(_, held)| held.floor)
+        let receipts = fabric.node(A).acknowledged.last();
+        receipts.map(|(_, held)| held.floor)
     };
     assert_eq!(has(&mut fabric, 7), Some(7));
     restart_sink(&mut fabric, Duration::from_secs(10));
     fabric.pass(RENEW);
     assert_eq!(has(&mut fabric, 2), Some(2));
-    let heard = fabric.node(A).acknowledged.iter();
-    let heard: Vec<u64> = heard.map(|(_, held)| held.floor).collect();
+    let receipts = fabric.node(A).acknowledged.iter();
+    let receipts: Vec<u64> = receipts.map(|(_, held)| held.floor).collect();
     assert!(
-        heard.contains(&u64::MAX),
-        "the restarted sink begins again: {heard:?}"
+        receipts.contains(&u64::MAX),
+        "the restarted sink begins again: {receipts:?}"
     );
 }
 
@@ -56,9 +56,9 @@ fn returning_subscriber_starts_again() {
         fabric.settle();
         fabric.subscribe(B);
         let former = Some(Epoch(1));
-        let anew = &fabric.node(B).restarts;
+        let restarts = &fabric.node(B).restarts;
         assert_eq!(
-            anew,
+            restarts,
             &[(stream, former)],
             "an ended stream does not begin again"
         );
@@ -131,8 +131,8 @@ fn restarted_sink_takes_over_its_plan() {
     assert!(parts > 0, "its source has sent its part again");
     fabric.subscribe(C);
     assert_eq!(fabric.node(C).restarts, [(stream, None)]);
-    let heard = |fabric: &Fabric| fabric.node(A).acknowledged.len();
-    let before = heard(&fabric);
+    let receipts = |fabric: &Fabric| fabric.node(A).acknowledged.len();
+    let before = receipts(&fabric);
     let held = Held {
         floor: 2,
         ranges: vec![],

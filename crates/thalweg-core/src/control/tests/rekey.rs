@@ -74,8 +74,8 @@ fn revoked_node_never_gets_next_key() {
         assert_eq!(fabric.key_numbers(id), [1, 2]);
     }
     // ADUs in flight under the former plans can still be opened.
-    let lies = |id, epoch| fabric.node(id).installed.contains_key(&(stream, epoch));
-    assert!(lies(D, before[1]) && lies(E, before[2]));
+    let is_installed = |id, epoch| fabric.node(id).installed.contains_key(&(stream, epoch));
+    assert!(is_installed(D, before[1]) && is_installed(E, before[2]));
     let notes = fabric.notes(A);
     let is_rekeyed = |note: &&Note| matches!(note, Note::Rekeyed { key_epoch: 2, .. });
     assert_eq!(notes.iter().filter(is_rekeyed).count(), 1);

@@ -12,44 +12,44 @@ fn names(path: &[NodeId]) -> Vec<alloc::string::String> {
     path.iter().map(NodeId::short).collect()
 }
 
-fn path(way: &crate::planner::report::Report) -> Vec<alloc::string::String> {
-    way.path.iter().map(ToString::to_string).collect()
+fn path(report: &crate::planner::report::Report) -> Vec<alloc::string::String> {
+    report.path.iter().map(ToString::to_string).collect()
 }
 
-fn ways(fabric: &Fabric, at: NodeId, from: NodeId, to: NodeId) -> Ways {
-    let ways = fabric.node(at).controller.ways(from, to, None);
-    ways.expect("all are on the map")
+fn paths(fabric: &Fabric, at: NodeId, from: NodeId, to: NodeId) -> Ways {
+    let paths = fabric.node(at).controller.ways(from, to, None);
+    paths.expect("all are on the map")
 }
 
 #[test]
 fn alternatives_are_best_without_their_link() {
     let fabric = Fabric::linked(&[[A, B], [B, C], [A, D], [C, D]]);
     for at in [A, B, D] {
-        let ways = ways(&fabric, at, A, C);
-        assert_eq!(path(&ways.best), names(&[A, B, C]), "{at:?}");
-        assert_eq!(ways.hops.len(), 2);
-        let [other] = &ways.alternatives[..] else {
-            panic!("one other path: {:?}", ways.alternatives);
+        let paths = paths(&fabric, at, A, C);
+        assert_eq!(path(&paths.best), names(&[A, B, C]), "{at:?}");
+        assert_eq!(paths.hops.len(), 2);
+        let [other] = &paths.alternatives[..] else {
+            panic!("one other path: {:?}", paths.alternatives);
         };
         assert_eq!(path(&other.way), names(&[A, D, C]));
         assert_eq!(other.without.len(), 2, "whichever of the two links is lost");
-        assert!(other.way.cost >= ways.best.cost);
-        assert!(!ways.why.is_empty());
+        assert!(other.way.cost >= paths.best.cost);
+        assert!(!paths.why.is_empty());
     }
 }
 
 #[test]
 fn chain_has_no_alternative() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
-    assert_eq!(ways(&fabric, B, A, C).alternatives, []);
+    assert_eq!(paths(&fabric, B, A, C).alternatives, []);
     fabric.publish(A, publication(Some(Planner::Exact), true));
     for at in [A, C] {
         let controller = &fabric.node(at).controller;
-        let ways = controller
+        let paths = controller
             .ways(A, C, Some(&name()))
             .expect("it is announced");
-        assert!(ways.confidential);
-        assert_eq!(ways.rate_bps, 100_000);
+        assert!(paths.confidential);
+        assert_eq!(paths.rate_bps, 100_000);
     }
 }
 

@@ -43,16 +43,16 @@ fn read_end(fabric: &mut Fabric, stream: StreamId) -> Sequel {
 /// Frames to and from a producer are lost, and its relay finds it silent.
 fn fall_silent(fabric: &mut Fabric, producer: NodeId) {
     fabric.wires.retain(|wire| !wire.contains(&producer));
-    hear(fabric, producer, Hearing::Silent);
+    set_hearing(fabric, producer, Hearing::Silent);
     fabric.pass(Duration::from_millis(500));
 }
 
 fn come_back(fabric: &mut Fabric, producer: NodeId) {
     fabric.wires.push([B.min(producer), B.max(producer)]);
-    hear(fabric, producer, Hearing::Answering);
+    set_hearing(fabric, producer, Hearing::Answering);
 }
 
-fn hear(fabric: &mut Fabric, producer: NodeId, hearing: Hearing) {
+fn set_hearing(fabric: &mut Fabric, producer: NodeId, hearing: Hearing) {
     fabric.at(B, |c, now, keys| {
         c.handle_hearing(producer, hearing, now, keys);
     });
@@ -60,7 +60,7 @@ fn hear(fabric: &mut Fabric, producer: NodeId, hearing: Hearing) {
 }
 
 /// A has served C and falls silent, so that D takes over; returns their streams.
-fn turned(fabric: &mut Fabric) -> [StreamId; 2] {
+fn switched(fabric: &mut Fabric) -> [StreamId; 2] {
     let of_a = fabric.publish(A, publication(None, false));
     fabric.subscribe(C);
     let of_d = fabric.publish(D, publication(None, false));
@@ -73,7 +73,7 @@ fn turned(fabric: &mut Fabric) -> [StreamId; 2] {
 #[test]
 fn returned_producer_follows_end_of_another() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     come_back(&mut fabric, A);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     assert_eq!(sequels(&fabric), [true], "no time has passed");
@@ -106,14 +106,14 @@ fn returned_producer_follows_end_of_another() {
 #[test]
 fn dead_producer_ends_stream() {
     let mut fabric = star();
-    let [_, of_d] = turned(&mut fabric);
-    for told in 1..3 {
+    let [_, of_d] = switched(&mut fabric);
+    for round in 1..3 {
         assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
         assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure, "both wait");
         fabric.pass(ANSWER_WITHIN.saturating_sub(SOON));
-        assert_eq!(sequels(&fabric).len(), told - 1);
+        assert_eq!(sequels(&fabric).len(), round - 1);
         fabric.pass(SOON);
-        assert_eq!(sequels(&fabric), vec![false; told]);
+        assert_eq!(sequels(&fabric), vec![false; round]);
         assert_eq!(found(&fabric), Some(D), "nothing has been found");
     }
 }
@@ -121,7 +121,7 @@ fn dead_producer_ends_stream() {
 #[test]
 fn producer_returning_in_probe_is_taken() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     // The ended stream is withdrawn meanwhile; the reader that waits for A gets no notice of it.
     fabric.at(D, |c, now, keys| c.unpublish(of_d, now, keys));
@@ -145,7 +145,7 @@ fn producer_returning_in_probe_is_taken() {
 #[test]
 fn standby_producer_ends_probe() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     let of_e = fabric.publish(E, publication(None, false));
     assert_eq!((found(&fabric), sequels(&fabric)), (Some(E), &[true][..]));
@@ -163,7 +163,7 @@ fn standby_producer_ends_probe() {
 #[test]
 fn first_to_serve_of_silent_is_taken() {
     let mut fabric = star();
-    let [_, of_d] = turned(&mut fabric);
+    let [_, of_d] = switched(&mut fabric);
     let of_e = fabric.publish(E, publication(None, false));
     fall_silent(&mut fabric, D);
     assert_eq!(found(&fabric), Some(E));
@@ -179,7 +179,7 @@ fn first_to_serve_of_silent_is_taken() {
 #[test]
 fn second_returned_producer_is_left() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     let of_e = fabric.publish(E, publication(None, false));
     fall_silent(&mut fabric, D);
     come_back(&mut fabric, A);
@@ -199,7 +199,7 @@ fn second_returned_producer_is_left() {
 #[test]
 fn unsubscribe_cancels_probe() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     fabric.at(C, |c, now, keys| c.unsubscribe(&name(), now, keys));
     assert_eq!(sequels(&fabric), [], "the driver has not heard yet");
@@ -215,7 +215,7 @@ fn unsubscribe_cancels_probe() {
 #[test]
 fn withdrawn_stream_ends_probe() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     assert_eq!(read_end(&mut fabric, of_d), Sequel::Unsure);
     come_back(&mut fabric, A);
     fabric.at(A, |c, now, keys| c.unpublish(of_a, now, keys));
@@ -226,7 +226,7 @@ fn withdrawn_stream_ends_probe() {
 #[test]
 fn ended_unread_stream_is_no_successor() {
     let mut fabric = star();
-    let [of_a, of_d] = turned(&mut fabric);
+    let [of_a, of_d] = switched(&mut fabric);
     come_back(&mut fabric, A);
     let held = Held {
         floor: 7,
@@ -239,7 +239,7 @@ fn ended_unread_stream_is_no_successor() {
 #[test]
 fn silent_producer_returns_after_hold() {
     let mut fabric = star();
-    let [_, of_d] = turned(&mut fabric);
+    let [_, of_d] = switched(&mut fabric);
     fabric.at(C, |c, now, _| {
         c.handle_held(of_d, Held::default(), News::Ended, now);
     });

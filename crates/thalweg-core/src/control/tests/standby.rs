@@ -26,7 +26,7 @@ fn diamond() -> (Fabric, StreamId, [NodeId; 2]) {
     (fabric, stream, [relay, other])
 }
 
-fn hear(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
+fn set_hearing(fabric: &mut Fabric, at: NodeId, peer: NodeId, hearing: Hearing) {
     fabric.at(at, |c, now, keys| {
         c.handle_hearing(peer, hearing, now, keys);
     });
@@ -43,7 +43,7 @@ fn given(fabric: &Fabric, stream: StreamId) -> Vec<(u32, Vec<u32>)> {
 }
 
 /// Returns the plans installed on a node.
-fn lying(fabric: &Fabric, id: NodeId) -> Vec<u32> {
+fn installed_plans(fabric: &Fabric, id: NodeId) -> Vec<u32> {
     let parts = fabric.node(id).parts();
     parts.iter().map(|part| part.epoch.0).collect()
 }
@@ -59,14 +59,14 @@ fn standby_takes_over_without_messages() {
     for is_far in [false, true] {
         let (mut fabric, stream, [relay, other]) = diamond();
         let link = if is_far { (relay, D) } else { (A, relay) };
-        hear(&mut fabric, link.0, link.1, Hearing::Doubtful);
+        set_hearing(&mut fabric, link.0, link.1, Hearing::Doubtful);
         assert_eq!(given(&fabric, stream), [(1, vec![1])]);
-        assert_eq!(lying(&fabric, D), [1, 2], "it is made ready");
-        assert_eq!(lying(&fabric, other), [2]);
+        assert_eq!(installed_plans(&fabric, D), [1, 2], "a standby plan");
+        assert_eq!(installed_plans(&fabric, other), [2]);
         assert!(fabric.node(A).resent.is_empty());
         // Only the advice can still get through.
         fabric.wires.retain(|wire| is_far && *wire == [A, relay]);
-        hear(&mut fabric, link.0, link.1, Hearing::Silent);
+        set_hearing(&mut fabric, link.0, link.1, Hearing::Silent);
         assert_eq!(given(&fabric, stream), [(2, vec![2])]);
         let resent = &fabric.node(A).resent[..];
         assert_eq!(resent, [(vec![Epoch(1)], Epoch(2), Epoch(2))]);
@@ -76,33 +76,35 @@ fn standby_takes_over_without_messages() {
 #[test]
 fn false_doubt_changes_nothing() {
     let (mut fabric, stream, [relay, other]) = diamond();
-    hear(&mut fabric, relay, D, Hearing::Doubtful);
-    hear(&mut fabric, relay, D, Hearing::Answering);
-    assert_eq!(lying(&fabric, other), [2]);
+    set_hearing(&mut fabric, relay, D, Hearing::Doubtful);
+    set_hearing(&mut fabric, relay, D, Hearing::Answering);
+    assert_eq!(installed_plans(&fabric, other), [2]);
     fabric.pass(DOUBT_HOLD + Duration::from_millis(500));
     assert_eq!(given(&fabric, stream), [(1, vec![1])]);
     for node in [A, relay, D] {
-        assert_eq!(lying(&fabric, node), [1], "{node:?}");
+        assert_eq!(installed_plans(&fabric, node), [1], "{node:?}");
     }
-    assert_eq!(lying(&fabric, other), []);
+    assert_eq!(installed_plans(&fabric, other), []);
     let is_failed = |note: &Note| matches!(note, Note::DeploymentFailed { .. });
     assert!(!fabric.node(A).notes.iter().any(is_failed));
     // The next doubt comes too soon to be acted on.
-    hear(&mut fabric, relay, D, Hearing::Doubtful);
-    assert_eq!(lying(&fabric, other), []);
-    hear(&mut fabric, relay, D, Hearing::Answering);
+    set_hearing(&mut fabric, relay, D, Hearing::Doubtful);
+    assert_eq!(installed_plans(&fabric, other), []);
+    set_hearing(&mut fabric, relay, D, Hearing::Answering);
     fabric.pass(DOUBT_EVERY);
-    hear(&mut fabric, relay, D, Hearing::Doubtful);
-    assert_eq!(lying(&fabric, other), [3]);
+    set_hearing(&mut fabric, relay, D, Hearing::Doubtful);
+    assert_eq!(installed_plans(&fabric, other), [3]);
 }
 
 /// Doubts a link wrongly once a second; returns the newest plan that was prepared.
 fn made_ready(fabric: &mut Fabric, link: [NodeId; 2], seconds: u64) -> u32 {
     let mut newest = 0;
     for _ in 0..seconds {
-        hear(fabric, link[0], link[1], Hearing::Doubtful);
-        newest = lying(fabric, D).into_iter().fold(newest, u32::max);
-        hear(fabric, link[0], link[1], Hearing::Answering);
+        set_hearing(fabric, link[0], link[1], Hearing::Doubtful);
+        newest = installed_plans(fabric, D)
+            .into_iter()
+            .fold(newest, u32::max);
+        set_hearing(fabric, link[0], link[1], Hearing::Answering);
         fabric.pass(Duration::from_secs(1));
     }
     newest
@@ -118,22 +120,22 @@ fn false_doubts_back_off() {
     // The back-off ends after twice the maximum without a doubt, and with a silence.
     fabric.pass(DOUBT_EVERY_MAX + DOUBT_EVERY_MAX);
     assert_eq!(made_ready(&mut fabric, [relay, D], 10), 10);
-    hear(&mut fabric, relay, D, Hearing::Silent);
-    hear(&mut fabric, relay, D, Hearing::Answering);
+    set_hearing(&mut fabric, relay, D, Hearing::Silent);
+    set_hearing(&mut fabric, relay, D, Hearing::Answering);
     fabric.pass(SUSPECT_HOLD + RENEW + RENEW);
-    let (epoch, way) = fabric.plan_path(A, stream);
-    assert_eq!((epoch, way[1]), (Epoch(12), relay), "it has come back");
+    let (epoch, path) = fabric.plan_path(A, stream);
+    assert_eq!((epoch, path[1]), (Epoch(12), relay), "it has come back");
     assert_eq!(made_ready(&mut fabric, [relay, D], 10), 14);
 }
 
 #[test]
 fn silence_without_doubt_moves_stream() {
     let (mut fabric, stream, [relay, _]) = diamond();
-    hear(&mut fabric, relay, D, Hearing::Silent);
+    set_hearing(&mut fabric, relay, D, Hearing::Silent);
     assert_eq!(given(&fabric, stream), [(2, vec![2])]);
     // A doubt of a link that is known to be silent requests nothing.
-    hear(&mut fabric, relay, D, Hearing::Doubtful);
-    assert_eq!(lying(&fabric, A), [1, 2]);
+    set_hearing(&mut fabric, relay, D, Hearing::Doubtful);
+    assert_eq!(installed_plans(&fabric, A), [1, 2]);
 }
 
 #[test]
@@ -141,11 +143,11 @@ fn doubt_without_alternative_does_nothing() {
     let mut fabric = Fabric::linked(&[[A, B], [B, C]]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(C);
-    hear(&mut fabric, B, C, Hearing::Doubtful);
+    set_hearing(&mut fabric, B, C, Hearing::Doubtful);
     fabric.pass(DOUBT_EVERY);
     assert_eq!(given(&fabric, stream), [(1, vec![1])]);
     for node in [A, B, C] {
-        assert_eq!(lying(&fabric, node), [1]);
+        assert_eq!(installed_plans(&fabric, node), [1]);
     }
 }
 
@@ -154,12 +156,12 @@ fn standby_graft_gets_no_copies() {
     let (mut fabric, stream, [relay, other]) = diamond();
     fabric.subscribe(other);
     assert_eq!(given(&fabric, stream), [(1, vec![1]), (2, vec![2])]);
-    hear(&mut fabric, A, relay, Hearing::Doubtful);
+    set_hearing(&mut fabric, A, relay, Hearing::Doubtful);
     let (part, _) = &fabric.node(other).installed[&(stream, Epoch(3))];
     assert_eq!((part.base, part.next), (Some(Epoch(2)), Some(D)));
     assert_eq!(casting(&fabric, other), []);
     assert_eq!(given(&fabric, stream), [(1, vec![1]), (2, vec![2])]);
-    hear(&mut fabric, A, relay, Hearing::Silent);
+    set_hearing(&mut fabric, A, relay, Hearing::Silent);
     assert_eq!(casting(&fabric, other), [3]);
     assert_eq!(given(&fabric, stream), [(2, vec![2, 3])]);
 }
@@ -171,11 +173,11 @@ fn graft_on_standby_takes_over_with_it() {
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(C);
     fabric.subscribe(D);
-    hear(&mut fabric, A, B, Hearing::Doubtful);
+    set_hearing(&mut fabric, A, B, Hearing::Doubtful);
     assert_eq!(given(&fabric, stream), [(1, vec![1, 2])]);
     assert_eq!(casting(&fabric, B), [2, 4], "nothing comes under 3 yet");
     fabric.wires.clear();
-    hear(&mut fabric, A, B, Hearing::Silent);
+    set_hearing(&mut fabric, A, B, Hearing::Silent);
     assert_eq!(given(&fabric, stream), [(3, vec![3, 4])]);
 }
 
@@ -185,15 +187,15 @@ fn doubt_behind_graft_goes_up_its_base() {
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     fabric.subscribe(D);
     fabric.subscribe(E);
-    let (caster, doubted, other) = if lying(&fabric, C).is_empty() {
+    let (caster, doubted, other) = if installed_plans(&fabric, C).is_empty() {
         (D, E, C)
     } else {
         (B, C, D)
     };
     let before = given(&fabric, stream);
-    hear(&mut fabric, caster, doubted, Hearing::Doubtful);
+    set_hearing(&mut fabric, caster, doubted, Hearing::Doubtful);
     assert_eq!(given(&fabric, stream), before);
-    assert!(lying(&fabric, other).contains(&3));
+    assert!(installed_plans(&fabric, other).contains(&3));
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn doubt_counts_only_from_next_node() {
         let frame = wire::encode(&message);
         fabric.at(A, |c, now, keys| c.handle_frame(from, &frame, now, keys));
         fabric.settle();
-        assert_eq!(lying(&fabric, other), [], "{message:?}");
+        assert_eq!(installed_plans(&fabric, other), [], "{message:?}");
     }
     let astray =
         |note: &&Note| matches!(note, Note::BranchAstray { .. } | Note::AdviceAstray { .. });
@@ -240,13 +242,13 @@ fn answering_link_is_preferred() {
         // first for good.
         for (silent, taken) in [(relay, other), (other, relay), (relay, other)] {
             let [near, far] = link(silent);
-            hear(&mut fabric, near, far, Hearing::Silent);
+            set_hearing(&mut fabric, near, far, Hearing::Silent);
             assert_eq!(
                 fabric.plan_path(A, stream).1,
                 [A, taken, D],
                 "far: {is_far}"
             );
-            hear(&mut fabric, near, far, Hearing::Answering);
+            set_hearing(&mut fabric, near, far, Hearing::Answering);
             fabric.pass(Duration::from_secs(4));
         }
     }

@@ -25,8 +25,8 @@ fn stream_is_planned_and_stays_in_force() {
     assert_eq!(fabric.node(C).notices, [Notice::Waiting]);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
     assert_eq!(fabric.node(C).found, [(name(), stream)]);
-    let (epoch, way) = fabric.plan_path(A, stream);
-    assert_eq!((epoch, way), (Epoch(1), vec![A, B, C]));
+    let (epoch, path) = fabric.plan_path(A, stream);
+    assert_eq!((epoch, path), (Epoch(1), vec![A, B, C]));
     let source = fabric.node(A).controller.source(stream).expect("published");
     let (sink, plan) = source.plans().next().expect("one sink");
     assert_eq!(
@@ -70,15 +70,15 @@ fn lost_relay_is_replanned() {
     let mut fabric = Fabric::linked(&[[A, B], [B, D], [A, C], [C, D]]);
     fabric.subscribe(D);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
-    let (first, way) = fabric.plan_path(A, stream);
-    assert_eq!(way, [A, B, D]);
+    let (first, path) = fabric.plan_path(A, stream);
+    assert_eq!(path, [A, B, D]);
     fabric.cut([A, B]);
-    let (second, way) = fabric.plan_path(A, stream);
-    assert!(second > first && way == [A, C, D]);
+    let (second, path) = fabric.plan_path(A, stream);
+    assert!(second > first && path == [A, C, D]);
     assert_eq!(
         fabric.node(D).parts().len(),
         2,
-        "both plans while ADUs are under way"
+        "both plans while ADUs are under path"
     );
     fabric.pass(LEASE + LEASE);
     assert_eq!(fabric.node(D).parts().len(), 1);
@@ -231,16 +231,16 @@ fn failed_install_reports_reason() {
             .as_ref()
             .is_some_and(|why| why.contains("no module has this name"))
     );
-    let told = fabric.node(B).notices.last();
+    let notice = fabric.node(B).notices.last();
     assert!(
         matches!(
-            told,
+            notice,
             Some(Notice::Refused {
                 is_served: false,
                 ..
             })
         ),
-        "{told:?}"
+        "{notice:?}"
     );
 }
 

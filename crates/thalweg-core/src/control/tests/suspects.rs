@@ -74,8 +74,8 @@ fn stream_returns_on_fresh_measurement() {
         let latest = Duration::from_millis(latest_ms);
         read(&mut fabric, [A, D], LINK.rtt, latest, SUSPECT_HOLD);
         fabric.pass(RENEW);
-        let way = fabric.plan_path(A, stream).1;
-        assert_eq!(way == [A, D], comes_back, "{latest_ms}: {way:?}");
+        let path = fabric.plan_path(A, stream).1;
+        assert_eq!(path == [A, D], comes_back, "{latest_ms}: {path:?}");
     }
 }
 
@@ -85,14 +85,14 @@ fn relay_remeasures_its_silent_link() {
         let mut fabric = Fabric::linked(&[[A, B], [A, C], [B, D], [C, D]]);
         let stream = fabric.publish(A, watched());
         fabric.subscribe(D);
-        let way = fabric.plan_path(A, stream).1;
-        fall_silent(&mut fabric, way[1], D);
-        assert_ne!(fabric.plan_path(A, stream).1, way);
+        let path = fabric.plan_path(A, stream).1;
+        fall_silent(&mut fabric, path[1], D);
+        assert_ne!(fabric.plan_path(A, stream).1, path);
         let latest = Duration::from_millis(latest_ms);
-        read(&mut fabric, [way[1], D], LINK.rtt, latest, SUSPECT_HOLD);
+        read(&mut fabric, [path[1], D], LINK.rtt, latest, SUSPECT_HOLD);
         fabric.pass(RENEW);
         let since = fabric.plan_path(A, stream).1;
-        assert_eq!(since == way, comes_back, "{latest_ms}: {since:?}");
+        assert_eq!(since == path, comes_back, "{latest_ms}: {since:?}");
     }
 }
 

@@ -30,8 +30,8 @@ fn fabric() -> (Fabric, StreamId, Epoch) {
     let mut fabric = Fabric::linked(&[[A, B], [B, C], [C, D], [B, E]]);
     fabric.subscribe(C);
     let stream = fabric.publish(A, publication(Some(Planner::Exact), false));
-    let (epoch, way) = fabric.plan_path(A, stream);
-    assert_eq!(way, [A, B, C]);
+    let (epoch, path) = fabric.plan_path(A, stream);
+    assert_eq!(path, [A, B, C]);
     (fabric, stream, epoch)
 }
 
@@ -56,8 +56,8 @@ fn any_node_gets_traces_with_path() {
     assert_eq!(fabric.node(A).markings.len(), 4);
     deliver(&mut fabric, C, traced(stream, epoch, 3));
     for node in [A, B, C, D] {
-        let told = &fabric.node(node).traced;
-        assert_eq!((told.len(), &told[0].path[..]), (1, &[A, B, C][..]));
+        let traces = &fabric.node(node).traced;
+        assert_eq!((traces.len(), &traces[0].path[..]), (1, &[A, B, C][..]));
     }
     assert_eq!(fabric.node(E).traced, [], "it has not asked");
 }

@@ -468,10 +468,10 @@ impl Hold {
                 queue.waiting.remove(&rank);
             }
             if !was_sent && !is_end {
-                let nobody = DropCause::NoSubscriber;
+                let unclaimed = DropCause::NoSubscriber;
                 self.dropped.push_back(Dropped {
                     header,
-                    cause: sink.map_or(nobody, |_| cause),
+                    cause: sink.map_or(unclaimed, |_| cause),
                     sink,
                 });
             }

@@ -158,16 +158,16 @@ impl Session {
         let all = self.retiring.iter().map(|retiring| &retiring.deployment);
         let all: BTreeMap<Epoch, &Deployment> = all.map(|plan| (plan.epoch, plan)).collect();
         // A live plan always has ADUs in flight, so that says nothing.
-        let is_lying = |epoch: &Epoch| !live.contains(epoch);
+        let is_retiring = |epoch: &Epoch| !live.contains(epoch);
         let base = |epoch: &Epoch| Some(all.get(epoch)?.graft?.base);
         let is_coming = |epoch: Epoch| {
             let bases = core::iter::successors(Some(epoch), base);
-            bases.take_while(is_lying).any(&is_in_flight)
+            bases.take_while(is_retiring).any(&is_in_flight)
         };
         let later = ending.into_iter().filter(|epoch| is_coming(*epoch));
         let later: BTreeSet<Epoch> = later.collect();
-        let lying_on = self.retiring.iter().filter(|retiring| retiring.is_extended);
-        let mut room = LATE_MAX.saturating_sub(lying_on.count());
+        let extended = self.retiring.iter().filter(|retiring| retiring.is_extended);
+        let mut room = LATE_MAX.saturating_sub(extended.count());
         for retiring in &mut self.retiring {
             if later.contains(&retiring.deployment.epoch) && (retiring.is_extended || room > 0) {
                 room -= usize::from(!retiring.is_extended);

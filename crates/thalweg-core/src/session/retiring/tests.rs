@@ -60,7 +60,7 @@ fn shared() -> (Session, [Epoch; 2]) {
 }
 
 /// Returns the casts among the outputs.
-fn told(outputs: &[Output]) -> Vec<(Epoch, Feed)> {
+fn casts(outputs: &[Output]) -> Vec<(Epoch, Feed)> {
     let cast = |output: &Output| match output {
         Output::Cast { epoch, feed, .. } => Some((*epoch, *feed)),
         _ => None,
@@ -109,21 +109,21 @@ fn replaced_graft_gets_only_older_adus() {
     let now = Instant::ZERO + RENEW;
     session.handle_next(NEXT);
     assert_eq!(
-        told(&outputs(&mut session)),
+        casts(&outputs(&mut session)),
         [],
         "nothing was taken over from"
     );
     serve(&mut session, OTHER, "keep:1", now);
-    assert_eq!(told(&outputs(&mut session)), []);
+    assert_eq!(casts(&outputs(&mut session)), []);
     session.handle_next(NEXT);
     session.handle_timeout(NOTHING, now);
-    assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
+    assert_eq!(casts(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
     // A caster that lost its part is sent the part and the cast again.
     session.handle_lacking(RELAY, &[base, graft], now);
-    assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
+    assert_eq!(casts(&outputs(&mut session)), [(graft, Feed::Until(NEXT))]);
     session.handle_next(Sequence(NEXT.0 + 1));
     session.handle_timeout(NOTHING, now);
-    assert_eq!(told(&outputs(&mut session)), []);
+    assert_eq!(casts(&outputs(&mut session)), []);
 }
 
 /// Brings into force a plan for the last of a line of sinks, each of which relays to those behind it.
@@ -165,14 +165,14 @@ fn base_of_live_plan_is_fed_fully() {
         for moved in all {
             session.handle_next(NEXT);
             session.handle_timeout(NOTHING, Instant::ZERO);
-            let said = outputs(&mut session);
-            assert_eq!(told(&said), [], "{moved} of {depth}");
+            let emitted = outputs(&mut session);
+            assert_eq!(casts(&emitted), [], "{moved} of {depth}");
             serve_line(&mut session, &line[..moved], "keep:1");
         }
         session.handle_next(NEXT);
         session.handle_timeout(NOTHING, Instant::ZERO);
         let until = before.iter().rev().map(|plan| (*plan, Feed::Until(NEXT)));
-        assert_eq!(told(&outputs(&mut session)), until.collect::<Vec<_>>());
+        assert_eq!(casts(&outputs(&mut session)), until.collect::<Vec<_>>());
     }
 }
 
@@ -183,7 +183,7 @@ fn no_copies_after_unsubscribe() {
     session.handle_next(NEXT);
     assert_eq!(session.poll_timeout(), Instant::ZERO);
     session.handle_timeout(NOTHING, Instant::ZERO);
-    assert_eq!(told(&outputs(&mut session)), [(graft, Feed::Off)]);
+    assert_eq!(casts(&outputs(&mut session)), [(graft, Feed::Off)]);
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn plan_is_released_when_flight_ends() {
         session.handle_subscribe(sink, end);
     }
     session.handle_timeout(|epoch| epoch == graft, end);
-    let released = |said: &[Output]| {
+    let released = |emitted: &[Output]| {
         let is_it = |o: &&Output| matches!(o, Output::Release { epoch, .. } if *epoch == graft);
-        said.iter().filter(is_it).count()
+        emitted.iter().filter(is_it).count()
     };
     assert_eq!(released(&outputs(&mut session)), 0);
     // A plan in force always has ADUs in flight.
@@ -274,8 +274,8 @@ fn few_of_many_retired_plans_stay_longer() {
             session.handle_subscribe(*sink, now);
         }
         session.handle_timeout(|_| true, now);
-        let said = outputs(&mut session);
-        let plans = said.iter().filter_map(|output| match output {
+        let emitted = outputs(&mut session);
+        let plans = emitted.iter().filter_map(|output| match output {
             Output::Release { epoch, .. } => Some(*epoch),
             _ => None,
         });
@@ -293,9 +293,9 @@ fn unserved_sink_leaves_nothing_behind() {
     session.handle_plan(SINK, to(SINK, "null"), Instant::ZERO);
     session.handle_unsubscribe(SINK, Instant::ZERO);
     session.handle_timeout(NOTHING, Instant::ZERO);
-    let said = outputs(&mut session);
+    let emitted = outputs(&mut session);
     let released = |o: &&Output| matches!(o, Output::Release { .. });
-    assert_eq!(said.iter().filter(released).count(), 3);
+    assert_eq!(emitted.iter().filter(released).count(), 3);
     assert_eq!(session.poll_timeout(), Instant::NEVER);
 }
 
@@ -316,10 +316,10 @@ fn base_of_abandoned_plan_is_ended() {
     serve(&mut session, OTHER, "keep:1", Instant::ZERO);
     session.handle_next(NEXT);
     session.handle_timeout(NOTHING, Instant::ZERO);
-    assert_eq!(told(&outputs(&mut session)), []);
+    assert_eq!(casts(&outputs(&mut session)), []);
     // The set of active plans does not change, so the driver reports no new sequence.
     session.handle_plan(third, behind("keep:1"), Instant::ZERO);
     session.handle_timeout(NOTHING, Instant::ZERO);
-    let said = told(&outputs(&mut session));
-    assert!(said.contains(&(graft, Feed::Until(NEXT))), "{said:?}");
+    let emitted = casts(&outputs(&mut session));
+    assert!(emitted.contains(&(graft, Feed::Until(NEXT))), "{emitted:?}");
 }

@@ -162,7 +162,7 @@ fn planned_move_waits_for_end_of_doubt() {
 #[test]
 fn unhealthy_plan_is_replaced_at_once() {
     let now = Instant::from_nanos(7);
-    let spoil: [fn(&mut Session, Instant); 4] = [
+    let damage: [fn(&mut Session, Instant); 4] = [
         |session, now| session.handle_change(|_, _| false, now),
         |session, now| session.handle_leave(UPPER, now),
         |session, now| {
@@ -173,10 +173,10 @@ fn unhealthy_plan_is_replaced_at_once() {
             session.handle_subscribe(SINK, now);
         },
     ];
-    for spoil in spoil {
+    for damage in damage {
         let mut session = served();
         session.handle_doubt(SOURCE, UPPER, now + DOUBT);
-        spoil(&mut session, now);
+        damage(&mut session, now);
         let epoch = session.handle_plan(SINK, by(LOWER), now).expect("a plan");
         answer(&mut session, epoch, LOWER, now);
         assert_eq!(active(&session), [epoch]);
@@ -189,7 +189,7 @@ fn long_standby_is_renewed() {
     let mut now = Instant::from_nanos(7);
     let epoch = doubted(&mut session, now);
     let end = now + LEASE + DEPLOY_MAX;
-    let mut told = 0;
+    let mut messages = 0;
     while now < end {
         now = now + Duration::from_secs(1);
         session.handle_subscribe(SINK, now);
@@ -198,16 +198,16 @@ fn long_standby_is_renewed() {
         for output in outputs(&mut session) {
             let is_it = |of| of == epoch;
             match output {
-                Output::Prepare { epoch, .. } if is_it(epoch) => told += 1,
+                Output::Prepare { epoch, .. } if is_it(epoch) => messages += 1,
                 Output::Renew { epochs, .. } => {
-                    told += epochs.into_iter().filter(|of| is_it(*of)).count();
+                    messages += epochs.into_iter().filter(|of| is_it(*of)).count();
                 }
                 Output::Prepare { .. } => {}
                 other => panic!("{other:?}"),
             }
         }
     }
-    assert_eq!(told, 3 * 4, "three nodes, each ten seconds");
+    assert_eq!(messages, 3 * 4, "three nodes, each ten seconds");
     session.handle_suspect(SOURCE, UPPER, now + RENEW);
     session.handle_plan(SINK, by(LOWER), now);
     assert_eq!(active(&session), [epoch]);
