@@ -234,7 +234,7 @@ impl Controller {
         }
         self.is_changed |= self.continuity.silent_producers.expire(now);
         self.handle_withholder_timeout(now);
-        self.forget_held();
+        self.forget_received();
         self.send_due_receipts(now);
     }
 

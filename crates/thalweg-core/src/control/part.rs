@@ -201,7 +201,7 @@ impl Controller {
             match self.admit(part) {
                 Ok(()) => {
                     self.renew(name, now);
-                    self.confirm_former(name, now);
+                    self.reclaim_former_plan(name, now);
                     self.handle_kept_up(name, &route_back, now, keys);
                 }
                 refused => self.answer(name, route_back.clone(), refused, now, keys),

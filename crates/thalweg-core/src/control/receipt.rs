@@ -146,7 +146,7 @@ impl Controller {
 
     /// Forgets the streams that no plan brings here any more and no local program wants. What a
     /// waiting subscriber has received is remembered, however long the outage lasts.
-    pub(super) fn forget_held(&mut self) {
+    pub(super) fn forget_received(&mut self) {
         let (parts, wanted) = (&self.parts, &self.wanted);
         let receivings = &mut self.continuity.receivings.0;
         let forgotten = receivings.extract_if(.., |stream, _| {
@@ -159,7 +159,7 @@ impl Controller {
     }
 
     /// Handles the end of local interest in a stream of which plans may still bring something.
-    pub(super) fn leave_received(&mut self, stream: StreamId, now: Instant) {
+    pub(super) fn mark_readers_left(&mut self, stream: StreamId, now: Instant) {
         let of_stream = (stream, Epoch(0))..=(stream, Epoch(u32::MAX));
         let pending = self.pending.range(of_stream);
         let coming = pending.map(|((_, epoch), _)| *epoch).next_back();
@@ -173,7 +173,7 @@ impl Controller {
     /// programs that have left, or because the node restarted. What arrived then went to no present
     /// program, and its source counts it as received. Returns whether the source may not know that
     /// the earlier programs left.
-    pub(super) fn begin_received(&mut self, stream: StreamId, now: Instant) -> bool {
+    pub(super) fn start_readers(&mut self, stream: StreamId, now: Instant) -> bool {
         let mut former = None;
         if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
             // The last group of a stream that has ended here would be delivered once more, to
@@ -190,11 +190,11 @@ impl Controller {
 
     /// Handles the return of programs to a stream that they left, by this plan. If the plan is one from
     /// before, its source knows neither of the leaving nor of the return, and what it brings is theirs.
-    pub(super) fn restart_received(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
+    pub(super) fn restart_readers(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
         if let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) {
             receiving.former = receiving.former.filter(|former| *former < epoch);
         }
-        self.begin_received(stream, now);
+        self.start_readers(stream, now);
     }
 
     /// Returns whether the end of a stream has arrived here.
@@ -206,7 +206,7 @@ impl Controller {
     /// Handles a renewal of a plan that ends here. A source that has made no plan since new
     /// programs replaced those that left does not know of the leaving: the message was lost, and
     /// the plan belongs to the new ones.
-    pub(super) fn confirm_former(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
+    pub(super) fn reclaim_former_plan(&mut self, (stream, epoch): (StreamId, Epoch), now: Instant) {
         let newest = self.newest_ending(stream);
         let Some(receiving) = self.continuity.receivings.0.get_mut(&stream) else {
             return;

@@ -92,8 +92,8 @@ pub struct Alternative {
 impl Controller {
     /// Plans between two nodes of the map, for an announced stream or for an assumed one.
     ///
-    /// Cost    a plan for each link of the best path, and one explanation Fails   a sentence that
-    /// names a node that is not on the map, or a stream that is not announced
+    /// Cost    a plan for each link of the best path, and one explanation
+    /// Fails   a sentence that names a node that is not on the map, or a stream that is not announced
     pub fn ways(
         &self,
         from: NodeId,

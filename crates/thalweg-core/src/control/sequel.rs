@@ -170,7 +170,7 @@ impl Controller {
     ) {
         for (source, stream) in &asked {
             // It was left, and may not know: a returning reader must not get what its earlier plans bring.
-            self.leave_received(*stream, now);
+            self.mark_readers_left(*stream, now);
             self.send_to(*source, Body::Unsubscribe { stream: *stream }, now, keys);
         }
         if let Some(wanted) = self.wanted.get_mut(name) {
@@ -318,7 +318,7 @@ impl Controller {
         if let Some(wanted) = self.wanted.get_mut(&name) {
             wanted.find(source, stream, now + RENEW);
         }
-        self.restart_received((stream, epoch), now);
+        self.restart_readers((stream, epoch), now);
         self.outputs.push_back(Output::Found {
             name: name.clone(),
             stream,

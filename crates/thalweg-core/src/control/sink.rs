@@ -125,7 +125,7 @@ impl Controller {
             self.cancel_probe(name, probe, now, keys);
         }
         if let Subscription::Found { source, stream, .. } = wanted.subscription {
-            self.leave_received(stream, now);
+            self.mark_readers_left(stream, now);
             if let Some(path) = self.directory.path(self.id(), source) {
                 self.send_routed(path, Body::Unsubscribe { stream }, keys);
             }
@@ -221,7 +221,7 @@ impl Controller {
         let name = name.clone();
         if let Some((source, stream)) = published {
             // A producer that died may have restarted its stream while the end of the former one
-            // was on its path.
+            // was in flight.
             let follows = before
                 .is_some_and(|(producer, last)| producer == source && wanted.ended.contains(&last));
             let is_new = wanted.stream != Some(stream);
@@ -230,7 +230,7 @@ impl Controller {
             wanted.unanswered_since = Some(now);
             let mut refusals = wanted.refusals.iter();
             let has_refused = refusals.any(|one| before.is_some_and(|left| left.0 == one.source));
-            let is_left = begins && self.begin_received(stream, now);
+            let is_left = begins && self.start_readers(stream, now);
             self.outputs.push_back(Output::Found { name, stream });
             if is_left && let Some(path) = self.path_to(source, now) {
                 // The earlier `Unsubscribe` may have been lost. This one goes before the next

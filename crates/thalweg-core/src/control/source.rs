@@ -70,7 +70,7 @@ pub struct SinkPlan {
     /// When the sink began to record what arrives (its clock, ms), and the newest plan under which
     /// it reported this. A restarted sink reports another time.
     pub(super) since: Option<(u64, Epoch)>,
-    /// Below this sequence, the sink was reported that nothing more arrives.
+    /// Below this sequence, the sink was notified that nothing more arrives.
     pub(super) given_up: Sequence,
     /// Whether it asked for the stream before it was announced, and so begins with its first ADU.
     has_waited: bool,

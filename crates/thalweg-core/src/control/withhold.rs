@@ -148,7 +148,7 @@ impl Controller {
     /// Handles how many of the ADUs that went by a plan its sink lacks, though it has later ones.
     ///
     /// ADUs of a `full` stream keep their order on every hop, and none may be left out: one that
-    /// was passed over is no longer on its path.
+    /// was passed over is no longer in flight.
     pub fn handle_missing(
         &mut self,
         (stream, epoch): (StreamId, Epoch),

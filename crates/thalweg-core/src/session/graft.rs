@@ -14,7 +14,7 @@
 //! its own caster. This yields trees of any depth, with one copy on each link. Consequences:
 //!
 //! - the source sends under a base for as long as a plan in force is grafted on it, directly or
-//! through others;
+//!   through others;
 //! - it is renewed as long, and not released before;
 //! - when it is no longer its sink's plan, the sinks of its grafts are planned again.
 //!

@@ -122,7 +122,8 @@ impl<T> Mailbox<T> {
     /// Puts in an ADU of a stream with this reliability. `is_scarce` tells that the node has no
     /// room beyond each mailbox's share.
     ///
-    /// Fails   returns the token with the reason Cost    O(log waiting)
+    /// Fails   returns the token with the reason
+    /// Cost    O(log waiting)
     pub fn put(
         &mut self,
         adu: Adu,

@@ -61,8 +61,7 @@ impl Seen {
     /// Inserts a sequence that arrived by a plan.
     ///
     /// Fails   with `duplicate` if the present subscribers have it or it is below the floor; with
-    /// `cancelled` if it belongs to
-    ///         former subscribers
+    ///         `cancelled` if it belongs to former subscribers
     /// Cost    O(log ranges)
     pub fn insert(&mut self, epoch: Epoch, sequence: Sequence) -> Result<(), DropCause> {
         if let Some(all) = &mut self.all {

@@ -418,7 +418,6 @@ impl Hold {
     /// arrived. This waits also for sinks that may follow the first.
     ///
     /// Cost    O(log held)
-    /// Cost    O(log held)
     pub fn poll_settled(&self) -> Instant {
         // Deadlines grow with the sequence, so the last is due last.
         let last = self.lacked.last().and_then(|last| self.stored.get(last));

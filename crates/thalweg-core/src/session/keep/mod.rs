@@ -189,7 +189,9 @@ impl Keep {
     /// Records a receipt of a sink; returns whether it differs from the one before.
     ///
     /// A receipt names only the newest of many ranges, so its total shows nothing: other ranges may
-    /// add up to as much. Cost    O(log sinks + ranges²)
+    /// add up to as much.
+    ///
+    /// Cost    O(log sinks + ranges²)
     pub fn handle_word(&mut self, sink: NodeId, held: &Held, now: Instant) -> bool {
         let before = self.progress.remove(&sink);
         let is_news = before.as_ref().is_none_or(|before| before.held != *held);
@@ -244,8 +246,9 @@ impl Keep {
     /// Returns the sequence below which nothing is kept for the sink of these plans, if it lacks
     /// something there though it has later ones: that was given up.
     ///
-    /// Only under backpressure: otherwise what is not kept may be in flight. Cost    O(kept ·
-    /// plans)
+    /// Only under backpressure: otherwise what is not kept may be in flight.
+    ///
+    /// Cost    O(kept · plans)
     pub fn given_up_below(&self, epochs: &[Epoch], held: &Held) -> Option<Sequence> {
         let first = held.ranges.first()?.start;
         let mut kept = self.kept.iter();
@@ -258,7 +261,9 @@ impl Keep {
 
     /// Removes and returns the ADUs sent by these plans that are still worth sending, by sequence.
     ///
-    /// The caller resends them and reports this by [`Keep::handle_given`]. Cost    O(kept · plans)
+    /// The caller resends them and reports this by [`Keep::handle_given`].
+    ///
+    /// Cost    O(kept · plans)
     pub fn take(&mut self, epochs: &[Epoch], now: Instant) -> Vec<Adu> {
         let mut taken = Vec::new();
         let bytes = &mut self.bytes;
@@ -295,7 +300,9 @@ impl Keep {
     /// kept is useless, no sink has made progress for this patience, or no completion is in sight.
     ///
     /// What is in flight arrives even when it is too old for a resend, as when the rest is queued
-    /// before a slow link. Cost    O(kept + sinks)
+    /// before a slow link.
+    ///
+    /// Cost    O(kept + sinks)
     pub fn poll_acknowledged(&self, patience: Duration) -> Instant {
         let deadlines = self.kept.values().map(|kept| kept.adu.header.deadline);
         let of_use = deadlines.max().unwrap_or(Instant::ZERO);
