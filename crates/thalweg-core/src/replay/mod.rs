@@ -108,6 +108,7 @@ impl Replay {
         if is_too_long {
             self.forget(plan);
         }
+        // Beyond the bound of all groups together, the longest goes first.
         while self.bytes > REPLAY_TOTAL_BYTES_MAX.as_bytes() {
             let longest = self.groups.iter().max_by_key(|(_, group)| group.bytes);
             let Some((longest, _)) = longest else {

@@ -12,7 +12,7 @@
 //! A program that joins a stream which already arrives ([`Seen::begin_anew`]) has none of it:
 //! everything is new to it, while receipts go on as before. If the earlier programs have left and
 //! the new one gets plans of its own, the rest of theirs is not for it: its stream would start with
-//! their last ADUs, and lack what follows.
+//! their last ADUs, and lack what lies between.
 //!
 //! *What it does not do.* It stores no ADU and knows no subscriber.
 //!
