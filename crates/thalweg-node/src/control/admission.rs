@@ -1,7 +1,9 @@
-//! The driver's side of admission: the door, tickets, and whom the network lets in.
+//! The driver's side of admission: tickets, grants, and which keys the network admits.
 //!
-//! *The idea.* Core's controller decides who belongs to the fabric; here that is done: the network's set of keys follows
-//! the roll, what must survive a restart is in the node's file before anybody hears of it, and whoever knocks is answered.
+//! *The idea.* The controller decides which nodes belong to the fabric, and this module applies it:
+//! the network's set of admitted keys follows the membership; state that must survive a restart is
+//! on disk before any other node learns of it; admission requests from other nodes are answered
+//! here.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -23,57 +25,58 @@ use super::Control;
 use crate::fabric::state::{Contact, State};
 use crate::fabric::{StateError, secret_digest, ticket};
 
-/// What a ticket is to be good for.
+/// The terms of a ticket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InviteRequest {
-    /// What is granted to who redeems it.
+    /// The rights granted to each node that redeems it.
     pub rights: Rights,
-    /// How many nodes may redeem it.
+    /// The number of nodes that may redeem it.
     pub uses: usize,
     /// For how long it may be redeemed.
     pub open_for: Duration,
-    /// How long a grant lasts from when it is redeemed; `NEVER` for no end.
+    /// How long a grant lasts from its redemption; `NEVER` for no end.
     pub lasts: Duration,
-    /// Where this node can be dialled, if it is not where it thinks; empty, and the next too: its own addresses.
+    /// Addresses at which this node can be dialled. If this and `tcp_addresses` are empty, the
+    /// ticket names the node's own.
     pub addresses: Vec<SocketAddr>,
-    /// The same over TCP.
+    /// The same for TCP.
     pub tcp_addresses: Vec<SocketAddr>,
 }
 
-/// A ticket is not given out, or a node not revoked, and why.
+/// Why a ticket was not issued, or a node not revoked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AdmissionError {
-    /// This node may not.
+    /// This node may not issue it.
     #[error(transparent)]
     NotIssued(#[from] NotIssued),
-    /// There is no room for another ticket.
+    /// The table of tickets is full.
     #[error(transparent)]
     NoRoom(#[from] thalweg_core::admission::NotRedeemed),
-    /// It cannot be kept over a restart.
+    /// The state file cannot be written.
     #[error(transparent)]
     NotKept(#[from] StateError),
-    /// No secret can be drawn.
+    /// No random secret can be drawn.
     #[error(transparent)]
     Keys(#[from] KeysError),
-    /// Nobody has this name.
+    /// No node has this name.
     #[error(
-        "no node is called `{0}`; `thalweg ls` lists them, and a key names one that is not there now"
+        "no node is called `{0}`; `thalweg ls` lists the nodes that are present, and an absent node is named by its key"
     )]
     Unknown(String),
-    /// Several have it.
+    /// Several nodes have this name.
     #[error(
         "{count} nodes are called `{name}`: give the digits of the key that `thalweg ls` shows"
     )]
     Ambiguous {
-        /// The name.
+        /// The ambiguous name.
         name: String,
-        /// How many.
+        /// The number of nodes that have it.
         count: usize,
     },
-    /// A ticket would lead nowhere.
+    /// The ticket would name no address.
     #[error(
-        "this node knows no address at which others reach it, for it listens on all of them, and is confined or the machine has none of that family, so the ticket would name none: say with --address where it is reached"
+        "this node knows no address at which others reach it (it listens on all addresses, and is confined or the machine has none of that family), so the ticket would name none: give one with --address"
     )]
     NoAddress,
     /// The node has stopped.
@@ -82,13 +85,13 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
-    /// Returns whether no node is called as was said, or several are.
+    /// Returns whether the name matches no node, or several.
     pub const fn is_unknown(&self) -> bool {
         matches!(self, Self::Unknown(_) | Self::Ambiguous { .. })
     }
 }
 
-/// What this node keeps of its fabric, and where.
+/// The node's state file and the part of it that the controller does not hold.
 pub(super) struct Kept {
     pub(super) file: Option<PathBuf>,
     pub(super) invitations: Invitations,
@@ -96,7 +99,8 @@ pub(super) struct Kept {
 }
 
 impl Control {
-    /// Lets in and throws out whom the controller says, and keeps what must be kept.
+    /// Applies the controller's membership changes to the network's admitted keys, and saves the
+    /// state if needed.
     pub(super) fn drain_admission(&mut self) {
         let mut keep = false;
         while let Some(change) = self.controller.poll_admission() {
@@ -109,7 +113,7 @@ impl Control {
                 }
                 AdmissionChange::Expelled(_) => {
                     warn!(
-                        "this node's own grant has expired or was revoked; the others cut their links"
+                        "this node's own grant has expired or was revoked; other nodes close their links to it"
                     );
                 }
                 AdmissionChange::Keep => keep = true,
@@ -117,13 +121,13 @@ impl Control {
             }
         }
         if keep && let Err(error) = self.save() {
-            warn!(%error, "not kept over a restart");
+            warn!(%error, "state not saved; it is lost at a restart");
         }
     }
 
-    /// Answers at the door, or says what is to be said at another's.
+    /// Handles one step of an admission exchange, as the answering or as the asking side.
     pub(super) fn handle_door(&mut self, event: AtDoor) {
-        // Whoever asked may have gone meanwhile: then nobody hears the answer.
+        // The other end of a reply channel may be gone; then the reply is not needed.
         match event {
             AtDoor::Asked {
                 caller,
@@ -131,7 +135,7 @@ impl Control {
                 answer,
             } => {
                 let said = self.answer(caller, &knock);
-                // Before the answer: who is welcome dials at once.
+                // Admit the key before the answer leaves, since a welcomed node dials at once.
                 self.drain_admission();
                 let _ = answer.send(encode_answer(&said).into());
             }
@@ -143,14 +147,14 @@ impl Control {
                 answer,
                 heeded,
             } => {
-                let result = self.heed(keeper, &answer);
+                let result = self.handle_answer(keeper, &answer);
                 self.drain_admission();
                 let _ = heeded.send(result);
             }
         }
     }
 
-    /// Gives out a ticket.
+    /// Issues a ticket.
     pub(super) fn invite(&mut self, request: InviteRequest) -> Result<String, AdmissionError> {
         use thalweg_core::control::Keys as _;
         self.controller.check_grantable(request.rights)?;
@@ -193,11 +197,11 @@ impl Control {
             expiry,
         };
         let signature = self.keys.sign(&content.signed_bytes());
-        info!(rights = %request.rights, uses = request.uses, "ticket given out");
+        info!(rights = %request.rights, uses = request.uses, "ticket issued");
         Ok(ticket::to_text(&Signed { content, signature }))
     }
 
-    /// Revokes the grants of a node that is said by name or key; returns what was done, for people.
+    /// Revokes all grants of a node, given by name or key; returns a sentence for the operator.
     pub(super) fn revoke(&mut self, node: &str) -> Result<String, AdmissionError> {
         let key = self.find(node)?;
         let name = self.name_of(key);
@@ -208,19 +212,20 @@ impl Control {
         self.save()?;
         if is_known {
             return Ok(format!(
-                "{name} ({}) belongs to the fabric no more: its links are cut as the word gets round",
+                "{name} ({}) no longer belongs to the fabric: its links are closed as the revocation spreads",
                 key.short()
             ));
         }
-        // A serial is the time of day, so one for a grant that was never seen reaches no further than this clock.
+        // A serial is the time of day, so the revocation of a grant never seen covers grants up to
+        // this clock's time only.
         Ok(format!(
-            "this node knows of no grant to {name} ({}): what was granted to it until now, by this node's clock, is void as the word gets \
-             round; if `thalweg ls` shows it later, this node's clock is behind: set it, restart the node, and revoke once more",
+            "this node knows of no grant to {name} ({}): grants to it up to now, by this node's clock, become void as the revocation \
+             spreads; if `thalweg ls` shows it later, this node's clock is behind: set the clock, restart the node, and revoke again",
             key.short()
         ))
     }
 
-    /// Returns the key of a node that is said by name or key.
+    /// Returns the key of a node given by name or key.
     pub(super) fn find(&self, node: &str) -> Result<NodeId, AdmissionError> {
         if let Ok(key) = node.parse() {
             return Ok(key);
@@ -253,7 +258,7 @@ impl Control {
         };
         match granted {
             Ok(granted) => {
-                debug!(caller = %caller.short(), "let in at the door");
+                debug!(caller = %caller.short(), "admitted");
                 Answer::Welcome {
                     credential: self.own_credential(),
                     granted,
@@ -284,11 +289,15 @@ impl Control {
             return Ok(());
         }
         let credential = credential.ok_or("it shows no grant")?;
-        self.take_shown(caller, credential)
+        self.accept_credential(caller, credential)
     }
 
-    /// Takes in what a node shows as its own grant.
-    fn take_shown(&mut self, shown_by: NodeId, credential: Credential) -> Result<(), String> {
+    /// Accepts the credential that a node shows as its own.
+    fn accept_credential(
+        &mut self,
+        shown_by: NodeId,
+        credential: Credential,
+    ) -> Result<(), String> {
         let granted = credential.grant.content.node;
         if granted != shown_by {
             return Err(Unfit::OtherNode { granted, shown_by }.to_string());
@@ -314,7 +323,8 @@ impl Control {
         let digest = secret_digest(secret);
         let redeemed = self.kept.invitations.redeem(&digest, caller, serial, at);
         let redeemed = redeemed.map_err(|error| error.to_string())?;
-        // On disk before it is used: a ticket is not good twice because the machine failed in between.
+        // On disk before the grant exists: a crash in between must not let the ticket be redeemed
+        // once more.
         self.save().map_err(|error| error.to_string())?;
         self.controller
             .grant(
@@ -330,7 +340,7 @@ impl Control {
 
     fn same_fabric(&self, theirs: NodeId) -> Result<(), String> {
         match self.controller.roll().fabric() {
-            None => Err("its fabric has no owner, and takes no grants and tickets".into()),
+            None => Err("its fabric has no owner, so grants and tickets do not apply".into()),
             Some(ours) if ours != theirs => Err(Unfit::OtherFabric { theirs, ours }.to_string()),
             Some(_) => Ok(()),
         }
@@ -345,16 +355,16 @@ impl Control {
         Some(encode_knock(&Knock::Present { fabric, credential }).into())
     }
 
-    fn heed(&mut self, keeper: NodeId, answer: &[u8]) -> Result<(), String> {
+    fn handle_answer(&mut self, keeper: NodeId, answer: &[u8]) -> Result<(), String> {
         match decode_answer(answer) {
             Ok(Answer::Refused { reason }) => Err(reason),
             Ok(Answer::Welcome { credential, .. }) => match credential {
-                Some(credential) => self.take_shown(keeper, credential),
+                Some(credential) => self.accept_credential(keeper, credential),
                 None if self.controller.roll().fabric() == Some(keeper) => Ok(()),
                 None => Err(format!("{} shows no grant", keeper.short())),
             },
             Err(error) => Err(format!(
-                "{} answers what is no answer: {error}",
+                "{} sent an invalid answer: {error}",
                 keeper.short()
             )),
         }

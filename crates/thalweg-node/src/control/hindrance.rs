@@ -1,9 +1,12 @@
-//! Streams that wait because a subscriber takes less than comes, or cannot be reached: which, and which subscriber.
+//! Streams stalled by a subscriber that is too slow or unreachable: which streams, and by which
+//! subscriber.
 //!
-//! *The idea.* A stream without a deadline gives nothing up for a slow subscriber; it slows its publisher down. A person is to see at
-//! once which subscriber that is: in the log when it begins and when it is over, and in the status meanwhile.
+//! *The idea.* A stream without a deadline drops nothing for a slow subscriber; it slows its
+//! publisher down. The operator sees which subscriber that is: in the log at the start and the end
+//! of a stall, and in the status meanwhile.
 //!
-//! *What it does not do.* It holds nothing up: the mailboxes and what the source keeps do (`forward::mailbox`, `continuity::outlet`).
+//! *What it does not do.* It stalls nothing itself. The mailboxes and the source's store do
+//! (`forward::mailbox`, `continuity::outlet`).
 
 use std::collections::BTreeMap;
 
@@ -14,31 +17,31 @@ use tracing::{info, warn};
 use super::Control;
 use crate::status::HeldUpStatus;
 
-/// A stream that waits for less than this is not worth a line: a burst does that.
-const TELL_AFTER: Duration = Duration::from_secs(1);
+/// Shortest stall that is logged. A burst causes shorter ones.
+const LOG_AFTER: Duration = Duration::from_secs(1);
 
-/// The streams that wait.
-pub(super) type Hindrances = BTreeMap<StreamId, Hindrance>;
+/// The stalled streams.
+pub(super) type Stalls = BTreeMap<StreamId, Stall>;
 
-/// A stream that waits.
+/// A stalled stream.
 #[derive(Debug)]
-pub(super) struct Hindrance {
+pub(super) struct Stall {
     since: Instant,
-    is_told: bool,
+    is_logged: bool,
     by: Vec<String>,
     kept_bytes: u64,
 }
 
 impl Control {
-    /// Looks which streams wait, and says so of those that have begun or ceased to.
-    pub(super) fn look_at_hindrances(&mut self) {
+    /// Updates the stalled streams, and logs each stall's start and end.
+    pub(super) fn update_stalls(&mut self) {
         let now = self.now();
-        let mut found = self.find_hindrances();
-        let before = std::mem::take(&mut self.hindrances);
+        let mut found = self.find_stalls();
+        let before = std::mem::take(&mut self.stalls);
         for (stream, old) in before {
             match found.get_mut(&stream) {
-                Some(new) => (new.since, new.is_told) = (old.since, old.is_told),
-                None if old.is_told => {
+                Some(new) => (new.since, new.is_logged) = (old.since, old.is_logged),
+                None if old.is_logged => {
                     let name = self.name_of_stream(stream);
                     info!(stream = %name, "the stream goes on");
                 }
@@ -46,25 +49,25 @@ impl Control {
             }
         }
         for (stream, one) in &mut found {
-            if !one.is_told && one.since + TELL_AFTER <= now {
-                one.is_told = true;
+            if !one.is_logged && one.since + LOG_AFTER <= now {
+                one.is_logged = true;
                 let (name, by) = (self.name_of_stream(*stream), one.by.join(", "));
                 warn!(stream = %name, %by, kept_bytes = one.kept_bytes,
-                    "the stream waits for a subscriber that takes less than comes, or cannot be reached; `--wait-at-most` bounds that");
+                    "the stream waits for a subscriber that is slower than the stream or unreachable; `--wait-at-most` bounds the wait");
             }
         }
-        self.hindrances = found;
+        self.stalls = found;
     }
 
-    fn find_hindrances(&self) -> Hindrances {
+    fn find_stalls(&self) -> Stalls {
         let now = self.now();
-        let waits = |by, kept_bytes| Hindrance {
+        let waits = |by, kept_bytes| Stall {
             since: now,
-            is_told: false,
+            is_logged: false,
             by,
             kept_bytes,
         };
-        let mut found = Hindrances::new();
+        let mut found = Stalls::new();
         for (stream, publishing) in &self.publishers {
             let Some((plans, kept_bytes)) = publishing.outlet.hindered_by() else {
                 continue;
@@ -92,9 +95,9 @@ impl Control {
             .unwrap_or_else(|| stream.to_string())
     }
 
-    /// Returns what a stream waits for, if it does.
+    /// Returns what stalls a stream, if anything does.
     pub(super) fn held_up(&self, stream: StreamId) -> Option<HeldUpStatus> {
-        let one = self.hindrances.get(&stream)?;
+        let one = self.stalls.get(&stream)?;
         Some(HeldUpStatus {
             by: one.by.clone(),
             seconds: self.now().saturating_since(one.since).as_secs_f64(),

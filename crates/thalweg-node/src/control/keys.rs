@@ -1,4 +1,4 @@
-//! The node's cryptography and chance, as the control plane asks for them.
+//! The node's cryptography and random numbers, as the control plane needs them.
 
 use aws_lc_rs::rand;
 use thalweg_core::control::{KeyContent, KeyContext, Keys, KeysError};
@@ -8,7 +8,7 @@ use thalweg_net::{Identity, identity};
 
 use crate::envelope::{self, BoxKey};
 
-/// The key file's key, and the key that envelopes are sealed for.
+/// The node's identity key, and the key to which envelopes for this node are sealed.
 pub(super) struct NodeKeys {
     pub(super) identity: Identity,
     pub(super) box_key: BoxKey,

@@ -1,22 +1,22 @@
-//! The driver of the control plane: one task that brings it what happens, and does what it says.
+//! The control task: drives [`thalweg_core::control::Controller`] with a clock, links and programs.
 //!
-//! *The idea.* What is decided is decided by [`thalweg_core::control::Controller`], without a clock or a socket. This
-//! task has both: every [`Input`] is handed to the controller, whose outputs are then done to the end before the next
-//! input, so there is no lock and no half-done state.
+//! *The idea.* The controller decides everything and has no clock and no sockets. This task hands
+//! each [`Input`] to the controller and carries out all its outputs before it takes the next input.
+//! No lock is needed, and no other task sees a half-applied decision.
 //!
 //! | file | what it does |
 //! |---|---|
-//! | `neighbour` | links up and down, what they measure |
-//! | `admission` | the door, tickets, whom the network lets in |
-//! | `refusals` | what was not taken, counted |
+//! | `neighbour` | links that go up and down, and their samples |
+//! | `admission` | tickets, grants, and which keys the network admits |
+//! | `refusals` | counters of refused messages |
 //! | `keys` | signatures, digests, random numbers, envelopes |
-//! | `log` | notes to the log |
-//! | `report` | the status |
-//! | `reload` | the configuration, read again while the node runs |
-//! | `programs` | streams that programs here publish and subscribe to |
-//! | `trace` | who wants to know what hops cost |
+//! | `log` | the controller's notes, written to the log |
+//! | `report` | the node's status |
+//! | `reload` | configuration reload while the node runs |
+//! | `programs` | publishers and subscribers on this node |
+//! | `trace` | per-hop latency traces for programs |
 //!
-//! *What it does not do.* It decides nothing, and no ADU passes through here.
+//! *What it does not do.* It makes no decisions, and no ADU passes through this task.
 //!
 //! *Sources.* design.md, "Control plane"; docs/protocol.md §4–6.
 
@@ -64,52 +64,53 @@ pub use route::RouteError;
 pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 
 use admission::Kept;
-use hindrance::Hindrances;
+use hindrance::Stalls;
 use keys::NodeKeys;
 use neighbour::PeerStates;
 use programs::Publishing;
 use refusals::Refusals;
-use reload::{as_secured, settings};
+use reload::{settings, with_effective_security};
 use trace::Tracers;
 use traffic::Traffic;
 
-/// How often it is looked what was counted, and which programs have left without a word, when nothing happens.
+/// Period at which counters are read and abandoned programs are noticed while no input arrives.
 const TICK: Duration = Duration::from_millis(250);
 
-/// How old the counts of a plan may be, when nothing happens: they are asked for with each word of it anyway, a few times a second
-/// while ADUs flow.
-const COUNTS_OLD: Duration = Duration::from_secs(1);
+/// Maximum age of a plan's counts while no input arrives. Each report on the plan reads them
+/// anyway, several times a second while ADUs flow.
+const COUNTS_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// How long a neighbour may leave unread what fills the room for what it is told: this task is everybody's, and waits meanwhile.
-const READ_MAX: StdDuration = StdDuration::from_secs(1);
+/// How long the control task waits for a neighbour that does not drain its full control buffer. The
+/// task serves all neighbours, so the wait is bounded.
+const CONTROL_SEND_TIMEOUT: StdDuration = StdDuration::from_secs(1);
 
-/// Inputs that wait for the control task; links are held back beyond.
+/// Capacity of the control task's input queue; beyond it, links get backpressure.
 pub(crate) const INPUTS_MAX: usize = 1024;
 
-/// What the control task is told.
+/// An event for the control task.
 pub(crate) enum Input {
-    /// A control frame came from a neighbour.
+    /// A neighbour sent a control frame.
     Frame { from: NodeId, frame: Bytes },
-    /// A link came, went, or cannot be had.
+    /// A link went up or down, or cannot be established.
     Link(LinkEvent),
-    /// The links have been measured.
+    /// The links were sampled.
     Measured(Samples),
-    /// Somebody is at the door.
+    /// An admission exchange with a node that is not admitted yet, or by this node with another.
     Door(AtDoor),
-    /// A neighbour does not answer, or answers again.
+    /// A neighbour stopped answering, or answers again.
     Hearing { peer: NodeId, hearing: Hearing },
-    /// A program asks for something.
+    /// A request of a program.
     Command(Command),
 }
 
-/// What programs ask for.
+/// A request of a program.
 pub(crate) enum Command {
     Publish {
         publication: Publication,
         given: Option<Vec<Part>>,
         reply: oneshot::Sender<Result<Published, PublishError>>,
     },
-    /// The program that publishes a stream is gone: its name is free, and what it gave is still carried.
+    /// The publishing program is gone: free the name, and keep carrying the ADUs that it published.
     Drain {
         stream: StreamId,
     },
@@ -120,8 +121,8 @@ pub(crate) enum Command {
         name: StreamName,
         mailbox: Mailbox,
     },
-    /// A stream has come to its end in a mailbox; answers whether its name goes on, with another producer's
-    /// that is there or waited for.
+    /// A mailbox's subscriber has read the end of a stream. Replies whether the name continues with
+    /// another producer's stream, which exists or is awaited.
     Ended {
         name: StreamName,
         ended: (StreamId, EndCause),
@@ -130,43 +131,43 @@ pub(crate) enum Command {
     Status {
         reply: oneshot::Sender<Status>,
     },
-    /// Give out a ticket.
+    /// Issue a ticket.
     Invite {
         request: InviteRequest,
         reply: oneshot::Sender<Result<String, AdmissionError>>,
     },
-    /// The ways between two nodes, said by name or key.
+    /// The paths between two nodes, given by name or key.
     Route {
         ends: [String; 2],
         stream: Option<StreamName>,
         reply: oneshot::Sender<Result<Ways, RouteError>>,
     },
-    /// Trace a stream for some seconds, for whom these are.
+    /// Trace a stream for some seconds; send the results to `events`.
     Trace {
         name: StreamName,
         every: Duration,
         events: mpsc::Sender<TraceEvent>,
         reply: oneshot::Sender<Result<String, TraceError>>,
     },
-    /// Revoke a node, said by name or key.
+    /// Revoke a node, given by name or key.
     Revoke {
         node: String,
         reply: oneshot::Sender<Result<String, AdmissionError>>,
     },
-    /// Panic, to prove what becomes of a node without its control task.
+    /// Panic, so that a test sees how a node ends without its control task.
     #[cfg(test)]
     Panic,
-    /// Take over of a configuration what can be taken over while the node runs.
+    /// Apply the part of a configuration that can change while the node runs.
     Reload {
         config: Box<Config>,
         reply: oneshot::Sender<Result<Reloaded, TextError>>,
     },
-    /// Say that this node leaves, and answer when no plan of others leads on from here any more.
+    /// Announce that this node leaves; reply once no plan of another source continues through it.
     Leave {
         reply: oneshot::Sender<()>,
     },
-    /// What became of a stream that is published here, and whether it is known how much was given by these plans, which brought
-    /// its end; the last that is asked goes by what their sinks say that they have as well.
+    /// The ledger of a stream published here, and whether the number of ADUs that these plans took
+    /// (they carried the stream's end) is known. The last request also counts the sinks' receipts.
     Ledger {
         stream: StreamId,
         ended: Vec<Epoch>,
@@ -175,7 +176,7 @@ pub(crate) enum Command {
     },
 }
 
-/// The control plane with what it decides about.
+/// The control plane and its handles on the rest of the node.
 pub(crate) struct Control {
     controller: Controller,
     keys: NodeKeys,
@@ -184,19 +185,19 @@ pub(crate) struct Control {
     endpoint: Endpoint,
     kept: Kept,
     refusals: Refusals,
-    /// The configuration as it was read last, of which the node goes by what it has taken over.
+    /// The configuration as last read; only its reloadable part takes effect without a restart.
     config: Config,
     peers: BTreeMap<NodeId, Peer>,
     peer_states: PeerStates,
     publishers: BTreeMap<StreamId, Publishing>,
-    /// The mailboxes of each stream that is wanted on this node.
+    /// The mailboxes of each stream that this node subscribes to.
     subscribers: BTreeMap<StreamName, Vec<Mailbox>>,
-    /// Who has read the end of a stream of a name, and waits for what comes after it.
-    sequels: Vec<(StreamName, oneshot::Sender<bool>)>,
+    /// Subscribers that have read the end of a stream and wait to learn whether its name continues.
+    successor_waiters: Vec<(StreamName, oneshot::Sender<bool>)>,
     tracers: Tracers,
-    hindrances: Hindrances,
+    stalls: Stalls,
     traffic: Traffic,
-    /// Who waits until nothing passes this node any more.
+    /// Notified once no plan of another source passes through this node.
     leaving: Option<oneshot::Sender<()>>,
 }
 
@@ -218,7 +219,7 @@ impl Control {
         }
         let peers = config.peers.iter();
         let peers = peers
-            .map(|peer| (peer.key, as_secured(peer, &config)))
+            .map(|peer| (peer.key, with_effective_security(peer, &config)))
             .collect();
         Self {
             controller: Controller::in_fabric(settings, roll, now, &mut keys),
@@ -237,18 +238,19 @@ impl Control {
             peer_states: PeerStates::new(),
             publishers: BTreeMap::new(),
             subscribers: BTreeMap::new(),
-            sequels: Vec::new(),
+            successor_waiters: Vec::new(),
             tracers: Tracers::default(),
-            hindrances: Hindrances::new(),
+            stalls: Stalls::new(),
             traffic: Traffic::default(),
             leaving: None,
         }
     }
 
-    /// Handles inputs until there is nobody left to give any.
+    /// Handles inputs until all senders are gone.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let clock = self.forwarder.clock;
-        // Kept from turn to turn: inputs that come more often than it must not put it off for ever.
+        // Kept across turns of the loop: inputs that arrive faster than `TICK` must not postpone it
+        // for ever.
         let mut tick = clock.now() + TICK;
         loop {
             self.drain().await;
@@ -258,12 +260,12 @@ impl Control {
                     Some(input) => self.handle(input).await,
                     None => return,
                 },
-                () = self.forwarder.arrivals.urgent() => self.tell_end(),
-                () = self.forwarder.traces.ended() => self.tell_stamped(),
-                () = self.forwarder.ledger.turned() => self.count_all(),
+                () = self.forwarder.arrivals.urgent() => self.report_end(),
+                () = self.forwarder.traces.ended() => self.report_stamps(),
+                () = self.forwarder.ledger.turned() => self.sync_all_counts(),
                 () = clock.sleep_until(due) => {
                     if tick <= clock.now() {
-                        self.look_around();
+                        self.poll_quiet();
                         tick = clock.now() + TICK;
                     }
                     self.handle_timeout();
@@ -276,7 +278,7 @@ impl Control {
         self.forwarder.clock.now()
     }
 
-    /// Returns the name of a node, for people.
+    /// Returns a node's display name.
     fn name_of(&self, node: NodeId) -> String {
         self.controller.name_of(node)
     }
@@ -287,21 +289,22 @@ impl Control {
             Input::Frame { from, frame } => {
                 let accounted = accounted(&frame);
                 if let Some((stream, epoch)) = accounted {
-                    self.count(stream, epoch, now);
+                    self.sync_plan_counts(stream, epoch, now);
                 }
                 self.controller
                     .handle_frame(from, &frame, now, &mut self.keys);
                 if let Some((stream, _)) = accounted {
-                    self.tell_losses(stream);
+                    self.update_losses(stream);
                 }
             }
             Input::Link(event) => self.handle_link(event),
             Input::Measured(samples) => self.handle_measured(samples),
             Input::Door(event) => self.handle_door(event),
             Input::Hearing { peer, hearing } => {
-                // What has left for a peer that answers no more is judged by the counts.
+                // Counts decide whether ADUs sent to a peer that no longer answers have arrived, so
+                // they must be current.
                 if hearing != Hearing::Doubtful {
-                    self.count_all();
+                    self.sync_all_counts();
                 }
                 self.controller
                     .handle_hearing(peer, hearing, now, &mut self.keys);
@@ -341,15 +344,16 @@ impl Control {
             } => {
                 let published = self.publish(publication, given);
                 self.drain().await;
-                // A publisher that has gone meanwhile closes its watch, which the next tick sees.
+                // If the publisher has gone meanwhile, its watch is closed and the next tick
+                // withdraws the stream.
                 let _ = reply.send(published);
             }
             Command::Drain { stream } => self.drain_stream(stream),
             Command::Unpublish { stream } => self.unpublish(stream),
             Command::Subscribe { name, mailbox } => self.subscribe(name, mailbox),
-            Command::Ended { name, ended, reply } => self.ended(name, ended, reply),
+            Command::Ended { name, ended, reply } => self.handle_ended(name, ended, reply),
             Command::Status { reply } => {
-                self.count_all();
+                self.sync_all_counts();
                 let _ = reply.send(self.status());
             }
             #[cfg(test)]
@@ -367,7 +371,7 @@ impl Control {
                 is_last,
                 reply,
             } => {
-                self.count_all();
+                self.sync_all_counts();
                 if is_last {
                     self.controller.go_by_receipts(stream, &ended);
                 }
@@ -377,17 +381,16 @@ impl Control {
         }
     }
 
-    /// Tells the controller what the data path has counted of a plan.
-    fn count(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
+    /// Hands a plan's current data-path counts to the controller.
+    fn sync_plan_counts(&mut self, stream: StreamId, epoch: Epoch, now: Instant) {
         if let Some(account) = self.forwarder.ledger.find_account(stream, epoch) {
             self.forwarder.catch_up(stream, epoch);
-            self.tell_changed((stream, epoch), &account, now);
+            self.sync_account((stream, epoch), &account, now);
         }
     }
 
-    /// The same of an account, if it has changed: a word of the next node is often followed by one to the node before, a moment
-    /// later.
-    fn tell_changed(
+    /// Hands an account's counts to the controller if they have changed.
+    fn sync_account(
         &mut self,
         (stream, epoch): (StreamId, Epoch),
         account: &Account,
@@ -398,82 +401,83 @@ impl Control {
         }
     }
 
-    /// Tells the controller what the data path has counted since the last time.
-    fn count_all(&mut self) {
+    /// Hands the controller all counts that have changed since the last call.
+    fn sync_all_counts(&mut self) {
         for link in self.forwarder.links() {
             link.catch_up();
         }
-        self.count_unread(Duration::ZERO);
+        self.sync_stale_counts(Duration::ZERO);
     }
 
-    /// The same of the plans of which it was not told for so long.
-    fn count_unread(&mut self, unread: Duration) {
+    /// Hands over the counts of plans that were last read at least `age` ago.
+    fn sync_stale_counts(&mut self, age: Duration) {
         let now = self.now();
-        for (plan, account) in self.forwarder.ledger.unread_accounts(now, unread) {
-            self.tell_changed(plan, &account, now);
+        for (plan, account) in self.forwarder.ledger.stale_accounts(now, age) {
+            self.sync_account(plan, &account, now);
         }
     }
 
-    /// Tells the controller what the data path has counted of the plans that are about to be spoken of.
-    fn count_due(&mut self, now: Instant) {
+    /// Hands over the counts of the plans that the controller is about to report on.
+    fn sync_due_counts(&mut self, now: Instant) {
         let due: Vec<_> = self.controller.accounts_due(now).collect();
         for (stream, epoch) in due {
-            self.count(stream, epoch, now);
+            self.sync_plan_counts(stream, epoch, now);
         }
     }
 
-    /// Tells the controller what has come of the streams that end here.
-    fn tell_held(&mut self) {
+    /// Hands the controller the sequences that have arrived of streams that end here.
+    fn report_held(&mut self) {
         let now = self.now();
-        // A stream that is held up here is acknowledged no further, so that its source slows down.
+        // A stream blocked at a mailbox here is not acknowledged further, so that its source slows
+        // down.
         let is_pressed = |stream| self.forwarder.mailboxes.is_pressed(stream);
         for (stream, held, news) in self.forwarder.arrivals.changed(is_pressed) {
             self.controller.handle_held(stream, held, news, now);
         }
     }
 
-    /// Tells the controller of the end of a stream, or of much that has come, and what was counted by then, which it tells its source.
-    fn tell_end(&mut self) {
-        self.tell_held();
-        self.count_all();
+    /// Hands over the end of a stream, or a large batch of arrivals, with the counts up to now, for
+    /// the controller to report to the source.
+    fn report_end(&mut self) {
+        self.report_held();
+        self.sync_all_counts();
         let now = self.now();
         self.controller.handle_timeout(now, &mut self.keys);
     }
 
-    /// Takes in what nobody tells: what was counted, and which programs have gone.
+    /// Polls state that sends no event: counters, and programs that have gone.
     ///
-    /// Not with each timer of the control plane: with hundreds of neighbours there are hundreds of those a second, and all
-    /// plans are asked here.
-    fn look_around(&mut self) {
+    /// Runs once per `TICK` and not on each controller timer: hundreds of neighbours cause hundreds
+    /// of timers a second, and this reads the counters of every plan.
+    fn poll_quiet(&mut self) {
         self.forwarder.mailboxes.sweep(self.now());
         self.close_abandoned();
-        self.look_at_hindrances();
-        self.count_unread(COUNTS_OLD);
+        self.update_stalls();
+        self.sync_stale_counts(COUNTS_AGE_MAX);
         let records = self.controller.directory().records();
         let announced = records.flat_map(|record| record.streams.iter().map(|stream| stream.id));
         let now = self.now();
         self.forwarder.ledger.sweep(now, || announced.collect());
         let routes = self.forwarder.routes();
-        self.traffic
-            .handle_look(routes.iter().map(Arc::as_ref), now);
+        self.traffic.update(routes.iter().map(Arc::as_ref), now);
     }
 
     fn handle_timeout(&mut self) {
         let now = self.now();
-        self.count_due(now);
-        self.tell_held();
+        self.sync_due_counts(now);
+        self.report_held();
         self.controller.handle_timeout(now, &mut self.keys);
         let streams: Vec<StreamId> = self.publishers.keys().copied().collect();
         for stream in streams {
-            self.tell_losses(stream);
+            self.update_losses(stream);
         }
     }
 
-    /// Does what the controller says, until it says nothing more.
+    /// Carries out the controller's outputs until there are none.
     async fn drain(&mut self) {
         loop {
             self.drain_controller().await;
-            if !self.activate() {
+            if !self.apply_plans() {
                 break;
             }
         }
@@ -505,7 +509,7 @@ impl Control {
                 | Output::Active { .. }
                 | Output::Holding { .. }
                 | Output::Resend { .. }
-                | Output::Acknowledged { .. } => self.direct(output),
+                | Output::Acknowledged { .. } => self.instruct_publisher(output),
                 Output::BegunAnew { stream, former } => {
                     self.forwarder.arrivals.begin_anew(stream, former);
                 }
@@ -514,8 +518,8 @@ impl Control {
                 }
                 Output::GoesOn { stream } => self.forwarder.arrivals.go_on(stream),
                 Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
-                Output::Found { name, .. } => self.found(&name),
-                Output::Sequel { name, goes_on } => self.tell_sequel(&name, goes_on),
+                Output::Found { name, .. } => self.open_mailboxes(&name),
+                Output::Sequel { name, goes_on } => self.notify_successor(&name, goes_on),
                 Output::Notice { name, notice } => {
                     let sentence = notice.sentence(&name);
                     for mailbox in self.subscribers.get(&name).into_iter().flatten() {
@@ -534,8 +538,8 @@ impl Control {
                     self.forwarder.ledger.close(stream, reading);
                 }
                 Output::Trace { stream, marking } => self.forwarder.traces.begin(stream, marking),
-                Output::Tracing { stream, answer } => self.tell_tracing(stream, answer),
-                Output::Traced(traced) => self.tell_traced(&traced),
+                Output::Tracing { stream, answer } => self.notify_tracing(stream, answer),
+                Output::Traced(traced) => self.deliver_trace(&traced),
                 Output::Note(note) => {
                     if !self.refusals.count_note(&note) {
                         log::log(&self.controller, note);
@@ -545,7 +549,8 @@ impl Control {
         }
     }
 
-    /// Sends a frame and those after it that go to the same neighbour; returns the output after them.
+    /// Sends a frame together with the frames right behind it for the same neighbour; returns the
+    /// next other output.
     async fn send(&mut self, to: NodeId, frame: Bytes) -> Option<Output> {
         let mut frames = vec![frame];
         let next = loop {
@@ -557,12 +562,12 @@ impl Control {
         let Some(link) = self.forwarder.link(to) else {
             return next;
         };
-        match tokio::time::timeout(READ_MAX, link.send_controls(frames)).await {
+        match tokio::time::timeout(CONTROL_SEND_TIMEOUT, link.send_controls(frames)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => debug!(peer = %to.short(), %error, "control frames not sent"),
             Err(_) => {
-                warn!(peer = %self.name_of(to), "it reads nothing of what it is told; the link ends");
-                link.close(CloseCode::Overload, "nothing is read of what is told");
+                warn!(peer = %self.name_of(to), "neighbour does not drain its control buffer; closing the link");
+                link.close(CloseCode::Overload, "control buffer not drained");
             }
         }
         next
@@ -585,8 +590,8 @@ impl Control {
         let result = built
             .map(|route| self.forwarder.install(Arc::new(route)))
             .map_err(|error| error.to_string());
-        // So that what the sink says of the plan tells the source what is missing.
-        self.tell_held();
+        // The sink's report on this plan then tells the source what is missing.
+        self.report_held();
         let now = self.now();
         self.controller
             .handle_installed(stream, epoch, result, now, &mut self.keys);

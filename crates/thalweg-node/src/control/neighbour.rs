@@ -1,4 +1,4 @@
-//! Links that come and go, and what they measure.
+//! Links that go up and down, and their measurements.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use tracing::{info, warn};
 
 use super::Control;
 
-/// A peer that is dialled, as long as there is no link with it.
+/// The state of a peer that is being dialled and has no link yet.
 #[derive(Clone, Debug)]
 pub(super) enum PeerState {
     Connecting,
     Unreachable(String),
 }
 
-/// What is known of the peers that there is no link with.
+/// The states of peers without a link.
 pub(super) type PeerStates = BTreeMap<NodeId, PeerState>;
 
 impl Control {
@@ -45,7 +45,8 @@ impl Control {
     fn link_up(&mut self, link: Link) {
         let (peer, sample) = (link.peer(), link.measure());
         if !self.controller.roll().admits(peer) {
-            // It was let in by the network a moment before it was thrown out; said again, the link goes.
+            // The network admitted the peer just before it was expelled. Revoking it again closes
+            // the link.
             self.admission.revoke(peer);
         }
         info!(peer = %self.name_of(peer), "link up");
@@ -58,14 +59,14 @@ impl Control {
         if links == NEIGHBOURS_MAX + 1 {
             info!(
                 named = NEIGHBOURS_MAX,
-                "more links than a record names; the other neighbours are on the map by their own word"
+                "more links than a record lists; the other neighbours are on the map by their own records"
             );
         }
     }
 
     fn link_down(&mut self, link: &Link, reason: &str) {
         let peer = link.peer();
-        // A duplicate that ends after another has taken its place takes nothing away.
+        // If another link has replaced this one, its end changes nothing.
         if !self.is_present(link) {
             return;
         }
@@ -75,11 +76,11 @@ impl Control {
         self.controller.handle_link_down(peer, now, &mut self.keys);
     }
 
-    /// Brings what the links have measured to where records are made.
+    /// Hands the links' samples to the controller, which puts them into the node's record.
     pub(super) fn handle_measured(&mut self, samples: Samples) {
         let now = self.now();
         for (link, sample) in samples.links {
-            // What a link has counted says nothing of the one that has taken its place.
+            // A replaced link's sample does not describe its successor.
             if self.is_present(&link) {
                 let read = (samples.at, sample);
                 self.controller
@@ -88,7 +89,7 @@ impl Control {
         }
     }
 
-    /// Returns whether a link is the one that is in use with its peer.
+    /// Returns whether a link is the one in use with its peer.
     fn is_present(&self, link: &Link) -> bool {
         let present = self.forwarder.link(link.peer());
         present.is_some_and(|present| present.is_same(link))

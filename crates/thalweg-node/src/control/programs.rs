@@ -1,7 +1,8 @@
-//! What programs on this node ask for: streams to publish, and streams to subscribe to.
+//! Publishers and subscribers on this node.
 //!
-//! *The idea.* The controller decides; this keeps the ends of its decisions, for as long as a program holds its own: where a
-//! publisher reads which plans are in force, what it is to send again and what it loses, and the mailboxes of subscribers.
+//! *The idea.* The controller decides; this module keeps the program's end of each decision: for a
+//! publisher, the plans in force, what it must resend, and its losses; for a subscriber, its
+//! mailbox.
 //!
 //! *What it does not do.* No ADU passes through here.
 
@@ -18,33 +19,33 @@ use crate::forward::Mailbox;
 use crate::handle::{Publication, PublishError};
 use crate::status::{LedgerStatus, LossStatus};
 
-/// What a publisher needs in order to put ADUs on the data path itself.
+/// What a publisher needs to put ADUs on the data path by itself.
 pub(crate) struct Published {
     pub(crate) stream: StreamId,
     pub(crate) active: watch::Receiver<Vec<Epoch>>,
     pub(crate) outlet: Arc<Outlet>,
-    /// What it loses, as it becomes known; gone when the control task is.
+    /// The stream's losses as they become known; dangling once the control task has ended.
     pub(crate) losses: Weak<watch::Sender<Vec<LossStatus>>>,
 }
 
-/// A publisher on this node.
+/// The control task's end of a publisher on this node.
 pub(super) struct Publishing {
-    /// Where it reads which plans are in force.
+    /// The plans in force, for the publisher to read.
     active: watch::Sender<Vec<Epoch>>,
-    /// Those that it is to read next.
+    /// The plans that [`Control::apply_plans`] hands to the publisher next.
     next: Option<Vec<Given>>,
-    /// Its sinks, if it is held and they have changed.
+    /// The stream's sinks, if it holds ADUs for them and they have changed.
     sinks: Option<Vec<Sinkward>>,
-    /// What it is to send again first.
+    /// Replays and resends that precede any new ADU.
     orders: Vec<Order>,
     pub(super) outlet: Arc<Outlet>,
-    /// Where it reads what it loses.
+    /// The stream's losses, for a program that follows them.
     losses: Arc<watch::Sender<Vec<LossStatus>>>,
 }
 
 impl Control {
-    /// Tells whoever follows what a stream of this node loses, if that has changed.
-    pub(super) fn tell_losses(&self, stream: StreamId) {
+    /// Sends a stream's losses to the program that follows them, if they have changed.
+    pub(super) fn update_losses(&self, stream: StreamId) {
         let publishing = self.publishers.get(&stream);
         let followed = publishing.filter(|publishing| publishing.losses.receiver_count() > 0);
         let Some(publishing) = followed else {
@@ -93,14 +94,14 @@ impl Control {
         })
     }
 
-    /// Frees the name of a stream whose program is gone; its publisher still has what it was given carried.
+    /// Frees the name of a stream whose program is gone. What it has published is still carried.
     pub(super) fn drain_stream(&mut self, stream: StreamId) {
         let now = self.now();
         self.controller.drain(stream, now, &mut self.keys);
     }
 
-    /// Lets go of a publisher whose stream is over; one that still drains sees that its node has no room for
-    /// it.
+    /// Closes a publisher whose stream is over. If it still drains, it learns that its node has no
+    /// room for it.
     pub(super) fn close_publisher(&mut self, stream: StreamId) {
         self.publishers.remove(&stream);
     }
@@ -111,7 +112,7 @@ impl Control {
         self.controller.unpublish(stream, now, &mut self.keys);
     }
 
-    /// Brings a subscriber to a stream that is, or from now on will be, wanted.
+    /// Opens a mailbox for a stream, which this node subscribes to from now on if it did not.
     pub(super) fn subscribe(&mut self, name: StreamName, mailbox: Mailbox) {
         match self.controller.subscription(&name) {
             Some(Subscription::Found { source, stream, .. }) => {
@@ -132,7 +133,8 @@ impl Control {
         self.controller.subscribe(name, now, &mut self.keys);
     }
 
-    /// Withdraws the streams, and ends the subscriptions, of programs that were dropped without a word.
+    /// Withdraws the streams and ends the subscriptions of programs that have gone without closing
+    /// them.
     pub(super) fn close_abandoned(&mut self) {
         let abandoned = |(stream, publishing): (&StreamId, &Publishing)| {
             publishing.active.is_closed().then_some(*stream)
@@ -150,8 +152,8 @@ impl Control {
         }
     }
 
-    /// Has the subscribers of a name receive the stream that is published under it now.
-    pub(super) fn found(&self, name: &StreamName) {
+    /// Opens a name's mailboxes for the stream that is now published under it.
+    pub(super) fn open_mailboxes(&self, name: &StreamName) {
         let Some(Subscription::Found { source, stream, .. }) = self.controller.subscription(name)
         else {
             return;
@@ -162,8 +164,9 @@ impl Control {
         }
     }
 
-    /// Answers whether the name goes on after a stream whose end a subscriber has read, now or when it is known.
-    pub(super) fn ended(
+    /// Replies whether the name continues after a stream whose end a subscriber has read, now or
+    /// once it is known.
+    pub(super) fn handle_ended(
         &mut self,
         name: StreamName,
         ended: (StreamId, EndCause),
@@ -173,23 +176,23 @@ impl Control {
         let sequel = self
             .controller
             .handle_ended(&name, ended, now, &mut self.keys);
-        // A subscriber that has gone meanwhile waits for nothing.
+        // A send fails only if the subscriber has gone meanwhile.
         let _ = match sequel {
             Sequel::GoesOn => reply.send(true),
             Sequel::Over => reply.send(false),
-            Sequel::Unsure => return self.sequels.push((name, reply)),
+            Sequel::Unsure => return self.successor_waiters.push((name, reply)),
         };
     }
 
-    /// Tells all who wait for what comes after a stream of a name.
-    pub(super) fn tell_sequel(&mut self, name: &StreamName, goes_on: bool) {
-        for (_, reply) in self.sequels.extract_if(.., |(of, _)| of == name) {
+    /// Notifies all subscribers that wait to learn whether a name continues.
+    pub(super) fn notify_successor(&mut self, name: &StreamName, goes_on: bool) {
+        for (_, reply) in self.successor_waiters.extract_if(.., |(of, _)| of == name) {
             let _ = reply.send(goes_on);
         }
     }
 
-    /// Tells a publisher what of its stream is to be given, to whom, and what is not to be kept any more.
-    pub(super) fn direct(&mut self, output: Output) {
+    /// Passes an output that concerns a publisher's stream to that publisher.
+    pub(super) fn instruct_publisher(&mut self, output: Output) {
         match output {
             Output::Replay {
                 stream,
@@ -205,10 +208,10 @@ impl Control {
                 self.order(stream, order);
             }
             Output::Active { stream, given } => {
-                self.tell_publisher(stream, |publishing| publishing.next = Some(given));
+                self.with_publishing(stream, |publishing| publishing.next = Some(given));
             }
             Output::Holding { stream, sinks } => {
-                self.tell_publisher(stream, |publishing| publishing.sinks = Some(sinks));
+                self.with_publishing(stream, |publishing| publishing.sinks = Some(sinks));
             }
             Output::Resend {
                 stream,
@@ -232,7 +235,7 @@ impl Control {
                 in_order,
                 held,
             } => {
-                let told = self.tell_publisher(stream, |publishing| {
+                let told = self.with_publishing(stream, |publishing| {
                     let outlet = &publishing.outlet;
                     outlet.acknowledge((sink, &epochs), in_order, &held)
                 });
@@ -251,8 +254,8 @@ impl Control {
         }
     }
 
-    /// Tells a publisher, if it is still there, and returns what it says.
-    fn tell_publisher<T>(
+    /// Runs `act` on a publisher's end if it still exists, and returns the result.
+    fn with_publishing<T>(
         &mut self,
         stream: StreamId,
         tell: impl FnOnce(&mut Publishing) -> T,
@@ -260,14 +263,14 @@ impl Control {
         self.publishers.get_mut(&stream).map(tell)
     }
 
-    /// Has a publisher give what is kept before anything new.
+    /// Queues a replay or resend ahead of any new ADU.
     fn order(&mut self, stream: StreamId, order: Order) {
-        self.tell_publisher(stream, |publishing| publishing.orders.push(order));
+        self.with_publishing(stream, |publishing| publishing.orders.push(order));
     }
 
-    /// Tells publishers which plans are in force now and what is to be sent again, at one moment; returns whether the controller
-    /// was told since when.
-    pub(super) fn activate(&mut self) -> bool {
+    /// Hands publishers their plans in force, sinks, replays and resends at one moment. Returns
+    /// whether the controller was given the first sequence of a new set of plans.
+    pub(super) fn apply_plans(&mut self) -> bool {
         let mut begun = Vec::new();
         for (stream, publishing) in &mut self.publishers {
             let orders = std::mem::take(&mut publishing.orders);

@@ -1,7 +1,8 @@
-//! What others said that was not taken: counted by kind, and the last of it as a sentence that names who.
+//! Counts refused messages by kind, and keeps the last of each kind as a sentence that names the
+//! sender.
 //!
-//! *The idea.* A peer that lies is no reason to fill a log: each refusal is a line at `debug`, a counter, and for the
-//! person who looks the last sentence of each kind.
+//! *The idea.* A misbehaving peer must not fill the log. Each refusal is a line at `debug` and a
+//! counter; the status shows the last sentence of each kind.
 
 use std::collections::BTreeMap;
 
@@ -11,19 +12,19 @@ use tracing::debug;
 
 use crate::status::RefusedStatus;
 
-/// The counters; their number is that of the kinds below.
+/// The counters by kind; the kinds below bound their number.
 #[derive(Debug, Default)]
 pub(super) struct Refusals(BTreeMap<&'static str, (u64, String)>);
 
 impl Refusals {
-    /// Counts a refusal of a kind.
+    /// Counts a refusal and keeps its sentence.
     pub(super) fn count(&mut self, kind: &'static str, sentence: String) {
         debug!(kind, reason = %sentence, "refused");
         let row = self.0.entry(kind).or_default();
         *row = (row.0 + 1, sentence);
     }
 
-    /// Counts a note, if it is about something that was refused.
+    /// Counts a note if it is a refusal; returns whether it is.
     pub(super) fn count_note(&mut self, note: &Note) -> bool {
         let Some((kind, sentence)) = refusal(note) else {
             return false;
@@ -42,7 +43,7 @@ impl Refusals {
     }
 }
 
-/// Returns the kind and the sentence of what a peer got wrong.
+/// Returns the kind and the sentence of a refusal.
 fn refusal(note: &Note) -> Option<(&'static str, String)> {
     of_record(note)
         .or_else(|| of_rights(note))
@@ -141,19 +142,20 @@ fn of_message(note: &Note) -> Option<(&'static str, String)> {
         }
         Note::TraceAstray { from } => {
             let sentence = format!(
-                "{} told of a traced way that does not end there, or was not asked for",
+                "{} reported a traced path that does not end there, or a trace that was not asked for",
                 from.short()
             );
             ("trace-astray", sentence)
         }
         Note::AccountAstray { from } => {
             let from = from.short();
-            let sentence = format!("{from} sent an account of a plan that does not go on there");
+            let sentence = format!("{from} sent an account of a plan that does not continue there");
             ("account-astray", sentence)
         }
         Note::BranchAstray { from } => {
             let from = from.short();
-            let sentence = format!("{from} spoke of a plan that is not grafted on one through it");
+            let sentence =
+                format!("{from} reported on a plan that is not grafted on one through it");
             ("branch-astray", sentence)
         }
         Note::AccountDisbelieved { from, error } => {

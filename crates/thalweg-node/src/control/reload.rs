@@ -1,10 +1,12 @@
-//! The configuration, read again while the node runs.
+//! Configuration reload while the node runs.
 //!
-//! *The idea.* Peers come, go and move more often than anything else in a configuration, and nothing that flows rests on where a peer can
-//! be dialled. So peers are added and removed, and their addresses and rates taken over. The rest is what a node is built on (its key,
-//! sockets, fabric) or what plans in force rely on (who is trusted), and is left until the next start; which keys those are is said.
+//! *The idea.* Peers are added, removed and moved more often than anything else in a configuration,
+//! and no flow depends on the address at which a peer is dialled. So a reload adds and removes
+//! peers and applies new addresses and rates. Everything else waits for a restart: the node is
+//! built on it (its key, sockets, fabric), or plans in force rely on it (trust). The reload lists
+//! the keys that wait.
 //!
-//! *What it does not do.* It reads no file: who asks has read and checked it.
+//! *What it does not do.* It reads no file: its caller has read and checked the configuration.
 
 use std::mem;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -18,25 +20,25 @@ use thalweg_world::text::TextError;
 use super::Control;
 use crate::config::{Config, Peer};
 
-/// What became of a configuration that was read again.
+/// The result of a reload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
-    /// What the node goes by now, each as a phrase.
+    /// Applied changes, one phrase each.
     pub applied: Vec<String>,
-    /// What differs and waits for the next start, by its keys.
+    /// Changed keys that take effect at the next start.
     pub restart: Vec<String>,
 }
 
 impl Control {
-    /// Takes over what can be taken over; the rest stays as it is.
+    /// Applies the reloadable part of a configuration.
     ///
-    /// Fails   a peer that is this node itself: nothing is taken over then
+    /// Fails   if a peer is this node itself; nothing is applied then
     pub(super) fn reload(&mut self, mut config: Config) -> Result<Reloaded, TextError> {
         if let Some(mistake) = config.own_peer(self.controller.id()) {
             return Err(mistake);
         }
         let mut reloaded = Reloaded::default();
-        for (key, differs) in fixed(&self.config, &config) {
+        for (key, differs) in restart_keys(&self.config, &config) {
             if differs {
                 reloaded.restart.push(key.into());
             }
@@ -64,14 +66,15 @@ impl Control {
     }
 
     fn add_peer(&mut self, peer: &Peer) {
-        self.know(peer);
+        self.register(peer);
         if peer.connect && self.controller.roll().fabric().is_none() {
             self.admission.admit(peer.key);
         }
         self.dial(peer);
     }
 
-    /// Forgets a peer; in a fabric without an owner it may not connect any more, and its link ends.
+    /// Removes a peer. In a fabric without an owner the peer may no longer connect, and its link
+    /// closes.
     fn remove_peer(&mut self, peer: &Peer) {
         self.endpoint.forget(peer.key);
         if self.controller.roll().fabric().is_none() {
@@ -84,7 +87,8 @@ impl Control {
             .handle_peer_gone(peer.key, now, &mut self.keys);
     }
 
-    /// Takes over where a peer is and what its link carries; what else differs is put back to what it was.
+    /// Applies a peer's new addresses and rate; other changes are reverted in `peer` and wait for a
+    /// restart.
     fn change_peer(&mut self, old: &Peer, peer: &mut Peer, reloaded: &mut Reloaded) {
         let name = &old.name;
         for (key, differs) in [
@@ -100,11 +104,12 @@ impl Control {
         (peer.connect, peer.trusted, peer.secure) = (old.connect, old.trusted, old.secure);
         peer.name.clone_from(&old.name);
         if old.rate != peer.rate {
-            self.know(peer);
+            self.register(peer);
             reloaded.applied.push(format!("`rate` of peer `{name}`"));
         }
         if old.reach() != peer.reach() {
-            self.peers.insert(peer.key, as_secured(peer, &self.config));
+            self.peers
+                .insert(peer.key, with_effective_security(peer, &self.config));
             self.dial(peer);
             reloaded
                 .applied
@@ -112,19 +117,20 @@ impl Control {
         }
     }
 
-    fn know(&mut self, peer: &Peer) {
-        let peer = as_secured(peer, &self.config);
+    fn register(&mut self, peer: &Peer) {
+        let peer = with_effective_security(peer, &self.config);
         let now = self.now();
         self.controller
-            .handle_peer(known(&peer), now, &mut self.keys);
+            .handle_peer(control_peer(&peer), now, &mut self.keys);
         self.peers.insert(peer.key, peer);
     }
 
-    /// Dials a peer where it is now, if it is to be dialled; a link that there is stays.
+    /// Dials a peer at its current addresses if it is configured to be dialled; an existing link
+    /// stays.
     fn dial(&self, peer: &Peer) {
         let addresses = peer.reach();
         if peer.connect && (self.config.reach.mdns || !addresses.is_empty()) {
-            // Any number that not all nodes have in common spreads retries apart.
+            // Any number that differs between nodes spreads retries in time.
             let seed = u64::from_be_bytes(peer.key.0[..8].try_into().expect("a key is longer"));
             self.endpoint.keep_dialled(peer.key, addresses, seed);
         } else {
@@ -133,16 +139,16 @@ impl Control {
     }
 }
 
-/// Returns a peer whose link is secure only if it is ciphered: where ciphers are given up for speed, what is confidential is still sealed
-/// from end to end.
-pub(super) fn as_secured(peer: &Peer, config: &Config) -> Peer {
+/// Returns a peer whose link counts as secure only if it is encrypted. Where encryption is off for
+/// speed, confidential streams are still sealed end to end.
+pub(super) fn with_effective_security(peer: &Peer, config: &Config) -> Peer {
     let mut peer = peer.clone();
     peer.secure &= !config.tcp.plain.contains(&peer.key);
     peer
 }
 
-/// Returns what the control plane need know of a peer.
-pub(super) fn known(peer: &Peer) -> thalweg_core::control::Peer {
+/// Returns a peer in the control plane's form.
+pub(super) fn control_peer(peer: &Peer) -> thalweg_core::control::Peer {
     thalweg_core::control::Peer {
         key: peer.key,
         name: peer.name.clone(),
@@ -152,8 +158,8 @@ pub(super) fn known(peer: &Peer) -> thalweg_core::control::Peer {
     }
 }
 
-/// Returns the keys that wait for the next start, and whether they differ.
-fn fixed(old: &Config, new: &Config) -> [(&'static str, bool); 11] {
+/// Returns the keys that wait for a restart, and whether each differs.
+fn restart_keys(old: &Config, new: &Config) -> [(&'static str, bool); 11] {
     let listens = |config: &Config| (config.listen.clone(), config.tcp.listen.clone());
     let tcp = |config: &Config| {
         (
@@ -177,7 +183,7 @@ fn fixed(old: &Config, new: &Config) -> [(&'static str, bool); 11] {
     ]
 }
 
-/// Returns what the control plane need know of a configuration.
+/// Returns the control plane's settings from a configuration.
 pub(super) fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let running = clock.now().saturating_since(Instant::ZERO);
@@ -188,7 +194,7 @@ pub(super) fn settings(config: &Config, id: NodeId, clock: &Clock) -> Settings {
         peers: config
             .peers
             .iter()
-            .map(|peer| known(&as_secured(peer, config)))
+            .map(|peer| control_peer(&with_effective_security(peer, config)))
             .collect(),
         weights: config.weights,
         since_1970: Duration::from(since_1970.unwrap_or_default()).saturating_sub(running),

@@ -1,4 +1,4 @@
-//! The status of the node, read off the control plane and the data path.
+//! The node's status, read from the control plane and the data path.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ impl Control {
         let own = directory.record(self.controller.id());
         Status {
             node: own.map_or_else(
-                || self.bare_node(self.controller.id()),
+                || self.unlisted_node(self.controller.id()),
                 |record| self.node_status(record),
             ),
             uptime_seconds: self.now().saturating_since(Instant::ZERO).as_secs_f64(),
@@ -54,7 +54,7 @@ impl Control {
         }
     }
 
-    fn bare_node(&self, key: NodeId) -> NodeStatus {
+    fn unlisted_node(&self, key: NodeId) -> NodeStatus {
         let trusted = self.controller.trusts(key);
         NodeStatus {
             key,
@@ -66,7 +66,7 @@ impl Control {
         }
     }
 
-    /// Returns what a node may do by its grant.
+    /// Returns a node's rights by its grant; `None` in a fabric without an owner.
     fn rights(&self, key: NodeId) -> Option<Vec<&'static str>> {
         let roll = self.controller.roll();
         roll.fabric().map(|_| roll.rights(key).names().collect())
@@ -80,7 +80,7 @@ impl Control {
                 .iter()
                 .map(|there| self.name_of(there.node))
                 .collect(),
-            ..self.bare_node(record.node)
+            ..self.unlisted_node(record.node)
         }
     }
 
@@ -91,12 +91,12 @@ impl Control {
             traffic: self
                 .traffic
                 .of(link.peer(), routes.iter().map(Arc::as_ref), now),
-            ..self.up(link)
+            ..self.up_link(link)
         });
         let mut links: Vec<LinkStatus> = up_now.collect();
         let configured = self.peers.values().filter(|peer| peer.connect);
         let configured = configured.map(|peer| peer.key);
-        // Those that are dialled because this node has joined by them are in no configuration.
+        // Peers dialled because this node joined through them are in no configuration.
         let mut down: BTreeSet<NodeId> =
             self.peer_states.keys().copied().chain(configured).collect();
         for link in &up {
@@ -111,25 +111,23 @@ impl Control {
             LinkStatus {
                 state,
                 reason,
-                ..self.blank(peer)
+                ..self.blank_link(peer)
             }
         }));
         links
     }
 
-    /// Returns why a peer is not reached, and what of it lies with this node.
-    ///
-    /// Who does not belong to his fabric has nothing to show at a door, and so is not told there why nobody lets him in.
+    /// Returns why a peer is unreachable, with this node's own part in it.
     fn explain(&self, reason: &str) -> String {
         if self.controller.roll().admits(self.controller.id()) {
             return reason.to_string();
         }
         format!(
-            "{reason}; this node has no grant that holds, for it expired, was revoked or never was: `thalweg join` with a new ticket"
+            "{reason}; this node has no grant that holds (expired, revoked or never given): run `thalweg join` with a new ticket"
         )
     }
 
-    fn blank(&self, key: NodeId) -> LinkStatus {
+    fn blank_link(&self, key: NodeId) -> LinkStatus {
         let peer = self.peers.get(&key);
         LinkStatus {
             key,
@@ -156,7 +154,7 @@ impl Control {
         }
     }
 
-    fn up(&self, link: &Link) -> LinkStatus {
+    fn up_link(&self, link: &Link) -> LinkStatus {
         let stats = link.stats();
         let gauge = self.controller.link(link.peer());
         let reading = gauge.map(Gauge::reading);
@@ -179,11 +177,11 @@ impl Control {
             outbox: Some(OutboxStatus::new(&link.outbox(), |stream| {
                 self.stream_name(stream)
             })),
-            ..self.blank(link.peer())
+            ..self.blank_link(link.peer())
         }
     }
 
-    /// Returns the name of a stream that some plan brings here.
+    /// Returns the name of a stream with a route on this node.
     pub(super) fn stream_name(&self, stream: StreamId) -> Option<String> {
         let mut parts = self.controller.installations();
         let part = parts.find(|part| part.stream == stream)?;
@@ -238,14 +236,14 @@ impl Control {
         of_name.map(status).collect()
     }
 
-    /// Returns what became of the ADUs of a stream that is published here.
+    /// Returns the ledger of a stream published here.
     pub(super) fn ledger_status(&self, stream: StreamId) -> Option<LedgerStatus> {
         let reading = self.controller.reading(stream)?;
         Some(self.ledger_of(&reading))
     }
 
-    /// Returns the streams that are announced no more and whose counters are kept, each name once: of one that is announced again, or
-    /// was over more than once, what was last holds.
+    /// Returns the ended streams whose counters are kept, each name once. A name announced again is
+    /// left out; of a name that ended several times the last one counts.
     fn over_statuses(&self) -> Vec<OverStatus> {
         let records = self.controller.directory().records();
         let announced = records.flat_map(|record| record.streams.iter());

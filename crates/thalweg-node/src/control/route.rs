@@ -1,18 +1,18 @@
-//! The ways between two nodes, for whoever asks; names are made keys here.
+//! Answers queries for the paths between two nodes; translates names to keys.
 
 use thalweg_core::control::Ways;
 use thalweg_core::id::StreamName;
 
 use super::{AdmissionError, Control};
 
-/// There is nothing to say of the ways between two nodes, and why.
+/// Why the paths between two nodes cannot be listed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// One of the two is not known by that name.
+    /// A node's name is unknown or ambiguous.
     #[error(transparent)]
     Name(#[from] AdmissionError),
-    /// One of them, or the stream, is not on the map.
+    /// A node or the stream is not on the map.
     #[error("{0}")]
     Map(String),
     /// The node has stopped.

@@ -1,7 +1,8 @@
-//! Programs that want to know what hops cost a stream's ADUs.
+//! Delivers traces (what each hop costs a stream's ADUs) to the programs that ask for them.
 //!
-//! *The idea.* Each asks again and again while it wants to know, and brings where it is to be told. Who has not asked for as
-//! long as a source's lease, or has gone, is told nothing more. Names are put in here.
+//! *The idea.* A program asks again and again while it wants traces, and brings the channel that
+//! receives them. It gets no more once it has not asked for the length of the source's lease, or
+//! has closed the channel. Node keys become names here.
 //!
 //! *Sources.* docs/trace.md.
 
@@ -15,65 +16,66 @@ use tokio::sync::mpsc;
 
 use super::Control;
 
-/// What a program that traces a stream is told.
+/// An event for a program that traces a stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TraceEvent {
-    /// The source traces it, for so many sinks.
+    /// The source traces it, for this number of sinks.
     Sinks(u32),
-    /// The source does not, and why.
+    /// The source refused, with its reason.
     Refused(String),
-    /// What hops cost one ADU.
+    /// The costs of one ADU.
     Adu(TracedAdu),
 }
 
-/// What hops cost one ADU; times are in microseconds.
+/// The cost of each hop for one ADU; times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TracedAdu {
     /// The stream's name.
     pub stream: StreamName,
-    /// Where its way ended.
+    /// The node where the ADU's path ended.
     pub sink: String,
-    /// The plan under which it came there.
+    /// The plan that carried it.
     pub epoch: u32,
-    /// Which ADU.
+    /// The ADU's sequence number.
     pub sequence: u64,
-    /// What was left of its deadline when its producer gave it; none if it had none.
+    /// Time left to its deadline when the producer published it; `None` if it had no deadline.
     pub budget_us: Option<u64>,
-    /// All that follows together.
+    /// The sum of all costs below.
     pub sum_us: u64,
-    /// One for each node, the source first.
+    /// One entry per node, the source first.
     pub hops: Vec<HopCost>,
 }
 
-/// What an ADU cost on one node and the line behind it; times are in microseconds.
+/// What an ADU cost on one node and the link behind it; times are in microseconds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HopCost {
-    /// The node.
+    /// The node's name.
     pub node: String,
-    /// Until it was queued, without the modules: waiting for the rest of it, for a turn.
+    /// Time on the node until it was queued, without the modules: waiting for its other parts and
+    /// for a turn.
     pub inside_us: u64,
-    /// In modules.
+    /// Time in modules.
     pub lift_us: u64,
-    /// In the outbox; at the sink, for room in a mailbox.
+    /// Time in the outbox; at the sink, waiting for room in a mailbox.
     pub wait_us: u64,
-    /// On the line to the next node: half of its shortest round trip of late.
+    /// Time on the link to the next node: half of its recent minimum round trip.
     pub line_us: u64,
 }
 
-/// A stream is not traced, and why.
+/// Why a stream is not traced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceError {
-    /// Nobody publishes it, or no way leads there.
+    /// No node publishes it, or no path leads to its source.
     #[error("{0}")]
     Map(String),
-    /// Its source does not want to.
+    /// Its source refused.
     #[error("{source_name} does not trace it: {reason}")]
     Refused {
         /// The source's name.
         source_name: String,
-        /// Why.
+        /// The source's reason.
         reason: String,
     },
     /// The node has stopped.
@@ -81,12 +83,12 @@ pub enum TraceError {
     Stopped,
 }
 
-/// Who is to be told of which stream.
+/// The channels that receive the traces of each stream.
 #[derive(Debug, Default)]
 pub(super) struct Tracers(BTreeMap<StreamId, (StreamName, Vec<mpsc::Sender<TraceEvent>>)>);
 
 impl Control {
-    /// Begins, or goes on, to trace a stream; returns the name of its source.
+    /// Starts or renews the trace of a stream; returns the name of its source.
     pub(super) fn trace(
         &mut self,
         name: &StreamName,
@@ -105,15 +107,15 @@ impl Control {
         Ok(self.name_of(source))
     }
 
-    /// Tells the sources of the streams that end here what their ADUs have gone through.
-    pub(super) fn tell_stamped(&mut self) {
+    /// Reports the traces of ADUs that ended here to the sources of their streams.
+    pub(super) fn report_stamps(&mut self) {
         let now = self.now();
         for traced in self.forwarder.traces.take() {
             self.controller.handle_stamped(traced, now, &mut self.keys);
         }
     }
 
-    pub(super) fn tell_tracing(&mut self, stream: StreamId, answer: Result<u32, String>) {
+    pub(super) fn notify_tracing(&mut self, stream: StreamId, answer: Result<u32, String>) {
         let event = match answer {
             Ok(sinks) => TraceEvent::Sinks(sinks),
             Err(reason) => TraceEvent::Refused(reason),
@@ -121,7 +123,7 @@ impl Control {
         self.tracers.tell(stream, &event);
     }
 
-    pub(super) fn tell_traced(&mut self, traced: &Traced) {
+    pub(super) fn deliver_trace(&mut self, traced: &Traced) {
         let Some((name, _)) = self.tracers.0.get(&traced.stream) else {
             return;
         };
@@ -151,7 +153,7 @@ impl Control {
 }
 
 impl Tracers {
-    /// Forgets those who have gone.
+    /// Removes closed channels.
     fn sweep(&mut self) {
         self.0.retain(|_, (_, told)| {
             told.retain(|events| !events.is_closed());
@@ -161,7 +163,7 @@ impl Tracers {
 
     fn tell(&self, stream: StreamId, event: &TraceEvent) {
         for events in self.0.get(&stream).iter().flat_map(|(_, told)| told) {
-            // Who does not keep up misses some: it wants samples, not all.
+            // A full channel misses samples; a trace needs samples, not every one.
             let _ = events.try_send(event.clone());
         }
     }

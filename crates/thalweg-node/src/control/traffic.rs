@@ -1,12 +1,13 @@
-//! What streams lately asked of each link, and what was dropped of it: why one stream suffers beside another.
+//! Recent traffic of streams on each link, and what was dropped of it: shows why one stream suffers
+//! beside another.
 //!
-//! *The idea.* The counters of a plan on this node only grow ([`Account`](crate::forward::Account)). They are
-//! remembered every [`SPAN`], and the difference to the mark before the last is what happened in the last one
-//! to two spans, or since a plan that is younger was seen first. So it costs one reading per plan every few
-//! seconds, and nothing per ADU.
+//! *The idea.* The counters of a plan on this node only grow
+//! ([`Account`](crate::forward::Account)). A mark copies them every [`SPAN`]; the difference to the
+//! mark before the last covers the last one to two spans, or the time since a younger plan was
+//! first seen. This costs one reading per plan every few seconds, and nothing per ADU.
 //!
-//! *What it does not do.* It counts nothing itself, and knows this node's links alone: what happened on
-//! others is in the stream's ledger at its source.
+//! *What it does not do.* It counts nothing itself and knows this node's links only. The ledger at
+//! a stream's source has the losses on other links.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,21 +20,22 @@ use thalweg_core::time::{Duration, Instant};
 use crate::forward::{Passed, Route};
 use crate::status::{BandTraffic, LossOnLink, TrafficStatus};
 
-/// How far two marks are apart. Two spans are as long as losses and latencies of links are counted over.
+/// Time between two marks. Two spans are the window over which a link's losses and latencies are
+/// counted.
 const SPAN: Duration = Duration::from_secs(5);
 
-/// A plan that is younger has nothing to say yet.
+/// Plans younger than this are not shown.
 const SPAN_MIN: Duration = Duration::from_millis(500);
 
-/// A plan on this node.
+/// One plan of a stream.
 type Plan = (StreamId, Epoch);
 
-/// The counters of all plans as they were.
+/// Marks of all plans' counters.
 #[derive(Debug, Default)]
 pub(super) struct Traffic {
-    /// The last mark of each plan, and the one before.
+    /// The last two marks of each plan, the older one first.
     marks: BTreeMap<Plan, [Mark; 2]>,
-    turned: Instant,
+    marked_at: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -42,21 +44,16 @@ struct Mark {
     passed: Passed,
 }
 
-/// What one stream asked of a link, of all its plans.
+/// The traffic of one stream on a link, over all its plans.
 struct Sum {
     since: Instant,
     passed: Passed,
 }
 
 impl Traffic {
-    /// Takes a look at the counters of these routes: remembers those of new ones, and every [`SPAN`] those of
-    /// all.
-    pub(super) fn handle_look<'a>(
-        &mut self,
-        routes: impl Iterator<Item = &'a Route>,
-        now: Instant,
-    ) {
-        let is_due = now >= self.turned + SPAN;
+    /// Marks the counters of new plans at once, and of all plans every [`SPAN`].
+    pub(super) fn update<'a>(&mut self, routes: impl Iterator<Item = &'a Route>, now: Instant) {
+        let is_due = now >= self.marked_at + SPAN;
         let mut before = std::mem::take(&mut self.marks);
         for route in routes {
             let plan = plan(route);
@@ -72,11 +69,11 @@ impl Traffic {
             self.marks.insert(plan, marks);
         }
         if is_due {
-            self.turned = now;
+            self.marked_at = now;
         }
     }
 
-    /// Returns what streams asked of the link to a neighbour, those that asked for most first.
+    /// Returns the traffic of streams on the link to a neighbour, the largest first.
     pub(super) fn of<'a>(
         &self,
         next: NodeId,

@@ -89,7 +89,7 @@ pub enum JoinError {
         reason: String,
     },
     /// The inviter's answer makes no sense.
-    #[error("{} answers what is no answer: {error}", inviter.short())]
+    #[error("{} sent an invalid answer: {error}", inviter.short())]
     Malformed {
         /// Who.
         inviter: NodeId,

@@ -185,12 +185,12 @@ impl Client {
         let (tell_wanted, wanted) = watch::channel(false);
         let (tell_settled, settled) = watch::channel(0);
         let (tell_sendable, sendable) = watch::channel(None);
-        let (tell_losses, losses) = watch::channel(serde_json::Value::Array(Vec::new()));
+        let (update_losses, losses) = watch::channel(serde_json::Value::Array(Vec::new()));
         let tell = Tell {
             wanted: tell_wanted,
             settled: tell_settled,
             sendable: tell_sendable,
-            losses: tell_losses,
+            losses: update_losses,
         };
         let answer = tokio::spawn(listen(self.read, self.clock, tell));
         Ok(LocalPublisher {

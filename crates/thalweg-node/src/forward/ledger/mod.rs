@@ -139,7 +139,7 @@ impl Ledger {
     /// Returns the accounts that have changed since they were read, which was so long ago.
     ///
     /// To be read one by one: what hundreds of them count together is more than a cache holds.
-    pub(crate) fn unread_accounts(
+    pub(crate) fn stale_accounts(
         &self,
         now: Instant,
         unread: Duration,

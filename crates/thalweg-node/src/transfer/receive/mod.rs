@@ -344,7 +344,7 @@ impl<'a> Transfer<'a> {
     }
 
     /// Looks whether this transfer is to be left: its sender has gone, or has said nothing at all, and somebody else sends.
-    async fn look_around(
+    async fn poll_quiet(
         &mut self,
         events: &mut (dyn FnMut(Event) + Send),
     ) -> Result<bool, TransferError> {
@@ -424,7 +424,7 @@ impl<'a> Transfer<'a> {
                 let is_left = tokio::select! {
                     biased;
                     next = &mut next => return Ok(next?.map_or(Next::Ended, Next::Event)),
-                    is_left = self.look_around(events) => is_left?,
+                    is_left = self.poll_quiet(events) => is_left?,
                 };
                 if is_left {
                     return Ok(Next::Left);
