@@ -1,9 +1,10 @@
-//! What has come of the streams that end here, by whatever way.
+//! What has arrived of the streams that end here, over any plan.
 //!
-//! *The idea.* Each stream has one set of sequences, which all its plans share. The data path puts in what is whole and is
-//! told whether it is new; the control task reads the set now and then, and at the end of a stream at once.
+//! *The idea.* Each stream has one set of sequences, shared by all its plans. The data path inserts
+//! each whole ADU and learns whether it is new; the control task reads the set now and then, and at
+//! the end of a stream at once.
 //!
-//! *What it does not do.* It keeps no ADU and knows no subscriber.
+//! *What it does not do.* It keeps no ADUs and knows no subscribers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,15 +15,15 @@ use thalweg_core::id::{Epoch, StreamId};
 use thalweg_core::mailbox::{Held, News, Received};
 use tokio::sync::Notify;
 
-/// What has come of all streams.
+/// The arrivals of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Arrivals {
     of_stream: Mutex<HashMap<StreamId, Arc<Arrived>>>,
-    /// Told when something has come of which the source is to hear at once.
+    /// Notified when something has arrived that must be reported to the source at once.
     urgent: Arc<Notify>,
 }
 
-/// What has come of one stream.
+/// The arrivals of one stream.
 #[derive(Debug)]
 pub(crate) struct Arrived {
     received: Mutex<Received>,
@@ -30,7 +31,7 @@ pub(crate) struct Arrived {
 }
 
 impl Arrivals {
-    /// Returns what has come of a stream, made on first use.
+    /// Returns the arrivals of a stream, created on first use.
     pub(crate) fn of(&self, stream: StreamId) -> Arc<Arrived> {
         let made = || {
             Arc::new(Arrived {
@@ -41,43 +42,44 @@ impl Arrivals {
         Arc::clone(self.lock().entry(stream).or_insert_with(made))
     }
 
-    /// Takes in that to those who want a stream from now on nothing of it has come, and what plans up to `former` bring is not theirs.
-    pub(crate) fn begin_anew(&self, stream: StreamId, former: Option<Epoch>) {
-        // Plans that bring it already put in what comes where it is, so that is one set yet.
+    /// Starts over for new subscribers of a stream: nothing of it has arrived for them, and ADUs of
+    /// plans up to `former` are not theirs.
+    pub(crate) fn restart(&self, stream: StreamId, former: Option<Epoch>) {
+        // Plans that are already installed hold this set, so it is reset in place and not replaced.
         if let Some(arrived) = self.lock().get(&stream) {
             arrived.lock().begin_anew(former);
         }
     }
 
-    /// Takes in that all plans that bring a stream are theirs who want it.
-    pub(crate) fn go_on(&self, stream: StreamId) {
+    /// Resumes a stream: what its installed plans bring is for its subscribers.
+    pub(crate) fn resume(&self, stream: StreamId) {
         if let Some(arrived) = self.lock().get(&stream) {
             arrived.lock().go_on();
         }
     }
 
-    /// Forgets a stream that no plan brings here any more, and nobody here wants.
+    /// Forgets a stream that no plan brings here and no subscriber wants.
     pub(crate) fn forget(&self, stream: StreamId) {
         self.lock().remove(&stream);
     }
 
-    /// Returns what has come of each stream of which more has come since the last time, and how soon its source is to hear of it. Of
-    /// streams that are held up here only the end is told.
+    /// Returns the changed arrivals of each stream since the last call, with their urgency. Of a
+    /// blocked stream only the end is reported.
     pub(crate) fn changed(
         &self,
-        is_pressed: impl Fn(StreamId) -> bool,
+        is_blocked: impl Fn(StreamId) -> bool,
     ) -> Vec<(StreamId, Held, News)> {
         let all = self.lock();
         let changed = all.iter().filter_map(|(stream, arrived)| {
             let mut received = arrived.lock();
-            let is_told = received.news()? == News::Ended || !is_pressed(*stream);
-            let (held, news) = is_told.then(|| received.take_news())??;
+            let is_reported = received.news()? == News::Ended || !is_blocked(*stream);
+            let (held, news) = is_reported.then(|| received.take_news())??;
             Some((*stream, held, news))
         });
         changed.collect()
     }
 
-    /// Waits until something has come of which its source is to hear at once.
+    /// Waits until something has arrived that must be reported to the source at once.
     pub(crate) async fn urgent(&self) {
         self.urgent.notified().await;
     }
@@ -91,12 +93,12 @@ impl Arrivals {
 }
 
 impl Arrived {
-    /// Takes in that an ADU is here whole.
+    /// Records that an ADU is here whole.
     ///
-    /// Fails   it is not for those who want the stream
+    /// Fails   with the drop cause if subscribers must not get it
     pub(crate) fn insert(&self, header: &Header, payload_bytes: usize) -> Result<(), DropCause> {
         let taken = self.lock().insert(header, payload_bytes);
-        // The end counts though it is not for those who want the stream.
+        // The stream's end is reported even if subscribers do not get it.
         let is_end = header.flags.contains(Flags::END) && taken != Err(DropCause::Duplicate);
         if is_end || taken == Ok(News::Much) {
             self.urgent.notify_one();

@@ -1,15 +1,16 @@
-//! A stream that is held at its source for sinks to which there is no way, and carried on when there is one.
+//! Holds a stream at its source for sinks without a path, and sends it once there is one.
 //!
-//! *The idea.* The publisher puts ADUs into the store and goes on; a task of the stream's own takes them out and sends them, one
-//! after another, while no more is under way than of a producer that waits for its stream. So what was held leaves at the
-//! pace of the path, and what is live and matters more overtakes it.
+//! *The idea.* The publisher puts ADUs into the store and continues. A task of the stream takes
+//! them out and sends them one after another, with no more under way than for a producer that waits
+//! for its stream. So held ADUs leave at the path's rate, and live, more important ADUs overtake
+//! them.
 //!
 //! ```text
-//! publisher ── give ──► Hold ──► task: room? next? ──► the plan's route
-//! control ── sinks, plans, broken ways, receipts ─┘
+//! publisher ── publish ──► Hold ──► task: room? next? ──► the plan's route
+//! control ── sinks, plans, broken paths, receipts ─┘
 //! ```
 //!
-//! *What it does not do.* It holds nothing on disk: what a node held is gone with it.
+//! *What it does not do.* It stores nothing on disk: the held ADUs end with the node.
 //!
 //! *Sources.* docs/continuity.md §5; `thalweg_core::session::Hold`, which decides.
 
@@ -25,13 +26,13 @@ use tokio::sync::Notify;
 
 use super::Outlet;
 
-/// What of a stream is held, and who wants to hear of it.
+/// The store of a held stream, and its wake-ups.
 pub(super) struct Holding {
     hold: Mutex<Hold>,
-    /// Told when something may have become due, or the stream is gone.
+    /// Notified when an ADU may have become due, or the stream is gone.
     due: Arc<Notify>,
-    /// Told when there may be room, or nothing left.
-    eased: Notify,
+    /// Notified when there may be room, or nothing is left.
+    progress: Notify,
 }
 
 impl Holding {
@@ -39,26 +40,26 @@ impl Holding {
         Self {
             hold: Mutex::new(hold),
             due: Arc::new(Notify::new()),
-            eased: Notify::new(),
+            progress: Notify::new(),
         }
     }
 
-    /// Lets the stream's task look what is due.
+    /// Wakes the stream's task, which checks what is due.
     pub(super) fn wake(&self) {
         self.due.notify_one();
     }
 
-    /// Waits until a producer that can wait need not.
-    pub(super) async fn eased(&self) {
+    /// Waits until the store has room for a producer that can wait.
+    pub(super) async fn wait_room(&self) {
         loop {
-            let eased = self.eased.notified();
-            tokio::pin!(eased);
-            // Listening before looking: what is said between the two is not missed.
-            eased.as_mut().enable();
+            let progress = self.progress.notified();
+            tokio::pin!(progress);
+            // Register before the check, so that a notification in between is not missed.
+            progress.as_mut().enable();
             if !self.lock().is_pressed() {
                 return;
             }
-            eased.await;
+            progress.await;
         }
     }
 
@@ -69,7 +70,7 @@ impl Holding {
 }
 
 impl Outlet {
-    /// Begins to send what is held; ends by itself when nobody has the outlet any more.
+    /// Starts the task that sends held ADUs; it ends when the outlet is dropped.
     pub(crate) fn start(self: &Arc<Self>) {
         let Some(holding) = &self.holding else {
             return;
@@ -92,7 +93,8 @@ impl Outlet {
         holding.wake();
     }
 
-    /// Takes in who the sinks are, with the plans in force, and whose ways are broken.
+    /// Handles the current sinks with their plans in force, and the plans of each sink that are
+    /// broken.
     pub(super) fn handle_sinks(
         &self,
         holding: &Holding,
@@ -109,11 +111,12 @@ impl Outlet {
         }
         drop(hold);
         self.count_dropped(holding);
-        holding.eased.notify_waiters();
+        holding.progress.notify_waiters();
         holding.wake();
     }
 
-    /// Takes in what a sink has; returns how many it lacks of what went by the plan that keeps their order.
+    /// Handles a sink's receipt; returns how many ADUs it lacks of those sent under the plan that
+    /// keeps their order.
     pub(super) fn handle_receipt(
         holding: &Holding,
         sink: NodeId,
@@ -125,13 +128,13 @@ impl Outlet {
         hold.handle_receipt(sink, held);
         let missing = in_order.map_or(0, |plan| hold.missing(sink, plan, held, now));
         drop(hold);
-        holding.eased.notify_waiters();
-        // The end of the stream waits for all else.
+        holding.progress.notify_waiters();
+        // The end of the stream waits until everything else is delivered.
         holding.wake();
         missing
     }
 
-    /// Sends what can be sent, until nothing can.
+    /// Sends due ADUs until none is left.
     async fn send_due(&self) {
         let Some(holding) = &self.holding else {
             return;
@@ -142,14 +145,15 @@ impl Outlet {
                 return;
             };
             self.counts().settled(window(bytes, false)).await;
-            self.mailboxes_eased().await;
-            // Which is next is decided when there is room, not before.
+            self.wait_mailboxes().await;
+            // The next ADU is chosen once there is room, so that a more important one can still
+            // overtake.
             let due = holding.lock().poll_due(self.forwarder.clock.now());
             self.count_dropped(holding);
             if let Some(due) = due {
                 self.send_held(holding, due).await;
             }
-            holding.eased.notify_waiters();
+            holding.progress.notify_waiters();
         }
     }
 
@@ -158,10 +162,10 @@ impl Outlet {
             return holding.lock().handle_astray(&due);
         };
         let (mut adu, sink) = (due.adu, due.sink);
-        self.count_again(sink, &adu.header);
-        let goes_on = route.installation().next.is_some() && adu.header.layer < due.layers;
-        if goes_on {
-            self.await_word(due.plan, &adu.header);
+        self.count_resend(sink, &adu.header);
+        let continues = route.installation().next.is_some() && adu.header.layer < due.layers;
+        if continues {
+            self.await_receipt(due.plan, &adu.header);
         } else {
             holding.lock().forget(sink, adu.header.sequence.0);
         }
@@ -171,7 +175,7 @@ impl Outlet {
         self.forwarder.carry(&route, adu, trace).await;
     }
 
-    /// Counts what was given up and had never been sent.
+    /// Counts held ADUs that were dropped before they were ever sent.
     fn count_dropped(&self, holding: &Holding) {
         let mut hold = holding.lock();
         while let Some(Dropped { header, cause, .. }) = hold.poll_dropped() {
@@ -180,20 +184,20 @@ impl Outlet {
         }
     }
 
-    /// Waits until sinks have all that is held, or it is not worth sending any more.
-    pub(super) async fn released(&self, holding: &Holding) {
+    /// Waits until the sinks have all held ADUs, or these are no longer worth sending.
+    pub(super) async fn drained(&self, holding: &Holding) {
         loop {
-            let eased = holding.eased.notified();
-            tokio::pin!(eased);
-            // Listening before looking: what is said between the two is not missed.
-            eased.as_mut().enable();
+            let progress = holding.progress.notified();
+            tokio::pin!(progress);
+            // Register before the check, so that a notification in between is not missed.
+            progress.as_mut().enable();
             let (now, settled) = (self.forwarder.clock.now(), holding.lock().poll_settled());
             if settled <= now {
                 holding.lock().expire(now);
                 return self.count_dropped(holding);
             }
             tokio::select! {
-                () = eased => {}
+                () = progress => {}
                 () = self.forwarder.clock.sleep_until(settled) => {}
             }
         }

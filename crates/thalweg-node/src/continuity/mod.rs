@@ -1,11 +1,12 @@
-//! What keeps streams whole when a way breaks: the node's part of docs/continuity.md.
+//! Keeps streams whole when a path breaks: the node's part of docs/continuity.md.
 //!
-//! *The idea.* `thalweg_core::control::continuity` decides; what it needs to see and to do is here, at the three places of a
-//! path. Every node listens whether its neighbours answer (`pulse`). The sink's node knows what has come ([`Arrivals`]), says
-//! so, and lets nothing through twice. The source's node keeps what its sinks have not acknowledged and sends it again
-//! ([`Outlet`]); a stream may have it held for as long as there is no way (`hold`).
+//! *The idea.* `thalweg_core::control::continuity` decides; this module observes and acts at three
+//! places of a path. Every node monitors whether its neighbours answer (`pulse`). The sink's node
+//! records what has arrived ([`Arrivals`]), reports it, and rejects duplicates. The source's node
+//! keeps what its sinks have not acknowledged and resends it ([`Outlet`]); a stream may have its
+//! ADUs held for as long as there is no path (`hold`).
 //!
-//! *What it does not do.* It makes no plan and no message; `control` drives both.
+//! *What it does not do.* It makes no plans and no messages; `control` drives both.
 
 mod arrivals;
 mod hold;
@@ -17,4 +18,4 @@ mod tests;
 
 pub(crate) use arrivals::{Arrivals, Arrived};
 pub(crate) use outlet::{Order, Outlet, Plan, Served};
-pub(crate) use pulse::listen;
+pub(crate) use pulse::monitor_neighbours;

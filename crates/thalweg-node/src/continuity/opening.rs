@@ -1,9 +1,9 @@
-//! The first seconds of a stream at its source, for sinks that wait for it.
+//! The first seconds of a stream at its source, kept for sinks that wait for the stream.
 //!
-//! *The idea.* `thalweg_core::replay::Opening` keeps them; here they are counted as lost for want of a
-//! subscriber once it is sure that nobody gets them, and not before.
+//! *The idea.* `thalweg_core::replay::Opening` keeps them. This module counts an ADU as dropped for
+//! lack of a subscriber once it is certain that no sink will get it, and not before.
 //!
-//! *What it does not do.* It gives nothing to anybody: an [`Outlet`] does, by the order to replay.
+//! *What it does not do.* It sends nothing; an [`Outlet`] does when it is ordered to replay.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use thalweg_core::replay::OPENING_MAX;
 use super::outlet::Outlet;
 
 impl Outlet {
-    /// Takes in an ADU that is given, under plans or under none.
-    pub(super) fn open(self: &Arc<Self>, adu: &Adu, has_plan: bool) {
+    /// Handles an ADU that is published, under plans or under none.
+    pub(super) fn handle_published(self: &Arc<Self>, adu: &Adu, has_plan: bool) {
         let now = self.forwarder.clock.now();
         let mut state = self.lock();
-        let is_first = !std::mem::replace(&mut state.has_opened, true);
+        let is_first = !std::mem::replace(&mut state.has_started, true);
         let is_kept = state.opening.handle_given(adu, has_plan, now);
         drop(state);
         if is_first {
@@ -33,26 +33,26 @@ impl Outlet {
             });
         }
         if !is_kept && !has_plan {
-            self.lose(&adu.header);
+            self.count_no_subscriber(&adu.header);
         }
         self.count_lost();
     }
 
-    /// Waits until a sink was given the opening, or it is over.
-    pub(crate) async fn opened(&self) {
+    /// Waits until the opening was replayed to a sink, or is over.
+    pub(crate) async fn opening_settled(&self) {
         loop {
-            let opened = self.opened.notified();
-            tokio::pin!(opened);
-            // Listening before looking: what happens between the two is not missed.
-            opened.as_mut().enable();
+            let opening_changed = self.opening_changed.notified();
+            tokio::pin!(opening_changed);
+            // Register before the check, so that a notification in between is not missed.
+            opening_changed.as_mut().enable();
             if self.lock().opening.awaited() == 0 {
                 return;
             }
-            opened.await;
+            opening_changed.await;
         }
     }
 
-    /// Returns of how many ADUs, the last, it is not known that they have ended on this node.
+    /// Returns how many of the latest ADUs have no known end on this node yet.
     pub(crate) fn unsettled(&self) -> u64 {
         let awaited = self.lock().opening.awaited() as u64;
         self.counts().under_way().max(awaited)
@@ -60,12 +60,12 @@ impl Outlet {
 
     fn count_lost(&self) {
         for header in self.lock().opening.take_lost() {
-            self.lose(&header);
+            self.count_no_subscriber(&header);
         }
-        self.opened.notify_waiters();
+        self.opening_changed.notify_waiters();
     }
 
-    fn lose(&self, header: &Header) {
+    fn count_no_subscriber(&self, header: &Header) {
         self.counts().dropped(DropCause::NoSubscriber);
         self.unplanned.refused(header, DropCause::NoSubscriber);
     }

@@ -1,21 +1,24 @@
-//! Where a stream leaves its producer: what is kept of it until its sinks have it, and sent again when a way breaks.
+//! A stream at its source: keeps ADUs until the sinks have them, and resends them when a path
+//! breaks.
 //!
-//! *The idea.* The publisher gives ADUs, the control task says what is acknowledged and what is to be sent again. Both put
-//! ADUs on their way, so they take turns:
+//! *The idea.* The publisher publishes ADUs; the control task hands in acknowledgements and orders
+//! to resend. Both send ADUs, so they take turns:
 //!
 //! ```text
-//! publisher ── give ───────────────┐        ┌─► keep ─► the plan's route
+//! publisher ── publish ────────────┐        ┌─► keep ─► the plan's route
 //!                                  ├─ turn ─┤
-//! control ── resend: an order ─► task       └── orders first: what is kept of broken plans, by sequence
+//! control ── resend: an order ─► task └── orders first: what is kept of broken plans, by sequence
 //! ```
 //!
-//! Whoever has the turn first carries out what is ordered; which plans are in force changes with the orders, at one moment. So
-//! nothing new overtakes what is sent again, and nothing is given under a plan after what was kept of it has been taken.
+//! Whichever task gets the turn first carries out the orders; the plans in force change together
+//! with the orders. So no new ADU overtakes resent ones, and none is sent under a plan after that
+//! plan's kept ADUs were taken.
 //!
-//! *What it does not do.* What lies in the outbox of a link that fell silent stays there until its deadline, or until the link
-//! ends; it is only not waited for. What waits for its turn in an ordered sequence is given up.
+//! *What it does not do.* It does not recall ADUs from the outbox of a silent link: they stay there
+//! until their deadline or the end of the link, but are not waited for. ADUs that wait for their
+//! turn in an ordered sequence are given up.
 //!
-//! *Sources.* docs/continuity.md §2 and §4; `thalweg_core::session::Keep`, which is what is kept.
+//! *Sources.* docs/continuity.md §2 and §4; `thalweg_core::session::Keep`, the store.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU64;
@@ -42,36 +45,37 @@ pub(crate) struct Outlet {
     pub(super) stream: StreamId,
     pub(super) forwarder: Arc<Forwarder>,
     counts: Arc<StreamCounts>,
-    /// Whether what is given is kept for who joins late.
+    /// Whether published ADUs are kept for sinks that join late.
     is_shared: bool,
-    /// Whether its sinks have repaired what they miss, so that each plan goes at its own pace.
+    /// Whether the sinks have missing ADUs repaired, so that each plan runs at its own pace.
     is_repaired: bool,
-    /// How long it waits for a subscriber that takes nothing, if it does.
-    wait: Option<Duration>,
-    /// Where is counted what is given under no plan.
+    /// How long the stream waits for a stalled subscriber; `None` if it never waits.
+    wait_max: Option<Duration>,
+    /// Counts ADUs published under no plan.
     pub(super) unplanned: Arc<Account>,
-    /// What is held, if the stream is; then nothing else here has anything to do.
+    /// The store of a held stream; it then replaces `state.keep` and the orders.
     pub(super) holding: Option<Holding>,
     state: Mutex<State>,
-    /// Told when the opening was given to a sink, or is over.
-    pub(super) opened: Notify,
-    /// The sequence after that of the last ADU that began to be given, before it was looked under which plans.
+    /// Notified when the opening was replayed to a sink, or is over.
+    pub(super) opening_changed: Notify,
+    /// One above the highest sequence that was published. It is raised before the ADU's plans are
+    /// read.
     next: AtomicU64,
-    /// Held while ADUs are put on their way.
+    /// Held while ADUs are sent.
     turn: TurnMutex<()>,
-    /// Told when sinks have said what they have.
+    /// Notified by each receipt of a sink.
     acknowledged: Notify,
 }
 
 pub(super) struct State {
     keep: Keep,
     pub(super) opening: Opening,
-    /// An ADU has been given.
-    pub(super) has_opened: bool,
+    /// Whether an ADU has been published.
+    pub(super) has_started: bool,
     awaited: Awaited,
     orders: VecDeque<Order>,
     plans: Vec<Plan>,
-    /// The plans that brought the end of the stream to sinks.
+    /// The plans that carried the end of the stream to sinks.
     ended: Vec<Epoch>,
 }
 
@@ -80,7 +84,7 @@ impl State {
         Self {
             keep: Keep::new(needs),
             opening: Opening::default(),
-            has_opened: false,
+            has_started: false,
             awaited: Awaited::default(),
             orders: VecDeque::new(),
             plans: Vec::new(),
@@ -89,11 +93,11 @@ impl State {
     }
 }
 
-/// A plan under which ADUs are given.
+/// A plan under which ADUs are sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) epoch: Epoch,
-    /// The plans that bring them to sinks: itself, and those that are grafted on it.
+    /// The plans that bring these ADUs to sinks: the plan itself, and those grafted on it.
     pub(crate) serves: Vec<Served>,
 }
 
@@ -101,38 +105,38 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
     pub(crate) epoch: Epoch,
-    /// How many layers it carries to its sink.
+    /// The number of layers that it carries to its sink.
     pub(crate) layers: u8,
 }
 
-/// What is to be given before anything new.
+/// An order to send kept ADUs before any new one.
 #[derive(Debug)]
 pub(crate) enum Order {
-    /// What is kept of plans whose ways are broken, again, for the sink of another.
+    /// Resend what is kept of broken plans of a sink.
     Resend {
-        /// Their sink.
+        /// The sink.
         sink: NodeId,
-        /// Those plans.
+        /// The broken plans.
         from: Vec<Epoch>,
-        /// That of the sink.
+        /// The sink's plan in force.
         to: Epoch,
-        /// Under which plan it is to be given.
+        /// The plan to send under: `to`, or the plan on which it is grafted.
         under: Epoch,
     },
-    /// The opening of the stream, or what came since the newest key ADU, for a sink that begins with this
-    /// plan.
+    /// Send the stream's opening, or its ADUs since the newest key ADU, to a sink that starts with
+    /// this plan.
     Replay {
         /// The sink.
         sink: NodeId,
         /// The plan.
         to: Epoch,
-        /// Whether the sink has waited for the stream.
+        /// Whether the sink has waited for the stream, so that it starts with the opening.
         has_waited: bool,
     },
 }
 
 impl Order {
-    /// Returns for whom the ways of which plans are broken.
+    /// Returns the sink and its broken plans.
     fn into_broken(self) -> Option<(NodeId, Vec<Epoch>)> {
         match self {
             Self::Resend { sink, from, .. } => Some((sink, from)),
@@ -140,7 +144,7 @@ impl Order {
         }
     }
 
-    /// Returns the plans whose ways are broken.
+    /// Returns the broken plans.
     fn broken(&self) -> &[Epoch] {
         match self {
             Self::Resend { from, .. } => from,
@@ -149,12 +153,13 @@ impl Order {
     }
 }
 
-/// What is to be done next.
+/// What the turn's holder does next.
 enum Step {
-    /// These go first; for this sink they go again, if they went by plans of its whose ways are broken.
-    GiveFirst(Plan, Vec<Adu>, Option<NodeId>),
-    /// Nothing is ordered; these plans are in force.
-    Give(Vec<Plan>),
+    /// Send these ADUs first. For a resend, with the sink: the ADUs count as resent for its broken
+    /// plans.
+    SendFirst(Plan, Vec<Adu>, Option<NodeId>),
+    /// No order is left; these plans are in force.
+    SendNew(Vec<Plan>),
 }
 
 impl Outlet {
@@ -166,7 +171,7 @@ impl Outlet {
     ) -> Self {
         let holding = Hold::new(needs).map(Holding::new);
         let counts = forwarder.ledger.row(stream, name);
-        counts.give();
+        counts.mark_published();
         Self {
             stream,
             counts,
@@ -174,45 +179,46 @@ impl Outlet {
             forwarder,
             is_shared: !needs.reliability.is_ordered() && holding.is_none(),
             is_repaired: needs.reliability == Reliability::Repaired,
-            wait: needs.waits(),
+            wait_max: needs.waits(),
             holding,
             state: Mutex::new(State::new(needs)),
-            opened: Notify::new(),
+            opening_changed: Notify::new(),
             next: AtomicU64::new(0),
             turn: TurnMutex::new(()),
             acknowledged: Notify::new(),
         }
     }
 
-    /// Waits until its producer may give another ADU, with so many under way, if it can wait.
-    pub(crate) async fn room(&self, window: u64) {
+    /// Waits until the producer may publish another ADU with at most `window` under way, if it can
+    /// wait.
+    pub(crate) async fn wait_window(&self, window: u64) {
         if let Some(holding) = &self.holding {
-            // What is held is the store's to send; only that must not overflow while it is being emptied.
-            holding.eased().await;
+            // The store's task paces the sending; the producer only waits for room in the store.
+            holding.wait_room().await;
         } else {
             self.counts.settled(window).await;
-            self.keep_eased().await;
+            self.wait_keep_room().await;
         }
-        self.mailboxes_eased().await;
+        self.wait_mailboxes().await;
     }
 
-    /// Waits while a subscriber on this node has more than it takes.
-    pub(super) async fn mailboxes_eased(&self) {
+    /// Waits while a subscriber on this node blocks the stream.
+    pub(super) async fn wait_mailboxes(&self) {
         let mailboxes = &self.forwarder.mailboxes;
-        if let Some(wait) = self.wait
-            && mailboxes.is_pressed(self.stream)
+        if let Some(wait) = self.wait_max
+            && mailboxes.is_blocked(self.stream)
         {
             let clock = &self.forwarder.clock;
-            mailboxes.eased(self.stream, clock, wait).await;
+            mailboxes.unblocked(self.stream, clock, wait).await;
         }
     }
 
-    /// Waits while all is kept that may be, of a stream of which nothing is given up for want of room.
-    async fn keep_eased(&self) {
+    /// Waits while the store is full, if the stream must not count_no_subscriber kept ADUs.
+    async fn wait_keep_room(&self) {
         loop {
             let acknowledged = self.acknowledged.notified();
             tokio::pin!(acknowledged);
-            // Listening before looking: what is said between the two is not missed.
+            // Register before the check, so that a notification in between is not missed.
             acknowledged.as_mut().enable();
             let clock = &self.forwarder.clock;
             let due = {
@@ -230,15 +236,17 @@ impl Outlet {
         }
     }
 
-    /// Returns the plans whose sinks hold the stream up, and how much is kept for them, if it is held up.
-    pub(crate) fn hindered_by(&self) -> Option<(Vec<Epoch>, u64)> {
+    /// Returns the plans of the sinks that stall the stream, and the bytes kept for them; `None` if
+    /// it is not stalled.
+    pub(crate) fn stalled_by(&self) -> Option<(Vec<Epoch>, u64)> {
         let state = self.lock();
         let keep = &state.keep;
         keep.is_pressed()
             .then(|| (keep.hindered_by().to_vec(), keep.size().1))
     }
 
-    /// Returns the plans that brought the end of the stream to sinks; they may have left since.
+    /// Returns the plans that carried the end of the stream to sinks, including sinks that have
+    /// left since.
     pub(crate) fn ended(&self) -> Vec<Epoch> {
         self.lock().ended.clone()
     }
@@ -248,46 +256,47 @@ impl Outlet {
         &self.counts
     }
 
-    /// Sends an ADU under every plan in force; without one it is dropped, and counted, unless the stream is held.
-    pub(crate) async fn give(self: &Arc<Self>, adu: Adu) {
+    /// Sends an ADU under every plan in force. Without one, it is dropped and counted, unless the
+    /// stream is held.
+    pub(crate) async fn publish(self: &Arc<Self>, adu: Adu) {
         if let Some(holding) = &self.holding {
             return self.hold(holding, adu);
         }
         self.next.fetch_max(adu.header.sequence.0 + 1, Relaxed);
         let _turn = self.turn.lock().await;
         let plans = self.carry_out_orders().await;
-        // Not before: who begins by one of these orders is given this one with the rest.
+        // Only after the orders: a sink that starts by one of them gets this ADU as a live one.
         if self.is_shared {
-            self.forwarder.keep_given(&adu);
+            self.forwarder.keep_published(&adu);
         }
-        self.open(&adu, !plans.is_empty());
+        self.handle_published(&adu, !plans.is_empty());
         let trace = self.trace(&adu);
-        self.until_room(&plans, &adu).await;
+        self.wait_queue_room(&plans, &adu).await;
         for plan in &plans {
             self.carry(plan, adu.clone(), trace.clone()).await;
         }
     }
 
-    /// Returns a sequence that nothing has that is given under other plans than those that were told before this was asked.
-    pub(crate) fn next(&self) -> Sequence {
-        // Whoever looked at the plans before they changed had counted itself, and the lock has brought that here.
+    /// Returns a sequence bound: ADUs at or above it are sent under the plans that were set before
+    /// this call, or later ones.
+    pub(crate) fn next_sequence(&self) -> Sequence {
+        // A sender that read the old plans had raised `next` first, and the lock has made that
+        // visible here.
         Sequence(self.next.load(Relaxed))
     }
 
-    /// Waits until an ADU finds room under one of the plans, where each goes at its own pace.
-    async fn until_room(&self, plans: &[Plan], adu: &Adu) {
+    /// Waits until an ADU finds room under one of the plans, if each runs at its own pace.
+    async fn wait_queue_room(&self, plans: &[Plan], adu: &Adu) {
         if self.is_repaired {
             let routes = plans.iter().map(|plan| plan.epoch);
             let routes = routes.filter_map(|epoch| self.forwarder.route(self.stream, epoch));
             let routes: Vec<Arc<Route>> = routes.collect();
             let length = adu.payload.len();
-            self.forwarder
-                .until_room(&routes, &adu.header, length)
-                .await;
+            self.forwarder.wait_room(&routes, &adu.header, length).await;
         }
     }
 
-    /// Takes in which plans are in force, if that has changed, and what is to be sent again before anything new.
+    /// Handles changed plans or sinks, and orders to send kept ADUs before any new one.
     pub(crate) fn handle_plans(
         self: &Arc<Self>,
         plans: Option<Vec<Plan>>,
@@ -321,8 +330,8 @@ impl Outlet {
         }
     }
 
-    /// Takes in what a sink has, for which these plans are; returns how many it lacks of what went by the one that keeps
-    /// their order, and below which sequence nothing more comes of what it lacks.
+    /// Handles a sink's receipt for its plans. Returns how many ADUs it lacks of those sent under
+    /// `in_order`, and the sequence below which its missing ADUs will never be sent.
     pub(crate) fn acknowledge(
         &self,
         (sink, epochs): (NodeId, &[Epoch]),
@@ -334,7 +343,7 @@ impl Outlet {
             .awaited
             .handle_receipt(epochs, held, |epoch, band| {
                 if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
-                    account.had(band);
+                    account.count_receipt(band);
                 }
             });
         if let Some(holding) = &self.holding {
@@ -355,22 +364,22 @@ impl Outlet {
         (missing, given_up)
     }
 
-    /// Counts an ADU that is given for a sink by the plans whose ways are broken and by which it went before.
-    pub(super) fn count_again(&self, sink: NodeId, header: &Header) {
+    /// Counts an ADU as resent for the sink's broken plans under which it was sent before.
+    pub(super) fn count_resend(&self, sink: NodeId, header: &Header) {
         let awaited = &mut self.lock().awaited;
         awaited.handle_again(sink, header, |epoch, band| {
             if let Some(account) = self.forwarder.ledger.find_account(self.stream, epoch) {
-                account.resent(band);
+                account.count_resent(band);
             }
         });
     }
 
-    /// Notes that an ADU goes by a plan to its sink.
-    pub(super) fn await_word(&self, epoch: Epoch, header: &Header) {
+    /// Notes that an ADU was sent to the plan's sink and waits for its receipt.
+    pub(super) fn await_receipt(&self, epoch: Epoch, header: &Header) {
         self.lock().awaited.handle_given(epoch, header);
     }
 
-    /// Notes whose ways are broken, and forgets which plans are over.
+    /// Notes broken plans, and forgets plans that are over.
     fn note_broken(&self, orders: &[Order]) {
         let awaited = &mut self.lock().awaited;
         awaited.retain(|epoch| self.forwarder.route(self.stream, epoch).is_some());
@@ -381,19 +390,19 @@ impl Outlet {
         }
     }
 
-    /// Sends again what is ordered, and returns which plans are in force then.
+    /// Carries out all orders, and returns the plans that are in force then.
     async fn carry_out_orders(&self) -> Vec<Plan> {
         loop {
             match self.next_step() {
-                Step::Give(plans) => return plans,
-                Step::GiveFirst(plan, adus, sink) => {
+                Step::SendNew(plans) => return plans,
+                Step::SendFirst(plan, adus, sink) => {
                     let (epoch, count) = (plan.epoch.0, adus.len());
-                    debug!(stream = %self.stream, plan = epoch, adus = count, "sending what is kept");
+                    debug!(stream = %self.stream, plan = epoch, adus = count, "sending kept ADUs");
                     for adu in adus {
                         if let Some(sink) = sink {
-                            self.count_again(sink, &adu.header);
+                            self.count_resend(sink, &adu.header);
                         }
-                        // What it cost the first time is on no clock any more.
+                        // The trace of the first attempt does not apply to a resend.
                         self.carry(&plan, adu, None).await;
                     }
                 }
@@ -405,7 +414,7 @@ impl Outlet {
         let now = self.forwarder.clock.now();
         let mut state = self.lock();
         let Some(order) = state.orders.pop_front() else {
-            return Step::Give(state.plans.clone());
+            return Step::SendNew(state.plans.clone());
         };
         let (to, under, sink) = match order {
             Order::Resend {
@@ -415,12 +424,12 @@ impl Outlet {
         };
         let mut served = state.plans.iter().flat_map(|plan| &plan.serves);
         let known = served.find(|served| served.epoch == to).copied();
-        // One that has been replaced meanwhile has an order after it.
+        // If the plan was replaced meanwhile, a later order covers its successor.
         let served = known.unwrap_or(Served {
             epoch: to,
             layers: u8::MAX,
         });
-        // Others that the plan brings ADUs to have said what they lack on their own.
+        // The order is for one sink; other sinks served by the plan get orders of their own.
         let plan = Plan {
             epoch: under,
             serves: vec![served],
@@ -435,14 +444,15 @@ impl Outlet {
                 } else {
                     Vec::new()
                 };
-                self.opened.notify_waiters();
-                self.forwarder.given_after(opening, self.stream)
+                self.opening_changed.notify_waiters();
+                self.forwarder.opening_and_group(opening, self.stream)
             }
         };
-        Step::GiveFirst(plan, adus, sink)
+        Step::SendFirst(plan, adus, sink)
     }
 
-    /// Sends an ADU under a plan, and keeps it if it goes to another node and matters there.
+    /// Sends an ADU under a plan, and keeps it if it goes to another node and the plan's sinks use
+    /// its layer.
     async fn carry(&self, plan: &Plan, mut adu: Adu, trace: Option<Box<Trace>>) {
         let Some(route) = self.forwarder.route(self.stream, plan.epoch) else {
             self.counts.dropped(DropCause::PathLost);
@@ -474,21 +484,21 @@ impl Outlet {
         self.forwarder.carry(&route, adu, trace).await;
     }
 
-    /// Returns the trace of an ADU, if somebody wants to know what hops cost it.
+    /// Returns the trace of an ADU, if it is to be traced.
     pub(super) fn trace(&self, adu: &Adu) -> Option<Box<Trace>> {
         let now = self.forwarder.clock.now();
         let trace = self.forwarder.traces.mark(self.stream, now);
         trace.filter(|_| !adu.header.flags.contains(Flags::END))
     }
 
-    /// Waits until nothing of use waits for its sinks' word, none of them has had anything new for so long, or their end is not in
-    /// sight. What is held waits so long, whatever they say.
+    /// Waits until no receipt worth waiting for is outstanding, no sink has made progress for
+    /// `patience`, or no end is in sight. A held stream waits for at most `patience`.
     pub(crate) async fn settled(&self, patience: Duration) {
         let clock = &self.forwarder.clock;
         let then = clock.now();
         if let Some(holding) = &self.holding {
             tokio::select! {
-                () = self.released(holding) => {}
+                () = self.drained(holding) => {}
                 () = clock.sleep_until(then + patience) => {}
             }
             return;
@@ -497,7 +507,7 @@ impl Outlet {
         loop {
             let acknowledged = self.acknowledged.notified();
             tokio::pin!(acknowledged);
-            // Listening before looking: what is said between the two is not missed.
+            // Register before the check, so that a notification in between is not missed.
             acknowledged.as_mut().enable();
             let settled = self.lock().keep.poll_acknowledged(patience);
             if settled <= clock.now() {

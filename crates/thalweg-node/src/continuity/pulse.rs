@@ -1,11 +1,12 @@
-//! Listens whether neighbours answer, while something is sent to them.
+//! Monitors whether neighbours answer while something is in flight to them.
 //!
-//! *The idea.* One task asks every link over QUIC that has something in flight each 25 ms, and when a doubt or a silence is due, what
-//! has come, and tells the control task when a neighbour is doubted, falls silent or is heard again
-//! ([`thalweg_core::routing::pulse`]). A link of which nothing is in flight it lets sleep until it is given an ADU or a control frame,
-//! so a node with many neighbours asks those alone to whom it has something to say. A link over TCP finds out by itself.
+//! *The idea.* One task checks each QUIC link with data in flight every 25 ms, and at the moment a
+//! doubt or a silence becomes due. It notifies the control task when a neighbour becomes doubtful,
+//! falls silent or is heard again ([`thalweg_core::routing::pulse`]). A link with nothing in flight
+//! sleeps until it is given an ADU or a control frame, so on a node with many neighbours only the
+//! active links cost anything. TCP links detect silence by themselves.
 //!
-//! *What it does not do.* It concludes nothing from a silence.
+//! *What it does not do.* It draws no conclusion from silence.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,47 +20,47 @@ use tokio::sync::{mpsc, watch};
 use crate::control::Input;
 use crate::forward::Forwarder;
 
-/// The links over QUIC, and which of them are listened to.
+/// The QUIC links, and the ones that are checked at present.
 #[derive(Default)]
-struct Listening {
-    links: BTreeMap<NodeId, Listened>,
+struct Monitor {
+    links: BTreeMap<NodeId, MonitoredLink>,
     awake: BTreeSet<NodeId>,
 }
 
-/// A link and what is heard of it.
-struct Listened {
+/// A link and the state of its pulse.
+struct MonitoredLink {
     link: Link,
     pulse: Pulse,
 }
 
-/// Listens until nobody takes what is heard; `given` are neighbours whose links [have told](Link::tell_when_given) that they were given
-/// something.
-pub(crate) async fn listen(
+/// Monitors until the receiver of `inputs` is gone. `given` yields neighbours with a link that [has
+/// reported](Link::tell_when_given) new data.
+pub(crate) async fn monitor_neighbours(
     forwarder: Arc<Forwarder>,
     mut given: mpsc::UnboundedReceiver<NodeId>,
     inputs: mpsc::Sender<Input>,
 ) {
-    let mut listening = Listening::default();
-    let mut ways = forwarder.ways();
-    ways.mark_changed();
+    let mut monitor = Monitor::default();
+    let mut path_changes = forwarder.watch_paths();
+    path_changes.mark_changed();
     loop {
-        if listening.awake.is_empty() {
+        if monitor.awake.is_empty() {
             tokio::select! {
-                changed = ways.changed() => match changed {
-                    Ok(()) => ways.mark_changed(),
+                changed = path_changes.changed() => match changed {
+                    Ok(()) => path_changes.mark_changed(),
                     Err(_) => return,
                 },
                 peer = given.recv() => match peer {
-                    Some(peer) => listening.wake(peer, forwarder.clock.now()),
+                    Some(peer) => monitor.wake(peer, forwarder.clock.now()),
                     None => return,
                 },
             }
-            listening.rouse(&mut ways, &mut given, &forwarder);
+            monitor.update(&mut path_changes, &mut given, &forwarder);
         }
-        let next = listening.next_look(forwarder.clock.now());
+        let next = monitor.next_check(forwarder.clock.now());
         forwarder.clock.sleep_until(next).await;
-        listening.rouse(&mut ways, &mut given, &forwarder);
-        for (peer, hearing) in listening.look(&forwarder.clock) {
+        monitor.update(&mut path_changes, &mut given, &forwarder);
+        for (peer, hearing) in monitor.check(&forwarder.clock) {
             if inputs.send(Input::Hearing { peer, hearing }).await.is_err() {
                 return;
             }
@@ -67,92 +68,97 @@ pub(crate) async fn listen(
     }
 }
 
-impl Listening {
-    /// Looks whom there is to listen to: new links, and those that were given something.
-    fn rouse(
+impl Monitor {
+    /// Adds new links, and wakes those with new data.
+    fn update(
         &mut self,
-        ways: &mut watch::Receiver<u64>,
+        path_changes: &mut watch::Receiver<u64>,
         given: &mut mpsc::UnboundedReceiver<NodeId>,
         forwarder: &Forwarder,
     ) {
         let now = forwarder.clock.now();
-        // Its sender lives as long as the forwarder.
-        if ways.has_changed().unwrap_or(true) {
-            ways.mark_unchanged();
-            self.meet(&forwarder.links(), now);
+        // The sender lives as long as the forwarder.
+        if path_changes.has_changed().unwrap_or(true) {
+            path_changes.mark_unchanged();
+            self.set_links(&forwarder.links(), now);
         }
         while let Ok(peer) = given.try_recv() {
             self.wake(peer, now);
         }
     }
 
-    /// Takes these links, which are in the order of their peers, for all that there are.
-    fn meet(&mut self, links: &[Link], now: Instant) {
-        self.links.retain(|peer, heard| {
+    /// Replaces the set of links. `links` is sorted by peer.
+    fn set_links(&mut self, links: &[Link], now: Instant) {
+        self.links.retain(|peer, monitored| {
             let place = links.binary_search_by_key(peer, Link::peer);
-            place.is_ok_and(|at| links[at].is_same(&heard.link))
+            place.is_ok_and(|at| links[at].is_same(&monitored.link))
         });
         let of_quic = |link: &&Link| link.transport() == Transport::Quic;
         for link in links.iter().filter(of_quic) {
-            let heard = self.links.entry(link.peer());
-            heard.or_insert_with(|| Listened::new(link.clone(), now));
+            let monitored = self.links.entry(link.peer());
+            monitored.or_insert_with(|| MonitoredLink::new(link.clone(), now));
         }
-        let awake = self.links.iter().filter(|(_, heard)| heard.is_awake());
+        let awake = self
+            .links
+            .iter()
+            .filter(|(_, monitored)| monitored.is_awake());
         self.awake = awake.map(|(peer, _)| *peer).collect();
     }
 
-    /// Listens to a link that was given something.
+    /// Wakes a link that was given data.
     fn wake(&mut self, peer: NodeId, now: Instant) {
-        if let Some(heard) = self.links.get_mut(&peer) {
-            heard.pulse.handle_sent(now);
+        if let Some(monitored) = self.links.get_mut(&peer) {
+            monitored.pulse.handle_sent(now);
             self.awake.insert(peer);
         }
     }
 
-    /// Returns when to look at all that are awake: with the first that is due, and no later than is usual.
-    fn next_look(&self, now: Instant) -> Instant {
+    /// Returns the time of the next check: when the first awake link is due, at the latest after
+    /// the usual period.
+    fn next_check(&self, now: Instant) -> Instant {
         let awake = self.awake.iter().filter_map(|peer| self.links.get(peer));
-        let due = awake.map(|heard| heard.pulse.poll_timeout());
+        let due = awake.map(|monitored| monitored.pulse.poll_timeout());
         due.fold(now + LOOK, Instant::min)
     }
 
-    /// Looks at all that are awake; returns of whom something else is heard than before.
-    fn look(&mut self, clock: &Clock) -> Vec<(NodeId, Hearing)> {
-        let mut news = Vec::new();
+    /// Checks all awake links; returns the neighbours with a changed state.
+    fn check(&mut self, clock: &Clock) -> Vec<(NodeId, Hearing)> {
+        let mut changes = Vec::new();
         self.awake.retain(|peer| {
-            let Some(heard) = self.links.get_mut(peer) else {
+            let Some(monitored) = self.links.get_mut(peer) else {
                 return false;
             };
-            let hearing = heard.look(clock.now());
-            news.extend(hearing.map(|hearing| (*peer, hearing)));
-            heard.is_awake()
+            let hearing = monitored.check(clock.now());
+            changes.extend(hearing.map(|hearing| (*peer, hearing)));
+            monitored.is_awake()
         });
-        news
+        changes
     }
 }
 
-impl Listened {
-    /// Begins to listen: what the link was given before is told of by nobody.
+impl MonitoredLink {
+    /// Starts awake, since data given to the link earlier is not reported.
     fn new(link: Link, now: Instant) -> Self {
         let mut pulse = Pulse::default();
         pulse.handle_sent(now);
         Self { link, pulse }
     }
 
-    /// Looks; returns what the neighbour is taken for, if that has changed.
-    fn look(&mut self, now: Instant) -> Option<Hearing> {
-        // Before it is seen that nothing is in flight, so that what comes after is told.
+    /// Checks the link; returns the neighbour's state if it has changed.
+    fn check(&mut self, now: Instant) -> Option<Hearing> {
+        // Set up before the check for data in flight, so that data given right after it is
+        // reported.
         self.link.tell_when_given();
         let sign = self.link.sign(self.pulse.is_silent());
         let hearing = self.pulse.handle_look(sign, now);
-        // What was given to a link may leave it later.
+        // Data given to a link may leave it later.
         if !self.is_awake() && !self.link.has_all_gone() {
             self.pulse.handle_sent(now);
         }
         hearing
     }
 
-    /// Returns whether something is waited for.
+    /// Returns whether an answer is awaited.
     const fn is_awake(&self) -> bool {
         !self.pulse.poll_timeout().is_never()
     }

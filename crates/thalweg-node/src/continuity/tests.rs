@@ -1,4 +1,5 @@
-//! Proves that what comes twice is known, what has come is told once, and a stream that is forgotten begins anew.
+//! Proves that duplicates are recognised, that arrivals are reported once, and that a forgotten
+//! stream starts over.
 
 use thalweg_core::adu::{Flags, Header};
 use thalweg_core::event::DropCause;
@@ -15,7 +16,7 @@ fn header(sequence: u64) -> Header {
 }
 
 #[test]
-fn what_has_come_is_known_whichever_plan_brings_it_and_told_once() {
+fn arrivals_are_reported_once() {
     let arrivals = Arrivals::default();
     let (one, other) = (arrivals.of(STREAM), arrivals.of(STREAM));
     assert_eq!(one.insert(&header(0), 1), Ok(()));
@@ -31,7 +32,7 @@ fn what_has_come_is_known_whichever_plan_brings_it_and_told_once() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_stream_is_told_at_once() {
+async fn stream_end_is_reported_at_once() {
     let arrivals = Arrivals::default();
     let mut end = header(1);
     end.flags = Flags::END;
@@ -41,11 +42,11 @@ async fn the_end_of_a_stream_is_told_at_once() {
     assert_eq!(arrivals.changed(|_| false)[0].2, News::Ended);
     arrivals.forget(STREAM);
     let again = arrivals.of(STREAM).insert(&end, 0);
-    assert_eq!(again, Ok(()), "it begins anew");
+    assert_eq!(again, Ok(()), "it starts over");
 }
 
 #[test]
-fn stream_that_is_held_up_is_told_at_its_end_only() {
+fn blocked_stream_reports_only_its_end() {
     let arrivals = Arrivals::default();
     let arrived = arrivals.of(STREAM);
     assert_eq!(arrived.insert(&header(0), 1), Ok(()));
@@ -53,7 +54,7 @@ fn stream_that_is_held_up_is_told_at_its_end_only() {
     assert_eq!(
         arrivals.changed(|_| false).len(),
         1,
-        "kept until it goes on"
+        "kept until it resumes"
     );
     let mut end = header(1);
     end.flags = Flags::END;
@@ -62,7 +63,7 @@ fn stream_that_is_held_up_is_told_at_its_end_only() {
 }
 
 #[tokio::test]
-async fn much_that_has_come_is_told_at_once() {
+async fn large_arrival_is_reported_at_once() {
     let arrivals = Arrivals::default();
     let much = KEEP_BYTES_MAX.as_bytes() as usize / 4;
     assert_eq!(arrivals.of(STREAM).insert(&header(0), much), Ok(()));
@@ -71,24 +72,28 @@ async fn much_that_has_come_is_told_at_once() {
 }
 
 #[test]
-fn where_others_begin_a_plan_that_is_there_yet_and_a_later_one_put_into_one_set() {
+fn restarted_stream_shares_one_set() {
     let arrivals = Arrivals::default();
     let there = arrivals.of(STREAM);
     assert_eq!(there.insert(&header(0), 1), Ok(()));
-    arrivals.begin_anew(STREAM, None);
+    arrivals.restart(STREAM, None);
     let later = arrivals.of(STREAM);
     assert_eq!(later.insert(&header(0), 1), Ok(()), "it is new to them");
     assert_eq!(there.insert(&header(0), 1), Err(DropCause::Duplicate));
     let changed = arrivals.changed(|_| false);
     assert_eq!(changed.len(), 1, "{changed:?}");
-    arrivals.begin_anew(STREAM, Some(Epoch(0)));
+    arrivals.restart(STREAM, Some(Epoch(0)));
     let former = there.insert(&header(1), 1);
-    assert_eq!(former, Err(DropCause::Cancelled), "it is of those before");
+    assert_eq!(
+        former,
+        Err(DropCause::Cancelled),
+        "it is for former subscribers"
+    );
     assert_eq!(
         arrivals.changed(|_| false)[0].1.floor,
         2,
         "and is acknowledged"
     );
-    arrivals.go_on(STREAM);
+    arrivals.resume(STREAM);
     assert_eq!(there.insert(&header(2), 1), Ok(()));
 }

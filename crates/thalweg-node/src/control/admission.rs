@@ -92,7 +92,7 @@ impl AdmissionError {
 }
 
 /// The node's state file and the part of it that the controller does not hold.
-pub(super) struct Kept {
+pub(super) struct SavedState {
     pub(super) file: Option<PathBuf>,
     pub(super) invitations: Invitations,
     pub(super) contacts: Vec<Contact>,
@@ -183,7 +183,7 @@ impl Control {
             taken: Vec::new(),
         };
         let digest = secret_digest(&secret);
-        self.kept.invitations.insert(digest, invitation, now)?;
+        self.saved.invitations.insert(digest, invitation, now)?;
         self.save()?;
         let relays = relays.iter().take(TICKET_RELAYS_MAX);
         let content = Ticket {
@@ -321,7 +321,7 @@ impl Control {
             self.controller.next_serial(caller, now),
         );
         let digest = secret_digest(secret);
-        let redeemed = self.kept.invitations.redeem(&digest, caller, serial, at);
+        let redeemed = self.saved.invitations.redeem(&digest, caller, serial, at);
         let redeemed = redeemed.map_err(|error| error.to_string())?;
         // On disk before the grant exists: a crash in between must not let the ticket be redeemed
         // once more.
@@ -376,16 +376,16 @@ impl Control {
     }
 
     fn save(&self) -> Result<(), StateError> {
-        let Some(file) = &self.kept.file else {
+        let Some(file) = &self.saved.file else {
             return Ok(());
         };
         let roll = self.controller.roll();
         let state = State {
             fabric: roll.fabric(),
             credential: self.own_credential(),
-            contacts: self.kept.contacts.clone(),
+            contacts: self.saved.contacts.clone(),
             warrants: roll.warrants().cloned().collect(),
-            invitations: self.kept.invitations.clone(),
+            invitations: self.saved.invitations.clone(),
         };
         state.save(file)
     }

@@ -69,7 +69,7 @@ impl Control {
         };
         let mut found = Stalls::new();
         for (stream, publishing) in &self.publishers {
-            let Some((plans, kept_bytes)) = publishing.outlet.hindered_by() else {
+            let Some((plans, kept_bytes)) = publishing.outlet.stalled_by() else {
                 continue;
             };
             let source = self.controller.source(*stream);
@@ -78,7 +78,7 @@ impl Control {
             sinks.dedup();
             found.insert(*stream, waits(sinks, kept_bytes));
         }
-        for (stream, readings) in self.forwarder.mailboxes.pressed() {
+        for (stream, readings) in self.forwarder.mailboxes.blocking() {
             let one = found.entry(stream).or_insert_with(|| waits(Vec::new(), 0));
             for reading in readings {
                 one.kept_bytes = one.kept_bytes.max(reading.waiting.1);

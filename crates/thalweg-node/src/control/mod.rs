@@ -63,7 +63,7 @@ pub use reload::Reloaded;
 pub use route::RouteError;
 pub use trace::{HopCost, TraceError, TraceEvent, TracedAdu};
 
-use admission::Kept;
+use admission::SavedState;
 use hindrance::Stalls;
 use keys::NodeKeys;
 use neighbour::PeerStates;
@@ -183,7 +183,7 @@ pub(crate) struct Control {
     forwarder: Arc<Forwarder>,
     admission: Admission,
     endpoint: Endpoint,
-    kept: Kept,
+    saved: SavedState,
     refusals: Refusals,
     /// The configuration as last read; only its reloadable part takes effect without a restart.
     config: Config,
@@ -227,7 +227,7 @@ impl Control {
             forwarder,
             admission: endpoint.admission().clone(),
             endpoint,
-            kept: Kept {
+            saved: SavedState {
                 file: config.fabric.state.clone(),
                 invitations: state.invitations,
                 contacts: state.contacts,
@@ -249,7 +249,7 @@ impl Control {
     /// Handles inputs until all senders are gone.
     pub(crate) async fn run(mut self, mut inputs: mpsc::Receiver<Input>) {
         let clock = self.forwarder.clock;
-        // Kept across turns of the loop: inputs that arrive faster than `TICK` must not postpone it
+        // SavedState across turns of the loop: inputs that arrive faster than `TICK` must not postpone it
         // for ever.
         let mut tick = clock.now() + TICK;
         loop {
@@ -262,7 +262,7 @@ impl Control {
                 },
                 () = self.forwarder.arrivals.urgent() => self.report_end(),
                 () = self.forwarder.traces.ended() => self.report_stamps(),
-                () = self.forwarder.ledger.turned() => self.sync_all_counts(),
+                () = self.forwarder.ledger.mark_changed() => self.sync_all_counts(),
                 () = clock.sleep_until(due) => {
                     if tick <= clock.now() {
                         self.poll_quiet();
@@ -430,8 +430,8 @@ impl Control {
         let now = self.now();
         // A stream blocked at a mailbox here is not acknowledged further, so that its source slows
         // down.
-        let is_pressed = |stream| self.forwarder.mailboxes.is_pressed(stream);
-        for (stream, held, news) in self.forwarder.arrivals.changed(is_pressed) {
+        let is_blocked = |stream| self.forwarder.mailboxes.is_blocked(stream);
+        for (stream, held, news) in self.forwarder.arrivals.changed(is_blocked) {
             self.controller.handle_held(stream, held, news, now);
         }
     }
@@ -511,12 +511,12 @@ impl Control {
                 | Output::Resend { .. }
                 | Output::Acknowledged { .. } => self.instruct_publisher(output),
                 Output::BegunAnew { stream, former } => {
-                    self.forwarder.arrivals.begin_anew(stream, former);
+                    self.forwarder.arrivals.restart(stream, former);
                 }
                 Output::GivenUp { stream, below } => {
                     self.forwarder.mailboxes.handle_given_up(stream, below);
                 }
-                Output::GoesOn { stream } => self.forwarder.arrivals.go_on(stream),
+                Output::GoesOn { stream } => self.forwarder.arrivals.resume(stream),
                 Output::Forgotten { stream } => self.forwarder.arrivals.forget(stream),
                 Output::Found { name, .. } => self.open_mailboxes(&name),
                 Output::Sequel { name, goes_on } => self.notify_successor(&name, goes_on),
@@ -533,11 +533,11 @@ impl Control {
                 } => {
                     self.close_publisher(stream);
                     self.forwarder.ledger.forget_account(stream, Epoch(0));
-                    self.forwarder.forget_given(stream);
+                    self.forwarder.forget_published(stream);
                     log::log_closed(&self.controller, &name, &reading);
                     self.forwarder.ledger.close(stream, reading);
                 }
-                Output::Trace { stream, marking } => self.forwarder.traces.begin(stream, marking),
+                Output::Trace { stream, marking } => self.forwarder.traces.start(stream, marking),
                 Output::Tracing { stream, answer } => self.notify_tracing(stream, answer),
                 Output::Traced(traced) => self.deliver_trace(&traced),
                 Output::Note(note) => {

@@ -295,7 +295,7 @@ impl Control {
             if let Some(given) = next {
                 let epochs = given.iter().map(|given| given.epoch).collect();
                 publishing.active.send_replace(epochs);
-                begun.push((*stream, publishing.outlet.next()));
+                begun.push((*stream, publishing.outlet.next_sequence()));
             }
         }
         let now = self.now();

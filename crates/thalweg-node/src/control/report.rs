@@ -230,7 +230,7 @@ impl Control {
             taken: reading.taken,
             missed: reading.missed,
             holds_up_seconds: reading
-                .pressed
+                .blocking_since
                 .map(|since| now.saturating_since(since).as_secs_f64()),
         };
         of_name.map(status).collect()

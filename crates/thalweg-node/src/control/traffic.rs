@@ -17,7 +17,7 @@ use thalweg_core::id::{Epoch, NodeId, StreamId};
 use thalweg_core::ledger::Band;
 use thalweg_core::time::{Duration, Instant};
 
-use crate::forward::{Passed, Route};
+use crate::forward::{Offered, Route};
 use crate::status::{BandTraffic, LossOnLink, TrafficStatus};
 
 /// Time between two marks. Two spans are the window over which a link's losses and latencies are
@@ -41,13 +41,13 @@ pub(super) struct Traffic {
 #[derive(Clone, Debug)]
 struct Mark {
     at: Instant,
-    passed: Passed,
+    offered: Offered,
 }
 
 /// The traffic of one stream on a link, over all its plans.
 struct Sum {
     since: Instant,
-    passed: Passed,
+    offered: Offered,
 }
 
 impl Traffic {
@@ -59,7 +59,7 @@ impl Traffic {
             let plan = plan(route);
             let mark = || Mark {
                 at: now,
-                passed: route.account.passed(),
+                offered: route.account.offered(),
             };
             let marks = match before.remove(&plan) {
                 Some([_, last]) if is_due => [last, mark()],
@@ -85,22 +85,22 @@ impl Traffic {
             let Some([before, _]) = self.marks.get(&plan(route)) else {
                 continue;
             };
-            let (since, mut passed) = (before.at, route.account.passed());
+            let (since, mut offered) = (before.at, route.account.offered());
             if now.saturating_since(since) < SPAN_MIN {
                 continue;
             }
-            passed.subtract(&before.passed);
+            offered.subtract(&before.offered);
             let name = route.installation().name.to_string();
             let sum = streams.entry(name).or_insert_with(|| Sum {
                 since,
-                passed: Passed::default(),
+                offered: Offered::default(),
             });
             sum.since = sum.since.min(since);
-            sum.passed.add(&passed);
+            sum.offered.add(&offered);
         }
         let mut traffic: Vec<_> = streams
             .into_iter()
-            .filter(|(_, sum)| sum.passed.adus() > 0)
+            .filter(|(_, sum)| sum.offered.adus() > 0)
             .map(|(stream, sum)| status(stream, &sum, now))
             .collect();
         traffic.sort_by_key(|stream| Reverse(stream.asked_bps));
@@ -115,11 +115,11 @@ fn plan(route: &Route) -> Plan {
 
 fn status(stream: String, sum: &Sum, now: Instant) -> TrafficStatus {
     let seconds = now.saturating_since(sum.since).as_secs_f64();
-    let Passed {
+    let Offered {
         bytes,
         given,
         dropped,
-    } = &sum.passed;
+    } = &sum.offered;
     let bands = || Band::all().map(|band| (band.index(), band));
     let causes = DropCause::ALL.into_iter();
     let losses = causes.flat_map(|cause| {
@@ -136,7 +136,7 @@ fn status(stream: String, sum: &Sum, now: Instant) -> TrafficStatus {
         stream,
         seconds,
         asked_bps: (*bytes as f64 * 8.0 / seconds) as u64,
-        adus: sum.passed.adus(),
+        adus: sum.offered.adus(),
         dropped: losses.collect(),
         by_importance: by_importance
             .map(|(at, band)| BandTraffic {

@@ -1,10 +1,14 @@
-//! The data path of a node: from a link, through the chain of the ADU's plan, to the next link or a mailbox.
+//! The data path of a node: from a link, through the plan's chain of modules, to the next link or
+//! to mailboxes.
 //!
-//! *The idea.* An ADU names its stream and its plan, and that pair names a [`Route`], which decides
-//! ([`thalweg_lift::route`]); here it is done, with links and mailboxes. What passes while it still arrives is not
-//! copied, what must be whole is gathered first. Every ADU that goes no further is counted with its cause.
+//! *The idea.* An ADU's header names its stream and plan; that pair selects a [`Route`], which
+//! decides what happens to the ADU ([`thalweg_lift::route`]). This module carries the decision out
+//! with links and mailboxes. An ADU that passes unchanged is forwarded while it still arrives
+//! (cut-through), without a copy; only an ADU that a module or a branch needs whole is gathered
+//! first. Each ADU that is dropped is counted with its cause.
 //!
-//! *What it does not do.* It makes no routes (`control` does) and knows no socket (`thalweg-net` does).
+//! *What it does not do.* It builds no routes (`control` does) and knows no sockets (`thalweg-net`
+//! does).
 //!
 //! *Sources.* design.md, "Data path"; spec PA-29, PA-32, PA-33.
 
@@ -38,10 +42,10 @@ use tokio::sync::watch;
 
 use crate::continuity::Arrivals;
 
-pub(crate) use account::{Account, Passed};
-use cast::{Branches, Casts};
-use kept::Kept;
-use lag::Lagging;
+pub(crate) use account::{Account, Offered};
+use cast::{Branches, CastTable};
+use kept::ReplayCache;
+use lag::LagMeter;
 pub(crate) use lag::measure as measure_lag;
 pub use ledger::{Exposure, StreamReading};
 pub(crate) use ledger::{ExposureCounts, Ledger, StreamCounts};
@@ -50,7 +54,7 @@ use queue::Queues;
 pub(crate) use route::Route;
 pub(crate) use trace::Traces;
 
-/// What is looked up for each ADU.
+/// A map that is looked up for each ADU.
 type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 type Table<K, V> = RwLock<Map<K, V>>;
@@ -65,12 +69,12 @@ pub(crate) struct Forwarder {
     pub(crate) traces: Traces,
     routes: Table<(StreamId, Epoch), Arc<Route>>,
     links: Table<NodeId, Link>,
-    casts: Casts,
-    kept: Kept,
+    casts: CastTable,
+    kept: ReplayCache,
     queues: Queues,
-    lagging: Lagging,
-    /// Counts changes of the two.
-    ways: watch::Sender<u64>,
+    lag_meter: LagMeter,
+    /// Counts changes of `routes` and `links`.
+    path_changes: watch::Sender<u64>,
 }
 
 impl Forwarder {
@@ -84,35 +88,35 @@ impl Forwarder {
             traces: Traces::default(),
             routes: Table::default(),
             links: Table::default(),
-            casts: Casts::default(),
-            kept: Kept::default(),
+            casts: CastTable::default(),
+            kept: ReplayCache::default(),
             queues: Queues::default(),
-            lagging: Lagging::default(),
-            ways: watch::Sender::default(),
+            lag_meter: LagMeter::default(),
+            path_changes: watch::Sender::default(),
         }
     }
 
-    /// Installs a route in the place of the one before.
+    /// Installs a route; it replaces the plan's previous route.
     pub(crate) fn install(&self, route: Arc<Route>) {
-        self.recast(&route);
+        self.replace_route(&route);
         let part = route.installation();
         let plan = (part.stream, part.epoch);
         write(&self.routes).insert(plan, route);
-        self.ways_changed();
+        self.notify_paths_changed();
     }
 
     pub(crate) fn remove(&self, stream: StreamId, epoch: Epoch) {
         write(&self.routes).remove(&(stream, epoch));
-        self.casts.cease(stream, epoch);
+        self.casts.stop(stream, epoch);
         self.kept.forget((stream, epoch));
         self.queues.forget((stream, epoch));
         self.ledger.forget_account(stream, epoch);
-        self.ways_changed();
+        self.notify_paths_changed();
     }
 
-    /// Returns how long it took to hand on what was last taken in one go.
+    /// Returns how long the last batch of received ADUs took to hand on.
     pub(crate) fn lag(&self) -> Duration {
-        self.lagging.last()
+        self.lag_meter.last()
     }
 
     pub(crate) fn route(&self, stream: StreamId, epoch: Epoch) -> Option<Arc<Route>> {
@@ -127,21 +131,21 @@ impl Forwarder {
 
     pub(crate) fn link_up(&self, link: Link) {
         write(&self.links).insert(link.peer(), link);
-        self.ways_changed();
+        self.notify_paths_changed();
     }
 
     pub(crate) fn link_down(&self, peer: NodeId) {
         write(&self.links).remove(&peer);
-        self.ways_changed();
+        self.notify_paths_changed();
     }
 
-    /// Returns a watch that changes when a route or a link does.
-    pub(crate) fn ways(&self) -> watch::Receiver<u64> {
-        self.ways.subscribe()
+    /// Returns a watch that changes with each change of a route or a link.
+    pub(crate) fn watch_paths(&self) -> watch::Receiver<u64> {
+        self.path_changes.subscribe()
     }
 
-    fn ways_changed(&self) {
-        self.ways.send_modify(|changes| *changes += 1);
+    fn notify_paths_changed(&self) {
+        self.path_changes.send_modify(|changes| *changes += 1);
     }
 
     pub(crate) fn link(&self, peer: NodeId) -> Option<Link> {
@@ -154,15 +158,15 @@ impl Forwarder {
         links
     }
 
-    /// Takes an ADU from a link.
+    /// Handles an ADU that arrives over a link.
     pub(crate) async fn handle_adu(self: &Arc<Self>, from: &Link, adu: Arriving) {
         let mut taking = pin!(self.take(from, adu));
         let mut is_first = true;
-        // What is waited for after the first turn is not this node's work.
+        // Only the first poll is this node's own work; later polls wait for the network.
         poll_fn(|context| {
             let taken = taking.as_mut().poll(context);
             if std::mem::take(&mut is_first) {
-                self.lagging.measure();
+                self.lag_meter.measure();
             }
             taken
         })
@@ -175,10 +179,12 @@ impl Forwarder {
             self.ledger.count_unknown();
             return adu.body.refuse(StreamCode::UnknownStream);
         };
-        let begun = self.casts.of(header.stream, header.epoch);
+        let branches = self.casts.of(header.stream, header.epoch);
         let way = match route.part.admit(from.peer(), &header) {
-            // What the base leaves out here a branch may want.
-            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !begun.is_empty() => Way::Gather,
+            // A branch may want an ADU that the base plan filters out here.
+            Ok(_) | Err(Refusal::Dropped(DropCause::Filtered)) if !branches.is_empty() => {
+                Way::Gather
+            }
             Ok(way) => way,
             Err(Refusal::Stranger) => {
                 self.ledger.count_unknown();
@@ -191,36 +197,37 @@ impl Forwarder {
             }
         };
         route.counts.received();
-        let copies = usize::from(route.installation().next.is_some()) + begun.len();
-        if !self.lagging.admits(&header, copies, self.clock.now()) {
+        let copies = usize::from(route.installation().next.is_some()) + branches.len();
+        if !self.lag_meter.admits(&header, copies, self.clock.now()) {
             route.refused(&header, DropCause::Expired);
             return adu.body.refuse(code(DropCause::Expired));
         }
-        // One that had a queue keeps it, so that nothing overtakes what is in there.
+        // A plan with a queue keeps using it, so that no ADU overtakes the queued ones.
         if route.part.is_repaired()
-            && (!begun.is_empty() || self.queues.has((header.stream, header.epoch)))
+            && (!branches.is_empty() || self.queues.has((header.stream, header.epoch)))
         {
-            return self.spread(route, begun, adu, trace).await;
+            return self.fan_out(route, branches, adu, trace).await;
         }
         let is_kept = self.may_keep(&route, &header);
-        // Who may come later is no reason to hold up what passes while it arrives; what need not wait is taken as it is.
+        // Keeping an ADU for late joiners is no reason to delay one that passes cut-through. One
+        // that is here whole, or goes no further, is kept directly.
         let is_here = adu.body.is_whole() || route.installation().next.is_none();
         if way == Way::Through && !(is_kept && is_here) {
-            return self.pass(&route, adu, trace, is_kept).await;
+            return self.pass_through(&route, adu, trace, is_kept).await;
         }
         match adu.collect().await {
             Ok(payload) => {
                 let adu = Adu { header, payload };
-                let branches = self.keep(&adu, is_kept, &begun);
+                let branches = self.keep(&adu, is_kept, &branches);
                 self.carry_all(&route, &branches, adu, trace).await;
             }
-            // Whoever gave it up accounts for it; so in `deliver`.
+            // The node that gave the rest up accounts for the ADU; the same holds in `deliver`.
             Err(error) => route.counts.dropped(error.drop_cause()),
         }
     }
 
-    /// Sends an ADU on while it arrives; one that is to be kept is gathered beside.
-    async fn pass(
+    /// Forwards an ADU while it arrives; if it is to be kept, gathers a second copy of it.
+    async fn pass_through(
         &self,
         route: &Route,
         mut adu: Arriving,
@@ -229,20 +236,20 @@ impl Forwarder {
     ) {
         let header = adu.header;
         let twin = is_kept.then(|| adu.body.twin());
-        self.onward(route, header, Payload::Arriving(adu.body), trace.clone())
+        self.send_on(route, header, Payload::Arriving(adu.body), trace.clone())
             .await;
         let Some(twin) = twin else {
             return;
         };
         if let Some(payload) = twin.whole().await {
             let adu = Adu { header, payload };
-            // A plan that is cast since this began to come.
+            // Plans may have been cast since this ADU began to arrive.
             let branches = self.keep(&adu, true, &Branches::default());
             self.carry_copies(&branches, &adu, trace.as_deref()).await;
         }
     }
 
-    /// Takes an ADU that is here whole through its route: a local producer's, or a copy.
+    /// Carries a whole ADU along its route: one of a local producer, or a copy.
     pub(crate) async fn carry(&self, route: &Route, adu: Adu, trace: Option<Box<Trace>>) {
         route.account.arrived(&adu.header);
         if route.installation().base.is_some() {
@@ -250,7 +257,7 @@ impl Forwarder {
         }
         match route.part.way(&adu.header) {
             Ok(Way::Through) => {
-                self.onward(route, adu.header, Payload::Whole(adu.payload), trace)
+                self.send_on(route, adu.header, Payload::Whole(adu.payload), trace)
                     .await;
             }
             Ok(Way::Gather) => self.carry_whole(route, adu, trace).await,
@@ -259,24 +266,24 @@ impl Forwarder {
     }
 
     async fn carry_whole(&self, route: &Route, adu: Adu, mut trace: Option<Box<Trace>>) {
-        let begun = self.clock.now();
-        let packets = route.carry(Packet::from(adu), begun);
+        let start = self.clock.now();
+        let packets = route.carry(Packet::from(adu), start);
         if let Some(trace) = &mut trace {
-            trace.add_lift(self.clock.now().saturating_since(begun));
+            trace.add_lift(self.clock.now().saturating_since(start));
         }
         let mut left = packets.len();
         for packet in packets {
             left -= 1;
-            // What a module makes of several bears the stamps of the newest.
+            // If a module makes several packets of one, the last carries the trace.
             let trace = if left == 0 { trace.take() } else { None };
             let header = packet.header;
-            self.onward(route, header, Payload::Whole(packet.into_bytes()), trace)
+            self.send_on(route, header, Payload::Whole(packet.into_bytes()), trace)
                 .await;
         }
     }
 
-    /// Gives an ADU that has been through the chain to the next node or to the subscribers here.
-    async fn onward(
+    /// Sends an ADU that has been through the chain to the next node, or delivers it here.
+    async fn send_on(
         &self,
         route: &Route,
         mut header: Header,
@@ -297,7 +304,7 @@ impl Forwarder {
         }
         let (came, carriage) = (header.mark(), carriage(route, &header, payload.bytes()));
         let is_acknowledged = carriage != Carriage::Datagram;
-        route.account.paint(&mut header, is_acknowledged);
+        route.account.set_hop_mark(&mut header, is_acknowledged);
         route.counts.handed_on();
         route.account.sent(came, &header, &mut payload);
         let options = SendOptions {
@@ -306,8 +313,9 @@ impl Forwarder {
             ..SendOptions::new(carriage)
         };
         let sending = link.send_adu(header, payload, options).traced(trace);
-        // An ordered sequence has nothing to gain from a second ADU before the first has gone. Others wait for room on
-        // their own: they are bounded by the publisher's window here, and by what may wait on a link.
+        // An ordered sequence gains nothing from a second ADU before the first has gone, so it
+        // waits here. Other sends wait for room in tasks of their own; the publisher's window
+        // bounds them here, and the outbox limit on relays.
         if route.part.is_ordered() {
             let outcome = tokio::select! {
                 biased;
@@ -316,7 +324,7 @@ impl Forwarder {
             };
             route.account.ended(&header, outcome);
             route.counts.ended(outcome);
-        } else if route.counts.is_given() {
+        } else if route.counts.is_published() {
             sending.detach();
         } else {
             sending.patient().detach();
@@ -343,9 +351,9 @@ impl Forwarder {
         }
     }
 
-    /// Puts an ADU into the mailboxes of its stream, which waits for none of them.
+    /// Puts an ADU into the mailboxes of its stream, without waiting for any of them.
     fn post(&self, route: &Route, mut adu: Adu, trace: Option<Box<Trace>>) {
-        // It is of the hop, and nothing to subscribers.
+        // The mark belongs to the hop; subscribers do not see it.
         adu.header.set_mark(Mark::NONE);
         let header = adu.header;
         let arrived = route.arrived.as_ref();
@@ -356,21 +364,22 @@ impl Forwarder {
         let now = self.clock.now();
         let delivery = Delivery::new(route, header);
         let reliability = route.installation().reliability;
-        let is_in = self.mailboxes.post(&adu, &delivery, reliability, now);
-        if let Some(mut trace) = trace.filter(|_| is_in) {
+        let is_queued = self.mailboxes.post(&adu, &delivery, reliability, now);
+        if let Some(mut trace) = trace.filter(|_| is_queued) {
             trace.queue(now, Duration::ZERO);
             self.traces.finish(trace.finish(&header, now), now);
         }
     }
 
-    /// Ends the ordered sequences of a stream that begin here, and waits until the next nodes have all of them.
+    /// Ends the ordered sequences of a stream that start here, and waits until the next nodes have
+    /// them whole.
     pub(crate) async fn flush(&self, stream: StreamId) {
         let ordered = |route: &Arc<Route>| {
             let is_of_stream = route.installation().stream == stream;
             is_of_stream && route.part.is_ordered() && !route.is_recalled()
         };
         for route in self.routes().into_iter().filter(ordered) {
-            self.queues.emptied(queue::plan(&route)).await;
+            self.queues.wait_empty(queue::plan(&route)).await;
             let link = route.installation().next.and_then(|next| self.link(next));
             if let Some(link) = link {
                 link.finish_ordered(sequence(&route)).await;
@@ -378,7 +387,7 @@ impl Forwarder {
         }
     }
 
-    /// Has the link on which a plan goes on tell what became of its ADUs, as far as that is known.
+    /// Makes the next link of a plan report the outcomes that it knows by now.
     pub(crate) fn catch_up(&self, stream: StreamId, epoch: Epoch) {
         let route = self.route(stream, epoch);
         let next = route.and_then(|route| route.installation().next);
@@ -387,7 +396,7 @@ impl Forwarder {
         }
     }
 
-    /// Takes what became of an ADU that was sent without waiting.
+    /// Handles the outcome of an ADU that was sent without waiting.
     pub(crate) fn handle_outcome(&self, header: &Header, outcome: Outcome) {
         if let Some(counts) = self.ledger.find(header.stream) {
             counts.ended(outcome);
@@ -398,7 +407,7 @@ impl Forwarder {
     }
 }
 
-/// Returns how an ADU travels over the next hop, in the words of the link.
+/// Returns how an ADU travels over the next hop, in the link's terms.
 fn carriage(route: &Route, header: &Header, payload_bytes: usize) -> Carriage {
     match route.part.carriage(header, payload_bytes) {
         plan::Carriage::Ordered => Carriage::Ordered(sequence(route)),
@@ -407,7 +416,7 @@ fn carriage(route: &Route, header: &Header, payload_bytes: usize) -> Carriage {
     }
 }
 
-/// Returns the name of a route's ordered sequence.
+/// Returns the id of a route's ordered sequence.
 fn sequence(route: &Route) -> OrderedId {
     let part = route.installation();
     OrderedId {
@@ -416,7 +425,7 @@ fn sequence(route: &Route) -> OrderedId {
     }
 }
 
-/// Returns what a neighbour is told of an ADU that goes no further: that it did no wrong, or that it did.
+/// Returns the stream code for a dropped ADU; it says whether the neighbour was at fault.
 fn code(cause: DropCause) -> StreamCode {
     match cause {
         DropCause::Filtered | DropCause::Expired => StreamCode::Whole,
@@ -424,7 +433,7 @@ fn code(cause: DropCause) -> StreamCode {
     }
 }
 
-/// No code that can panic runs under these locks, so what a poisoned one guards is still whole.
+/// No code that can panic runs under these locks, so the value behind a poisoned lock is intact.
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,18 +1,21 @@
-//! Queues of plans that go each at its own pace, where the sinks of a stream have what they miss repaired.
+//! Queues that let each plan of a stream run at its own pace, for streams that repair what their
+//! sinks miss.
 //!
-//! *The idea.* Such ADUs go one after the other on each way. Where ways part, each has a short queue of its own here, and a
-//! task that empties it at the pace of its link. An ADU is read when there is room in one of them: the fastest sets the pace.
-//! It goes into all that have room; in the others it is dropped and counted, and who misses it says so to the producer.
+//! *The idea.* ADUs of such a stream travel in order on each path. Where paths part, each plan has
+//! a short queue here and a task that drains it at its link's rate. An ADU is read once one of the
+//! queues has room, so the fastest link sets the pace. The ADU goes into each queue with room;
+//! elsewhere it is dropped and counted, and that plan's sink asks the producer for it.
 //!
 //! ```text
-//!              ┌─► ▒▒▒▒▒▒ e1 ─► slow link     full: this one is dropped, e1's sink will ask for it
+//!              ┌─► ▒▒▒▒▒▒ e1 ─► slow link     full: the ADU is dropped, e1's sink will ask for it
 //!  ADU of e1 ──┤
-//!              └─► ▒····· e2 ─► fast link     has room: so it is read at all
+//!              └─► ▒····· e2 ─► fast link     has room: the ADU is read
 //! ```
 //!
-//! *What it does not do.* It repairs nothing: who has the stream repaired does (`thalweg_core::transfer`).
+//! *What it does not do.* It repairs nothing; the stream's application does
+//! (`thalweg_core::transfer`).
 //!
-//! *Sources.* docs/recast.md §1; decisions/0024.
+//! *Sources.* docs/replace_route.md §1; decisions/0024.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -29,21 +32,21 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::cast::{Branch, Branches};
 use super::{Forwarder, Route, Table, read, write};
 
-/// An ADU on its way through a plan's route.
+/// An ADU in the queue of a plan's route.
 type Item = (Arc<Route>, Adu, Option<Box<Trace>>);
 
-/// The queues of all plans that go at their own pace.
+/// The queues of all plans that run at their own pace.
 #[derive(Default)]
 pub(super) struct Queues {
     of_plan: Table<(StreamId, Epoch), Queue>,
-    /// Told when a queue has become shorter.
+    /// Notified when a queue has become shorter.
     drained: Notify,
 }
 
 #[derive(Clone)]
 struct Queue {
     items: UnboundedSender<Item>,
-    /// ADUs that have been put in and have not left by the link.
+    /// ADUs that were queued and have not left over the link yet.
     length: Arc<AtomicU64>,
 }
 
@@ -58,28 +61,28 @@ impl Queues {
         read(&self.of_plan).contains_key(&plan)
     }
 
-    /// Forgets a plan; what is in its queue still goes, and who waits for room there need not.
+    /// Forgets a plan. Its queued ADUs are still sent; waiters for room are woken.
     pub(super) fn forget(&self, plan: (StreamId, Epoch)) {
         write(&self.of_plan).remove(&plan);
         self.drained.notify_waiters();
     }
 
-    /// Waits until what is in a plan's queue has left.
-    pub(super) async fn emptied(&self, plan: (StreamId, Epoch)) {
+    /// Waits until a plan's queued ADUs have left.
+    pub(super) async fn wait_empty(&self, plan: (StreamId, Epoch)) {
         let Some(queue) = read(&self.of_plan).get(&plan).cloned() else {
             return;
         };
-        self.drained_until(|| queue.length.load(Relaxed) == 0).await;
+        self.wait_drained(|| queue.length.load(Relaxed) == 0).await;
     }
 
-    /// Waits until something is so that becomes so when a queue is shorter.
-    async fn drained_until(&self, is_so: impl Fn() -> bool) {
+    /// Waits until `condition` holds; checks it each time a queue gets shorter.
+    async fn wait_drained(&self, condition: impl Fn() -> bool) {
         loop {
             let drained = self.drained.notified();
             tokio::pin!(drained);
-            // Listening before looking: what leaves between the two is not missed.
+            // Register before the check, so that a notification in between is not missed.
             drained.as_mut().enable();
-            if is_so() {
+            if condition() {
                 return;
             }
             drained.await;
@@ -89,7 +92,7 @@ impl Queues {
 
 impl Forwarder {
     /// Waits until one of these routes of a stream has room for an ADU.
-    pub(crate) async fn until_room(
+    pub(crate) async fn wait_room(
         &self,
         routes: &[Arc<Route>],
         header: &Header,
@@ -97,15 +100,15 @@ impl Forwarder {
     ) {
         let has_room = |route: &Arc<Route>| {
             let queues = read(&self.queues.of_plan);
-            // One that has no queue yet is empty.
+            // A route without a queue counts as empty.
             let queue = queues.get(&plan(route));
             queue.is_none_or(|queue| queue.has_room(header, payload_bytes))
         };
-        let is_so = || routes.is_empty() || routes.iter().any(has_room);
-        self.queues.drained_until(is_so).await;
+        let has_any_room = || routes.is_empty() || routes.iter().any(has_room);
+        self.queues.wait_drained(has_any_room).await;
     }
 
-    /// Puts an ADU that is here whole into the queue of its route's plan; if that is full, the ADU is dropped and counted.
+    /// Puts a whole ADU into its plan's queue; if the queue is full, drops and counts the ADU.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         route: &Arc<Route>,
@@ -114,29 +117,30 @@ impl Forwarder {
     ) {
         let queue = {
             let mut queues = write(&self.queues.of_plan);
-            // Looked at under this lock, for whoever removes a plan forgets its queue after its route: nobody would forget a new one.
+            // Checked under the queue lock: removal deletes the route first and the queue second,
+            // so a queue created here after that would leak.
             if !read(&self.routes).contains_key(&plan(route)) {
                 drop(queues);
                 return route.refused(&adu.header, DropCause::PathLost);
             }
-            let begin = || self.begin_queue();
-            queues.entry(plan(route)).or_insert_with(begin).clone()
+            let spawn = || self.spawn_queue();
+            queues.entry(plan(route)).or_insert_with(spawn).clone()
         };
         if !queue.has_room(&adu.header, adu.payload.len()) {
             return route.refused(&adu.header, DropCause::Overflow);
         }
         queue.length.fetch_add(1, Relaxed);
-        // Its task ends after the last sender.
+        // The queue's task outlives all senders, so the send succeeds.
         let _ = queue.items.send((Arc::clone(route), adu, trace));
     }
 
-    fn begin_queue(self: &Arc<Self>) -> Queue {
+    fn spawn_queue(self: &Arc<Self>) -> Queue {
         let (items, mut taken) = unbounded_channel::<Item>();
         let queue = Queue {
             items,
             length: Arc::default(),
         };
-        // Strong, it would keep itself: the queue is in the forwarder.
+        // A strong reference would be a cycle: the forwarder owns the queue.
         let forwarder = Arc::downgrade(self);
         let length = Arc::clone(&queue.length);
         tokio::spawn(async move {
@@ -152,8 +156,9 @@ impl Forwarder {
         queue
     }
 
-    /// Takes an ADU that arrives through its own route and those of all branches, each at its own pace.
-    pub(super) async fn spread(
+    /// Carries an arriving ADU along its own route and the routes of all branches, each at its own
+    /// pace.
+    pub(super) async fn fan_out(
         self: &Arc<Self>,
         route: Arc<Route>,
         branches: Branches,
@@ -164,12 +169,12 @@ impl Forwarder {
         let mut routes = vec![route];
         let branches = branches.iter().filter(|branch| branch.has(header.sequence));
         routes.extend(branches.map(Branch::route).cloned());
-        // Before it is read: so what comes behind it is held back, where none has room.
-        self.until_room(&routes, &header, arriving.payload_bytes)
+        // Wait before reading: while no queue has room, this applies backpressure to the link.
+        self.wait_room(&routes, &header, arriving.payload_bytes)
             .await;
         let payload = match arriving.collect().await {
             Ok(payload) => payload,
-            // Whoever gave it up accounts for it.
+            // The node that gave the rest up accounts for the ADU.
             Err(error) => return routes[0].counts.dropped(error.drop_cause()),
         };
         for route in &routes {
@@ -183,7 +188,7 @@ impl Forwarder {
     }
 }
 
-/// Returns the name of a route's plan.
+/// Returns the stream and epoch of a route's plan.
 pub(super) fn plan(route: &Route) -> (StreamId, Epoch) {
     let part = route.installation();
     (part.stream, part.epoch)

@@ -1,4 +1,4 @@
-//! A route of the plan's with what only a node has: a lock around its lift, and its counters.
+//! A plan's route on this node: the core's decision, a lock around its lift, and its counters.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,23 +15,23 @@ use tokio::sync::watch;
 use super::{Account, ExposureCounts, Ledger, StreamCounts};
 use crate::continuity::{Arrivals, Arrived};
 
-/// What happens here to the ADUs of a plan, and where they go.
+/// The route of one plan through this node.
 pub(crate) struct Route {
     pub(crate) part: Part,
-    /// The chain, if it changes payloads.
+    /// The chain of modules, if it changes payloads.
     lift: Option<Mutex<Lift>>,
     pub(crate) counts: Arc<StreamCounts>,
     pub(crate) account: Arc<Account>,
-    /// What is sent to the next node, sealed or not; `None` at the sink.
+    /// Counts ADUs sent to the next node, sealed or readable; `None` at the sink.
     pub(crate) exposure: Option<Arc<ExposureCounts>>,
-    /// What has come here of the stream; only at the sink.
+    /// The stream's arrivals; only at the sink.
     pub(super) arrived: Option<Arc<Arrived>>,
-    /// Whether what waits for its turn under the plan is given up.
+    /// Set once ADUs that wait for their turn under this plan are given up.
     recalled: watch::Sender<bool>,
 }
 
 impl Route {
-    /// Returns a route whose ADUs are counted in the ledger.
+    /// Builds a route that counts in the ledger.
     pub(crate) fn build(
         installation: Installation,
         secrets: Secrets,
@@ -53,7 +53,8 @@ impl Route {
         })
     }
 
-    /// Gives up what waits for its turn, and what comes under the plan after it: it is sent by another way.
+    /// Gives up ADUs that wait for their turn under this plan, now and later: they are resent under
+    /// another plan.
     pub(crate) fn recall(&self) {
         self.recalled.send_replace(true);
     }
@@ -62,30 +63,30 @@ impl Route {
         *self.recalled.borrow()
     }
 
-    /// Waits until that is so.
+    /// Waits until the route is recalled.
     pub(super) async fn recalled(&self) {
-        // The sender lives as long as the route, so this ends only with the word.
+        // The sender lives as long as the route, so only a recall ends the wait.
         let _ = self.recalled.subscribe().wait_for(|is| *is).await;
     }
 
-    /// Returns the part of a plan that this is.
+    /// Returns the plan's part on this node.
     pub(crate) const fn installation(&self) -> &Installation {
         self.part.installation()
     }
 
-    /// Counts an ADU that was here whole and goes no further.
+    /// Counts an ADU that was here whole and is dropped.
     pub(super) fn dropped(&self, header: &Header, cause: DropCause) {
         self.counts.dropped(cause);
         self.account.dropped(header, cause);
     }
 
-    /// Counts an ADU that is refused while it arrives.
+    /// Counts an ADU that is refused, whole or still arriving.
     pub(super) fn refused(&self, header: &Header, cause: DropCause) {
         self.counts.dropped(cause);
         self.account.refused(header, cause);
     }
 
-    /// Carries a packet through the lift and returns what comes out; what does not is counted.
+    /// Carries a packet through the lift and returns its output; dropped packets are counted.
     pub(super) fn carry(&self, packet: Packet, now: Instant) -> Vec<Packet> {
         let Some(lift) = &self.lift else {
             return Vec::from([packet]);

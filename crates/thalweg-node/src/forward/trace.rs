@@ -1,10 +1,10 @@
-//! Which ADUs are traced at their source, and what has come of those whose way ends here.
+//! Which ADUs are traced at their source, and the finished traces of ADUs that end here.
 //!
-//! *The idea.* A source asks for each ADU whether it is one to mark: while nobody wants to know of any stream that is one
-//! look at a flag. A sink leaves the stamps of what it delivers for the control task, no more of a stream than any source
-//! would mark.
+//! *The idea.* The source asks for each ADU whether to mark it; while no stream is traced, that is
+//! one relaxed load of a flag. The sink leaves the stamps of delivered ADUs for the control task,
+//! at most as often per plan as a source may mark.
 //!
-//! *What it does not do.* It writes no stamp: the link's sender does, when the ADU leaves.
+//! *What it does not do.* It writes no stamps; the link's sender does when the ADU leaves.
 //!
 //! *Sources.* docs/trace.md.
 
@@ -17,20 +17,22 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_core::trace::{EVERY_MIN, Marking, Trace, Traced};
 use tokio::sync::Notify;
 
-/// Stamped ways that wait for the control task; what comes beyond is not told.
+/// Finished traces that wait for the control task; more are dropped.
 const FINISHED_MAX: usize = 64;
 
-/// Plans whose stamped ways are told apart; where there are more, those that said something long ago are forgotten.
+/// Plans for which the time of the last report is remembered; beyond it, plans without a recent
+/// report are forgotten.
 const PLANS_MAX: usize = 1024;
 
-/// How much sooner than a source marks two ADUs the second may come, for lines are not even.
+/// How much earlier than a source's marking interval a second trace may arrive, to allow for
+/// jitter.
 const TOLERANCE: Duration = Duration::from_millis(50);
 
-/// What is traced by this node's data path.
+/// The traces of this node's data path.
 #[derive(Debug, Default)]
 pub(crate) struct Traces {
-    /// Whether any stream that is published here is traced.
-    is_any: AtomicBool,
+    /// Whether any stream published here is traced.
+    is_active: AtomicBool,
     state: Mutex<State>,
     ended: Notify,
 }
@@ -39,64 +41,64 @@ pub(crate) struct Traces {
 struct State {
     markings: HashMap<StreamId, Marking>,
     finished: VecDeque<Traced>,
-    /// When the last way of each plan was told.
-    told: HashMap<(StreamId, Epoch), Instant>,
+    /// When a trace of each plan was last reported.
+    last_reported: HashMap<(StreamId, Epoch), Instant>,
 }
 
 impl Traces {
-    /// Begins to mark ADUs of a stream that is published here, or goes on.
-    pub(crate) fn begin(&self, stream: StreamId, marking: Marking) {
+    /// Starts or renews the marking of ADUs of a stream published here.
+    pub(crate) fn start(&self, stream: StreamId, marking: Marking) {
         let mut state = self.lock();
         state
             .markings
             .entry(stream)
             .and_modify(|known| known.renew(marking))
             .or_insert(marking);
-        self.is_any.store(true, Relaxed);
+        self.is_active.store(true, Relaxed);
     }
 
-    /// Returns the trace of an ADU that is given now, if it is one to be traced.
+    /// Returns the trace for an ADU published now, if it is to be traced.
     pub(crate) fn mark(&self, stream: StreamId, now: Instant) -> Option<Box<Trace>> {
-        if !self.is_any.load(Relaxed) {
+        if !self.is_active.load(Relaxed) {
             return None;
         }
         let mut state = self.lock();
         state.markings.retain(|_, marking| !marking.is_over(now));
         if state.markings.is_empty() {
-            self.is_any.store(false, Relaxed);
+            self.is_active.store(false, Relaxed);
         }
         state.markings.get_mut(&stream)?.mark(now)
     }
 
-    /// Takes the whole way of an ADU that was delivered here.
+    /// Handles the finished trace of an ADU that was delivered here.
     pub(crate) fn finish(&self, traced: Traced, now: Instant) {
         let mut state = self.lock();
         let plan = (traced.stream, traced.epoch);
         let apart = EVERY_MIN.saturating_sub(TOLERANCE);
-        let told = state.told.get(&plan);
-        let is_soon = told.is_some_and(|told| now.saturating_since(*told) < apart);
+        let reported = state.last_reported.get(&plan);
+        let is_soon = reported.is_some_and(|at| now.saturating_since(*at) < apart);
         if is_soon || state.finished.len() >= FINISHED_MAX {
             return;
         }
-        if state.told.len() >= PLANS_MAX {
+        if state.last_reported.len() >= PLANS_MAX {
             state
-                .told
-                .retain(|_, told| now.saturating_since(*told) < apart);
+                .last_reported
+                .retain(|_, last_reported| now.saturating_since(*last_reported) < apart);
         }
-        if state.told.len() < PLANS_MAX {
-            state.told.insert(plan, now);
+        if state.last_reported.len() < PLANS_MAX {
+            state.last_reported.insert(plan, now);
         }
         state.finished.push_back(traced);
         drop(state);
         self.ended.notify_one();
     }
 
-    /// Waits until a way has ended here.
+    /// Waits until a trace has finished here.
     pub(crate) async fn ended(&self) {
         self.ended.notified().await;
     }
 
-    /// Takes the ways that have.
+    /// Takes the finished traces.
     pub(crate) fn take(&self) -> VecDeque<Traced> {
         std::mem::take(&mut self.lock().finished)
     }

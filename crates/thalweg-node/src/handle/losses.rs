@@ -1,10 +1,10 @@
-//! What of a stream did not arrive, as it becomes known, for a publisher that wants to hear of it while it sends.
+//! A stream's losses as they become known, for a publisher that watches them while it sends.
 //!
-//! *The idea.* The control task looks at the stream's ledger when an account has come and four times a second, and tells when
-//! something in it has changed. What is told are sums, for one that is taken back makes them smaller; so whoever is slow misses
-//! steps and nothing else.
+//! *The idea.* The control task reads the stream's ledger after each account and four times a
+//! second, and notifies on a change. The values are sums, and a loss that is withdrawn lowers them;
+//! so a slow reader misses steps and nothing else.
 //!
-//! *What it does not do.* It says nothing of what was delivered, or is on its way: the summary does.
+//! *What it does not do.* It reports nothing about ADUs delivered or under way; the summary does.
 //!
 //! *Sources.* docs/ledger.md; `thalweg_core::ledger`.
 
@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use super::PublishError;
 use crate::status::LossStatus;
 
-/// Follows what of a stream did not arrive.
+/// Follows the losses of a stream.
 pub struct Losses {
-    /// None once the node has stopped.
+    /// `None` once the node has stopped.
     sums: Option<watch::Receiver<Vec<LossStatus>>>,
 }
 
@@ -24,11 +24,12 @@ impl Losses {
         Self { sums }
     }
 
-    /// Waits until something has been lost, or taken back, and returns all that has been, by hop, cause and importance.
+    /// Waits until a loss is added or withdrawn, and returns all losses by hop, cause and
+    /// importance.
     ///
-    /// Dropped while it waits, it has missed nothing.
+    /// Cancel safe: a dropped call has missed nothing.
     ///
-    /// Fails   the node stopped
+    /// Fails   if the node stopped
     pub async fn changed(&mut self) -> Result<Vec<LossStatus>, PublishError> {
         let sums = self.sums.as_mut().ok_or(PublishError::Stopped)?;
         sums.changed().await.map_err(|_| PublishError::Stopped)?;

@@ -168,7 +168,7 @@ impl Handle {
         subscriber: String,
     ) -> Subscriber {
         let mailboxes = &self.forwarder.mailboxes;
-        let (mailbox, inbox) = mailboxes.make(options.in_sequence, subscriber);
+        let (mailbox, inbox) = mailboxes.create(options.in_sequence, subscriber);
         let name = options.name.clone();
         // A stopped node drops the mailbox, and the subscriber sees the end.
         let _ = self

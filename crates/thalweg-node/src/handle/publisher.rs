@@ -209,9 +209,9 @@ impl Publisher {
             return Err(PublishError::Stopped);
         }
         let outlet = &self.published.outlet;
-        outlet.give(adu).await;
+        outlet.publish(adu).await;
         let window = route::window(payload_bytes, has_deadline);
-        outlet.room(window).await;
+        outlet.wait_window(window).await;
         Ok(())
     }
 
@@ -331,7 +331,7 @@ impl Publisher {
         let outlet = std::sync::Arc::clone(&self.published.outlet);
         let counts = outlet.counts();
         // A stream may be over before the plan of a sink that waits for it is in force.
-        outlet.opened().await;
+        outlet.opening_settled().await;
         // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
         let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
         // A sink that has stopped reading holds up its end like anything else.

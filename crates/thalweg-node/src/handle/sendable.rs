@@ -1,11 +1,11 @@
-//! What a stream's first hops can send, for an encoder that follows it.
+//! The rate that a stream's first hops can send, for an encoder that adapts to it.
 //!
-//! *The idea.* A publisher gives each ADU to the link of every plan in force; the slowest of them is what it can count on.
-//! Each link tells when its estimate has moved by an eighth, and this looks anew when one has, or when plans or links have
-//! changed.
+//! *The idea.* A publisher sends each ADU over the first link of every plan in force, so the
+//! slowest of these links bounds the stream. Each link notifies when its estimate has moved by an
+//! eighth; the rate is computed again then, and when plans or links change.
 //!
-//! *What it does not do.* It does not divide: other streams of the node share those links. It says nothing of the hops
-//! behind the first; what is lost there the ledger tells.
+//! *What it does not do.* It does not divide the rate: other streams of the node share those links.
+//! It covers first hops only; the ledger shows losses on later ones.
 //!
 //! *Sources.* docs/congestion.md; `thalweg_core::hop::steady`.
 
@@ -25,15 +25,15 @@ type Rates = watch::Receiver<Option<Bitrate>>;
 
 type Change<'a> = Pin<Box<dyn Future<Output = Result<(), watch::error::RecvError>> + Send + 'a>>;
 
-/// Follows what can be sent of a stream.
+/// Follows the rate that can be sent of a stream.
 pub struct Sendable {
     forwarder: Arc<Forwarder>,
     stream: StreamId,
     plans: watch::Receiver<Vec<Epoch>>,
-    ways: watch::Receiver<u64>,
-    /// Of the links that the plans in force begin with.
+    path_changes: watch::Receiver<u64>,
+    /// The rates of the first links of the plans in force.
     rates: Vec<Rates>,
-    told: Option<Bitrate>,
+    last_reported: Option<Bitrate>,
 }
 
 impl Sendable {
@@ -42,36 +42,37 @@ impl Sendable {
         stream: StreamId,
         plans: watch::Receiver<Vec<Epoch>>,
     ) -> Self {
-        let ways = forwarder.ways();
+        let path_changes = forwarder.watch_paths();
         Self {
             forwarder,
             stream,
             plans,
-            ways,
+            path_changes,
             rates: Vec::new(),
-            told: None,
+            last_reported: None,
         }
     }
 
-    /// Waits until the rate has moved, and returns it; none while no plan leads over a link of which one is known.
+    /// Waits until the rate has moved, and returns it; `None` while no plan in force starts over a
+    /// link with a known rate.
     ///
-    /// The first rate that is known is returned at once. Dropped while it waits, it has missed nothing.
+    /// The first known rate is returned at once. Cancel safe: a dropped call has missed nothing.
     ///
-    /// Fails   the node stopped
+    /// Fails   if the node stopped
     pub async fn changed(&mut self) -> Result<Option<Bitrate>, PublishError> {
         loop {
-            let rate = self.look();
-            if rate != self.told {
-                self.told = rate;
+            let rate = self.read_rate();
+            if rate != self.last_reported {
+                self.last_reported = rate;
                 return Ok(rate);
             }
             self.wait().await.map_err(|_| PublishError::Stopped)?;
         }
     }
 
-    /// Returns what the slowest link can send, and keeps who tells of changes.
-    fn look(&mut self) -> Option<Bitrate> {
-        self.ways.mark_unchanged();
+    /// Returns the rate of the slowest first link, and subscribes to the rates of all of them.
+    fn read_rate(&mut self) -> Option<Bitrate> {
+        self.path_changes.mark_unchanged();
         let epochs = self.plans.borrow_and_update().clone();
         let routes = epochs
             .into_iter()
@@ -84,15 +85,15 @@ impl Sendable {
         rates.filter_map(|rate| *rate.borrow_and_update()).min()
     }
 
-    /// Waits until something may have changed.
+    /// Waits until the rate may have changed.
     async fn wait(&mut self) -> Result<(), watch::error::RecvError> {
         let mut ends: Vec<Change<'_>> = vec![
             Box::pin(self.plans.changed()),
-            Box::pin(self.ways.changed()),
+            Box::pin(self.path_changes.changed()),
         ];
         for rate in &mut self.rates {
             ends.push(Box::pin(async {
-                // A link that is gone has been taken out of the ways, which says so.
+                // A removed link closes its watch; `path_changes` reports the removal.
                 if rate.changed().await.is_err() {
                     std::future::pending::<()>().await;
                 }
@@ -103,7 +104,7 @@ impl Sendable {
     }
 }
 
-/// Returns the first that is ready.
+/// Returns the first future that is ready.
 fn first<T>(
     ends: &mut [Pin<Box<dyn Future<Output = T> + Send + '_>>],
     context: &mut Context<'_>,

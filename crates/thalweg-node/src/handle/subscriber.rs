@@ -127,7 +127,7 @@ impl Subscriber {
                 self.ended = self.ending.take().map(|one| (one.stream, one.cause));
                 continue;
             }
-            if self.inbox.is_over() {
+            if self.inbox.is_finished() {
                 return None;
             }
             let wake = self.wake();

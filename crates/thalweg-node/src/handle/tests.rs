@@ -25,7 +25,7 @@ fn adu(stream: u64, sequence: u64) -> Adu {
 
 /// A subscriber, what puts into its mailbox, and what would read what it asks of its node.
 fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<Input>) {
-    let (mailbox, inbox) = Mailboxes::default().make(in_sequence, "a test".into());
+    let (mailbox, inbox) = Mailboxes::default().create(in_sequence, "a test".into());
     let name = "cam".parse().expect("a name");
     let options = SubscribeOptions { name, in_sequence };
     let (inputs, control) = mpsc::channel(1);

@@ -239,7 +239,8 @@ impl Node {
         };
         let box_key = BoxKey::generate().map_err(|_| NodeError::Random)?;
         dial(&endpoint, &config, &state);
-        let listening = continuity::listen(Arc::clone(&forwarder), given_queue, inputs.clone());
+        let listening =
+            continuity::monitor_neighbours(Arc::clone(&forwarder), given_queue, inputs.clone());
         let measuring = measure_lag(Arc::clone(&forwarder));
         let pumping = pump(event_queue, knocks, inputs);
         let control = Control::new(

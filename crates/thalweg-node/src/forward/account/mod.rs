@@ -1,14 +1,17 @@
-//! What became of the ADUs of one plan on this node, by cause and band of importance: the node's part of the stream's ledger.
+//! The counts of one plan's ADUs on this node, by cause and band of importance: the node's part of
+//! the stream's ledger.
 //!
-//! *The idea.* The data path counts without a lock; now and then the control task reads what has changed and gives it to
-//! the control plane, which tells the node before ([`thalweg_core::ledger`]). The rule is that of the ledger: the node that
-//! had an ADU whole last accounts for it. So what is sent on while it still arrives is the node's before if the rest does
-//! not come, and this one's if it comes, or if this node gives it up and wants no more of it.
+//! *The idea.* The data path counts without a lock. Now and then the control task reads what has
+//! changed and hands it to the control plane, which reports it to the previous node
+//! ([`thalweg_core::ledger`]). The ledger's rule: the last node that had an ADU whole accounts for
+//! it. So an ADU sent cut-through belongs to the previous node if its rest never arrives, and to
+//! this node once its rest arrives, or once this node gives it up and refuses the rest.
 //!
-//! *Marks.* What goes by datagram bears a mark ([`Mark`]), which takes turns with time; the source paints it, and whoever sends
-//! it on leaves it, unless the hop acknowledges what it carries. When another mark comes, the control task is woken.
+//! *Marks.* An ADU in a datagram carries a mark ([`Mark`]) that alternates with time. The source
+//! sets it, and each node forwards it unchanged, unless the next hop acknowledges ADUs. When the
+//! mark changes, the control task is woken.
 //!
-//! *What it does not do.* It tells nobody, and does not count what the end of a stream becomes.
+//! *What it does not do.* It reports nothing itself, and it does not count the end of a stream.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,59 +39,59 @@ pub(crate) struct Account {
     sent: Marked,
     left: Marked,
     failed: Marked,
-    /// The bytes of the payloads handed to the next link.
+    /// Payload bytes handed to the next link.
     bytes: AtomicU64,
     delivered: Row,
     dropped: [Row; DropCause::ALL.len()],
-    /// At the source: those that the sink says that it has, and those that were given again under another plan.
+    /// At the source: ADUs that the sink has confirmed, and ADUs resent under another plan.
     had: Row,
     resent: Row,
-    /// The end of the stream was copied for this plan.
+    /// Whether the end of the stream was copied for this plan.
     is_end_copied: AtomicBool,
     has_changed: AtomicBool,
-    /// When the counters were read last, in nanoseconds of the node's clock.
-    read: AtomicU64,
-    /// The mark that came last.
+    /// When the counters were last read, in nanoseconds of the node's clock.
+    read_at: AtomicU64,
+    /// The mark of the last ADU.
     mark: AtomicU8,
-    /// Told when that is another.
-    turned: Arc<Notify>,
-    /// ADUs that were sent on before they were whole, by sequence.
-    passing: Mutex<Map<u64, Passing>>,
+    /// Notified when the mark changes.
+    mark_changed: Arc<Notify>,
+    /// ADUs sent cut-through, by sequence.
+    cut_through: Mutex<Map<u64, CutThrough>>,
 }
 
-/// What a plan asked of its next link, and what was dropped of that here.
+/// A plan's load on its next link, and the part of it that was dropped here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Passed {
-    /// Bytes of payloads handed to the link.
+pub(crate) struct Offered {
+    /// Payload bytes handed to the link.
     pub(crate) bytes: u64,
-    /// ADUs that were to go over it, by band.
+    /// ADUs meant for the link, by band.
     pub(crate) given: [u64; BANDS],
-    /// Of those, given up, by cause and band.
+    /// The dropped ones among them, by cause and band.
     pub(crate) dropped: [[u64; BANDS]; DropCause::ALL.len()],
 }
 
 /// An ADU that was sent on before it was whole.
 #[derive(Debug)]
-struct Passing {
+struct CutThrough {
     rest: Rest,
-    /// The mark that it came with.
+    /// The mark with which it arrived.
     came: Mark,
-    /// Why it was given up, if it was.
+    /// Its header and the drop cause, if it was given up.
     failed: Option<(Header, DropCause)>,
 }
 
-impl Passed {
-    /// Returns how many ADUs were to go over the link.
+impl Offered {
+    /// Returns the number of ADUs meant for the link.
     pub(crate) fn adus(&self) -> u64 {
         self.given.iter().sum()
     }
 
-    /// Adds what was counted of another plan.
+    /// Adds the counts of another plan.
     pub(crate) fn add(&mut self, other: &Self) {
         self.join(other, u64::saturating_add);
     }
 
-    /// Leaves what was counted since the counters were these.
+    /// Subtracts an earlier reading.
     pub(crate) fn subtract(&mut self, before: &Self) {
         self.join(before, u64::saturating_sub);
     }
@@ -107,10 +110,10 @@ impl Passed {
 }
 
 impl Account {
-    /// Returns counters; who is given is told when another mark comes.
-    pub(crate) fn new(turned: Arc<Notify>) -> Self {
+    /// Returns counters that notify `mark_changed` when the mark changes.
+    pub(crate) fn new(mark_changed: Arc<Notify>) -> Self {
         Self {
-            turned,
+            mark_changed,
             ..Self::default()
         }
     }
@@ -126,7 +129,7 @@ impl Account {
         self.has_changed.store(true, Relaxed);
     }
 
-    /// Counts by the mark that an ADU bears on its way to the next node.
+    /// Counts by the mark that an ADU carries to the next node.
     fn count_marked(&self, rows: &Marked, header: &Header) {
         self.count(&rows[header.mark().index()], header);
     }
@@ -136,13 +139,13 @@ impl Account {
         let mark = came.index() as u8;
         if self.mark.load(Relaxed) != mark {
             self.mark.store(mark, Relaxed);
-            self.turned.notify_one();
+            self.mark_changed.notify_one();
         }
     }
 
-    /// Paints an ADU for the next hop: one that is acknowledged there bears no mark, one that is not bears that which it came
-    /// with, or, if it came with none, that which is in use.
-    pub(crate) fn paint(&self, header: &mut Header, is_acknowledged: bool) {
+    /// Sets an ADU's mark for the next hop: none if the hop acknowledges ADUs; otherwise the mark
+    /// with which it arrived, or the current one if it arrived without.
+    pub(crate) fn set_hop_mark(&self, header: &mut Header, is_acknowledged: bool) {
         if is_acknowledged {
             header.set_mark(Mark::NONE);
         } else if header.mark() == Mark::NONE {
@@ -155,62 +158,66 @@ impl Account {
         }
     }
 
-    fn passing(&self) -> MutexGuard<'_, Map<u64, Passing>> {
+    fn cut_through(&self) -> MutexGuard<'_, Map<u64, CutThrough>> {
         // No code that can panic runs under this lock.
-        self.passing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.cut_through
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An ADU is here whole, or a producer gives it.
+    /// Counts an ADU that is here whole, or that a producer publishes.
     pub(crate) fn arrived(&self, header: &Header) {
         self.arrived_with(header.mark(), header);
     }
 
-    /// An ADU is copied here for this plan; its end is to be known at once, for the source waits for what was copied by then.
+    /// Notes that an ADU was copied here for this plan. The stream's end is reported at once, for
+    /// the source waits for the count up to it.
     pub(crate) fn copied(&self, header: &Header) {
         if header.flags.contains(Flags::END) {
             self.is_end_copied.store(true, Relaxed);
             self.has_changed.store(true, Relaxed);
-            self.turned.notify_one();
+            self.mark_changed.notify_one();
         }
     }
 
-    /// An ADU that was here whole goes no further.
+    /// Counts an ADU that was here whole and is dropped.
     pub(crate) fn dropped(&self, header: &Header, cause: DropCause) {
         self.count(&self.dropped[cause.index()], header);
     }
 
-    /// An ADU is refused, whether it is here whole or not.
+    /// Counts an ADU that is refused, whole or not.
     pub(crate) fn refused(&self, header: &Header, cause: DropCause) {
         self.arrived(header);
         self.dropped(header, cause);
     }
 
-    /// Subscribers here are given an ADU.
+    /// Counts an ADU delivered to subscribers here.
     pub(crate) fn delivered(&self, header: &Header) {
         self.count(&self.delivered, header);
     }
 
-    /// The sink says that it has an ADU that went by this plan.
-    pub(crate) fn had(&self, band: Band) {
+    /// Counts an ADU of this plan that the sink has confirmed.
+    pub(crate) fn count_receipt(&self, band: Band) {
         self.count_in(&self.had, band);
     }
 
-    /// An ADU that went by this plan is given again under another.
-    pub(crate) fn resent(&self, band: Band) {
+    /// Counts an ADU of this plan that is resent under another.
+    pub(crate) fn count_resent(&self, band: Band) {
         self.count_in(&self.resent, band);
     }
 
-    /// An ADU that came with a mark is handed to the next link; one that still arrives is not this node's yet.
+    /// Counts an ADU handed to the next link; `came` is its mark on arrival. One that still arrives
+    /// does not belong to this node yet.
     pub(crate) fn sent(&self, came: Mark, header: &Header, payload: &mut Payload) {
         match payload {
             Payload::Arriving(body) if body.is_whole() => self.arrived_with(came, header),
             Payload::Arriving(body) => {
-                let passing = Passing {
+                let passing = CutThrough {
                     rest: body.rest(),
                     came,
                     failed: None,
                 };
-                self.passing().insert(header.sequence.0, passing);
+                self.cut_through().insert(header.sequence.0, passing);
             }
             Payload::Whole(_) => {}
         }
@@ -218,26 +225,27 @@ impl Account {
         self.count_marked(&self.sent, header);
     }
 
-    /// A link says what became of an ADU.
+    /// Counts the outcome that a link reports.
     pub(crate) fn ended(&self, header: &Header, outcome: Outcome) {
         let cause = match outcome {
-            // Who does not know the plan cannot account for its ADUs, and a deadline is passed here first.
+            // A node that does not know the plan cannot account for its ADUs, and a deadline
+            // expires here first.
             Outcome::Refused(StreamCode::UnknownStream | StreamCode::Expired) => {
                 outcome.drop_cause()
             }
-            // Who refuses an ADU accounts for it.
+            // The node that refuses an ADU accounts for it.
             Outcome::Refused(_) => None,
             _ => outcome.drop_cause(),
         };
-        let mut all = self.passing();
+        let mut all = self.cut_through();
         let passing = all.remove(&header.sequence.0);
         match (cause, passing) {
             (Some(cause), Some(passing)) if passing.rest.has_failed().is_none() => {
                 let failed = Some((*header, cause));
-                all.insert(header.sequence.0, Passing { failed, ..passing });
+                all.insert(header.sequence.0, CutThrough { failed, ..passing });
                 self.has_changed.store(true, Relaxed);
             }
-            (Some(cause), Some(passing)) => self.gave_up(header, cause, &passing),
+            (Some(cause), Some(passing)) => self.count_given_up(header, cause, &passing),
             (Some(cause), None) => self.failed(header, cause),
             (None, passing) => {
                 if let Some(passing) = passing {
@@ -253,8 +261,9 @@ impl Account {
         self.dropped(header, cause);
     }
 
-    /// Counts an ADU that was given up before it was whole, now that it is known whether the rest came.
-    fn gave_up(&self, header: &Header, cause: DropCause, passing: &Passing) {
+    /// Counts an ADU that was given up before it was whole, once it is known whether its rest
+    /// arrived.
+    fn count_given_up(&self, header: &Header, cause: DropCause, passing: &CutThrough) {
         if passing.rest.has_failed() == Some(true) {
             return self.count_marked(&self.failed, header);
         }
@@ -262,15 +271,15 @@ impl Account {
         self.failed(header, cause);
     }
 
-    /// Counts what was given up and of which it is known by now whether the rest came.
+    /// Counts the ADUs that were given up and now known to be whole or not.
     fn settle(&self) {
-        let is_known = |_: &u64, passing: &mut Passing| {
+        let is_known = |_: &u64, passing: &mut CutThrough| {
             passing.failed.is_some() && passing.rest.has_failed().is_some()
         };
-        let mut all = self.passing();
+        let mut all = self.cut_through();
         for (_, passing) in all.extract_if(is_known) {
             if let Some((header, cause)) = &passing.failed {
-                self.gave_up(header, *cause, &passing);
+                self.count_given_up(header, *cause, &passing);
             }
         }
         if all.values().any(|passing| passing.failed.is_some()) {
@@ -278,32 +287,31 @@ impl Account {
         }
     }
 
-    /// Returns how many were sent of which the link has not said what became.
+    /// Returns how many ADUs were sent and have no outcome yet.
     pub(crate) fn under_way(&self) -> u64 {
         let sum = |rows: &Marked| {
             let counts = rows.iter().flatten();
             counts.map(|count| count.load(Relaxed)).sum::<u64>()
         };
-        // What has ended is read first, so that no more seem to have ended than were sent.
+        // Outcomes are read before sends, so that they never exceed them.
         let ended = sum(&self.left) + sum(&self.failed);
         sum(&self.sent).saturating_sub(ended)
     }
 
-    /// Returns whether the counters have changed since they were read, and that was so long ago.
-    pub(crate) fn is_unread(&self, now: Instant, unread: Duration) -> bool {
-        let read = Instant::from_nanos(self.read.load(Relaxed));
-        read + unread <= now && self.has_changed.load(Relaxed)
+    /// Returns whether the counters have changed, and were last read at least `age` ago.
+    pub(crate) fn is_stale(&self, now: Instant, age: Duration) -> bool {
+        let read = Instant::from_nanos(self.read_at.load(Relaxed));
+        read + age <= now && self.has_changed.load(Relaxed)
     }
 
-    /// Returns the counters if they have changed since they were read.
+    /// Returns the counters if they have changed since they were last read.
     pub(crate) fn changed(&self, now: Instant) -> Option<Counts> {
         let has_changed = self.has_changed.swap(false, Relaxed);
         has_changed.then(|| self.counts(now))
     }
 
-    /// Returns what the plan has asked of its next link, and what was dropped of that: also what did not get
-    /// as far as the link.
-    pub(crate) fn passed(&self) -> Passed {
+    /// Returns the plan's load on its next link. Drops before the link count too.
+    pub(crate) fn offered(&self) -> Offered {
         let row = |row: &Row| -> [u64; BANDS] { std::array::from_fn(|at| row[at].load(Relaxed)) };
         let sum = |rows: &Marked, at: usize| -> u64 {
             rows.iter().map(|row| row[at].load(Relaxed)).sum()
@@ -314,7 +322,7 @@ impl Account {
             let before = all.saturating_sub(sum(&self.failed, at));
             sum(&self.sent, at) + before
         });
-        Passed {
+        Offered {
             bytes: self.bytes.load(Relaxed),
             given,
             dropped,
@@ -323,13 +331,13 @@ impl Account {
 
     /// Returns the counters.
     fn counts(&self, now: Instant) -> Counts {
-        self.read.store(now.as_nanos(), Relaxed);
+        self.read_at.store(now.as_nanos(), Relaxed);
         self.settle();
         let row = |row: &Row| std::array::from_fn(|at| row[at].load(Relaxed));
         let read = |rows: &Marked| std::array::from_fn(|mark| row(&rows[mark]));
-        // What came before it was counted before.
+        // Read first: whatever arrived before the end was copied is then in the counts below.
         let is_end_copied = self.is_end_copied.load(Relaxed);
-        // What has ended is read before what was sent, so that no more seem to have ended than were sent.
+        // Outcomes are read before sends, so that they never exceed them.
         let (left, failed) = (read(&self.left), read(&self.failed));
         Counts {
             left,

@@ -1,4 +1,4 @@
-//! Proves who accounts for an ADU: the node that had it whole last.
+//! Proves which node accounts for an ADU: the last one that had it whole.
 
 use bytes::Bytes;
 use thalweg_core::adu::{Flags, Header, Importance, Mark};
@@ -25,7 +25,7 @@ fn band() -> Band {
 }
 
 #[test]
-fn what_a_link_says_is_counted_by_who_accounts_for_it() {
+fn outcome_is_counted_by_owner() {
     let cases = [
         (Outcome::Acknowledged, None),
         (Outcome::Departed, None),
@@ -33,7 +33,7 @@ fn what_a_link_says_is_counted_by_who_accounts_for_it() {
         (Outcome::Overflow, Some(DropCause::Overflow)),
         (Outcome::LinkLost, Some(DropCause::PathLost)),
         (Outcome::Refused(StreamCode::Whole), None),
-        // The next node counts what it refuses, unless it does not know the plan.
+        // The next node accounts for its refusals, unless it does not know the plan.
         (Outcome::Refused(StreamCode::Cancelled), None),
         (Outcome::Refused(StreamCode::Protocol), None),
         (
@@ -63,7 +63,7 @@ fn what_a_link_says_is_counted_by_who_accounts_for_it() {
 }
 
 #[test]
-fn what_is_whole_when_it_is_sent_on_is_this_nodes() {
+fn whole_adu_is_counted_here() {
     let account = Account::default();
     let mut payload = Payload::Arriving(Body::whole(Bytes::from_static(b"all of it")));
     account.sent(Mark::NONE, &header(3), &mut payload);
@@ -76,7 +76,7 @@ fn what_is_whole_when_it_is_sent_on_is_this_nodes() {
 }
 
 #[test]
-fn the_end_of_a_stream_is_not_counted() {
+fn stream_end_is_not_counted() {
     let account = Account::default();
     let end = Header {
         flags: Flags::END,
@@ -90,7 +90,7 @@ fn the_end_of_a_stream_is_not_counted() {
 }
 
 #[test]
-fn that_the_end_of_a_stream_was_copied_is_told() {
+fn copied_end_is_reported() {
     let account = Account::default();
     account.copied(&header(8));
     assert_eq!(account.changed(NOW), None);
@@ -106,29 +106,29 @@ fn that_the_end_of_a_stream_was_copied_is_told() {
 }
 
 #[test]
-fn what_was_read_a_moment_ago_is_unread_when_that_is_old() {
+fn account_turns_stale_with_age() {
     let account = Account::default();
-    let unread = Duration::from_millis(500);
+    let age = Duration::from_millis(500);
     let after = |millis| NOW + Duration::from_millis(millis);
     account.arrived(&header(1));
     assert!(account.changed(NOW).is_some());
     account.arrived(&header(2));
-    assert!(!account.is_unread(after(499), unread));
-    assert!(account.is_unread(after(500), unread));
+    assert!(!account.is_stale(after(499), age));
+    assert!(account.is_stale(after(500), age));
     assert!(account.changed(after(500)).is_some());
-    // Nothing has changed since.
-    assert!(!account.is_unread(after(1_000), unread));
+    // Nothing has changed since then.
+    assert!(!account.is_stale(after(1_000), age));
 }
 
 #[test]
-fn both_ends_of_a_hop_count_an_adu_by_the_mark_that_it_bears_there() {
+fn both_ends_count_by_hop_mark() {
     let [first, second] = [1, 2].map(Mark::from_index);
     let cases = [
-        // It came with a mark: it keeps it, unless the next hop acknowledges it.
+        // An ADU with a mark keeps it, unless the next hop acknowledges ADUs.
         (first, false, first),
         (second, false, second),
         (second, true, Mark::NONE),
-        // It came without: it bears none, or what is in use.
+        // An ADU without a mark gets none, or the current one.
         (Mark::NONE, true, Mark::NONE),
         (Mark::NONE, false, second),
     ];
@@ -140,11 +140,11 @@ fn both_ends_of_a_hop_count_an_adu_by_the_mark_that_it_bears_there() {
         account.arrived(&header);
         expected.arrive(came, band());
         if came == Mark::NONE {
-            // As if one with a mark had come meanwhile.
+            // As if an ADU with the second mark had arrived meanwhile.
             account.arrived_with(second, &header);
             expected.arrive(second, band());
         }
-        account.paint(&mut header, is_acknowledged);
+        account.set_hop_mark(&mut header, is_acknowledged);
         assert_eq!(header.mark(), sent);
         account.sent(came, &header, &mut Payload::Whole(Bytes::new()));
         expected.send(sent, band());
@@ -155,7 +155,7 @@ fn both_ends_of_a_hop_count_an_adu_by_the_mark_that_it_bears_there() {
 }
 
 #[test]
-fn what_passes_is_counted_by_the_mark_it_came_with_when_it_is_whole() {
+fn cut_through_keeps_arrival_mark() {
     let account = Account::default();
     let (came, sent) = (Mark::NONE, Mark::from_index(3));
     let mut header = header(4);

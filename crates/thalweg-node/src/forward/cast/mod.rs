@@ -1,21 +1,22 @@
-//! Plans that are grafted here: each is given a copy of every ADU that arrives for its base.
+//! Plans that are grafted here: each gets a copy of every ADU that arrives for its base plan.
 //!
-//! A plan whose sink begins with it is first given what is kept here since the newest key ADU (`kept`), and what is live waits
-//! until that is given.
+//! A plan whose sink starts with it first gets the ADUs kept here since the newest key ADU
+//! (`kept`); live ADUs wait until these are sent.
 //!
-//! *The idea.* An ADU that arrives for a plan with branches is gathered once, and each branch is given it under its own
-//! number: the payload is shared, only headers differ. What a branch does with it, its route says, as for any other ADU.
+//! *The idea.* An ADU that arrives for a plan with branches is gathered once and copied to each
+//! branch under the branch's epoch. The copies share the payload; only headers differ. Each
+//! branch's route treats its copy like any other ADU.
 //!
 //! ```text
 //!  ADU of e1 ─► whole ─┬─► route e1 ─► link
 //!                      ├─► route e2 ─► link
-//!                      └─► route e3 ─► mailbox: the last, for it may have to wait for room there
+//!                      └─► route e3 ─► mailbox: last, since it may have to wait for room
 //! ```
 //!
-//! *What it does not do.* It decides on no graft: `thalweg_core::session` does. A copy is none of its base's: it is not cast
-//! again here.
+//! *What it does not do.* It does not choose grafts; `thalweg_core::session` does. A branch's copy
+//! is not cast again here.
 //!
-//! *Sources.* docs/recast.md.
+//! *Sources.* docs/replace_route.md.
 
 use std::sync::Arc;
 
@@ -30,24 +31,24 @@ use super::{Forwarder, Route, Table, read, write};
 #[cfg(test)]
 mod tests;
 
-/// The plans that are cast here, by the plan on which they are grafted.
+/// The plans that get copies here, by their base plan.
 #[derive(Default)]
-pub(super) struct Casts {
+pub(super) struct CastTable {
     of_base: Table<(StreamId, Epoch), Branches>,
     none: Branches,
 }
 
-/// The plans that are given copies of one. Each ADU has them as they are when it comes; who changes them while one has leaves it
-/// those and makes others.
+/// The branches of one plan. Each ADU uses the set of its arrival; a change while an ADU uses the
+/// set makes a new one.
 pub(super) type Branches = Arc<Vec<Branch>>;
 
-/// A plan that is given copies.
+/// A plan that gets copies.
 #[derive(Clone)]
 pub(super) struct Branch {
     route: Arc<Route>,
-    /// Ends when it has been given what is kept.
+    /// Closed once the kept ADUs have been replayed.
     replay: Option<watch::Receiver<()>>,
-    /// From which sequence on it is given nothing, if from any: another plan took over.
+    /// The first sequence that is not copied, if another plan took over.
     until: Option<Sequence>,
 }
 
@@ -60,24 +61,24 @@ impl Branch {
         &self.route
     }
 
-    /// Returns whether it is given an ADU of this sequence.
+    /// Returns whether the branch gets an ADU of this sequence.
     pub(super) fn has(&self, sequence: Sequence) -> bool {
         self.until.is_none_or(|until| sequence < until)
     }
 
-    /// Waits until it has been given what is kept.
-    async fn opened(&self) {
+    /// Waits until the kept ADUs have been replayed.
+    async fn replayed(&self) {
         if let Some(mut replay) = self.replay.clone() {
-            // Nothing is ever said: its end is the word.
+            // No value is ever sent; the closing of the channel is the signal.
             while replay.changed().await.is_ok() {}
         }
     }
 }
 
-impl Casts {
-    /// Begins to give a plan copies, if it is grafted, after what is kept if that is still given; a route of the same plan is
-    /// replaced.
-    fn begin(&self, route: Arc<Route>, replay: Option<watch::Receiver<()>>) {
+impl CastTable {
+    /// Starts copies to a grafted plan, after the replay if one is still running; a route of the
+    /// same plan is replaced.
+    fn start(&self, route: Arc<Route>, replay: Option<watch::Receiver<()>>) {
         let part = route.installation();
         if let Some(base) = part.base {
             let mut all = write(&self.of_base);
@@ -86,7 +87,7 @@ impl Casts {
             let before = branches.extract_if(.., is_it).last();
             let until = before.as_ref().and_then(|before| before.until);
             let replay = replay.or_else(|| before?.replay);
-            // Who may have to wait for a mailbox holds up nobody who need not.
+            // A branch that may wait for a mailbox goes last, so that it delays no other branch.
             let is_here = part.next.is_none();
             let at = if is_here { branches.len() } else { 0 };
             let branch = Branch {
@@ -98,8 +99,8 @@ impl Casts {
         }
     }
 
-    /// Gives a plan that is cast nothing from a sequence on.
-    fn end(&self, route: &Route, until: Sequence) {
+    /// Ends the copies to a plan from a sequence on.
+    fn stop_at(&self, route: &Route, until: Sequence) {
         let part = route.installation();
         let base = part.base.map(|base| (part.stream, base));
         let mut all = write(&self.of_base);
@@ -113,8 +114,8 @@ impl Casts {
         }
     }
 
-    /// Ceases to.
-    pub(super) fn cease(&self, stream: StreamId, epoch: Epoch) {
+    /// Removes a plan from its base's branches.
+    pub(super) fn stop(&self, stream: StreamId, epoch: Epoch) {
         let is_it = |branch: &Branch| {
             let part = branch.route.installation();
             (part.stream, part.epoch) == (stream, epoch)
@@ -136,7 +137,7 @@ impl Casts {
         })
     }
 
-    /// Returns the plans that are given copies of what arrives for a base.
+    /// Returns the branches of a base plan.
     pub(super) fn of(&self, stream: StreamId, base: Epoch) -> Branches {
         let all = read(&self.of_base);
         Arc::clone(all.get(&(stream, base)).unwrap_or(&self.none))
@@ -144,29 +145,29 @@ impl Casts {
 }
 
 impl Forwarder {
-    /// Begins or ceases to give a plan that is grafted here copies of what arrives for its base, or ceases from a sequence on; what
-    /// has begun goes on.
+    /// Starts, ends or bounds the copies to a plan that is grafted here. Starting one that already
+    /// runs changes nothing.
     pub(crate) fn cast(self: &Arc<Self>, stream: StreamId, epoch: Epoch, feed: Feed) {
         let route = self.route(stream, epoch).filter(|_| feed != Feed::Off);
         let Some(route) = route else {
-            return self.casts.cease(stream, epoch);
+            return self.casts.stop(stream, epoch);
         };
         if let Feed::Until(until) = feed {
             if !self.casts.has(stream, epoch) {
-                self.casts.begin(Arc::clone(&route), None);
+                self.casts.start(Arc::clone(&route), None);
             }
-            return self.casts.end(&route, until);
+            return self.casts.stop_at(&route, until);
         }
         if self.casts.has(stream, epoch) {
             return;
         }
         let base = route.installation().base;
         let Some(base) = base.filter(|_| feed == Feed::Replay) else {
-            return self.casts.begin(route, None);
+            return self.casts.start(route, None);
         };
         let (given, replay) = watch::channel(());
-        let begin = || self.casts.begin(Arc::clone(&route), Some(replay));
-        let group = self.kept.group_and((stream, base), self.clock.now(), begin);
+        let start = || self.casts.start(Arc::clone(&route), Some(replay));
+        let group = self.kept.group_and((stream, base), self.clock.now(), start);
         let forwarder = Arc::clone(self);
         tokio::spawn(async move {
             for mut adu in group {
@@ -177,15 +178,15 @@ impl Forwarder {
         });
     }
 
-    /// A route of a plan that is cast takes the place of the one before.
-    pub(super) fn recast(&self, route: &Arc<Route>) {
+    /// Replaces the route of a plan that is cast.
+    pub(super) fn replace_route(&self, route: &Arc<Route>) {
         let part = route.installation();
         if part.base.is_some() && self.casts.has(part.stream, part.epoch) {
-            self.casts.begin(Arc::clone(route), None);
+            self.casts.start(Arc::clone(route), None);
         }
     }
 
-    /// Takes an ADU that is here whole through its own route and those of all branches.
+    /// Carries a whole ADU along its own route and the routes of all branches.
     pub(super) async fn carry_all(
         &self,
         route: &Route,
@@ -203,13 +204,13 @@ impl Forwarder {
         }
     }
 
-    /// Takes copies of an ADU that is here whole through the routes of branches.
+    /// Carries copies of a whole ADU along the routes of branches.
     pub(super) async fn carry_copies(&self, branches: &[Branch], adu: &Adu, trace: Option<&Trace>) {
         for branch in branches
             .iter()
             .filter(|branch| branch.has(adu.header.sequence))
         {
-            branch.opened().await;
+            branch.replayed().await;
             let mut copy = adu.clone();
             copy.header.epoch = branch.epoch();
             self.carry(&branch.route, copy, trace.cloned().map(Box::new))

@@ -1,4 +1,5 @@
-//! Proves which plans are given copies: those that have begun and not ceased, one that ends here after the others; and of which ADUs.
+//! Proves which plans get copies (those started and not ended; a branch that ends here goes last),
+//! and of which ADUs.
 
 use std::num::NonZeroU8;
 use std::sync::Arc;
@@ -44,7 +45,7 @@ fn cast(forwarder: &Forwarder) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
+async fn grafted_plan_gets_copies() {
     let forwarder = Arc::new(Forwarder::new(thalweg_net::Clock::start(), Pool::new(0)));
     for (epoch, base, next) in [
         (1, None, Some(9)),
@@ -58,7 +59,7 @@ async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
         forwarder.cast(STREAM, Epoch(epoch), Feed::Live);
     }
     assert_eq!(cast(&forwarder), [3, 2], "what ends here comes last");
-    // A part that is installed anew goes on, with its new route.
+    // A plan that is installed again keeps its copies, over its new route.
     let again = route(&forwarder, 3, Some(1), Some(7));
     forwarder.install(Arc::clone(&again));
     assert!(Arc::ptr_eq(
@@ -72,18 +73,18 @@ async fn a_plan_is_given_copies_from_its_beginning_to_its_end() {
 }
 
 #[tokio::test]
-async fn what_another_plan_took_over_from_is_given_what_was_given_before() {
+async fn replaced_plan_keeps_older_adus() {
     let forwarder = Arc::new(Forwarder::new(thalweg_net::Clock::start(), Pool::new(0)));
     for (epoch, base) in [(1, None), (2, Some(1)), (3, Some(1))] {
         forwarder.install(route(&forwarder, epoch, base, Some(9)));
     }
     forwarder.cast(STREAM, Epoch(2), Feed::Live);
     let end = Feed::Until(Sequence(43));
-    // Or where it was restarted, and has forgotten that it cast it.
+    // Epoch 3 is as on a restarted node that has forgotten its casts.
     for epoch in [2, 3] {
         forwarder.cast(STREAM, Epoch(epoch), end);
     }
-    // Neither a word from before nor a new route of the part gives it more.
+    // Neither a stale command nor a new route extends the bound.
     forwarder.cast(STREAM, Epoch(2), Feed::Live);
     forwarder.install(route(&forwarder, 2, Some(1), Some(7)));
     let branches = forwarder.casts.of(STREAM, Epoch(1));

@@ -1,10 +1,12 @@
-//! Measures how long this node takes to hand on what comes.
+//! Measures how long this node takes to hand on what it receives.
 //!
-//! *The idea.* Whoever has taken an ADU from a link says so, and a task that is behind all that he woke by that says when they
-//! had their turns. It is one task for all: what is taken while it waits belongs to its round.
+//! *The idea.* A task that has received an ADU notifies the meter. The meter's task queues itself
+//! behind all tasks that were woken by then; when it runs again, they have had their turn, and the
+//! time between is one round. One meter serves all tasks: what is received while it waits belongs
+//! to its round.
 //!
-//! *What it does not do.* It drops nothing ([`Forwarder::handle_adu`](super::Forwarder::handle_adu) does), and asks nothing of
-//! a node that hands nothing on.
+//! *What it does not do.* It drops nothing ([`Forwarder::handle_adu`](super::Forwarder::handle_adu)
+//! does), and costs nothing on a node that forwards nothing.
 //!
 //! *Sources.* [`thalweg_core::hop::lag`].
 
@@ -20,17 +22,17 @@ use super::Forwarder;
 #[cfg(test)]
 mod tests;
 
-/// How far behind a node is.
+/// The meter of the node's lag.
 #[derive(Default)]
-pub(super) struct Lagging {
+pub(super) struct LagMeter {
     lag: Mutex<Lag>,
-    /// Told when something was taken.
+    /// Notified when an ADU was received.
     taken: Notify,
 }
 
-impl Lagging {
-    /// Takes in that an ADU has come of which so many copies are to be made; returns whether it has time left for that. The end
-    /// of a stream always has.
+impl LagMeter {
+    /// Handles the arrival of an ADU of which `copies` are to be sent; returns whether its deadline
+    /// leaves time for them. The end of a stream is always admitted.
     pub(super) fn admits(&self, header: &Header, copies: usize, now: Instant) -> bool {
         if copies == 0 {
             return true;
@@ -44,7 +46,7 @@ impl Lagging {
         !is_late
     }
 
-    /// Has it measured how long it takes until all who have been woken had their turns, if anything was taken.
+    /// Starts a measurement until all woken tasks have had their turn, if anything was received.
     pub(super) fn measure(&self) {
         if self.lag().is_under_way() {
             self.taken.notify_one();
@@ -62,14 +64,14 @@ impl Lagging {
     }
 }
 
-/// Measures until it is aborted.
+/// Runs the meter until the task is aborted.
 pub(crate) async fn measure(forwarder: Arc<Forwarder>) {
-    let lagging = &forwarder.lagging;
+    let lag_meter = &forwarder.lag_meter;
     loop {
-        lagging.taken.notified().await;
-        // Whoever is woken last is first; this puts it behind all who were woken before.
+        lag_meter.taken.notified().await;
+        // Tokio runs the task woken last first; yielding puts this one behind all woken before.
         tokio::task::yield_now().await;
         let now = forwarder.clock.now();
-        lagging.lag().handle_end(now);
+        lag_meter.lag().handle_end(now);
     }
 }

@@ -1,4 +1,4 @@
-//! Proves what is judged, and that what others had to do is in the time that is measured.
+//! Proves which ADUs are refused, and that the measured time includes the work of other tasks.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use thalweg_core::time::{Duration, Instant};
 use thalweg_lift::packet::Pool;
 
 use super::super::Forwarder;
-use super::{Lagging, measure};
+use super::{LagMeter, measure};
 
 const WORK: Duration = Duration::from_millis(20);
 
@@ -20,34 +20,34 @@ fn header(now: Instant, left: Duration) -> Header {
     }
 }
 
-/// A node that has taken so long for each of three ADUs with a hundred copies.
-fn behind(now: Instant) -> Lagging {
-    let lagging = Lagging::default();
+/// Returns a meter that has measured `WORK` for each of three ADUs with a hundred copies.
+fn behind(now: Instant) -> LagMeter {
+    let lag_meter = LagMeter::default();
     for _ in 0..3 {
-        let mut lag = lagging.lag();
+        let mut lag = lag_meter.lag();
         lag.handle_taken(now, 100);
         lag.handle_end(now + WORK);
     }
-    lagging
+    lag_meter
 }
 
 #[test]
-fn what_cannot_be_handed_on_in_time_is_not_taken() {
+fn late_adu_is_refused() {
     let begun = Instant::ZERO + Duration::from_secs(1);
-    let lagging = behind(begun);
+    let lag_meter = behind(begun);
     let now = begun + WORK + WORK;
-    let needed = WORK + WORK; // The least important of all.
-    assert!(lagging.admits(&header(now, needed), 100, now));
-    // That one is ahead now, and one that is dropped is not.
-    assert!(!lagging.admits(&header(now, needed), 100, now));
-    assert!(!lagging.admits(&header(now, Duration::from_millis(79)), 100, now));
-    assert!(lagging.admits(&header(now, needed + needed), 100, now));
+    let needed = WORK + WORK; // An ADU of the least importance needs twice the time.
+    assert!(lag_meter.admits(&header(now, needed), 100, now));
+    // The admitted ADU is now ahead in the round; a refused one is not.
+    assert!(!lag_meter.admits(&header(now, needed), 100, now));
+    assert!(!lag_meter.admits(&header(now, Duration::from_millis(79)), 100, now));
+    assert!(lag_meter.admits(&header(now, needed + needed), 100, now));
 }
 
 #[test]
-fn what_has_no_deadline_or_goes_no_further_is_not_judged() {
+fn lasting_end_and_local_adus_pass() {
     let begun = Instant::ZERO + Duration::from_secs(1);
-    let lagging = behind(begun);
+    let lag_meter = behind(begun);
     let now = begun + WORK;
     let late = header(now, Duration::ZERO);
     let end = Header {
@@ -58,28 +58,28 @@ fn what_has_no_deadline_or_goes_no_further_is_not_judged() {
         deadline: Instant::NEVER,
         ..late
     };
-    assert!(!lagging.admits(&late, 100, now));
-    assert!(lagging.admits(&late, 0, now));
-    assert!(lagging.admits(&end, 100, now));
-    assert!(lagging.admits(&lasting, 100, now));
+    assert!(!lag_meter.admits(&late, 100, now));
+    assert!(lag_meter.admits(&late, 0, now));
+    assert!(lag_meter.admits(&end, 100, now));
+    assert!(lag_meter.admits(&lasting, 100, now));
 }
 
 #[tokio::test]
-async fn the_work_of_all_who_were_woken_is_in_the_round() {
+async fn round_spans_all_woken_tasks() {
     let forwarder = Arc::new(Forwarder::new(thalweg_net::Clock::start(), Pool::new(0)));
     let measuring = tokio::spawn(measure(Arc::clone(&forwarder)));
     tokio::task::yield_now().await;
     let now = forwarder.clock.now();
     let header = header(now, Duration::from_secs(60));
-    assert!(forwarder.lagging.admits(&header, 4, now));
+    assert!(forwarder.lag_meter.admits(&header, 4, now));
     let workers = (0..4)
         .map(|_| tokio::spawn(async { std::thread::sleep(std::time::Duration::from_millis(5)) }));
     let workers: Vec<_> = workers.collect();
-    forwarder.lagging.measure();
+    forwarder.lag_meter.measure();
     for worker in workers {
         worker.await.expect("it only sleeps");
     }
-    while forwarder.lagging.lag().is_under_way() {
+    while forwarder.lag_meter.lag().is_under_way() {
         tokio::task::yield_now().await;
     }
     assert!(forwarder.lag() >= WORK, "{:?}", forwarder.lag());

@@ -1,14 +1,13 @@
-//! What became of every ADU on this node, counted by stream and cause.
+//! Counters of every ADU on this node, by stream and cause.
 //!
-//! *The idea.* Each stream has one row of counters which its routes share. What is handed to a link is under
-//! way until the link reports an outcome: then it was sent, or dropped. So `sent = acknowledged + departed`,
-//! and an ADU that expired in the outbox never counts as sent.
+//! *The idea.* Each stream has one row of counters, which its routes share. An ADU handed to a link
+//! is under way until the link reports its outcome: sent, or dropped. So `sent = acknowledged +
+//! departed`, and an ADU that expired in the outbox never counts as sent.
 //!
-//! Beside it each plan has an [`Account`], of which the source is told.
+//! Besides, each plan has an [`Account`] that is reported to the source. `rows` says how long the
+//! counters of an ended stream are kept.
 //!
-//! What is kept of a stream that is over, and for how long, says `rows`.
-//!
-//! *What it does not do.* It tells no other node: `control` does.
+//! *What it does not do.* It reports to no other node; `control` does.
 
 mod rows;
 #[cfg(test)]
@@ -28,8 +27,8 @@ use tokio::sync::Notify;
 
 use super::{Account, Table, read, write};
 
-pub(crate) use rows::Kept;
 use rows::Rows;
+pub(crate) use rows::StreamRow;
 
 /// The counters of one stream on this node.
 #[derive(Debug, Default)]
@@ -41,60 +40,61 @@ pub(crate) struct StreamCounts {
     under_way: AtomicU64,
     dropped: [AtomicU64; DropCause::ALL.len()],
     changed: Notify,
-    /// A producer here gives it.
-    is_given: AtomicBool,
-    /// The plans whose ways broke: what is under way there has been sent again, or need not be.
+    /// A producer on this node publishes it.
+    is_published: AtomicBool,
+    /// Accounts of plans on broken paths: ADUs under way there are resent, or no longer needed.
     stranded: Mutex<Vec<Arc<Account>>>,
 }
 
-/// A moment's reading of a stream's counters.
+/// A reading of a stream's counters at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StreamReading {
-    /// ADUs that came from another node.
+    /// ADUs received from another node.
     pub received: u64,
-    /// ADUs that left over a link: the acknowledged and the departed ones.
+    /// ADUs that left over a link: the sum of `acknowledged` and `departed`.
     pub sent: u64,
     /// ADUs that the next node has whole.
     pub acknowledged: u64,
-    /// ADUs that left where no acknowledgement is given: datagrams and ordered sequences.
+    /// ADUs that left where the link acknowledges none: in datagrams and ordered sequences.
     pub departed: u64,
-    /// ADUs given to subscribers on this node.
+    /// ADUs delivered to subscribers on this node.
     pub delivered: u64,
-    /// ADUs that wait in an outbox, or were sent and whose fate is not known yet.
+    /// ADUs that wait in an outbox, or were sent and have no outcome yet.
     pub under_way: u64,
-    /// ADUs that went no further, by cause.
+    /// Dropped ADUs, by cause.
     pub dropped: BTreeMap<&'static str, u64>,
 }
 
-/// How many ADUs were sent to a neighbour with their payload sealed, and how many without.
+/// ADUs sent to a neighbour, by whether their payload was sealed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Exposure {
-    /// With a sealed payload.
+    /// ADUs with a sealed payload.
     pub sealed: u64,
-    /// With a readable payload.
+    /// ADUs with a readable payload.
     pub plain: u64,
 }
 
-/// The counters of what is sent to one neighbour; the routes to it share them, so that counting takes no lock.
+/// The exposure counters of one neighbour; the routes to it share them, so that counting takes no
+/// lock.
 #[derive(Debug, Default)]
 pub(crate) struct ExposureCounts {
     sealed: AtomicU64,
     plain: AtomicU64,
 }
 
-/// The counters of all streams.
+/// The counters of all streams and plans.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     streams: Rows,
     accounts: Table<(StreamId, Epoch), Arc<Account>>,
     exposures: Table<NodeId, Arc<ExposureCounts>>,
     unknown: AtomicU64,
-    /// Told when ADUs of a plan come with another mark.
-    turned: Arc<Notify>,
+    /// Notified when the mark of a plan's ADUs changes.
+    mark_changed: Arc<Notify>,
 }
 
 impl Ledger {
-    /// Returns the row of a stream, made on first use.
+    /// Returns the row of a stream, created on first use.
     pub(crate) fn row(&self, stream: StreamId, name: &StreamName) -> Arc<StreamCounts> {
         self.streams.row(stream, name)
     }
@@ -103,26 +103,29 @@ impl Ledger {
         self.streams.find(stream)
     }
 
-    /// Keeps what the source of a stream knew when it was withdrawn, for as long as its row is kept.
+    /// Keeps the final ledger of a withdrawn stream for as long as its row.
     pub(crate) fn close(&self, stream: StreamId, reading: Reading) {
         self.streams.close(stream, reading);
     }
 
-    /// Forgets the rows of streams that have been over for long; which are announced is asked if that matters.
+    /// Forgets rows of streams that have been over for long. `announced` is called only if it
+    /// matters.
     ///
     /// Cost    O(rows)
     pub(crate) fn sweep(&self, now: Instant, announced: impl FnOnce() -> BTreeSet<StreamId>) {
         self.streams.sweep(now, announced);
     }
 
-    /// Returns the counters of all streams that are kept: first of those that are not over yet, then of the last to end.
-    pub(crate) fn kept(&self) -> Vec<Kept> {
+    /// Returns the kept rows of all streams: streams that are not over first, then the most
+    /// recently ended.
+    pub(crate) fn kept(&self) -> Vec<StreamRow> {
         self.streams.kept()
     }
 
-    /// Returns the account of a plan, made on first use; that of epoch 0 is of what is given under no plan.
+    /// Returns the account of a plan, created on first use; epoch 0 stands for ADUs published under
+    /// no plan.
     pub(crate) fn account(&self, stream: StreamId, epoch: Epoch) -> Arc<Account> {
-        let account = || Arc::new(Account::new(Arc::clone(&self.turned)));
+        let account = || Arc::new(Account::new(Arc::clone(&self.mark_changed)));
         let mut accounts = write(&self.accounts);
         Arc::clone(accounts.entry((stream, epoch)).or_insert_with(account))
     }
@@ -131,33 +134,33 @@ impl Ledger {
         read(&self.accounts).get(&(stream, epoch)).map(Arc::clone)
     }
 
-    /// Forgets the account of a plan: should it come back, it counts from zero.
+    /// Forgets the account of a plan; if the plan returns, it counts from zero.
     pub(crate) fn forget_account(&self, stream: StreamId, epoch: Epoch) {
         write(&self.accounts).remove(&(stream, epoch));
     }
 
-    /// Returns the accounts that have changed since they were read, which was so long ago.
+    /// Returns the accounts that have changed and were last read at least `age` ago.
     ///
-    /// To be read one by one: what hundreds of them count together is more than a cache holds.
+    /// The caller reads them one by one: the counters of hundreds of plans do not fit into a cache.
     pub(crate) fn stale_accounts(
         &self,
         now: Instant,
-        unread: Duration,
+        age: Duration,
     ) -> Vec<((StreamId, Epoch), Arc<Account>)> {
         let accounts = read(&self.accounts);
-        let unread = accounts
+        let stale = accounts
             .iter()
-            .filter(|(_, account)| account.is_unread(now, unread));
-        let unread = unread.map(|(plan, account)| (*plan, Arc::clone(account)));
-        unread.collect()
+            .filter(|(_, account)| account.is_stale(now, age));
+        let stale = stale.map(|(plan, account)| (*plan, Arc::clone(account)));
+        stale.collect()
     }
 
-    /// Waits until ADUs of a plan have come with another mark than those before, since that was waited for last.
-    pub(crate) async fn turned(&self) {
-        self.turned.notified().await;
+    /// Waits until the mark of a plan's ADUs has changed since the last wait.
+    pub(crate) async fn mark_changed(&self) {
+        self.mark_changed.notified().await;
     }
 
-    /// Returns how many ADUs of all streams were sent and have not ended.
+    /// Returns how many ADUs of all streams were sent and have no outcome yet.
     pub(crate) fn under_way(&self) -> u64 {
         self.streams.under_way()
     }
@@ -166,12 +169,13 @@ impl Ledger {
         self.unknown.fetch_add(1, Relaxed);
     }
 
-    /// Returns how many ADUs came under a plan that is not installed here, or not from where it says.
+    /// Returns how many ADUs came under a plan not installed here, or from a node other than the
+    /// plan's previous one.
     pub(crate) fn unknown(&self) -> u64 {
         self.unknown.load(Relaxed)
     }
 
-    /// Returns the counters of what is sent to a neighbour, made on first use.
+    /// Returns the exposure counters of a neighbour, created on first use.
     pub(crate) fn exposure(&self, next: NodeId) -> Arc<ExposureCounts> {
         Arc::clone(write(&self.exposures).entry(next).or_default())
     }
@@ -192,21 +196,21 @@ impl ExposureCounts {
 }
 
 impl StreamCounts {
-    /// Takes in that the stream is given here by a producer, who waits until ADUs of it have ended.
-    pub(crate) fn give(&self) {
-        self.is_given.store(true, Relaxed);
+    /// Notes that a producer on this node publishes the stream and waits for outcomes of its ADUs.
+    pub(crate) fn mark_published(&self) {
+        self.is_published.store(true, Relaxed);
     }
 
-    /// Returns whether somebody may wait until ADUs have ended.
-    pub(crate) fn is_given(&self) -> bool {
-        self.is_given.load(Relaxed)
+    /// Returns whether a producer here may wait for outcomes.
+    pub(crate) fn is_published(&self) -> bool {
+        self.is_published.load(Relaxed)
     }
 
     pub(crate) fn received(&self) {
         self.received.fetch_add(1, Relaxed);
     }
 
-    /// An ADU is handed to a link.
+    /// Counts an ADU handed to a link.
     pub(crate) fn handed_on(&self) {
         self.under_way.fetch_add(1, Relaxed);
     }
@@ -219,7 +223,7 @@ impl StreamCounts {
         self.dropped[cause.index()].fetch_add(1, Relaxed);
     }
 
-    /// Counts what became of an ADU that was handed to a link.
+    /// Counts the outcome of an ADU that was handed to a link.
     pub(crate) fn ended(&self, outcome: Outcome) {
         match (outcome, outcome.drop_cause()) {
             (_, Some(cause)) => self.dropped(cause),
@@ -238,7 +242,7 @@ impl StreamCounts {
         self.under_way.load(Relaxed)
     }
 
-    /// Waits no more for what is under way under a plan: its way broke.
+    /// Stops waiting for ADUs under way under a plan on a broken path.
     pub(crate) fn strand(&self, account: &Arc<Account>) {
         let mut stranded = self.stranded();
         stranded.retain(|account| account.under_way() > 0);
@@ -247,7 +251,7 @@ impl StreamCounts {
         self.changed.notify_waiters();
     }
 
-    /// Returns how many that are under way are waited for.
+    /// Returns how many ADUs under way are waited for.
     fn awaited(&self) -> u64 {
         let under_way = self.under_way();
         if under_way == 0 {
@@ -263,12 +267,12 @@ impl StreamCounts {
         self.stranded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no more than `most` ADUs are under way, those aside whose way broke.
+    /// Waits until at most `most` ADUs are under way, not counting those on broken paths.
     pub(crate) async fn settled(&self, most: u64) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Listening before looking: what ends between the two is not missed.
+            // Register before the check, so that a notification in between is not missed.
             changed.as_mut().enable();
             if self.under_way() <= most || self.awaited() <= most {
                 return;

@@ -1,11 +1,11 @@
-//! The rows of streams: made on first use, and kept for a while once nobody uses them any more.
+//! The counter rows of streams: created on first use, and kept for a while after their last use.
 //!
-//! *The idea.* A row is in use while its stream is announced, a route or a publisher holds it, or ADUs of it are under way. Whoever
-//! reads counters every now and then is to see the last of them too, so it is kept for [`KEPT`] after that, with what its
-//! source knew at the end. A node that serves many short streams, such as files, keeps [`OVER_MAX`] of those that are over, the
-//! last ones to end.
+//! *The idea.* A row is in use while its stream is announced, a route or a publisher holds it, or
+//! ADUs of it are under way. A monitor that polls the counters must still see the final ones, so a
+//! row is kept for [`KEPT`] after that, with the source's final ledger. On a node with many short
+//! streams, such as files, the last [`OVER_MAX`] ended streams are kept.
 //!
-//! *What it does not do.* It looks at no clock and begins no sweep: `control` does, at its tick.
+//! *What it does not do.* It reads no clock and starts no sweep; `control` does on its tick.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -18,10 +18,10 @@ use thalweg_core::time::{Duration, Instant};
 use super::super::{Map, Table, read, write};
 use super::{StreamCounts, StreamReading};
 
-/// How long a row is kept that nobody uses: longer than two looks of whoever looks once in two minutes.
+/// How long an unused row is kept: more than two polls of a monitor that polls every two minutes.
 pub(super) const KEPT: Duration = Duration::from_secs(300);
 
-/// How many of those are kept at most.
+/// Maximum number of unused rows.
 pub(super) const OVER_MAX: usize = 256;
 
 /// The rows of all streams.
@@ -32,21 +32,21 @@ pub(super) struct Rows(Table<StreamId, Row>);
 struct Row {
     counts: Arc<StreamCounts>,
     name: StreamName,
-    /// Since when nobody uses it.
+    /// Since when it is unused.
     over: Option<Instant>,
-    /// What became of its ADUs on all nodes, if it was published here and is withdrawn.
+    /// The ledger over all nodes, if the stream was published here and is withdrawn.
     closed: Option<Reading>,
 }
 
-/// What was counted of a stream, and whether it is over here.
+/// A kept row of counters.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct StreamRow {
     pub(crate) name: StreamName,
     pub(crate) id: StreamId,
     pub(crate) counts: StreamReading,
-    /// What became of its ADUs on all nodes, if it was published here.
+    /// The ledger over all nodes, if the stream was published here.
     pub(crate) closed: Option<Reading>,
-    /// Since when it is over, if it is.
+    /// Since when the stream is over, if it is.
     pub(crate) over: Option<Instant>,
 }
 
@@ -57,7 +57,7 @@ impl Row {
 }
 
 impl Rows {
-    /// Returns the row of a stream, made on first use.
+    /// Returns the row of a stream, created on first use.
     pub(super) fn row(&self, stream: StreamId, name: &StreamName) -> Arc<StreamCounts> {
         let new = || Row {
             counts: Arc::default(),
@@ -77,21 +77,21 @@ impl Rows {
             .map(|row| Arc::clone(&row.counts))
     }
 
-    /// Keeps with a row what its source knew when the stream was withdrawn.
+    /// Keeps the final ledger of a withdrawn stream with its row.
     pub(super) fn close(&self, stream: StreamId, reading: Reading) {
         if let Some(row) = write(&self.0).get_mut(&stream) {
             row.closed = Some(reading);
         }
     }
 
-    /// Returns how many ADUs of all streams were sent and have not ended.
+    /// Returns how many ADUs of all streams were sent and have no outcome yet.
     pub(super) fn under_way(&self) -> u64 {
         let rows = read(&self.0);
         rows.values().map(|row| row.counts.under_way()).sum()
     }
 
-    /// Forgets what has been over for long enough, and of the rest what is too much. Which streams are announced is asked if
-    /// some row is not held.
+    /// Forgets rows that have been over for [`KEPT`], and the oldest beyond [`OVER_MAX`].
+    /// `announced` is called only if some row is not held.
     ///
     /// Cost    O(rows)
     pub(super) fn sweep(&self, now: Instant, announced: impl FnOnce() -> BTreeSet<StreamId>) {
@@ -101,7 +101,8 @@ impl Rows {
         let announced = announced();
         let mut rows = write(&self.0);
         rows.retain(|id, row| {
-            // Who holds no row gets one by this table only, so nobody begins to use it meanwhile.
+            // New holders get a row through this table only, which is locked, so no row is taken
+            // into use meanwhile.
             row.over = if row.is_held() || announced.contains(id) {
                 None
             } else {
@@ -112,23 +113,23 @@ impl Rows {
         forget_oldest(&mut rows);
     }
 
-    /// Returns all that is kept: first what is not over yet, then the last to end.
-    pub(super) fn kept(&self) -> Vec<Kept> {
+    /// Returns all kept rows: streams that are not over first, then the most recently ended.
+    pub(super) fn kept(&self) -> Vec<StreamRow> {
         let rows = read(&self.0);
-        let kept = rows.iter().map(|(id, row)| Kept {
+        let kept = rows.iter().map(|(id, row)| StreamRow {
             name: row.name.clone(),
             id: *id,
             counts: row.counts.reading(),
             closed: row.closed.clone(),
             over: row.over,
         });
-        let mut kept: Vec<Kept> = kept.collect();
+        let mut kept: Vec<StreamRow> = kept.collect();
         kept.sort_by_key(|kept| Reverse((kept.over.unwrap_or(Instant::NEVER), kept.id)));
         kept
     }
 }
 
-/// Forgets those that were over first, beyond [`OVER_MAX`].
+/// Forgets the streams that ended first, beyond [`OVER_MAX`].
 fn forget_oldest(rows: &mut Map<StreamId, Row>) {
     let over = rows.iter().filter_map(|(id, row)| Some((row.over?, *id)));
     let mut over: Vec<(Instant, StreamId)> = over.collect();

@@ -1,4 +1,4 @@
-//! Proves how long the counters of a stream are kept, and how many are at most.
+//! Proves how long the counters of a stream are kept, and how many.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn at(seconds: u64) -> Instant {
     Instant::ZERO + Duration::from_secs(seconds)
 }
 
-/// Sweeps while nothing is announced.
+/// Sweeps while no stream is announced.
 fn sweep(ledger: &Ledger, now: Instant) {
     ledger.sweep(now, BTreeSet::new);
 }
@@ -29,7 +29,7 @@ fn over(ledger: &Ledger) -> Vec<u64> {
 }
 
 #[test]
-fn the_counters_of_a_stream_are_kept_for_a_while_after_its_end() {
+fn ended_stream_is_kept_a_while() {
     let ledger = Ledger::default();
     let row = ledger.row(StreamId(1), &name("a"));
     row.handed_on();
@@ -56,7 +56,7 @@ fn the_counters_of_a_stream_are_kept_for_a_while_after_its_end() {
 }
 
 #[test]
-fn who_is_back_in_time_goes_on_counting() {
+fn returning_stream_keeps_counting() {
     let ledger = Ledger::default();
     ledger.row(StreamId(1), &name("a")).received();
     sweep(&ledger, at(0));
@@ -68,7 +68,7 @@ fn who_is_back_in_time_goes_on_counting() {
 }
 
 #[test]
-fn what_is_announced_is_not_over() {
+fn announced_stream_is_not_over() {
     let ledger = Ledger::default();
     ledger.row(StreamId(1), &name("a")).received();
     for seconds in [0, 1_000] {
@@ -80,7 +80,7 @@ fn what_is_announced_is_not_over() {
 }
 
 #[test]
-fn of_many_short_streams_the_last_to_end_are_kept() {
+fn last_ended_streams_are_kept() {
     let ledger = Ledger::default();
     let many = 3 * OVER_MAX as u64;
     let live = ledger.row(StreamId(many), &name("live"));

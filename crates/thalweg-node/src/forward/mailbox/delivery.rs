@@ -1,8 +1,9 @@
-//! What becomes of one ADU in the mailboxes of its stream, counted once for all of them.
+//! The outcome of one ADU over all mailboxes of its stream, counted once.
 //!
-//! *The idea.* Every mailbox that has the ADU holds the same [`Delivery`], and says what became of it there. When the last has let
-//! go of it, the worst of that is counted: an ADU that one of two subscribers missed is not delivered. The source of a stream is to
-//! hear soon that its ADUs come through, so an ADU that may wait for long counts as delivered when it is in the mailboxes.
+//! *The idea.* Each mailbox that has the ADU holds the same [`Delivery`] and records its outcome
+//! there. When the last mailbox lets go, the worst outcome is counted: an ADU that one of two
+//! subscribers missed is not delivered. The source must learn soon that its ADUs arrive, so an ADU
+//! that may wait long counts as delivered once it is in the mailboxes.
 //!
 //! *What it does not do.* It drops nothing.
 
@@ -16,8 +17,8 @@ use thalweg_core::time::{Duration, Instant};
 
 use crate::forward::{Account, Route, StreamCounts};
 
-/// An ADU that may wait for a subscriber longer than this is counted when it is in the mailboxes: a source that hears nothing of its
-/// ADUs for 5 s takes a node of the path for one that withholds them.
+/// An ADU that may wait longer than this for a subscriber is counted as soon as it is in the
+/// mailboxes. A source that gets no counts for 5 s suspects a node of the path of withholding ADUs.
 const COUNT_AFTER_MAX: Duration = Duration::from_secs(3);
 
 /// One ADU in the mailboxes of its stream.
@@ -30,22 +31,24 @@ pub(crate) struct Delivery {
     is_counted: AtomicBool,
 }
 
-/// What became of an ADU in one mailbox: of several, the last of these counts.
+/// The outcome of an ADU in one mailbox, from best to worst; over several mailboxes the worst
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Fate {
-    /// Nobody wants it.
+pub(super) enum MailboxOutcome {
+    /// No mailbox wanted it.
     Unwanted,
-    /// It is older than what its subscriber began with.
+    /// It is older than the subscriber's first ADU.
     BeforeFirst,
-    /// The subscriber is given it.
+    /// The subscriber took it.
     Given,
-    /// Its place in the sequence had passed, or its deadline before the subscriber took it.
+    /// It came after its place in the sequence was skipped, or expired before the subscriber took
+    /// it.
     Late,
-    /// There was no room.
+    /// The mailbox was full.
     Overflow,
 }
 
-impl Fate {
+impl MailboxOutcome {
     const ALL: [Self; 5] = [
         Self::Unwanted,
         Self::BeforeFirst,
@@ -71,7 +74,7 @@ impl Fate {
     }
 }
 
-impl From<Refusal> for Fate {
+impl From<Refusal> for MailboxOutcome {
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::Full => Self::Overflow,
@@ -91,7 +94,7 @@ impl Delivery {
         )
     }
 
-    /// Returns one that is counted there.
+    /// Returns a delivery that counts in the given counters.
     pub(crate) fn counted(
         header: Header,
         counts: Arc<StreamCounts>,
@@ -101,20 +104,20 @@ impl Delivery {
             header,
             counts,
             account,
-            worst: AtomicU8::new(Fate::Unwanted as u8),
+            worst: AtomicU8::new(MailboxOutcome::Unwanted as u8),
             is_counted: AtomicBool::new(false),
         })
     }
 
-    /// Takes in what became of it in one mailbox.
-    pub(super) fn note(&self, fate: Fate) {
-        self.worst.fetch_max(fate as u8, Relaxed);
+    /// Records the outcome in one mailbox.
+    pub(super) fn record(&self, outcome: MailboxOutcome) {
+        self.worst.fetch_max(outcome as u8, Relaxed);
     }
 
-    /// Counts it now, as given where it waits, if it may wait for long.
-    pub(super) fn count_if_lasting(&self, is_in: bool, now: Instant) {
-        if is_in && self.header.deadline > now + COUNT_AFTER_MAX {
-            self.note(Fate::Given);
+    /// Counts the ADU as delivered now if it is in a mailbox and may wait there for long.
+    pub(super) fn count_if_long_wait(&self, is_queued: bool, now: Instant) {
+        if is_queued && self.header.deadline > now + COUNT_AFTER_MAX {
+            self.record(MailboxOutcome::Given);
             self.count();
         }
     }
@@ -123,7 +126,7 @@ impl Delivery {
         if self.is_counted.swap(true, Relaxed) {
             return;
         }
-        match Fate::ALL[usize::from(self.worst.load(Relaxed))].result() {
+        match MailboxOutcome::ALL[usize::from(self.worst.load(Relaxed))].result() {
             Ok(()) => {
                 self.counts.delivered();
                 self.account.delivered(&self.header);

@@ -1,8 +1,9 @@
-//! The two ends of one subscriber's mailbox: the node puts in, the subscriber takes out.
+//! The two ends of a subscriber's mailbox: the node puts ADUs in, the subscriber takes them out.
 //!
-//! *The idea.* `thalweg_core::mailbox::Mailbox` decides; here it has a lock, somebody to wake, and its share of the node's memory.
+//! *The idea.* `thalweg_core::mailbox::Mailbox` decides; this adds a lock, a wake-up for the
+//! subscriber, and the mailbox's share of the node's memory.
 //!
-//! *What it does not do.* It asks no clock, and waits for nothing: an ADU is in, or it is not.
+//! *What it does not do.* It reads no clock and never waits: an ADU is put in at once, or refused.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,107 +16,112 @@ use thalweg_core::needs::Reliability;
 use thalweg_core::time::Instant;
 use tokio::sync::Notify;
 
-use super::delivery::{Delivery, Fate};
+use super::delivery::{Delivery, MailboxOutcome};
 
-/// What a subscriber finds in its mailbox.
+/// An item of a subscriber's mailbox.
 pub(crate) type Mail = mailbox::Mail<Arc<Delivery>>;
 
-/// Where a node puts what comes for a subscriber.
+/// The node's end of a mailbox.
 #[derive(Clone, Debug)]
 pub(crate) struct Mailbox {
     shared: Arc<Shared>,
-    _open: Arc<Open>,
+    _open: Arc<OpenGuard>,
 }
 
-/// Where the subscriber takes it.
+/// The subscriber's end of a mailbox.
 #[derive(Debug)]
 pub(crate) struct Inbox(Arc<Shared>);
 
-/// What all mailboxes of a node share.
+/// Memory that all mailboxes of a node share.
 #[derive(Debug, Default)]
-pub(super) struct Room {
-    /// Payload in all of them.
+pub(super) struct SharedMemory {
+    /// Payload bytes in all mailboxes.
     bytes: AtomicU64,
-    /// Told when one of them is no longer pressed.
-    pub(super) eased: Notify,
+    /// Notified when a mailbox stops blocking its stream.
+    pub(super) unblocked: Notify,
 }
 
-impl Room {
-    /// Returns how much payload is in all of them.
+impl SharedMemory {
+    /// Returns the payload bytes in all mailboxes.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 }
 
-/// How a mailbox is, for people.
+/// A reading of a mailbox for the status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// The program that takes from it, as its node knows it.
+    /// The subscribing program's name, as its node knows it.
     pub(crate) subscriber: String,
-    /// ADUs that wait in it, and their payload.
+    /// ADUs that wait in it, and their payload bytes.
     pub(crate) waiting: (usize, u64),
-    /// ADUs that were taken, and those that were not given to its subscriber: missing, expired or without room.
+    /// ADUs that were taken, and ADUs that the subscriber missed: lost, expired or dropped for lack
+    /// of room.
     pub(crate) taken: u64,
     pub(crate) missed: u64,
-    /// Since when its stream is held up by it, if it is.
-    pub(crate) pressed: Option<Instant>,
+    /// Since when it blocks its stream, if it does.
+    pub(crate) blocking_since: Option<Instant>,
 }
 
-/// Lives as long as anybody can put something in.
+/// Held by all clones of the node's end; its drop finishes the mailbox.
 #[derive(Debug)]
-struct Open(Arc<Shared>);
+struct OpenGuard(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
     subscriber: String,
-    /// Told when something is put in.
+    /// Notified when an item is put in.
     mail: Notify,
-    room: Arc<Room>,
+    memory: Arc<SharedMemory>,
 }
 
 #[derive(Debug)]
 struct State {
     mailbox: mailbox::Mailbox<Arc<Delivery>>,
-    /// The stream that is wanted.
+    /// The stream to which the mailbox is open.
     stream: Option<StreamId>,
-    /// The publisher of the stream of what left last, or leaves first.
+    /// The publisher of the item that left last; before any has left, of the first.
     source: Option<NodeId>,
     taken: u64,
-    /// Since when its stream is held up by it.
-    pressed: Option<Instant>,
+    /// Since when it blocks its stream.
+    blocking_since: Option<Instant>,
     /// The subscriber is gone.
-    is_left: bool,
-    /// Nothing will be put in any more.
-    is_over: bool,
+    has_left: bool,
+    /// No item will be put in any more.
+    is_finished: bool,
 }
 
-/// Returns a mailbox and where its subscriber, called so, takes from it.
-pub(super) fn mailbox(in_sequence: bool, subscriber: String, room: Arc<Room>) -> (Mailbox, Inbox) {
+/// Returns the two ends of a new mailbox.
+pub(super) fn mailbox(
+    in_sequence: bool,
+    subscriber: String,
+    memory: Arc<SharedMemory>,
+) -> (Mailbox, Inbox) {
     let state = State {
         mailbox: mailbox::Mailbox::new(in_sequence),
         stream: None,
         source: None,
         taken: 0,
-        pressed: None,
-        is_left: false,
-        is_over: false,
+        blocking_since: None,
+        has_left: false,
+        is_finished: false,
     };
     let shared = Arc::new(Shared {
         state: Mutex::new(state),
         subscriber,
         mail: Notify::new(),
-        room,
+        memory,
     });
     let mailbox = Mailbox {
         shared: Arc::clone(&shared),
-        _open: Arc::new(Open(Arc::clone(&shared))),
+        _open: Arc::new(OpenGuard(Arc::clone(&shared))),
     };
     (mailbox, Inbox(shared))
 }
 
 impl Mailbox {
-    /// Opens it to a stream of a node, and to no other: of the one before no more comes.
+    /// Opens it to a stream, and to no other: later ADUs of the previous stream are refused.
     pub(crate) fn open(&self, stream: StreamId, source: NodeId) {
         let mut state = self.shared.state();
         if state.stream == Some(stream) {
@@ -130,17 +136,17 @@ impl Mailbox {
         self.shared.mail.notify_one();
     }
 
-    /// Puts in a sentence, if there is room.
+    /// Puts in a notice, if there is room.
     pub(crate) fn notify(&self, sentence: &str) {
         let mut state = self.shared.state();
-        if !state.is_left {
+        if !state.has_left {
             state.mailbox.notify(sentence.to_string());
         }
         drop(state);
         self.shared.mail.notify_one();
     }
 
-    /// Puts in an ADU of a stream of this reliability, and says to its delivery what becomes of it; returns whether it is in.
+    /// Puts in an ADU and records a refusal in its delivery; returns whether the ADU is in.
     pub(crate) fn put(
         &self,
         adu: &Adu,
@@ -150,7 +156,7 @@ impl Mailbox {
     ) -> bool {
         let wanted = Some(adu.header.stream);
         let put = self.shared.change(now, |state, is_short| {
-            if state.is_left || state.stream != wanted {
+            if state.has_left || state.stream != wanted {
                 return None;
             }
             let token = Arc::clone(delivery);
@@ -161,37 +167,39 @@ impl Mailbox {
         });
         match put {
             Some(Ok(())) => self.shared.mail.notify_one(),
-            Some(Err(refusal)) => delivery.note(Fate::from(refusal)),
+            Some(Err(refusal)) => delivery.record(MailboxOutcome::from(refusal)),
             None => {}
         }
-        // One that came before is no news to whoever waits for it.
+        // A duplicate is in already, so it counts as put.
         matches!(
             put,
             Some(Ok(()) | Err(Refusal::Out(mailbox::Coming::Twice)))
         )
     }
 
-    /// Waits no longer for what is lacking below a sequence.
+    /// Stops waiting for missing ADUs below a sequence.
     pub(super) fn handle_given_up(&self, below: Sequence) {
         self.shared.state().mailbox.handle_gone(0..below.0);
         self.shared.mail.notify_one();
     }
 
-    /// Drops what nobody has taken in time.
+    /// Drops ADUs that were not taken in time.
     pub(super) fn expire(&self, now: Instant) {
         self.shared
             .change(now, |state, _| state.mailbox.expire(now));
     }
 
-    /// Returns whether its stream is held up by it.
-    pub(super) fn is_pressed(&self) -> bool {
-        self.shared.state().pressed.is_some()
+    /// Returns whether it blocks its stream.
+    pub(super) fn is_blocking(&self) -> bool {
+        self.shared.state().blocking_since.is_some()
     }
 
-    /// Lets its stream go on without it, if it is held up by it since then.
+    /// Lets the stream continue without this mailbox if it has blocked since `since` or earlier.
     pub(super) fn give_up(&self, since: Instant, now: Instant) -> bool {
         self.shared.change(now, |state, _| {
-            let is_due = state.pressed.is_some_and(|pressed| pressed <= since);
+            let is_due = state
+                .blocking_since
+                .is_some_and(|blocking| blocking <= since);
             if is_due {
                 state.mailbox.give_up();
             }
@@ -199,20 +207,20 @@ impl Mailbox {
         })
     }
 
-    /// Returns how it is; `None` if its subscriber is gone.
+    /// Returns a reading; `None` if the subscriber is gone.
     pub(crate) fn reading(&self) -> Option<Reading> {
         let state = self.shared.state();
-        (!state.is_left).then(|| Reading {
+        (!state.has_left).then(|| Reading {
             subscriber: self.shared.subscriber.clone(),
             waiting: state.mailbox.size(),
             taken: state.taken,
             missed: state.mailbox.skipped(),
-            pressed: state.pressed,
+            blocking_since: state.blocking_since,
         })
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        self.shared.state().is_left
+        self.shared.state().has_left
     }
 
     pub(crate) fn is_same(&self, other: &Self) -> bool {
@@ -221,13 +229,13 @@ impl Mailbox {
 }
 
 impl Inbox {
-    /// Returns what is next; what is missing before it is given up when it is time.
+    /// Returns the next item; skips missing ADUs when it is time to.
     pub(crate) fn poll(&self, now: Instant) -> Option<Mail> {
         self.0.change(now, |state, _| {
             let mail = state.mailbox.take(now)?;
             match &mail {
                 Mail::Adu(_, delivery) => {
-                    delivery.note(Fate::Given);
+                    delivery.record(MailboxOutcome::Given);
                     state.taken += 1;
                 }
                 Mail::Restarted(source) => state.source = Some(*source),
@@ -237,37 +245,39 @@ impl Inbox {
         })
     }
 
-    /// Returns when something leaves though nothing is put in; as they come, when the stream may be at its end.
+    /// Returns when an item may leave although nothing is put in; in arrival order, when the stream
+    /// may be at its end.
     pub(crate) fn poll_timeout(&self) -> Instant {
         self.0.state().mailbox.poll_timeout()
     }
 
-    /// Returns, as they come, whether the end of the stream has, and nothing that is missing before it is worth waiting for.
+    /// In arrival order, returns whether the stream's end has arrived and no missing ADU is worth
+    /// waiting for.
     pub(crate) fn poll_ended(&self, now: Instant) -> bool {
         self.0.state().mailbox.poll_ended(now)
     }
 
-    /// Waits until something is put in, or nothing will be any more, since that was waited for last.
+    /// Waits for an item, or the finish of the mailbox, since the last wait.
     pub(crate) async fn changed(&self) {
         self.0.mail.notified().await;
     }
 
-    /// Returns whether nothing waits.
+    /// Returns whether no item waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.state().mailbox.is_empty()
     }
 
-    /// Returns whether nothing will be put in any more.
-    pub(crate) fn is_over(&self) -> bool {
-        self.0.state().is_over
+    /// Returns whether the mailbox is finished: no item will be put in any more.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.0.state().is_finished
     }
 
-    /// Returns the publisher of the stream of the ADU that was taken last.
+    /// Returns the publisher of the ADU that was taken last.
     pub(crate) fn source(&self) -> Option<NodeId> {
         self.0.state().source
     }
 
-    /// Returns how many ADUs its subscriber was not given: they were missing, or nobody took them in time.
+    /// Returns how many ADUs the subscriber missed: lost on the way, or not taken in time.
     pub(crate) fn skipped(&self) -> u64 {
         self.0.state().mailbox.skipped()
     }
@@ -281,15 +291,15 @@ impl Inbox {
 impl Drop for Inbox {
     fn drop(&mut self) {
         self.0.change(Instant::ZERO, |state, _| {
-            state.is_left = true;
+            state.has_left = true;
             state.mailbox = mailbox::Mailbox::new(false);
         });
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenGuard {
     fn drop(&mut self) {
-        self.0.state().is_over = true;
+        self.0.state().is_finished = true;
         self.0.mail.notify_one();
     }
 }
@@ -300,35 +310,36 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the mailbox, and does what follows from that: what it takes of the node's room, what was dropped in it, and whether its
-    /// stream may go on. What is changed is told whether the node is short of room.
+    /// Changes the mailbox and applies the consequences: the memory in use, the outcomes of dropped
+    /// ADUs, and whether the mailbox blocks its stream. `change` also gets whether the node is
+    /// short of memory.
     fn change<R>(&self, now: Instant, change: impl FnOnce(&mut State, bool) -> R) -> R {
         let mut state = self.state();
         let (_, before) = state.mailbox.size();
         let result = change(&mut state, self.is_short(before));
         let (_, after) = state.mailbox.size();
         if after > before {
-            self.room.bytes.fetch_add(after - before, Relaxed);
+            self.memory.bytes.fetch_add(after - before, Relaxed);
         } else {
-            self.room.bytes.fetch_sub(before - after, Relaxed);
+            self.memory.bytes.fetch_sub(before - after, Relaxed);
         }
         while let Some((delivery, cause)) = state.mailbox.poll_dropped() {
-            delivery.note(Fate::of_drop(cause));
+            delivery.record(MailboxOutcome::of_drop(cause));
         }
-        let is_pressed = state.mailbox.is_pressed(self.is_short(after));
-        let was_pressed = state.pressed.is_some();
-        if is_pressed != was_pressed {
-            state.pressed = is_pressed.then_some(now);
+        let is_blocking = state.mailbox.is_pressed(self.is_short(after));
+        let was_blocking = state.blocking_since.is_some();
+        if is_blocking != was_blocking {
+            state.blocking_since = is_blocking.then_some(now);
         }
         drop(state);
-        if was_pressed && !is_pressed {
-            self.room.eased.notify_waiters();
+        if was_blocking && !is_blocking {
+            self.memory.unblocked.notify_waiters();
         }
         result
     }
 
     fn is_short(&self, bytes: u64) -> bool {
         bytes >= MAILBOX_SHARE_BYTES.as_bytes()
-            && self.room.bytes() > MAILBOXES_BYTES_MAX.as_bytes()
+            && self.memory.bytes() > MAILBOXES_BYTES_MAX.as_bytes()
     }
 }

@@ -1,10 +1,11 @@
 //! The bounded mailboxes of the subscribers on this node.
 //!
-//! *The idea.* One mailbox a subscriber, each on its own: an ADU is offered to all, and putting it in waits for none. So a subscriber
-//! that takes nothing costs the others nothing. Where a stream may lose nothing, a mailbox that has too much is *pressed*: a publisher
-//! here waits until it is not, and of a stream from elsewhere nothing more is acknowledged until then, which slows its source down.
+//! *The idea.* One mailbox per subscriber, independent of the others: an ADU is offered to all of
+//! them, and none makes the node wait. So a stopped subscriber costs the others nothing. Where a
+//! stream may lose nothing, a mailbox that is too full *blocks* it: a local publisher waits for the
+//! mailbox, and a stream from elsewhere is acknowledged no further, which slows its source down.
 //!
-//! *What it does not do.* It decides nothing: `thalweg_core::mailbox::Mailbox` does.
+//! *What it does not do.* It decides nothing; `thalweg_core::mailbox::Mailbox` does.
 
 mod delivery;
 mod inbox;
@@ -22,24 +23,24 @@ use thalweg_net::Clock;
 use super::{Table, read, write};
 
 pub(crate) use delivery::Delivery;
-use inbox::Room;
+use inbox::SharedMemory;
 pub(crate) use inbox::{Inbox, Mail, Mailbox, Reading};
 
 /// The mailboxes of all streams.
 #[derive(Debug, Default)]
 pub(crate) struct Mailboxes {
     of_stream: Table<StreamId, Vec<Mailbox>>,
-    room: Arc<Room>,
+    memory: Arc<SharedMemory>,
 }
 
 impl Mailboxes {
-    /// Returns a mailbox that is open to no stream yet, and where its subscriber, called so, takes from it.
-    pub(crate) fn make(&self, in_sequence: bool, subscriber: String) -> (Mailbox, Inbox) {
-        inbox::mailbox(in_sequence, subscriber, Arc::clone(&self.room))
+    /// Returns a mailbox that is open to no stream yet, and the inbox of its subscriber.
+    pub(crate) fn create(&self, in_sequence: bool, subscriber: String) -> (Mailbox, Inbox) {
+        inbox::mailbox(in_sequence, subscriber, Arc::clone(&self.memory))
     }
 
-    /// Opens a mailbox to a stream of a node, and to no other: what still comes of one that this one has taken over from is not
-    /// wanted.
+    /// Opens a mailbox to a stream, and closes it to any other: what still arrives of a replaced
+    /// stream is not wanted.
     pub(crate) fn open(&self, stream: StreamId, source: NodeId, mailbox: Mailbox) {
         let mut all = write(&self.of_stream);
         let is_it = |other: &Mailbox| other.is_same(&mailbox);
@@ -54,7 +55,7 @@ impl Mailboxes {
         all.entry(stream).or_default().push(mailbox);
     }
 
-    /// Drops what nobody has taken in time, and forgets the mailboxes whose subscribers are gone.
+    /// Drops ADUs that were not taken in time, and removes mailboxes of subscribers that have gone.
     pub(crate) fn sweep(&self, now: Instant) {
         write(&self.of_stream).retain(|_, mailboxes| {
             mailboxes.retain(|mailbox| !mailbox.is_closed());
@@ -65,9 +66,8 @@ impl Mailboxes {
         });
     }
 
-    /// Puts an ADU, of a stream of this reliability, into each mailbox of its stream; returns whether it is in one.
-    ///
-    /// What becomes of it is counted by its delivery.
+    /// Puts an ADU into each mailbox of its stream; returns whether it is in one. Its delivery
+    /// counts the outcome.
     pub(crate) fn post(
         &self,
         adu: &Adu,
@@ -75,42 +75,43 @@ impl Mailboxes {
         reliability: Reliability,
         now: Instant,
     ) -> bool {
-        let mut is_in = false;
+        let mut is_queued = false;
         for mailbox in self.of(adu.header.stream) {
-            is_in |= mailbox.put(adu, delivery, reliability, now);
+            is_queued |= mailbox.put(adu, delivery, reliability, now);
         }
-        delivery.count_if_lasting(is_in, now);
-        is_in
+        delivery.count_if_long_wait(is_queued, now);
+        is_queued
     }
 
-    /// Takes in that of a stream nothing more comes of what is lacking below a sequence.
+    /// Handles that missing ADUs below a sequence will never arrive.
     pub(crate) fn handle_given_up(&self, stream: StreamId, below: Sequence) {
         for mailbox in self.of(stream) {
             mailbox.handle_given_up(below);
         }
     }
 
-    /// Returns whether a stream is held up by a mailbox here.
-    pub(crate) fn is_pressed(&self, stream: StreamId) -> bool {
+    /// Returns whether a mailbox here blocks a stream.
+    pub(crate) fn is_blocked(&self, stream: StreamId) -> bool {
         let all = read(&self.of_stream);
         let of_stream = all.get(&stream).into_iter().flatten();
-        of_stream.into_iter().any(Mailbox::is_pressed)
+        of_stream.into_iter().any(Mailbox::is_blocking)
     }
 
-    /// Waits until a stream is not held up by a mailbox here any more; by one that holds it up for so long, it is no longer.
-    pub(crate) async fn eased(&self, stream: StreamId, clock: &Clock, wait: Duration) {
+    /// Waits until no mailbox here blocks a stream. A mailbox that blocks it for `wait` is no
+    /// longer waited for.
+    pub(crate) async fn unblocked(&self, stream: StreamId, clock: &Clock, wait: Duration) {
         loop {
-            let eased = self.room.eased.notified();
-            tokio::pin!(eased);
-            // Listening before looking: a mailbox that is eased between the two is not missed.
-            eased.as_mut().enable();
-            let pressed = self.of(stream).into_iter();
-            let pressed = pressed.filter_map(|mailbox| mailbox.reading()?.pressed);
-            let Some(since) = pressed.min() else {
+            let unblocked = self.memory.unblocked.notified();
+            tokio::pin!(unblocked);
+            // Register before the check, so that a notification in between is not missed.
+            unblocked.as_mut().enable();
+            let blocking = self.of(stream).into_iter();
+            let blocking = blocking.filter_map(|mailbox| mailbox.reading()?.blocking_since);
+            let Some(since) = blocking.min() else {
                 return;
             };
             tokio::select! {
-                () = eased => {}
+                () = unblocked => {}
                 () = clock.sleep_until(since + wait) => {
                     for mailbox in self.of(stream) {
                         mailbox.give_up(since, clock.now());
@@ -120,15 +121,17 @@ impl Mailboxes {
         }
     }
 
-    /// Returns the mailboxes that hold their streams up.
-    pub(crate) fn pressed(&self) -> Vec<(StreamId, Vec<Reading>)> {
+    /// Returns the mailboxes that block their streams.
+    pub(crate) fn blocking(&self) -> Vec<(StreamId, Vec<Reading>)> {
         let all = read(&self.of_stream);
-        let pressed = all.iter().map(|(stream, mailboxes)| {
+        let blocking = all.iter().map(|(stream, mailboxes)| {
             let readings = mailboxes.iter().filter_map(Mailbox::reading);
-            let pressed = readings.filter(|reading| reading.pressed.is_some());
-            (*stream, pressed.collect::<Vec<_>>())
+            let blocking = readings.filter(|reading| reading.blocking_since.is_some());
+            (*stream, blocking.collect::<Vec<_>>())
         });
-        pressed.filter(|(_, pressed)| !pressed.is_empty()).collect()
+        blocking
+            .filter(|(_, blocking)| !blocking.is_empty())
+            .collect()
     }
 
     fn of(&self, stream: StreamId) -> Vec<Mailbox> {

@@ -1,4 +1,5 @@
-//! Proves that mailboxes are independent, that each ADU is counted once for all of them, and what of the node's room they take.
+//! Proves that mailboxes are independent, that an ADU is counted once for all of them, and how much
+//! memory they take.
 
 use bytes::Bytes;
 use thalweg_core::adu::Header;
@@ -13,7 +14,7 @@ const STREAM: StreamId = StreamId(7);
 
 const SOURCE: NodeId = NodeId([7; 32]);
 
-/// Mailboxes of one stream, and what was counted of it.
+/// Mailboxes of one stream, and its counters.
 struct Rig {
     mailboxes: Mailboxes,
     counts: Arc<StreamCounts>,
@@ -28,7 +29,7 @@ impl Rig {
     }
 
     fn subscribe(&self, in_sequence: bool) -> Inbox {
-        let (mailbox, inbox) = self.mailboxes.make(in_sequence, "a test".into());
+        let (mailbox, inbox) = self.mailboxes.create(in_sequence, "a test".into());
         self.mailboxes.open(STREAM, SOURCE, mailbox);
         inbox
     }
@@ -53,7 +54,7 @@ impl Rig {
             .post(&Adu { header, payload }, &delivery, reliability, now);
     }
 
-    /// Returns how many were delivered, and how many dropped for these causes.
+    /// Returns the number of delivered ADUs, and of dropped ones by cause.
     fn counted(&self) -> (u64, Vec<(&'static str, u64)>) {
         let reading = self.counts.reading();
         (reading.delivered, reading.dropped.into_iter().collect())
@@ -76,7 +77,7 @@ fn millis(millis: u64) -> Instant {
 }
 
 #[test]
-fn stopped_subscriber_costs_another_nothing() {
+fn stopped_subscriber_slows_none() {
     let rig = Rig::new();
     let (stopped, reader) = (rig.subscribe(true), rig.subscribe(true));
     let many = 3 * MAILBOX_ADUS_MAX as u64;
@@ -92,14 +93,14 @@ fn stopped_subscriber_costs_another_nothing() {
         "{waiting:?}"
     );
     drop(stopped);
-    // One of two missed each, but for what waited when it left.
+    // One of two subscribers missed each ADU, except for those that waited when it left.
     let (delivered, dropped) = rig.counted();
     assert!(delivered <= most, "{delivered}");
     assert_eq!(dropped, [("expired", many - delivered)]);
 }
 
 #[test]
-fn adu_counts_as_delivered_when_taken() {
+fn adu_counts_when_taken() {
     let rig = Rig::new();
     let inbox = rig.subscribe(true);
     let deadline = millis(500);
@@ -115,7 +116,7 @@ fn adu_counts_as_delivered_when_taken() {
 }
 
 #[test]
-fn adu_without_deadline_counts_as_delivered_when_put() {
+fn lasting_adu_counts_when_put() {
     let rig = Rig::new();
     let inbox = rig.subscribe(true);
     rig.post(0, 1, Instant::NEVER, Instant::ZERO);
@@ -125,7 +126,7 @@ fn adu_without_deadline_counts_as_delivered_when_put() {
 }
 
 #[test]
-fn adu_after_its_place_was_given_up_is_a_loss() {
+fn adu_after_skipped_place_is_lost() {
     let rig = Rig::new();
     let inbox = rig.subscribe(true);
     let post = |sequence, now| {
@@ -144,7 +145,7 @@ fn adu_after_its_place_was_given_up_is_a_loss() {
 }
 
 #[test]
-fn adu_before_a_subscriber_began_is_no_loss() {
+fn adu_before_first_is_no_loss() {
     let rig = Rig::new();
     let one = rig.subscribe(true);
     let post = |sequence, now| {
@@ -157,7 +158,7 @@ fn adu_before_a_subscriber_began_is_no_loss() {
         post(sequence, Instant::ZERO);
     }
     assert_eq!(taken(&other, Instant::ZERO + START_PATIENCE), [2]);
-    // The first waits for it, the other has begun with a later one.
+    // The first subscriber waits for it; the other started with a later ADU.
     post(1, Instant::ZERO);
     assert_eq!(taken(&one, Instant::ZERO), [0, 1, 2]);
     assert_eq!(taken(&other, late), [4]);
@@ -173,28 +174,28 @@ fn adu_before_a_subscriber_began_is_no_loss() {
 }
 
 #[tokio::test]
-async fn stream_is_pressed_until_its_subscriber_takes() {
+async fn full_mailbox_blocks_stream() {
     let rig = Rig::new();
     let inbox = rig.subscribe(true);
     let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
     for sequence in 0..3 {
         rig.post(sequence, half, Instant::NEVER, Instant::ZERO);
     }
-    assert!(rig.mailboxes.is_pressed(STREAM));
+    assert!(rig.mailboxes.is_blocked(STREAM));
     let clock = Clock::start();
-    let mut eased = Box::pin(rig.mailboxes.eased(STREAM, &clock, Duration::NEVER));
+    let mut unblocked = Box::pin(rig.mailboxes.unblocked(STREAM, &clock, Duration::NEVER));
     tokio::select! {
         biased;
-        () = &mut eased => panic!("nothing was taken"),
+        () = &mut unblocked => panic!("nothing was taken"),
         () = tokio::task::yield_now() => {}
     }
     assert!(inbox.poll(Instant::ZERO).is_some());
-    eased.await;
-    assert!(!rig.mailboxes.is_pressed(STREAM));
+    unblocked.await;
+    assert!(!rig.mailboxes.is_blocked(STREAM));
 }
 
 #[tokio::test]
-async fn stream_goes_on_without_a_subscriber_after_its_wait() {
+async fn stream_resumes_after_wait() {
     let rig = Rig::new();
     let _inbox = rig.subscribe(true);
     let half = MAILBOX_BYTES_MAX.as_bytes() as usize / 2;
@@ -202,18 +203,18 @@ async fn stream_goes_on_without_a_subscriber_after_its_wait() {
         rig.post(sequence, half, Instant::NEVER, Instant::ZERO);
     }
     let wait = Duration::from_millis(20);
-    rig.mailboxes.eased(STREAM, &Clock::start(), wait).await;
-    assert!(!rig.mailboxes.is_pressed(STREAM));
+    rig.mailboxes.unblocked(STREAM, &Clock::start(), wait).await;
+    assert!(!rig.mailboxes.is_blocked(STREAM));
     rig.post(3, half, Instant::NEVER, Instant::ZERO);
     assert_eq!(rig.counted(), (3, vec![("overflow", 1)]));
 }
 
 #[test]
-fn closed_mailbox_gives_its_room_back() {
+fn closed_mailbox_frees_memory() {
     let rig = Rig::new();
     let inbox = rig.subscribe(false);
     rig.post(0, 1000, Instant::NEVER, Instant::ZERO);
-    let taken = || rig.mailboxes.room.bytes();
+    let taken = || rig.mailboxes.memory.bytes();
     assert_eq!(taken(), 1000);
     drop(inbox);
     assert_eq!(taken(), 0);
