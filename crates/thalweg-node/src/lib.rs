@@ -1,8 +1,8 @@
 //! The Thalweg daemon as a library.
 //!
-//! *The idea.* [`Node::load`] assembles a node from a [`Config`] and [`Node::run`] runs it until it is told to stop:
-//! the one way in which the daemon, the demo, the tests and every other program start one. A [`Handle`] publishes and
-//! subscribes; [`local`] does the same from another process.
+//! *The idea.* [`Node::load`] assembles a node from a [`Config`] and [`Node::run`] runs it until it
+//! is told to stop; the daemon, the demo, the tests and every other program start a node this way.
+//! A [`Handle`] publishes and subscribes; [`local`] does the same from another process.
 //!
 //! | room | what lives there |
 //! |---|---|
@@ -10,16 +10,16 @@
 //! | [`node`] | assembly and shutdown |
 //! | `control` | the driver of `thalweg_core::control`: records, plans, subscriptions |
 //! | `forward` | the data path: `thalweg_lift::route` with links, mailboxes, counters |
-//! | [`fabric`] | what a node keeps of its fabric, tickets as text, joining |
+//! | [`fabric`] | the node's state of its fabric, tickets as text, joining |
 //! | `envelope` | stream keys, sealed for one node |
 //! | [`handle`] | publish and subscribe, in this process |
 //! | [`local`] | the same over a Unix socket |
 //! | [`transfer`] | files, sent and received over the local socket |
-//! | `waiting` | connections that ask for nothing yet |
+//! | `waiting` | connections without a request yet |
 //! | `admin` | health, metrics and status over HTTP |
-//! | [`status`] | how a node is, as data |
+//! | [`status`] | the status of a node, as data |
 //!
-//! *What it does not do.* It knows no medium: a relay that cannot link a codec cannot leak one.
+//! *What it does not do.* It knows no media: a relay that links no codec cannot leak through one.
 #![forbid(unsafe_code)]
 
 mod admin;

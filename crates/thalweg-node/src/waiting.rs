@@ -1,32 +1,33 @@
-//! Connections that ask for nothing yet, so many at once.
+//! A bounded set of connections that have not sent a request yet.
 //!
-//! *The idea.* Whoever connects is let in at once, and of those that have not said what they want the oldest
-//! leaves when there are too many. So a program that asks as soon as it has connected is served however many
-//! others only dribble.
+//! *The idea.* Each connection is accepted at once. When too many have not sent a request, the
+//! oldest of them is closed. So a program that sends its request right after it connects is served,
+//! however many others stay idle.
 //!
 //! ```text
-//! enter ─► place ─► has asked: dropped
-//!            └────► the room is full, and it is the oldest: wanted back
+//! enter ─► place ─► request received: dropped
+//!            └────► the room is full, and it is the oldest: revoked
 //! ```
 //!
-//! *What it does not do.* It closes no connection: whoever holds the place does, when it is wanted back.
+//! *What it does not do.* It closes no connection; the holder of a revoked place does.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// How long a connection has whose place is wanted back, for many may come at once, each with its question.
-pub(crate) const LAST_CHANCE: Duration = Duration::from_millis(200);
+/// How long a connection may take after its place was revoked, since many may connect at once, each
+/// with a request.
+pub(crate) const REVOKE_GRACE: Duration = Duration::from_millis(200);
 
-/// The places of connections that wait.
+/// The places of waiting connections.
 pub(crate) struct WaitingRoom {
     places: usize,
-    /// The oldest first; dropped, its place is wanted back.
+    /// The oldest first; dropping a sender revokes its place.
     taken: VecDeque<oneshot::Sender<()>>,
 }
 
-/// A place, for as long as it is held.
+/// A place in the room, held for as long as the connection waits.
 pub(crate) struct WaitingPlace(oneshot::Receiver<()>);
 
 impl WaitingRoom {
@@ -37,8 +38,7 @@ impl WaitingRoom {
         }
     }
 
-    /// Gives a place; where there is none left, that of the connection that has waited for longest is wanted
-    /// back.
+    /// Returns a place; if none is free, revokes the oldest.
     pub(crate) fn enter(&mut self) -> WaitingPlace {
         if self.taken.len() >= self.places {
             self.taken.retain(|place| !place.is_closed());
@@ -53,9 +53,9 @@ impl WaitingRoom {
 }
 
 impl WaitingPlace {
-    /// Waits until the place is wanted back.
-    pub(crate) async fn wanted_back(&mut self) {
-        // Nothing is ever sent.
+    /// Waits until the place is revoked.
+    pub(crate) async fn revoked(&mut self) {
+        // Nothing is ever sent; the close of the channel is the signal.
         let _ = (&mut self.0).await;
     }
 }

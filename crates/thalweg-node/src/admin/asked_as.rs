@@ -1,9 +1,11 @@
-//! Whom a request to a loopback address takes this node for.
+//! Checks the `Host` of requests to a loopback address: protection against DNS rebinding.
 //!
-//! *The idea.* A page of any site may have its own name resolve to 127.0.0.1, and its scripts then read what is answered there as if
-//! it were their site's. What gives it away is `Host`: it bears that name. So on loopback only addresses and `localhost` are answered.
+//! *The idea.* A web page of any site can let its own name resolve to 127.0.0.1; its scripts then
+//! read the answers as if they came from that site. The `Host` header gives it away, since it
+//! carries that name. So on loopback only requests to an IP address or `localhost` are answered.
 //!
-//! *What it does not do.* Where the API listens on an address that others reach it has whatever name they gave it, so all are answered.
+//! *What it does not do.* An API on an address that others reach may have any name, so all its
+//! requests are answered.
 //!
 //! *Sources.* RFC 9110 §7.2 (`Host`), §15.5.20 (421); RFC 6761 §6.3 (`localhost`).
 
@@ -14,15 +16,15 @@ use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Answers a request to an address or to `localhost`, and no other.
+/// Passes on a request to an address or to `localhost`; answers others with 421.
 pub(super) async fn check(request: Request, next: Next) -> Response {
-    // What names no host at all comes from no browser.
+    // A request without a host comes from no browser.
     let host = request.headers().get(header::HOST);
-    let foreign = host.filter(|host| !host.to_str().is_ok_and(is_here));
+    let foreign = host.filter(|host| !host.to_str().is_ok_and(is_local_host));
     if let Some(foreign) = foreign {
         let foreign = String::from_utf8_lossy(foreign.as_bytes());
         let reason = format!(
-            "this API is asked as {foreign:?}: on loopback it answers to an address and to localhost\n"
+            "this API does not answer for host {foreign:?}: on loopback it answers only for an address or localhost\n"
         );
         return (StatusCode::MISDIRECTED_REQUEST, reason).into_response();
     }
@@ -30,7 +32,7 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
 }
 
 /// Returns whether a `Host` is an address or `localhost`, with a port or without.
-fn is_here(host: &str) -> bool {
+fn is_local_host(host: &str) -> bool {
     if let Some(rest) = host.strip_prefix('[') {
         let (address, port) = rest.split_once(']').unwrap_or_default();
         return address.parse::<Ipv6Addr>().is_ok() && (port.is_empty() || is_port(port));
@@ -49,10 +51,10 @@ fn is_port(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_here;
+    use super::is_local_host;
 
     #[test]
-    fn addresses_and_localhost_are_here_and_other_names_are_not() {
+    fn only_addresses_and_localhost_pass() {
         for host in [
             "localhost",
             "LocalHost:7481",
@@ -63,7 +65,7 @@ mod tests {
             "[::1]",
             "[::1]:7481",
         ] {
-            assert!(is_here(host), "{host}");
+            assert!(is_local_host(host), "{host}");
         }
         for host in [
             "",
@@ -81,7 +83,7 @@ mod tests {
             "127.0.0.1:7481:7481",
             "127.0.0.1:70000",
         ] {
-            assert!(!is_here(host), "{host}");
+            assert!(!is_local_host(host), "{host}");
         }
     }
 }

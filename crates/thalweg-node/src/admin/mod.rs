@@ -1,9 +1,10 @@
 //! The admin API: health, metrics and status over HTTP, on loopback unless configured.
 //!
-//! *The idea.* One source, [`crate::Status`]: `/api/status` prints it, `/api/nodes`, `/api/links`, `/api/streams` and
-//! `/api/plans` print its parts, and `/metrics` is the same numbers in Prometheus' words, so no two of them disagree.
+//! *The idea.* All of it comes from [`crate::Status`]: `/api/status` prints it, `/api/nodes`,
+//! `/api/links`, `/api/streams` and `/api/plans` print its parts, and `/metrics` has the same
+//! numbers in Prometheus' format, so they always agree.
 //!
-//! *What it does not do.* It changes nothing: the API only reads.
+//! *What it does not do.* It changes nothing; the API is read-only.
 
 mod asked_as;
 mod metrics;
@@ -47,7 +48,7 @@ impl Server {
     }
 
     pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
-        // A node that is gone altogether stops the API as well.
+        // The wait also ends, with an error, if the node is dropped.
         let stopped = stopping.wait_for(|stop| *stop);
         let router = router(self.handle);
         let router = if self.address.ip().is_loopback() {

@@ -1,9 +1,9 @@
-//! HTTP on a listening socket, so many connections at once and none for nothing.
+//! HTTP on a listening socket, with a bounded number of connections.
 //!
-//! *The idea.* A connection is a descriptor that links and programs lack. So there are a few places, and
-//! whoever has one must send the head of a request within seconds, the first as each that follows. A
-//! connection is accepted at once, and where there is no place the oldest one ends: whoever asks is answered,
-//! however many others dribble. One that is being answered has a moment more.
+//! *The idea.* A connection holds a descriptor that links and programs may need. So the number of
+//! places is small, and each request's head must arrive within seconds. A connection is accepted at
+//! once; if no place is free, the oldest connection is closed. So a request is answered however
+//! many connections stay idle. A request that is being answered gets a moment more.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -24,18 +24,18 @@ use thalweg_net::task::alone;
 use tokio::net::TcpListener;
 use tracing::{debug, warn};
 
-use crate::waiting::{LAST_CHANCE, WaitingRoom};
+use crate::waiting::{REVOKE_GRACE, WaitingRoom};
 
-/// Connections at once; when more come the oldest ends.
+/// Maximum number of connections; beyond it the oldest is closed.
 const CONNECTIONS_MAX: usize = 64;
 
 /// How long the head of a request may take, from when the connection is ready for it.
 const HEAD_MAX: Duration = Duration::from_secs(10);
 
-/// How long requests that are being answered may still take when the node ends.
-const GOODBYE_MAX: Duration = Duration::from_secs(2);
+/// How long requests that are being answered may take when the node ends.
+const SHUTDOWN_MAX: Duration = Duration::from_secs(2);
 
-/// How long nothing is accepted after that has failed, as where there are no descriptors left.
+/// How long to accept nothing after a failed accept, for example without free descriptors.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Answers requests until `stopped` is ready.
@@ -47,7 +47,7 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stopped: impl F
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!(%error, "admin API accepts no connection");
+                    warn!(%error, "admin API failed to accept a connection");
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
@@ -63,11 +63,11 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stopped: impl F
                 tokio::pin!(connection);
                 let served = tokio::select! {
                     served = &mut connection => served,
-                    () = place.wanted_back() => {
-                        debug!(%peer, "admin API: too many connections, and this is the oldest");
-                        let mut left = tokio::time::timeout(LAST_CHANCE, &mut connection).await;
+                    () = place.revoked() => {
+                        debug!(%peer, "admin API: too many connections; closing the oldest");
+                        let mut left = tokio::time::timeout(REVOKE_GRACE, &mut connection).await;
                         if left.is_err() && answering.load(Relaxed) > 0 {
-                            left = tokio::time::timeout(GOODBYE_MAX, connection).await;
+                            left = tokio::time::timeout(SHUTDOWN_MAX, connection).await;
                         }
                         left.unwrap_or(Ok(()))
                     }
@@ -82,8 +82,8 @@ pub(super) async fn serve(listener: TcpListener, router: Router, stopped: impl F
         _ = stopped => {}
         () = accepting => {}
     }
-    // Who does not read its answer is not waited for.
-    let _ = tokio::time::timeout(GOODBYE_MAX, connections.shutdown()).await;
+    // A client that does not read its answer is not waited for.
+    let _ = tokio::time::timeout(SHUTDOWN_MAX, connections.shutdown()).await;
 }
 
 /// Answers requests, and counts those that are being answered.

@@ -54,9 +54,9 @@ impl Control {
         let Some(LedgerStatus { losses, .. }) = self.ledger_status(stream) else {
             return;
         };
-        publishing.losses.send_if_modified(|told| {
-            let is_news = *told != losses;
-            *told = losses;
+        publishing.losses.send_if_modified(|last| {
+            let is_news = *last != losses;
+            *last = losses;
             is_news
         });
     }

@@ -1,8 +1,9 @@
-//! What a program does with a node: publish, subscribe, ask how things are.
+//! The interface of a running node to programs: publish, subscribe, query.
 //!
-//! *The idea.* A [`Handle`] is cheap to clone and talks to the control task by messages; a [`Publisher`] puts ADUs on
-//! the data path itself, without asking anybody, and a [`Subscriber`] takes from its own mailbox. The demo, the local
-//! socket and the tests use this one interface.
+//! *The idea.* A [`Handle`] is cheap to clone and talks to the control task by messages. A
+//! [`Publisher`] puts ADUs on the data path directly, and a [`Subscriber`] takes them from its own
+//! mailbox; neither goes through the control task. The demo, the local socket and the tests use
+//! this one interface.
 //!
 //! *What it does not do.* It knows no media: payloads are bytes.
 
@@ -38,7 +39,7 @@ pub use sendable::Sendable;
 pub use subscriber::{Subscriber, SubscriberEvent};
 pub use tracer::Tracer;
 
-/// A way to use a running node.
+/// A handle to a running node.
 #[derive(Clone)]
 pub struct Handle {
     pub(crate) id: NodeId,
@@ -48,20 +49,21 @@ pub struct Handle {
     pub(crate) inputs: mpsc::Sender<Input>,
 }
 
-/// What is subscribed to, and how its ADUs are to come.
+/// What to subscribe to, and how to deliver it.
 #[derive(Clone, Debug)]
 pub struct SubscribeOptions {
     /// The stream's name.
     pub name: StreamName,
-    /// Whether ADUs come in sequence, waiting for missing ones while that helps; else as they arrive.
+    /// Whether ADUs are delivered in sequence, waiting for missing ones while that may help;
+    /// otherwise as they arrive.
     pub in_sequence: bool,
 }
 
-/// A stream cannot be published, or an ADU not sent.
+/// Why a stream cannot be published, or an ADU not sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PublishError {
-    /// The control plane does not take the stream.
+    /// The control plane refuses the stream.
     #[error(transparent)]
     Refused(#[from] control::PublishError),
     /// The payload is above `limits::ADU_PAYLOAD_BYTES_MAX`.
@@ -72,12 +74,12 @@ pub enum PublishError {
         /// The limit.
         limit: usize,
     },
-    /// What is said of an ADU makes no sense.
+    /// The ADU's description is invalid.
     #[error("ADU {sequence} is refused: {why}")]
     BadAdu {
         /// Its number in the stream.
         sequence: u64,
-        /// What is wrong.
+        /// The mistake.
         why: String,
     },
     /// The node has stopped.
@@ -86,7 +88,7 @@ pub enum PublishError {
 }
 
 impl PublishError {
-    /// Returns whether it may be otherwise in a moment: a stream of this name is published, or still ends.
+    /// Returns whether a retry may succeed soon: a stream of this name is published, or still ends.
     pub const fn is_taken(&self) -> bool {
         matches!(self, Self::Refused(control::PublishError::Taken(_)))
     }
@@ -108,27 +110,28 @@ impl Handle {
         &self.tcp_addresses
     }
 
-    /// Returns whether nobody is left who would do what is asked.
+    /// Returns whether the control task has ended.
     pub(crate) fn is_stopped(&self) -> bool {
         self.inputs.is_closed()
     }
 
-    /// Returns the time on the node's clock, which deadlines in its headers are on.
+    /// Returns the time on the node's clock; deadlines in headers are on it.
     pub fn now(&self) -> Instant {
         self.forwarder.clock.now()
     }
 
-    /// Announces a stream and returns what puts ADUs on it.
+    /// Announces a stream and returns its publisher.
     pub async fn publish(&self, publication: Publication) -> Result<Publisher, PublishError> {
         self.announce(publication, None).await
     }
 
-    /// Announces a stream whose plan is given and not made: its parts, from this node to the one sink it serves.
+    /// Announces a stream with a given plan: its parts, from this node to the one sink that it
+    /// serves.
     ///
-    /// For experiments and for operators who know better than a planner; the publication's own planner is not asked.
-    /// Each node still checks its part.
+    /// For experiments, and for operators who know better than a planner; the publication's own
+    /// planner is not asked. Each node still checks its part.
     ///
-    /// Fails   also for a confidential stream, for nobody would check that the plan seals it
+    /// Fails   also for a confidential stream, since nothing would check that the plan seals it
     pub async fn publish_by(
         &self,
         publication: Publication,
@@ -161,7 +164,7 @@ impl Handle {
             .await
     }
 
-    /// Subscribes for a program that people know by these words.
+    /// Subscribes for a program with this display name.
     pub(crate) async fn subscribe_as(
         &self,
         options: SubscribeOptions,
@@ -170,7 +173,7 @@ impl Handle {
         let mailboxes = &self.forwarder.mailboxes;
         let (mailbox, inbox) = mailboxes.create(options.in_sequence, subscriber);
         let name = options.name.clone();
-        // A stopped node drops the mailbox, and the subscriber sees the end.
+        // A stopped node drops the mailbox; the subscriber then sees the end.
         let _ = self
             .inputs
             .send(Input::Command(Command::Subscribe { name, mailbox }))
@@ -178,20 +181,22 @@ impl Handle {
         Subscriber::new(options, inbox, self.forwarder.clock, self.inputs.clone())
     }
 
-    /// Returns how the node, its links and its streams are; `None` if it has stopped.
+    /// Returns the status of the node, its links and its streams; `None` if it has stopped.
     pub async fn status(&self) -> Option<Status> {
         self.ask(|reply| Command::Status { reply }).await
     }
 
-    /// Has the node go by a configuration as far as it can while it runs, and returns what became of it.
+    /// Applies the reloadable part of a configuration, and returns the result; `None` if the node
+    /// has stopped.
     ///
-    /// Fails   with the mistake, where a peer of it is this node itself; nothing is taken over then. None: the node has stopped
+    /// Fails   with the mistake if a peer is this node itself; nothing is applied then
     pub async fn reload(&self, config: Config) -> Option<Result<Reloaded, TextError>> {
         let config = Box::new(config);
         self.ask(|reply| Command::Reload { config, reply }).await
     }
 
-    /// Says that the node leaves, and waits until no plan of others leads on from here any more.
+    /// Announces that the node leaves, and waits until no plan of another source continues through
+    /// it.
     pub(crate) fn leave(&self) -> impl Future<Output = ()> + Send + use<> {
         let handle = self.clone();
         async move {
@@ -199,17 +204,17 @@ impl Handle {
         }
     }
 
-    /// Gives out a ticket, as text.
+    /// Issues a ticket, as text.
     ///
-    /// Fails   where this node may not invite, or may not grant that much
+    /// Fails   if this node may not invite, or may not grant these rights
     pub async fn invite(&self, request: InviteRequest) -> Result<String, AdmissionError> {
         let ticket = self.ask(|reply| Command::Invite { request, reply }).await;
         ticket.ok_or(AdmissionError::Stopped)?
     }
 
-    /// Plans between two nodes of the map, said by their names or keys, for a stream or for any.
+    /// Plans between two nodes of the map, given by name or key, for a stream or for any.
     ///
-    /// Fails   where one of them, or the stream, is not known
+    /// Fails   if a node or the stream is unknown
     pub async fn route(
         &self,
         from: &str,
@@ -227,9 +232,9 @@ impl Handle {
         ways.ok_or(RouteError::Stopped)?
     }
 
-    /// Revokes all grants of a node, said by its name or key, and returns what was done as a sentence.
+    /// Revokes all grants of a node, given by name or key, and returns the result as a sentence.
     ///
-    /// Fails   where this node may not revoke them, or nobody has that name
+    /// Fails   if this node may not revoke them, or no node has this name
     pub async fn revoke(&self, node: &str) -> Result<String, AdmissionError> {
         let node = node.to_string();
         let done = self.ask(|reply| Command::Revoke { node, reply }).await;

@@ -18,27 +18,30 @@ use crate::control::{Command, Input, Published};
 use crate::forward::StreamReading;
 use crate::status::LedgerStatus;
 
-/// How long the end of a stream waits for what is under way without a deadline, and for room for what it says itself.
+/// How long the end of a stream waits for ADUs without a deadline that are under way, and for room
+/// for its end marker.
 pub(crate) const FINISH_MAX: StdDuration = StdDuration::from_secs(30);
 
-/// How long the end of a stream waits for a sink to have something new: longer than a dead link takes to leave the map (8 s). How long
-/// it does in all is bounded by their pace ([`thalweg_core::session::Keep::poll_acknowledged`]).
-const LINGER_MAX: Duration = Duration::from_secs(10);
+/// How long the end of a stream waits for progress of a sink: longer than a dead link takes to leave
+/// the map (8 s). The sinks' pace bounds the total
+/// ([`thalweg_core::session::Keep::poll_acknowledged`]).
+const DRAIN_MAX: Duration = Duration::from_secs(10);
 
-/// The same for a stream that must be whole: as long as what is kept of it may be sent again.
-const LINGER_FULL_MAX: Duration = KEEP_AGE_MAX;
+/// The same for a stream that must arrive whole: as long as its kept ADUs may be resent.
+const DRAIN_FULL_MAX: Duration = KEEP_AGE_MAX;
 
-/// How long the end of a stream waits for the last accounts of its nodes: a report each second, and the way.
+/// How long the end of a stream waits for the nodes' last accounts: one report interval of a
+/// second, and the path.
 const ACCOUNTS_MAX: StdDuration = StdDuration::from_secs(2);
 
-/// How long it is looked whether something that was lost is taken back after all: sinks tell at the end of a stream what
-/// they have, but 730 ms after their last word where that was a moment ago, and a relay may keep it for 300 ms.
-const TAKEN_BACK_MAX: StdDuration = StdDuration::from_secs(1);
+/// How long a loss is watched for its withdrawal. Sinks report their final receipt at the end of a
+/// stream, but up to 730 ms after a recent report, and a relay may delay it by 300 ms.
+const WITHDRAWAL_MAX: StdDuration = StdDuration::from_secs(1);
 
-/// How often it is looked whether they have come.
-const ACCOUNTS_LOOK: StdDuration = StdDuration::from_millis(25);
+/// How often to check for the last accounts.
+const ACCOUNTS_POLL: StdDuration = StdDuration::from_millis(25);
 
-/// Puts ADUs on a stream.
+/// Publishes ADUs on a stream.
 pub struct Publisher {
     handle: Handle,
     name: StreamName,
@@ -49,38 +52,38 @@ pub struct Publisher {
     finished: bool,
 }
 
-/// An ADU as its producer describes it; stream, sequence, plan and deadline are filled in.
+/// An ADU as its producer describes it; the publisher fills in stream, sequence, plan and deadline.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
-    /// When it is due in the medium.
+    /// Its presentation time in the medium.
     pub media_time: MediaTime,
-    /// How much it matters.
+    /// Its importance.
     pub importance: Importance,
     /// Its layer.
     pub layer: u8,
-    /// What is true of it.
+    /// `KEY` and `DISCARDABLE`; nodes set the others.
     pub flags: Flags,
-    /// How many sequences back the ADU lies that it needs; 0 for none.
+    /// Distance in sequences to the ADU that it depends on; 0 for none.
     pub depends_on: u32,
     /// Its payload.
     pub payload: Bytes,
 }
 
-/// What became of a stream's ADUs.
+/// The fate of a stream's ADUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct PublishSummary {
-    /// ADUs that the producer gave.
+    /// ADUs published by the producer.
     pub produced: u64,
     /// The counters of the producer's node.
     #[serde(flatten)]
     pub counts: StreamReading,
-    /// What the nodes of its path say.
+    /// The ledger, from the reports of the path's nodes.
     pub ledger: LedgerStatus,
 }
 
 impl Outgoing {
-    /// Checks what a program says of its ADU of this number, on a stream of so many layers: nobody after this
-    /// does.
+    /// Checks the description of ADU number `sequence` on a stream of `layers` layers. No later
+    /// stage checks it.
     fn check(&self, sequence: u64, layers: usize) -> Result<(), PublishError> {
         let (bytes, limit) = (self.payload.len(), ADU_PAYLOAD_BYTES_MAX);
         if bytes > limit {
@@ -95,10 +98,13 @@ impl Outgoing {
                 Flags::DISCARDABLE.bits()
             )
         } else if usize::from(self.layer) >= layers {
-            format!("it is of layer {}, and the stream has {layers}", self.layer)
+            format!(
+                "its layer is {}, and the stream has {layers} layers",
+                self.layer
+            )
         } else if u64::from(self.depends_on) > sequence {
             format!(
-                "it depends on the ADU {} before it, and there are {sequence}",
+                "it depends on the ADU {} before it, and only {sequence} precede it",
                 self.depends_on
             )
         } else {
@@ -132,7 +138,7 @@ impl Publisher {
         &self.name
     }
 
-    /// Returns the stream's eight bytes on the wire.
+    /// Returns the stream's id: eight bytes on the wire.
     pub const fn stream(&self) -> StreamId {
         self.published.stream
     }
@@ -144,7 +150,7 @@ impl Publisher {
 
     /// Waits until a plan serves at least one subscriber.
     ///
-    /// Fails   the node stopped
+    /// Fails   if the node stopped
     pub async fn wanted(&mut self) -> Result<(), PublishError> {
         let wanted = self
             .published
@@ -154,27 +160,29 @@ impl Publisher {
         wanted.map(drop).map_err(|_| PublishError::Stopped)
     }
 
-    /// Returns a watch on the plans in force, for who wants to know of a change.
+    /// Returns a watch on the plans in force.
     pub fn plans(&self) -> watch::Receiver<Vec<Epoch>> {
         self.published.active.clone()
     }
 
-    /// Returns what follows how fast the stream can be sent, for an encoder in a task of its own.
+    /// Returns a follower of the rate at which the stream can be sent, for an encoder in its own
+    /// task.
     pub fn sendable(&self) -> Sendable {
         let forwarder = std::sync::Arc::clone(&self.handle.forwarder);
         Sendable::new(forwarder, self.published.stream, self.plans())
     }
 
-    /// Returns what follows which of the stream's ADUs did not arrive, where and why.
+    /// Returns a follower of the stream's losses: where and why.
     pub fn losses(&self) -> Losses {
         let losses = self.published.losses.upgrade();
         Losses::new(losses.map(|losses| losses.subscribe()))
     }
 
-    /// Sends an ADU under every plan in force; without one it is dropped, and counted, unless the stream's needs say that it is
-    /// held.
+    /// Sends an ADU under every plan in force. Without one it is dropped and counted, unless the
+    /// stream's needs have it held.
     ///
-    /// Waits while too many are under way; what has a deadline ends by it, so such a wait is short.
+    /// Waits while too many ADUs are under way; a deadline bounds this wait for streams that have
+    /// one.
     pub async fn send(&mut self, outgoing: Outgoing) -> Result<Sequence, PublishError> {
         outgoing.check(self.sequence, self.layers)?;
         let sequence = Sequence(self.sequence);
@@ -215,21 +223,22 @@ impl Publisher {
         Ok(())
     }
 
-    /// Returns what became of the ADUs so far, as the nodes of the path have told by now.
+    /// Returns the summary so far, from the reports that have arrived by now.
     pub async fn summary(&self) -> PublishSummary {
-        self.known(false).await.0
+        self.request_summary(false).await.0
     }
 
-    /// Returns the same, and whether it is known how much was given by the plans that brought the end, if it was sent. The last
-    /// that is asked goes by what the sinks say that they have as well, for no more of what nodes tell is waited for.
-    async fn known(&self, is_last: bool) -> (PublishSummary, bool) {
+    /// Returns the summary, and whether the number of ADUs is known that the plans that carried the
+    /// end have taken. The last call also counts the sinks' receipts, since no further report is
+    /// waited for.
+    async fn request_summary(&self, is_last: bool) -> (PublishSummary, bool) {
         let ledger = self.handle.ask(|reply| Command::Ledger {
             stream: self.published.stream,
             ended: self.published.outlet.ended(),
             is_last,
             reply,
         });
-        // A node that has stopped says no more.
+        // A stopped node reports no more.
         let (ledger, knows_given) = ledger.await.unwrap_or((None, true));
         let summary = PublishSummary {
             produced: self.sequence,
@@ -239,71 +248,74 @@ impl Publisher {
         (summary, knows_given)
     }
 
-    /// Waits until it is known what became of every ADU, or must be; returns the summary.
+    /// Waits until the fate of every ADU is known, or the time for that is over; returns the
+    /// summary.
     async fn settled_summary(&self) -> PublishSummary {
         let begin = tokio::time::Instant::now();
         loop {
-            let (summary, knows_given) = self.known(false).await;
+            let (summary, knows_given) = self.request_summary(false).await;
             let ledger = &summary.ledger;
             let mut lost = ledger.losses.iter().map(|loss| loss.cause);
-            let is_revocable = lost.any(|cause| cause != DropCause::NoSubscriber.name());
-            let least = if is_revocable {
-                TAKEN_BACK_MAX
+            let may_be_withdrawn = lost.any(|cause| cause != DropCause::NoSubscriber.name());
+            let least = if may_be_withdrawn {
+                WITHDRAWAL_MAX
             } else {
                 StdDuration::ZERO
             };
-            let passed = begin.elapsed();
+            let elapsed = begin.elapsed();
             let is_known = knows_given && ledger.open == 0;
-            if is_known && passed >= least || passed >= ACCOUNTS_MAX {
-                return self.known(true).await.0;
+            if is_known && elapsed >= least || elapsed >= ACCOUNTS_MAX {
+                return self.request_summary(true).await.0;
             }
-            tokio::time::sleep(ACCOUNTS_LOOK).await;
+            tokio::time::sleep(ACCOUNTS_POLL).await;
         }
     }
 
-    /// Returns how long the end of the stream waits for a sink to have something new.
-    fn linger(&self) -> Duration {
+    /// Returns how long the end of the stream waits for progress of a sink.
+    fn drain_time(&self) -> Duration {
         let usual = match self.needs.reliability {
-            Reliability::Full => LINGER_FULL_MAX,
-            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => LINGER_MAX,
+            Reliability::Full => DRAIN_FULL_MAX,
+            Reliability::None | Reliability::UntilDeadline | Reliability::Repaired => DRAIN_MAX,
         };
         usual.max(self.needs.hold)
     }
 
-    /// Returns how many ADUs, the first, need not be given again if the node is lost now: the next node has
-    /// them, or they are given up. It may be more that have ended, for they end in any order.
+    /// Returns the number of leading ADUs that need not be published again if the node is lost now:
+    /// the next node has them, or they were dropped. More ADUs may have ended, since they end in
+    /// any order.
     pub(crate) fn settled(&self) -> u64 {
         self.sequence
             .saturating_sub(self.published.outlet.unsettled())
     }
 
-    /// Returns what frees the stream's name though the stream still ends, for when its program is gone.
+    /// Returns a future that frees the stream's name while the stream still ends, for a program
+    /// that has exited.
     pub(crate) fn release(&self) -> impl Future<Output = ()> + Send + use<> {
         let inputs = self.handle.inputs.clone();
         let stream = self.published.stream;
         async move {
-            // A node that has stopped has no names.
+            // A stopped node holds no names.
             let _ = inputs.send(Input::Command(Command::Drain { stream })).await;
         }
     }
 
-    /// Ends the stream: waits for what is under way and for its sinks' word, tells the subscribers, and withdraws the
-    /// announcement.
+    /// Ends the stream: waits for ADUs under way and the sinks' receipts, notifies the subscribers,
+    /// and withdraws the announcement.
     pub async fn finish(self) -> PublishSummary {
         let end = route::end(self.header());
         self.end(end).await
     }
 
-    /// Leaves the stream without ending it: its name is free at once, what was given is still carried to the
-    /// sinks that it has, and its subscribers are told that it is not complete, and wait for the next of its
-    /// name.
+    /// Leaves the stream without finishing it. Its name is free at once, and what was published is
+    /// still carried to its sinks. The subscribers learn that the stream is incomplete, and wait
+    /// for the next of its name.
     pub async fn cut_off(self) -> PublishSummary {
         self.release().await;
         let end = route::cut_off(self.header());
         self.end(end).await
     }
 
-    /// Returns the header of the ADU that follows.
+    /// Returns the header of the next ADU.
     const fn header(&self) -> Header {
         Header::new(self.published.stream, Sequence(self.sequence))
     }
@@ -312,33 +324,34 @@ impl Publisher {
         let mut plans = self.plans();
         tokio::select! {
             () = self.drain(end) => {}
-            // The node has withdrawn the stream, for others lack its room.
+            // The node withdraws the stream if others need its room.
             _ = plans.wait_for(|_| false) => {}
         }
-        // Asked before the stream is withdrawn, for its accounts go with it.
+        // Before the stream is withdrawn, since that removes its accounts.
         let summary = self.settled_summary().await;
         self.finished = true;
         let command = Command::Unpublish {
             stream: self.published.stream,
         };
-        // A node that has stopped has withdrawn it already.
+        // A stopped node has withdrawn the stream already.
         let _ = self.handle.inputs.send(Input::Command(command)).await;
         summary
     }
 
-    /// Waits until the sinks have what was given, and its end, or for as long as that is waited for.
+    /// Waits until the sinks have all ADUs and the end, or the time for that is over.
     async fn drain(&self, end: Adu) {
         let outlet = std::sync::Arc::clone(&self.published.outlet);
         let counts = outlet.counts();
-        // A stream may be over before the plan of a sink that waits for it is in force.
+        // The stream may end before the plan of a waiting sink is in force.
         outlet.opening_settled().await;
-        // What has a deadline settles by it; without one, a link that has stopped moving must not hold us for ever.
+        // ADUs with a deadline settle by it. The timeout bounds the wait for others on a stalled
+        // link.
         let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
-        // A sink that has stopped reading holds up its end like anything else.
+        // A sink that has stopped reading blocks the end marker as well.
         let ended = tokio::time::timeout(FINISH_MAX, self.carry(end)).await;
         if matches!(ended, Ok(Ok(()))) {
             let _ = tokio::time::timeout(FINISH_MAX, counts.settled(0)).await;
-            outlet.settled(self.linger()).await;
+            outlet.settled(self.drain_time()).await;
             let flushed = self.handle.forwarder.flush(self.published.stream);
             let _ = tokio::time::timeout(FINISH_MAX, flushed).await;
         }
@@ -351,8 +364,8 @@ impl Drop for Publisher {
             let command = Command::Unpublish {
                 stream: self.published.stream,
             };
-            // A full queue would need waiting, which a drop cannot: the control task sees the watch close at its next
-            // tick.
+            // A drop cannot wait for a full queue; the control task sees the watch close at its
+            // next tick.
             let _ = self.handle.inputs.try_send(Input::Command(command));
         }
     }

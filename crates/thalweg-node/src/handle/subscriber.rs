@@ -1,9 +1,9 @@
 //! The subscriber's end of a stream.
 //!
-//! *The idea.* A stream that has come to its end is the end for who reads it, unless another node publishes
-//! the name too: the node knows, and is asked. A stream that was cut off is no end: its reader is told, and
-//! waits for the next of its name. What comes in sequence is in it already in its mailbox, whose [`Inbox`]
-//! this reads.
+//! *The idea.* A finished stream is the end for its reader, unless another node publishes the name
+//! too; the node knows, so the subscriber asks it. A stream that was cut off does not end the
+//! subscription: the reader gets a notice, and the subscriber waits for the next stream of the
+//! name. In-sequence delivery is done by the mailbox; this reads its [`Inbox`].
 
 use thalweg_core::adu::{Adu, Flags};
 use thalweg_core::control::{EndCause, Notice};
@@ -17,38 +17,39 @@ use super::SubscribeOptions;
 use crate::control::{Command, Input};
 use crate::forward::{Inbox, Mail};
 
-/// Takes the ADUs of a stream.
+/// Receives the ADUs of a stream.
 pub struct Subscriber {
     options: SubscribeOptions,
     inbox: Inbox,
     clock: Clock,
     received: u64,
     ending: Option<Ending>,
-    /// Where the node is asked whether the name goes on.
+    /// Sends the node the question whether the name continues.
     inputs: mpsc::Sender<Input>,
-    /// The stream that has come to its end, and how, until it is known whether another goes on.
+    /// The stream that has ended, and how, until it is known whether the name continues.
     ended: Option<(StreamId, EndCause)>,
-    /// Its answer, when it has been asked.
+    /// The node's pending answer, once asked.
     answer: Option<oneshot::Receiver<bool>>,
 }
 
-/// What comes to a subscriber.
+/// An event of a subscription.
 #[derive(Clone, Debug)]
 pub enum SubscriberEvent {
     /// An ADU.
     Adu(Adu),
-    /// A sentence about the subscription: nobody publishes it yet, its publisher is gone, a plan failed.
+    /// A sentence about the subscription: no publisher yet, publisher gone, plan failed.
     Notice(String),
 }
 
-/// The end of the stream is known; some of it may still be under way.
+/// The end of the stream has arrived; some of the stream may still be under way.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     stream: StreamId,
     cause: EndCause,
     total: u64,
-    /// When it is given up at the earliest: [`Inbox::poll_ended`] knows whether more is worth waiting for.
-    give_up: Instant,
+    /// Earliest time to end without the rest. [`Inbox::poll_ended`] knows whether more is worth
+    /// waiting for.
+    give_up_at: Instant,
 }
 
 impl Subscriber {
@@ -70,33 +71,33 @@ impl Subscriber {
         }
     }
 
-    /// Returns the node that publishes the stream of the ADU that came last, whether the map shows that stream still or not.
+    /// Returns the source of the last ADU, whether the map still shows its stream or not.
     pub fn source(&self) -> Option<NodeId> {
         self.inbox.source()
     }
 
-    /// Returns how many ADUs were given up as missing; known only in sequence.
+    /// Returns how many missing ADUs were skipped; known only in sequence.
     pub fn skipped(&self) -> u64 {
         self.inbox.skipped()
     }
 
-    /// Returns how many ADUs had come and were not given out: too late for their place, or twice.
+    /// Returns how many ADUs arrived and were discarded: too late for their place, or twice.
     pub fn discarded(&self) -> u64 {
         self.inbox.discarded()
     }
 
-    /// Returns whether the stream has ended, and not just its node stopped, where nothing more comes.
+    /// Returns whether the stream has ended, as opposed to its node having stopped.
     pub(crate) const fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
-    /// Returns the next ADU or notice; `None` when its producer has ended the stream and no other of its name
-    /// is there, or the node has stopped. After a stream whose producer went away without ending it, the next
-    /// of its name is waited for.
+    /// Returns the next ADU or notice; `None` when the producer has ended the stream and no other
+    /// of its name exists, or the node has stopped. After a stream that was cut off, waits for the
+    /// next of its name.
     pub async fn recv(&mut self) -> Option<SubscriberEvent> {
         loop {
             if let Some(ended) = self.ended {
-                match self.goes_on(ended).await {
+                match self.name_continues(ended).await {
                     Some(true) => self.ended = None,
                     Some(false) => return None,
                     None => {
@@ -123,14 +124,14 @@ impl Subscriber {
                 }
                 None => {}
             }
-            if self.is_over() {
+            if self.is_complete() {
                 self.ended = self.ending.take().map(|one| (one.stream, one.cause));
                 continue;
             }
             if self.inbox.is_finished() {
                 return None;
             }
-            let wake = self.wake();
+            let wake = self.wake_time();
             tokio::select! {
                 () = self.inbox.changed() => {}
                 () = self.clock.sleep_until(wake) => {}
@@ -138,7 +139,8 @@ impl Subscriber {
         }
     }
 
-    /// Takes an ADU as it comes; as they arrive, the end is kept until what it counts has come, or is waited for no longer.
+    /// Takes an ADU from the mailbox. In arrival order the end is held back until all ADUs that it
+    /// counts have arrived, or are no longer waited for.
     fn take(&mut self, adu: Adu) -> Option<Adu> {
         let flags = adu.header.flags;
         let is_end = flags.contains(Flags::END);
@@ -152,25 +154,25 @@ impl Subscriber {
             return None;
         }
         if is_end {
-            let give_up = self.clock.now() + END_PATIENCE;
+            let give_up_at = self.clock.now() + END_PATIENCE;
             self.ending = Some(Ending {
                 stream: adu.header.stream,
                 cause,
                 total: adu.header.sequence.0,
-                give_up,
+                give_up_at,
             });
             return None;
         }
         self.received += 1;
         if let Some(ending) = &mut self.ending {
-            // Others may follow.
-            ending.give_up = self.clock.now() + END_PATIENCE;
+            // More may follow.
+            ending.give_up_at = self.clock.now() + END_PATIENCE;
         }
         Some(adu)
     }
 
-    /// Asks the node whether the name goes on after this stream; a node that has stopped does not know.
-    async fn goes_on(&mut self, ended: (StreamId, EndCause)) -> Option<bool> {
+    /// Asks the node whether the name continues after this stream; `None` if the node has stopped.
+    async fn name_continues(&mut self, ended: (StreamId, EndCause)) -> Option<bool> {
         if self.answer.is_none() {
             let (reply, answer) = oneshot::channel();
             let name = self.options.name.clone();
@@ -178,28 +180,28 @@ impl Subscriber {
             self.inputs.send(Input::Command(command)).await.ok()?;
             self.answer = Some(answer);
         }
-        let goes_on = self.answer.as_mut()?.await;
+        let continues = self.answer.as_mut()?.await;
         self.answer = None;
-        goes_on.ok()
+        continues.ok()
     }
 
-    fn is_over(&self) -> bool {
+    fn is_complete(&self) -> bool {
         let now = self.clock.now();
         self.ending.is_some_and(|ending| {
-            let is_given_up = now >= ending.give_up && self.inbox.poll_ended(now);
+            let is_given_up = now >= ending.give_up_at && self.inbox.poll_ended(now);
             self.inbox.is_empty() && (self.received >= ending.total || is_given_up)
         })
     }
 
-    /// Returns when there may be something to do though nothing is put in.
-    fn wake(&self) -> Instant {
+    /// Returns when to look again although nothing is put in.
+    fn wake_time(&self) -> Instant {
         if self.options.in_sequence {
             return self.inbox.poll_timeout();
         }
         self.ending.map_or(Instant::NEVER, |ending| {
             let now = self.clock.now();
-            if now < ending.give_up {
-                ending.give_up
+            if now < ending.give_up_at {
+                ending.give_up_at
             } else {
                 self.inbox.poll_timeout()
             }

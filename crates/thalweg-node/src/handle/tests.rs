@@ -1,4 +1,4 @@
-//! Proves that a subscriber loses nothing without counting it.
+//! Proves that a subscriber counts every ADU that it misses.
 
 use std::sync::Arc;
 use std::time::Duration as StdDuration;
@@ -23,7 +23,8 @@ fn adu(stream: u64, sequence: u64) -> Adu {
     }
 }
 
-/// A subscriber, what puts into its mailbox, and what would read what it asks of its node.
+/// Returns a subscriber, the node's end of its mailbox, and the receiver of its questions to the
+/// node.
 fn subscribed(in_sequence: bool) -> (Mailbox, Subscriber, Clock, mpsc::Receiver<Input>) {
     let (mailbox, inbox) = Mailboxes::default().create(in_sequence, "a test".into());
     let name = "cam".parse().expect("a name");
@@ -40,7 +41,7 @@ fn put_in(mailbox: &Mailbox, adu: &Adu, clock: &Clock) {
 }
 
 #[tokio::test]
-async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
+async fn republished_stream_loses_nothing() {
     let (mailbox, mut subscriber, clock, _control) = subscribed(true);
     // Sequence 1 is missing, and 0 comes twice.
     let source = |stream: StreamId| NodeId([stream.0 as u8; 32]);
@@ -67,9 +68,9 @@ async fn what_waits_when_a_stream_is_published_anew_is_given_and_counted() {
 }
 
 #[tokio::test]
-async fn as_they_come_the_end_waits_for_what_is_sent_again() {
+async fn unordered_end_awaits_resends() {
     let (mailbox, mut subscriber, clock, control) = subscribed(false);
-    // A node that has stopped has nothing that goes on.
+    // A stopped node continues no name.
     drop(control);
     mailbox.open(StreamId(1), NodeId([1; 32]));
     let put = |sequence, flags| {
@@ -77,7 +78,7 @@ async fn as_they_come_the_end_waits_for_what_is_sent_again() {
         adu.header.flags = flags;
         put_in(&mailbox, &adu, &clock);
     };
-    // The end matters most and has come first; 1 was lost, or is under way yet.
+    // The end matters most and arrives first; ADU 1 was lost, or is still under way.
     put(3, Flags::END);
     put(0, Flags::NONE);
     put(2, Flags::NONE);
@@ -86,7 +87,7 @@ async fn as_they_come_the_end_waits_for_what_is_sent_again() {
     loop {
         match timeout(long, subscriber.recv()).await {
             Ok(Some(SubscriberEvent::Adu(adu))) => given.push(adu.header.sequence.0),
-            // Nothing has come for longer than the end alone is waited for.
+            // Nothing has arrived for longer than the end waits while nothing is under way.
             Err(_) if given == [0, 2] => put(1, Flags::NONE),
             ended => {
                 assert!(matches!(ended, Ok(None)), "{ended:?}");

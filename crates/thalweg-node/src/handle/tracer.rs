@@ -1,7 +1,8 @@
-//! The end of who wants to know what hops cost a stream's ADUs.
+//! The end of a program that traces what each hop costs a stream's ADUs.
 //!
-//! *The idea.* It asks for the stream again and again, for each asking is worth some seconds; a stream that starts anew
-//! meanwhile is traced on under its new id. Dropped, it asks no more, and the source stops by itself.
+//! *The idea.* It renews the trace again and again, since each request lasts some seconds; a stream
+//! that restarts meanwhile is traced under its new id. Once the tracer is dropped, the requests
+//! cease and the source stops by itself.
 
 use std::pin::Pin;
 
@@ -14,27 +15,27 @@ use tokio::time::{Interval, MissedTickBehavior};
 use super::Handle;
 use crate::control::{Command, TraceError, TraceEvent};
 
-/// What waits for a slow reader: ten seconds of the fastest that a source tells.
+/// Events buffered for a slow reader: ten seconds at the highest rate of a source.
 const EVENTS_MAX: usize = 512;
 
-/// Tells what hops cost a stream's ADUs.
+/// Receives the trace of a stream.
 pub struct Tracer {
     handle: Handle,
     name: StreamName,
     every: Duration,
     source: String,
-    tell: mpsc::Sender<TraceEvent>,
+    sender: mpsc::Sender<TraceEvent>,
     events: mpsc::Receiver<TraceEvent>,
     renew: Pin<Box<Interval>>,
 }
 
 impl Handle {
-    /// Traces an ADU of a stream each `every`, or as often as its source lets.
+    /// Traces an ADU of a stream every `every`, or as often as its source allows.
     ///
-    /// Fails   where nobody publishes the stream, or no way leads to who does
+    /// Fails   if no node publishes the stream, or no path leads to its source
     pub async fn trace(&self, name: StreamName, every: Duration) -> Result<Tracer, TraceError> {
-        let (tell, events) = mpsc::channel(EVENTS_MAX);
-        let source = ask(self, &name, every, &tell).await?;
+        let (sender, events) = mpsc::channel(EVENTS_MAX);
+        let source = request(self, &name, every, &sender).await?;
         let mut renew = tokio::time::interval(RENEW.into());
         renew.set_missed_tick_behavior(MissedTickBehavior::Delay);
         renew.reset();
@@ -43,7 +44,7 @@ impl Handle {
             name,
             every,
             source,
-            tell,
+            sender,
             events,
             renew: Box::pin(renew),
         })
@@ -51,14 +52,15 @@ impl Handle {
 }
 
 impl Tracer {
-    /// Returns the name of the node that publishes the stream.
+    /// Returns the name of the stream's source.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Returns what is told next; may be dropped while it waits.
+    /// Returns the next event. Cancel safe.
     ///
-    /// Fails   when the stream is published no more, its source does not want to trace it, or the node has stopped
+    /// Fails if the stream is no longer published, its source refuses to trace it, or the node has
+    /// stopped
     pub async fn recv(&mut self) -> Result<TraceEvent, TraceError> {
         loop {
             tokio::select! {
@@ -70,20 +72,20 @@ impl Tracer {
                     event => Ok(event),
                 },
                 _ = self.renew.tick() => {
-                    self.source = ask(&self.handle, &self.name, self.every, &self.tell).await?;
+                    self.source = request(&self.handle, &self.name, self.every, &self.sender).await?;
                 }
             }
         }
     }
 }
 
-async fn ask(
+async fn request(
     handle: &Handle,
     name: &StreamName,
     every: Duration,
-    tell: &mpsc::Sender<TraceEvent>,
+    sender: &mpsc::Sender<TraceEvent>,
 ) -> Result<String, TraceError> {
-    let (name, events) = (name.clone(), tell.clone());
+    let (name, events) = (name.clone(), sender.clone());
     let answer = handle.ask(|reply| Command::Trace {
         name,
         every,

@@ -1,4 +1,4 @@
-//! A program's side of the local socket.
+//! The program's side of the local socket.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,17 +18,17 @@ use super::frame::{self, Expected, Frame, Message, PublishRequest, TicketRequest
 use crate::control::{InviteRequest, TraceEvent};
 use crate::handle::{Outgoing, Publication, SubscribeOptions, SubscriberEvent};
 
-/// How long it is waited for why a node closes a connection; it says so before it does.
-const LAST_WORD_MAX: std::time::Duration = std::time::Duration::from_secs(1);
+/// How long to wait for the reason of a close. The node sends it before it closes.
+const REASON_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
-/// A connection with the node of this machine, for one thing.
+/// A connection with this machine's node, for one request.
 pub struct Client {
     read: BufReader<OwnedReadHalf>,
     write: BufWriter<OwnedWriteHalf>,
     clock: Clock,
 }
 
-/// Publishes through the node.
+/// A stream published through the node.
 pub struct LocalPublisher {
     write: BufWriter<OwnedWriteHalf>,
     clock: Clock,
@@ -37,56 +37,56 @@ pub struct LocalPublisher {
     settled: watch::Receiver<u64>,
     sendable: watch::Receiver<Option<Bitrate>>,
     losses: watch::Receiver<serde_json::Value>,
-    /// What the node says last; none once that has been told.
+    /// The node's last message; `None` once it was returned.
     answer: Option<JoinHandle<Result<serde_json::Value, LocalError>>>,
 }
 
-/// Subscribes through the node.
+/// A subscription through the node.
 pub struct LocalSubscriber {
-    /// Kept open: the node takes the closing of this half for our going.
+    /// Kept open, since the node ends the subscription when this half closes.
     client: Client,
     source: Option<NodeId>,
     skipped: u64,
     discarded: u64,
 }
 
-/// Traces a stream through the node.
+/// A trace of a stream through the node.
 pub struct LocalTracer {
-    /// Kept open: the node takes its closing for our going.
+    /// Kept open, since the node ends the trace when it closes.
     client: Client,
     source: String,
 }
 
-/// The node cannot be used.
+/// Why the node cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LocalError {
-    /// Nobody listens on the socket.
+    /// No node listens on the socket.
     #[error(
         "no node listens on {path}: {source}; start one with `thalweg node --config FILE`, or name its socket with --node"
     )]
     Connect {
         /// The socket's path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The node said no.
+    /// The node refused the request.
     #[error("{0}")]
     Refused(String),
-    /// The node said no, for it knows of no node that is called so, or of several.
+    /// The node refused, since the name of a node is unknown or ambiguous.
     #[error("{0}")]
     Unknown(String),
-    /// The node said no, for it publishes a stream of this name already, or still ends it.
+    /// The node refused, since it publishes a stream of this name already or still ends one.
     #[error("{0}")]
     Taken(String),
-    /// The node went away, or said something that makes no sense.
+    /// The node closed the connection, or sent an unexpected message.
     #[error("the node went away: {0}")]
     Gone(#[from] io::Error),
 }
 
 impl Client {
-    /// Connects with the node that listens on a socket.
+    /// Connects to the node that listens on a socket.
     pub async fn connect(path: &Path) -> Result<Self, LocalError> {
         let stream = UnixStream::connect(path).await;
         let stream = stream.map_err(|source| LocalError::Connect {
@@ -101,7 +101,7 @@ impl Client {
         })
     }
 
-    /// Returns how the node is, in the shape of [`crate::Status`].
+    /// Returns the node's status, in the shape of [`crate::Status`].
     pub async fn status(mut self) -> Result<serde_json::Value, LocalError> {
         frame::write_message(&mut self.write, &Message::Status).await?;
         match self.answer().await? {
@@ -110,7 +110,7 @@ impl Client {
         }
     }
 
-    /// Has the node give out a ticket.
+    /// Returns a ticket that the node issues.
     pub async fn invite(mut self, request: InviteRequest) -> Result<String, LocalError> {
         let seconds = |time: Duration| time.as_nanos() / 1_000_000_000;
         let request = TicketRequest {
@@ -128,7 +128,7 @@ impl Client {
         }
     }
 
-    /// Asks for the ways between two nodes, in the shape of [`thalweg_core::control::Ways`].
+    /// Returns the paths between two nodes, in the shape of [`thalweg_core::control::Ways`].
     pub async fn route(
         mut self,
         from: &str,
@@ -144,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Traces an ADU of a stream each `every`, or as often as its source lets.
+    /// Traces an ADU of a stream every `every`, or as often as its source allows.
     pub async fn trace(
         mut self,
         name: StreamName,
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Has the node revoke another, said by name or key; returns what was done as a sentence.
+    /// Lets the node revoke another, given by name or key; returns the result as a sentence.
     pub async fn revoke(mut self, node: &str) -> Result<String, LocalError> {
         let node = node.to_string();
         frame::write_message(&mut self.write, &Message::Revoke { node }).await?;
@@ -182,17 +182,17 @@ impl Client {
         };
         frame::write_message(&mut self.write, &Message::Publish(request)).await?;
         self.accepted().await?;
-        let (tell_wanted, wanted) = watch::channel(false);
-        let (tell_settled, settled) = watch::channel(0);
-        let (tell_sendable, sendable) = watch::channel(None);
-        let (update_losses, losses) = watch::channel(serde_json::Value::Array(Vec::new()));
-        let tell = Tell {
-            wanted: tell_wanted,
-            settled: tell_settled,
-            sendable: tell_sendable,
-            losses: update_losses,
+        let (wanted_sender, wanted) = watch::channel(false);
+        let (settled_sender, settled) = watch::channel(0);
+        let (sendable_sender, sendable) = watch::channel(None);
+        let (losses_sender, losses) = watch::channel(serde_json::Value::Array(Vec::new()));
+        let news = News {
+            wanted: wanted_sender,
+            settled: settled_sender,
+            sendable: sendable_sender,
+            losses: losses_sender,
         };
-        let answer = tokio::spawn(listen(self.read, self.clock, tell));
+        let answer = tokio::spawn(read_news(self.read, self.clock, news));
         Ok(LocalPublisher {
             write: self.write,
             clock: self.clock,
@@ -229,7 +229,7 @@ impl Client {
         }
     }
 
-    /// Returns the node's answer, if that is not no.
+    /// Returns the node's answer unless it is a refusal.
     async fn answer(&mut self) -> Result<Frame, LocalError> {
         match self.next().await? {
             Frame::Message(Message::Taken { reason }) => Err(LocalError::Taken(reason)),
@@ -247,51 +247,51 @@ impl Client {
 }
 
 impl LocalPublisher {
-    /// Returns whether anybody receives the stream now.
+    /// Returns whether the stream has a subscriber now.
     pub fn is_wanted(&self) -> bool {
         *self.wanted.borrow()
     }
 
-    /// Returns a watch on whether anybody receives the stream.
+    /// Returns a watch on whether the stream has a subscriber.
     pub fn wanted_watch(&self) -> watch::Receiver<bool> {
         self.wanted.clone()
     }
 
-    /// Returns how many ADUs, the first, need not be given again should the node be lost: the next node has
-    /// them, or they are given up.
+    /// Returns the number of leading ADUs that need not be published again if the node is lost: the
+    /// next node has them, or they were dropped.
     pub fn settled(&self) -> u64 {
         *self.settled.borrow()
     }
 
-    /// Waits until the node has gone away, or takes no more of the stream; returns why. May be dropped while
-    /// it waits.
+    /// Waits until the node has gone away or takes no more of the stream; returns the reason.
+    /// Cancel safe.
     pub async fn gone(&mut self) -> LocalError {
         let gone = LocalError::Gone(io::ErrorKind::ConnectionReset.into());
         let Some(answer) = &mut self.answer else {
             return gone;
         };
-        let told = answer.await;
+        let result = answer.await;
         self.answer = None;
-        match told {
+        match result {
             Ok(Err(error)) => error,
-            // A summary that was not asked for, or a task that was cut off.
+            // An unrequested summary, or an aborted task.
             Ok(Ok(_)) | Err(_) => gone,
         }
     }
 
-    /// Returns a watch on what the first links of the stream can send, for an encoder that follows it; none while it is not
-    /// known. Other streams share those links.
+    /// Returns a watch on the rate that the stream's first links can send, for an encoder that
+    /// adapts to it; `None` while it is unknown. Other streams share those links.
     pub fn sendable_watch(&self) -> watch::Receiver<Option<Bitrate>> {
         self.sendable.clone()
     }
 
-    /// Returns a watch on what of the stream did not arrive: sums by hop, cause and importance, in the shape of
+    /// Returns a watch on the stream's losses: sums by hop, cause and importance, in the shape of
     /// [`crate::status::LossStatus`].
     pub fn losses_watch(&self) -> watch::Receiver<serde_json::Value> {
         self.losses.clone()
     }
 
-    /// Waits until somebody receives the stream.
+    /// Waits until the stream has a subscriber.
     pub async fn wanted(&mut self) -> Result<(), LocalError> {
         let wanted = self.wanted.wait_for(|wanted| *wanted).await;
         wanted
@@ -299,7 +299,7 @@ impl LocalPublisher {
             .map_err(|_| LocalError::Gone(io::ErrorKind::ConnectionReset.into()))
     }
 
-    /// Gives an ADU to the node; waits while the node is not ready for more.
+    /// Sends an ADU to the node; waits while the node is not ready for more.
     pub async fn send(&mut self, outgoing: Outgoing) -> Result<Sequence, LocalError> {
         let sequence = Sequence(self.sequence);
         let mut header = Header::new(StreamId(0), sequence);
@@ -314,29 +314,29 @@ impl LocalPublisher {
         };
         let written = frame::write_adu(&mut self.write, &adu, self.clock.now()).await;
         if let Err(error) = written {
-            return Err(self.why(error).await);
+            return Err(self.close_reason(error).await);
         }
         self.sequence += 1;
         Ok(sequence)
     }
 
-    /// Returns why the node takes no more: what it said last, or what became of its socket.
-    async fn why(&mut self, error: io::Error) -> LocalError {
+    /// Returns why the node takes no more: its last message, or the socket's error.
+    async fn close_reason(&mut self, error: io::Error) -> LocalError {
         let Some(answer) = self.answer.take() else {
             return error.into();
         };
-        let told = tokio::time::timeout(LAST_WORD_MAX, answer).await;
-        match told {
+        let result = tokio::time::timeout(REASON_MAX, answer).await;
+        match result {
             Ok(Ok(Err(refused @ LocalError::Refused(_)))) => refused,
             _ => error.into(),
         }
     }
 
-    /// Ends the stream and returns what became of it, in the shape of [`crate::PublishSummary`].
+    /// Ends the stream and returns its summary, in the shape of [`crate::PublishSummary`].
     pub async fn finish(mut self) -> Result<serde_json::Value, LocalError> {
         let written = frame::write_message(&mut self.write, &Message::Finish).await;
         if let Err(error) = written {
-            return Err(self.why(error).await);
+            return Err(self.close_reason(error).await);
         }
         let gone = || LocalError::Gone(io::ErrorKind::ConnectionReset.into());
         let answer = self.answer.take().ok_or_else(gone)?;
@@ -346,34 +346,34 @@ impl LocalPublisher {
     }
 }
 
-/// Where it is written what a node says to a publisher.
-struct Tell {
+/// The senders for a node's news to a publisher.
+struct News {
     wanted: watch::Sender<bool>,
     settled: watch::Sender<u64>,
     sendable: watch::Sender<Option<Bitrate>>,
     losses: watch::Sender<serde_json::Value>,
 }
 
-/// Hears what the node says to a publisher, to the summary.
-async fn listen(
+/// Reads the node's messages to a publisher up to the summary.
+async fn read_news(
     mut read: BufReader<OwnedReadHalf>,
     clock: Clock,
-    tell: Tell,
+    news: News,
 ) -> Result<serde_json::Value, LocalError> {
     loop {
         match frame::read(&mut read, Expected::Answers, || clock.now()).await? {
             Some(Frame::Message(Message::Wanted { wanted: now })) => {
-                tell.wanted.send_replace(now);
+                news.wanted.send_replace(now);
             }
             Some(Frame::Message(Message::Settled { adus })) => {
-                tell.settled.send_replace(adus);
+                news.settled.send_replace(adus);
             }
             Some(Frame::Message(Message::Sendable { bits_per_second })) => {
-                tell.sendable
+                news.sendable
                     .send_replace(bits_per_second.map(Bitrate::from_bps));
             }
             Some(Frame::Message(Message::Losses { losses })) => {
-                tell.losses.send_replace(losses);
+                news.losses.send_replace(losses);
             }
             Some(Frame::Message(Message::Summary { summary })) => return Ok(summary),
             Some(Frame::Message(Message::Refused { reason })) => {
@@ -405,36 +405,36 @@ impl LocalSubscriber {
         }
     }
 
-    /// Returns the node that publishes the stream of the ADU that came last, whether the map shows that stream still or not.
+    /// Returns the source of the last ADU, whether the map still shows its stream or not.
     pub const fn source(&self) -> Option<NodeId> {
         self.source
     }
 
-    /// Returns how many ADUs the node gave up as missing; known after the end.
+    /// Returns how many missing ADUs the node skipped; known after the end.
     pub const fn skipped(&self) -> u64 {
         self.skipped
     }
 
-    /// Returns how many ADUs came to the node and were not given out; known after the end.
+    /// Returns how many ADUs the node received and discarded; known after the end.
     pub const fn discarded(&self) -> u64 {
         self.discarded
     }
 
-    /// Returns the clock that the deadlines of received ADUs are on.
+    /// Returns the time on the clock of received ADUs' deadlines.
     pub fn now(&self) -> Instant {
         self.client.clock.now()
     }
 }
 
 impl LocalTracer {
-    /// Returns the name of the node that publishes the stream.
+    /// Returns the name of the stream's source.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// Returns what is told next.
+    /// Returns the next event.
     ///
-    /// Fails   also when the stream is published no more, or its source does not want to trace it
+    /// Fails   also when the stream is no longer published, or its source refuses to trace it
     pub async fn recv(&mut self) -> Result<TraceEvent, LocalError> {
         match self.client.answer().await? {
             Frame::Message(Message::Traced(event)) => Ok(event),
@@ -450,6 +450,6 @@ fn unexpected(frame: &Frame) -> LocalError {
     };
     LocalError::Gone(io::Error::new(
         io::ErrorKind::InvalidData,
-        format!("it said {what}"),
+        format!("it sent an unexpected message: {what}"),
     ))
 }

@@ -19,26 +19,26 @@ use crate::control::TraceEvent;
 const KIND_MESSAGE: u8 = 0;
 const KIND_ADU: u8 = 1;
 
-/// A status of a large network is the largest message of a node: 64 times what a control frame may have.
+/// Maximum size of a node's message: the status of a large network takes up to 64 times a control
+/// frame.
 const MESSAGE_BYTES_MAX: usize = 64 * CONTROL_BYTES_MAX;
 
-/// The largest message of a program: a publication is, with as many layers and as long a name as there may
-/// be.
+/// Maximum size of a program's message: a publication with the most layers and the longest name.
 const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// Which frames may come, as whoever reads knows the other side.
+/// The frames that the reader accepts from the other side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// A program's requests, and no ADUs.
+    /// A program's requests, without ADUs.
     Requests,
     /// A program's ADUs, and the end of its stream.
     Stream,
-    /// Whatever a node says.
+    /// Any message or ADU of a node.
     Answers,
 }
 
 impl Expected {
-    /// Returns how long a frame of this kind may be.
+    /// Returns the maximum size of a frame of this kind.
     fn limit(self, kind: u8) -> Result<usize, String> {
         match (kind, self) {
             (KIND_MESSAGE, Self::Answers) => Ok(MESSAGE_BYTES_MAX),
@@ -46,13 +46,13 @@ impl Expected {
             (KIND_ADU, Self::Stream | Self::Answers) => {
                 Ok(ADU_HEADER_BYTES_MAX + ADU_PAYLOAD_BYTES_MAX)
             }
-            (KIND_ADU, Self::Requests) => Err("an ADU came, and nothing is published".into()),
+            (KIND_ADU, Self::Requests) => Err("an ADU came before a publish request".into()),
             _ => Err(format!("frame kind {kind} is unknown")),
         }
     }
 }
 
-/// What the two processes say to each other beside ADUs.
+/// A message between the two processes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Message {
@@ -60,50 +60,51 @@ pub(super) enum Message {
     Publish(PublishRequest),
     /// Client: subscribe to a stream.
     Subscribe { name: StreamName, in_sequence: bool },
-    /// Client: how is the node?
+    /// Client: report the node's status.
     Status,
-    /// Client: give out a ticket.
+    /// Client: issue a ticket.
     Invite(TicketRequest),
-    /// Client: revoke a node, said by name or key.
+    /// Client: revoke a node, given by name or key.
     Revoke { node: String },
-    /// Client: what ways are there between two nodes, said by name or key?
+    /// Client: list the paths between two nodes, given by name or key.
     Route {
         from: String,
         to: String,
         stream: Option<StreamName>,
     },
-    /// Client: what do hops cost ADUs of a stream, one each so many milliseconds?
+    /// Client: trace an ADU of a stream every `every_ms`.
     Trace { name: StreamName, every_ms: u64 },
-    /// Node: yes; the stream's source is this.
+    /// Node: the trace has started; `source` is the name of the stream's source.
     Tracing { source: String },
-    /// Node: something of it.
+    /// Node: an event of the trace.
     Traced(TraceEvent),
-    /// Node: the ways.
+    /// Node: the paths.
     Ways { ways: serde_json::Value },
     /// Node: the ticket.
     Ticket { ticket: String },
     /// Client: the stream ends here.
     Finish,
-    /// Node: yes.
+    /// Node: the request is accepted.
     Accepted,
-    /// Node: no, and why.
+    /// Node: the request is refused.
     Refused { reason: String },
-    /// Node: no, for no node is called so, or several are.
+    /// Node: the request is refused, since the name of a node is unknown or ambiguous.
     Unknown { reason: String },
-    /// Node: no, for it publishes a stream of this name, or still ends one.
+    /// Node: the request is refused, since a stream of this name is published here or still ends.
     Taken { reason: String },
-    /// Node: whether anybody receives the published stream.
+    /// Node: whether the published stream has a subscriber.
     Wanted { wanted: bool },
-    /// Node: how many ADUs of the published stream, the first, need not be given again should the node be
-    /// lost.
+    /// Node: the number of leading ADUs of the published stream that need not be published again if
+    /// the node is lost.
     Settled { adus: u64 },
-    /// Node: what the first links of the published stream can send, once that has moved; none if it is not known.
+    /// Node: the rate that the published stream's first links can send, after a change; none if it
+    /// is unknown.
     Sendable { bits_per_second: Option<u64> },
-    /// Node: what of the published stream did not arrive, once that has changed: sums, in the shape of a summary's.
+    /// Node: the published stream's losses, after a change: sums, in the shape of a summary's.
     Losses { losses: serde_json::Value },
     /// Node: a sentence about the subscription.
     Notice { text: String },
-    /// Node: who publishes the stream of the ADUs that follow.
+    /// Node: the source of the ADUs that follow.
     Source { node: NodeId },
     /// Node: the subscribed stream has ended.
     End {
@@ -111,13 +112,13 @@ pub(super) enum Message {
         #[serde(default)]
         discarded: u64,
     },
-    /// Node: what became of a published stream.
+    /// Node: the summary of a published stream.
     Summary { summary: serde_json::Value },
-    /// Node: how it is.
+    /// Node: its status.
     Report { status: serde_json::Value },
 }
 
-/// A ticket that is to be given out.
+/// A request for a ticket.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct TicketRequest {
     pub(super) rights: String,
@@ -131,7 +132,7 @@ pub(super) struct TicketRequest {
     pub(super) tcp_addresses: Vec<SocketAddr>,
 }
 
-/// A stream that is to be published.
+/// A request to publish a stream.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct PublishRequest {
     pub(super) name: StreamName,
@@ -142,7 +143,7 @@ pub(super) struct PublishRequest {
     pub(super) planner: Option<String>,
 }
 
-/// One thing on the socket.
+/// A frame on the socket.
 #[derive(Debug)]
 pub(super) enum Frame {
     Message(Message),
@@ -158,7 +159,7 @@ pub(super) async fn write_message(
     write(out, KIND_MESSAGE, &[&body]).await
 }
 
-/// Writes an ADU; `now` is on the clock of its deadline.
+/// Writes an ADU; `now` is on the clock of the ADU's deadline.
 pub(super) async fn write_adu(
     out: &mut (impl AsyncWrite + Unpin),
     unit: &Adu,
@@ -180,9 +181,9 @@ async fn write(out: &mut (impl AsyncWrite + Unpin), kind: u8, parts: &[&[u8]]) -
     out.flush().await
 }
 
-/// Reads the next frame; `None` where the other side has closed between two frames.
+/// Reads the next frame; `None` if the other side has closed between two frames.
 ///
-/// Fails   with `InvalidData` at bytes that are no frame that is expected, or more than such a frame may have
+/// Fails   with `InvalidData` at bytes that are no expected frame, or a frame above its size limit
 pub(super) async fn read(
     from: &mut (impl AsyncRead + Unpin),
     expected: Expected,
@@ -200,7 +201,7 @@ pub(super) async fn read(
             "a frame of {length} bytes is above the limit of {limit}"
         )));
     }
-    // Grown by what arrives, not by what is claimed.
+    // Grows with the bytes that arrive, not with the claimed length.
     let mut body = Vec::new();
     from.take(length as u64).read_to_end(&mut body).await?;
     if body.len() < length {
@@ -219,11 +220,11 @@ fn json<T: DeserializeOwned>(body: &[u8]) -> io::Result<T> {
 fn parse_adu(body: Vec<u8>, now: Instant) -> io::Result<Adu> {
     let body = Bytes::from(body);
     let decoded = adu::decode_header(&body, now).map_err(|error| malformed(error.to_string()))?;
-    let decoded = decoded.ok_or_else(|| malformed("the ADU's header is cut".into()))?;
+    let decoded = decoded.ok_or_else(|| malformed("the ADU's header is truncated".into()))?;
     let payload = body.slice(decoded.header_bytes..);
     if payload.len() != decoded.payload_bytes {
         return Err(malformed(
-            "the ADU's payload has another length than it says".into(),
+            "the ADU's payload differs in length from its header".into(),
         ));
     }
     Ok(Adu {

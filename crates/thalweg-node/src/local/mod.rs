@@ -1,18 +1,19 @@
-//! The node's Unix socket: publish, subscribe and ask from another process of the same machine.
+//! The node's Unix socket: publish, subscribe and query from another process on the same machine.
 //!
-//! *The idea.* One connection, one thing: its first frame says what is wanted, and then ADUs flow one way. Frames are
-//! a kind, a length and a body; ADUs have the very header that they have on the network, with what is left of their
-//! deadline, so that the two processes need no common clock. Back-pressure is the socket's own.
+//! *The idea.* One connection serves one purpose: its first frame is the request, and then ADUs
+//! flow one way. A frame is a kind, a length and a body. ADUs have the same header as on the
+//! network, with the time left to their deadline, so the two processes need no common clock.
+//! Backpressure is the socket's own.
 //!
 //! ```text
-//! client → node   Publish{…}    ADU …  Finish          node → client   Accepted  tidings …  Summary{…} | Refused
-//! client → node   Subscribe{…}                         node → client   Accepted  Source | ADU | Notice …  End
+//! client → node Publish{…} ADU … Finish node → client Accepted news … Summary{…} | Refused
+//! client → node Subscribe{…} node → client Accepted Source | ADU | Notice … End
 //! client → node   Status                               node → client   Status{…}
 //! ```
 //!
-//! Tidings are whether anybody receives the stream, what its links can send, and what of it did not arrive.
+//! News report whether the stream has subscribers, what its links can send, and its losses.
 //!
-//! Who may open the socket may use the node: it is made with mode 0600.
+//! Any process that can open the socket may use the node; the socket is created with mode 0600.
 //!
 //! *What it does not do.* Large payloads in shared memory come with the upper API.
 //!

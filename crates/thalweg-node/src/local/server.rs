@@ -27,35 +27,35 @@ use crate::handle::{
     SubscribeOptions, SubscriberEvent,
 };
 use crate::node::NodeError;
-use crate::waiting::{LAST_CHANCE, WaitingPlace, WaitingRoom};
+use crate::waiting::{REVOKE_GRACE, WaitingPlace, WaitingRoom};
 
-/// How long nobody is let in after that failed; and how often it is looked whether a program is gone that has written more than is
-/// read.
+/// How long to accept nothing after a failed accept; and how often to check for the exit of a
+/// program that has written more than was read.
 const PAUSE: StdDuration = StdDuration::from_millis(100);
 
-/// What a program is answered when the node's control part is gone.
+/// The refusal once the node's control task is gone.
 const STOPPED: &str = "the node has stopped";
 
-/// How often a publisher is told what of its stream need not be given again.
+/// How often a publisher gets the count of settled ADUs.
 const SETTLED_EVERY: StdDuration = StdDuration::from_millis(100);
 
-/// How long a program may take to say what it wants, from when it has connected.
+/// How long a program may take to send its request, from its connection on.
 const FIRST_FRAME_MAX: StdDuration = StdDuration::from_secs(10);
 
 /// How long a program may leave an answer unread.
 const ANSWER_MAX: StdDuration = StdDuration::from_secs(30);
 
-/// How long a program may leave unread why it is refused.
+/// How long a program may leave a refusal unread.
 const REFUSAL_MAX: StdDuration = StdDuration::from_secs(1);
 
-/// Connections at once of which nothing whole has come; of more the oldest ends. Those of programs that
-/// publish, subscribe or wait for an answer are not among them.
+/// Maximum number of connections without a complete request; beyond it the oldest is closed.
+/// Connections that publish, subscribe or wait for an answer do not count.
 const WAITING_MAX: usize = 64;
 
 type In = BufReader<OwnedReadHalf>;
 type Out = BufWriter<OwnedWriteHalf>;
 
-/// The listening socket; its file goes when it does.
+/// The listening socket; its file is removed on drop.
 pub(crate) struct Server {
     listener: UnixListener,
     path: PathBuf,
@@ -63,21 +63,22 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on a path, where a node that died may have left its socket behind.
+    /// Listens on a path; replaces the socket that a dead node has left there.
     ///
-    /// Fails   another node listens there, or something is there that is no socket: that stays as it is
+    /// Fails if another node listens there, or the path is something other than a socket, which
+    /// stays as it is
     pub(crate) async fn bind(path: &Path, handle: Handle) -> Result<Self, NodeError> {
         if UnixStream::connect(path).await.is_ok() {
             return Err(NodeError::SocketTaken {
                 path: path.to_path_buf(),
             });
         }
-        let is_left = is_socket(path)?;
+        let is_stale = is_socket(path)?;
         let listen = || -> io::Result<UnixListener> {
             if let Some(folder) = path.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            if is_left {
+            if is_stale {
                 std::fs::remove_file(path)?;
             }
             let listener = UnixListener::bind(path)?;
@@ -96,7 +97,7 @@ impl Server {
         })
     }
 
-    /// Serves until told to stop; then lets publishers end their streams, and waits for them.
+    /// Serves until the node stops; then waits for publishers to end their streams.
     pub(crate) async fn run(self, mut stopping: watch::Receiver<bool>) {
         let mut connections = JoinSet::new();
         let mut waiting = WaitingRoom::new(WAITING_MAX);
@@ -110,12 +111,12 @@ impl Server {
                     }
                     Err(error) => {
                         debug!(%error, "local connection not accepted");
-                        // Without descriptors it fails again at once, for as long as there are none.
+                        // Without free descriptors, accept fails again at once.
                         tokio::time::sleep(PAUSE).await;
                     }
                 },
                 Some(_) = connections.join_next() => {}
-                () = stopped(&mut stopping) => break,
+                () = wait_stopped(&mut stopping) => break,
             }
         }
         while connections.join_next().await.is_some() {}
@@ -125,28 +126,28 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if matches!(is_socket(&self.path), Ok(true)) {
-            // Nothing can be done about a file that will not go; the next node takes it over.
+            // If the file cannot be removed, the next node replaces it.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// Returns whether there is a socket at a path, and not nothing.
+/// Returns whether a path is a socket; `false` if nothing is there.
 ///
-/// Fails   there is something else: a key file that was mistaken for a socket is not to be lost
+/// Fails   if something else is there, such as a key file given by mistake, which must not be lost
 pub(crate) fn is_socket(path: &Path) -> Result<bool, NodeError> {
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => Ok(true),
         Ok(_) => Err(NodeError::NoSocket {
             path: path.to_path_buf(),
         }),
-        // What cannot be looked at cannot be listened on either, which says why.
+        // A path that cannot be examined cannot be listened on either; that error gives the reason.
         Err(_) => Ok(false),
     }
 }
 
-/// Waits until the program at the other end is gone, or will say nothing more.
-async fn closed(read: &OwnedReadHalf) {
+/// Waits until the program at the other end has exited or closed its sending half.
+async fn wait_closed(read: &OwnedReadHalf) {
     loop {
         match read.ready(Interest::READABLE).await {
             Ok(ready) if !ready.is_read_closed() => tokio::time::sleep(PAUSE).await,
@@ -156,7 +157,7 @@ async fn closed(read: &OwnedReadHalf) {
 }
 
 /// Waits until the node is told to stop, or is gone.
-async fn stopped(stopping: &mut watch::Receiver<bool>) {
+async fn wait_stopped(stopping: &mut watch::Receiver<bool>) {
     let _ = stopping.wait_for(|stop| *stop).await;
 }
 
@@ -170,7 +171,7 @@ async fn serve(
     let (mut read, mut write) = (BufReader::new(read), BufWriter::new(write));
     let first = match first_frame(&mut read, &handle, place).await {
         Ok(Ok(first)) => first,
-        Ok(Err(error)) if is_wrong(&error) => return refuse(write, error.to_string()).await,
+        Ok(Err(error)) if is_malformed(&error) => return refuse(write, error.to_string()).await,
         Ok(Err(error)) => return debug!(%error, "local connection ended"),
         Err(reason) => return refuse(write, reason).await,
     };
@@ -185,9 +186,9 @@ async fn serve(
     }
 }
 
-/// Reads what a program wants.
+/// Reads a program's request.
 ///
-/// Fails   with why it is not waited for any longer
+/// Fails   with the reason to wait no longer
 async fn first_frame(
     read: &mut In,
     handle: &Handle,
@@ -197,25 +198,25 @@ async fn first_frame(
     tokio::pin!(first);
     tokio::select! {
         first = tokio::time::timeout(FIRST_FRAME_MAX, &mut first) => {
-            first.map_err(|_| "nothing whole was asked within 10 s".to_string())
+            first.map_err(|_| "no complete request within 10 s".to_string())
         }
-        () = place.wanted_back() => {
-            let first = tokio::time::timeout(LAST_CHANCE, &mut first).await;
-            first.map_err(|_| "too many connections ask for nothing".to_string())
+        () = place.revoked() => {
+            let first = tokio::time::timeout(REVOKE_GRACE, &mut first).await;
+            first.map_err(|_| "too many connections without a request".to_string())
         }
     }
 }
 
-/// Returns whether a program sent what makes no sense, and did not just go away.
-fn is_wrong(error: &io::Error) -> bool {
+/// Returns whether a program sent malformed data, as opposed to having closed.
+fn is_malformed(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::InvalidData
 }
 
-/// Says to a program why its connection ends.
+/// Sends a program the reason for closing its connection.
 async fn refuse(mut write: Out, reason: String) {
     debug!(reason, "local connection refused");
     let refusal = Message::Refused { reason };
-    // A program that reads nothing cannot be told.
+    // A program that reads nothing misses the reason.
     let _ = tokio::time::timeout(REFUSAL_MAX, frame::write_message(&mut write, &refusal)).await;
 }
 
@@ -237,7 +238,7 @@ async fn answer(
                 Some(status) => Message::Report {
                     status: serde_json::to_value(status)?,
                 },
-                None => no(false, STOPPED.into()),
+                None => refusal(false, STOPPED.into()),
             };
             reply(write, &answer).await
         }
@@ -256,7 +257,7 @@ async fn answer(
                 Err(error) => {
                     let is_unknown =
                         matches!(&error, RouteError::Name(error) if error.is_unknown());
-                    no(is_unknown, error.to_string())
+                    refusal(is_unknown, error.to_string())
                 }
             };
             reply(write, &answer).await
@@ -268,7 +269,7 @@ async fn answer(
         Some(Frame::Message(Message::Revoke { node })) => {
             let answer = match handle.revoke(&node).await {
                 Ok(text) => Message::Notice { text },
-                Err(error) => no(error.is_unknown(), error.to_string()),
+                Err(error) => refusal(error.is_unknown(), error.to_string()),
             };
             reply(write, &answer).await
         }
@@ -281,13 +282,13 @@ async fn answer(
     }
 }
 
-/// Writes an answer, which the program is to read.
+/// Writes an answer; a program that does not read it in time is disconnected.
 async fn reply(write: &mut Out, answer: &Message) -> io::Result<()> {
     tokio::time::timeout(ANSWER_MAX, frame::write_message(write, answer)).await?
 }
 
-/// Returns what says no.
-const fn no(is_unknown: bool, reason: String) -> Message {
+/// Returns a refusal.
+const fn refusal(is_unknown: bool, reason: String) -> Message {
     if is_unknown {
         Message::Unknown { reason }
     } else {
@@ -295,14 +296,14 @@ const fn no(is_unknown: bool, reason: String) -> Message {
     }
 }
 
-/// How a program came to the end of what it gives.
-enum Left {
-    /// It has ended its stream.
+/// How a program's stream of ADUs came to its end.
+enum StreamEnd {
+    /// The program has finished its stream.
     Finished,
-    /// It is gone, or the node stops.
+    /// The program is gone, or the node stops.
     Gone,
-    /// It said something that makes no sense.
-    Wrong(String),
+    /// The program sent something invalid.
+    Invalid(String),
 }
 
 async fn publish(
@@ -344,22 +345,22 @@ async fn publish(
         Ok(()) => carry(&mut read, &mut write, &mut publisher, handle, stopping).await,
         Err(error) => Err(error),
     };
-    // However the program ended, what it gave before is brought to its sinks.
+    // However the program ended, the ADUs that it has published are carried to their sinks.
     match carried {
-        Ok(Left::Finished) => {
+        Ok(StreamEnd::Finished) => {
             let summary = finish(&read, publisher).await;
             let summary = serde_json::to_value(summary)?;
             frame::write_message(&mut write, &Message::Summary { summary }).await
         }
-        Ok(Left::Wrong(reason)) => {
-            // Both halves are closed before the stream ends, so that the program does not go on writing
-            // meanwhile.
+        Ok(StreamEnd::Invalid(reason)) => {
+            // Both halves are closed before the stream ends, so that the program does not go on
+            // writing meanwhile.
             refuse(write, reason).await;
             drop(read);
             publisher.cut_off().await;
             Ok(())
         }
-        Ok(Left::Gone) => {
+        Ok(StreamEnd::Gone) => {
             drop((read, write));
             publisher.cut_off().await;
             Ok(())
@@ -372,106 +373,107 @@ async fn publish(
     }
 }
 
-/// Ends a stream; its name is free as soon as its program waits for that no more.
+/// Ends a stream. If its program exits meanwhile, the name is freed at once.
 async fn finish(read: &In, publisher: Publisher) -> PublishSummary {
     let release = publisher.release();
     let finished = publisher.finish();
     tokio::pin!(finished);
     tokio::select! {
         summary = &mut finished => return summary,
-        () = closed(read.get_ref()) => {}
+        () = wait_closed(read.get_ref()) => {}
     }
     release.await;
     finished.await
 }
 
-/// Puts the client's ADUs on the stream until it finishes, goes away, or the node stops.
+/// Publishes the client's ADUs until it finishes, goes away, or the node stops.
 async fn carry(
     read: &mut In,
     write: &mut Out,
     publisher: &mut Publisher,
     handle: &Handle,
     mut stopping: watch::Receiver<bool>,
-) -> io::Result<Left> {
+) -> io::Result<StreamEnd> {
     let mut plans = publisher.plans();
     let (mut sendable, mut losses) = (publisher.sendable(), publisher.losses());
     let mut wanted = false;
-    let (mut settled, mut look) = (0, Instant::now() + SETTLED_EVERY);
+    let (mut settled, mut next_report) = (0, Instant::now() + SETTLED_EVERY);
     loop {
-        tell_wanted(write, &mut plans, &mut wanted).await?;
+        send_wanted(write, &mut plans, &mut wanted).await?;
         let next = {
-            // A frame that is half read when another arm is ready would be lost: the read is pinned across the others.
+            // Dropping a half-finished read loses its bytes, so the read stays pinned across the
+            // other arms.
             let next = frame::read(read, Expected::Stream, || handle.now());
             tokio::pin!(next);
             loop {
                 tokio::select! {
                     biased;
-                    () = tokio::time::sleep_until(look) => {
-                        look = Instant::now() + SETTLED_EVERY;
-                        tell_settled(write, publisher.settled(), &mut settled).await?;
+                    () = tokio::time::sleep_until(next_report) => {
+                        next_report = Instant::now() + SETTLED_EVERY;
+                        send_settled(write, publisher.settled(), &mut settled).await?;
                     }
                     next = &mut next => break next,
                     changed = plans.changed() => {
                         if changed.is_err() {
-                            return Ok(Left::Gone);
+                            return Ok(StreamEnd::Gone);
                         }
-                        tell_wanted(write, &mut plans, &mut wanted).await?;
+                        send_wanted(write, &mut plans, &mut wanted).await?;
                     }
                     rate = sendable.changed() => {
                         let Ok(rate) = rate else {
-                            return Ok(Left::Gone);
+                            return Ok(StreamEnd::Gone);
                         };
                         let bits_per_second = rate.map(Bitrate::as_bps);
                         frame::write_message(write, &Message::Sendable { bits_per_second }).await?;
                     }
                     sums = losses.changed() => {
                         let Ok(sums) = sums else {
-                            return Ok(Left::Gone);
+                            return Ok(StreamEnd::Gone);
                         };
                         let losses = serde_json::to_value(sums)?;
                         frame::write_message(write, &Message::Losses { losses }).await?;
                     }
-                    () = stopped(&mut stopping) => return Ok(Left::Gone),
+                    () = wait_stopped(&mut stopping) => return Ok(StreamEnd::Gone),
                 }
             }
         };
         let given = match next {
             Ok(Some(Frame::Adu(adu))) => {
-                let gone = gone(read.get_ref(), publisher.release());
+                let gone = wait_abandoned(read.get_ref(), publisher.release());
                 tokio::select! {
-                    given = give(publisher, adu) => given,
-                    // A sink that reads nothing holds it up for as long as it likes.
-                    () = gone => return Ok(Left::Gone),
-                    () = stopped(&mut stopping) => return Ok(Left::Gone),
+                    given = publish_adu(publisher, adu) => given,
+                    // A sink that reads nothing may block the publisher for any length of time.
+                    () = gone => return Ok(StreamEnd::Gone),
+                    () = wait_stopped(&mut stopping) => return Ok(StreamEnd::Gone),
                 }
             }
-            Ok(Some(Frame::Message(Message::Finish))) => return Ok(Left::Finished),
+            Ok(Some(Frame::Message(Message::Finish))) => return Ok(StreamEnd::Finished),
             Ok(Some(Frame::Message(_))) => {
-                let why = "a publisher gives ADUs and says that its stream ends, nothing else";
-                return Ok(Left::Wrong(why.into()));
+                let why = "a publisher may only send ADUs and finish its stream";
+                return Ok(StreamEnd::Invalid(why.into()));
             }
-            Ok(None) => return Ok(Left::Gone),
-            Err(error) if is_wrong(&error) => return Ok(Left::Wrong(error.to_string())),
+            Ok(None) => return Ok(StreamEnd::Gone),
+            Err(error) if is_malformed(&error) => return Ok(StreamEnd::Invalid(error.to_string())),
             Err(error) => return Err(error),
         };
         match given {
             Ok(()) => {}
-            Err(PublishError::Stopped) => return Ok(Left::Gone),
-            Err(error) => return Ok(Left::Wrong(error.to_string())),
+            Err(PublishError::Stopped) => return Ok(StreamEnd::Gone),
+            Err(error) => return Ok(StreamEnd::Invalid(error.to_string())),
         }
     }
 }
 
-/// Frees the name of a stream as soon as its program is gone, and waits for as long as the end of a stream is
-/// waited for.
-async fn gone(read: &OwnedReadHalf, release: impl Future<Output = ()>) {
-    closed(read).await;
+/// Waits until a stream's program has exited, frees its name, then waits as long as the end of a
+/// stream may take.
+async fn wait_abandoned(read: &OwnedReadHalf, release: impl Future<Output = ()>) {
+    wait_closed(read).await;
     release.await;
     tokio::time::sleep(FINISH_MAX).await;
 }
 
-/// Puts an ADU of the client's on the stream.
-async fn give(publisher: &mut Publisher, adu: Adu) -> Result<(), PublishError> {
+/// Publishes an ADU of the client.
+async fn publish_adu(publisher: &mut Publisher, adu: Adu) -> Result<(), PublishError> {
     let outgoing = Outgoing {
         media_time: adu.header.media_time,
         importance: adu.header.importance,
@@ -483,26 +485,26 @@ async fn give(publisher: &mut Publisher, adu: Adu) -> Result<(), PublishError> {
     publisher.send(outgoing).await.map(drop)
 }
 
-/// Tells the client how much of its stream need not be given again, when that is more than it was told last.
-async fn tell_settled(write: &mut Out, adus: u64, told: &mut u64) -> io::Result<()> {
-    if adus <= *told {
+/// Sends the client the number of its settled ADUs if it has grown.
+async fn send_settled(write: &mut Out, adus: u64, last: &mut u64) -> io::Result<()> {
+    if adus <= *last {
         return Ok(());
     }
-    *told = adus;
+    *last = adus;
     frame::write_message(write, &Message::Settled { adus }).await
 }
 
-/// Tells the client whether anybody receives its stream, when that is another than it was told last.
-async fn tell_wanted(
+/// Sends the client whether its stream has a subscriber if that has changed.
+async fn send_wanted(
     write: &mut Out,
     plans: &mut watch::Receiver<Vec<Epoch>>,
-    told: &mut bool,
+    last: &mut bool,
 ) -> io::Result<()> {
     let wanted = !plans.borrow_and_update().is_empty();
-    if wanted == *told {
+    if wanted == *last {
         return Ok(());
     }
-    *told = wanted;
+    *last = wanted;
     frame::write_message(write, &Message::Wanted { wanted }).await
 }
 
@@ -514,25 +516,25 @@ async fn subscribe(
     mut stopping: watch::Receiver<bool>,
 ) -> io::Result<()> {
     if handle.is_stopped() {
-        return frame::write_message(write, &no(false, STOPPED.into())).await;
+        return frame::write_message(write, &refusal(false, STOPPED.into())).await;
     }
     let peer = read.get_ref().as_ref().peer_cred().ok();
     let pid = peer.and_then(|peer| peer.pid());
     let program = pid.map_or_else(|| "a program".into(), |pid| format!("pid {pid}"));
     let mut subscriber = handle.subscribe_as(options, program).await;
     frame::write_message(write, &Message::Accepted).await?;
-    let mut told = None;
+    let mut last_source = None;
     let gone = frame::read(read, Expected::Requests, || handle.now());
     tokio::pin!(gone);
     loop {
         tokio::select! {
             biased;
-            // A subscriber says nothing more; whatever comes, it has gone.
+            // A subscriber sends nothing more; any read result means that it has gone.
             _ = &mut gone => return Ok(()),
             event = subscriber.recv() => match event {
                 Some(SubscriberEvent::Adu(adu)) => {
-                    if let Some(node) = subscriber.source().filter(|node| told != Some(*node)) {
-                        told = Some(node);
+                    if let Some(node) = subscriber.source().filter(|node| last_source != Some(*node)) {
+                        last_source = Some(node);
                         frame::write_message(write, &Message::Source { node }).await?;
                     }
                     frame::write_adu(write, &adu, handle.now()).await?;
@@ -541,10 +543,11 @@ async fn subscribe(
                     frame::write_message(write, &Message::Notice { text }).await?;
                 }
                 None if subscriber.has_ended() => break,
-                // The stream has not ended: the program sees its node go, and asks again when it is back.
+                // The stream has not ended: the program sees the connection close, and subscribes
+                // again once the node is back.
                 None => return Ok(()),
             },
-            () = stopped(&mut stopping) => {
+            () = wait_stopped(&mut stopping) => {
                 let text = "the node stops".to_string();
                 return frame::write_message(write, &Message::Notice { text }).await;
             }
@@ -560,7 +563,7 @@ async fn subscribe(
     .await
 }
 
-/// Tells a client what hops cost a stream's ADUs, until it goes away, the node stops or there is nothing to tell.
+/// Sends a client the trace of a stream, until it goes away, the node stops or the trace ends.
 async fn trace(
     read: &mut In,
     write: &mut Out,
@@ -582,10 +585,10 @@ async fn trace(
     loop {
         let event = tokio::select! {
             biased;
-            // A client says nothing more; whatever comes, it has gone.
+            // A client sends nothing more; any read result means that it has gone.
             _ = &mut gone => return Ok(()),
             event = tracer.recv() => event,
-            () = stopped(&mut stopping) => Err(TraceError::Stopped),
+            () = wait_stopped(&mut stopping) => Err(TraceError::Stopped),
         };
         match event {
             Ok(event) => frame::write_message(write, &Message::Traced(event)).await?,

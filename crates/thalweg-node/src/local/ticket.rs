@@ -1,8 +1,9 @@
-//! A ticket for a program of this machine.
+//! Issues a ticket for a program on this machine.
 //!
-//! *The idea.* The program says in words and seconds what the ticket is to grant; the node is asked in its own types.
+//! *The idea.* The program gives the terms in words and seconds; this translates them to the node's
+//! own types.
 //!
-//! *What it does not do.* It grants nothing: the control task does.
+//! *What it does not do.* It grants nothing; the control task does.
 
 use thalweg_core::admission::Rights;
 use thalweg_core::time::Duration;
@@ -11,9 +12,9 @@ use super::frame::TicketRequest;
 use crate::control::InviteRequest;
 use crate::handle::Handle;
 
-/// Returns a ticket as text.
+/// Returns the ticket as text.
 ///
-/// Fails   with a sentence for the program: unknown rights, or the node may not grant them
+/// Fails   with a sentence for the program: unknown rights, or rights that the node may not grant
 pub(super) async fn invite(handle: &Handle, request: TicketRequest) -> Result<String, String> {
     let rights = request.rights.parse::<Rights>();
     let seconds = request.lasts_seconds;

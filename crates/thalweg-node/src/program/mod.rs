@@ -1,18 +1,20 @@
-//! What a program that runs nodes begins with: how it allocates, what it logs and where to, and what a panic does.
+//! What programs that run nodes have in common: the allocator, the log and its target, the panic
+//! hook.
 //!
-//! *The idea.* A library chooses none of these, the program does; but there are several, and they should be alike: the daemon, and
-//! the measurements of it.
+//! *The idea.* These are a program's choice and not a library's; but there are several programs,
+//! the daemon and its benchmarks, and they must be alike.
 //!
-//! A relay touches the state of hundreds of links for each ADU, and waits longer for where that lies than for what it says. jemalloc lays
-//! it out in few large pages. It is built with the feature `jemalloc` where that was measured; elsewhere the allocator is the system's.
+//! For each ADU, a relay touches the state of hundreds of links, and TLB misses cost more than the
+//! data itself. jemalloc places it in few large pages. The feature `jemalloc` builds it in
+//! where that was measured; elsewhere the allocator is the system's.
 //!
 //! *Sources.* docs/decisions/0031.
 
 pub mod panics;
 pub mod stderr;
 
-/// What the daemon logs unless it is told otherwise, in the syntax of `tracing_subscriber::filter::Targets`: states that an operator
-/// cares about, and of the libraries below what went wrong.
+/// The default log filter, in the syntax of `tracing_subscriber::filter::Targets`: states that an
+/// operator cares about, and errors of the libraries below.
 pub const LOG: &str = "error,thalweg=info,thalweg_node=info,thalweg_net=info";
 
 #[cfg(not(all(feature = "jemalloc", target_os = "linux", target_arch = "x86_64")))]

@@ -1,10 +1,12 @@
 //! What a panic does to the program.
 //!
-//! *The idea.* A panic in a task that serves one connection costs that connection, and is counted. Any other may have left a node
-//! without a part of it, so it ends the program: [`panicked`] tells it, and a supervisor starts it again. Either is said on standard
-//! error, by a hook, for tokio drops what a task's panic said.
+//! *The idea.* A panic in a task that serves one connection costs that connection, and is counted.
+//! Any other panic may have left the node without one of its parts, so it ends the program:
+//! [`panicked`] reports it, and a supervisor restarts the program. A hook writes both to standard
+//! error, since tokio drops a task's panic message.
 //!
-//! *What it does not do.* It says nothing of a panic in the main task, which ends the program by itself.
+//! *What it does not do.* It does not report a panic of the main task, which ends the program by
+//! itself.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::fmt::Write as _;
@@ -18,13 +20,14 @@ use tokio::sync::watch;
 
 use super::stderr;
 
-/// How many tasks have panicked.
+/// The number of panics.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// What the first panic said that ends the program.
+/// The message of the first panic that ends the program.
 static FATAL: LazyLock<watch::Sender<Option<String>>> = LazyLock::new(|| watch::Sender::new(None));
 
-/// Has each panic said and counted, and one that is no single connection's told to [`panicked`].
+/// Installs the hook: writes and counts each panic, and reports those outside of a single
+/// connection to [`panicked`].
 pub fn install() {
     std::panic::set_hook(Box::new(|panic| {
         COUNT.fetch_add(1, Ordering::Relaxed);
@@ -54,12 +57,13 @@ pub fn install() {
     }));
 }
 
-/// Returns how many panics there were.
+/// Returns the number of panics.
 pub fn count() -> u64 {
     COUNT.load(Ordering::Relaxed)
 }
 
-/// Waits for a panic that ends the program, and returns what it said; for ever where no hook is installed.
+/// Waits for a panic that ends the program, and returns its message; waits for ever if no hook is
+/// installed.
 pub async fn panicked() -> String {
     let mut fatal = FATAL.subscribe();
     // The sender is never dropped.
@@ -67,9 +71,9 @@ pub async fn panicked() -> String {
     fatal.ok().and_then(|text| text.clone()).unwrap_or_default()
 }
 
-/// Returns what a panic said, and where.
+/// Returns a panic's message and location.
 fn describe(panic: &PanicHookInfo<'_>) -> String {
-    let text = panic.payload_as_str().unwrap_or("it did not say why");
+    let text = panic.payload_as_str().unwrap_or("no message");
     match panic.location() {
         Some(place) => format!("{text} (at {place})"),
         None => text.into(),

@@ -1,4 +1,4 @@
-//! How a node is, as `thalweg ls`, `thalweg top` and `/api/status` show it.
+//! The status of a node, as `thalweg ls`, `thalweg top` and `/api/status` show it.
 
 mod outbox;
 #[cfg(test)]
@@ -11,22 +11,23 @@ use thalweg_core::planner::report::Report;
 pub use self::outbox::{BandStatus, FlowStatus, LatencyStatus, OutboxStatus};
 pub use crate::forward::{Exposure, StreamReading};
 
-/// A node's view of itself and of the others.
+/// A node's view of itself and of the network.
 #[derive(Clone, Debug, Serialize)]
 pub struct Status {
     /// This node.
     pub node: NodeStatus,
-    /// For how long it has run.
+    /// Time since its start.
     pub uptime_seconds: f64,
-    /// Its links and the peers that it would have one with.
+    /// Its links, and its peers without a link.
     pub links: Vec<LinkStatus>,
-    /// All nodes that it knows of, itself included.
+    /// All nodes that it knows, including itself.
     pub nodes: Vec<NodeStatus>,
-    /// All streams that it knows of.
+    /// All streams that it knows.
     pub streams: Vec<StreamStatus>,
     /// The programs on this node that receive streams.
     pub subscribers: Vec<SubscriberStatus>,
-    /// Those that nobody publishes any more, for the metrics: kept for five minutes after anything was done with them here, the last 256 at most.
+    /// Ended streams, for the metrics: kept for five minutes after their last use here, the last
+    /// 256 at most.
     #[serde(skip)]
     pub over: Vec<OverStatus>,
     /// The plans of the streams that it publishes.
@@ -35,17 +36,19 @@ pub struct Status {
     pub routes: Vec<RouteStatus>,
     /// The owner of the fabric, if it has one.
     pub fabric: Option<NodeId>,
-    /// How often a connection was refused because its key is not admitted.
+    /// Connections refused because the peer's key is not admitted.
     pub refusals: u64,
-    /// What others said that was not taken.
+    /// Refused messages of other nodes, by kind.
     pub refused: Vec<RefusedStatus>,
-    /// ADUs that came under no plan that is installed here.
+    /// ADUs that arrived under no plan installed here.
     pub unknown_adus: u64,
-    /// How long it took to hand on what was last taken in one go: what comes right after that has waited as long.
+    /// How long the last batch of received ADUs took to hand on; an ADU right behind it waits as
+    /// long.
     pub lag_ms: f64,
-    /// Lines of its log that could not be written to standard error.
+    /// Lines of the log that could not be written to standard error.
     pub log_lines_lost: u64,
-    /// Tasks that have panicked and cost a single connection: faults of the program, each told in the log.
+    /// Panics of tasks that each cost one connection. Each is a fault of the program, and in the
+    /// log.
     pub panics: u64,
 }
 
@@ -56,39 +59,39 @@ pub struct NodeStatus {
     pub key: NodeId,
     /// Its name.
     pub name: String,
-    /// How many adapters it runs for each stream.
+    /// The number of adapters that it runs for each stream.
     pub slots: u32,
     /// Whether this node trusts it with plaintext.
     pub trusted: bool,
-    /// What it may do by its grant; nothing is known of that in a fabric without an owner.
+    /// The rights of its grant; `None` in a fabric without an owner.
     pub rights: Option<Vec<&'static str>>,
     /// The names of the nodes that it has links with.
     pub neighbours: Vec<String>,
 }
 
-/// A stream that was used here and that nobody publishes now.
+/// A stream that was used here and is no longer published.
 #[derive(Clone, Debug)]
 pub struct OverStatus {
     /// Its name.
     pub name: StreamName,
-    /// What became of its ADUs on this node.
+    /// The counters of its ADUs on this node.
     pub counts: StreamReading,
-    /// What became of them on all nodes of its path, if it was published here.
+    /// Its ledger over all nodes of its path, if it was published here.
     pub ledger: Option<LedgerStatus>,
 }
 
-/// What others said that was not taken, of one kind.
+/// Refused messages of other nodes, of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedStatus {
     /// The kind.
     pub what: &'static str,
-    /// How often.
+    /// How many.
     pub count: u64,
-    /// The last time, as a sentence that names who.
+    /// The last one, as a sentence that names the sender.
     pub last: String,
 }
 
-/// A link of this node, or a peer that it has none with now.
+/// A link of this node, or a peer without a link.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkStatus {
     /// The peer's key.
@@ -99,64 +102,64 @@ pub struct LinkStatus {
     pub state: &'static str,
     /// Why it is unreachable, as a sentence.
     pub reason: Option<String>,
-    /// The addresses that packets go to.
+    /// The addresses to which packets are sent.
     pub addresses: Vec<String>,
     /// The smoothed round-trip time.
     pub rtt_ms: Option<f64>,
-    /// The share of packets lost lately.
+    /// The recent share of lost packets.
     pub loss: Option<f64>,
-    /// What was sent in the last second.
+    /// The rate sent in the last second.
     pub sent_bps: Option<u64>,
-    /// What was received in the last second.
+    /// The rate received in the last second.
     pub received_bps: Option<u64>,
-    /// What the congestion window lets through a round trip, over it: what the link is measured to carry.
+    /// The congestion window over the round-trip time: the link's capacity as measured.
     pub window_bps: Option<u64>,
-    /// How often another TCP connection has taken over since the link is up; nothing over UDP.
+    /// How often another TCP connection has taken over since the link went up; `None` over UDP.
     pub failovers: Option<u64>,
-    /// How far a round trip is from the one before, in the mean.
+    /// The mean difference between successive round trips.
     pub jitter_ms: Option<f64>,
-    /// What the link was measured to carry from here; nothing before it was full, and where that is out of date.
+    /// The measured capacity from here; `None` if the link was never full, or the measurement is
+    /// stale.
     pub measured_bps: Option<u64>,
-    /// What is left of what it carries; nothing if that is neither measured nor configured.
+    /// The unused part of the capacity; `None` if that is neither measured nor configured.
     pub headroom_bps: Option<u64>,
-    /// What others are told that it carries from here, and plan by; nothing if that is not known.
+    /// The capacity from here that is reported to other nodes for planning; `None` if unknown.
     pub told_bps: Option<u64>,
-    /// What the configuration says the link carries.
+    /// The capacity by the configuration.
     pub rate_bps: Option<u64>,
-    /// Whether nobody else can listen on the way, as the configuration says.
+    /// Whether the configuration says that no third party can listen on the link.
     pub secure: bool,
     /// Whether this node trusts the peer with plaintext.
     pub trusted: bool,
     /// ADUs sent over it, by whether their payload was sealed.
     pub adus: Exposure,
-    /// What waits to be sent over it; nothing if there is no link, or it has no outbox.
+    /// What waits to be sent over it; `None` without a link or an outbox.
     pub outbox: Option<OutboxStatus>,
-    /// What streams asked of it in the last seconds and what was dropped of that here, those that asked for
-    /// most first.
+    /// The recent traffic of streams on it and what was dropped of that here, the largest first.
     pub traffic: Vec<TrafficStatus>,
 }
 
-/// What a stream asked of a link in the last seconds, and what was dropped of that on this node.
+/// A stream's traffic on a link in the last seconds, and what was dropped of that on this node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrafficStatus {
     /// The stream's name.
     pub stream: String,
-    /// Over how long this was counted.
+    /// The time over which this was counted.
     pub seconds: f64,
-    /// The payloads handed to the link.
+    /// The rate of payloads handed to the link.
     pub asked_bps: u64,
-    /// ADUs that were to go over the link.
+    /// ADUs meant for the link.
     pub adus: u64,
-    /// Of those, dropped.
+    /// The dropped ones among them.
     pub dropped: Vec<LossOnLink>,
     /// The same by importance, the least first, in bands of 32.
     pub by_importance: Vec<BandTraffic>,
 }
 
-/// ADUs that were dropped before a link, or on it, for one cause.
+/// ADUs that were dropped before or on a link, for one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct LossOnLink {
-    /// Why.
+    /// The cause.
     pub cause: &'static str,
     /// The least and the largest importance of the band.
     pub importance: [u8; 2],
@@ -164,52 +167,52 @@ pub struct LossOnLink {
     pub adus: u64,
 }
 
-/// ADUs of one band of importance that were to go over a link.
+/// ADUs of one band of importance that were meant for a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BandTraffic {
     /// The least and the largest importance of the band.
     pub importance: [u8; 2],
     /// How many.
     pub adus: u64,
-    /// How many of those were dropped.
+    /// The dropped ones among them.
     pub dropped: u64,
 }
 
-/// A stream that somebody publishes.
+/// A published stream.
 #[derive(Clone, Debug, Serialize)]
 pub struct StreamStatus {
     /// Its name.
     pub name: StreamName,
-    /// Its eight bytes on the wire.
+    /// Its id: eight bytes on the wire, in hexadecimal.
     pub id: String,
     /// The name of the node that publishes it.
     pub publisher: String,
     /// The key of that node.
     pub publisher_key: NodeId,
-    /// Whether it is for trusted nodes only.
+    /// Whether only trusted nodes may see its content.
     pub confidential: bool,
     /// The sum of its layers' rates.
     pub rate_bps: u64,
-    /// How many layers it has.
+    /// Its number of layers.
     pub layers: usize,
     /// The names of the subscribed nodes, known at the publisher.
     pub sinks: Vec<String>,
-    /// What became of its ADUs on this node.
+    /// The counters of its ADUs on this node.
     pub counts: StreamReading,
-    /// What became of them on all nodes of its path, known at the publisher.
+    /// Its ledger over all nodes of its path, known at the publisher.
     pub ledger: Option<LedgerStatus>,
-    /// What it waits for, if it does: at its publisher, or where the subscriber is.
+    /// What it waits for, if it does: shown at its publisher, or on the subscriber's node.
     pub held_up: Option<HeldUpStatus>,
 }
 
-/// A stream without a deadline that waits for a subscriber.
+/// A stream without a deadline that is stalled by a subscriber.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct HeldUpStatus {
-    /// The sinks and the programs on this node that take less than comes, or cannot be reached.
+    /// The stalling sinks, and programs on this node: too slow, or unreachable.
     pub by: Vec<String>,
-    /// For how long it has waited.
+    /// How long it has been stalled.
     pub seconds: f64,
-    /// Payload that is kept meanwhile.
+    /// Payload bytes kept meanwhile.
     pub kept_bytes: u64,
 }
 
@@ -222,37 +225,38 @@ pub struct SubscriberStatus {
     pub subscriber: String,
     /// ADUs in its mailbox.
     pub waiting_adus: usize,
-    /// Their payload.
+    /// Their payload bytes.
     pub waiting_bytes: u64,
     /// ADUs that it took.
     pub taken: u64,
-    /// ADUs that it was not given: missing, expired before it took them, or without room.
+    /// ADUs that it missed: lost, expired before it took them, or dropped for lack of room.
     pub missed: u64,
-    /// For how long it has held its stream up, if it does.
+    /// How long it has blocked its stream, if it does.
     pub holds_up_seconds: Option<f64>,
 }
 
-/// What became of a stream's ADUs on all nodes of its path. An ADU counts once for each plan that it was given under.
+/// The fate of a stream's ADUs on all nodes of its path. An ADU counts once for each plan under
+/// which it was sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LedgerStatus {
-    /// ADUs that the producer gave.
+    /// ADUs published by the producer.
     pub given: u64,
-    /// ADUs given to subscribers.
+    /// ADUs delivered to subscribers.
     pub delivered: u64,
-    /// ADUs on their way, or of which the publisher has not heard yet.
+    /// ADUs on their way, or not yet reported to the publisher.
     pub open: u64,
-    /// ADUs that went no further.
+    /// Dropped ADUs.
     pub losses: Vec<LossStatus>,
 }
 
-/// ADUs that ended at one node for one cause.
+/// ADUs that were dropped at one node for one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LossStatus {
-    /// The name of the node; on it, or on its link to the next one.
+    /// The name of the node; the drop was on it, or on its link to the next one.
     pub hop: String,
-    /// Why.
+    /// The cause.
     pub cause: &'static str,
-    /// The least and the largest importance of the band that they are counted in.
+    /// The least and the largest importance of the band.
     pub importance: [u8; 2],
     /// How many.
     pub adus: u64,
@@ -267,15 +271,15 @@ pub struct PlanStatus {
     pub sink: String,
     /// The sink's key.
     pub sink_key: NodeId,
-    /// The plan's number; 0 while none is in force.
+    /// The plan's epoch; 0 while none is in force.
     pub epoch: u32,
     /// `active`, `deploying` or `failed`.
     pub state: &'static str,
-    /// Why it failed, or why only a part of the stream comes, as a sentence.
+    /// Why it failed, or why only a part of the stream arrives, as a sentence.
     pub reason: Option<String>,
     /// The plan in force, unless the stream is unplanned.
     pub report: Option<Report>,
-    /// The same in words.
+    /// The report as text.
     pub explanation: Option<String>,
 }
 
@@ -284,11 +288,11 @@ pub struct PlanStatus {
 pub struct RouteStatus {
     /// The stream's name.
     pub stream: StreamName,
-    /// The plan's number.
+    /// The plan's epoch.
     pub epoch: u32,
-    /// Where ADUs come from.
+    /// The node from which ADUs arrive.
     pub previous: String,
-    /// Where they go, if not to subscribers here.
+    /// The node to which they go; `None` for subscribers here.
     pub next: Option<String>,
     /// The adapters in order.
     pub adapters: Vec<String>,

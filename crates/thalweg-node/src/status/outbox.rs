@@ -1,6 +1,7 @@
-//! How the outbox of a link is, as data: what waits, what the path can send, how long ADUs take, what was given up.
+//! The outbox of a link as data: what waits, what the path can send, how long ADUs take, what was
+//! dropped.
 //!
-//! *What it does not do.* It counts nothing: [`OutboxReading`] is what the link read off its outbox.
+//! *What it does not do.* It counts nothing; [`OutboxReading`] is the link's reading of its outbox.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +14,18 @@ use thalweg_core::units::Bitrate;
 /// The outbox of a link.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OutboxStatus {
-    /// The estimate of what the path can send.
+    /// The estimated rate of the path.
     pub sendable_bps: Option<u64>,
-    /// ADUs of which not all is handed to the transport.
+    /// ADUs that are not wholly handed to the transport.
     pub waiting_adus: usize,
-    /// Their bytes that are not.
+    /// Their bytes not handed over yet.
     pub waiting_bytes: u64,
     /// The same by importance, the least first, in bands of 32.
     pub by_importance: Vec<BandStatus>,
-    /// From an ADU's sending to its acknowledgement, over the last ten seconds; none if none was acknowledged.
+    /// Latency from an ADU's sending to its acknowledgement, over the last ten seconds; `None`
+    /// without any.
     pub latency_ms: Option<LatencyStatus>,
-    /// ADUs that the link gave up or refused since it is up, by cause.
+    /// ADUs dropped or refused by the link since it went up, by cause.
     pub dropped: BTreeMap<&'static str, u64>,
     /// What waits by flow: by stream and plan.
     pub flows: Vec<FlowStatus>,
@@ -40,29 +42,29 @@ pub struct BandStatus {
     pub bytes: u64,
 }
 
-/// How long ADUs took.
+/// The latency of ADUs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct LatencyStatus {
-    /// How many ADUs that is of.
+    /// The number of ADUs measured.
     pub adus: u64,
     /// The median.
     pub p50: f64,
-    /// Of 100 ADUs, 99 took this long at most.
+    /// The 99th percentile.
     pub p99: f64,
-    /// Of 1,000 ADUs, 999 took this long at most.
+    /// The 99.9th percentile.
     pub p999: f64,
-    /// The longest.
+    /// The maximum.
     pub max: f64,
 }
 
 /// What waits of one flow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FlowStatus {
-    /// The stream's name, or its number if this node has no name for it.
+    /// The stream's name, or its id if this node has no name for it.
     pub stream: String,
-    /// The plan's number.
+    /// The plan's epoch.
     pub epoch: u32,
-    /// Its share of the link against other flows'.
+    /// Its share of the link relative to other flows.
     pub weight: u8,
     /// ADUs.
     pub adus: usize,
@@ -71,7 +73,8 @@ pub struct FlowStatus {
 }
 
 impl OutboxStatus {
-    /// Returns a reading in the words of the status; `name_of` gives the name of a stream, if it has one here.
+    /// Returns a reading in the status' form; `name_of` returns the name of a stream, if it has one
+    /// here.
     pub fn new(reading: &OutboxReading, name_of: impl Fn(StreamId) -> Option<String>) -> Self {
         let drops = reading.drops.iter();
         let bands = reading.by_importance.iter().enumerate();

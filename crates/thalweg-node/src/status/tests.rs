@@ -1,4 +1,5 @@
-//! Proves that what a link reads off its outbox is in the status whole, in the units that its fields are named by.
+//! Proves that a link's reading of its outbox is in the status completely, in the units of the
+//! fields' names.
 
 use std::num::NonZeroU8;
 
@@ -12,7 +13,7 @@ use thalweg_core::units::{Bitrate, DataSize};
 
 use super::OutboxStatus;
 
-/// A reading of an outbox in which something of everything is.
+/// Returns a reading with a value in every part.
 pub(crate) fn reading() -> OutboxReading {
     let waiting = |adus, bytes| Waiting {
         adus,
@@ -52,7 +53,7 @@ fn name_of(stream: StreamId) -> Option<String> {
 }
 
 #[test]
-fn a_reading_is_told_whole() {
+fn reading_is_complete() {
     let status = OutboxStatus::new(&reading(), name_of);
     let mut expected = json!({
         "sendable_bps": 2_000_000,
@@ -74,7 +75,7 @@ fn a_reading_is_told_whole() {
 }
 
 #[test]
-fn nothing_measured_is_null_and_not_zero() {
+fn unmeasured_is_null() {
     let silent = OutboxReading {
         sendable_rate: None,
         latency: None,

@@ -222,11 +222,11 @@ fn held(needs: Needs) -> Needs {
 }
 
 async fn produce(mut publisher: Publisher) -> LedgerStatus {
-    give(&mut publisher).await;
+    publish_adu(&mut publisher).await;
     publisher.finish().await.ledger
 }
 
-async fn give(publisher: &mut Publisher) {
+async fn publish_adu(publisher: &mut Publisher) {
     let mut due = tokio::time::interval(INTERVAL);
     for number in 0..ADUS {
         due.tick().await;
@@ -362,7 +362,7 @@ async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
         let fan = Fan::start(net, 1).await;
         fan.set("r0", FAR, false);
         let mut publisher = fan.publish(needs).await;
-        give(&mut publisher).await;
+        publish_adu(&mut publisher).await;
         let subscriber = fan.subscribe().await;
         fan.set("r0", FAR, true);
         let both = async { tokio::join!(publisher.finish(), received(subscriber)) };
@@ -377,7 +377,7 @@ async fn what_was_given_before_there_was_a_way_arrives_when_there_is_one() {
 async fn what_is_held_arrives_at_a_second_sink_that_comes_when_the_first_has_it() {
     let fan = Fan::start(64, 1).await;
     let mut publisher = fan.publish(held(full())).await;
-    give(&mut publisher).await;
+    publish_adu(&mut publisher).await;
     let ended = tokio::spawn(publisher.finish());
     let options = SubscribeOptions {
         name: "cam".parse().expect("a name"),
@@ -405,7 +405,7 @@ async fn the_end_of_what_is_sent_once_comes_by_another_way() {
         ..live()
     };
     let (mut publisher, subscriber) = fan.stream(needs).await;
-    give(&mut publisher).await;
+    publish_adu(&mut publisher).await;
     let first = fan.relay_in_use().await.expect("a plan in force");
     // The relay takes the end, and cannot bring it on.
     fan.set(first, FAR, false);

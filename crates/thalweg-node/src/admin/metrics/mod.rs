@@ -1,7 +1,7 @@
 //! The status as Prometheus metrics.
 //!
-//! *The idea.* Counters and gauges only: the percentiles of latency are of the last ten seconds and lose their sums, so
-//! they are a gauge for each, by the label `quantile` that a summary would have.
+//! *The idea.* Counters and gauges only. The latency percentiles cover the last ten seconds and
+//! have no sums, so they are gauges with the label `quantile` of a summary.
 //!
 //! *Sources.* The Prometheus text exposition format 0.0.4.
 
@@ -28,7 +28,7 @@ pub(super) fn render(status: &Status) -> String {
     page.family(
         "thalweg_refused_total",
         "counter",
-        "messages of others that were not taken, by kind",
+        "refused messages of other nodes, by kind",
     );
     for refused in &status.refused {
         let labels = [("what", refused.what)];
@@ -37,7 +37,7 @@ pub(super) fn render(status: &Status) -> String {
     page.family(
         "thalweg_adus_unknown_total",
         "counter",
-        "ADUs that came under no plan that is installed",
+        "ADUs that arrived under no installed plan",
     );
     page.sample(
         "thalweg_adus_unknown_total",
@@ -47,7 +47,7 @@ pub(super) fn render(status: &Status) -> String {
     page.family(
         "thalweg_lag_seconds",
         "gauge",
-        "how long it took to hand on what was last taken in one go",
+        "how long the last batch of received ADUs took to hand on",
     );
     page.sample("thalweg_lag_seconds", &[], status.lag_ms / 1e3);
     program(&mut page, status);
@@ -65,7 +65,7 @@ pub(super) fn render(status: &Status) -> String {
     page.text
 }
 
-/// How the process itself is.
+/// Writes the metrics of the process.
 fn program(page: &mut Page, status: &Status) {
     page.family(
         "thalweg_log_lines_lost_total",
@@ -85,14 +85,14 @@ fn program(page: &mut Page, status: &Status) {
     page.sample("thalweg_panics_total", &[], status.panics as f64);
 }
 
-/// A stream that counts, or whose counters are kept.
+/// A stream with counters, live or ended.
 struct Counted<'a> {
     name: &'a str,
     counts: &'a StreamReading,
     ledger: Option<&'a LedgerStatus>,
 }
 
-/// Returns the streams that there are, and then those that are over.
+/// Returns the live streams, then the ended ones.
 fn counted(status: &Status) -> Vec<Counted<'_>> {
     let live = status.streams.iter().map(|stream| Counted {
         name: stream.name.as_str(),
@@ -153,7 +153,7 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
     page.family(
         name,
         "counter",
-        "TCP connections that were left for another because they stalled or broke",
+        "TCP connections replaced by another because they stalled or broke",
     );
     for link in links {
         if let Some(count) = link.failovers {
@@ -174,8 +174,8 @@ fn links(page: &mut Page, links: &[LinkStatus]) {
 }
 
 fn outboxes(page: &mut Page, links: &[LinkStatus]) {
-    let told = |link: &LinkStatus| Some((link.name.clone(), link.outbox.clone()?));
-    let outboxes: Vec<(String, OutboxStatus)> = links.iter().filter_map(told).collect();
+    let with_outbox = |link: &LinkStatus| Some((link.name.clone(), link.outbox.clone()?));
+    let outboxes: Vec<(String, OutboxStatus)> = links.iter().filter_map(with_outbox).collect();
     let name = "thalweg_link_sendable_bits_per_second";
     page.family(name, "gauge", "estimate of what the path can send");
     for (peer, outbox) in &outboxes {
@@ -186,12 +186,12 @@ fn outboxes(page: &mut Page, links: &[LinkStatus]) {
     for (name, help, in_bytes) in [
         (
             "thalweg_link_waiting_adus",
-            "ADUs of which not all is handed to the transport, by least importance of a band of 32",
+            "ADUs not wholly handed to the transport, by least importance of a band of 32",
             false,
         ),
         (
             "thalweg_link_waiting_bytes",
-            "bytes of them that are not handed over",
+            "their bytes not handed over yet",
             true,
         ),
     ] {
@@ -211,7 +211,11 @@ fn outboxes(page: &mut Page, links: &[LinkStatus]) {
     }
     latencies(page, &outboxes);
     let name = "thalweg_link_adus_dropped_total";
-    page.family(name, "counter", "ADUs that the link gave up, by cause");
+    page.family(
+        name,
+        "counter",
+        "ADUs dropped or refused by the link, by cause",
+    );
     for (peer, outbox) in &outboxes {
         for (cause, count) in &outbox.dropped {
             page.sample(name, &[("peer", peer), ("cause", cause)], *count as f64);
@@ -266,7 +270,7 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
         ),
         (
             "thalweg_stream_adus_delivered_total",
-            "ADUs given to subscribers on this node",
+            "ADUs delivered to subscribers on this node",
             |c| c.delivered,
         ),
     ];
@@ -279,7 +283,7 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
     page.family(
         "thalweg_stream_adus_under_way",
         "gauge",
-        "ADUs sent whose fate is not known yet",
+        "ADUs sent without a known outcome",
     );
     for stream in streams {
         let labels = [("stream", stream.name)];
@@ -292,7 +296,7 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
     page.family(
         "thalweg_stream_adus_dropped_total",
         "counter",
-        "ADUs that went no further, by cause",
+        "dropped ADUs, by cause",
     );
     for stream in streams {
         for (cause, count) in &stream.counts.dropped {
@@ -302,7 +306,7 @@ fn streams(page: &mut Page, streams: &[Counted<'_>]) {
     }
 }
 
-/// What became of the ADUs of streams that are published here, on all nodes of their paths.
+/// Writes the ledgers of streams published here.
 fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
     type Get = fn(&LedgerStatus) -> u64;
     let published = || streams.iter().filter(|stream| stream.ledger.is_some());
@@ -310,19 +314,19 @@ fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
         (
             "thalweg_stream_path_adus_given_total",
             "counter",
-            "ADUs that the producer gave, once for each plan",
+            "ADUs published by the producer, once for each plan",
             |l| l.given,
         ),
         (
             "thalweg_stream_path_adus_delivered_total",
             "counter",
-            "ADUs given to subscribers on all nodes",
+            "ADUs delivered to subscribers on all nodes",
             |l| l.delivered,
         ),
         (
             "thalweg_stream_path_adus_open",
             "gauge",
-            "ADUs on their way, or not heard of yet",
+            "ADUs on their way, or not reported yet",
             |l| l.open,
         ),
     ];
@@ -333,13 +337,9 @@ fn ledgers(page: &mut Page, streams: &[Counted<'_>]) {
             page.sample(name, &[("stream", stream.name)], value as f64);
         }
     }
-    // Not a counter: what was taken for lost and comes after all is taken back.
+    // Not a counter: a loss is withdrawn if the ADU arrives after all.
     let name = "thalweg_stream_path_adus_lost";
-    page.family(
-        name,
-        "gauge",
-        "ADUs that went no further, by hop, cause and importance",
-    );
+    page.family(name, "gauge", "dropped ADUs, by hop, cause and importance");
     for stream in published() {
         for loss in stream.ledger.iter().flat_map(|ledger| &ledger.losses) {
             let [least, most] = loss.importance;
@@ -362,7 +362,7 @@ struct Page {
 
 impl Page {
     fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail.
+        // Writing to a string never fails.
         let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {kind}");
     }
 

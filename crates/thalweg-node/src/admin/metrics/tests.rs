@@ -1,5 +1,5 @@
-//! Proves that what a link's outbox says is on the metrics page, in base units, and nothing of a link that says nothing; and that
-//! streams that are over are on it like others.
+//! Proves that a link's outbox is on the metrics page in base units, that a link without one has no
+//! samples, and that ended streams are on the page like others.
 
 use thalweg_core::id::NodeId;
 
@@ -34,7 +34,7 @@ fn link(name: &str, outbox: Option<OutboxStatus>) -> LinkStatus {
 }
 
 #[test]
-fn an_outbox_is_on_the_page_in_base_units() {
+fn outbox_is_in_base_units() {
     let outbox = OutboxStatus::new(&reading(), |_| None);
     let mut page = Page::default();
     outboxes(
@@ -62,7 +62,7 @@ fn an_outbox_is_on_the_page_in_base_units() {
 }
 
 #[test]
-fn a_stream_that_is_over_is_on_the_page_like_others() {
+fn ended_stream_is_on_page() {
     let counts = StreamReading {
         delivered: 7,
         dropped: [("expired", 2)].into(),

@@ -1,13 +1,15 @@
-//! Standard error, for a program that must outlive what reads it.
+//! Standard error, for a program that must outlive the reader of its log.
 //!
-//! *The idea.* A log's disk fills, its reader or its terminal goes away, or somebody stops the terminal's output: then a write fails,
-//! or does not return. Neither may hold up a task of the node, nor end it. So lines are queued, up to a bound, and one thread writes
-//! them. A line that cannot be written, or finds no room, is counted; as soon as writing works again, a line says how many are
-//! missing and why.
+//! *The idea.* A log's disk fills up, its reader or terminal goes away, or the terminal's output is
+//! stopped: then a write fails, or never returns. Neither may block a task of the node or end it.
+//! So lines are queued, up to a bound, and one thread writes them. A line that cannot be written or
+//! queued is counted; once writing works again, a line says how many are missing and why.
 //!
-//! *What it does not do.* It keeps no lost line for later: a log that was gone for a day would be old, and more than memory holds.
+//! *What it does not do.* It keeps no lost line for later: the log of a day would be outdated, and
+//! does not fit in memory.
 //!
-//! *Sources.* write(2): `EPIPE`, `EIO` of a terminal that is gone, `ENOSPC`, `EFBIG`, `EAGAIN` of a shared file description.
+//! *Sources.* write(2): `EPIPE`, `EIO` of a terminal that is gone, `ENOSPC`, `EFBIG`, `EAGAIN` of a
+//! shared file description.
 
 #[cfg(test)]
 mod tests;
@@ -18,22 +20,24 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How many bytes may wait to be written: thousands of lines, of a burst or while the reader is slow.
+/// Maximum number of queued bytes: thousands of lines, for a burst or a slow reader.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// How often it is tried to say what is missing, when nothing else is to be written.
+/// How often to try to report missing lines while nothing else is to be written.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// How long the end of the program waits for what is not written yet: a node that fails is to be gone within a second.
+/// How long the end of the program waits for queued lines: a failing node must be gone within a
+/// second.
 const FLUSH_MAX: Duration = Duration::from_millis(400);
 
-/// How long a description that another process has made non-blocking may stay full before a line is lost, and how often it is tried.
+/// How long a descriptor that another process has made non-blocking may stay full before a line is
+/// lost, and how often to retry.
 const FULL_MAX: Duration = Duration::from_secs(1);
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 static STDERR: OnceLock<Queue> = OnceLock::new();
 
-/// Lines for standard error; each write is one whole line, and never waits or fails.
+/// A writer to standard error; each write is one whole line, and never waits or fails.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lines;
 
@@ -48,45 +52,45 @@ impl Write for Lines {
     }
 }
 
-/// Has whole lines written to standard error; never waits, fails or panics.
+/// Queues whole lines for standard error; never waits, fails or panics.
 pub fn write(lines: &[u8]) {
     STDERR.get_or_init(|| Queue::start(io::stderr())).put(lines);
 }
 
-/// Returns how many lines could not be written since the program began.
+/// Returns how many lines were lost since the program began.
 pub fn lost() -> u64 {
     STDERR.get().map_or(0, |queue| queue.0.lock().lost)
 }
 
-/// Waits a moment until what was queued is written, so that the last lines of a program are seen.
+/// Waits a moment for queued lines, so that the last lines of a program are seen.
 pub fn flush() {
     if let Some(queue) = STDERR.get() {
         queue.flush(FLUSH_MAX);
     }
 }
 
-/// Lines and the thread that writes them.
+/// The queue of lines, and the thread that writes them.
 struct Queue(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Told when there is a line to write.
+    /// Notified when a line is queued.
     filled: Condvar,
-    /// Told when all is written.
+    /// Notified when all lines are written.
     emptied: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     lines: VecDeque<Box<[u8]>>,
-    /// The bytes of those lines.
+    /// The bytes of the queued lines.
     bytes: usize,
-    /// Whether the thread is writing a line that is in the queue no more.
+    /// Whether the thread is writing a line that it has taken from the queue.
     is_writing: bool,
     lost: u64,
-    /// Those of the lost lines of which the log does not say yet that they are missing, and why the last of them was lost.
-    untold: u64,
+    /// Lost lines that the log does not report yet, and why the last of them was lost.
+    unreported: u64,
     why: String,
 }
 
@@ -95,7 +99,7 @@ impl Queue {
         let shared = Arc::new(Shared::default());
         let writer = Arc::clone(&shared);
         let thread = thread::Builder::new().name("stderr".into());
-        // Without a thread lines fill the queue and are then counted as lost: nothing else can be done, and nothing ends.
+        // Without a thread, lines fill the queue and are then counted as lost. The program goes on.
         let _ = thread.spawn(move || writer.run(target));
         Self(shared)
     }
@@ -103,7 +107,7 @@ impl Queue {
     fn put(&self, line: &[u8]) {
         let mut state = self.0.lock();
         if state.bytes + line.len() > WAITING_BYTES_MAX {
-            return state.lose("they came faster than they are read");
+            return state.lose("lines came faster than they were read");
         }
         state.bytes += line.len();
         state.lines.push_back(line.into());
@@ -128,20 +132,20 @@ impl Queue {
 impl State {
     fn lose(&mut self, why: &str) {
         self.lost += 1;
-        self.untold += 1;
+        self.unreported += 1;
         why.clone_into(&mut self.why);
     }
 
-    /// Returns the line that says what is missing.
-    fn note(&self) -> Option<String> {
-        let (lines, are) = match self.untold {
+    /// Returns the line that reports missing lines.
+    fn report(&self) -> Option<String> {
+        let (lines, are) = match self.unreported {
             0 => return None,
             1 => ("line", "is"),
             _ => ("lines", "are"),
         };
-        let (untold, why) = (self.untold, &self.why);
+        let (unreported, why) = (self.unreported, &self.why);
         Some(format!(
-            "thalweg: {untold} {lines} of this log {are} missing here, for standard error could not be written: {why}\n"
+            "thalweg: {unreported} {lines} of this log {are} missing here, since standard error could not be written: {why}\n"
         ))
     }
 }
@@ -154,31 +158,31 @@ impl Shared {
 
     /// Writes lines for as long as the program runs.
     fn run(&self, mut target: impl Write) {
-        // Whether the last line was written in part: the next begins on a line of its own.
+        // Whether the last line was written in part; the next one then starts with a line break.
         let mut is_torn = false;
         let mut state = self.lock();
         loop {
             state = self.wait(state);
             let line = state.lines.pop_front().unwrap_or_default();
             state.bytes -= line.len();
-            let (untold, note) = (state.untold, state.note().unwrap_or_default());
+            let (unreported, report) = (state.unreported, state.report().unwrap_or_default());
             state.is_writing = true;
             drop(state);
             let feed: &[u8] = if is_torn { b"\n" } else { b"" };
-            let (noted, fault) = match put(&mut target, &[feed, note.as_bytes()].concat()) {
+            let (noted, fault) = match put(&mut target, &[feed, report.as_bytes()].concat()) {
                 Ok(()) => {
                     is_torn = false;
-                    (untold, put(&mut target, &line).err())
+                    (unreported, put(&mut target, &line).err())
                 }
                 Err(fault) => (0, Some(fault)),
             };
             state = self.lock();
             state.is_writing = false;
-            state.untold -= noted;
+            state.unreported -= noted;
             if let Some((written, error)) = fault {
                 is_torn |= written > 0;
                 if line.is_empty() {
-                    // It was only tried whether writing works again.
+                    // The attempt was only a probe whether writing works again.
                     state.why = error.to_string();
                 } else {
                     state.lose(&error.to_string());
@@ -187,11 +191,11 @@ impl Shared {
         }
     }
 
-    /// Waits until there is a line to write, or it is time to try whether what is missing can be said.
+    /// Waits for a line to write, or for the time to retry the report of missing lines.
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         while state.lines.is_empty() {
             self.emptied.notify_all();
-            if state.untold > 0 {
+            if state.unreported > 0 {
                 let waited = self.filled.wait_timeout(state, RETRY);
                 return waited.unwrap_or_else(PoisonError::into_inner).0;
             }
@@ -202,9 +206,9 @@ impl Shared {
     }
 }
 
-/// Writes all of it.
+/// Writes all bytes.
 ///
-/// Fails   with how much was written before
+/// Fails   with the number of bytes written before
 fn put(target: &mut impl Write, bytes: &[u8]) -> Result<(), (usize, io::Error)> {
     let mut written = 0;
     let mut full_since = None;

@@ -1,4 +1,4 @@
-//! Proves that lines are lost by number and not in silence, and that nobody waits for a reader that does not read.
+//! Proves that lost lines are counted and reported, and that a stuck reader blocks no caller.
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,7 +10,7 @@ use super::{Queue, WAITING_BYTES_MAX};
 /// Longer than any line takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a disk holds that can be full.
+/// A disk that can be full.
 #[derive(Clone, Default)]
 struct Disk(Arc<Mutex<(String, bool)>>);
 
@@ -41,12 +41,12 @@ impl Write for Disk {
     }
 }
 
-/// A reader that takes a line when it is let.
+/// A reader that takes one line per permit.
 struct Slow(Receiver<()>, Sender<()>);
 
 impl Write for Slow {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // The test listens until its end.
+        // The receiver lives until the test ends.
         let _ = self.1.send(());
         let _ = self.0.recv();
         Ok(bytes.len())
@@ -58,7 +58,7 @@ impl Write for Slow {
 }
 
 #[test]
-fn full_disk_loses_lines_and_the_log_says_how_many() {
+fn full_disk_counts_lost_lines() {
     let disk = Disk::default();
     let queue = Queue::start(disk.clone());
     queue.put(b"one\n");
@@ -79,14 +79,14 @@ fn full_disk_loses_lines_and_the_log_says_how_many() {
         lines[1].contains("2 lines of this log are missing"),
         "{text}"
     );
-    assert_eq!((lines.len(), queue.0.lock().untold), (3, 0));
+    assert_eq!((lines.len(), queue.0.lock().unreported), (3, 0));
 }
 
 #[test]
-fn stuck_reader_holds_up_no_caller() {
-    let (go_on, told) = channel();
-    let (tell, taken) = channel();
-    let queue = Queue::start(Slow(told, tell));
+fn stuck_reader_blocks_no_caller() {
+    let (permits, permitted) = channel();
+    let (started, taken) = channel();
+    let queue = Queue::start(Slow(permitted, started));
     queue.put(b"first\n");
     taken.recv().expect("it is being written");
     let line = [b'x'; 1 << 10];
@@ -98,7 +98,7 @@ fn stuck_reader_holds_up_no_caller() {
     assert_eq!(state.lost as usize, WAITING_BYTES_MAX / line.len());
     drop(state);
     queue.flush(Duration::ZERO);
-    drop(go_on);
+    drop(permits);
     queue.flush(PATIENCE);
     assert!(queue.0.lock().lines.is_empty());
 }
